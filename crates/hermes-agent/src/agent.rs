@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use hermes_store::Store;
 use hermes_types::{
-    CivilTime, Clock, Completion, Deadline, Effort, ExternalMemory, HolderId, Hooks, Message, Model,
-    ModelError, Request, SideModel, SpendingCap, Timestamp, Tool, ToolSpec,
+    CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, Message, Model, ModelError,
+    ModelRequest, ReasoningEffort, SideModel, SpendingCap, Timestamp, Tool, ToolSpec, TurnHooks,
 };
 
-use crate::log::LaterLogs;
+use crate::log::DeferredSessionLogs;
 use crate::prompt::PromptSource;
 
 /// Turns a point in time into a date where the user is.
@@ -32,58 +32,58 @@ pub struct Agent {
     pub holder: HolderId,
     /// The scheduled job it works for, in the ledger.
     pub job: Option<String>,
-    pub limits: Limits,
+    pub limits: TurnLimits,
     pub prompt: PromptSource,
-    pub asking: Asking,
+    pub request_options: RequestOptions,
     pub compression: Compression,
-    pub learning: Learning,
+    pub review_intervals: ReviewIntervals,
     /// Who summarises and names; the model itself when absent.
-    pub side: Option<SideModel>,
+    pub side_model: Option<SideModel>,
     /// Who answers subagents; the model itself when absent.
-    pub children: Option<SideModel>,
+    pub subagent_model: Option<SideModel>,
     pub external_memory: Option<Arc<dyn ExternalMemory>>,
-    pub hooks: Option<Arc<dyn Hooks>>,
-    pub folders: Folders,
+    pub hooks: Option<Arc<dyn TurnHooks>>,
+    pub folders: AgentFolders,
 }
 
 /// How far a turn may go.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct TurnLimits {
     /// Calls to the model.
     pub iterations: u32,
     pub time: Duration,
     pub cap: SpendingCap,
-    pub unpriced: Unpriced,
+    pub unknown_price: UnknownPricePolicy,
 }
 
 /// What is done about a model whose price nobody knows, where there is a limit in dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unpriced {
+pub enum UnknownPricePolicy {
     /// There is no such limit.
     #[default]
     Ignore,
     /// The user is told, once in a conversation.
-    Tell,
+    Warn,
     /// The turn ends.
     Refuse,
 }
 
-impl Default for Limits {
+impl Default for TurnLimits {
     fn default() -> Self {
         Self {
             iterations: 60,
             time: Duration::from_hours(1),
             cap: SpendingCap::default(),
-            unpriced: Unpriced::Ignore,
+            unknown_price: UnknownPricePolicy::Ignore,
         }
     }
 }
 
 /// What every request of this agent carries, none of it stored.
 #[derive(Debug, Clone, Default)]
-pub struct Asking {
+pub struct RequestOptions {
     pub max_tokens: Option<u64>,
-    pub effort: Option<Effort>,
+    pub effort: Option<ReasoningEffort>,
     /// Added to the system text of each call.
     pub ephemeral: Option<String>,
     /// Said before the conversation begins.
@@ -123,7 +123,7 @@ impl Default for Compression {
 
 /// When the agent looks back at what it learnt. Zero is never.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Learning {
+pub struct ReviewIntervals {
     /// User turns without a note between two looks.
     pub memory_every: usize,
     /// Steps without a skill between two looks.
@@ -135,22 +135,22 @@ pub struct Learning {
 /// Where files beside the database go; absent is nowhere.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "logs may hold agents")]
-pub struct Folders {
+pub struct AgentFolders {
     /// Whole results whose short form is in the conversation.
     pub results: Option<PathBuf>,
-    pub logs: Logs,
+    pub logs: SessionLogMode,
 }
 
 /// Session logs for other programs.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "it may hold agents, and they hold ports")]
-pub enum Logs {
+pub enum SessionLogMode {
     #[default]
     None,
     /// At the end of each turn.
-    Now(PathBuf),
+    Immediate(PathBuf),
     /// Beside the turns, by whoever holds the other end.
-    Later(Arc<LaterLogs>),
+    Deferred(Arc<DeferredSessionLogs>),
 }
 
 impl Agent {
@@ -172,16 +172,16 @@ impl Agent {
             calendar: Arc::new(CivilTime::utc),
             holder: HolderId::generate(),
             job: None,
-            limits: Limits::default(),
+            limits: TurnLimits::default(),
             prompt,
-            asking: Asking::default(),
+            request_options: RequestOptions::default(),
             compression: Compression::default(),
-            learning: Learning::default(),
-            side: None,
-            children: None,
+            review_intervals: ReviewIntervals::default(),
+            side_model: None,
+            subagent_model: None,
             external_memory: None,
             hooks: None,
-            folders: Folders::default(),
+            folders: AgentFolders::default(),
         }
     }
 
@@ -195,21 +195,21 @@ impl Agent {
 
     /// Who answers side questions.
     pub(crate) fn side_model(&self) -> SideModel {
-        self.side.clone().unwrap_or_else(|| SideModel {
+        self.side_model.clone().unwrap_or_else(|| SideModel {
             model: self.model.clone(),
             name: self.model_name.clone(),
-            patience: Duration::from_mins(2),
+            timeout: Duration::from_mins(2),
         })
     }
 
     /// Asks the side model, and the main one where that fails: the stale key of the one must not cost what the other could do.
-    pub(crate) async fn ask_side(&self, mut request: Request) -> Result<Completion, ModelError> {
-        let SideModel { model, name, patience } = self.side_model();
+    pub(crate) async fn ask_side_model(&self, mut request: ModelRequest) -> Result<Completion, ModelError> {
+        let SideModel { model, name, timeout: patience } = self.side_model();
         request.model = name;
         let answer = model.complete(&request, &mut |_| ()).await;
         let Err(error) = answer else { return answer };
         let is_final = matches!(error, ModelError::Cancelled | ModelError::Budget(_));
-        if is_final || self.side.is_none() {
+        if is_final || self.side_model.is_none() {
             return Err(error);
         }
         tracing::warn!(%error, model = request.model, "a side model failed; the main model takes its place");

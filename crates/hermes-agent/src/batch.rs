@@ -10,35 +10,36 @@ use futures_util::stream::{self, StreamExt as _};
 use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall, Store};
 use hermes_text::{head, single_line};
 use hermes_types::{
-    Answer, Approval, BoxFuture, Call, CallId, Cancel, Event, Frontend, Message, Occasion, Outcome,
-    OutcomeStatus, Provenance, Question, ResultSize, ToolCall, ToolContext, TurnId, Work,
+    ApprovalDecision, BoxFuture, CallId, CallKind, Cancel, Frontend, Message, OutcomeStatus, Provenance,
+    ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, TurnEvent, TurnId, UserAnswer,
+    UserQuestion,
 };
 use serde_json::{Map, Value};
 
-use crate::calls::{Ready, run_together};
-use crate::turn::Running;
+use crate::calls::{ReadyCall, can_run_concurrently};
+use crate::turn::RunningTurn;
 
-const MOST_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_CALLS: usize = 8;
 /// A tool that does not stop by itself is left alone after this long.
 const GRACE: Duration = Duration::from_secs(5);
 /// A result this short is not worth a file, however much the others say.
-const WORTH_A_FILE: usize = 2_000;
+const MIN_FILE_CHARS: usize = 2_000;
 const PREVIEW: usize = 120;
 /// The most of a person's reason for a refusal.
 const LONGEST_REFUSAL: usize = 280;
 
 /// Whoever a tool asks. A person who refuses with words has them heard by the model, whatever the tool does about it.
-struct Person<'a> {
+struct RefusalRecorder<'a> {
     frontend: &'a dyn Frontend,
     refusal: Mutex<Option<String>>,
     store: &'a Store,
     turn: &'a TurnId,
     call: &'a CallId,
-    work: Work,
+    work: CallKind,
 }
 
-impl Person<'_> {
-    fn add_refusal(&self, mut outcome: Outcome) -> Outcome {
+impl RefusalRecorder<'_> {
+    fn add_refusal(&self, mut outcome: ToolOutcome) -> ToolOutcome {
         if let Some(words) = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
             outcome.content = format!("{}\n\n[The user denied this and said: {words}]", outcome.content);
         }
@@ -46,27 +47,31 @@ impl Person<'_> {
     }
 }
 
-impl Frontend for Person<'_> {
-    fn show(&self, event: Event) {
+impl Frontend for RefusalRecorder<'_> {
+    fn show(&self, event: TurnEvent) {
         self.frontend.show(event);
     }
 
-    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
         Box::pin(async move {
-            let is_approval = matches!(question, Question::Approve { .. });
+            let is_approval = matches!(question, UserQuestion::Approve { .. });
             let answer = self.frontend.ask(question, cancel).await;
-            if let (true, Answer::Text(words)) = (is_approval, &answer) {
+            if let (true, UserAnswer::Text(words)) = (is_approval, &answer) {
                 let words = head(words, LONGEST_REFUSAL).to_owned();
                 self.refusal.lock().unwrap_or_else(PoisonError::into_inner).replace(words);
-                return Answer::Approval(Approval::Deny);
+                return UserAnswer::Approval(ApprovalDecision::Deny);
             }
             answer
         })
     }
 
-    fn ask_before_acting<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask_before_acting<'a>(
+        &'a self,
+        question: UserQuestion,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, UserAnswer> {
         // What a script asks for comes after what the script has done already.
-        if self.work == Work::Script {
+        if self.work == CallKind::Script {
             return self.ask(question, cancel);
         }
         Box::pin(async move {
@@ -80,7 +85,7 @@ impl Frontend for Person<'_> {
                 // The next process would take the call for one that has done nothing.
                 Err(error) => {
                     tracing::error!(%error, "an answer could not be written down; the call is not run");
-                    Answer::Unavailable
+                    UserAnswer::Unavailable
                 }
             }
         })
@@ -89,68 +94,68 @@ impl Frontend for Person<'_> {
 
 /// Why calls were left out.
 #[derive(Clone, Copy)]
-enum Skipped {
-    BeforeTheBatch,
-    AfterACall,
+enum SkipReason {
+    BeforeBatch,
+    AfterCall,
 }
 
-impl Skipped {
-    fn words(self, name: &str) -> String {
+impl SkipReason {
+    fn message(self, name: &str) -> String {
         match self {
-            Self::BeforeTheBatch => {
+            Self::BeforeBatch => {
                 format!("[Tool execution cancelled — {name} was skipped due to user interrupt]")
             }
-            Self::AfterACall => {
+            Self::AfterCall => {
                 format!("[Tool execution skipped — {name} was not started. User sent a new message]")
             }
         }
     }
 }
 
-impl Running<'_> {
+impl RunningTurn<'_> {
     /// Runs a batch to its end. Every call gets its answer, in the order of the calls.
-    pub(crate) async fn run_batch(&mut self, batch: Vec<Ready>) -> Result<(), StoreError> {
+    pub(crate) async fn run_batch(&mut self, batch: Vec<ReadyCall>) -> Result<(), StoreError> {
         if self.cancel.is_cancelled() {
-            return self.skip(calls_of(&batch), Skipped::BeforeTheBatch).await;
+            return self.skip(calls_of(&batch), SkipReason::BeforeBatch).await;
         }
         let mut room = self.bounds.batch;
-        if run_together(&batch) {
-            self.write_down(calls_of(&batch)).await?;
-            let outcomes = self.execute_together(&batch).await;
+        if can_run_concurrently(&batch) {
+            self.record_calls(calls_of(&batch)).await?;
+            let outcomes = self.execute_concurrently(&batch).await;
             for (ready, outcome) in batch.iter().zip(outcomes) {
-                self.keep_outcome(ready, outcome, &mut room).await?;
+                self.persist_outcome(ready, outcome, &mut room).await?;
             }
             return Ok(());
         }
-        let mut waiting: VecDeque<Ready> = batch.into();
+        let mut waiting: VecDeque<ReadyCall> = batch.into();
         while let Some(ready) = waiting.pop_front() {
-            self.write_down(vec![ready.call.clone()]).await?;
+            self.record_calls(vec![ready.call.clone()]).await?;
             let outcome = self.execute(&ready).await;
-            self.keep_outcome(&ready, outcome, &mut room).await?;
+            self.persist_outcome(&ready, outcome, &mut room).await?;
             if self.cancel.is_cancelled() {
                 let rest = waiting.iter().map(|ready| ready.call.clone()).collect();
-                return self.skip(rest, Skipped::AfterACall).await;
+                return self.skip(rest, SkipReason::AfterCall).await;
             }
         }
         Ok(())
     }
 
     /// Answers calls that are not run.
-    pub(crate) async fn answer(
+    pub(crate) async fn answer_without_running(
         &mut self,
         calls: &[ToolCall],
         answers: Vec<String>,
     ) -> Result<(), StoreError> {
         let messages = calls.iter().zip(answers).map(|(call, words)| Message::tool(call, words)).collect();
-        self.keep_all(messages).await
+        self.persist_all(messages).await
     }
 
-    async fn skip(&mut self, calls: Vec<ToolCall>, why: Skipped) -> Result<(), StoreError> {
-        let messages = calls.iter().map(|call| Message::tool(call, why.words(&call.name))).collect();
-        self.keep_all(messages).await
+    async fn skip(&mut self, calls: Vec<ToolCall>, why: SkipReason) -> Result<(), StoreError> {
+        let messages = calls.iter().map(|call| Message::tool(call, why.message(&call.name))).collect();
+        self.persist_all(messages).await
     }
 
-    async fn write_down(&self, calls: Vec<ToolCall>) -> Result<(), StoreError> {
+    async fn record_calls(&self, calls: Vec<ToolCall>) -> Result<(), StoreError> {
         let now = self.agent.clock.now();
         let mut pending = Vec::with_capacity(calls.len());
         for ToolCall { id, name, arguments, .. } in calls {
@@ -164,19 +169,19 @@ impl Running<'_> {
     }
 
     /// Ordered: an answer waits for those before it, so that the transcript is in call order.
-    fn execute_together<'a>(&'a self, batch: &'a [Ready]) -> BoxFuture<'a, Vec<Outcome>> {
-        let each: Vec<BoxFuture<'a, Outcome>> = batch.iter().map(|ready| self.execute(ready)).collect();
-        Box::pin(stream::iter(each).buffered(MOST_AT_ONCE).collect())
+    fn execute_concurrently<'a>(&'a self, batch: &'a [ReadyCall]) -> BoxFuture<'a, Vec<ToolOutcome>> {
+        let each: Vec<BoxFuture<'a, ToolOutcome>> = batch.iter().map(|ready| self.execute(ready)).collect();
+        Box::pin(stream::iter(each).buffered(MAX_CONCURRENT_CALLS).collect())
     }
 
     /// Runs one call. Whatever happens in the tool, there is an outcome.
-    fn execute<'a>(&'a self, ready: &'a Ready) -> BoxFuture<'a, Outcome> {
+    fn execute<'a>(&'a self, ready: &'a ReadyCall) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(self.run_call(ready))
     }
 
-    async fn run_call(&self, ready: &Ready) -> Outcome {
+    async fn run_call(&self, ready: &ReadyCall) -> ToolOutcome {
         let agent = self.agent;
-        let call = Call {
+        let call = ToolInvocation {
             id: ready.call.id.clone(),
             name: ready.call.name.clone(),
             arguments: ready.arguments.clone(),
@@ -185,10 +190,10 @@ impl Running<'_> {
             task: self.conversation.task.clone(),
         };
         for tool in &agent.tools {
-            tool.notice(&call.task, Occasion::Calling(&call.name));
+            tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
         }
         let preview = preview(&ready.arguments);
-        self.frontend.show(Event::ToolStarted {
+        self.frontend.show(TurnEvent::ToolStarted {
             id: call.id.clone(),
             name: call.name.clone(),
             preview,
@@ -199,7 +204,7 @@ impl Running<'_> {
             None => None,
         };
         let outcome = match veto {
-            Some(words) => Outcome::failed(words),
+            Some(words) => ToolOutcome::failed(words),
             None => self.run_guarded(ready, &call).await,
         };
         if let Some(hooks) = &agent.hooks {
@@ -211,33 +216,33 @@ impl Running<'_> {
         {
             memory.memory_changed(&call.arguments);
         }
-        self.frontend.show(Event::ToolEnded {
+        self.frontend.show(TurnEvent::ToolEnded {
             id: call.id.clone(),
             name: call.name.clone(),
             status: outcome.status,
-            result: self.tellable(ready, &outcome.content).to_owned(),
+            result: self.within_result_limit(ready, &outcome.content).to_owned(),
         });
         outcome
     }
 
     /// As much of a result as the model may read at once.
-    fn tellable<'a>(&self, ready: &Ready, content: &'a str) -> &'a str {
-        match ready.manner.size {
+    fn within_result_limit<'a>(&self, ready: &ReadyCall, content: &'a str) -> &'a str {
+        match ready.manner.result_size {
             ResultSize::Bounded => head(content, self.bounds.result),
-            ResultSize::AsIs => content,
+            ResultSize::SelfBounded => content,
         }
     }
 
     /// A tool that panics, overstays the turn or ignores an interrupt costs only its own answer.
-    async fn run_guarded(&self, ready: &Ready, call: &Call) -> Outcome {
+    async fn run_guarded(&self, ready: &ReadyCall, call: &ToolInvocation) -> ToolOutcome {
         let spawner = self.spawner();
-        let person = Person {
+        let person = RefusalRecorder {
             frontend: self.frontend,
             refusal: Mutex::default(),
             store: &self.agent.store,
             turn: &self.turn,
             call: &call.id,
-            work: ready.manner.work,
+            work: ready.manner.kind,
         };
         let context = ToolContext {
             frontend: &person,
@@ -261,9 +266,9 @@ impl Running<'_> {
         tokio::select! {
             biased;
             outcome = run => person.add_refusal(outcome.unwrap_or_else(|_| {
-                Outcome::failed(format!("Tool execution failed: {name} stopped unexpectedly; this is a bug in the tool"))
+                ToolOutcome::failed(format!("Tool execution failed: {name} stopped unexpectedly; this is a bug in the tool"))
             })),
-            words = stopped => Outcome {
+            words = stopped => ToolOutcome {
                 content: words,
                 status: OutcomeStatus::Cancelled,
                 provenance: Provenance::System,
@@ -272,18 +277,18 @@ impl Running<'_> {
     }
 
     /// Takes an outcome into the conversation, within its bounds, written down with its result.
-    async fn keep_outcome(
+    async fn persist_outcome(
         &mut self,
-        ready: &Ready,
-        outcome: Outcome,
+        ready: &ReadyCall,
+        outcome: ToolOutcome,
         room: &mut usize,
     ) -> Result<(), StoreError> {
-        let Outcome { content, status, provenance } = outcome;
+        let ToolOutcome { content, status, provenance } = outcome;
         let chars = content.chars().count();
-        let bounded = ready.manner.size == ResultSize::Bounded;
-        let too_long = bounded && (chars > self.bounds.result || (chars > *room && chars > WORTH_A_FILE));
+        let bounded = ready.manner.result_size == ResultSize::Bounded;
+        let too_long = bounded && (chars > self.bounds.result || (chars > *room && chars > MIN_FILE_CHARS));
         let (content, handle) = if too_long {
-            self.shelf.put(&self.conversation.session, &ready.call.id, &content)
+            self.result_store.store_and_shorten(&self.conversation.session, &ready.call.id, &content)
         } else {
             (content, None)
         };
@@ -305,7 +310,7 @@ impl Running<'_> {
     }
 }
 
-fn calls_of(batch: &[Ready]) -> Vec<ToolCall> {
+fn calls_of(batch: &[ReadyCall]) -> Vec<ToolCall> {
     batch.iter().map(|ready| ready.call.clone()).collect()
 }
 

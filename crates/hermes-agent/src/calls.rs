@@ -4,25 +4,25 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use hermes_text::{closest_match, head};
-use hermes_types::{Beside, Manner, Tool, ToolCall};
+use hermes_types::{CallPolicy, Concurrency, Tool, ToolCall};
 use serde_json::{Map, Value};
 
 /// How alike a name must be to a known one to be taken for it.
-const ALIKE: f64 = 0.7;
-const MOST_DELEGATIONS: usize = 3;
+const MIN_NAME_SIMILARITY: f64 = 0.7;
+const MAX_DELEGATIONS: usize = 3;
 const DELEGATE: &str = "delegate_task";
 
 /// A call that can be run.
-pub(crate) struct Ready {
+pub(crate) struct ReadyCall {
     pub(crate) call: ToolCall,
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) arguments: Map<String, Value>,
-    pub(crate) manner: Manner,
+    pub(crate) manner: CallPolicy,
 }
 
 /// What the calls of one answer come to.
-pub(crate) enum Checked {
-    Run(Vec<Ready>),
+pub(crate) enum CallCheck {
+    Run(Vec<ReadyCall>),
     /// A name nobody knows; nothing is run and every call gets an answer.
     UnknownName {
         name: String,
@@ -36,10 +36,10 @@ pub(crate) enum Checked {
 
 /// Looks at all calls of an answer. The calls are put in order on the way: names repaired, empty arguments written
 /// out, repeated calls dropped.
-pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> Checked {
+pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> CallCheck {
     for call in calls.iter_mut() {
-        modernise(call, tools);
-        if let Some(name) = repaired(&call.name, tools) {
+        upgrade_legacy_call(call, tools);
+        if let Some(name) = closest_known_name(&call.name, tools) {
             call.name = name;
         }
         if call.arguments.trim().is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> Check
     }
     if let Some(bad) = calls.iter().find(|call| find(&call.name, tools).is_none()) {
         let name = head(&bad.name, 80).to_owned();
-        return Checked::UnknownName { name, answers: unknown_answers(calls, tools) };
+        return CallCheck::UnknownName { name, answers: unknown_answers(calls, tools) };
     }
     let broken = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).err();
     if calls.iter().any(|call| broken(call).is_some()) {
@@ -58,23 +58,23 @@ pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> Check
             ),
             None => "Skipped: other tool call in this response had invalid JSON.".to_owned(),
         });
-        return Checked::BrokenArguments { answers: answers.collect() };
+        return CallCheck::BrokenArguments { answers: answers.collect() };
     }
     drop_repeated(calls);
-    Checked::Run(calls.iter().filter_map(|call| ready(call, tools)).collect())
+    CallCheck::Run(calls.iter().filter_map(|call| prepare_call(call, tools)).collect())
 }
 
-fn ready(call: &ToolCall, tools: &[Arc<dyn Tool>]) -> Option<Ready> {
+fn prepare_call(call: &ToolCall, tools: &[Arc<dyn Tool>]) -> Option<ReadyCall> {
     let tool = find(&call.name, tools)?;
     let (arguments, manner) = match serde_json::from_str(&call.arguments) {
         Ok(Value::Object(arguments)) => {
-            let manner = tool.manner(&arguments);
+            let manner = tool.call_policy(&arguments);
             (arguments, manner)
         }
         // A list or a number is no set of arguments: the tool says what it misses, and nothing runs beside it.
-        _ => (Map::new(), Manner::default()),
+        _ => (Map::new(), CallPolicy::default()),
     };
-    Some(Ready { call: call.clone(), tool, arguments, manner })
+    Some(ReadyCall { call: call.clone(), tool, arguments, manner })
 }
 
 fn find(name: &str, tools: &[Arc<dyn Tool>]) -> Option<Arc<dyn Tool>> {
@@ -82,12 +82,12 @@ fn find(name: &str, tools: &[Arc<dyn Tool>]) -> Option<Arc<dyn Tool>> {
 }
 
 /// Puts a call under an older name into today's form.
-fn modernise(call: &mut ToolCall, tools: &[Arc<dyn Tool>]) {
+fn upgrade_legacy_call(call: &mut ToolCall, tools: &[Arc<dyn Tool>]) {
     if find(&call.name, tools).is_some() {
         return;
     }
     let given: Map<String, Value> = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let found = tools.iter().find_map(|tool| Some((tool, tool.modern(&call.name, &given)?)));
+    let found = tools.iter().find_map(|tool| Some((tool, tool.upgrade_legacy_call(&call.name, &given)?)));
     if let Some((tool, arguments)) = found {
         call.name.clone_from(&tool.spec().name);
         call.arguments = Value::Object(arguments).to_string();
@@ -95,7 +95,7 @@ fn modernise(call: &mut ToolCall, tools: &[Arc<dyn Tool>]) {
 }
 
 /// The known name this one was meant to be, if it is not known itself.
-fn repaired(name: &str, tools: &[Arc<dyn Tool>]) -> Option<String> {
+fn closest_known_name(name: &str, tools: &[Arc<dyn Tool>]) -> Option<String> {
     let known = |wanted: &str| tools.iter().any(|tool| tool.spec().name == wanted);
     if known(name) {
         return None;
@@ -106,7 +106,7 @@ fn repaired(name: &str, tools: &[Arc<dyn Tool>]) -> Option<String> {
         return Some(found.clone());
     }
     let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-    closest_match(&joined, names.iter().copied(), ALIKE).map(str::to_owned)
+    closest_match(&joined, names.iter().copied(), MIN_NAME_SIMILARITY).map(str::to_owned)
 }
 
 fn unknown_answers(calls: &[ToolCall], tools: &[Arc<dyn Tool>]) -> Vec<String> {
@@ -129,7 +129,7 @@ fn drop_repeated(calls: &mut Vec<ToolCall>) {
     calls.retain(|call| {
         if call.name == DELEGATE {
             delegations += 1;
-            if delegations > MOST_DELEGATIONS {
+            if delegations > MAX_DELEGATIONS {
                 return false;
             }
         }
@@ -138,12 +138,12 @@ fn drop_repeated(calls: &mut Vec<ToolCall>) {
 }
 
 /// Whether the calls of one answer may run at the same time.
-pub(crate) fn run_together(batch: &[Ready]) -> bool {
+pub(crate) fn can_run_concurrently(batch: &[ReadyCall]) -> bool {
     batch.len() > 1
-        && batch.iter().enumerate().all(|(at, one)| match one.manner.beside {
-            Beside::Alone => false,
-            Beside::Anything => true,
-            Beside::ApartByPath => {
+        && batch.iter().enumerate().all(|(at, one)| match one.manner.concurrency {
+            Concurrency::Sequential => false,
+            Concurrency::Parallel => true,
+            Concurrency::DisjointPaths => {
                 let Some(path) = path_of(one) else { return false };
                 batch
                     .iter()
@@ -155,7 +155,7 @@ pub(crate) fn run_together(batch: &[Ready]) -> bool {
         })
 }
 
-fn path_of(ready: &Ready) -> Option<&str> {
+fn path_of(ready: &ReadyCall) -> Option<&str> {
     ready.manner.path.as_deref().map(str::trim).filter(|path| !path.is_empty())
 }
 

@@ -6,11 +6,11 @@ use hermes_store::EndReason;
 use hermes_types::{Cancel, Frontend, SessionKind};
 
 use crate::agent::Agent;
-use crate::compress::Compressed;
+use crate::compress::CompressionReport;
 use crate::conversation::Conversation;
 use crate::error::Error;
 use crate::result::TurnResult;
-use crate::turn::Said;
+use crate::turn::TurnInput;
 
 /// A conversation with its agent. `interrupt` may be called from any thread.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
@@ -26,7 +26,7 @@ pub struct Chat {
 pub struct Interrupt(Arc<Mutex<Cancel>>);
 
 impl Interrupt {
-    pub fn now(&self) {
+    pub fn trigger(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).cancel();
     }
 }
@@ -34,12 +34,16 @@ impl Interrupt {
 impl Chat {
     /// A new conversation.
     pub fn new(agent: Arc<Agent>, frontend: Arc<dyn Frontend>, source: &str) -> Self {
-        let conversation = agent.begin(source, SessionKind::Local);
-        Self::with(agent, conversation, frontend)
+        let conversation = agent.new_conversation(source, SessionKind::Local);
+        Self::with_conversation(agent, conversation, frontend)
     }
 
     /// One that was begun or taken up elsewhere.
-    pub fn with(agent: Arc<Agent>, conversation: Conversation, frontend: Arc<dyn Frontend>) -> Self {
+    pub fn with_conversation(
+        agent: Arc<Agent>,
+        conversation: Conversation,
+        frontend: Arc<dyn Frontend>,
+    ) -> Self {
         Self { agent, conversation, frontend, running: Arc::new(Mutex::new(Cancel::new())) }
     }
 
@@ -52,18 +56,18 @@ impl Chat {
     }
 
     /// Runs one turn.
-    pub async fn run(&mut self, said: Said) -> Result<TurnResult, Error> {
+    pub async fn run(&mut self, said: TurnInput) -> Result<TurnResult, Error> {
         let cancel = self.fresh_cancel();
-        self.agent.run(&mut self.conversation, said, &*self.frontend, &cancel).await
+        self.agent.run_turn(&mut self.conversation, said, &*self.frontend, &cancel).await
     }
 
     /// Runs one turn for its answer alone.
     pub async fn say(&mut self, text: &str) -> Result<Option<String>, Error> {
-        Ok(self.run(Said::text(text)).await?.response)
+        Ok(self.run(TurnInput::text(text)).await?.response)
     }
 
     /// Shortens the conversation now. Nothing, when it cannot be made shorter.
-    pub async fn compress(&mut self, focus: Option<&str>) -> Result<Option<Compressed>, Error> {
+    pub async fn compress(&mut self, focus: Option<&str>) -> Result<Option<CompressionReport>, Error> {
         let cancel = self.fresh_cancel();
         self.agent.compress(&mut self.conversation, focus, &*self.frontend, &cancel).await
     }
@@ -77,15 +81,15 @@ impl Chat {
         if self.agent.flush_due(&self.conversation) {
             self.flush_memories().await;
         }
-        self.agent.end(&self.conversation, EndReason::NewSession).await?;
+        self.agent.end_conversation(&self.conversation, EndReason::NewSession).await?;
         let source = self.conversation.source().to_owned();
-        self.conversation = self.agent.begin(source, SessionKind::Local);
+        self.conversation = self.agent.new_conversation(source, SessionKind::Local);
         Ok(())
     }
 
     /// Ends the conversation.
     pub async fn close(self) -> Result<(), Error> {
-        self.agent.end(&self.conversation, EndReason::CliClose).await
+        self.agent.end_conversation(&self.conversation, EndReason::CliClose).await
     }
 
     /// An interrupt that came between turns does not spoil the next one.

@@ -5,15 +5,15 @@
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    Message, Occasion, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, Turn, TurnId, Usage,
+    Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolEvent, Turn, TurnId, Usage,
 };
 
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::gauge::Gauge;
+use crate::open_calls::can_ask_again;
 use crate::prompt;
-use crate::unanswered::can_ask_again;
-use crate::{pressure, review};
+use crate::{iteration_notice, review};
 
 /// A conversation in memory.
 #[derive(Debug, Clone)]
@@ -30,9 +30,9 @@ pub struct Conversation {
     /// The window the provider was found to have, when smaller than thought.
     pub(crate) window: Option<u64>,
     pub(crate) usage: Usage,
-    pub(crate) pressure_told: bool,
+    pub(crate) pressure_reported: bool,
     /// The user knows that the model's price is not known.
-    pub(crate) unpriced_told: bool,
+    pub(crate) unknown_price_reported: bool,
     pub(crate) started_at: Timestamp,
     /// The session whose turn handed this work on; its own is then no continuation of that one.
     pub(crate) delegated_by: Option<SessionId>,
@@ -42,21 +42,21 @@ pub struct Conversation {
 
 /// What was found when a conversation was taken up.
 #[derive(Debug, Clone)]
-pub struct TakenUp {
+pub struct LoadedConversation {
     pub conversation: Conversation,
     pub title: Option<String>,
     /// A turn that a dead process left unfinished.
-    pub cut_off: Option<CutOff>,
+    pub unfinished_turn: Option<UnfinishedTurn>,
 }
 
 /// A turn that did not come to its end.
 #[derive(Debug, Clone)]
-pub struct CutOff {
+pub struct UnfinishedTurn {
     pub turn: Turn,
     /// Cut off too often: it is not tried again by itself.
     pub parked: bool,
     /// Calls that may or may not have happened.
-    pub unknown: Vec<String>,
+    pub unknown_calls: Vec<String>,
 }
 
 impl Conversation {
@@ -111,12 +111,17 @@ impl Agent {
     }
 
     /// A conversation that has not begun. Nothing is stored before its first message.
-    pub fn begin(&self, source: impl Into<String>, kind: SessionKind) -> Conversation {
-        self.begin_as(SessionId::generate(kind, self.today()), source, kind)
+    pub fn new_conversation(&self, source: impl Into<String>, kind: SessionKind) -> Conversation {
+        self.new_conversation_with_id(SessionId::generate(kind, self.today()), source, kind)
     }
 
     /// The same under an id of the caller's.
-    pub fn begin_as(&self, session: SessionId, source: impl Into<String>, kind: SessionKind) -> Conversation {
+    pub fn new_conversation_with_id(
+        &self,
+        session: SessionId,
+        source: impl Into<String>,
+        kind: SessionKind,
+    ) -> Conversation {
         Conversation {
             session,
             task: TaskId::generate(),
@@ -128,8 +133,8 @@ impl Agent {
             gauge: Gauge::default(),
             window: None,
             usage: Usage::default(),
-            pressure_told: false,
-            unpriced_told: false,
+            pressure_reported: false,
+            unknown_price_reported: false,
             started_at: self.clock.now(),
             delegated_by: None,
             root: None,
@@ -139,12 +144,16 @@ impl Agent {
     /// Takes a stored conversation up where it stands: in the session that compression has moved it to. A turn that was
     /// cut off is brought to order: every call has an answer, and those nobody knows the outcome of say so. Only calls a
     /// person was being asked about wait, to be asked about again.
-    pub async fn take_up(&self, session: &SessionId) -> Result<TakenUp, Error> {
-        self.take_up_as(session, TaskId::generate()).await
+    pub async fn load_conversation(&self, session: &SessionId) -> Result<LoadedConversation, Error> {
+        self.load_conversation_as(session, TaskId::generate()).await
     }
 
     /// The same, with the tools' state of an earlier turn.
-    pub async fn take_up_as(&self, session: &SessionId, task: TaskId) -> Result<TakenUp, Error> {
+    pub async fn load_conversation_as(
+        &self,
+        session: &SessionId,
+        task: TaskId,
+    ) -> Result<LoadedConversation, Error> {
         // Asked together, so that they cost one way there and back.
         let (row, stored, running) =
             (self.store.session(session), self.store.transcript(session), self.store.running_turn(session));
@@ -152,12 +161,12 @@ impl Agent {
         if row.end_reason.as_deref() == Some(EndReason::Compression.as_str()) {
             let newest = self.store.continuation(session).await?.newest;
             if newest != *session {
-                return Box::pin(self.take_up_as(&newest, task)).await;
+                return Box::pin(self.load_conversation_as(&newest, task)).await;
             }
         }
         let stored = stored.await?;
         let cut_off = match running.await? {
-            Some(turn) => Some(self.cut_off(session, turn).await?),
+            Some(turn) => Some(self.describe_unfinished_turn(session, turn).await?),
             None => None,
         };
         if row.ended_at.is_some() {
@@ -165,9 +174,10 @@ impl Agent {
         }
         let mut messages: Vec<Message> =
             stored.into_iter().map(|StoredMessage { message, .. }| message).collect();
-        pressure::strip(&mut messages);
-        review::strip(&mut messages);
-        let mut conversation = self.begin_as(session.clone(), row.source, SessionKind::Local).with_task(task);
+        iteration_notice::strip_notices(&mut messages);
+        review::strip_instructions(&mut messages);
+        let mut conversation =
+            self.new_conversation_with_id(session.clone(), row.source, SessionKind::Local).with_task(task);
         conversation.user_id = row.user_id;
         conversation.system = row.system_prompt.filter(|prompt| !prompt.is_empty());
         conversation.usage = row.usage;
@@ -183,14 +193,18 @@ impl Agent {
             self.answer_open_calls(&mut conversation, &records).await?;
         }
         for tool in &self.tools {
-            tool.notice(&conversation.task, Occasion::Resumed(&conversation.messages));
+            tool.on_event(&conversation.task, ToolEvent::Resumed(&conversation.messages));
         }
-        Ok(TakenUp { conversation, title: row.title, cut_off })
+        Ok(LoadedConversation { conversation, title: row.title, unfinished_turn: cut_off })
     }
 
     /// Ends a conversation: its session is closed and tools forget it.
-    pub async fn end(&self, conversation: &Conversation, reason: EndReason) -> Result<(), Error> {
-        self.release(&conversation.task);
+    pub async fn end_conversation(
+        &self,
+        conversation: &Conversation,
+        reason: EndReason,
+    ) -> Result<(), Error> {
+        self.release_task(&conversation.task);
         if let Some(memory) = &self.external_memory {
             memory.session_ended(&conversation.session);
         }
@@ -204,19 +218,19 @@ impl Agent {
     }
 
     /// Lets tools forget what they kept for a conversation nobody will go on with in this process.
-    pub fn release(&self, task: &TaskId) {
+    pub fn release_task(&self, task: &TaskId) {
         for tool in &self.tools {
-            tool.notice(task, Occasion::Ended);
+            tool.on_event(task, ToolEvent::Ended);
         }
     }
 
     /// Takes the last exchange back: everything from the user's last words on. Answers with those words.
-    pub async fn undo(&self, conversation: &mut Conversation) -> Result<Option<String>, Error> {
+    pub async fn undo_last_exchange(&self, conversation: &mut Conversation) -> Result<Option<String>, Error> {
         let Some(at) = conversation.messages.iter().rposition(|message| message.role == Role::User) else {
             return Ok(None);
         };
         let last = conversation.messages.len() - at;
-        self.store.take_back(&conversation.session, last).await?;
+        self.store.remove_last_messages(&conversation.session, last).await?;
         let taken = conversation.messages.split_off(at);
         conversation.gauge = Gauge::default();
         Ok(taken.first().map(|message| message.content.text().into_owned()))
@@ -227,7 +241,7 @@ impl Agent {
         let mut names: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         names.sort_unstable();
         let external = self.external_memory.as_ref().and_then(|memory| memory.prompt_block());
-        self.prompt.layers(&prompt::Occasion {
+        self.prompt.layers(&prompt::PromptInputs {
             session,
             model: &self.model_name,
             tools: &names,
@@ -237,10 +251,10 @@ impl Agent {
     }
 
     /// Returns the newest session of a source if a process that died left its turn unfinished there.
-    pub async fn left_unfinished(&self, source: &str) -> Result<Option<SessionId>, Error> {
+    pub async fn find_unfinished_session(&self, source: &str) -> Result<Option<SessionId>, Error> {
         let Some(session) = self.store.newest_session(source).await? else { return Ok(None) };
         let Some(turn) = self.store.running_turn(&session).await? else { return Ok(None) };
-        match self.cut_off(&session, turn).await {
+        match self.describe_unfinished_turn(&session, turn).await {
             Ok(_) => Ok(Some(session)),
             // It runs in another terminal.
             Err(Error::Busy { .. }) => Ok(None),
@@ -249,22 +263,27 @@ impl Agent {
     }
 
     /// What a turn that says it runs came to, although no living process holds it.
-    async fn cut_off(&self, session: &SessionId, turn: Turn) -> Result<CutOff, Error> {
+    async fn describe_unfinished_turn(
+        &self,
+        session: &SessionId,
+        turn: Turn,
+    ) -> Result<UnfinishedTurn, Error> {
         let holder = self.store.lease_holder(session.as_str(), self.clock.now()).await?;
-        if let Some(holder) = holder.filter(|holder| *holder != self.holder && hermes_task::may_live(holder))
+        if let Some(holder) =
+            holder.filter(|holder| *holder != self.holder && hermes_task::may_be_alive(holder))
         {
             return Err(Error::Busy { holder });
         }
-        let parked = self.store.is_at_its_last(&turn.id).await?;
+        let parked = self.store.is_last_attempt(&turn.id).await?;
         let records = self.store.tool_calls(&turn.id).await?;
         let is_unknown = |record: &ToolCallRecord| record.status.is_none() && !record.asking;
         let unknown = records.into_iter().filter(is_unknown).map(|record| record.name);
-        Ok(CutOff { parked, unknown: unknown.collect(), turn })
+        Ok(UnfinishedTurn { parked, unknown_calls: unknown.collect(), turn })
     }
 }
 
 /// The words of tools that must outlive a compression.
-pub(crate) fn carried_over(tools: &[std::sync::Arc<dyn Tool>], task: &TaskId) -> Option<String> {
+pub(crate) fn collect_carry_over(tools: &[std::sync::Arc<dyn Tool>], task: &TaskId) -> Option<String> {
     let texts: Vec<String> = tools.iter().filter_map(|tool| tool.carry_over(task)).collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }

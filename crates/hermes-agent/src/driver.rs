@@ -12,19 +12,19 @@ use hermes_store::{Error as StoreError, ToolCallRecord};
 use hermes_types::{Cancel, Frontend, Message, OutcomeStatus, Role, SessionId, Turn, TurnId, TurnState};
 
 use crate::agent::Agent;
-use crate::conversation::{Conversation, CutOff};
+use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
-use crate::reply::last_words;
+use crate::reply::final_text;
 use crate::result::TurnResult;
-use crate::turn::Said;
+use crate::turn::TurnInput;
 
 /// What a driven turn does.
 #[derive(Debug, Clone)]
 pub enum TurnWork {
     /// Begins a turn under this id.
-    Begin { id: TurnId, said: Box<Said> },
+    Begin { id: TurnId, input: Box<TurnInput> },
     /// Goes on with one that a process left unfinished.
-    Resume(CutOff),
+    Resume(UnfinishedTurn),
 }
 
 /// A turn to run.
@@ -44,7 +44,7 @@ pub enum TurnOutcome {
     /// It did not stop within its grace. It is closed; what it did is in the transcript.
     Abandoned,
     /// It had been cut off too often and was not resumed. It is closed.
-    Parked(CutOff),
+    Parked(UnfinishedTurn),
 }
 
 /// A turn that has ended, as the database knows it.
@@ -61,7 +61,7 @@ pub struct PastTurn {
 impl PastTurn {
     /// Returns the answer, if the turn came to one.
     pub fn answer(&self) -> Option<String> {
-        self.messages.get(self.first..)?.last().and_then(last_words)
+        self.messages.get(self.first..)?.last().and_then(final_text)
     }
 
     /// Returns whether tools were started: repeating such a turn may repeat what they did.
@@ -70,13 +70,13 @@ impl PastTurn {
     }
 
     /// Says in one sentence which tools the turn started and how each ended.
-    pub fn account(&self) -> String {
-        account(&self.calls)
+    pub fn describe_calls(&self) -> String {
+        describe_calls(&self.calls)
     }
 }
 
 /// Says in one sentence which tools were started and how each ended.
-pub fn account(calls: &[ToolCallRecord]) -> String {
+pub fn describe_calls(calls: &[ToolCallRecord]) -> String {
     const MOST: usize = 20;
     let told = |call: &ToolCallRecord| {
         let end = match call.status {
@@ -112,12 +112,12 @@ impl Agent {
         let ended = {
             let running = async {
                 match work {
-                    TurnWork::Begin { id, said } => {
-                        let result = self.run_as(id, conversation, *said, frontend, cancel).await?;
+                    TurnWork::Begin { id, input: said } => {
+                        let result = self.run_turn_as(id, conversation, *said, frontend, cancel).await?;
                         Ok(TurnOutcome::Ended(Box::new(result)))
                     }
                     TurnWork::Resume(cut_off) => {
-                        if cut_off.parked || !self.claim_cut_off(conversation, &cut_off).await? {
+                        if cut_off.parked || !self.claim_unfinished_turn(conversation, &cut_off).await? {
                             self.answer_waiting_calls(conversation).await?;
                             self.drop_turn(&cut_off).await?;
                             return Ok(TurnOutcome::Parked(cut_off));
@@ -177,8 +177,8 @@ impl Agent {
     }
 
     /// Names a conversation that has no name and learns from it; to be run beside whatever comes next.
-    pub async fn look_back(&self, conversation: &Conversation, cancel: &Cancel) {
-        self.name_conversation(conversation, cancel).await;
+    pub async fn title_and_review(&self, conversation: &Conversation, cancel: &Cancel) {
+        self.title_conversation(conversation, cancel).await;
         let due = self.review_due(conversation);
         if due.is_any() {
             self.review(conversation, due, cancel).await;
@@ -186,14 +186,22 @@ impl Agent {
     }
 
     /// Takes a cut-off turn over. False, when that is once too often, or it has ended meanwhile.
-    async fn claim_cut_off(&self, conversation: &Conversation, cut_off: &CutOff) -> Result<bool, Error> {
-        self.take_lease(conversation).await?;
-        let state = self.store.note_cut_off(&cut_off.turn.id, self.holder.clone(), self.clock.now()).await?;
+    async fn claim_unfinished_turn(
+        &self,
+        conversation: &Conversation,
+        cut_off: &UnfinishedTurn,
+    ) -> Result<bool, Error> {
+        self.acquire_lease(conversation).await?;
+        let state =
+            self.store.record_cut_off(&cut_off.turn.id, self.holder.clone(), self.clock.now()).await?;
         Ok(state == Some(TurnState::Running))
     }
 
     /// Returns the session that names the conversation a session belongs to, and the one it is at now.
-    pub async fn locate(&self, session: &SessionId) -> Result<hermes_store::Continuation, StoreError> {
+    pub async fn locate_conversation(
+        &self,
+        session: &SessionId,
+    ) -> Result<hermes_store::Continuation, StoreError> {
         self.store.continuation(session).await
     }
 }

@@ -1,7 +1,7 @@
 //! How full the context window is: measured by the provider where it said so, estimated for what came since.
 
 use hermes_text::estimate_tokens;
-use hermes_types::{Content, Message, Part, ToolSpec, Usage};
+use hermes_types::{ContentPart, Message, MessageContent, ToolSpec, Usage};
 
 /// Every message costs a few tokens beside its words.
 const PER_MESSAGE: u64 = 10;
@@ -47,8 +47,8 @@ pub fn tool_tokens(tool: &ToolSpec) -> u64 {
 
 pub fn message_tokens(message: &Message) -> u64 {
     let content = match &message.content {
-        Content::Text(text) => estimate_tokens(text),
-        Content::Parts(parts) => parts.iter().map(part_tokens).sum(),
+        MessageContent::Text(text) => estimate_tokens(text),
+        MessageContent::Parts(parts) => parts.iter().map(part_tokens).sum(),
     };
     let calls: u64 = message
         .tool_calls
@@ -59,10 +59,10 @@ pub fn message_tokens(message: &Message) -> u64 {
     content.saturating_add(calls).saturating_add(thought).saturating_add(PER_MESSAGE)
 }
 
-fn part_tokens(part: &Part) -> u64 {
+fn part_tokens(part: &ContentPart) -> u64 {
     match part {
-        Part::Text(text) => estimate_tokens(text),
-        Part::Image { .. } => PER_PICTURE,
-        Part::Other(raw) => estimate_tokens(raw.as_str()).min(PER_PICTURE),
+        ContentPart::Text(text) => estimate_tokens(text),
+        ContentPart::Image { .. } => PER_PICTURE,
+        ContentPart::Other(raw) => estimate_tokens(raw.as_str()).min(PER_PICTURE),
     }
 }

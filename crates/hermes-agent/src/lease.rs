@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hermes_store::Lease;
+use hermes_store::LeaseOutcome;
 use hermes_types::SessionId;
 
 use crate::agent::Agent;
@@ -12,14 +12,14 @@ use crate::conversation::Conversation;
 use crate::error::Error;
 
 /// How long a lease holds without a word from its holder.
-pub(crate) const SPAN: Duration = Duration::from_mins(1);
+pub(crate) const LEASE_DURATION: Duration = Duration::from_mins(1);
 const RENEW_EVERY: Duration = Duration::from_secs(20);
 
 /// The session a turn holds; compression moves it.
 #[derive(Debug, Clone)]
-pub(crate) struct Leased(Arc<Mutex<SessionId>>);
+pub(crate) struct LeasedSession(Arc<Mutex<SessionId>>);
 
-impl Leased {
+impl LeasedSession {
     pub(crate) fn new(session: SessionId) -> Self {
         Self(Arc::new(Mutex::new(session)))
     }
@@ -34,11 +34,14 @@ impl Leased {
 }
 
 /// Renews a lease for as long as it is polled.
-pub(crate) async fn keep(agent: &Agent, leased: Leased) -> Infallible {
+pub(crate) async fn keep_renewed(agent: &Agent, leased: LeasedSession) -> Infallible {
     loop {
         agent.clock.sleep(RENEW_EVERY).await;
         let session = leased.session();
-        let renewed = agent.store.take_lease(session.as_str(), &agent.holder, agent.clock.now(), SPAN).await;
+        let renewed = agent
+            .store
+            .acquire_lease(session.as_str(), &agent.holder, agent.clock.now(), LEASE_DURATION)
+            .await;
         if let Err(error) = renewed {
             tracing::warn!(%error, "a lease could not be renewed");
         }
@@ -46,22 +49,23 @@ pub(crate) async fn keep(agent: &Agent, leased: Leased) -> Infallible {
 }
 
 impl Agent {
-    pub(crate) async fn take_lease(&self, conversation: &Conversation) -> Result<(), Error> {
+    pub(crate) async fn acquire_lease(&self, conversation: &Conversation) -> Result<(), Error> {
         let key = conversation.session.as_str();
-        match self.store.take_lease(key, &self.holder, self.clock.now(), SPAN).await? {
-            Lease::Granted => Ok(()),
-            Lease::HeldBy { holder, .. } if !hermes_task::may_live(&holder) => {
+        match self.store.acquire_lease(key, &self.holder, self.clock.now(), LEASE_DURATION).await? {
+            LeaseOutcome::Granted => Ok(()),
+            LeaseOutcome::HeldBy { holder, .. } if !hermes_task::may_be_alive(&holder) => {
                 let now = self.clock.now();
-                let taken = self.store.take_lease_from(key, &holder, &self.holder, now, SPAN).await?;
+                let taken =
+                    self.store.acquire_lease_from(key, &holder, &self.holder, now, LEASE_DURATION).await?;
                 if taken { Ok(()) } else { Err(Error::Busy { holder }) }
             }
-            Lease::HeldBy { holder, .. } => Err(Error::Busy { holder }),
+            LeaseOutcome::HeldBy { holder, .. } => Err(Error::Busy { holder }),
         }
     }
 
     /// Nobody waits for it: whatever is written next in this process comes after it, and one that is not given back runs
     /// out by itself.
-    pub(crate) fn give_lease_back(&self, conversation: &Conversation) {
+    pub(crate) fn release_lease(&self, conversation: &Conversation) {
         drop(self.store.release_lease(conversation.session.as_str(), &self.holder));
     }
 }

@@ -6,7 +6,6 @@
 //! nothing that was only meant to be sent is stored.
 
 mod agent;
-mod aside;
 mod batch;
 mod calls;
 mod chat;
@@ -15,32 +14,36 @@ mod conversation;
 mod driver;
 mod error;
 mod gauge;
+mod iteration_notice;
 mod lease;
 mod log;
-mod pressure;
+mod long_results;
+mod open_calls;
 mod prompt;
 mod reply;
 mod request;
 mod result;
 mod review;
-mod spill;
+mod side_task;
 mod subagent;
 mod title;
 mod turn;
-mod unanswered;
 
 pub use agent::{
-    Agent, Asking, Calendar, Compression, CompressionMode, Folders, Learning, Limits, Logs, Unpriced,
+    Agent, AgentFolders, Calendar, Compression, CompressionMode, RequestOptions, ReviewIntervals,
+    SessionLogMode, TurnLimits, UnknownPricePolicy,
 };
 pub use chat::{Chat, Interrupt};
-pub use compress::Compressed;
-pub use conversation::{Conversation, CutOff, TakenUp};
-pub use driver::{PastTurn, TurnOutcome, TurnRequest, TurnWork, account};
+pub use compress::CompressionReport;
+pub use conversation::{Conversation, LoadedConversation, UnfinishedTurn};
+pub use driver::{PastTurn, TurnOutcome, TurnRequest, TurnWork, describe_calls};
 pub use error::Error;
 pub use gauge::{message_tokens, tool_tokens};
-pub use log::LaterLogs;
-pub use prompt::{Enforcement, Files, HintChange, PromptSource, SessionIdLine, join as join_layers};
-pub use reply::last_words;
+pub use log::DeferredSessionLogs;
+pub use prompt::{
+    ContextFiles, HintChange, PromptSource, SessionIdLine, ToolUseEnforcement, join as join_layers,
+};
+pub use reply::final_text;
 pub use result::TurnResult;
 pub use review::ReviewDue;
-pub use turn::Said;
+pub use turn::TurnInput;

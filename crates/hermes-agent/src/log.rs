@@ -12,11 +12,11 @@ use hermes_types::{CivilTime, Message, SessionId, Timestamp, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::agent::{Agent, Calendar, Logs};
+use crate::agent::{Agent, Calendar, SessionLogMode};
 use crate::conversation::Conversation;
 
 #[derive(Serialize)]
-struct Log<'a> {
+struct SessionLogFile<'a> {
     session_id: &'a str,
     model: &'a str,
     base_url: &'a str,
@@ -30,22 +30,22 @@ struct Log<'a> {
 }
 
 #[derive(Deserialize)]
-struct Existing {
+struct ExistingLog {
     #[serde(default)]
     messages: Vec<Box<RawValue>>,
 }
 
 /// What stands above the messages of a log, the same for all sessions of one agent.
 #[derive(Clone)]
-struct Heading {
+struct LogHeader {
     model: String,
     base_url: String,
     platform: String,
     tools: Vec<Arc<dyn Tool>>,
 }
 
-impl Heading {
-    fn of(agent: &Agent) -> Self {
+impl LogHeader {
+    fn from_agent(agent: &Agent) -> Self {
         Self {
             model: agent.model_name.clone(),
             base_url: agent.base_url.clone(),
@@ -54,7 +54,7 @@ impl Heading {
         }
     }
 
-    fn is_of(&self, agent: &Agent) -> bool {
+    fn matches_agent(&self, agent: &Agent) -> bool {
         self.model == agent.model_name
             && self.base_url == agent.base_url
             && self.platform == agent.prompt.platform
@@ -65,39 +65,39 @@ impl Heading {
 /// Logs that are written beside the turns: a turn only says which session changed, and many turns of one session are one
 /// file. What is not written when the process dies is written with the session's next turn.
 #[expect(missing_debug_implementations, reason = "it holds tools")]
-pub struct LaterLogs {
+pub struct DeferredSessionLogs {
     store: Store,
     calendar: Calendar,
-    changed: Mutex<Changed>,
+    changed: Mutex<ChangedSessions>,
 }
 
 #[derive(Default)]
-struct Changed {
-    sessions: HashMap<SessionId, Arc<Heading>>,
-    last: Option<Arc<Heading>>,
+struct ChangedSessions {
+    sessions: HashMap<SessionId, Arc<LogHeader>>,
+    last_header: Option<Arc<LogHeader>>,
 }
 
-impl LaterLogs {
+impl DeferredSessionLogs {
     pub fn new(store: Store, calendar: Calendar) -> Self {
         Self { store, calendar, changed: Mutex::default() }
     }
 
-    fn note(&self, agent: &Agent, session: &SessionId) {
+    fn mark_changed(&self, agent: &Agent, session: &SessionId) {
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let heading = match changed.last.clone().filter(|last| last.is_of(agent)) {
+        let heading = match changed.last_header.clone().filter(|last| last.matches_agent(agent)) {
             Some(heading) => heading,
-            None => Arc::new(Heading::of(agent)),
+            None => Arc::new(LogHeader::from_agent(agent)),
         };
-        changed.last = Some(heading.clone());
+        changed.last_header = Some(heading.clone());
         changed.sessions.insert(session.clone(), heading);
     }
 
     /// Writes at most so many. Says whether any are left.
-    pub async fn write(&self, folder: &Path, most: usize, now: Timestamp) -> bool {
+    pub async fn write_pending(&self, folder: &Path, most: usize, now: Timestamp) -> bool {
         let (taken, left) = {
             let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
             let some: Vec<SessionId> = changed.sessions.keys().take(most).cloned().collect();
-            let taken: Vec<(SessionId, Arc<Heading>)> = some
+            let taken: Vec<(SessionId, Arc<LogHeader>)> = some
                 .into_iter()
                 .filter_map(|id| changed.sessions.remove(&id).map(|heading| (id, heading)))
                 .collect();
@@ -115,14 +115,14 @@ impl LaterLogs {
     async fn write_one(
         &self,
         session: &SessionId,
-        heading: &Heading,
+        heading: &LogHeader,
         folder: &Path,
         now: Timestamp,
     ) -> Result<(), hermes_store::Error> {
         let Some(row) = self.store.session(session).await? else { return Ok(()) };
         let stored = self.store.transcript(session).await?;
         let messages: Vec<Message> = stored.into_iter().map(|row| row.message).collect();
-        let body = Body {
+        let body = LogBody {
             session,
             system_prompt: row.system_prompt.as_deref().unwrap_or_default(),
             started: (self.calendar)(row.started_at),
@@ -137,24 +137,24 @@ impl LaterLogs {
 impl Agent {
     pub(crate) fn write_log(&self, conversation: &Conversation) {
         match &self.folders.logs {
-            Logs::None => {}
-            Logs::Later(later) => later.note(self, &conversation.session),
-            Logs::Now(folder) => {
-                let body = Body {
+            SessionLogMode::None => {}
+            SessionLogMode::Deferred(later) => later.mark_changed(self, &conversation.session),
+            SessionLogMode::Immediate(folder) => {
+                let body = LogBody {
                     session: &conversation.session,
                     system_prompt: conversation.system.as_deref().unwrap_or_default(),
                     started: (self.calendar)(conversation.started_at),
                     now: (self.calendar)(self.clock.now()),
                     messages: &conversation.messages,
                 };
-                write_log(folder, &Heading::of(self), &body);
+                write_log(folder, &LogHeader::from_agent(self), &body);
             }
         }
     }
 }
 
 /// What a log says about its session.
-struct Body<'a> {
+struct LogBody<'a> {
     session: &'a SessionId,
     system_prompt: &'a str,
     started: CivilTime,
@@ -162,7 +162,7 @@ struct Body<'a> {
     messages: &'a [Message],
 }
 
-fn write_log(folder: &Path, heading: &Heading, body: &Body<'_>) {
+fn write_log(folder: &Path, heading: &LogHeader, body: &LogBody<'_>) {
     let path = folder.join(format!("session_{}.json", body.session));
     if holds_more(&path, body.messages.len()) {
         return;
@@ -172,7 +172,7 @@ fn write_log(folder: &Path, heading: &Heading, body: &Body<'_>) {
         .iter()
         .map(|tool| serde_json::json!({"type": "function", "function": tool.spec()}))
         .collect();
-    let log = Log {
+    let log = SessionLogFile {
         session_id: body.session.as_str(),
         model: &heading.model,
         base_url: &heading.base_url,
@@ -195,7 +195,7 @@ fn write_log(folder: &Path, heading: &Heading, body: &Body<'_>) {
 /// A cheap look: a log with fewer bytes than messages cannot hold more of them.
 fn holds_more(path: &Path, messages: usize) -> bool {
     let Ok(bytes) = fs::read(path) else { return false };
-    serde_json::from_slice::<Existing>(&bytes).is_ok_and(|log| log.messages.len() > messages)
+    serde_json::from_slice::<ExistingLog>(&bytes).is_ok_and(|log| log.messages.len() > messages)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {

@@ -5,17 +5,17 @@ use hermes_types::{FinishReason, Message, Role};
 
 /// An answer, seen for what is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum ReplyKind {
     /// Tools are wanted.
     Calls,
     /// The last word, without its thinking; spaces around it stay, for it may be the end of something longer.
     Final(String),
     /// Cut off by its length while a call was being written.
-    CallCutOff,
+    TruncatedCall,
     /// Cut off by its length in the middle of its words.
-    TextCutOff(String),
+    TruncatedText(String),
     /// All of its length went into thinking.
-    OnlyThought,
+    OnlyReasoning,
     /// A thinking block that was never closed.
     OpenScratchpad,
     /// The provider says there is more to come.
@@ -24,29 +24,29 @@ pub(crate) enum Reply {
     Empty,
 }
 
-pub(crate) fn judge(message: &Message) -> Reply {
+pub(crate) fn classify(message: &Message) -> ReplyKind {
     let text = message.content.text();
     let stripped = strip_think(&text).into_owned();
     let visible = stripped.trim();
     let length = message.finish_reason == Some(FinishReason::Length);
     if has_open_scratchpad(&text) {
-        return if length { Reply::OnlyThought } else { Reply::OpenScratchpad };
+        return if length { ReplyKind::OnlyReasoning } else { ReplyKind::OpenScratchpad };
     }
     match (message.tool_calls.is_empty(), length) {
-        (false, true) => Reply::CallCutOff,
-        (false, false) => Reply::Calls,
-        (true, true) if visible.is_empty() => Reply::OnlyThought,
-        (true, true) => Reply::TextCutOff(stripped),
-        (true, false) if message.finish_reason == Some(FinishReason::Incomplete) => Reply::Unfinished,
-        (true, false) if visible.is_empty() => Reply::Empty,
-        (true, false) => Reply::Final(stripped),
+        (false, true) => ReplyKind::TruncatedCall,
+        (false, false) => ReplyKind::Calls,
+        (true, true) if visible.is_empty() => ReplyKind::OnlyReasoning,
+        (true, true) => ReplyKind::TruncatedText(stripped),
+        (true, false) if message.finish_reason == Some(FinishReason::Incomplete) => ReplyKind::Unfinished,
+        (true, false) if visible.is_empty() => ReplyKind::Empty,
+        (true, false) => ReplyKind::Final(stripped),
     }
 }
 
 /// The answer a message is, as the user reads it. Nothing, when it is not the end of a turn.
-pub fn last_words(message: &Message) -> Option<String> {
-    match judge(message) {
-        Reply::Final(text) if message.role == Role::Assistant => Some(text.trim().to_owned()),
+pub fn final_text(message: &Message) -> Option<String> {
+    match classify(message) {
+        ReplyKind::Final(text) if message.role == Role::Assistant => Some(text.trim().to_owned()),
         _ => None,
     }
 }
@@ -57,8 +57,8 @@ fn has_open_scratchpad(text: &str) -> bool {
     text.matches(OPEN).count() > text.matches(CLOSE).count()
 }
 
-const PROMISES: [&str; 5] = ["i'll", "i will", "let me", "i can do that", "i can help with that"];
-const DEEDS: [&str; 20] = [
+const PROMISE_PHRASES: [&str; 5] = ["i'll", "i will", "let me", "i can do that", "i can help with that"];
+const ACTION_WORDS: [&str; 20] = [
     "look",
     "inspect",
     "scan",
@@ -80,7 +80,8 @@ const DEEDS: [&str; 20] = [
     "analyse",
     "summarise",
 ];
-const PLACES: [&str; 8] = ["directory", "cwd", "repo", "codebase", "project", "folder", "files", "path"];
+const LOCATION_WORDS: [&str; 8] =
+    ["directory", "cwd", "repo", "codebase", "project", "folder", "files", "path"];
 const LONGEST_PROMISE: usize = 1_200;
 
 /// Whether a text only announces work on the user's files instead of doing it.
@@ -90,9 +91,9 @@ pub(crate) fn only_announces(text: &str, asked: &str, since: &[Message]) -> bool
     }
     let (text, asked) = (text.to_lowercase().replace('’', "'"), asked.to_lowercase());
     let has = |text: &str, words: &[&str]| words.iter().any(|word| contains_word(text, word));
-    has(&text, &PROMISES)
-        && has(&text, &DEEDS)
-        && (has(&text, &PLACES) || has(&asked, &PLACES) || asked.contains('/'))
+    has(&text, &PROMISE_PHRASES)
+        && has(&text, &ACTION_WORDS)
+        && (has(&text, &LOCATION_WORDS) || has(&asked, &LOCATION_WORDS) || asked.contains('/'))
 }
 
 /// As whole words, so that `spread` is not `read`.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use hermes_types::{CallId, Content, FinishReason, Message, Part, Role};
+use hermes_types::{CallId, ContentPart, FinishReason, Message, MessageContent, Role};
 use serde_json::Value;
 
 const UNAVAILABLE: &str = "[Result unavailable — see context summary above]";
@@ -18,24 +18,24 @@ pub(crate) fn interrupted_mark() -> FinishReason {
 }
 
 /// What is added to the copy.
-pub(crate) struct Additions<'a> {
+pub(crate) struct RequestAdditions<'a> {
     /// Said before the conversation begins, and never stored.
     pub(crate) prefill: &'a [Message],
     /// Words for the end of a message, by its place in the conversation.
     pub(crate) notices: &'a BTreeMap<usize, String>,
     /// The words of the running turn as the model is to read them, and their place.
-    pub(crate) asked: Option<(usize, &'a Content)>,
+    pub(crate) current_input: Option<(usize, &'a MessageContent)>,
     /// What another memory knows about the message at this place.
     pub(crate) recall: Option<(usize, &'a str)>,
 }
 
 /// The messages of a request.
-pub(crate) fn copy(messages: &[Message], additions: &Additions<'_>) -> Vec<Message> {
+pub(crate) fn build_messages(messages: &[Message], additions: &RequestAdditions<'_>) -> Vec<Message> {
     let mut copies = Vec::with_capacity(messages.len() + additions.prefill.len());
     copies.extend_from_slice(additions.prefill);
     for (at, message) in messages.iter().enumerate() {
         let mut copy = message.clone();
-        if let Some((_, asked)) = additions.asked.filter(|(place, _)| *place == at)
+        if let Some((_, asked)) = additions.current_input.filter(|(place, _)| *place == at)
             && message.role == Role::User
         {
             copy.content = asked.clone();
@@ -44,10 +44,10 @@ pub(crate) fn copy(messages: &[Message], additions: &Additions<'_>) -> Vec<Messa
             append(&mut copy.content, INTERRUPTED);
         }
         if let Some(notice) = additions.notices.get(&at) {
-            copy.content = crate::pressure::with_notice(&copy.content, notice);
+            copy.content = crate::iteration_notice::with_notice(&copy.content, notice);
         }
         if let Some((_, text)) = additions.recall.filter(|(place, _)| *place == at) {
-            append(&mut copy.content, &remembered(text));
+            append(&mut copy.content, &memory_note(text));
         }
         copies.push(copy);
     }
@@ -55,19 +55,19 @@ pub(crate) fn copy(messages: &[Message], additions: &Additions<'_>) -> Vec<Messa
 }
 
 /// A note that is plainly not the user's words.
-fn remembered(text: &str) -> String {
+fn memory_note(text: &str) -> String {
     format!(
         "<memory-context>\n[System note: recalled from memory, not new words of the user.]\n{text}\n</memory-context>"
     )
 }
 
-fn append(content: &mut Content, text: &str) {
+fn append(content: &mut MessageContent, text: &str) {
     match content {
-        Content::Text(so_far) => {
+        MessageContent::Text(so_far) => {
             so_far.push_str("\n\n");
             so_far.push_str(text);
         }
-        Content::Parts(parts) => parts.push(Part::Text(text.to_owned())),
+        MessageContent::Parts(parts) => parts.push(ContentPart::Text(text.to_owned())),
     }
 }
 
@@ -112,7 +112,7 @@ fn is_paired(messages: &[Message]) -> bool {
 }
 
 /// The JSON object a text is, if it is one.
-pub(crate) fn object(text: &str) -> Option<serde_json::Map<String, Value>> {
+pub(crate) fn parse_object(text: &str) -> Option<serde_json::Map<String, Value>> {
     if !text.trim_start().starts_with('{') {
         return None;
     }

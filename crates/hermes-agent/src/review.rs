@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_store::{Charge, Error as StoreError};
+use hermes_store::{Error as StoreError, ModelCharge};
 use hermes_types::{Cancel, Message, OutcomeStatus, Role, Tool};
 use serde_json::Value;
 
 use crate::agent::Agent;
-use crate::aside::{Aside, Came};
 use crate::conversation::Conversation;
-use crate::turn::{Running, Spent};
+use crate::side_task::{SideTaskOutcome, SideTaskRun};
+use crate::turn::{CallUsage, RunningTurn};
 
 const FLUSH: &str = include_str!("texts/flush.md").trim_ascii();
 const REVIEW_MEMORY: &str = include_str!("texts/review_memory.md").trim_ascii();
@@ -21,10 +21,10 @@ const REVIEW_SKILLS: &str = include_str!("texts/review_skills.md").trim_ascii();
 const REVIEW_MARK: &str = "[System: Review the conversation above";
 const REVIEW_ITERATIONS: u32 = 8;
 const FLUSH_TOKENS: u64 = 5_120;
-const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
-const REVIEW_PATIENCE: Duration = Duration::from_mins(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
+const REVIEW_TIMEOUT: Duration = Duration::from_mins(5);
 /// A conversation shorter than this holds nothing to keep.
-const LEAST_MESSAGES: usize = 3;
+const MIN_MESSAGES: usize = 3;
 
 /// What is due to be looked at after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,9 +59,13 @@ impl Agent {
         let new_steps = steps(this_turn.max(skills_from));
         ReviewDue {
             memory: has("memory")
-                && crossed(self.learning.memory_every, memory_turns.saturating_sub(1), memory_turns),
+                && crossed(self.review_intervals.memory_every, memory_turns.saturating_sub(1), memory_turns),
             skills: has("skill_manage")
-                && crossed(self.learning.skills_every, skill_steps.saturating_sub(new_steps), skill_steps),
+                && crossed(
+                    self.review_intervals.skills_every,
+                    skill_steps.saturating_sub(new_steps),
+                    skill_steps,
+                ),
         }
     }
 
@@ -91,7 +95,7 @@ impl Agent {
         words.push_str("If there is nothing, answer: Nothing to save.]");
         let mut messages = conversation.messages.clone();
         messages.push(Message::user(words));
-        let aside = Aside {
+        let aside = SideTaskRun {
             model: self.model.clone(),
             model_name: self.model_name.clone(),
             system: conversation.system.clone().unwrap_or_default(),
@@ -101,23 +105,23 @@ impl Agent {
             task: conversation.task.clone(),
             iterations: REVIEW_ITERATIONS,
             max_tokens: None,
-            patience: REVIEW_PATIENCE,
+            timeout: REVIEW_TIMEOUT,
         };
         let came = aside.run(self, cancel).await;
-        self.pay(conversation, &came).await;
-        kept(&came)
+        self.record_side_task_costs(conversation, &came).await;
+        summarize_changes(&came)
     }
 
     /// Gives the model one chance to note what must not be lost.
     pub async fn flush_memories(&self, conversation: &Conversation, cancel: &Cancel) {
         let Some(memory) = self.tool("memory") else { return };
-        if conversation.messages.len() < LEAST_MESSAGES {
+        if conversation.messages.len() < MIN_MESSAGES {
             return;
         }
         let side = self.side_model();
         let mut messages = conversation.messages.clone();
         messages.push(Message::user(FLUSH));
-        let aside = Aside {
+        let aside = SideTaskRun {
             model: side.model,
             model_name: side.name,
             system: conversation.system.clone().unwrap_or_default(),
@@ -127,31 +131,35 @@ impl Agent {
             task: conversation.task.clone(),
             iterations: 1,
             max_tokens: Some(FLUSH_TOKENS),
-            patience: FLUSH_PATIENCE,
+            timeout: FLUSH_TIMEOUT,
         };
         let came = aside.run(self, cancel).await;
-        self.pay(conversation, &came).await;
+        self.record_side_task_costs(conversation, &came).await;
     }
 
     /// Whether a conversation that ends should be looked at once more.
     pub fn flush_due(&self, conversation: &Conversation) -> bool {
-        self.learning.flush_after > 0
-            && conversation.user_turns() >= self.learning.flush_after
-            && conversation.messages.len() >= LEAST_MESSAGES
+        self.review_intervals.flush_after > 0
+            && conversation.user_turns() >= self.review_intervals.flush_after
+            && conversation.messages.len() >= MIN_MESSAGES
     }
 
     /// Work beside a conversation costs the same money and is counted in the same ledger.
-    async fn pay(&self, conversation: &Conversation, came: &Came) {
+    async fn record_side_task_costs(&self, conversation: &Conversation, came: &SideTaskOutcome) {
         for completion in &came.completions {
-            if let Err(error) = self.record(conversation, completion.into()).await {
+            if let Err(error) = self.record_usage(conversation, completion.into()).await {
                 tracing::warn!(%error, "a charge was not recorded");
             }
         }
     }
 
-    pub(crate) async fn record(&self, conversation: &Conversation, spent: Spent) -> Result<(), StoreError> {
+    pub(crate) async fn record_usage(
+        &self,
+        conversation: &Conversation,
+        spent: CallUsage,
+    ) -> Result<(), StoreError> {
         self.store
-            .record_charge(Charge {
+            .record_charge(ModelCharge {
                 at: self.clock.now(),
                 session: conversation.session.clone(),
                 turn: None,
@@ -166,7 +174,7 @@ impl Agent {
     }
 }
 
-impl Running<'_> {
+impl RunningTurn<'_> {
     /// Before anything leaves the conversation.
     pub(crate) async fn flush_memories(&self) {
         self.agent.flush_memories(self.conversation, self.cancel).await;
@@ -182,7 +190,7 @@ fn since_last_call(messages: &[Message], name: &str) -> usize {
 }
 
 /// `💾 Entry added. · Skill updated.`
-fn kept(came: &Came) -> Option<String> {
+fn summarize_changes(came: &SideTaskOutcome) -> Option<String> {
     let words: Vec<String> = came
         .outcomes
         .iter()
@@ -201,7 +209,7 @@ fn kept(came: &Came) -> Option<String> {
 }
 
 /// Takes instructions for a review, and the answer behind each, out of a transcript they strayed into.
-pub(crate) fn strip(messages: &mut Vec<Message>) {
+pub(crate) fn strip_instructions(messages: &mut Vec<Message>) {
     if !messages.iter().any(is_instruction) {
         return;
     }

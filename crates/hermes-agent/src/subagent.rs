@@ -8,18 +8,19 @@ use std::collections::HashMap;
 
 use hermes_store::{EndReason, ToolCallRecord};
 use hermes_types::{
-    Answer, BoxFuture, Cancel, Deadline, Event, Frontend, Job, JobEnd, Message, Occasion, OutcomeStatus,
-    Question, Report, Role, SessionId, SessionKind, SideModel, Spawn, TaskId, Trace, TurnId, Usage,
+    BoxFuture, Cancel, Deadline, Frontend, Message, OutcomeStatus, Role, SessionId, SessionKind, SideModel,
+    SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, SubagentToolCall, TaskId, ToolEvent,
+    TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
 };
 
-use crate::agent::{Agent, Learning};
-use crate::prompt::Files;
-use crate::turn::{Running, Said};
+use crate::agent::{Agent, ReviewIntervals};
+use crate::prompt::ContextFiles;
+use crate::turn::{RunningTurn, TurnInput};
 
 const ROLE: &str = include_str!("texts/subagent.md").trim_ascii();
 
 /// Starts the children of one turn.
-pub(crate) struct Spawner<'a> {
+pub(crate) struct TurnSubagentSpawner<'a> {
     agent: &'a Agent,
     session: SessionId,
     task: TaskId,
@@ -30,9 +31,9 @@ pub(crate) struct Spawner<'a> {
     cancel: &'a Cancel,
 }
 
-impl Running<'_> {
-    pub(crate) fn spawner(&self) -> Spawner<'_> {
-        Spawner {
+impl RunningTurn<'_> {
+    pub(crate) fn spawner(&self) -> TurnSubagentSpawner<'_> {
+        TurnSubagentSpawner {
             agent: self.agent,
             session: self.conversation.session.clone(),
             task: self.conversation.task.clone(),
@@ -44,28 +45,28 @@ impl Running<'_> {
     }
 }
 
-impl Spawn for Spawner<'_> {
-    fn run(&self, job: Job) -> BoxFuture<'_, Report> {
-        Box::pin(self.work(job))
+impl SubagentSpawner for TurnSubagentSpawner<'_> {
+    fn run(&self, job: SubagentTask) -> BoxFuture<'_, SubagentReport> {
+        Box::pin(self.run_subagent(job))
     }
 }
 
-impl Spawner<'_> {
-    async fn work(&self, job: Job) -> Report {
-        let agent = self.child(&job);
+impl TurnSubagentSpawner<'_> {
+    async fn run_subagent(&self, job: SubagentTask) -> SubagentReport {
+        let agent = self.subagent(&job);
         let began = agent.clock.monotonic();
-        let mut conversation = agent.begin("tool", SessionKind::Local);
+        let mut conversation = agent.new_conversation("tool", SessionKind::Local);
         conversation.delegated_by = Some(self.session.clone());
         conversation.root = Some(self.root.clone());
         for tool in &agent.tools {
-            tool.notice(conversation.task(), Occasion::Delegated(&self.task));
+            tool.on_event(conversation.task(), ToolEvent::Delegated(&self.task));
         }
-        let frontend = Relay { label: job.label.clone(), parent: self.frontend };
+        let frontend = SubagentFrontend { label: job.label.clone(), parent: self.frontend };
         let cancel = self.cancel.child_token();
-        let _leaving = Leaving { agent: &agent, task: conversation.task().clone() };
-        let ran = agent.run(&mut conversation, Said::text(job.goal), &frontend, &cancel).await;
+        let _leaving = ReleaseTaskOnDrop { agent: &agent, task: conversation.task().clone() };
+        let ran = agent.run_turn(&mut conversation, TurnInput::text(job.goal), &frontend, &cancel).await;
         let session = conversation.session().clone();
-        if let Err(error) = agent.end(&conversation, EndReason::SessionSwitch).await {
+        if let Err(error) = agent.end_conversation(&conversation, EndReason::SessionSwitch).await {
             tracing::warn!(%error, "a subagent's session was not closed");
         }
         let took = agent.clock.monotonic().saturating_sub(began);
@@ -73,56 +74,66 @@ impl Spawner<'_> {
             Ok(result) => agent.store.tool_calls(&result.turn).await.unwrap_or_default(),
             Err(_) => Vec::new(),
         };
-        let trace = trace(conversation.messages(), &records);
+        let trace = trace_calls(conversation.messages(), &records);
         match ran {
             Ok(result) => {
                 let summary = result.response.clone().filter(|text| !text.trim().is_empty());
                 let end = if result.interrupted() {
-                    JobEnd::Interrupted
+                    SubagentOutcome::Interrupted
                 } else if result.failed() || summary.is_none() {
-                    JobEnd::Failed
+                    SubagentOutcome::Failed
                 } else if result.api_calls >= result.max_iterations {
-                    JobEnd::OutOfSteps
+                    SubagentOutcome::IterationLimit
                 } else {
-                    JobEnd::Completed
+                    SubagentOutcome::Completed
                 };
                 let error = result
                     .error
                     .clone()
                     .or_else(|| summary.is_none().then(|| "Subagent did not produce a response.".to_owned()));
                 let (api_calls, model, usage) = (result.api_calls, result.model, result.usage);
-                Report { session, end, summary, error, api_calls, took, model, usage, trace }
+                SubagentReport {
+                    session,
+                    outcome: end,
+                    summary,
+                    error,
+                    api_calls,
+                    duration: took,
+                    model,
+                    usage,
+                    tool_calls: trace,
+                }
             }
-            Err(error) => Report {
+            Err(error) => SubagentReport {
                 session,
-                end: JobEnd::Failed,
+                outcome: SubagentOutcome::Failed,
                 summary: None,
                 error: Some(error.to_string()),
                 api_calls: 0,
-                took,
+                duration: took,
                 model: agent.model_name.clone(),
                 usage: Usage::default(),
-                trace,
+                tool_calls: trace,
             },
         }
     }
 
     /// The same agent with fewer tools, no memory and no files of the project before it.
-    fn child(&self, job: &Job) -> Agent {
+    fn subagent(&self, job: &SubagentTask) -> Agent {
         let mut agent = self.agent.clone();
         agent.tools.retain(|tool| {
             let name = &tool.spec().name;
-            job.tools.as_ref().is_none_or(|names| names.contains(name)) && !job.without.contains(name)
+            job.tools.as_ref().is_none_or(|names| names.contains(name)) && !job.excluded_tools.contains(name)
         });
-        if let Some(SideModel { model, name, .. }) = agent.children.take() {
+        if let Some(SideModel { model, name, .. }) = agent.subagent_model.take() {
             (agent.model, agent.model_name) = (model, name);
         }
         agent.limits.iterations = job.max_iterations;
         agent.limits.time = self.deadline.remaining(&*agent.clock);
-        agent.learning = Learning::default();
+        agent.review_intervals = ReviewIntervals::default();
         agent.external_memory = None;
-        agent.folders.logs = crate::Logs::None;
-        agent.prompt.files = Files::Skip;
+        agent.folders.logs = crate::SessionLogMode::None;
+        agent.prompt.files = ContextFiles::Skip;
         agent.prompt.memory = None;
         agent.prompt.user_profile = None;
         agent.prompt.skills = None;
@@ -137,45 +148,45 @@ impl Spawner<'_> {
 }
 
 /// A child's end, however it comes: what it started ends with it.
-struct Leaving<'a> {
+struct ReleaseTaskOnDrop<'a> {
     agent: &'a Agent,
     task: TaskId,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for ReleaseTaskOnDrop<'_> {
     fn drop(&mut self) {
         for tool in &self.agent.tools {
-            tool.abandon(&self.task);
+            tool.end_background_work(&self.task);
         }
-        self.agent.release(&self.task);
+        self.agent.release_task(&self.task);
     }
 }
 
 /// Passes on what happens; a child's words are not its parent's, and it asks nothing but for permission.
-struct Relay<'a> {
+struct SubagentFrontend<'a> {
     label: String,
     parent: &'a dyn Frontend,
 }
 
-impl Frontend for Relay<'_> {
-    fn show(&self, event: Event) {
-        if !matches!(event, Event::Delta(_) | Event::SegmentEnded) {
-            self.parent.show(Event::Child { label: self.label.clone(), event: Box::new(event) });
+impl Frontend for SubagentFrontend<'_> {
+    fn show(&self, event: TurnEvent) {
+        if !matches!(event, TurnEvent::Delta(_) | TurnEvent::SegmentEnded) {
+            self.parent.show(TurnEvent::Child { label: self.label.clone(), event: Box::new(event) });
         }
     }
 
-    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
         match question {
-            Question::Approve { .. } => self.parent.ask(question, cancel),
-            Question::Clarify { .. } | Question::Secret { .. } => {
-                Box::pin(std::future::ready(Answer::Unavailable))
+            UserQuestion::Approve { .. } => self.parent.ask(question, cancel),
+            UserQuestion::Clarify { .. } | UserQuestion::Secret { .. } => {
+                Box::pin(std::future::ready(UserAnswer::Unavailable))
             }
         }
     }
 }
 
 /// The calls of a child, each with its result. One that was never written down was refused before it ran.
-fn trace(messages: &[Message], records: &[ToolCallRecord]) -> Vec<Trace> {
+fn trace_calls(messages: &[Message], records: &[ToolCallRecord]) -> Vec<SubagentToolCall> {
     let known: HashMap<&str, Option<OutcomeStatus>> =
         records.iter().map(|record| (record.id.as_str(), record.status)).collect();
     let calls = messages.iter().flat_map(|message| &message.tool_calls);
@@ -190,7 +201,7 @@ fn trace(messages: &[Message], records: &[ToolCallRecord]) -> Vec<Trace> {
                 Some(status) => status.unwrap_or(OutcomeStatus::Unknown),
                 None => OutcomeStatus::Failed,
             };
-            Trace {
+            SubagentToolCall {
                 tool: call.name.clone(),
                 argument_bytes: call.arguments.len(),
                 result_bytes: result.len(),

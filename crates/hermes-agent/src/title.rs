@@ -1,21 +1,21 @@
 //! A name for a conversation, from its first exchange.
 
 use hermes_text::{Title, head, single_line};
-use hermes_types::{Cancel, Deadline, Message, Request, Role};
+use hermes_types::{Cancel, Deadline, Message, ModelRequest, Role};
 
 use crate::agent::Agent;
 use crate::conversation::Conversation;
 
 const INSTRUCTIONS: &str = include_str!("texts/title.md").trim_ascii();
-const MOST_SIDE: usize = 500;
-const MOST_TITLE: usize = 80;
-const MOST_TOKENS: u64 = 30;
-const MOST_USER_TURNS: usize = 2;
+const MAX_EXCERPT_CHARS: usize = 500;
+const MAX_TITLE_CHARS: usize = 80;
+const MAX_TOKENS: u64 = 30;
+const MAX_USER_TURNS: usize = 2;
 
 impl Agent {
     /// Names a conversation that has had its first exchange and no name yet. Failing is no news.
-    pub async fn name_conversation(&self, conversation: &Conversation, cancel: &Cancel) -> Option<String> {
-        if conversation.user_turns() > MOST_USER_TURNS {
+    pub async fn title_conversation(&self, conversation: &Conversation, cancel: &Cancel) -> Option<String> {
+        if conversation.user_turns() > MAX_USER_TURNS {
             return None;
         }
         let row = self.store.session(&conversation.session).await.ok()??;
@@ -27,27 +27,27 @@ impl Agent {
                 .messages
                 .iter()
                 .find(|message| message.role == role && !message.content.text().trim().is_empty())
-                .map(|message| head(&message.content.text(), MOST_SIDE).to_owned())
+                .map(|message| head(&message.content.text(), MAX_EXCERPT_CHARS).to_owned())
         };
         let (user, assistant) = (said(Role::User)?, said(Role::Assistant)?);
         let side = self.side_model();
-        let request = Request {
+        let request = ModelRequest {
             model: side.name.clone(),
             system: INSTRUCTIONS.to_owned(),
             messages: vec![Message::user(format!("User: {user}\n\nAssistant: {assistant}"))],
             tools: Vec::new(),
-            max_tokens: Some(MOST_TOKENS),
+            max_tokens: Some(MAX_TOKENS),
             temperature: Some(0.3),
             effort: None,
             session: None,
-            deadline: Deadline::after(&*self.clock, side.patience),
+            deadline: Deadline::after(&*self.clock, side.timeout),
             cancel: cancel.clone(),
         };
-        let completion = self.ask_side(request).await.ok()?;
-        if let Err(error) = self.record(conversation, (&completion).into()).await {
+        let completion = self.ask_side_model(request).await.ok()?;
+        if let Err(error) = self.record_usage(conversation, (&completion).into()).await {
             tracing::warn!(%error, "a charge was not recorded");
         }
-        let title = tidy(&completion.message.content.text())?;
+        let title = clean_title(&completion.message.content.text())?;
         let sanitised = Title::sanitise(&title).ok()??;
         match self.store.set_title(&conversation.session, Some(sanitised)).await {
             Ok(()) => Some(title),
@@ -60,7 +60,7 @@ impl Agent {
 }
 
 /// Without quotes, without a leading `Title:`, not too long.
-fn tidy(text: &str) -> Option<String> {
+fn clean_title(text: &str) -> Option<String> {
     let text = hermes_text::strip_think(text);
     let line = single_line(text.trim());
     let line = line.trim_matches(|c: char| matches!(c, '"' | '\'' | '`' | '*' | ' ' | '“' | '”'));
@@ -72,23 +72,24 @@ fn tidy(text: &str) -> Option<String> {
     if line.is_empty() {
         return None;
     }
-    if line.chars().count() > MOST_TITLE {
-        return Some(format!("{}...", head(line, MOST_TITLE - 3)));
+    if line.chars().count() > MAX_TITLE_CHARS {
+        return Some(format!("{}...", head(line, MAX_TITLE_CHARS - 3)));
     }
     Some(line.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::tidy;
+    use super::clean_title;
 
     #[test]
     fn titles_are_stripped_of_their_wrapping() {
-        assert_eq!(tidy("\"Title: Sorting photos\"").as_deref(), Some("Sorting photos"));
-        assert_eq!(tidy("<think>hm</think> title: “Über Züge.”").as_deref(), Some("Über Züge"));
-        assert_eq!(tidy(" \" \" "), None);
+        assert_eq!(clean_title("\"Title: Sorting photos\"").as_deref(), Some("Sorting photos"));
+        assert_eq!(clean_title("<think>hm</think> title: “Über Züge.”").as_deref(), Some("Über Züge"));
+        assert_eq!(clean_title(" \" \" "), None);
         assert!(
-            tidy(&"x".repeat(100)).is_some_and(|title| title.chars().count() == 80 && title.ends_with("..."))
+            clean_title(&"x".repeat(100))
+                .is_some_and(|title| title.chars().count() == 80 && title.ends_with("..."))
         );
     }
 }

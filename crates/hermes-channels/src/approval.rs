@@ -1,18 +1,18 @@
 //! Buttons that answer whether a command may run, by what they say.
 
-use hermes_types::Approval;
+use hermes_types::ApprovalDecision;
 
 /// What the words of a button decide, and the question they name: `/approve session #1a2b`.
-pub(crate) fn approval(says: &str) -> Option<(Approval, Option<&str>)> {
+pub(crate) fn parse_approval(says: &str) -> Option<(ApprovalDecision, Option<&str>)> {
     let (words, tag) = match says.split_once(" #") {
         Some((words, tag)) => (words, Some(tag)),
         None => (says, None),
     };
     let approval = match words {
-        "/approve" => Approval::Once,
-        "/approve session" => Approval::Session,
-        "/approve always" => Approval::Always,
-        "/deny" => Approval::Deny,
+        "/approve" => ApprovalDecision::Once,
+        "/approve session" => ApprovalDecision::Session,
+        "/approve always" => ApprovalDecision::Always,
+        "/deny" => ApprovalDecision::Deny,
         _ => return None,
     };
     Some((approval, tag))
@@ -24,9 +24,9 @@ mod tests {
 
     #[test]
     fn by_their_words() {
-        assert_eq!(approval("/approve #1a"), Some((Approval::Once, Some("1a"))));
-        assert_eq!(approval("/approve always"), Some((Approval::Always, None)));
-        assert_eq!(approval("/deny #x"), Some((Approval::Deny, Some("x"))));
-        assert_eq!(approval("blue #1"), None);
+        assert_eq!(parse_approval("/approve #1a"), Some((ApprovalDecision::Once, Some("1a"))));
+        assert_eq!(parse_approval("/approve always"), Some((ApprovalDecision::Always, None)));
+        assert_eq!(parse_approval("/deny #x"), Some((ApprovalDecision::Deny, Some("x"))));
+        assert_eq!(parse_approval("blue #1"), None);
     }
 }

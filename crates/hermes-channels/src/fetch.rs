@@ -6,78 +6,83 @@
 use std::time::Duration;
 
 use hermes_net::header::USER_AGENT;
-use hermes_net::{Bytes, Client, Error, Request};
+use hermes_net::{Bytes, Error, HttpClient, HttpRequest};
 use hermes_types::{Cancel, Clock, Deadline};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::media::LARGEST_DOCUMENT;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Pauses before another attempt.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(3)];
 const HOPS: usize = 5;
 const AGENT: &str = concat!("HermesAgent/1.0 hermes/", env!("CARGO_PKG_VERSION"));
 
 /// How many pictures are in memory at a time.
-static ROOM: Semaphore = Semaphore::const_new(4);
+static PICTURE_PERMITS: Semaphore = Semaphore::const_new(4);
 
 /// A picture in memory, for as long as it is needed.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedPicture {
     /// `image` and the extension of what it is.
     pub(crate) name: String,
     pub(crate) bytes: Bytes,
-    _room: SemaphorePermit<'static>,
+    _permit: SemaphorePermit<'static>,
 }
 
 /// Why an attempt came to nothing.
-enum Trouble {
+enum FetchError {
     /// Another attempt may do better.
-    Passing(String),
-    Lasting(String),
+    Temporary(String),
+    Permanent(String),
 }
 
 /// Fetches a picture, or says why it cannot be had.
-pub(crate) async fn fetch_picture(client: &Client, clock: &dyn Clock, url: &str) -> Result<Fetched, String> {
-    let room = ROOM.acquire().await.map_err(|closed| closed.to_string())?;
+pub(crate) async fn fetch_picture(
+    client: &HttpClient,
+    clock: &dyn Clock,
+    url: &str,
+) -> Result<FetchedPicture, String> {
+    let room = PICTURE_PERMITS.acquire().await.map_err(|closed| closed.to_string())?;
     let mut pauses = PAUSES.into_iter();
     loop {
         match (attempt(client, clock, url).await, pauses.next()) {
             (Ok(bytes), _) => {
-                let extension = extension_by(&bytes).ok_or("what is there is no picture")?;
-                return Ok(Fetched { name: format!("image.{extension}"), bytes, _room: room });
+                let extension = sniff_extension(&bytes).ok_or("what is there is no picture")?;
+                return Ok(FetchedPicture { name: format!("image.{extension}"), bytes, _permit: room });
             }
-            (Err(Trouble::Passing(_)), Some(pause)) => clock.sleep(pause).await,
-            (Err(Trouble::Passing(why) | Trouble::Lasting(why)), _) => return Err(why),
+            (Err(FetchError::Temporary(_)), Some(pause)) => clock.sleep(pause).await,
+            (Err(FetchError::Temporary(why) | FetchError::Permanent(why)), _) => return Err(why),
         }
     }
 }
 
-async fn attempt(client: &Client, clock: &dyn Clock, url: &str) -> Result<Bytes, Trouble> {
-    let request = Request::get(url).and_then(|request| request.header(USER_AGENT, AGENT));
-    let request = request.map_err(|error| trouble(&error))?;
-    let request = request.untrusted().follow(HOPS).answer_within(PATIENCE);
-    let deadline = Deadline::after(clock, PATIENCE);
-    let response = client.send(request, deadline, &Cancel::new()).await.map_err(|error| trouble(&error))?;
+async fn attempt(client: &HttpClient, clock: &dyn Clock, url: &str) -> Result<Bytes, FetchError> {
+    let request = HttpRequest::get(url).and_then(|request| request.header(USER_AGENT, AGENT));
+    let request = request.map_err(|error| classify_error(&error))?;
+    let request = request.untrusted().follow_redirects(HOPS).response_timeout(TIMEOUT);
+    let deadline = Deadline::after(clock, TIMEOUT);
+    let response =
+        client.send(request, deadline, &Cancel::new()).await.map_err(|error| classify_error(&error))?;
     let status = response.status();
     if !status.is_success() {
         let why = format!("its server answered with status {}", status.as_u16());
         let passing = status.is_server_error() || status.as_u16() == 429;
-        return Err(if passing { Trouble::Passing(why) } else { Trouble::Lasting(why) });
+        return Err(if passing { FetchError::Temporary(why) } else { FetchError::Permanent(why) });
     }
     let cap = usize::try_from(LARGEST_DOCUMENT).unwrap_or(usize::MAX);
-    response.bytes(cap).await.map_err(|error| trouble(&error))
+    response.bytes(cap).await.map_err(|error| classify_error(&error))
 }
 
-fn trouble(error: &Error) -> Trouble {
+fn classify_error(error: &Error) -> FetchError {
     match error {
-        Error::TimedOut { .. } => Trouble::Passing(error.to_string()),
-        _ => Trouble::Lasting(error.to_string()),
+        Error::TimedOut { .. } => FetchError::Temporary(error.to_string()),
+        _ => FetchError::Permanent(error.to_string()),
     }
 }
 
 /// What a picture is, by how it begins.
-fn extension_by(bytes: &[u8]) -> Option<&'static str> {
+fn sniff_extension(bytes: &[u8]) -> Option<&'static str> {
     let begins = |start: &[u8]| bytes.starts_with(start);
     match () {
         () if begins(b"\x89PNG") => Some("png"),
@@ -104,7 +109,7 @@ mod tests {
             (b"", None),
         ];
         for (bytes, extension) in known {
-            assert_eq!(extension_by(bytes), extension, "{bytes:?}");
+            assert_eq!(sniff_extension(bytes), extension, "{bytes:?}");
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use hermes_net::Client;
+use hermes_net::HttpClient;
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Clock};
 use serde_json::Value;
 
 /// Everything a channel reaches that is not its platform.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
-pub struct Surroundings {
-    pub client: Client,
+pub struct ChannelContext {
+    pub client: HttpClient,
     pub clock: Arc<dyn Clock>,
-    pub host: Arc<dyn Host>,
+    pub host: Arc<dyn ChannelHost>,
     /// Commands people can call, for the platform's menu.
     pub commands: Arc<[MenuCommand]>,
 }
@@ -29,7 +29,7 @@ pub struct MenuCommand {
 
 /// A file that came with a message.
 #[derive(Debug, Clone, Copy)]
-pub struct Incoming<'a> {
+pub struct IncomingFile<'a> {
     pub kind: AttachmentKind,
     /// As its sender called it; not to be trusted.
     pub name: Option<&'a str>,
@@ -40,15 +40,15 @@ pub struct Incoming<'a> {
 }
 
 /// The program around the channels.
-pub trait Host: Send + Sync {
+pub trait ChannelHost: Send + Sync {
     /// Puts a file where the agent finds it.
-    fn keep<'a>(&'a self, file: Incoming<'a>) -> BoxFuture<'a, Result<Attachment, String>>;
+    fn save_file<'a>(&'a self, file: IncomingFile<'a>) -> BoxFuture<'a, Result<Attachment, String>>;
 
     /// A small document of a channel's own, by the name of its file in the home.
-    fn recall(&self, name: &str) -> Option<Value>;
+    fn load_document(&self, name: &str) -> Option<Value>;
 
     /// Writes it, whole or not at all. Losing it is no disaster; a failure is logged.
-    fn remember(&self, name: &str, value: &Value);
+    fn save_document(&self, name: &str, value: &Value);
 
     /// `platforms.<platform>.extra.<key>` as it is now.
     fn setting(&self, platform: &str, key: &str) -> Option<Value>;

@@ -5,18 +5,18 @@
 //! told that a message was taken only after the intake said so.
 
 mod approval;
+mod backoff;
 mod discord;
 mod fetch;
 mod host;
-mod listener;
+mod http_listener;
 mod media;
 mod multipart;
 mod options;
-mod pause;
 mod platform;
 mod slack;
 mod telegram;
 
-pub use host::{Host, Incoming, MenuCommand, Surroundings};
+pub use host::{ChannelContext, ChannelHost, IncomingFile, MenuCommand};
 pub use options::Options;
-pub use platform::{Open, PLATFORMS, Platform, Variable, VariableKind, platform};
+pub use platform::{OpenChannelFn, PLATFORMS, Platform, PlatformVariable, VariableKind, platform};

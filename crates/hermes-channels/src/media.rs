@@ -17,28 +17,28 @@ const DOCUMENTS: [(&str, &str); 6] = [
 
 /// What is to be done with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum FileDecision {
     /// Fetch it; the extension it is kept under.
-    Take(AttachmentKind, String),
+    Accept(AttachmentKind, String),
     /// Say this to the model instead.
-    Explain(String),
+    Reject(String),
 }
 
 /// What to do with a file somebody sent as a document.
-pub(crate) fn judge_document(name: Option<&str>, mime: Option<&str>, size: Option<u64>) -> Verdict {
+pub(crate) fn classify_document(name: Option<&str>, mime: Option<&str>, size: Option<u64>) -> FileDecision {
     let shown = name.unwrap_or("without a name");
     let extension = name.and_then(extension_of).or_else(|| mime.and_then(extension_for));
     let known = extension.filter(|extension| DOCUMENTS.iter().any(|(known, _)| known == extension));
     let Some(extension) = known else {
         let list: Vec<&str> = DOCUMENTS.iter().map(|(extension, _)| *extension).collect();
-        return Verdict::Explain(format!(
+        return FileDecision::Reject(format!(
             "[The user sent a file ({shown}) of a kind that is not taken here. Taken are: {}]",
             list.join(", ")
         ));
     };
     match size {
-        Some(size) if size <= LARGEST_DOCUMENT => Verdict::Take(AttachmentKind::Document, extension),
-        _ => Verdict::Explain(format!(
+        Some(size) if size <= LARGEST_DOCUMENT => FileDecision::Accept(AttachmentKind::Document, extension),
+        _ => FileDecision::Reject(format!(
             "[The user sent a document ({shown}) that is too large, or whose size is not known. At most 20 MB are taken.]"
         )),
     }
@@ -53,7 +53,7 @@ pub(crate) fn extension_of(name: &str) -> Option<String> {
 }
 
 /// The name of the file an address leads to: what follows the last slash of its path.
-pub(crate) fn name_in(url: &str) -> &str {
+pub(crate) fn file_name_from_url(url: &str) -> &str {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
 }
@@ -113,15 +113,18 @@ mod tests {
 
     #[test]
     fn documents_by_name_type_and_size() {
-        let take = |extension: &str| Verdict::Take(AttachmentKind::Document, extension.to_owned());
-        assert_eq!(judge_document(Some("Report.PDF"), None, Some(10)), take(".pdf"));
-        assert_eq!(judge_document(None, Some("text/plain; charset=utf-8"), Some(10)), take(".txt"));
+        let take = |extension: &str| FileDecision::Accept(AttachmentKind::Document, extension.to_owned());
+        assert_eq!(classify_document(Some("Report.PDF"), None, Some(10)), take(".pdf"));
+        assert_eq!(classify_document(None, Some("text/plain; charset=utf-8"), Some(10)), take(".txt"));
         for (name, mime, size) in [
             (Some("a.exe"), None, Some(1)),
             (Some("a.pdf"), None, None),
             (Some("a.pdf"), None, Some(LARGEST_DOCUMENT + 1)),
         ] {
-            assert!(matches!(judge_document(name, mime, size), Verdict::Explain(_)), "{name:?} {size:?}");
+            assert!(
+                matches!(classify_document(name, mime, size), FileDecision::Reject(_)),
+                "{name:?} {size:?}"
+            );
         }
         assert_eq!(extension_of(".env"), None);
         assert_eq!(extension_of("a.b/c"), None);

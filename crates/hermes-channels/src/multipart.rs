@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 /// A form under construction.
 #[derive(Debug)]
-pub(crate) struct Form {
+pub(crate) struct MultipartForm {
     boundary: String,
     body: Vec<u8>,
 }
 
-impl Form {
+impl MultipartForm {
     pub(crate) fn new() -> Self {
         Self { boundary: format!("hermes-{}", hermes_types::random_hex(24)), body: Vec::new() }
     }
@@ -42,14 +42,17 @@ impl Form {
     }
 
     fn begin(&mut self, name: &str, file_name: Option<&str>, mime: Option<&str>) {
-        let mut head =
-            format!("--{}\r\nContent-Disposition: form-data; name=\"{}\"", self.boundary, plain(name));
+        let mut head = format!(
+            "--{}\r\nContent-Disposition: form-data; name=\"{}\"",
+            self.boundary,
+            escape_header_value(name)
+        );
         if let Some(file_name) = file_name {
-            head.extend(["; filename=\"", &plain(file_name), "\""]);
+            head.extend(["; filename=\"", &escape_header_value(file_name), "\""]);
         }
         head.push_str("\r\n");
         if let Some(mime) = mime {
-            head.extend(["Content-Type: ", &plain(mime), "\r\n"]);
+            head.extend(["Content-Type: ", &escape_header_value(mime), "\r\n"]);
         }
         head.push_str("\r\n");
         self.body.extend_from_slice(head.as_bytes());
@@ -63,7 +66,7 @@ impl Form {
 }
 
 /// What may stand between quotes in a header.
-fn plain(text: &str) -> String {
+fn escape_header_value(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '"' || c == '\\' { '_' } else { c }).collect()
 }
 
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn a_name_cannot_break_out_of_its_header() {
         let (kind, body) =
-            Form::new().file("f", "a\"\r\nX-Evil: 1\r\n\r\n.png", "image/png", b"bytes").finish();
+            MultipartForm::new().file("f", "a\"\r\nX-Evil: 1\r\n\r\n.png", "image/png", b"bytes").finish();
         let body = String::from_utf8(body.to_vec()).unwrap();
         assert!(kind.starts_with("multipart/form-data; boundary=hermes-"));
         assert!(

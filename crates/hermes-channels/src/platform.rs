@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hermes_types::{Abilities, Channel};
+use hermes_types::{Channel, ChannelCapabilities};
 
-use crate::host::Surroundings;
+use crate::host::ChannelContext;
 use crate::options::Options;
 
 /// A chat platform as the rest of the program knows it.
@@ -17,26 +17,26 @@ pub struct Platform {
     /// What has to be done on the platform's side first, step by step.
     pub guide: &'static str,
     /// What set-up asks for, in this order.
-    pub variables: &'static [Variable],
+    pub variables: &'static [PlatformVariable],
     /// What must not be used by two gateways at once: a scope and a variable, as in `telegram-bot-token`.
     pub lock: Option<(&'static str, &'static str)>,
     /// Whether a person's id is also the id of the direct chat with them.
     pub person_is_chat: bool,
     /// What it can do, connected or not.
-    pub abilities: Abilities,
+    pub abilities: ChannelCapabilities,
     /// Opens it, or says in words for the user what is wrong with the settings.
-    pub open: Open,
+    pub open: OpenChannelFn,
 }
 
 /// What opens a platform.
-pub type Open = fn(&Options, Surroundings) -> Result<Arc<dyn Channel>, String>;
+pub type OpenChannelFn = fn(&Options, ChannelContext) -> Result<Arc<dyn Channel>, String>;
 
 /// A setting that is asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Variable {
+pub struct PlatformVariable {
     pub name: &'static str,
     /// The question.
-    pub words: &'static str,
+    pub prompt: &'static str,
     pub kind: VariableKind,
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use hermes_types::{CivilTime, WallClock};
 use serde_json::{Map, Value, json};
 
-use crate::lock::{Lock, Patience};
+use crate::lock::{FileLock, LockTimeout};
 use crate::{Error, Home, Result, write};
 
 /// The content of auth.json.
@@ -153,8 +153,8 @@ impl AuthFile {
     }
 
     /// Keeps other processes out, for a refresh that must not run twice. [`AuthFile::update`] may be called inside.
-    pub fn lock(&self) -> Result<Lock> {
-        Lock::take(&self.lock, Patience::AUTH)
+    pub fn lock(&self) -> Result<FileLock> {
+        FileLock::acquire(&self.lock, LockTimeout::AUTH)
     }
 
     /// Reads, changes and writes under the lock; an unchanged state is not written.
@@ -163,7 +163,7 @@ impl AuthFile {
         let before = if let Some(state) = self.read_checked()? {
             state
         } else {
-            self.set_aside()?;
+            self.back_up_damaged()?;
             AuthState::default()
         };
         let mut state = before.clone();
@@ -183,7 +183,7 @@ impl AuthFile {
     }
 
     /// Copies a damaged file to the first free `auth.json.corrupt-<n>`.
-    fn set_aside(&self) -> Result<()> {
+    fn back_up_damaged(&self) -> Result<()> {
         let Some(bytes) = write::read_optional(&self.path)? else {
             return Ok(());
         };

@@ -36,7 +36,7 @@ pub enum Error {
     InvalidKey { key: String },
     /// Ask for another value.
     #[error("{key}: {problem}. Nothing was changed.")]
-    Unfit { key: String, problem: String },
+    InvalidValue { key: String, problem: String },
     /// Ask for another spelling.
     #[error("Invalid environment variable name: {name}")]
     InvalidName { name: String },

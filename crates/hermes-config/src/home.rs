@@ -31,7 +31,7 @@ impl Home {
         Ok(Self { root: user_home(env)?.join(".hermes") })
     }
 
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
@@ -64,29 +64,29 @@ impl Home {
     }
 
     /// The current name of a folder, unless an older one already exists here.
-    fn older_or(&self, older: &str, current: &str) -> PathBuf {
+    fn legacy_or_current(&self, older: &str, current: &str) -> PathBuf {
         let kept = self.join(older);
         if kept.is_dir() { kept } else { self.join(current) }
     }
 
     pub fn images_cache(&self) -> PathBuf {
-        self.older_or("image_cache", "cache/images")
+        self.legacy_or_current("image_cache", "cache/images")
     }
 
     pub fn audio_cache(&self) -> PathBuf {
-        self.older_or("audio_cache", "cache/audio")
+        self.legacy_or_current("audio_cache", "cache/audio")
     }
 
     pub fn documents_cache(&self) -> PathBuf {
-        self.older_or("document_cache", "cache/documents")
+        self.legacy_or_current("document_cache", "cache/documents")
     }
 
     pub fn screenshots_cache(&self) -> PathBuf {
-        self.older_or("browser_screenshots", "cache/screenshots")
+        self.legacy_or_current("browser_screenshots", "cache/screenshots")
     }
 
     pub fn pairing(&self) -> PathBuf {
-        self.older_or("platforms/pairing", "pairing")
+        self.legacy_or_current("platforms/pairing", "pairing")
     }
 
     /// `TERMINAL_SANDBOX_DIR`, else `sandboxes/`.

@@ -11,7 +11,7 @@ mod home;
 pub mod keys;
 mod load;
 pub mod lock;
-mod managed;
+mod managed_mode;
 pub mod migrate;
 pub mod precedence;
 mod provider;
@@ -26,11 +26,11 @@ pub mod yaml;
 pub use env::Env;
 pub use error::{Error, Result};
 pub use home::{Home, expand_tilde, user_home};
-pub use load::{Config, FileState, Warning};
-pub use managed::Management;
-pub use precedence::Surface;
+pub use load::{Config, ConfigFileState, ConfigWarning};
+pub use managed_mode::ManagedMode;
+pub use precedence::ProgramSurface;
 pub use provider::{
     ADDITIONAL_PROVIDERS, ALIASES, PROVIDERS, canonical_provider, custom_slug, is_usable_key,
 };
-pub use settings::Settings;
+pub use settings::ProgramSettings;
 pub use tree::expand_text;

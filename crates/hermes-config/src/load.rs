@@ -7,14 +7,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::keys::{self, Defaults};
-use crate::tree::{expand, fold, merge, normalise};
-use crate::yaml::{Map, Value, parse};
+use crate::keys::{self, DefaultsScope};
+use crate::tree::{expand, fold_legacy_keys, merge, normalise};
+use crate::yaml::{YamlMap, YamlValue, parse};
 use crate::{Env, Error, Home, Result, write};
 
 /// What was found where config.yaml should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileState {
+pub enum ConfigFileState {
     Missing,
     Loaded,
     /// Unreadable or not YAML; the defaults are in force and the file must not be overwritten.
@@ -43,7 +43,7 @@ const PROTECTIVE: [&str; 12] = [
 ];
 
 /// Tells whether a key is, lies below, or holds one of those that protect something.
-fn protects(key: &str) -> bool {
+fn is_protective(key: &str) -> bool {
     let lies_below = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
@@ -52,12 +52,12 @@ fn protects(key: &str) -> bool {
 
 /// Something to tell the user once. Never carries a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
+pub struct ConfigWarning {
     pub key: Option<String>,
     pub text: String,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ConfigWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -67,15 +67,15 @@ impl fmt::Display for Warning {
 #[derive(Debug, Clone)]
 pub struct Config {
     path: PathBuf,
-    state: FileState,
+    state: ConfigFileState,
     /// Why the file is broken; empty where it is not.
     problem: String,
-    raw: Map,
+    raw: YamlMap,
     /// `raw` with `${VAR}` expanded and nothing else changed.
-    expanded: Value,
-    user: Value,
-    merged: Value,
-    warnings: Vec<Warning>,
+    expanded: YamlValue,
+    user: YamlValue,
+    merged: YamlValue,
+    warnings: Vec<ConfigWarning>,
 }
 
 impl Config {
@@ -84,7 +84,7 @@ impl Config {
         let mut warnings = Vec::new();
         if let Err(error) = home.ensure() {
             // A read-only home can still be read.
-            warnings.push(Warning { key: None, text: error.to_string() });
+            warnings.push(ConfigWarning { key: None, text: error.to_string() });
         }
         let mut config = Self::load_file(&home.config(), env);
         warnings.append(&mut config.warnings);
@@ -95,7 +95,7 @@ impl Config {
     /// [`Config::load`] without touching the home.
     pub fn load_file(path: &Path, env: &Env) -> Self {
         match write::read_optional(path) {
-            Ok(None) => Self::from_tree(path, FileState::Missing, Map::new(), env),
+            Ok(None) => Self::from_tree(path, ConfigFileState::Missing, YamlMap::new(), env),
             Ok(Some(bytes)) => match String::from_utf8(bytes) {
                 Ok(text) => Self::from_text(path, &text, env),
                 Err(error) => {
@@ -111,8 +111,8 @@ impl Config {
     /// Reads a text as if it stood in the file at `path`.
     pub fn from_text(path: &Path, text: &str, env: &Env) -> Self {
         match parse(text) {
-            Ok(Value::Map(map)) => Self::from_tree(path, FileState::Loaded, map, env),
-            Ok(Value::Null) => Self::from_tree(path, FileState::Loaded, Map::new(), env),
+            Ok(YamlValue::Map(map)) => Self::from_tree(path, ConfigFileState::Loaded, map, env),
+            Ok(YamlValue::Null) => Self::from_tree(path, ConfigFileState::Loaded, YamlMap::new(), env),
             Ok(other) => {
                 Self::broken(path, &format!("it holds {} instead of keys and values", other.kind_name()), env)
             }
@@ -121,7 +121,7 @@ impl Config {
     }
 
     fn broken(path: &Path, problem: &str, env: &Env) -> Self {
-        let mut config = Self::from_tree(path, FileState::Broken, Map::new(), env);
+        let mut config = Self::from_tree(path, ConfigFileState::Broken, YamlMap::new(), env);
         problem.clone_into(&mut config.problem);
         config.warn(format!(
             "Warning: Failed to load config: {}: {problem}. The file is left as it is. Fix it with: hermes config edit",
@@ -130,61 +130,61 @@ impl Config {
         config
     }
 
-    fn from_tree(path: &Path, state: FileState, raw: Map, env: &Env) -> Self {
+    fn from_tree(path: &Path, state: ConfigFileState, raw: YamlMap, env: &Env) -> Self {
         let mut folded = raw.clone();
-        fold(&mut folded);
-        let mut user = Value::Map(folded);
-        let mut expanded = Value::Map(raw.clone());
+        fold_legacy_keys(&mut folded);
+        let mut user = YamlValue::Map(folded);
+        let mut expanded = YamlValue::Map(raw.clone());
         expand(&mut expanded, env);
-        let mut merged = keys::default_tree(Defaults::Effective).clone();
+        let mut merged = keys::default_tree(DefaultsScope::Effective).clone();
         merge(&mut merged, &user);
         expand(&mut merged, env);
         expand(&mut user, env);
-        if let Some(name) = merged.get("model").and_then(Value::as_str).map(str::to_owned) {
-            merged.set_at(
+        if let Some(name) = merged.get("model").and_then(YamlValue::as_str).map(str::to_owned) {
+            merged.set_path(
                 &["model".to_owned()],
-                Value::Map(Map::from_iter([("default".to_owned(), Value::Str(name))])),
+                YamlValue::Map(YamlMap::from_iter([("default".to_owned(), YamlValue::Str(name))])),
             );
         }
         let findings = normalise(&mut merged);
         let warnings = findings
             .into_iter()
-            .map(|finding| Warning { text: finding.to_string(), key: Some(finding.key) })
+            .map(|finding| ConfigWarning { text: finding.to_string(), key: Some(finding.key) })
             .collect();
         Self { path: path.to_owned(), state, problem: String::new(), raw, expanded, user, merged, warnings }
     }
 
     /// The same with what `gateway.json` says beneath it: an older file, whose keys count where config.yaml is silent.
     #[must_use]
-    pub fn over_legacy(self, home: &Home, env: &Env) -> Self {
+    pub fn with_legacy_gateway(self, home: &Home, env: &Env) -> Self {
         let path = home.gateway_json();
         let Ok(Some(bytes)) = write::read_optional(&path) else { return self };
-        let Ok(Value::Map(legacy)) = parse(&String::from_utf8_lossy(&bytes)) else {
+        let Ok(YamlValue::Map(legacy)) = parse(&String::from_utf8_lossy(&bytes)) else {
             let mut config = self;
             config.warn(format!("{} cannot be read as JSON; it is left out", path.display()));
             return config;
         };
-        let known = |(name, _): &(&str, &Value)| LEGACY.contains(name);
+        let known = |(name, _): &(&str, &YamlValue)| LEGACY.contains(name);
         let entries = legacy.iter().filter(known).map(|(name, value)| (name.to_owned(), value.clone()));
-        let mut beneath = Value::Map(entries.collect());
+        let mut beneath = YamlValue::Map(entries.collect());
         if let Some(enabled) = legacy.get("stt_enabled") {
-            beneath.set_at(&["stt".to_owned(), "enabled".to_owned()], enabled.clone());
+            beneath.set_path(&["stt".to_owned(), "enabled".to_owned()], enabled.clone());
         }
-        merge(&mut beneath, &Value::Map(self.raw.clone()));
-        let Value::Map(whole) = beneath else { return self };
+        merge(&mut beneath, &YamlValue::Map(self.raw.clone()));
+        let YamlValue::Map(whole) = beneath else { return self };
         let both = Self::from_tree(&self.path, self.state, whole, env);
         Self { user: both.user, merged: both.merged, ..self }
     }
 
     fn warn(&mut self, text: String) {
-        self.warnings.push(Warning { key: None, text });
+        self.warnings.push(ConfigWarning { key: None, text });
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn state(&self) -> FileState {
+    pub fn state(&self) -> ConfigFileState {
         self.state
     }
 
@@ -193,39 +193,39 @@ impl Config {
     pub fn require_usable(&self, env: &Env) -> Result<()> {
         let unusable =
             |problem: &str| Error::Unusable { path: self.path.clone(), problem: problem.to_owned() };
-        if let Some(error) = env.unread() {
+        if let Some(error) = env.read_problem() {
             return Err(Error::UnusableEnvironment { problem: error.to_owned() });
         }
-        if self.state == FileState::Broken {
+        if self.state == ConfigFileState::Broken {
             return Err(unusable(&self.problem));
         }
-        let wrong = self.warnings.iter().find(|warning| warning.key.as_deref().is_some_and(protects));
+        let wrong = self.warnings.iter().find(|warning| warning.key.as_deref().is_some_and(is_protective));
         wrong.map_or(Ok(()), |warning| Err(unusable(&warning.text)))
     }
 
     /// The user's tree exactly as written: nothing folded, expanded or filled in.
-    pub fn raw(&self) -> &Map {
+    pub fn raw(&self) -> &YamlMap {
         &self.raw
     }
 
     /// The user's tree with old spellings folded and `${VAR}` expanded, without defaults.
-    pub fn user(&self) -> &Value {
+    pub fn user(&self) -> &YamlValue {
         &self.user
     }
 
     /// The tree in force.
-    pub fn merged(&self) -> &Value {
+    pub fn merged(&self) -> &YamlValue {
         &self.merged
     }
 
     /// What the user should hear about, in file order. Nothing is logged here, because the gateway reloads often; the
     /// caller shows or logs each warning once.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[ConfigWarning] {
         &self.warnings
     }
 
     /// Findings of `config check`: unknown keys, wrong types, leftovers of `${VAR}`.
-    pub fn findings(&self) -> Vec<keys::Finding> {
+    pub fn findings(&self) -> Vec<keys::KeyFinding> {
         keys::check(&self.expanded)
     }
 
@@ -235,7 +235,7 @@ impl Config {
     }
 
     /// The value in force: the user's, else the documented default. Null counts as absent.
-    pub fn get(&self, dotted: &str) -> Option<Value> {
+    pub fn get(&self, dotted: &str) -> Option<YamlValue> {
         self.merged
             .lookup(dotted)
             .filter(|value| !value.is_null())
@@ -253,7 +253,7 @@ impl Config {
 
     /// A count that cannot be negative; out of range means the documented default.
     pub fn count(&self, dotted: &str) -> usize {
-        let read = |value: Option<Value>| value.and_then(|value| usize::try_from(value.as_int()?).ok());
+        let read = |value: Option<YamlValue>| value.and_then(|value| usize::try_from(value.as_int()?).ok());
         read(self.get(dotted)).or_else(|| read(keys::default_of(dotted))).unwrap_or_default()
     }
 
@@ -267,7 +267,7 @@ impl Config {
     }
 
     /// Text that says something.
-    pub fn text_if_any(&self, dotted: &str) -> Option<String> {
+    pub fn non_empty_text(&self, dotted: &str) -> Option<String> {
         Some(self.text(dotted).trim().to_owned()).filter(|text| !text.is_empty())
     }
 
@@ -276,21 +276,21 @@ impl Config {
         self.get(dotted).map(|value| text_list(&value)).unwrap_or_default()
     }
 
-    pub fn map(&self, dotted: &str) -> Map {
+    pub fn map(&self, dotted: &str) -> YamlMap {
         match self.get(dotted) {
-            Some(Value::Map(map)) => map,
-            _ => Map::new(),
+            Some(YamlValue::Map(map)) => map,
+            _ => YamlMap::new(),
         }
     }
 }
 
 /// A list, or a comma text, as texts.
-pub(crate) fn text_list(value: &Value) -> Vec<String> {
+pub(crate) fn text_list(value: &YamlValue) -> Vec<String> {
     match value {
-        Value::Seq(items) => {
-            items.iter().filter_map(Value::scalar_text).filter(|text| !text.is_empty()).collect()
+        YamlValue::Seq(items) => {
+            items.iter().filter_map(YamlValue::scalar_text).filter(|text| !text.is_empty()).collect()
         }
-        Value::Map(_) | Value::Null => Vec::new(),
+        YamlValue::Map(_) | YamlValue::Null => Vec::new(),
         other => other.scalar_text().map(|text| crate::env::split_list(&text)).unwrap_or_default(),
     }
 }

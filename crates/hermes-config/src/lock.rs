@@ -20,16 +20,18 @@ use crate::{Error, Result};
 
 /// How long to wait for another process, and how often to look.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    pub limit: Duration,
-    pub poll: Duration,
+pub struct LockTimeout {
+    pub timeout: Duration,
+    pub poll_interval: Duration,
 }
 
-impl Patience {
+impl LockTimeout {
     /// For the settings files: writers hold the lock for milliseconds.
-    pub const SETTINGS: Self = Self { limit: Duration::from_secs(10), poll: Duration::from_millis(5) };
+    pub const SETTINGS: Self =
+        Self { timeout: Duration::from_secs(10), poll_interval: Duration::from_millis(5) };
     /// For `auth.json`, whose holder may be refreshing a token over the network.
-    pub const AUTH: Self = Self { limit: Duration::from_secs(15), poll: Duration::from_millis(50) };
+    pub const AUTH: Self =
+        Self { timeout: Duration::from_secs(15), poll_interval: Duration::from_millis(50) };
 }
 
 thread_local! {
@@ -39,7 +41,7 @@ thread_local! {
 
 /// Held until dropped, by the thread that took it.
 #[derive(Debug)]
-pub struct Lock {
+pub struct FileLock {
     path: PathBuf,
     /// Absent for a lock taken again by its holder, and where the file system knows no locks.
     _file: Option<File>,
@@ -47,9 +49,9 @@ pub struct Lock {
     _this_thread: PhantomData<*const ()>,
 }
 
-impl Lock {
+impl FileLock {
     /// Waits for the lock, at most as long as `patience` says.
-    pub fn take(path: &Path, patience: Patience) -> Result<Self> {
+    pub fn acquire(path: &Path, patience: LockTimeout) -> Result<Self> {
         let again = HELD.with_borrow(|held| held.iter().any(|other| other == path));
         let file = if again { None } else { acquire(path, patience)? };
         HELD.with_borrow_mut(|held| held.push(path.to_owned()));
@@ -57,7 +59,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         HELD.with_borrow_mut(|held| {
             if let Some(index) = held.iter().rposition(|other| *other == self.path) {
@@ -67,7 +69,7 @@ impl Drop for Lock {
     }
 }
 
-fn acquire(path: &Path, patience: Patience) -> Result<Option<File>> {
+fn acquire(path: &Path, patience: LockTimeout) -> Result<Option<File>> {
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -88,10 +90,10 @@ fn acquire(path: &Path, patience: Patience) -> Result<Option<File>> {
             Err(errno) => return Err(Error::unwritable(path, errno.into())),
         }
         let waited = clock.monotonic();
-        if waited >= patience.limit {
-            return Err(Error::Busy { path: path.to_owned(), seconds: patience.limit.as_secs() });
+        if waited >= patience.timeout {
+            return Err(Error::Busy { path: path.to_owned(), seconds: patience.timeout.as_secs() });
         }
-        std::thread::sleep(jitter(patience.poll).min(patience.limit.saturating_sub(waited)));
+        std::thread::sleep(jitter(patience.poll_interval).min(patience.timeout.saturating_sub(waited)));
     }
 }
 

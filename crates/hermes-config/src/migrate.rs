@@ -4,13 +4,13 @@
 //! not touched.
 
 use crate::env::{dotenv, repair};
-use crate::keys::{self, CONFIG_VERSION, Defaults};
-use crate::lock::{Lock, Patience};
+use crate::keys::{self, CONFIG_VERSION, DefaultsScope};
+use crate::lock::{FileLock, LockTimeout};
 use crate::precedence::old_tool_progress;
 use crate::set::{MASK, read_text, write_text};
 use crate::yaml::edit::{self, EditError};
-use crate::yaml::{Path, Value, emit_inline, parse};
-use crate::{Config, Env, Error, Home, Management, Result};
+use crate::yaml::{KeyPath, YamlValue, emit_inline, parse};
+use crate::{Config, Env, Error, Home, ManagedMode, Result};
 
 /// Variables each layout version brought along.
 const NEW_VARIABLES: &[(i128, &[&str])] = &[
@@ -31,7 +31,7 @@ const NEW_VARIABLES: &[(i128, &[&str])] = &[
 ];
 
 /// Sections whose presence in the file makes variables lose; adding one must not overrule a variable in use.
-const SHADOWED: &[(&str, &[&str])] = &[
+const SHADOWING_SECTIONS: &[(&str, &[&str])] = &[
     ("terminal", &["TERMINAL_", "SUDO_PASSWORD"]),
     ("compression", &["CONTEXT_COMPRESSION_"]),
     ("agent", &["HERMES_MAX_ITERATIONS"]),
@@ -43,7 +43,7 @@ const SHADOWED: &[(&str, &[&str])] = &[
 
 /// What `config check` reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
+pub struct MigrationStatus {
     /// From the raw file; `None` when it names none.
     pub current: Option<i128>,
     pub latest: i128,
@@ -53,7 +53,7 @@ pub struct Status {
     pub new_options: Vec<String>,
 }
 
-impl Status {
+impl MigrationStatus {
     /// `{cur} → {latest}`.
     pub fn version_line(&self) -> String {
         let current = self.current.map_or_else(|| "none".to_owned(), |version| version.to_string());
@@ -66,11 +66,15 @@ impl Status {
 }
 
 /// T41-8: the version comes from the file itself, not from the merged tree.
-pub fn status(config: &Config, env: &Env) -> Status {
+pub fn status(config: &Config, env: &Env) -> MigrationStatus {
     let current = config.raw().get("_config_version").and_then(read_version);
-    let raw = Value::Map(config.raw().clone());
-    let mut status =
-        Status { current, latest: CONFIG_VERSION, missing_variables: Vec::new(), new_options: Vec::new() };
+    let raw = YamlValue::Map(config.raw().clone());
+    let mut status = MigrationStatus {
+        current,
+        latest: CONFIG_VERSION,
+        missing_variables: Vec::new(),
+        new_options: Vec::new(),
+    };
     if !status.is_newer_than_ours() {
         status.missing_variables = new_variables(current.unwrap_or(0), env);
         status.new_options = missing(&raw, env).into_iter().map(|(path, _)| path.to_string()).collect();
@@ -78,7 +82,7 @@ pub fn status(config: &Config, env: &Env) -> Status {
     status
 }
 
-fn read_version(value: &Value) -> Option<i128> {
+fn read_version(value: &YamlValue) -> Option<i128> {
     value.as_int().or_else(|| value.scalar_text()?.trim().parse().ok())
 }
 
@@ -93,7 +97,7 @@ fn new_variables(version: i128, env: &Env) -> Vec<&'static str> {
 
 /// What was done, as lines to show, and what to ask for next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct MigrationReport {
     pub from: Option<i128>,
     pub to: i128,
     pub lines: Vec<String>,
@@ -102,14 +106,14 @@ pub struct Report {
 }
 
 /// Runs every step the file still needs.
-pub fn migrate(home: &Home, env: &Env, run: Run) -> Result<Report> {
-    Management::of(home, env).allow("migrate configuration")?;
+pub fn migrate(home: &Home, env: &Env, run: MigrationMode) -> Result<MigrationReport> {
+    ManagedMode::detect(home, env).check_allowed("migrate configuration")?;
     home.ensure()?;
-    let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
+    let _lock = FileLock::acquire(&home.config_lock(), LockTimeout::SETTINGS)?;
     let before = read_text(home)?;
     let broken = |problem: String| Error::BrokenFile { path: home.config(), problem };
     let tree = parse(&before).map_err(|error| broken(error.to_string()))?;
-    if !matches!(tree, Value::Map(_) | Value::Null) {
+    if !matches!(tree, YamlValue::Map(_) | YamlValue::Null) {
         return Err(broken("the top level is not a mapping".to_owned()));
     }
     let from = tree.get("_config_version").and_then(read_version);
@@ -118,16 +122,16 @@ pub fn migrate(home: &Home, env: &Env, run: Run) -> Result<Report> {
     {
         // T41-9: a later release owns this file; lowering its number would make that release migrate it again.
         let line = format!("Config version {version} is newer than {CONFIG_VERSION}; nothing to do.");
-        return Ok(Report { from, to: version, lines: vec![line], ask_for: Vec::new() });
+        return Ok(MigrationReport { from, to: version, lines: vec![line], ask_for: Vec::new() });
     }
     let version = from.unwrap_or(0);
     let mut lines = Vec::new();
-    if run == Run::Really {
-        mend_dotenv(home, version, &mut lines)?;
+    if run == MigrationMode::Apply {
+        repair_dotenv(home, version, &mut lines)?;
     }
     let after = migrate_text(&before, version, env, &mut lines).map_err(|error| broken(error.to_string()))?;
-    if run == Run::ForShow {
-        return Ok(Report { from, to: CONFIG_VERSION, lines, ask_for: new_variables(version, env) });
+    if run == MigrationMode::DryRun {
+        return Ok(MigrationReport { from, to: CONFIG_VERSION, lines, ask_for: new_variables(version, env) });
     }
     if before != after && !before.trim().is_empty() {
         let copy = home.config().with_extension("yaml.bak");
@@ -135,18 +139,18 @@ pub fn migrate(home: &Home, env: &Env, run: Run) -> Result<Report> {
         lines.push(format!("  The file as it was: {}", copy.display()));
     }
     write_text(home, &before, &after)?;
-    Ok(Report { from, to: CONFIG_VERSION, lines, ask_for: new_variables(version, env) })
+    Ok(MigrationReport { from, to: CONFIG_VERSION, lines, ask_for: new_variables(version, env) })
 }
 
 /// Whether a migration writes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Run {
-    Really,
+pub enum MigrationMode {
+    Apply,
     /// Only says what would be done.
-    ForShow,
+    DryRun,
 }
 
-fn mend_dotenv(home: &Home, version: i128, lines: &mut Vec<String>) -> Result<()> {
+fn repair_dotenv(home: &Home, version: i128, lines: &mut Vec<String>) -> Result<()> {
     if !home.dotenv().exists() {
         return Ok(());
     }
@@ -175,23 +179,24 @@ fn migrate_text(
     let has = |text: &str, dotted: &str| parse(text).is_ok_and(|tree| tree.lookup(dotted).is_some());
     if version < 4 && !has(&text, "display.tool_progress") {
         let mode = old_tool_progress(env).unwrap_or_else(|| "all".to_owned());
-        text = add(&text, &Path::from_segments(["display", "tool_progress"]), &Value::Str(mode), lines)?;
+        text =
+            add(&text, &KeyPath::from_segments(["display", "tool_progress"]), &YamlValue::Str(mode), lines)?;
     }
     if version < 5 && !has(&text, "timezone") {
         let zone = env.get("HERMES_TIMEZONE").unwrap_or_default();
-        text = add(&text, &Path::from_segments(["timezone"]), &Value::from(zone), lines)?;
+        text = add(&text, &KeyPath::from_segments(["timezone"]), &YamlValue::from(zone), lines)?;
     }
     let tree = parse(&text)?;
     for (path, value) in missing(&tree, env) {
         text = add(&text, &path, &value, lines)?;
     }
-    edit::set(&text, &Path::from_segments(["_config_version"]), &Value::Int(CONFIG_VERSION))
+    edit::set(&text, &KeyPath::from_segments(["_config_version"]), &YamlValue::Int(CONFIG_VERSION))
 }
 
 fn add(
     text: &str,
-    path: &Path,
-    value: &Value,
+    path: &KeyPath,
+    value: &YamlValue,
     lines: &mut Vec<String>,
 ) -> std::result::Result<String, EditError> {
     let next = edit::set(text, path, value)?;
@@ -203,13 +208,13 @@ fn add(
 
 /// Documented keys a tree lacks, a missing section as one entry. `model` is left out: naming one would overrule
 /// the variables a gateway takes its model from.
-fn missing(tree: &Value, env: &Env) -> Vec<(Path, Value)> {
+fn missing(tree: &YamlValue, env: &Env) -> Vec<(KeyPath, YamlValue)> {
     let mut found = Vec::new();
-    let defaults = keys::default_tree(Defaults::Saved);
+    let defaults = keys::default_tree(DefaultsScope::Saved);
     collect_missing(defaults, Some(tree), &mut Vec::new(), &mut found);
     found.retain(|(path, _)| {
         let section = path.segments().first().map(String::as_str).unwrap_or_default();
-        let overruled = SHADOWED
+        let overruled = SHADOWING_SECTIONS
             .iter()
             .filter(|(name, _)| *name == section)
             .flat_map(|(_, prefixes)| prefixes.iter())
@@ -220,13 +225,13 @@ fn missing(tree: &Value, env: &Env) -> Vec<(Path, Value)> {
 }
 
 fn collect_missing(
-    defaults: &Value,
-    have: Option<&Value>,
+    defaults: &YamlValue,
+    have: Option<&YamlValue>,
     path: &mut Vec<String>,
-    found: &mut Vec<(Path, Value)>,
+    found: &mut Vec<(KeyPath, YamlValue)>,
 ) {
     match (defaults, have) {
-        (Value::Map(defaults), Some(Value::Map(_) | Value::Null))
+        (YamlValue::Map(defaults), Some(YamlValue::Map(_) | YamlValue::Null))
             if path.is_empty() || have.is_some_and(|h| !h.is_null()) =>
         {
             for (key, value) in defaults.iter() {
@@ -235,7 +240,7 @@ fn collect_missing(
                 path.pop();
             }
         }
-        (defaults, None) => found.push((Path::from_segments(path.iter()), defaults.clone())),
+        (defaults, None) => found.push((KeyPath::from_segments(path.iter()), defaults.clone())),
         _ => {}
     }
 }

@@ -7,26 +7,26 @@ use crate::{Config, Env, Home, canonical_provider, custom_slug, expand_tilde};
 
 /// Which program asks; they consult different variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Surface {
+pub enum ProgramSurface {
     Cli,
     /// Gateway and cron.
     Gateway,
 }
 
 /// The model to talk to. `LLM_MODEL` and its kin are not for the terminal program.
-pub fn model(config: &Config, env: &Env, surface: Surface, flag: Option<&str>) -> String {
-    let configured = || config.text_if_any("model.default").filter(|_| config.is_user_set("model"));
+pub fn model(config: &Config, env: &Env, surface: ProgramSurface, flag: Option<&str>) -> String {
+    let configured = || config.non_empty_text("model.default").filter(|_| config.is_user_set("model"));
     let said = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let by_variable = || {
         let names: &[&str] = match surface {
-            Surface::Cli => &[],
-            Surface::Gateway => &["HERMES_MODEL", "LLM_MODEL"],
+            ProgramSurface::Cli => &[],
+            ProgramSurface::Gateway => &["HERMES_MODEL", "LLM_MODEL"],
         };
         names.iter().find_map(|name| env.get(name)).map(str::to_owned)
     };
     let newest = || match surface {
-        Surface::Cli => None,
-        Surface::Gateway => said(env.get("HERMES_INFERENCE_MODEL")),
+        ProgramSurface::Cli => None,
+        ProgramSurface::Gateway => said(env.get("HERMES_INFERENCE_MODEL")),
     };
     said(flag)
         .or_else(newest)
@@ -39,15 +39,15 @@ pub fn model(config: &Config, env: &Env, surface: Surface, flag: Option<&str>) -
 pub fn provider(config: &Config, env: &Env, flag: Option<&str>) -> String {
     let named = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     flag.and_then(|text| named(text.to_owned()))
-        .or_else(|| config.text_if_any("model.provider").filter(|name| !name.eq_ignore_ascii_case("auto")))
+        .or_else(|| config.non_empty_text("model.provider").filter(|name| !name.eq_ignore_ascii_case("auto")))
         .or_else(|| env.get("HERMES_INFERENCE_PROVIDER").and_then(|text| named(text.to_owned())))
         .unwrap_or_else(|| "auto".to_owned())
 }
 
 /// T41-19: the configured endpoint, unless another provider than the configured one was chosen.
 pub fn base_url(config: &Config, chosen: &str) -> Option<String> {
-    let url = config.text_if_any("model.base_url")?;
-    let configured = config.text_if_any("model.provider").unwrap_or_else(|| "auto".to_owned());
+    let url = config.non_empty_text("model.base_url")?;
+    let configured = config.non_empty_text("model.provider").unwrap_or_else(|| "auto".to_owned());
     let same = match (canonical_provider(&configured), canonical_provider(chosen)) {
         (Ok(a), Ok(b)) => a == b || a == "auto" && matches!(b, "custom" | "auto"),
         _ => custom_slug(&configured) == custom_slug(chosen),
@@ -70,7 +70,7 @@ pub fn max_iterations(config: &Config, env: &Env, flag: Option<usize>) -> usize 
 pub fn ephemeral_prompt(config: &Config, env: &Env) -> Option<String> {
     env.get("HERMES_EPHEMERAL_SYSTEM_PROMPT")
         .map(str::to_owned)
-        .or_else(|| config.text_if_any("agent.system_prompt"))
+        .or_else(|| config.non_empty_text("agent.system_prompt"))
 }
 
 /// The file of messages put before each conversation; relative paths start at the home.
@@ -78,15 +78,17 @@ pub fn prefill_file(config: &Config, env: &Env, home: &Home) -> Option<PathBuf> 
     let given = env
         .get("HERMES_PREFILL_MESSAGES_FILE")
         .map(str::to_owned)
-        .or_else(|| config.text_if_any("prefill_messages_file"))
-        .or_else(|| config.text_if_any("agent.prefill_messages_file"))?;
+        .or_else(|| config.non_empty_text("prefill_messages_file"))
+        .or_else(|| config.non_empty_text("agent.prefill_messages_file"))?;
     let path = expand_tilde(&given, env).unwrap_or_else(|_| PathBuf::from(&given));
     Some(if path.is_relative() { home.join(path) } else { path })
 }
 
 /// An IANA name; `None` means the machine's own zone. Whether the name exists is for the caller to find out.
 pub fn timezone(config: &Config, env: &Env) -> Option<String> {
-    env.get("HERMES_TIMEZONE").map(|name| name.trim().to_owned()).or_else(|| config.text_if_any("timezone"))
+    env.get("HERMES_TIMEZONE")
+        .map(|name| name.trim().to_owned())
+        .or_else(|| config.non_empty_text("timezone"))
 }
 
 /// Which tool calls are shown. The old variables count only while the file says nothing.
@@ -115,10 +117,12 @@ pub fn background_notifications(config: &Config, env: &Env) -> String {
 }
 
 /// How hard reasoning models think; the variable is for gateway and cron, and only where the file says nothing.
-pub fn reasoning_effort(config: &Config, env: &Env, surface: Surface) -> Option<String> {
+pub fn reasoning_effort(config: &Config, env: &Env, surface: ProgramSurface) -> Option<String> {
     let by_variable = match surface {
-        Surface::Cli => None,
-        Surface::Gateway => env.get("HERMES_REASONING_EFFORT").map(|effort| effort.trim().to_lowercase()),
+        ProgramSurface::Cli => None,
+        ProgramSurface::Gateway => {
+            env.get("HERMES_REASONING_EFFORT").map(|effort| effort.trim().to_lowercase())
+        }
     };
-    config.text_if_any("agent.reasoning_effort").or(by_variable)
+    config.non_empty_text("agent.reasoning_effort").or(by_variable)
 }

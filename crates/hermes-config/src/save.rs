@@ -3,18 +3,18 @@
 //! Works on the file's own tree, never on the expanded one, so `${VAR}` stays `${VAR}` and no secret reaches the disk.
 //! Comments are not kept; the single-key writes of `set` keep them.
 
-use crate::keys::{self, Defaults};
-use crate::lock::{Lock, Patience};
+use crate::keys::{self, DefaultsScope};
+use crate::lock::{FileLock, LockTimeout};
 use crate::set::{read_text, write_text};
 use crate::tree::merge;
-use crate::yaml::{Map, Path, Value, emit_block, parse};
-use crate::{Error, Home, Management, Result};
+use crate::yaml::{KeyPath, YamlMap, YamlValue, emit_block, parse};
+use crate::{Error, Home, ManagedMode, Result};
 
 /// One change of a full save.
 #[derive(Debug, Clone)]
-pub enum Change {
-    Set(Path, Value),
-    Remove(Path),
+pub enum SaveChange {
+    Set(KeyPath, YamlValue),
+    Remove(KeyPath),
 }
 
 const SECURITY_HELP: &str = "
@@ -35,14 +35,14 @@ const FALLBACK_HELP: &str = "
 ";
 
 /// Writes the whole tree. Keys the user chose keep their value; the layout version never goes down.
-pub fn full_save(home: &Home, management: Management, changes: &[Change]) -> Result<()> {
-    management.allow("save configuration")?;
+pub fn full_save(home: &Home, management: ManagedMode, changes: &[SaveChange]) -> Result<()> {
+    management.check_allowed("save configuration")?;
     home.ensure()?;
-    let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
+    let _lock = FileLock::acquire(&home.config_lock(), LockTimeout::SETTINGS)?;
     let before = read_text(home)?;
     let raw = match parse(&before) {
-        Ok(Value::Map(map)) => map,
-        Ok(Value::Null) => Map::new(),
+        Ok(YamlValue::Map(map)) => map,
+        Ok(YamlValue::Null) => YamlMap::new(),
         Ok(_) => {
             return Err(Error::BrokenFile {
                 path: home.config(),
@@ -55,40 +55,40 @@ pub fn full_save(home: &Home, management: Management, changes: &[Change]) -> Res
 }
 
 /// The text a full save writes for a file's tree.
-pub(crate) fn render(mut raw: Map, changes: &[Change]) -> String {
+pub(crate) fn render(mut raw: YamlMap, changes: &[SaveChange]) -> String {
     // A root `max_turns` moves to its section and is then dropped.
     if let Some(turns) = raw.remove("max_turns").filter(|value| !value.is_null()) {
-        let mut whole = Value::Map(raw);
+        let mut whole = YamlValue::Map(raw);
         if whole.lookup("agent.max_turns").is_none() {
-            whole.set_at(&["agent".to_owned(), "max_turns".to_owned()], turns);
+            whole.set_path(&["agent".to_owned(), "max_turns".to_owned()], turns);
         }
         raw = match whole {
-            Value::Map(map) => map,
-            _ => Map::new(),
+            YamlValue::Map(map) => map,
+            _ => YamlMap::new(),
         };
     }
-    let version = raw.get("_config_version").and_then(Value::as_int);
-    let mut tree = keys::default_tree(Defaults::Saved).clone();
-    merge(&mut tree, &Value::Map(raw));
+    let version = raw.get("_config_version").and_then(YamlValue::as_int);
+    let mut tree = keys::default_tree(DefaultsScope::Saved).clone();
+    merge(&mut tree, &YamlValue::Map(raw));
     for change in changes {
         match change {
-            Change::Set(path, value) => {
-                tree.set_at(path.segments(), value.clone());
+            SaveChange::Set(path, value) => {
+                tree.set_path(path.segments(), value.clone());
             }
-            Change::Remove(path) => {
-                tree.remove_at(path.segments());
+            SaveChange::Remove(path) => {
+                tree.remove_path(path.segments());
             }
         }
     }
-    let wanted = tree.get("_config_version").and_then(Value::as_int);
+    let wanted = tree.get("_config_version").and_then(YamlValue::as_int);
     if let Some(highest) = version.max(wanted)
         && wanted != Some(highest)
     {
-        tree.set_at(&["_config_version".to_owned()], Value::Int(highest));
+        tree.set_path(&["_config_version".to_owned()], YamlValue::Int(highest));
     }
     let mut text = emit_block(&tree);
     for (section, help) in [("security", SECURITY_HELP), ("fallback_model", FALLBACK_HELP)] {
-        if tree.get(section).is_none_or(Value::is_null) {
+        if tree.get(section).is_none_or(YamlValue::is_null) {
             text.push_str(help);
         }
     }

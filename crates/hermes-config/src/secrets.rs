@@ -7,13 +7,13 @@ use hermes_types::Secret;
 use serde_json::Value as Json;
 
 use crate::auth::AuthState;
-use crate::env::{Origin, variables};
+use crate::env::{VariableOrigin, variables};
 use crate::keys;
-use crate::yaml::Value;
+use crate::yaml::YamlValue;
 use crate::{Config, Env};
 
 /// Last parts of a name, in lower case and without `_` and `-`, that make its value a secret.
-const ENDINGS: [&str; 15] = [
+const SECRET_SUFFIXES: [&str; 15] = [
     "apikey",
     "token",
     "secret",
@@ -38,14 +38,14 @@ pub fn is_secret_name(name: &str) -> bool {
         return variable.secret;
     }
     let plain = name.to_ascii_lowercase().replace(['_', '-', '.'], "");
-    ENDINGS.iter().any(|ending| plain.ends_with(ending)) && plain != "key"
+    SECRET_SUFFIXES.iter().any(|ending| plain.ends_with(ending)) && plain != "key"
 }
 
 /// Returns every secret in the home's files and in the documented variables, to be masked wherever it appears.
 pub fn secret_values(config: &Config, env: &Env, auth: &AuthState) -> Vec<Secret> {
     let mut found = Vec::new();
     for (name, value, origin) in env.with_origins() {
-        let ours = origin != Origin::Shell;
+        let ours = origin != VariableOrigin::Shell;
         let documented = variables::find(name);
         let by_value = ours && documented.is_none() && looks_random(value);
         if documented.is_some_and(|variable| variable.secret) || ours && is_secret_name(name) || by_value {
@@ -59,16 +59,16 @@ pub fn secret_values(config: &Config, env: &Env, auth: &AuthState) -> Vec<Secret
     found.into_iter().map(Secret::new).collect()
 }
 
-fn collect_yaml(value: &Value, path: &mut Vec<String>, found: &mut Vec<String>) {
+fn collect_yaml(value: &YamlValue, path: &mut Vec<String>, found: &mut Vec<String>) {
     match value {
-        Value::Map(map) => {
+        YamlValue::Map(map) => {
             for (key, child) in map.iter() {
                 path.push(key.to_owned());
                 collect_yaml(child, path, found);
                 path.pop();
             }
         }
-        Value::Seq(items) => items.iter().for_each(|item| collect_yaml(item, path, found)),
+        YamlValue::Seq(items) => items.iter().for_each(|item| collect_yaml(item, path, found)),
         other => {
             let segments: Vec<&str> = path.iter().map(String::as_str).collect();
             let by_table = keys::find_at(&segments).is_some_and(|spec| spec.secret);

@@ -6,12 +6,12 @@
 use crate::env::bridge::export;
 use crate::env::dotenv;
 use crate::env::variables;
-use crate::keys::{self, Kind, Support};
-use crate::lock::{Lock, Patience};
+use crate::keys::{self, KeyKind, Support};
+use crate::lock::{FileLock, LockTimeout};
 use crate::secrets::is_secret_name;
 use crate::yaml::edit::{self, EditError};
-use crate::yaml::{Path, Value, emit_block, parse};
-use crate::{Config, Env, Error, Home, Management, Result, write};
+use crate::yaml::{KeyPath, YamlValue, emit_block, parse};
+use crate::{Config, Env, Error, Home, ManagedMode, Result, write};
 
 /// Shown when key or value is missing.
 pub const USAGE: &str = "Usage: hermes config set KEY VALUE\n\n\
@@ -22,7 +22,7 @@ pub const USAGE: &str = "Usage: hermes config set KEY VALUE\n\n\
     To clear a key, edit .env (hermes config env-path shows where it is).";
 
 /// Keys of `terminal` whose value is also written to `.env`.
-const MIRRORED: &[&str] = &[
+const MIRRORED_KEYS: &[&str] = &[
     "docker_image",
     "singularity_image",
     "modal_image",
@@ -35,7 +35,7 @@ const MIRRORED: &[&str] = &[
 ];
 
 /// Names that belong in `.env` even when the variable table did not list them.
-const ROUTED: &[&str] = &[
+const DOTENV_NAMES: &[&str] = &[
     "OPENROUTER_API_KEY",
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
@@ -65,7 +65,7 @@ const ROUTED: &[&str] = &[
 
 /// Where a change went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
+pub enum SetDestination {
     /// `.env`, under this name.
     Environment(String),
     /// config.yaml, at this path.
@@ -74,42 +74,42 @@ pub enum Destination {
 
 /// What was done, and the lines that say so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    pub destination: Destination,
+pub struct SetOutcome {
+    pub destination: SetDestination,
     pub lines: Vec<String>,
 }
 
 /// `hermes config set KEY VALUE`.
-pub fn set(home: &Home, env: &Env, key: &str, value: &str) -> Result<Outcome> {
-    let management = Management::of(home, env);
-    management.allow("set configuration values")?;
+pub fn set(home: &Home, env: &Env, key: &str, value: &str) -> Result<SetOutcome> {
+    let management = ManagedMode::detect(home, env);
+    management.check_allowed("set configuration values")?;
     let key = key.trim();
     if key.is_empty() || value.is_empty() {
         return Err(Error::Usage { usage: USAGE });
     }
-    if let Some(name) = route(key) {
+    if let Some(name) = dotenv_name(key) {
         dotenv::save(home, management, &[(&name, value)])?;
         let mut lines = vec![format!("✓ Set {name} in {}", home.dotenv().display())];
         if variables::find(&name).is_some_and(|variable| variable.support == Support::Kept) {
             lines.push(kept_notice(&name));
         }
-        return Ok(Outcome { destination: Destination::Environment(name), lines });
+        return Ok(SetOutcome { destination: SetDestination::Environment(name), lines });
     }
     set_in_file(home, management, key, value)
 }
 
-fn set_in_file(home: &Home, management: Management, key: &str, value: &str) -> Result<Outcome> {
-    let mut path = Path::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
+fn set_in_file(home: &Home, management: ManagedMode, key: &str, value: &str) -> Result<SetOutcome> {
+    let mut path = KeyPath::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
     let mut notes = Vec::new();
     let file = home.config();
     home.ensure()?;
-    let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
+    let _lock = FileLock::acquire(&home.config_lock(), LockTimeout::SETTINGS)?;
     let text = read_text(home)?;
     if key == "model"
         && parse(&text).ok().as_ref().and_then(|tree| tree.get("model")).is_some_and(|m| m.as_map().is_some())
     {
         // T41-3: a plain text here would drop the provider and endpoint beside it.
-        path = Path::from_segments(["model", "default"]);
+        path = KeyPath::from_segments(["model", "default"]);
         notes.push(
             "  model is a mapping in your file, so model.default was set and its other settings were kept."
                 .to_owned(),
@@ -139,7 +139,7 @@ fn set_in_file(home: &Home, management: Management, key: &str, value: &str) -> R
         lines.push(kept_notice(&path.to_string()));
     }
     lines.append(&mut notes);
-    Ok(Outcome { destination: Destination::Config(path.to_string()), lines })
+    Ok(SetOutcome { destination: SetDestination::Config(path.to_string()), lines })
 }
 
 fn kept_notice(name: &str) -> String {
@@ -148,7 +148,7 @@ fn kept_notice(name: &str) -> String {
 
 /// Fails when a value cannot be used under a key, or when writing it would destroy one that stands where a section would
 /// have to be.
-fn check_fits(text: &str, path: &Path, value: &Value) -> Result<()> {
+fn check_fits(text: &str, path: &KeyPath, value: &YamlValue) -> Result<()> {
     let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
     let tree = parse(text).unwrap_or_default();
     for end in 1..segments.len() {
@@ -161,29 +161,29 @@ fn check_fits(text: &str, path: &Path, value: &Value) -> Result<()> {
         let present = tree.lookup(&section).filter(|present| !present.is_null());
         if let Some(present) = present.filter(|present| present.as_map().is_none()) {
             let problem = format!("{section} holds {}, not a section", present.kind_name());
-            return Err(Error::Unfit { key: path.to_string(), problem });
+            return Err(Error::InvalidValue { key: path.to_string(), problem });
         }
     }
     let Some(spec) = keys::find_at(&segments) else { return Ok(()) };
-    if !matches!(keys::fit(spec, value), keys::Fit::Wrong) {
+    if !matches!(keys::fit(spec, value), keys::ValueFit::Unusable) {
         return Ok(());
     }
     let problem = match spec.kind {
-        Kind::Choice(allowed) => format!("it must be one of {}", allowed.join(", ")),
+        KeyKind::Choice(allowed) => format!("it must be one of {}", allowed.join(", ")),
         kind => format!("it must be {}, not {}", kind.name(), value.kind_name()),
     };
-    Err(Error::Unfit { key: path.to_string(), problem })
+    Err(Error::InvalidValue { key: path.to_string(), problem })
 }
 
 /// The value in force, as `config get` shows it: scalars plainly, the rest as YAML, secrets masked.
 pub fn get(config: &Config, env: &Env, key: &str) -> Result<String> {
     let key = key.trim();
     let not_set = || Error::NotSet { key: key.to_owned() };
-    if let Some(name) = route(key) {
+    if let Some(name) = dotenv_name(key) {
         let value = env.get(&name).ok_or_else(not_set)?;
         return Ok(if is_secret_name(&name) { MASK.to_owned() } else { value.to_owned() });
     }
-    let path = Path::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
+    let path = KeyPath::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
     let mut value = config.get(key).ok_or_else(not_set)?;
     let mut segments = path.segments().to_vec();
     mask(&mut value, &mut segments);
@@ -194,42 +194,42 @@ pub fn get(config: &Config, env: &Env, key: &str) -> Result<String> {
 }
 
 /// Removes the key from the raw file; a variable is blanked, as provider switching does.
-pub fn unset(home: &Home, env: &Env, key: &str) -> Result<Outcome> {
-    let management = Management::of(home, env);
-    management.allow("unset configuration values")?;
+pub fn unset(home: &Home, env: &Env, key: &str) -> Result<SetOutcome> {
+    let management = ManagedMode::detect(home, env);
+    management.check_allowed("unset configuration values")?;
     let key = key.trim();
-    if let Some(name) = route(key) {
+    if let Some(name) = dotenv_name(key) {
         let (text, _) = dotenv::read(&home.dotenv())?;
         if !dotenv::parse(&text).iter().any(|(other, value)| *other == name && !value.is_empty()) {
             return Err(Error::NotSet { key: name });
         }
         dotenv::save(home, management, &[(&name, "")])?;
         let line = format!("✓ Unset {name} in {}", home.dotenv().display());
-        return Ok(Outcome { destination: Destination::Environment(name), lines: vec![line] });
+        return Ok(SetOutcome { destination: SetDestination::Environment(name), lines: vec![line] });
     }
-    let path = Path::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
+    let path = KeyPath::parse(key).ok_or_else(|| Error::InvalidKey { key: key.to_owned() })?;
     remove_value(home, management, &path)?;
     let line = format!("✓ Unset {key} in {}", home.config().display());
-    Ok(Outcome { destination: Destination::Config(key.to_owned()), lines: vec![line] })
+    Ok(SetOutcome { destination: SetDestination::Config(key.to_owned()), lines: vec![line] })
 }
 
 /// Sets one key of the raw file: what slash commands and "always" approvals use.
-pub fn set_value(home: &Home, management: Management, path: &Path, value: &Value) -> Result<()> {
-    management.allow("save configuration")?;
+pub fn set_value(home: &Home, management: ManagedMode, path: &KeyPath, value: &YamlValue) -> Result<()> {
+    management.check_allowed("save configuration")?;
     edit_text(home, |text| edit::set(text, path, value))
 }
 
 /// Changes one key depending on what the raw file holds now; `None` leaves it alone.
 pub fn update_value(
     home: &Home,
-    management: Management,
-    path: &Path,
-    change: impl FnOnce(Option<&Value>) -> Option<Value>,
+    management: ManagedMode,
+    path: &KeyPath,
+    change: impl FnOnce(Option<&YamlValue>) -> Option<YamlValue>,
 ) -> Result<()> {
-    management.allow("save configuration")?;
+    management.check_allowed("save configuration")?;
     edit_text(home, |text| {
         let tree = parse(text)?;
-        let current = tree.at(path.segments().iter().map(String::as_str));
+        let current = tree.get_path(path.segments().iter().map(String::as_str));
         match change(current) {
             Some(next) => edit::set(text, path, &next),
             None => Ok(text.to_owned()),
@@ -238,8 +238,8 @@ pub fn update_value(
 }
 
 /// Removes one key of the raw file.
-pub fn remove_value(home: &Home, management: Management, path: &Path) -> Result<()> {
-    management.allow("save configuration")?;
+pub fn remove_value(home: &Home, management: ManagedMode, path: &KeyPath) -> Result<()> {
+    management.check_allowed("save configuration")?;
     let mut found = true;
     edit_text(home, |text| match edit::remove(text, path) {
         Err(EditError::NotFound(_)) => {
@@ -257,7 +257,7 @@ pub(crate) fn edit_text(
     change: impl FnOnce(&str) -> std::result::Result<String, EditError>,
 ) -> Result<()> {
     home.ensure()?;
-    let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
+    let _lock = FileLock::acquire(&home.config_lock(), LockTimeout::SETTINGS)?;
     let text = read_text(home)?;
     let next = change(&text).map_err(|error| Error::broken(&home.config(), &error))?;
     write_text(home, &text, &next)
@@ -277,7 +277,7 @@ pub(crate) fn write_text(home: &Home, before: &str, after: &str) -> Result<()> {
 }
 
 /// The variable a key stands for, when it belongs in `.env`.
-fn route(key: &str) -> Option<String> {
+fn dotenv_name(key: &str) -> Option<String> {
     if key.contains('.') {
         return None;
     }
@@ -285,13 +285,13 @@ fn route(key: &str) -> Option<String> {
     let by_shape =
         upper.ends_with("_API_KEY") || upper.ends_with("_TOKEN") || upper.starts_with("TERMINAL_SSH");
     let documented = key == upper && variables::find(key).is_some();
-    (ROUTED.contains(&upper.as_str()) || by_shape || documented).then_some(upper)
+    (DOTENV_NAMES.contains(&upper.as_str()) || by_shape || documented).then_some(upper)
 }
 
-fn mirror(path: &Path) -> Option<String> {
+fn mirror(path: &KeyPath) -> Option<String> {
     match path.segments() {
         [section, key] if section == "terminal" && key == "backend" => Some("TERMINAL_ENV".to_owned()),
-        [section, key] if section == "terminal" && MIRRORED.contains(&key.as_str()) => {
+        [section, key] if section == "terminal" && MIRRORED_KEYS.contains(&key.as_str()) => {
             Some(format!("TERMINAL_{}", key.to_uppercase()))
         }
         _ => None,
@@ -299,65 +299,65 @@ fn mirror(path: &Path) -> Option<String> {
 }
 
 /// What a typed value means. A key that holds words keeps the word, so `approvals.mode off` stays `off`.
-fn coerce(path: &Path, typed: &str) -> Value {
+fn coerce(path: &KeyPath, typed: &str) -> YamlValue {
     let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
     let kind = keys::find_at(&segments).map(|spec| spec.kind);
-    if matches!(kind, Some(Kind::Text | Kind::Choice(_))) {
-        return Value::from(typed);
+    if matches!(kind, Some(KeyKind::Text | KeyKind::Choice(_))) {
+        return YamlValue::from(typed);
     }
-    if matches!(kind, Some(Kind::List | Kind::Map | Kind::Any))
+    if matches!(kind, Some(KeyKind::List | KeyKind::Map | KeyKind::Any))
         && typed.starts_with(['[', '{'])
         && let Ok(json) = serde_json::from_str::<serde_json::Value>(typed)
     {
-        return Value::from_json(&json);
+        return YamlValue::from_json(&json);
     }
     match typed.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" => return Value::Bool(true),
-        "false" | "no" | "off" => return Value::Bool(false),
+        "true" | "yes" | "on" => return YamlValue::Bool(true),
+        "false" | "no" | "off" => return YamlValue::Bool(false),
         _ => {}
     }
     let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     if digits(typed)
         && let Ok(whole) = typed.parse::<i128>()
     {
-        return Value::Int(whole);
+        return YamlValue::Int(whole);
     }
     if typed.matches('.').count() == 1
         && digits(&typed.replace('.', ""))
         && let Ok(number) = typed.parse::<f64>()
     {
-        return Value::Float(number);
+        return YamlValue::Float(number);
     }
-    Value::from(typed)
+    YamlValue::from(typed)
 }
 
 /// What stands in for a secret.
 pub const MASK: &str = "********";
 
 /// Whether the table or the name says that the value is a secret.
-fn is_secret(path: &Path) -> bool {
+fn is_secret(path: &KeyPath) -> bool {
     let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
     keys::find_at(&segments).is_some_and(|spec| spec.secret)
         || segments.last().is_some_and(|leaf| is_secret_name(leaf) || *leaf == "api")
 }
 
-fn mask(value: &mut Value, path: &mut Vec<String>) {
-    let secret = is_secret(&Path::from_segments(path.iter()));
+fn mask(value: &mut YamlValue, path: &mut Vec<String>) {
+    let secret = is_secret(&KeyPath::from_segments(path.iter()));
     match value {
-        Value::Map(map) => {
+        YamlValue::Map(map) => {
             for (key, child) in map.iter_mut() {
                 if secret && child.scalar_text().is_some_and(|text| !text.is_empty()) {
-                    *child = Value::from(MASK);
+                    *child = YamlValue::from(MASK);
                 }
                 path.push(key.to_owned());
                 mask(child, path);
                 path.pop();
             }
         }
-        Value::Seq(items) => items.iter_mut().for_each(|item| mask(item, path)),
-        Value::Null => {}
+        YamlValue::Seq(items) => items.iter_mut().for_each(|item| mask(item, path)),
+        YamlValue::Null => {}
         other if secret && other.scalar_text().is_some_and(|text| !text.is_empty()) => {
-            *other = Value::from(MASK);
+            *other = YamlValue::from(MASK);
         }
         _ => {}
     }

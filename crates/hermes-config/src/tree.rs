@@ -2,11 +2,11 @@
 //! make values fit their keys.
 
 use crate::Env;
-use crate::keys::{self, Fit, Problem};
-use crate::yaml::{Map, Value};
+use crate::keys::{self, KeyProblem, ValueFit};
+use crate::yaml::{YamlMap, YamlValue};
 
 /// Moves older spellings to where today's readers look. The file itself keeps them.
-pub(crate) fn fold(tree: &mut Map) {
+pub(crate) fn fold_legacy_keys(tree: &mut YamlMap) {
     fold_model(tree);
     let turns = tree.get("max_turns").filter(|value| !value.is_null()).cloned();
     if let Some(turns) = turns
@@ -15,9 +15,12 @@ pub(crate) fn fold(tree: &mut Map) {
     {
         agent.insert("max_turns", turns);
     }
-    if let Some(Value::Bool(on)) = tree.get("checkpoints") {
+    if let Some(YamlValue::Bool(on)) = tree.get("checkpoints") {
         let on = *on;
-        tree.insert("checkpoints", Value::Map(Map::from_iter([("enabled".to_owned(), Value::Bool(on))])));
+        tree.insert(
+            "checkpoints",
+            YamlValue::Map(YamlMap::from_iter([("enabled".to_owned(), YamlValue::Bool(on))])),
+        );
     }
     if let Some(on) = tree.get("stt_enabled").cloned()
         && let Some(stt) = section(tree, "stt")
@@ -25,9 +28,9 @@ pub(crate) fn fold(tree: &mut Map) {
     {
         stt.insert("enabled", on);
     }
-    if let Some(Value::Map(terminal)) = tree.get_mut("terminal")
+    if let Some(YamlValue::Map(terminal)) = tree.get_mut("terminal")
         && let Some(backend) = terminal.get("env_type").filter(|value| !value.is_null()).cloned()
-        && terminal.get("backend").is_none_or(Value::is_null)
+        && terminal.get("backend").is_none_or(YamlValue::is_null)
     {
         // T41-11: `backend` wins when both are there.
         terminal.insert("backend", backend);
@@ -35,30 +38,32 @@ pub(crate) fn fold(tree: &mut Map) {
 }
 
 /// A mapping under `name`, created when nothing is there; `None` when something else is.
-fn section<'tree>(tree: &'tree mut Map, name: &str) -> Option<&'tree mut Map> {
+fn section<'tree>(tree: &'tree mut YamlMap, name: &str) -> Option<&'tree mut YamlMap> {
     let slot = tree.slot(name);
     if slot.is_null() {
-        *slot = Value::Map(Map::new());
+        *slot = YamlValue::Map(YamlMap::new());
     }
     slot.as_map_mut()
 }
 
 /// `model` becomes a mapping with `default`, and the root's `provider`, `base_url` and `context_length` move in.
-fn fold_model(tree: &mut Map) {
-    let loose: Vec<(&str, Value)> = ["provider", "base_url", "context_length"]
+fn fold_model(tree: &mut YamlMap) {
+    let loose: Vec<(&str, YamlValue)> = ["provider", "base_url", "context_length"]
         .into_iter()
         .filter_map(|name| tree.get(name).filter(|value| !value.is_null()).map(|value| (name, value.clone())))
         .collect();
     let mut model = match tree.get("model") {
-        Some(Value::Map(map)) => map.clone(),
-        Some(value @ (Value::Str(_) | Value::Int(_) | Value::Float(_))) => {
+        Some(YamlValue::Map(map)) => map.clone(),
+        Some(value @ (YamlValue::Str(_) | YamlValue::Int(_) | YamlValue::Float(_))) => {
             let name = value.scalar_text().unwrap_or_default();
-            Map::from_iter((!name.trim().is_empty()).then(|| ("default".to_owned(), Value::Str(name))))
+            YamlMap::from_iter(
+                (!name.trim().is_empty()).then(|| ("default".to_owned(), YamlValue::Str(name))),
+            )
         }
         _ if loose.is_empty() => return,
-        _ => Map::new(),
+        _ => YamlMap::new(),
     };
-    let missing = |model: &Map, name: &str| {
+    let missing = |model: &YamlMap, name: &str| {
         model.get(name).is_none_or(|value| value.is_null() || value.as_str() == Some(""))
     };
     for (name, value) in loose {
@@ -73,13 +78,13 @@ fn fold_model(tree: &mut Map) {
             model.insert(name, value);
         }
     }
-    tree.insert("model", Value::Map(model));
+    tree.insert("model", YamlValue::Map(model));
 }
 
 /// Mappings recurse; everything else, null included, replaces what was there.
-pub(crate) fn merge(base: &mut Value, over: &Value) {
+pub(crate) fn merge(base: &mut YamlValue, over: &YamlValue) {
     match (base, over) {
-        (Value::Map(base), Value::Map(over)) => {
+        (YamlValue::Map(base), YamlValue::Map(over)) => {
             for entry in over.entries() {
                 match base.get_mut(&entry.key) {
                     Some(slot) => merge(slot, &entry.value),
@@ -92,11 +97,11 @@ pub(crate) fn merge(base: &mut Value, over: &Value) {
 }
 
 /// Replaces `${NAME}` in every text below `value`, keys excepted. An unset name stays as written.
-pub(crate) fn expand(value: &mut Value, env: &Env) {
+pub(crate) fn expand(value: &mut YamlValue, env: &Env) {
     match value {
-        Value::Str(text) if text.contains("${") => *text = expand_text(text, env),
-        Value::Seq(items) => items.iter_mut().for_each(|item| expand(item, env)),
-        Value::Map(map) => map.iter_mut().for_each(|(_, child)| expand(child, env)),
+        YamlValue::Str(text) if text.contains("${") => *text = expand_text(text, env),
+        YamlValue::Seq(items) => items.iter_mut().for_each(|item| expand(item, env)),
+        YamlValue::Map(map) => map.iter_mut().for_each(|(_, child)| expand(child, env)),
         _ => {}
     }
 }
@@ -109,7 +114,7 @@ pub fn expand_text(text: &str, env: &Env) -> String {
         out.push_str(before);
         match after.split_once('}') {
             Some((name, tail)) if !name.is_empty() => {
-                if let Some(value) = env.present(name) {
+                if let Some(value) = env.get_raw(name) {
                     out.push_str(value);
                 } else {
                     out.extend(["${", name, "}"]);
@@ -128,36 +133,39 @@ pub fn expand_text(text: &str, env: &Env) -> String {
 }
 
 /// Makes documented values fit; what cannot be used gives way to the default and is reported.
-pub(crate) fn normalise(tree: &mut Value) -> Vec<keys::Finding> {
+pub(crate) fn normalise(tree: &mut YamlValue) -> Vec<keys::KeyFinding> {
     let mut findings = Vec::new();
     let mut path = Vec::new();
     visit(tree, &mut path, &mut findings);
     findings
 }
 
-fn visit(value: &mut Value, path: &mut Vec<String>, findings: &mut Vec<keys::Finding>) {
+fn visit(value: &mut YamlValue, path: &mut Vec<String>, findings: &mut Vec<keys::KeyFinding>) {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
     if let Some(spec) = keys::find_at(&segments) {
         match keys::fit(spec, value) {
-            Fit::AsIs => {}
-            Fit::Read(read) => *value = read,
-            Fit::Wrong => {
+            ValueFit::AsIs => {}
+            ValueFit::Converted(read) => *value = read,
+            ValueFit::Unusable => {
                 let problem = match spec.kind {
-                    keys::Kind::Choice(allowed) => Problem::NotAllowed { allowed },
-                    kind => Problem::WrongType { expected: kind.name(), found: value.kind_name() },
+                    keys::KeyKind::Choice(allowed) => KeyProblem::NotAllowed { allowed },
+                    kind => KeyProblem::WrongType { expected: kind.name(), found: value.kind_name() },
                 };
-                findings.push(keys::Finding { key: path.join("."), problem });
+                findings.push(keys::KeyFinding { key: path.join("."), problem });
                 *value = keys::default_value(spec).unwrap_or_default();
             }
         }
-    } else if !path.is_empty() && keys::is_section(&segments) && !matches!(value, Value::Map(_) | Value::Null)
+    } else if !path.is_empty()
+        && keys::is_section(&segments)
+        && !matches!(value, YamlValue::Map(_) | YamlValue::Null)
     {
-        let problem = Problem::WrongType { expected: "a mapping", found: value.kind_name() };
-        findings.push(keys::Finding { key: path.join("."), problem });
+        let problem = KeyProblem::WrongType { expected: "a mapping", found: value.kind_name() };
+        findings.push(keys::KeyFinding { key: path.join("."), problem });
         let dotted = path.join(".");
-        *value = keys::default_tree(keys::Defaults::Effective).lookup(&dotted).cloned().unwrap_or_default();
+        *value =
+            keys::default_tree(keys::DefaultsScope::Effective).lookup(&dotted).cloned().unwrap_or_default();
     }
-    if let Value::Map(map) = value {
+    if let YamlValue::Map(map) = value {
         for (key, child) in map.iter_mut() {
             path.push(key.to_owned());
             visit(child, path, findings);

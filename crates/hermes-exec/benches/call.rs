@@ -8,9 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_exec::{Bounds, Local, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Variables};
+use hermes_exec::{
+    LocalEnvironment, LocalHost, LocalOptions, OutputBounds, Sandbox, SandboxActivation, SandboxPaths,
+    Variables,
+};
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Clock, Command, Environment};
+use hermes_types::{Cancel, Clock, Environment, ShellCommand};
 
 const WARM_UP: usize = 20;
 const CALLS: usize = 300;
@@ -33,12 +36,13 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut all = Vec::new();
-    for (what, mode) in [("guarded", SandboxMode::Off), ("guarded and fenced", SandboxMode::Auto)] {
+    for (what, mode) in [("guarded", SandboxActivation::Off), ("guarded and fenced", SandboxActivation::Auto)]
+    {
         let local = place(mode, folder.path().to_owned());
         let cancel = Cancel::new();
         let times = measure(&clock, || {
             let command =
-                Command { shell: "true", directory: None, stdin: None, limit: Duration::from_mins(1) };
+                ShellCommand { shell: "true", directory: None, stdin: None, timeout: Duration::from_mins(1) };
             runtime.block_on(local.run(command, &cancel)).expect("it runs");
         });
         show(what, &times, &bare);
@@ -52,12 +56,12 @@ fn main() {
     }
 }
 
-fn place(mode: SandboxMode, folder: PathBuf) -> Local {
+fn place(mode: SandboxActivation, folder: PathBuf) -> LocalEnvironment {
     #[expect(clippy::disallowed_methods, reason = "the real home is what a real user's rules are about")]
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let text = home.to_string_lossy().into_owned();
     let base = [("HOME", text.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
-    let places = SandboxPlaces {
+    let places = SandboxPaths {
         hermes_home: home.join(".hermes"),
         user_home: home,
         temporary: vec![folder.clone()],
@@ -67,7 +71,7 @@ fn place(mode: SandboxMode, folder: PathBuf) -> Local {
     let options = LocalOptions {
         variables: Variables::for_commands(base, &[], &[]),
         temp: folder.clone(),
-        bounds: Bounds::default(),
+        bounds: OutputBounds::default(),
         sandbox: Sandbox::new(mode, places),
     };
     LocalHost::new(options, Arc::new(SystemClock::new())).open(folder)

@@ -12,10 +12,10 @@ use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock};
 use tokio::sync::watch;
 
-use crate::child::{Expected, Running};
-use crate::group::Group;
-use crate::remote::Seat;
-use crate::ring::Ring;
+use crate::child::{AnnouncedChild, RunningChild};
+use crate::group::ProcessGroup;
+use crate::remote::RemoteShellSession;
+use crate::ring::RingBuffer;
 use crate::stream::Stream;
 
 const CHUNK: usize = 4096;
@@ -27,48 +27,48 @@ const END_OF_INPUT: &[u8] = b"\x04";
 
 /// Whether the process sees a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Screen {
+pub enum TerminalMode {
     None,
-    Terminal,
+    Pty,
 }
 
 /// A handle; clones mean the same process.
 #[derive(Debug, Clone)]
-pub struct Background(Arc<Shared>);
+pub struct BackgroundProcess(Arc<BackgroundState>);
 
 /// What a process is listened to by.
 #[derive(Debug)]
-pub(crate) struct Ear {
-    pub(crate) running: Running,
+pub(crate) struct BackgroundSetup {
+    pub(crate) running: RunningChild,
     /// What was heard of it already.
-    pub(crate) heard: Vec<u8>,
+    pub(crate) initial_output: Vec<u8>,
     pub(crate) directory: PathBuf,
-    pub(crate) screen: Screen,
+    pub(crate) terminal: TerminalMode,
     /// Where it runs, if what runs here is only a client.
-    pub(crate) far: Option<Far>,
+    pub(crate) remote_end: Option<RemoteEnd>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// The process at the other end of a client.
 #[derive(Debug)]
-pub(crate) struct Far {
+pub(crate) struct RemoteEnd {
     pub(crate) pid: u32,
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) session: Arc<RemoteShellSession>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    group: Group,
-    far: Option<Far>,
+struct BackgroundState {
+    group: ProcessGroup,
+    remote_end: Option<RemoteEnd>,
     directory: PathBuf,
-    screen: Screen,
+    terminal: TerminalMode,
     clock: Arc<dyn Clock>,
-    ring: Mutex<Ring>,
+    ring: Mutex<RingBuffer>,
     input: Mutex<Option<Arc<Stream>>>,
     ended: watch::Sender<Option<i32>>,
     killed: Mutex<bool>,
     /// Held until somebody has written down that it runs.
-    tie: Mutex<Option<Expected>>,
+    tie: Mutex<Option<AnnouncedChild>>,
     /// Held while it is being ended: its kin must be known until then, also when the process itself is gone.
     ending: tokio::sync::Mutex<()>,
 }
@@ -82,17 +82,24 @@ pub enum InputError {
     Refused(String),
 }
 
-impl Background {
+impl BackgroundProcess {
     /// Listens until it ends or `owner` is cancelled. What is `held` lives as long as the process.
-    pub(crate) fn watch(ear: Ear, held: impl Send + 'static, owner: &Cancel) -> Self {
-        let Ear { mut running, heard, directory, screen, far, clock } = ear;
-        let mut ring = Ring::default();
-        ring.push(&heard);
-        let shared = Arc::new(Shared {
-            group: running.group(),
-            far,
+    pub(crate) fn monitor(ear: BackgroundSetup, held: impl Send + 'static, owner: &Cancel) -> Self {
+        let BackgroundSetup {
+            mut running,
+            initial_output: heard,
             directory,
-            screen,
+            terminal: screen,
+            remote_end: far,
+            clock,
+        } = ear;
+        let mut ring = RingBuffer::default();
+        ring.push(&heard);
+        let shared = Arc::new(BackgroundState {
+            group: running.group(),
+            remote_end: far,
+            directory,
+            terminal: screen,
             clock,
             ring: Mutex::new(ring),
             input: Mutex::new(running.input.take().map(Arc::new)),
@@ -103,7 +110,7 @@ impl Background {
         });
         let listener = Arc::clone(&shared);
         spawn_named(format!("process {}", shared.group.pid()), owner, async move {
-            listener.listen(running).await;
+            listener.read_output(running).await;
             drop(held);
         });
         Self(shared)
@@ -116,12 +123,12 @@ impl Background {
 
     /// Its number where it runs.
     pub fn pid(&self) -> u32 {
-        self.0.far.as_ref().map_or_else(|| self.0.group.pid(), |far| far.pid)
+        self.0.remote_end.as_ref().map_or_else(|| self.0.group.pid(), |far| far.pid)
     }
 
     /// Whether it runs elsewhere, and its number means nothing here.
-    pub fn is_elsewhere(&self) -> bool {
-        self.0.far.is_some()
+    pub fn is_remote(&self) -> bool {
+        self.0.remote_end.is_some()
     }
 
     pub fn directory(&self) -> &Path {
@@ -157,7 +164,7 @@ impl Background {
 
     /// Ends its input.
     pub async fn close_input(&self) -> Result<(), InputError> {
-        if self.0.screen == Screen::Terminal {
+        if self.0.terminal == TerminalMode::Pty {
             return self.write(END_OF_INPUT).await;
         }
         lock(&self.0.input).take().map(drop).ok_or(InputError::Closed)
@@ -168,28 +175,28 @@ impl Background {
         *lock(&self.0.killed) = true;
         if self.exit_code().is_none() {
             let _ending = self.0.ending.lock().await;
-            if let Some(Far { pid, seat }) = &self.0.far {
+            if let Some(RemoteEnd { pid, session: seat }) = &self.0.remote_end {
                 seat.end_group(*pid).await;
             }
-            self.0.group.end(&*self.0.clock).await;
+            self.0.group.terminate(&*self.0.clock).await;
         }
         self.ended().await
     }
 }
 
-impl Shared {
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+impl BackgroundState {
+    fn ring(&self) -> MutexGuard<'_, RingBuffer> {
         lock(&self.ring)
     }
 
-    async fn listen(&self, mut running: Running) {
+    async fn read_output(&self, mut running: RunningChild) {
         let mut buffer = vec![0; CHUNK];
         let mut open = true;
-        let (pipe, mut reaper) = running.parts();
+        let (pipe, mut reaper) = running.output_and_reaper();
         let code = loop {
             tokio::select! {
                 biased;
-                read = pipe.read(&mut buffer), if open => open = self.take(read, &buffer),
+                read = pipe.read(&mut buffer), if open => open = self.record_chunk(read, &buffer),
                 code = reaper.wait() => break code.unwrap_or(-1),
             }
         };
@@ -198,7 +205,7 @@ impl Shared {
             let mut idle = self.clock.sleep(IDLE);
             tokio::select! {
                 biased;
-                read = running.output.read(&mut buffer) => open = self.take(read, &buffer),
+                read = running.output.read(&mut buffer) => open = self.record_chunk(read, &buffer),
                 () = &mut idle => break,
                 () = &mut enough => break,
             }
@@ -206,7 +213,7 @@ impl Shared {
         self.ring().finish();
         lock(&self.input).take();
         lock(&self.tie).take();
-        running.sweep();
+        running.restore_protected_files();
         let code = if *lock(&self.killed) { KILLED } else { code };
         self.ended.send_replace(Some(code));
         let _ended = self.ending.lock().await;
@@ -214,7 +221,7 @@ impl Shared {
     }
 
     /// Whether there may be more.
-    fn take(&self, read: std::io::Result<usize>, buffer: &[u8]) -> bool {
+    fn record_chunk(&self, read: std::io::Result<usize>, buffer: &[u8]) -> bool {
         let count = read.unwrap_or(0);
         self.ring().push(buffer.get(..count).unwrap_or_default());
         count > 0

@@ -13,20 +13,20 @@ const SLACK_CHARS: usize = 8_192;
 
 /// How much of an output is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct OutputBounds {
     pub head: usize,
     pub tail: usize,
 }
 
-impl Default for Bounds {
+impl Default for OutputBounds {
     fn default() -> Self {
         Self { head: HEAD_CHARS, tail: TAIL_CHARS }
     }
 }
 
-impl Bounds {
+impl OutputBounds {
     /// The given number of characters, shared out as the default is.
-    pub fn of(chars: usize) -> Self {
+    pub fn with_total(chars: usize) -> Self {
         let head = chars.saturating_mul(2) / 5;
         Self { head, tail: chars - head }
     }
@@ -34,33 +34,33 @@ impl Bounds {
 
 /// Takes an output in.
 #[derive(Debug)]
-pub(crate) struct Capture {
-    bounds: Bounds,
+pub(crate) struct OutputCapture {
+    bounds: OutputBounds,
     head: String,
     head_chars: usize,
     tail: VecDeque<char>,
     total: usize,
-    decoder: Decoder,
+    decoder: Utf8Decoder,
 }
 
-impl Capture {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+impl OutputCapture {
+    pub(crate) fn new(bounds: OutputBounds) -> Self {
         Self {
             bounds,
             head: String::new(),
             head_chars: 0,
             tail: VecDeque::new(),
             total: 0,
-            decoder: Decoder::default(),
+            decoder: Utf8Decoder::default(),
         }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let text = self.decoder.decode(bytes);
-        self.take(&text);
+        self.append(&text);
     }
 
-    fn take(&mut self, text: &str) {
+    fn append(&mut self, text: &str) {
         for c in text.chars() {
             self.total += 1;
             if self.head_chars < self.bounds.head {
@@ -75,28 +75,28 @@ impl Capture {
         }
     }
 
-    pub(crate) fn finish(mut self) -> Captured {
+    pub(crate) fn finish(mut self) -> CapturedOutput {
         let rest = self.decoder.finish();
-        self.take(&rest);
+        self.append(&rest);
         let kept_whole = self.total == self.head_chars + self.tail.len();
         let tail: String = self.tail.into_iter().collect();
         let (head, tail) = if kept_whole { (String::new(), self.head + &tail) } else { (self.head, tail) };
-        Captured { bounds: self.bounds, head, tail, total: self.total, kept_whole }
+        CapturedOutput { bounds: self.bounds, head, tail, total: self.total, complete: kept_whole }
     }
 }
 
 /// An output that has ended.
 #[derive(Debug)]
-pub(crate) struct Captured {
-    bounds: Bounds,
+pub(crate) struct CapturedOutput {
+    bounds: OutputBounds,
     /// Empty as long as nothing had to be left out.
     head: String,
     tail: String,
     total: usize,
-    kept_whole: bool,
+    complete: bool,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Takes `prefix…suffix` off, where it stands last, and returns what was between the two.
     pub(crate) fn take_mark(&mut self, prefix: &str, suffix: &str) -> Option<String> {
         let start = self.tail.rfind(prefix)?;
@@ -111,12 +111,12 @@ impl Captured {
 
     /// The text within its bounds, with a notice where something is missing.
     pub(crate) fn text(self) -> String {
-        let Bounds { head, tail } = self.bounds;
+        let OutputBounds { head, tail } = self.bounds;
         let most = head + tail;
-        if self.total <= most && self.kept_whole {
+        if self.total <= most && self.complete {
             return self.tail;
         }
-        let front: String = if self.kept_whole { self.tail.chars().take(head).collect() } else { self.head };
+        let front: String = if self.complete { self.tail.chars().take(head).collect() } else { self.head };
         let chars = self.tail.chars().count();
         let back: String = self.tail.chars().skip(chars.saturating_sub(tail)).collect();
         let omitted = self.total.saturating_sub(most);
@@ -133,12 +133,12 @@ impl Captured {
 
 /// Bytes to text, with the replacement character for what is not UTF-8.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct Utf8Decoder {
     /// The beginning of a character whose rest has not come yet; at most three bytes.
     unfinished: Vec<u8>,
 }
 
-impl Decoder {
+impl Utf8Decoder {
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> String {
         let mut bytes = if self.unfinished.is_empty() {
             bytes.to_vec()
@@ -189,8 +189,8 @@ mod tests {
 
     use super::*;
 
-    fn captured(bounds: Bounds, pieces: &[&[u8]]) -> Captured {
-        let mut capture = Capture::new(bounds);
+    fn captured(bounds: OutputBounds, pieces: &[&[u8]]) -> CapturedOutput {
+        let mut capture = OutputCapture::new(bounds);
         for piece in pieces {
             capture.push(piece);
         }
@@ -199,40 +199,40 @@ mod tests {
 
     #[test]
     fn what_fits_comes_back_as_it_was() {
-        assert_eq!(captured(Bounds::default(), &[b"a\n", b"b"]).text(), "a\nb");
-        assert_eq!(captured(Bounds { head: 2, tail: 2 }, &[b"abcd"]).text(), "abcd");
+        assert_eq!(captured(OutputBounds::default(), &[b"a\n", b"b"]).text(), "a\nb");
+        assert_eq!(captured(OutputBounds { head: 2, tail: 2 }, &[b"abcd"]).text(), "abcd");
     }
 
     #[test]
     fn a_control_sequence_in_its_8_bit_form_is_one_for_whoever_strips_it() {
         let heard =
-            captured(Bounds::default(), &[b"a\x9b31", b"mred\x9b0m \x9d0;title\x9c\xe2\x9b\x84 \xff"]);
+            captured(OutputBounds::default(), &[b"a\x9b31", b"mred\x9b0m \x9d0;title\x9c\xe2\x9b\x84 \xff"]);
         assert_eq!(hermes_guard::strip_ansi(&heard.text()), "ared ⛄ \u{fffd}");
     }
 
     #[test]
     fn the_middle_goes_and_the_count_is_true() {
-        let text = captured(Bounds { head: 2, tail: 3 }, &[&vec![b'x'; 100_000], b"end"]).text();
+        let text = captured(OutputBounds { head: 2, tail: 3 }, &[&vec![b'x'; 100_000], b"end"]).text();
         assert_eq!(text, "xx\n\n... [OUTPUT TRUNCATED - 99998 chars omitted out of 100003 total] ...\n\nend");
-        let text = captured(Bounds { head: 2, tail: 2 }, &[b"abcde"]).text();
+        let text = captured(OutputBounds { head: 2, tail: 2 }, &[b"abcde"]).text();
         assert_eq!(text, "ab\n\n... [OUTPUT TRUNCATED - 1 chars omitted out of 5 total] ...\n\nde");
     }
 
     #[test]
     fn a_mark_is_taken_off_and_not_counted() {
-        let mut output = captured(Bounds { head: 2, tail: 2 }, &[b"abcd", b"\n[M]/x[M]\n"]);
+        let mut output = captured(OutputBounds { head: 2, tail: 2 }, &[b"abcd", b"\n[M]/x[M]\n"]);
         assert_eq!(output.take_mark("\n[M]", "[M]\n").as_deref(), Some("/x"));
         assert_eq!(output.text(), "abcd");
-        let mut output = captured(Bounds::default(), &[b"\n[M]/x[M]\nlate"]);
+        let mut output = captured(OutputBounds::default(), &[b"\n[M]/x[M]\nlate"]);
         assert_eq!(output.take_mark("\n[M]", "[M]\n").as_deref(), Some("/x"));
         assert_eq!(output.text(), "late");
-        assert_eq!(captured(Bounds::default(), &[b"none"]).take_mark("\n[M]", "[M]\n"), None);
+        assert_eq!(captured(OutputBounds::default(), &[b"none"]).take_mark("\n[M]", "[M]\n"), None);
     }
 
     #[test]
     fn a_mark_that_alone_crossed_the_bound_costs_nothing() {
         let filler = vec![b'y'; SLACK_CHARS + 2];
-        let mut output = captured(Bounds { head: 2, tail: 2 }, &[b"ab", &filler, b"\n[M]/x[M]\n"]);
+        let mut output = captured(OutputBounds { head: 2, tail: 2 }, &[b"ab", &filler, b"\n[M]/x[M]\n"]);
         assert_eq!(output.take_mark("\n[M]", "[M]\n").as_deref(), Some("/x"));
         assert!(output.text().contains("chars omitted out of 8196 total"));
     }
@@ -242,7 +242,7 @@ mod tests {
         fn pieces_do_not_matter(bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0usize..60) {
             let cut = cut.min(bytes.len());
             let (front, back) = bytes.split_at(cut);
-            let text = captured(Bounds::default(), &[front, back]).text();
+            let text = captured(OutputBounds::default(), &[front, back]).text();
             prop_assert_eq!(text, decode(&bytes));
         }
     }

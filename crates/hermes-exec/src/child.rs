@@ -16,12 +16,12 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::Interest;
 use tokio::process::{Child, Command};
 
-use crate::group::{Group, Scope};
-use crate::guardian;
-use crate::keeper;
-use crate::mark::Mark;
-use crate::sandbox::{Bound, Fence, follow};
+use crate::group::{KillScope, ProcessGroup};
+use crate::mark::ProcessMark;
+use crate::sandbox::{BoundToParent, ChildSandbox, monitor};
+use crate::spawner;
 use crate::stream::Stream;
+use crate::watchdog;
 
 const ROWS: u16 = 30;
 const COLUMNS: u16 = 120;
@@ -35,9 +35,9 @@ pub(crate) struct Launch {
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) directory: PathBuf,
     pub(crate) lifetime: Lifetime,
-    pub(crate) scope: Scope,
-    pub(crate) wiring: Wiring,
-    pub(crate) fence: Option<Arc<Fence>>,
+    pub(crate) scope: KillScope,
+    pub(crate) stdio: StdioMode,
+    pub(crate) sandbox: Option<Arc<ChildSandbox>>,
 }
 
 /// Whether a child may outlive us.
@@ -46,81 +46,81 @@ pub(crate) enum Lifetime {
     /// It dies with this process, however that dies.
     Bound,
     /// A server the user wants to keep; it is found again by its pid.
-    Free,
+    Detached,
 }
 
 /// What its three descriptors are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wiring {
+pub(crate) enum StdioMode {
     /// One pipe out; nothing to read.
-    Output,
+    OutputOnly,
     /// One pipe out, one in.
-    Both,
+    InputAndOutput,
     /// Two pipes out, one for complaints; nothing to read.
-    Apart,
+    SeparateStderr,
     /// A terminal.
     Terminal,
 }
 
 /// A child that runs. Dropping it before its end kills it with all it started, if it is bound.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningChild {
     child: Child,
-    group: Group,
+    group: ProcessGroup,
     lifetime: Lifetime,
     pub(crate) output: Stream,
     /// What it complains about, where that comes apart.
-    pub(crate) errors: Option<Stream>,
+    pub(crate) stderr: Option<Stream>,
     pub(crate) input: Option<Stream>,
     ended: bool,
-    fence: Option<Arc<Fence>>,
+    sandbox: Option<Arc<ChildSandbox>>,
     /// Held as long as a child that may outlive us is ended with us all the same: the next start would not know it.
-    waiting: Option<Expected>,
+    waiting: Option<AnnouncedChild>,
 }
 
-impl Running {
+impl RunningChild {
     /// Hands over what ties a child that may outlive us to our life; dropped, it is free.
-    pub(crate) fn take_tie(&mut self) -> Option<Expected> {
+    pub(crate) fn take_tie(&mut self) -> Option<AnnouncedChild> {
         self.waiting.take()
     }
 
-    pub(crate) fn group(&self) -> Group {
+    pub(crate) fn group(&self) -> ProcessGroup {
         self.group
     }
 
     /// Puts back what it must not leave.
-    pub(crate) fn sweep(&self) {
-        if let Some(fence) = &self.fence {
-            fence.sweep();
+    pub(crate) fn restore_protected_files(&self) {
+        if let Some(fence) = &self.sandbox {
+            fence.restore_protected_files();
         }
     }
 
     /// Reaps it. May be dropped and asked again.
     pub(crate) async fn wait(&mut self) -> io::Result<i32> {
-        self.parts().1.wait().await
+        self.output_and_reaper().1.wait().await
     }
 
     /// What it says and when it ends, to be waited for at the same time.
-    pub(crate) fn parts(&mut self) -> (&Stream, Reaper<'_>) {
-        let (output, _, reaper) = self.parts_apart();
+    pub(crate) fn output_and_reaper(&mut self) -> (&Stream, ChildReaper<'_>) {
+        let (output, _, reaper) = self.outputs_and_reaper();
         (output, reaper)
     }
 
     /// The same with what it complains about.
-    pub(crate) fn parts_apart(&mut self) -> (&Stream, Option<&Stream>, Reaper<'_>) {
-        let reaper = Reaper { child: &mut self.child, ended: &mut self.ended };
-        (&self.output, self.errors.as_ref(), reaper)
+    pub(crate) fn outputs_and_reaper(&mut self) -> (&Stream, Option<&Stream>, ChildReaper<'_>) {
+        let reaper = ChildReaper { child: &mut self.child, ended: &mut self.ended };
+        (&self.output, self.stderr.as_ref(), reaper)
     }
 }
 
 /// Waits for a child's end.
 #[derive(Debug)]
-pub(crate) struct Reaper<'a> {
+pub(crate) struct ChildReaper<'a> {
     child: &'a mut Child,
     ended: &'a mut bool,
 }
 
-impl Reaper<'_> {
+impl ChildReaper<'_> {
     pub(crate) async fn wait(&mut self) -> io::Result<i32> {
         let status = self.child.wait().await?;
         *self.ended = true;
@@ -128,20 +128,20 @@ impl Reaper<'_> {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningChild {
     fn drop(&mut self) {
-        if self.lifetime == Lifetime::Free && !self.ended {
+        if self.lifetime == Lifetime::Detached && !self.ended {
             return;
         }
         if !self.ended {
             self.group.kill();
         }
-        self.group.let_go();
-        match (self.lifetime, self.fence.take()) {
+        self.group.release();
+        match (self.lifetime, self.sandbox.take()) {
             // What it left running is looked after, and dies with us.
-            (Lifetime::Bound, Some(fence)) => follow(fence, self.group, Bound::Yes),
-            (Lifetime::Bound, None) => guardian::forget(self.group),
-            (Lifetime::Free, _) => {}
+            (Lifetime::Bound, Some(fence)) => monitor(fence, self.group, BoundToParent::Yes),
+            (Lifetime::Bound, None) => watchdog::unregister_group(self.group),
+            (Lifetime::Detached, _) => {}
         }
     }
 }
@@ -153,8 +153,9 @@ fn exit_code(status: ExitStatus) -> i32 {
 }
 
 impl Launch {
-    pub(crate) async fn start(self) -> io::Result<Running> {
-        let Ends { ours_out, ours_errors, ours_in, stdin, stdout, stderr } = Ends::make(self.wiring)?;
+    pub(crate) async fn start(self) -> io::Result<RunningChild> {
+        let StdioPipes { ours_out, ours_errors, ours_in, stdin, stdout, stderr } =
+            StdioPipes::open(self.stdio)?;
         #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
         let mut command = Command::new(&self.program);
         command
@@ -166,58 +167,68 @@ impl Launch {
             .stdout(stdout)
             .stderr(stderr)
             .kill_on_drop(self.lifetime == Lifetime::Bound);
-        let mark = Mark::new();
-        prepare(&mut command, self.lifetime, (self.scope, mark), self.wiring, self.fence.clone());
-        let waiting = Expected::new(mark);
-        let child = keeper::start(command).await?;
-        let group = child.id().and_then(|pid| Group::led_by(pid, self.scope, mark));
+        let mark = ProcessMark::new();
+        prepare(&mut command, self.lifetime, (self.scope, mark), self.stdio, self.sandbox.clone());
+        let waiting = AnnouncedChild::new(mark);
+        let child = spawner::start(command).await?;
+        let group = child.id().and_then(|pid| ProcessGroup::with_leader(pid, self.scope, mark));
         let group = group.ok_or_else(|| io::Error::other("it has no pid"))?;
-        group.begin();
+        group.register();
         let waiting = if self.lifetime == Lifetime::Bound {
-            guardian::watch(group);
+            watchdog::register_group(group);
             std::mem::forget(waiting);
             None
         } else {
             Some(waiting)
         };
-        let interest = if self.wiring == Wiring::Terminal {
+        let interest = if self.stdio == StdioMode::Terminal {
             Interest::READABLE | Interest::WRITABLE
         } else {
             Interest::READABLE
         };
         let output = Stream::new(ours_out, interest)?;
-        let input = match (self.wiring, ours_in) {
-            (Wiring::Terminal, _) => Some(output.try_clone(Interest::WRITABLE)?),
+        let input = match (self.stdio, ours_in) {
+            (StdioMode::Terminal, _) => Some(output.try_clone(Interest::WRITABLE)?),
             (_, Some(end)) => Some(Stream::new(end, Interest::WRITABLE)?),
             (_, None) => None,
         };
         let errors = ours_errors.map(|end| Stream::new(end, Interest::READABLE)).transpose()?;
-        if let (Lifetime::Free, Some(fence)) = (self.lifetime, &self.fence) {
-            follow(Arc::clone(fence), group, Bound::No);
+        if let (Lifetime::Detached, Some(fence)) = (self.lifetime, &self.sandbox) {
+            monitor(Arc::clone(fence), group, BoundToParent::No);
         }
-        let (lifetime, fence) = (self.lifetime, self.fence);
-        Ok(Running { child, group, lifetime, output, errors, input, ended: false, fence, waiting })
+        let (lifetime, fence) = (self.lifetime, self.sandbox);
+        Ok(RunningChild {
+            child,
+            group,
+            lifetime,
+            output,
+            stderr: errors,
+            input,
+            ended: false,
+            sandbox: fence,
+            waiting,
+        })
     }
 }
 
 /// A child that is known by its mark alone, and ends with us. Dropped, it does not.
 #[derive(Debug)]
-pub(crate) struct Expected(Mark);
+pub(crate) struct AnnouncedChild(ProcessMark);
 
-impl Expected {
-    fn new(mark: Mark) -> Self {
-        guardian::expect(mark);
+impl AnnouncedChild {
+    fn new(mark: ProcessMark) -> Self {
+        watchdog::announce_child(mark);
         Self(mark)
     }
 }
 
-impl Drop for Expected {
+impl Drop for AnnouncedChild {
     fn drop(&mut self) {
-        guardian::expect_no_more(self.0);
+        watchdog::cancel_announcement(self.0);
     }
 }
 
-struct Ends {
+struct StdioPipes {
     ours_out: OwnedFd,
     ours_errors: Option<OwnedFd>,
     ours_in: Option<OwnedFd>,
@@ -226,9 +237,9 @@ struct Ends {
     stderr: Stdio,
 }
 
-impl Ends {
-    fn make(wiring: Wiring) -> io::Result<Self> {
-        if wiring == Wiring::Terminal {
+impl StdioPipes {
+    fn open(wiring: StdioMode) -> io::Result<Self> {
+        if wiring == StdioMode::Terminal {
             let (ours, theirs) = open_terminal()?;
             return Ok(Self {
                 ours_out: ours,
@@ -241,13 +252,13 @@ impl Ends {
         }
         // Where nothing is said to the contrary both outputs share one pipe, so they arrive in the order they were written.
         let (ours_out, theirs_out) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (ours_in, stdin) = if wiring == Wiring::Both {
+        let (ours_in, stdin) = if wiring == StdioMode::InputAndOutput {
             let (theirs_in, ours_in) = pipe_with(PipeFlags::CLOEXEC)?;
             (Some(ours_in), Stdio::from(theirs_in))
         } else {
             (None, Stdio::null())
         };
-        if wiring == Wiring::Apart {
+        if wiring == StdioMode::SeparateStderr {
             let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
             let (stdout, stderr) = (Stdio::from(theirs_out), Stdio::from(theirs));
             return Ok(Self { ours_out, ours_errors: Some(ours), ours_in, stdin, stdout, stderr });
@@ -273,27 +284,27 @@ fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
 fn prepare(
     command: &mut Command,
     lifetime: Lifetime,
-    (scope, mark): (Scope, Mark),
-    wiring: Wiring,
-    fence: Option<Arc<Fence>>,
+    (scope, mark): (KillScope, ProcessMark),
+    wiring: StdioMode,
+    fence: Option<Arc<ChildSandbox>>,
 ) {
     let parent = rustix::process::getpid();
     let in_child = move || -> io::Result<()> {
         rustix::process::setsid()?;
-        if wiring == Wiring::Terminal {
+        if wiring == StdioMode::Terminal {
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin().as_fd())?;
         }
         close_others();
-        if scope == Scope::Kin {
-            adopt_orphans()?;
-            mark.put_on();
+        if scope == KillScope::Tree {
+            become_subreaper()?;
+            mark.apply_to_self();
         }
         if let Some(fence) = &fence {
             fence.enter()?;
         }
         // Last: a change of who the child is would take the signal away again.
         if lifetime == Lifetime::Bound {
-            bind_to(parent)?;
+            die_with_parent(parent)?;
         }
         Ok(())
     };
@@ -305,7 +316,7 @@ fn prepare(
 }
 
 #[cfg(target_os = "linux")]
-fn bind_to(parent: rustix::process::Pid) -> io::Result<()> {
+fn die_with_parent(parent: rustix::process::Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // The parent may have died before the signal was arranged; then nobody would send it.
     if rustix::process::getppid() == Some(parent) {
@@ -324,7 +335,7 @@ fn bind_to(_: rustix::process::Pid) -> io::Result<()> {
 /// What a descendant leaves behind when it ends comes to the child and not to the system, as long as the child lives. So
 /// everyone it started stays below it, also who started a session of their own.
 #[cfg(target_os = "linux")]
-fn adopt_orphans() -> io::Result<()> {
+fn become_subreaper() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 

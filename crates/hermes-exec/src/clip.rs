@@ -8,7 +8,7 @@ use crate::capture::decode;
 
 /// Takes an output in.
 #[derive(Debug)]
-pub(crate) struct Clip {
+pub(crate) struct OutputClipper {
     head_limit: usize,
     tail_limit: usize,
     head: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Clip {
 
 /// An output that has ended. What stood between the two parts was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Clipped {
+pub struct ClippedOutput {
     pub head: String,
     pub tail: String,
     /// Characters left out.
@@ -27,7 +27,7 @@ pub struct Clipped {
     pub total: usize,
 }
 
-impl Clip {
+impl OutputClipper {
     pub(crate) fn new(head_limit: usize, tail_limit: usize) -> Self {
         Self { head_limit, tail_limit, head: Vec::new(), tail: VecDeque::new(), chars: 0 }
     }
@@ -42,13 +42,13 @@ impl Clip {
         self.tail.drain(..surplus);
     }
 
-    pub(crate) fn finish(mut self) -> Clipped {
+    pub(crate) fn finish(mut self) -> ClippedOutput {
         let kept_chars = |bytes: &[u8]| bytes.iter().filter(|byte| starts_character(**byte)).count();
         let mut tail: Vec<u8> = self.tail.into();
         if kept_chars(&self.head) + kept_chars(&tail) == self.chars {
             self.head.append(&mut tail);
             let head = decode(&self.head);
-            return Clipped { head, total: self.chars, ..Clipped::default() };
+            return ClippedOutput { head, total: self.chars, ..ClippedOutput::default() };
         }
         let broken = tail.iter().take_while(|byte| !starts_character(**byte)).count();
         tail.drain(..broken);
@@ -56,7 +56,7 @@ impl Clip {
             self.head.pop();
         }
         let omitted = self.chars - kept_chars(&self.head) - kept_chars(&tail);
-        Clipped { head: decode(&self.head), tail: decode(&tail), omitted, total: self.chars }
+        ClippedOutput { head: decode(&self.head), tail: decode(&tail), omitted, total: self.chars }
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
 
     fn check(limits: (usize, usize), text: &str, expected: (&str, &str, usize)) {
         for size in [1, 2, 3, 1000] {
-            let mut clip = Clip::new(limits.0, limits.1);
+            let mut clip = OutputClipper::new(limits.0, limits.1);
             text.as_bytes().chunks(size).for_each(|piece| clip.push(piece));
             let clipped = clip.finish();
             assert_eq!((clipped.head.as_str(), clipped.tail.as_str(), clipped.omitted), expected, "{text}");

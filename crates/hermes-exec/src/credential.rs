@@ -10,15 +10,15 @@ use std::time::SystemTime;
 
 use hermes_types::{Cancel, Environment};
 
-use crate::capture::Bounds;
-use crate::remote::{RemoteFiles, Site};
+use crate::capture::OutputBounds;
+use crate::remote::{RemoteFiles, ShellHost};
 
 /// A larger file is no credential.
 const MOST_BYTES: u64 = 1024 * 1024;
 
 /// A file that is shown to a place elsewhere under `.hermes` of the home there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credential {
+pub struct CredentialFile {
     pub host: PathBuf,
     /// Its place under the Hermes home, checked not to leave it.
     pub relative: String,
@@ -26,15 +26,15 @@ pub struct Credential {
 
 /// The files of this run; clones share them.
 #[derive(Debug, Clone)]
-pub struct Credentials {
+pub struct CredentialFiles {
     home: PathBuf,
-    named: Arc<Mutex<Vec<Credential>>>,
+    files: Arc<Mutex<Vec<CredentialFile>>>,
 }
 
-impl Credentials {
+impl CredentialFiles {
     /// None yet.
     pub fn new(home: &Path) -> Self {
-        Self { home: home.to_owned(), named: Arc::default() }
+        Self { home: home.to_owned(), files: Arc::default() }
     }
 
     /// Names one by its path below the home. Says what is wrong with one that is not taken.
@@ -57,60 +57,60 @@ impl Credentials {
                 host.display()
             ));
         }
-        let credential = Credential { host: real, relative: path.to_string_lossy().into_owned() };
-        let mut named = lock(&self.named);
+        let credential = CredentialFile { host: real, relative: path.to_string_lossy().into_owned() };
+        let mut named = lock(&self.files);
         if !named.contains(&credential) {
             named.push(credential);
         }
         Ok(())
     }
 
-    pub fn list(&self) -> Vec<Credential> {
-        lock(&self.named).clone()
+    pub fn list(&self) -> Vec<CredentialFile> {
+        lock(&self.files).clone()
     }
 }
 
 /// What was brought to a place, so that only what changed is brought again.
 #[derive(Debug)]
-pub(crate) struct Luggage {
-    credentials: Credentials,
-    brought: tokio::sync::Mutex<HashMap<String, Brought>>,
+pub(crate) struct CredentialUploader {
+    credentials: CredentialFiles,
+    uploaded: tokio::sync::Mutex<HashMap<String, UploadedFile>>,
 }
 
 /// A file as it was when it was brought, and to which making of the place.
 #[derive(Debug, PartialEq, Eq)]
-struct Brought {
-    place: Option<String>,
+struct UploadedFile {
+    instance: Option<String>,
     modified: Option<SystemTime>,
     length: u64,
 }
 
-impl Luggage {
-    pub(crate) fn new(credentials: Credentials) -> Self {
-        Self { credentials, brought: tokio::sync::Mutex::default() }
+impl CredentialUploader {
+    pub(crate) fn new(credentials: CredentialFiles) -> Self {
+        Self { credentials, uploaded: tokio::sync::Mutex::default() }
     }
 
     /// Brings what is not there yet to the site behind `there`.
-    pub(crate) async fn bring(
+    pub(crate) async fn upload(
         &self,
         there: &dyn Environment,
-        site: &dyn Site,
-        bounds: Bounds,
+        site: &dyn ShellHost,
+        bounds: OutputBounds,
         cancel: &Cancel,
     ) {
         let files = RemoteFiles::new(there, bounds);
         for credential in self.credentials.list() {
-            let mut brought = self.brought.lock().await;
-            let Some(mut now) = Brought::of(&credential.host) else { continue };
-            now.place = site.current().await;
-            if brought.get(&credential.relative) == Some(&now) && now.place.is_some() {
+            let mut brought = self.uploaded.lock().await;
+            let Some(mut now) = UploadedFile::of(&credential.host) else { continue };
+            now.instance = site.instance_id().await;
+            if brought.get(&credential.relative) == Some(&now) && now.instance.is_some() {
                 continue;
             }
             let path = format!("~/.hermes/{}", credential.relative);
             let Ok(bytes) = std::fs::read(&credential.host) else { continue };
             match files.write_private(&path, &bytes, cancel).await {
                 Ok(()) => {
-                    now.place = site.current().await;
+                    now.instance = site.instance_id().await;
                     brought.insert(credential.relative, now);
                 }
                 Err(error) => {
@@ -122,10 +122,10 @@ impl Luggage {
     }
 }
 
-impl Brought {
+impl UploadedFile {
     fn of(file: &Path) -> Option<Self> {
         let meta = std::fs::metadata(file).ok().filter(|meta| meta.len() <= MOST_BYTES)?;
-        Some(Self { place: None, modified: meta.modified().ok(), length: meta.len() })
+        Some(Self { instance: None, modified: meta.modified().ok(), length: meta.len() })
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
         std::fs::write(home.join("google/token.json"), "t").unwrap();
         std::fs::write(top.path().join("outside"), "o").unwrap();
         std::os::unix::fs::symlink(top.path().join("outside"), home.join("link")).unwrap();
-        let credentials = Credentials::new(&home);
+        let credentials = CredentialFiles::new(&home);
         for refused in
             ["", "/etc/passwd", "../outside", "google/../../outside", "link", "missing", "google", "a:b"]
         {

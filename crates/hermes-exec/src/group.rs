@@ -8,9 +8,9 @@ use std::time::Duration;
 use hermes_types::Clock;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process, test_kill_process_group};
 
-use crate::cell;
-use crate::kin::{Family, Kin};
-use crate::mark::Mark;
+use crate::cgroup;
+use crate::mark::ProcessMark;
+use crate::process_tree::{ProcessTree, ProcessTreeKey};
 
 /// What a group gets to end by itself before it is killed.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -19,43 +19,43 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// The group of a child we started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct ProcessGroup {
     leader: Pid,
-    scope: Scope,
-    mark: Option<Mark>,
+    scope: KillScope,
+    mark: Option<ProcessMark>,
 }
 
 /// Who ends with a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum KillScope {
     /// All it started, wherever that went.
-    Kin,
+    Tree,
     /// Its group alone. What a client leaves behind serves other calls too: a shared connection, the keeper of a container.
     Group,
 }
 
-impl Group {
+impl ProcessGroup {
     /// The group of a child that was started with this mark.
-    pub(crate) fn led_by(pid: u32, scope: Scope, mark: Mark) -> Option<Self> {
+    pub(crate) fn with_leader(pid: u32, scope: KillScope, mark: ProcessMark) -> Option<Self> {
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
         Some(Self { leader, scope, mark: Some(mark) })
     }
 
     /// The group of a child an earlier run started.
-    pub(crate) fn found(pid: u32) -> Option<Self> {
+    pub(crate) fn recovered(pid: u32) -> Option<Self> {
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-        Some(Self { leader, scope: Scope::Kin, mark: Mark::of(leader) })
+        Some(Self { leader, scope: KillScope::Tree, mark: ProcessMark::of(leader) })
     }
 
-    fn family(self) -> Family {
-        Family { leader: self.leader, mark: self.mark }
+    fn tree_key(self) -> ProcessTreeKey {
+        ProcessTreeKey { leader: self.leader, mark: self.mark }
     }
 
     pub(crate) fn leader(self) -> Pid {
         self.leader
     }
 
-    pub(crate) fn mark(self) -> Option<Mark> {
+    pub(crate) fn mark(self) -> Option<ProcessMark> {
         self.mark
     }
 
@@ -64,23 +64,23 @@ impl Group {
     }
 
     /// It was started just now.
-    pub(crate) fn begin(self) {
-        if self.scope == Scope::Kin {
-            cell::watch(self.leader);
+    pub(crate) fn register(self) {
+        if self.scope == KillScope::Tree {
+            cgroup::watch(self.leader);
         }
     }
 
     /// Its leader has ended; what it left running may go on.
-    pub(crate) fn let_go(self) {
-        if self.scope == Scope::Kin {
-            cell::forget(self.leader);
+    pub(crate) fn release(self) {
+        if self.scope == KillScope::Tree {
+            cgroup::forget(self.leader);
         }
     }
 
     pub(crate) fn kill(self) {
-        if self.scope == Scope::Kin {
+        if self.scope == KillScope::Tree {
             // Before the leader, which is what they are known by.
-            Kin::kill_all_of(self.family());
+            ProcessTree::kill_tree(self.tree_key());
         }
         let _ = kill_process_group(self.leader, Signal::KILL);
     }
@@ -91,15 +91,15 @@ impl Group {
 
     /// Ends it with its kin: a request, a second's grace, then the kill. The leader must be reaped meanwhile, or it may count
     /// as alive.
-    pub(crate) async fn end(self, clock: &dyn Clock) {
-        self.end_within(GRACE, clock).await;
+    pub(crate) async fn terminate(self, clock: &dyn Clock) {
+        self.terminate_within(GRACE, clock).await;
     }
 
     /// The same with another grace.
-    pub(crate) async fn end_within(self, grace: Duration, clock: &dyn Clock) {
+    pub(crate) async fn terminate_within(self, grace: Duration, clock: &dyn Clock) {
         let kin = match self.scope {
-            Scope::Kin => Kin::gather(self.family()).await,
-            Scope::Group => Kin::Nobody,
+            KillScope::Tree => ProcessTree::capture(self.tree_key()).await,
+            KillScope::Group => ProcessTree::Empty,
         };
         for signal in [Signal::TERM, Signal::CONT] {
             // A stopped process cannot act on the request before it goes on. One that is gone already is no failure.
@@ -120,7 +120,7 @@ impl Group {
     }
 
     /// A group counts as alive until the last of its dead is reaped, which may take init a second; a cell does not.
-    fn is_alive(self, kin: &Kin) -> bool {
+    fn is_alive(self, kin: &ProcessTree) -> bool {
         !kin.is_complete() && test_kill_process_group(self.leader).is_ok() || kin.is_alive()
     }
 }

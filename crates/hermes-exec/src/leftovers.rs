@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, getpid, test_kill_process};
 
-use crate::descent::parse;
+use crate::procfs::parse_pid;
 
 const ENDING: &str = ".left";
 /// Who has let go of something without removing it.
@@ -51,12 +51,12 @@ impl Leftovers {
     }
 
     /// It is of no more use and could not be removed.
-    pub(crate) fn give_up(&self, id: &str) {
+    pub(crate) fn mark_abandoned(&self, id: &str) {
         let _ = fs::rename(self.note(&own_number(), id), self.note(NOBODY, id));
     }
 
     /// What can be removed.
-    pub(crate) fn ownerless(&self) -> Vec<Leftover> {
+    pub(crate) fn orphaned(&self) -> Vec<Leftover> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         entries.filter_map(|entry| self.read(&entry.path())).collect()
     }
@@ -66,14 +66,14 @@ impl Leftovers {
         let (owner, id) = name.strip_prefix(&self.machine)?.strip_prefix('-')?.split_once('-')?;
         let is_plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_hexdigit());
         let lives = |pid: Pid| test_kill_process(pid).is_ok();
-        (is_plain && (owner == NOBODY || parse(owner).is_some_and(|pid| !lives(pid))))
+        (is_plain && (owner == NOBODY || parse_pid(owner).is_some_and(|pid| !lives(pid))))
             .then(|| Leftover { id: id.to_owned(), note: note.to_owned() })
     }
 }
 
 impl Leftover {
     /// It was removed.
-    pub(crate) fn done(self) {
+    pub(crate) fn mark_removed(self) {
         let _ = fs::remove_file(self.note);
     }
 }
@@ -91,7 +91,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let left = Leftovers::new(folder.path(), "ab12".to_owned());
         let ids = || {
-            let mut ids: Vec<String> = left.ownerless().into_iter().map(|left| left.id).collect();
+            let mut ids: Vec<String> = left.orphaned().into_iter().map(|left| left.id).collect();
             ids.sort();
             ids
         };
@@ -99,7 +99,7 @@ mod tests {
         left.add("b2");
         assert!(ids().is_empty(), "we live");
         left.forget("a1");
-        left.give_up("b2");
+        left.mark_abandoned("b2");
         let dead = i32::MAX;
         for name in
             [format!("ab12-{dead}-c3.left"), format!("ab12-{dead}-$(x).left"), "cd34-0-d4.left".to_owned()]
@@ -107,7 +107,7 @@ mod tests {
             fs::write(folder.path().join(name), "").unwrap();
         }
         assert_eq!(ids(), ["b2", "c3"]);
-        left.ownerless().into_iter().for_each(Leftover::done);
+        left.orphaned().into_iter().for_each(Leftover::mark_removed);
         assert!(ids().is_empty());
     }
 }

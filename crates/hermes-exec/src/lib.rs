@@ -4,31 +4,30 @@
 //! reaped; ending it ends all it started, and a bound child dies with us. What is dangerous is decided elsewhere (`hermes-guard`), what the model reads is
 //! put together elsewhere (`hermes-tools`).
 
-mod again;
 mod background;
-mod blocked;
 mod capture;
-mod cell;
+mod cgroup;
 mod child;
 mod clip;
 mod credential;
 mod daytona;
-mod descent;
 mod docker;
-mod elsewhere;
 mod group;
-mod guardian;
-mod keeper;
-mod kin;
 mod leftovers;
+mod line_process;
 mod local;
 mod login;
 mod mark;
 mod memory;
 mod modal;
 mod owner;
+mod process_tree;
+mod procfs;
 mod program;
+mod re_exec;
+mod recovered_process;
 mod remote;
+mod remote_backend;
 mod ring;
 mod run;
 mod run_record;
@@ -37,41 +36,47 @@ mod script;
 mod shell;
 mod singularity;
 mod snapshot;
+mod spawner;
 mod ssh;
 mod stream;
-mod survivor;
+mod variable_blocklist;
 mod variables;
-mod worker;
+mod watchdog;
 
-pub use again::{become_again, become_other, own_program, start_apart};
-pub use background::{Background, InputError, Screen};
-pub use capture::Bounds;
-pub use clip::Clipped;
-pub use credential::{Credential, Credentials};
-pub use daytona::{Daytona, DaytonaAccount, DaytonaOptions};
-pub use docker::{Docker, DockerEngine, DockerOptions, Keep, Limits, Network, Root};
-pub use elsewhere::{Backend, Elsewhere, Reachable};
-pub use guardian::fleeting;
-pub use hermes_guard::strip_ansi;
-pub use local::{Local, LocalHost, LocalOptions};
-pub use memory::release_memory;
-pub use modal::{Modal, ModalAccount, ModalDirect, ModalGateway, ModalOptions, Pythons};
-pub use program::{Complaints, Program, ProgramEnd, Programs};
-pub use remote::{
-    Bearings, Distant, FileError, Forwarded, Look, RemoteFiles, RemoteProcess, RemoteState, Room, Seat,
-    Survey,
+pub use background::{BackgroundProcess, InputError, TerminalMode};
+pub use capture::OutputBounds;
+pub use clip::ClippedOutput;
+pub use credential::{CredentialFile, CredentialFiles};
+pub use daytona::{DaytonaAccount, DaytonaEnvironment, DaytonaOptions};
+pub use docker::{
+    ContainerNetwork, DockerEngine, DockerEnvironment, DockerOptions, InstanceRetention, ResourceLimits,
+    RootFilesystem,
 };
+pub use hermes_guard::strip_ansi;
+pub use line_process::LineProcess;
+pub use local::{LocalEnvironment, LocalHost, LocalOptions};
+pub use memory::release_memory;
+pub use modal::{
+    ModalAccount, ModalDirectEnvironment, ModalGateway, ModalGatewayEnvironment, ModalOptions, PythonSearch,
+};
+pub use program::{Program, ProgramExit, ProgramRunner, StderrMode};
+pub use re_exec::{exec_program, own_program, re_exec, start_detached};
+pub use recovered_process::RecoveredProcess;
+pub use remote::{
+    ForwardedVariables, RemoteEnvironment, RemoteFileError, RemoteFiles, RemoteLocation, RemotePathInfo,
+    RemotePathKind, RemoteProcess, RemoteProcessHandle, RemoteProcessState, RemoteShellSession,
+};
+pub use remote_backend::{Backend, HostExposure, RemoteBackend};
 pub use run_record::{end_orphaned_commands, record_commands_in};
 pub use sandbox::{
-    Access, FenceReport, FencedThread, Reach, Refusal, Sandbox, SandboxMode, SandboxPlaces, SandboxState,
-    WriteRule,
+    NetworkReach, Sandbox, SandboxAccess, SandboxActivation, SandboxPaths, SandboxRefusal, SandboxReport,
+    SandboxState, SandboxedThread, WriteRule,
 };
-pub use script::{Script, ScriptRun, Scripts};
+pub use script::{ScriptCommand, ScriptOutcome, ScriptRunner};
 pub use shell::quote as shell_quote;
 pub use singularity::{
-    Singularity, SingularityHost, SingularityHostOptions, SingularityOptions, scratch_folder,
+    SingularityEnvironment, SingularityHost, SingularityHostOptions, SingularityOptions, scratch_folder,
 };
-pub use ssh::{Ssh, SshHost, SshOptions};
-pub use survivor::Survivor;
+pub use ssh::{SshEnvironment, SshHost, SshOptions};
 pub use variables::Variables;
-pub use worker::Worker;
+pub use watchdog::remove_on_exit;

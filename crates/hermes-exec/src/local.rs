@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hermes_task::spawn_named;
-use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError};
+use hermes_types::{BoxFuture, Cancel, Clock, CommandOutput, Environment, RunError, ShellCommand};
 use tokio::sync::OnceCell;
 
-use crate::background::{Background, Ear, Screen};
-use crate::capture::Bounds;
-use crate::child::{Launch, Lifetime, Running, Wiring};
-use crate::group::Scope;
-use crate::guardian::fleeting;
+use crate::background::{BackgroundProcess, BackgroundSetup, TerminalMode};
+use crate::capture::OutputBounds;
+use crate::child::{Launch, Lifetime, RunningChild, StdioMode};
+use crate::group::KillScope;
 use crate::login::LoginCache;
-use crate::run::{Ending, Ran, Watch, run};
-use crate::sandbox::{Fence, FenceReport, Sandbox, Stay};
-use crate::shell::{Kind, Shell, quote};
-use crate::snapshot::{CallScript, Snapshot};
+use crate::run::{CommandOutcome, ExitCause, RunContext, run};
+use crate::sandbox::{ChildSandbox, ExpectedRuntime, Sandbox, SandboxReport};
+use crate::shell::{Shell, ShellKind, quote};
+use crate::snapshot::{CallScript, ShellSnapshot};
 use crate::variables::Variables;
+use crate::watchdog::remove_on_exit;
 
 /// A login shell that takes longer is not waited for.
 const LOGIN_LIMIT: Duration = Duration::from_secs(15);
@@ -35,7 +35,7 @@ pub struct LocalOptions {
     pub variables: Variables,
     /// Where dumps and long commands are put.
     pub temp: PathBuf,
-    pub bounds: Bounds,
+    pub bounds: OutputBounds,
     pub sandbox: Sandbox,
 }
 
@@ -47,17 +47,17 @@ pub struct LocalHost {
     dumps: PathBuf,
     /// Where fenced shells leave their exports.
     /// Made at the first command: most runs need none.
-    open: OnceLock<OpenFolder>,
+    writable_folder: OnceLock<WritableFolder>,
     shell: Option<Shell>,
     clock: Arc<dyn Clock>,
-    login: OnceCell<Option<Snapshot>>,
+    login: OnceCell<Option<ShellSnapshot>>,
     /// What runs beside lasts as long as this.
-    owner: Cancel,
+    background_owner: Cancel,
 }
 
 impl Drop for LocalHost {
     fn drop(&mut self) {
-        self.owner.cancel();
+        self.background_owner.cancel();
     }
 }
 
@@ -73,13 +73,13 @@ fn login_launch(
         variables,
         directory: PathBuf::from("/"),
         lifetime,
-        scope: Scope::Kin,
-        wiring: Wiring::Output,
-        fence: None,
+        scope: KillScope::Tree,
+        stdio: StdioMode::OutputOnly,
+        sandbox: None,
     }
 }
 
-fn not_read(ended: &std::io::Result<Ending>) -> Option<Snapshot> {
+fn report_login_failure(ended: &std::io::Result<ExitCause>) -> Option<ShellSnapshot> {
     tracing::warn!(?ended, "the login shell's environment could not be read; each command starts one");
     None
 }
@@ -91,26 +91,31 @@ impl LocalHost {
         let sandbox = options.sandbox.clone().with_temporary(&options.temp);
         let options = LocalOptions { sandbox, ..options };
         let shell = Shell::find(&options.variables);
-        let dumps = options.sandbox.shelf().unwrap_or_else(|| options.temp.clone());
+        let dumps = options.sandbox.private_folder().unwrap_or_else(|| options.temp.clone());
         Arc::new(Self {
             options,
             dumps,
-            open: OnceLock::new(),
+            writable_folder: OnceLock::new(),
             shell,
             clock,
             login: OnceCell::new(),
-            owner: Cancel::new(),
+            background_owner: Cancel::new(),
         })
     }
 
     /// A task's place, which begins in `start`.
-    pub fn open(self: &Arc<Self>, start: PathBuf) -> Local {
+    pub fn open(self: &Arc<Self>, start: PathBuf) -> LocalEnvironment {
         self.open_within(start.clone(), start)
     }
 
     /// The same for a task that is about `anchor`, wherever it is now.
-    pub fn open_within(self: &Arc<Self>, anchor: PathBuf, start: PathBuf) -> Local {
-        Local { host: Arc::clone(self), anchor, directory: Mutex::new(start), snapshot: OnceCell::new() }
+    pub fn open_within(self: &Arc<Self>, anchor: PathBuf, start: PathBuf) -> LocalEnvironment {
+        LocalEnvironment {
+            host: Arc::clone(self),
+            anchor,
+            directory: Mutex::new(start),
+            snapshot: OnceCell::new(),
+        }
     }
 
     /// What holds commands in, in a sentence; none when nothing does and nobody asked for it. What the system allows is
@@ -119,8 +124,8 @@ impl LocalHost {
         self.options.sandbox.notice()
     }
 
-    fn open_folder(&self) -> &OpenFolder {
-        self.open.get_or_init(|| OpenFolder::make(&self.options))
+    fn writable_folder(&self) -> &WritableFolder {
+        self.writable_folder.get_or_init(|| WritableFolder::make(&self.options))
     }
 
     fn shell(&self) -> Result<&Shell, RunError> {
@@ -128,28 +133,28 @@ impl LocalHost {
     }
 
     /// The login shell's dump, taken once; none if that failed.
-    async fn login(&self) -> Option<&Snapshot> {
+    async fn login(&self) -> Option<&ShellSnapshot> {
         let taken = self.login.get_or_init(|| async {
-            let shell = self.shell.as_ref().filter(|shell| shell.kind == Kind::Bash)?;
-            let snapshot = Snapshot::new(&self.dumps, &self.open_folder().path);
+            let shell = self.shell.as_ref().filter(|shell| shell.kind == ShellKind::Bash)?;
+            let snapshot = ShellSnapshot::new(&self.dumps, &self.writable_folder().path);
             let path = self.options.variables.get("PATH").unwrap_or_default();
             // Kept only where commands cannot write.
             let cache = (self.dumps != self.options.temp)
                 .then(|| LoginCache::of(&self.dumps, shell, &self.options.variables));
             let Some(cache) = cache else {
-                let script = snapshot.take_script(path);
+                let script = snapshot.fill_script(path);
                 let ended = self.run_login(shell, script, self.options.variables.pairs()).await;
-                let taken = matches!(ended, Ok(Ending::Exited(0))) && snapshot.is_taken();
-                return if taken { Some(snapshot) } else { not_read(&ended) };
+                let taken = matches!(ended, Ok(ExitCause::Exited(0))) && snapshot.is_filled();
+                return if taken { Some(snapshot) } else { report_login_failure(&ended) };
             };
-            let told = LoginCache::told(&self.options.variables);
-            if !cache.is_there() {
+            let told = LoginCache::login_variables(&self.options.variables);
+            if !cache.exists() {
                 let ended = self.run_login(shell, cache.script(path), told).await;
-                if !cache.is_there() {
-                    return not_read(&ended);
+                if !cache.exists() {
+                    return report_login_failure(&ended);
                 }
-            } else if cache.is_old(self.clock.now()) {
-                self.take_anew(shell, cache.script(path), told).await;
+            } else if cache.is_stale(self.clock.now()) {
+                self.refresh_login(shell, cache.script(path), told).await;
             }
             let loaded = cache.load(&snapshot, &self.options.variables);
             loaded
@@ -165,24 +170,28 @@ impl LocalHost {
         shell: &Shell,
         script: String,
         variables: Vec<(String, String)>,
-    ) -> std::io::Result<Ending> {
+    ) -> std::io::Result<ExitCause> {
         let launch = login_launch(shell, script, variables, Lifetime::Bound);
         let cancel = Cancel::new();
-        let watch =
-            Watch { limit: LOGIN_LIMIT, clock: &*self.clock, cancel: &cancel, bounds: Bounds::default() };
-        run(launch, None, watch).await.map(|ran| ran.ending)
+        let watch = RunContext {
+            limit: LOGIN_LIMIT,
+            clock: &*self.clock,
+            cancel: &cancel,
+            bounds: OutputBounds::default(),
+        };
+        run(launch, None, watch).await.map(|ran| ran.exit_cause)
     }
 
     /// Has a login shell fill the dump for later starts, without being waited for. One that hangs is asked to end.
-    async fn take_anew(&self, shell: &Shell, script: String, variables: Vec<(String, String)>) {
-        let launch = login_launch(shell, script, variables, Lifetime::Free);
+    async fn refresh_login(&self, shell: &Shell, script: String, variables: Vec<(String, String)>) {
+        let launch = login_launch(shell, script, variables, Lifetime::Detached);
         match launch.start().await {
             Ok(mut running) => {
                 let clock = Arc::clone(&self.clock);
-                spawn_named("login shell", &self.owner, async move {
+                spawn_named("login shell", &self.background_owner, async move {
                     tokio::select! {
                         _ = running.wait() => {}
-                        () = clock.sleep(LOGIN_LIMIT * 4) => running.group().end(&*clock).await,
+                        () = clock.sleep(LOGIN_LIMIT * 4) => running.group().terminate(&*clock).await,
                     }
                 });
             }
@@ -190,8 +199,13 @@ impl LocalHost {
         }
     }
 
-    fn fence(&self, anchor: &Path, directory: &Path, stay: Stay) -> Result<Option<Arc<Fence>>, RunError> {
-        let fence = self.options.sandbox.around(anchor, directory, stay).map_err(RunError::Refused)?;
+    fn child_sandbox(
+        &self,
+        anchor: &Path,
+        directory: &Path,
+        stay: ExpectedRuntime,
+    ) -> Result<Option<Arc<ChildSandbox>>, RunError> {
+        let fence = self.options.sandbox.for_command(anchor, directory, stay).map_err(RunError::Refused)?;
         Ok(fence.map(Arc::new))
     }
 }
@@ -199,22 +213,22 @@ impl LocalHost {
 /// A folder fenced commands can write to, also where nothing new can be made in the temporary folder itself because the user's
 /// home lies in it.
 #[derive(Debug)]
-struct OpenFolder {
+struct WritableFolder {
     path: PathBuf,
     ours: bool,
 }
 
-impl OpenFolder {
+impl WritableFolder {
     fn make(options: &LocalOptions) -> Self {
         use std::os::unix::fs::DirBuilderExt as _;
-        let path = fleeting(&options.temp, "hermes-shell-");
+        let path = remove_on_exit(&options.temp, "hermes-shell-");
         let made =
             options.sandbox.is_active() && std::fs::DirBuilder::new().mode(0o700).create(&path).is_ok();
         if made { Self { path, ours: true } } else { Self { path: options.temp.clone(), ours: false } }
     }
 }
 
-impl Drop for OpenFolder {
+impl Drop for WritableFolder {
     fn drop(&mut self) {
         if self.ours {
             let _ = std::fs::remove_dir_all(&self.path);
@@ -224,22 +238,22 @@ impl Drop for OpenFolder {
 
 /// One task's place on this machine.
 #[derive(Debug)]
-pub struct Local {
+pub struct LocalEnvironment {
     host: Arc<LocalHost>,
     /// Where it began: what commands may write is around it, wherever they go.
     anchor: PathBuf,
     directory: Mutex<PathBuf>,
-    snapshot: OnceCell<Option<Snapshot>>,
+    snapshot: OnceCell<Option<ShellSnapshot>>,
 }
 
-impl Local {
+impl LocalEnvironment {
     /// Where the next command starts.
     pub fn directory(&self) -> PathBuf {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether commands here are fenced in.
-    pub fn is_fenced(&self) -> bool {
+    pub fn is_sandboxed(&self) -> bool {
         self.host.options.sandbox.is_active()
     }
 
@@ -248,62 +262,67 @@ impl Local {
         self.host.options.sandbox.is_partial()
     }
 
-    fn move_to(&self, directory: PathBuf) {
+    fn set_directory(&self, directory: PathBuf) {
         *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = directory;
     }
 
-    async fn snapshot(&self) -> Option<&Snapshot> {
+    async fn snapshot(&self) -> Option<&ShellSnapshot> {
         let forked = self.snapshot.get_or_init(|| async {
             let login = self.host.login().await?;
             let fork =
                 login.fork().inspect_err(|error| tracing::warn!(%error, "the dump could not be copied")).ok();
             let sandbox = &self.host.options.sandbox;
-            fork.map(|fork| fork.exporting(&sandbox.variables()).adding(&sandbox.added_options()))
+            fork.map(|fork| fork.with_exports(&sandbox.variables()).adding(&sandbox.added_options()))
         });
         forked.await.as_ref()
     }
 
     /// Runs a command and says what its fence had to do with how it went.
-    pub async fn run_fenced(
+    pub async fn run_sandboxed(
         &self,
-        command: Command<'_>,
+        command: ShellCommand<'_>,
         cancel: &Cancel,
-    ) -> Result<(Finished, FenceReport), RunError> {
-        self.execute(command, Side::Inside, cancel).await
+    ) -> Result<(CommandOutput, SandboxReport), RunError> {
+        self.execute(command, CommandPlacement::Inside, cancel).await
     }
 
     /// Runs a command without a fence, because somebody agreed to it.
-    pub async fn run_outside(&self, command: Command<'_>, cancel: &Cancel) -> Result<Finished, RunError> {
-        self.execute(command, Side::Outside, cancel).await.map(|(finished, _)| finished)
+    pub async fn run_unsandboxed(
+        &self,
+        command: ShellCommand<'_>,
+        cancel: &Cancel,
+    ) -> Result<CommandOutput, RunError> {
+        self.execute(command, CommandPlacement::Outside, cancel).await.map(|(finished, _)| finished)
     }
 
     async fn execute(
         &self,
-        command: Command<'_>,
-        side: Side,
+        command: ShellCommand<'_>,
+        side: CommandPlacement,
         cancel: &Cancel,
-    ) -> Result<(Finished, FenceReport), RunError> {
-        let Command { shell: text, directory, stdin, limit } = command;
-        let prepared = self.prepare(text, directory, Use::Call, side).await?;
-        let wiring = if stdin.is_some() { Wiring::Both } else { Wiring::Output };
+    ) -> Result<(CommandOutput, SandboxReport), RunError> {
+        let ShellCommand { shell: text, directory, stdin, timeout: limit } = command;
+        let prepared = self.prepare(text, directory, CallPurpose::Call, side).await?;
+        let wiring = if stdin.is_some() { StdioMode::InputAndOutput } else { StdioMode::OutputOnly };
         let launch = prepared.launch(Lifetime::Bound, wiring);
-        let watch = Watch { limit, clock: &*self.host.clock, cancel, bounds: self.host.options.bounds };
-        let Ran { mut output, ending } = run(launch, stdin, watch).await.map_err(unavailable)?;
+        let watch = RunContext { limit, clock: &*self.host.clock, cancel, bounds: self.host.options.bounds };
+        let CommandOutcome { mut output, exit_cause: ending } =
+            run(launch, stdin, watch).await.map_err(unavailable)?;
         let (before, after) = prepared.script.mark();
         let mut last = self.directory();
         if let Some(found) = output.take_mark(&before, &after) {
-            if side == Side::Inside {
-                prepared.script.keep();
+            if side == CommandPlacement::Inside {
+                prepared.script.persist_exports();
             }
             let found = PathBuf::from(found);
             last.clone_from(&found);
             // A folder named for one call is for that call only.
             if directory.is_none() && found.is_absolute() && found.is_dir() {
-                self.move_to(found);
+                self.set_directory(found);
             }
         }
         let finished = finish(output.text(), ending, limit);
-        let report = prepared.fence.as_ref().map(|fence| fence.report(&finished, &last));
+        let report = prepared.sandbox.as_ref().map(|fence| fence.report(&finished, &last));
         Ok((finished, report.unwrap_or_default()))
     }
 
@@ -312,72 +331,81 @@ impl Local {
         &self,
         command: &str,
         directory: Option<&Path>,
-        screen: Screen,
+        screen: TerminalMode,
         owner: &Cancel,
-    ) -> Result<Background, RunError> {
-        let prepared = self.prepare(command, directory, Use::Background, Side::Inside).await?;
+    ) -> Result<BackgroundProcess, RunError> {
+        let prepared =
+            self.prepare(command, directory, CallPurpose::Background, CommandPlacement::Inside).await?;
         let clock = Arc::clone(&self.host.clock);
-        if screen == Screen::Terminal {
-            match prepared.launch(Lifetime::Free, Wiring::Terminal).start().await {
+        if screen == TerminalMode::Pty {
+            match prepared.launch(Lifetime::Detached, StdioMode::Terminal).start().await {
                 Ok(running) => return Ok(watch(running, prepared, screen, clock, owner)),
                 Err(error) => tracing::warn!(%error, "no terminal could be opened; using pipes"),
             }
         }
-        let running = prepared.launch(Lifetime::Free, Wiring::Both).start().await.map_err(unavailable)?;
-        Ok(watch(running, prepared, Screen::None, clock, owner))
+        let running = prepared
+            .launch(Lifetime::Detached, StdioMode::InputAndOutput)
+            .start()
+            .await
+            .map_err(unavailable)?;
+        Ok(watch(running, prepared, TerminalMode::None, clock, owner))
     }
 
     async fn prepare(
         &self,
         text: &str,
         directory: Option<&Path>,
-        purpose: Use,
-        side: Side,
-    ) -> Result<Prepared, RunError> {
+        purpose: CallPurpose,
+        side: CommandPlacement,
+    ) -> Result<PreparedCall, RunError> {
         let shell = self.host.shell()?.clone();
         let directory = nearest_folder(&directory.map_or_else(|| self.directory(), Path::to_owned));
         // What commands inside the fence left behind must not decide what one outside does.
         let snapshot = match side {
-            Side::Inside => self.snapshot().await,
-            Side::Outside => self.host.login().await,
+            CommandPlacement::Inside => self.snapshot().await,
+            CommandPlacement::Outside => self.host.login().await,
         };
         let (flag, mut variables, script) = if let Some(snapshot) = snapshot {
             let script = match purpose {
-                Use::Call => snapshot.call(text, &directory),
-                Use::Background => snapshot.background(text, &directory),
+                CallPurpose::Call => snapshot.call(text, &directory),
+                CallPurpose::Background => snapshot.background(text, &directory),
             };
-            ("-c", self.host.options.variables.unspeakable(), script.map_err(unavailable)?)
+            ("-c", self.host.options.variables.invalid_shell_names(), script.map_err(unavailable)?)
         } else {
-            let flag = if shell.kind == Kind::Bash { "-lc" } else { "-c" };
+            let flag = if shell.kind == ShellKind::Bash { "-lc" } else { "-c" };
             (flag, self.host.options.variables.pairs(), CallScript::plain(text, &directory, purpose))
         };
-        if side == Side::Inside && snapshot.is_none() {
+        if side == CommandPlacement::Inside && snapshot.is_none() {
             let ours = self.host.options.sandbox.variables().into_iter();
             let ours = ours.filter(|(name, _)| self.host.options.variables.get(name).is_none());
             variables.extend(ours.map(|(name, value)| (name.to_owned(), value)));
         }
-        if purpose == Use::Background {
+        if purpose == CallPurpose::Background {
             variables.push(("PYTHONUNBUFFERED".to_owned(), "1".to_owned()));
         }
         let fence = match side {
-            Side::Inside => {
-                let stay = if purpose == Use::Background { Stay::Long } else { Stay::Short };
-                self.host.fence(&self.anchor, &directory, stay)?
+            CommandPlacement::Inside => {
+                let stay = if purpose == CallPurpose::Background {
+                    ExpectedRuntime::Long
+                } else {
+                    ExpectedRuntime::Short
+                };
+                self.host.child_sandbox(&self.anchor, &directory, stay)?
             }
-            Side::Outside => None,
+            CommandPlacement::Outside => None,
         };
-        Ok(Prepared { shell, flag, variables, directory, script, fence })
+        Ok(PreparedCall { shell, flag, variables, directory, script, sandbox: fence })
     }
 }
 
-impl Environment for Local {
+impl Environment for LocalEnvironment {
     fn run<'a>(
         &'a self,
-        command: Command<'a>,
+        command: ShellCommand<'a>,
         cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+    ) -> BoxFuture<'a, Result<CommandOutput, RunError>> {
         Box::pin(async move {
-            let (mut finished, report) = self.run_fenced(command, cancel).await?;
+            let (mut finished, report) = self.run_sandboxed(command, cancel).await?;
             if let Some(note) = report.note() {
                 finished.output.push_str(&note);
             }
@@ -388,65 +416,72 @@ impl Environment for Local {
 
 /// On which side of the fence a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum CommandPlacement {
     Inside,
     Outside,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum CallPurpose {
     Call,
     Background,
 }
 
 /// A call ready to be started. The script's files live as long as it does.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedCall {
     shell: Shell,
     flag: &'static str,
     variables: Vec<(String, String)>,
     directory: PathBuf,
     script: CallScript,
-    fence: Option<Arc<Fence>>,
+    sandbox: Option<Arc<ChildSandbox>>,
 }
 
-impl Prepared {
-    fn launch(&self, lifetime: Lifetime, wiring: Wiring) -> Launch {
+impl PreparedCall {
+    fn launch(&self, lifetime: Lifetime, wiring: StdioMode) -> Launch {
         Launch {
             program: self.shell.program.clone(),
             arguments: vec![self.flag.into(), self.script.script.clone().into()],
             variables: self.variables.clone(),
             directory: self.directory.clone(),
             lifetime,
-            scope: Scope::Kin,
-            wiring,
-            fence: self.fence.clone(),
+            scope: KillScope::Tree,
+            stdio: wiring,
+            sandbox: self.sandbox.clone(),
         }
     }
 }
 
 fn watch(
-    running: Running,
-    prepared: Prepared,
-    screen: Screen,
+    running: RunningChild,
+    prepared: PreparedCall,
+    screen: TerminalMode,
     clock: Arc<dyn Clock>,
     owner: &Cancel,
-) -> Background {
+) -> BackgroundProcess {
     let directory = prepared.directory.clone();
-    let ear = Ear { running, heard: Vec::new(), directory, screen, far: None, clock };
+    let ear = BackgroundSetup {
+        running,
+        initial_output: Vec::new(),
+        directory,
+        terminal: screen,
+        remote_end: None,
+        clock,
+    };
     // The script's files are needed as long as the shell may read them.
-    Background::watch(ear, prepared, owner)
+    BackgroundProcess::monitor(ear, prepared, owner)
 }
 
 impl CallScript {
     /// Without a dump: the folder is kept, nothing else.
-    fn plain(text: &str, directory: &Path, purpose: Use) -> Self {
+    fn plain(text: &str, directory: &Path, purpose: CallPurpose) -> Self {
         let mark = format!("__HERMES_CWD_{}__", hermes_types::random_hex(12));
         let begin =
             format!("cd -- {} || exit 126\neval {}", quote(&directory.to_string_lossy()), quote(text));
         let script = match purpose {
-            Use::Background => begin,
-            Use::Call => {
+            CallPurpose::Background => begin,
+            CallPurpose::Call => {
                 format!(
                     "{begin}\n__hermes_code=$?\nprintf '\\n{mark}%s{mark}\\n' \"$PWD\"\nexit $__hermes_code"
                 )
@@ -456,17 +491,17 @@ impl CallScript {
     }
 }
 
-fn finish(output: String, ending: Ending, limit: Duration) -> Finished {
+fn finish(output: String, ending: ExitCause, limit: Duration) -> CommandOutput {
     match ending {
-        Ending::Exited(exit_code) => Finished { output, exit_code },
-        Ending::TimedOut => {
+        ExitCause::Exited(exit_code) => CommandOutput { output, exit_code },
+        ExitCause::TimedOut => {
             let text = format!("Command timed out after {}s", limit.as_secs());
             let output = if output.is_empty() { text } else { format!("{output}\n[{text}]") };
-            Finished { output, exit_code: TIMED_OUT }
+            CommandOutput { output, exit_code: TIMED_OUT }
         }
-        Ending::Interrupted => {
+        ExitCause::Interrupted => {
             let output = format!("{output}\n[Command interrupted — user sent a new message]");
-            Finished { output, exit_code: INTERRUPTED }
+            CommandOutput { output, exit_code: INTERRUPTED }
         }
     }
 }

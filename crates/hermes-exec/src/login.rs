@@ -13,14 +13,15 @@ use std::time::{Duration, UNIX_EPOCH};
 use hermes_types::Timestamp;
 
 use crate::shell::{Shell, quote};
-use crate::snapshot::Snapshot;
+use crate::snapshot::ShellSnapshot;
 use crate::variables::Variables;
 
 /// One that is older is taken anew.
 const FRESH: Duration = Duration::from_mins(10);
 /// What a login shell is told.
-const TOLD: &[&str] = &["HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TERM", "TMPDIR", "TZ"];
-const TOLD_PREFIXES: &[&str] = &["LC_", "XDG_"];
+const LOGIN_VARIABLES: &[&str] =
+    &["HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TERM", "TMPDIR", "TZ"];
+const LOGIN_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
 /// The kept dump of one shell with one home and path.
 #[derive(Debug)]
@@ -43,21 +44,22 @@ impl LoginCache {
         self.base.with_extension(ending)
     }
 
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         self.file("sh").is_file() && self.file("env").is_file()
     }
 
     /// Whether it is time to take it anew.
-    pub(crate) fn is_old(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_stale(&self, now: Timestamp) -> bool {
         let taken = fs::metadata(self.file("env")).and_then(|meta| meta.modified()).ok();
         let taken = taken.and_then(|taken| taken.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         now.0 - taken.as_secs_f64() > FRESH.as_secs_f64()
     }
 
     /// What the login shell is told of the environment.
-    pub(crate) fn told(variables: &Variables) -> Vec<(String, String)> {
-        let fits =
-            |name: &str| TOLD.contains(&name) || TOLD_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    pub(crate) fn login_variables(variables: &Variables) -> Vec<(String, String)> {
+        let fits = |name: &str| {
+            LOGIN_VARIABLES.contains(&name) || LOGIN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        };
         variables.pairs().into_iter().filter(|(name, _)| fits(name)).collect()
     }
 
@@ -68,14 +70,14 @@ impl LoginCache {
         let (definitions, exports) = (beside("sh"), beside("env"));
         format!(
             "{} && mv -f {definitions} {} && mv -f {exports} {}",
-            Snapshot::dump_script(path, &definitions, &exports),
+            ShellSnapshot::dump_script(path, &definitions, &exports),
             word(self.file("sh")),
             word(self.file("env")),
         )
     }
 
     /// Fills a snapshot from it: the variables of the moment, and over them what the login shell says.
-    pub(crate) fn load(&self, snapshot: &Snapshot, variables: &Variables) -> io::Result<()> {
+    pub(crate) fn load(&self, snapshot: &ShellSnapshot, variables: &Variables) -> io::Result<()> {
         let (definitions, kept) = (fs::read(self.file("sh"))?, fs::read(self.file("env"))?);
         let mut exports: Vec<u8> = Vec::new();
         for (name, value) in variables.pairs() {

@@ -13,26 +13,26 @@ use std::os::unix::fs::MetadataExt;
 use hermes_types::random_hex;
 use rustix::process::{Pid, geteuid};
 
-use crate::descent::{is_with_us, is_zombie, parse};
+use crate::procfs::{is_zombie, parse_pid, shares_our_cgroup};
 
 /// What the kernel calls the limit in `/proc/PID/limits`; its soft value follows.
 const LIMIT: &str = "Max realtime timeout";
 /// Set in every mark and, as microseconds, more than a hundred thousand years: no limit anybody means is so high.
-const SIGN: u64 = 1 << 62;
+const MARK_BIT: u64 = 1 << 62;
 
 /// What sets one child's kin apart from everybody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark(NonZeroU64);
+pub(crate) struct ProcessMark(NonZeroU64);
 
-impl Mark {
+impl ProcessMark {
     pub(crate) fn new() -> Self {
         let random = u64::from_str_radix(&random_hex(15), 16).unwrap_or_default();
-        Self(NonZeroU64::MIN | random | SIGN)
+        Self(NonZeroU64::MIN | random | MARK_BIT)
     }
 
     /// Returns the mark with this number; none for a number that is no mark.
     pub(crate) fn from_number(number: u64) -> Option<Self> {
-        NonZeroU64::new(number).filter(|number| number.get() & SIGN != 0).map(Self)
+        NonZeroU64::new(number).filter(|number| number.get() & MARK_BIT != 0).map(Self)
     }
 
     /// The mark a process carries.
@@ -50,8 +50,8 @@ impl Mark {
     }
 
     /// Everyone who carries it and lives, except those somebody else looks after.
-    pub(crate) fn carriers(self) -> HashSet<Pid> {
-        Self::carriers_of(&[self], is_with_us)
+    pub(crate) fn marked_processes(self) -> HashSet<Pid> {
+        Self::carriers_of(&[self], shares_our_cgroup)
     }
 
     /// Returns every living process that carries one of these marks and is among those that count.
@@ -64,13 +64,13 @@ impl Mark {
     }
 
     /// Every mark that somebody carries who lives.
-    pub(crate) fn carried() -> HashSet<u64> {
+    pub(crate) fn live_marks() -> HashSet<u64> {
         processes().filter(|pid| !is_zombie(*pid)).filter_map(Self::of).map(Self::number).collect()
     }
 
     /// Makes the calling process carry it. Only makes a system call, for it is used between fork and exec.
     #[cfg(target_os = "linux")]
-    pub(crate) fn put_on(self) {
+    pub(crate) fn apply_to_self(self) {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Rttime);
         // Refused where a lower limit is set for everybody; then descent and cells are all there is.
@@ -94,7 +94,7 @@ fn processes() -> impl Iterator<Item = Pid> {
         me.is_root() || entry.metadata().is_ok_and(|found| found.uid() == me.as_raw())
     };
     entries.filter_map(move |entry| {
-        let pid = parse(entry.file_name().to_str()?)?;
+        let pid = parse_pid(entry.file_name().to_str()?)?;
         within_reach(&entry).then_some(pid)
     })
 }
@@ -111,11 +111,11 @@ mod tests {
                  Max realtime timeout      {value:<21}unlimited            us        \n"
             )
         };
-        let mark = Mark::new();
-        assert_eq!(Mark::find_in(&limits(&mark.number().to_string())), Some(mark));
-        assert_ne!(Mark::new(), mark);
+        let mark = ProcessMark::new();
+        assert_eq!(ProcessMark::find_in(&limits(&mark.number().to_string())), Some(mark));
+        assert_ne!(ProcessMark::new(), mark);
         for other in ["unlimited", "200000", "0", ""] {
-            assert_eq!(Mark::find_in(&limits(other)), None, "{other}");
+            assert_eq!(ProcessMark::find_in(&limits(other)), None, "{other}");
         }
     }
 }

@@ -3,14 +3,14 @@
 //! Both outlive a program that was killed. Their label names that program by machine, number and start; what another
 //! machine, or another container's process space, started cannot be judged from here and is left alone.
 
+use crate::recovered_process::RecoveredProcess;
 use crate::remote::fnv;
-use crate::survivor::Survivor;
 
 /// Returns the label of this program.
 pub(crate) fn ourselves() -> String {
     let pid = std::process::id();
     let machine = machine().unwrap_or_default();
-    format!("{machine}.{pid}.{}", Survivor::start_time(pid).unwrap_or(0))
+    format!("{machine}.{pid}.{}", RecoveredProcess::start_time(pid).unwrap_or(0))
 }
 
 /// Returns whether the program a label names is known to be gone.
@@ -21,7 +21,7 @@ pub(crate) fn is_gone(label: &str) -> bool {
     };
     let (Ok(pid), Ok(started)) = (pid.parse(), started.parse::<u64>()) else { return false };
     machine().is_some_and(|here| here == place)
-        && Survivor::find(pid, (started > 0).then_some(started)).is_none()
+        && RecoveredProcess::find(pid, (started > 0).then_some(started)).is_none()
 }
 
 /// This boot of this machine, and the space of process numbers we live in; none where the system does not tell.

@@ -10,36 +10,36 @@ use std::time::Duration;
 
 use hermes_types::{Cancel, Clock, RunError};
 
-use crate::capture::Bounds;
-use crate::child::{Launch, Lifetime, Wiring};
-use crate::group::Scope;
-use crate::run::{Ending, Ran, Watch, run};
-use crate::sandbox::{Sandbox, Stay};
+use crate::capture::OutputBounds;
+use crate::child::{Launch, Lifetime, StdioMode};
+use crate::group::KillScope;
+use crate::line_process::LineProcess;
+use crate::run::{CommandOutcome, ExitCause, RunContext, run};
+use crate::sandbox::{ExpectedRuntime, Sandbox};
 use crate::variables::Variables;
-use crate::worker::Worker;
 
 /// Starts programs with these variables.
 #[derive(Debug, Clone)]
-pub struct Programs {
+pub struct ProgramRunner {
     variables: Variables,
     clock: Arc<dyn Clock>,
     /// The fence around them, and the folder it is about.
-    fence: Option<(Sandbox, PathBuf)>,
+    sandbox: Option<(Sandbox, PathBuf)>,
 }
 
 /// What becomes of what a program complains about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Complaints {
+pub enum StderrMode {
     /// It stands among the output.
-    Keep,
-    Drop,
+    Merge,
+    Discard,
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgramEnd {
+pub enum ProgramExit {
     Exited(i32),
-    TooSlow,
+    TimedOut,
     Cancelled,
 }
 
@@ -50,18 +50,18 @@ pub struct Program<'a> {
     pub arguments: Vec<OsString>,
     pub directory: &'a Path,
     pub limit: Duration,
-    pub complaints: Complaints,
+    pub stderr: StderrMode,
 }
 
-impl Programs {
+impl ProgramRunner {
     pub fn new(variables: Variables, clock: Arc<dyn Clock>) -> Self {
-        Self { variables, clock, fence: None }
+        Self { variables, clock, sandbox: None }
     }
 
     /// The same inside the fence of a conversation about `anchor`.
     #[must_use]
-    pub fn within(&self, sandbox: Sandbox, anchor: &Path) -> Self {
-        Self { fence: Some((sandbox, anchor.to_owned())), ..self.clone() }
+    pub fn in_sandbox(&self, sandbox: Sandbox, anchor: &Path) -> Self {
+        Self { sandbox: Some((sandbox, anchor.to_owned())), ..self.clone() }
     }
 
     /// Whether a program of this name is on the path.
@@ -78,7 +78,7 @@ impl Programs {
         &self,
         program: Program<'_>,
         cancel: &Cancel,
-    ) -> Result<(String, ProgramEnd), RunError> {
+    ) -> Result<(String, ProgramExit), RunError> {
         self.output_for(program, None, cancel).await
     }
 
@@ -88,43 +88,45 @@ impl Programs {
         program: Program<'_>,
         input: Option<&[u8]>,
         cancel: &Cancel,
-    ) -> Result<(String, ProgramEnd), RunError> {
+    ) -> Result<(String, ProgramExit), RunError> {
         let limit = program.limit;
-        let wiring = if input.is_some() { Wiring::Both } else { Wiring::Output };
+        let wiring = if input.is_some() { StdioMode::InputAndOutput } else { StdioMode::OutputOnly };
         let launch = self.launch(program, wiring)?;
-        let watch = Watch { limit, clock: &*self.clock, cancel, bounds: Bounds::default() };
+        let watch = RunContext { limit, clock: &*self.clock, cancel, bounds: OutputBounds::default() };
         let ran = run(launch, input, watch).await;
-        let Ran { output, ending } = ran.map_err(|error| RunError::Unavailable(error.to_string()))?;
+        let CommandOutcome { output, exit_cause: ending } =
+            ran.map_err(|error| RunError::Unavailable(error.to_string()))?;
         let end = match ending {
-            Ending::Exited(code) => ProgramEnd::Exited(code),
-            Ending::TimedOut => ProgramEnd::TooSlow,
-            Ending::Interrupted => ProgramEnd::Cancelled,
+            ExitCause::Exited(code) => ProgramExit::Exited(code),
+            ExitCause::TimedOut => ProgramExit::TimedOut,
+            ExitCause::Interrupted => ProgramExit::Cancelled,
         };
         Ok((output.text(), end))
     }
 
     /// Starts one that stays and is spoken to.
-    pub async fn worker(&self, program: Program<'_>) -> Result<Worker, RunError> {
-        let launch = self.launch(program, Wiring::Both)?;
+    pub async fn worker(&self, program: Program<'_>) -> Result<LineProcess, RunError> {
+        let launch = self.launch(program, StdioMode::InputAndOutput)?;
         let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
-        Ok(Worker::new(running))
+        Ok(LineProcess::new(running))
     }
 
-    fn launch(&self, program: Program<'_>, wiring: Wiring) -> Result<Launch, RunError> {
-        let Program { name, arguments, directory, complaints, .. } = program;
+    fn launch(&self, program: Program<'_>, wiring: StdioMode) -> Result<Launch, RunError> {
+        let Program { name, arguments, directory, stderr: complaints, .. } = program;
         let found =
             self.find(name).ok_or_else(|| RunError::Unavailable(format!("there is no program `{name}`")))?;
         // A shell only to send the complaints away; the arguments pass through it untouched.
         let script = match complaints {
-            Complaints::Keep => r#"exec "$0" "$@""#,
-            Complaints::Drop => r#"exec "$0" "$@" 2>/dev/null"#,
+            StderrMode::Merge => r#"exec "$0" "$@""#,
+            StderrMode::Discard => r#"exec "$0" "$@" 2>/dev/null"#,
         };
         let mut all: Vec<OsString> = vec!["-c".into(), script.into(), found.into_os_string()];
         all.extend(arguments);
-        let fence = match &self.fence {
-            Some((sandbox, anchor)) => {
-                sandbox.around(anchor, directory, Stay::Short).map_err(RunError::Refused)?.map(Arc::new)
-            }
+        let fence = match &self.sandbox {
+            Some((sandbox, anchor)) => sandbox
+                .for_command(anchor, directory, ExpectedRuntime::Short)
+                .map_err(RunError::Refused)?
+                .map(Arc::new),
             None => None,
         };
         Ok(Launch {
@@ -133,9 +135,9 @@ impl Programs {
             variables: self.variables.pairs(),
             directory: directory.to_owned(),
             lifetime: Lifetime::Bound,
-            scope: Scope::Kin,
-            wiring,
-            fence,
+            scope: KillScope::Tree,
+            stdio: wiring,
+            sandbox: fence,
         })
     }
 }

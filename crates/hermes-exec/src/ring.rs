@@ -1,31 +1,31 @@
 //! The newest part of an output that goes on.
 
-use crate::capture::Decoder;
+use crate::capture::Utf8Decoder;
 
 const MOST_CHARS: usize = 200_000;
 
 /// The last 200,000 characters and how many there were in all.
 #[derive(Debug, Default)]
-pub(crate) struct Ring {
+pub(crate) struct RingBuffer {
     /// Up to twice the bound, so that the front is cut off rarely.
     text: String,
     chars: usize,
     total: u64,
-    decoder: Decoder,
+    decoder: Utf8Decoder,
 }
 
-impl Ring {
+impl RingBuffer {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let text = self.decoder.decode(bytes);
-        self.take(&text);
+        self.append(&text);
     }
 
     pub(crate) fn finish(&mut self) {
         let text = self.decoder.finish();
-        self.take(&text);
+        self.append(&text);
     }
 
-    fn take(&mut self, text: &str) {
+    fn append(&mut self, text: &str) {
         let added = text.chars().count();
         self.text.push_str(text);
         self.chars += added;
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn the_end_stays_and_everything_counts() {
-        let mut ring = Ring::default();
+        let mut ring = RingBuffer::default();
         for _ in 0..5 {
             ring.push("ä".repeat(100_000).as_bytes());
         }
         ring.push(b"end");
         assert_eq!((ring.total(), ring.last(3)), (500_003, "end"));
         assert_eq!(ring.last(usize::MAX).chars().count(), MOST_CHARS);
-        assert_eq!(Ring::default().last(9), "");
+        assert_eq!(RingBuffer::default().last(9), "");
     }
 }

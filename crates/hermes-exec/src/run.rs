@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hermes_types::{Cancel, Clock};
 
-use crate::capture::{Bounds, Capture, Captured};
-use crate::child::{Launch, Running};
+use crate::capture::{CapturedOutput, OutputBounds, OutputCapture};
+use crate::child::{Launch, RunningChild};
 
 /// How long after the shell's end a silent pipe is still listened to.
 const IDLE: Duration = Duration::from_millis(300);
@@ -20,14 +20,14 @@ const CHUNK: usize = 16 * 1024;
 
 /// What a command came to.
 #[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) output: Captured,
-    pub(crate) ending: Ending,
+pub(crate) struct CommandOutcome {
+    pub(crate) output: CapturedOutput,
+    pub(crate) exit_cause: ExitCause,
 }
 
 /// Why it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ExitCause {
     Exited(i32),
     TimedOut,
     Interrupted,
@@ -35,26 +35,30 @@ pub(crate) enum Ending {
 
 /// What holds while a command runs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct RunContext<'a> {
     pub(crate) limit: Duration,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) cancel: &'a Cancel,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: OutputBounds,
 }
 
-pub(crate) async fn run(launch: Launch, stdin: Option<&[u8]>, watch: Watch<'_>) -> io::Result<Ran> {
+pub(crate) async fn run(
+    launch: Launch,
+    stdin: Option<&[u8]>,
+    watch: RunContext<'_>,
+) -> io::Result<CommandOutcome> {
     let mut running = launch.start().await?;
-    let mut output = Capture::new(watch.bounds);
-    let ending = listen(&mut running, (stdin, AfterInput::Close), watch, |bytes| {
+    let mut output = OutputCapture::new(watch.bounds);
+    let ending = read_until_end(&mut running, (stdin, AfterInput::Close), watch, |bytes| {
         output.push(bytes);
         ControlFlow::Continue(())
     })
     .await?;
-    if !matches!(ending, Ending::Exited(_)) {
+    if !matches!(ending, ExitCause::Exited(_)) {
         end(&mut running, watch.clock).await?;
     }
     drain(&running, &mut output, watch.clock, watch.cancel).await;
-    Ok(Ran { output: output.finish(), ending })
+    Ok(CommandOutcome { output: output.finish(), exit_cause: ending })
 }
 
 /// What becomes of a child's input when all of it was written.
@@ -66,13 +70,13 @@ pub(crate) enum AfterInput {
 }
 
 /// Feeds a child and hands on what it says until it ends, its time is over, it is interrupted, or enough was heard.
-pub(crate) async fn listen(
-    running: &mut Running,
+pub(crate) async fn read_until_end(
+    running: &mut RunningChild,
     (stdin, after): (Option<&[u8]>, AfterInput),
-    watch: Watch<'_>,
+    watch: RunContext<'_>,
     mut heard: impl FnMut(&[u8]) -> ControlFlow<()>,
-) -> io::Result<Ending> {
-    let Watch { limit, clock, cancel, .. } = watch;
+) -> io::Result<ExitCause> {
+    let RunContext { limit, clock, cancel, .. } = watch;
     let input = running.input.take();
     let feed = async {
         if let (Some(input), Some(bytes)) = (&input, stdin) {
@@ -87,12 +91,12 @@ pub(crate) async fn listen(
     let mut out_of_time = clock.sleep(limit);
     let mut buffer = vec![0; CHUNK];
     let mut open = true;
-    let (pipe, mut reaper) = running.parts();
+    let (pipe, mut reaper) = running.output_and_reaper();
     let ending = loop {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => break Ending::Interrupted,
-            () = &mut out_of_time => break Ending::TimedOut,
+            () = cancel.cancelled() => break ExitCause::Interrupted,
+            () = &mut out_of_time => break ExitCause::TimedOut,
             left = &mut feed, if !fed => {
                 fed = true;
                 held = left;
@@ -100,12 +104,12 @@ pub(crate) async fn listen(
             read = pipe.read(&mut buffer), if open => match read {
                 Ok(count @ 1..) => {
                     if heard(buffer.get(..count).unwrap_or_default()).is_break() {
-                        break Ending::Exited(0);
+                        break ExitCause::Exited(0);
                     }
                 }
                 Ok(0) | Err(_) => open = false,
             },
-            code = reaper.wait() => break Ending::Exited(code?),
+            code = reaper.wait() => break ExitCause::Exited(code?),
         }
     };
     running.input = held;
@@ -113,13 +117,13 @@ pub(crate) async fn listen(
 }
 
 /// Ends the group and reaps the child.
-async fn end(running: &mut Running, clock: &dyn Clock) -> io::Result<()> {
+async fn end(running: &mut RunningChild, clock: &dyn Clock) -> io::Result<()> {
     let group = running.group();
-    let ((), code) = tokio::join!(group.end(clock), running.wait());
+    let ((), code) = tokio::join!(group.terminate(clock), running.wait());
     code.map(|_| ())
 }
 
-async fn drain(running: &Running, output: &mut Capture, clock: &dyn Clock, cancel: &Cancel) {
+async fn drain(running: &RunningChild, output: &mut OutputCapture, clock: &dyn Clock, cancel: &Cancel) {
     let mut buffer = vec![0; CHUNK];
     let mut enough = clock.sleep(LONGEST_DRAIN);
     loop {

@@ -14,11 +14,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Signal, kill_process};
 
-use crate::cell::Cell;
-use crate::descent::{is_in_group, own_group, parse};
-use crate::guardian;
-use crate::mark::Mark;
+use crate::cgroup::Cgroup;
+use crate::mark::ProcessMark;
 use crate::owner;
+use crate::procfs::{is_in_group, own_cgroup, parse_pid};
+use crate::watchdog;
 
 /// Mark, space, pid, line end: all lines have the same length, so that one can be written over another.
 const LINE: usize = 32;
@@ -39,7 +39,7 @@ struct RunRecord {
     file: Option<File>,
     /// Where the lines begin.
     first_line: u64,
-    lines: Vec<Option<Mark>>,
+    lines: Vec<Option<ProcessMark>>,
     used: Option<HashMap<u64, usize>>,
 }
 
@@ -70,17 +70,17 @@ pub fn end_orphaned_commands(folder: &Path) -> usize {
 }
 
 /// Records a command that is about to be started.
-pub(crate) fn add(mark: Mark) {
+pub(crate) fn add(mark: ProcessMark) {
     record().put(mark, 0);
 }
 
 /// Records the pid of a command.
-pub(crate) fn set_pid(mark: Mark, pid: u32) {
+pub(crate) fn set_pid(mark: ProcessMark, pid: u32) {
     record().put(mark, pid);
 }
 
 /// Removes a command that has ended, or may go on without us.
-pub(crate) fn remove(mark: Mark) {
+pub(crate) fn remove(mark: ProcessMark) {
     record().clear(mark);
 }
 
@@ -89,7 +89,7 @@ fn record() -> MutexGuard<'static, RunRecord> {
 }
 
 impl RunRecord {
-    fn put(&mut self, mark: Mark, pid: u32) {
+    fn put(&mut self, mark: ProcessMark, pid: u32) {
         if self.file.is_none() && !self.create() {
             return;
         }
@@ -108,7 +108,7 @@ impl RunRecord {
         self.write(line, mark.number(), pid);
     }
 
-    fn clear(&mut self, mark: Mark) {
+    fn clear(&mut self, mark: ProcessMark) {
         let Some(line) = self.used.get_or_insert_default().remove(&mark.number()) else { return };
         if let Some(place) = self.lines.get_mut(line) {
             *place = None;
@@ -139,10 +139,10 @@ impl RunRecord {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let label = owner::ourselves();
         // The watchdog removes it after us; where it cannot, the next start needs it.
-        guardian::remove_after_us(&folder.join(&label));
+        watchdog::remove_after_us(&folder.join(&label));
         let path = folder.join(format!("{label}{ENDING}"));
         let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        let head = format!("{GROUP}{}\n", own_group().unwrap_or_default());
+        let head = format!("{GROUP}{}\n", own_cgroup().unwrap_or_default());
         file.write_all_at(head.as_bytes(), 0)?;
         self.first_line = head.len() as u64;
         self.file = Some(file);
@@ -155,7 +155,7 @@ impl RunRecord {
 struct Orphans {
     /// Its control group; processes that were put into another are somebody else's.
     group: String,
-    commands: Vec<(Mark, u32)>,
+    commands: Vec<(ProcessMark, u32)>,
     /// The pid of the process that started them.
     parent: String,
 }
@@ -176,17 +176,17 @@ impl Orphans {
         let group = head.strip_prefix(GROUP)?.to_owned();
         let command = |line: &str| {
             let (mark, pid) = line.split_once(' ')?;
-            Some((Mark::from_number(mark.parse().ok()?)?, pid.parse().ok()?))
+            Some((ProcessMark::from_number(mark.parse().ok()?)?, pid.parse().ok()?))
         };
         Some(Self { group, commands: rest.lines().filter_map(command).collect(), parent })
     }
 
     fn end(&self) -> usize {
-        let marks: Vec<Mark> = self.commands.iter().map(|(mark, _)| *mark).collect();
+        let marks: Vec<ProcessMark> = self.commands.iter().map(|(mark, _)| *mark).collect();
         let mut ended = 0;
         if !marks.is_empty() {
             for _ in 0..MOST_ROUNDS {
-                let found = Mark::carriers_of(&marks, |pid| is_in_group(pid, &self.group));
+                let found = ProcessMark::carriers_of(&marks, |pid| is_in_group(pid, &self.group));
                 if found.is_empty() {
                     break;
                 }
@@ -195,8 +195,8 @@ impl Orphans {
                 }
             }
         }
-        for pid in self.commands.iter().filter_map(|(_, pid)| parse(&pid.to_string())) {
-            if let Some(cell) = Cell::left_by(&self.parent, pid) {
+        for pid in self.commands.iter().filter_map(|(_, pid)| parse_pid(&pid.to_string())) {
+            if let Some(cell) = Cgroup::left_by(&self.parent, pid) {
                 cell.kill();
             }
         }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
-        let mark = Mark::new();
+        let mark = ProcessMark::new();
         let text = format!("group /a b\n{:020} {:010}\n{:020} {:010}\nhalf a l", mark.number(), 12, 0, 0);
         let orphans = Orphans::parse(&text, "7".to_owned()).unwrap();
         assert_eq!((orphans.group.as_str(), orphans.commands), ("/a b", vec![(mark, 12)]));

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_types::{Cancel, Clock, Finished, RunError};
+use hermes_types::{Cancel, Clock, CommandOutput, RunError};
 
-use crate::child::{Launch, Lifetime, Running, Wiring};
-use crate::clip::{Clip, Clipped};
-use crate::group::Scope;
-use crate::program::ProgramEnd;
-use crate::sandbox::{FenceReport, Sandbox, Stay};
+use crate::child::{Launch, Lifetime, RunningChild, StdioMode};
+use crate::clip::{ClippedOutput, OutputClipper};
+use crate::group::KillScope;
+use crate::program::ProgramExit;
+use crate::sandbox::{ExpectedRuntime, Sandbox, SandboxReport};
 use crate::stream::Stream;
 use crate::variables::Variables;
 
@@ -29,46 +29,46 @@ const CHUNK: usize = 16 * 1024;
 
 /// Runs scripts on this machine.
 #[derive(Debug, Clone)]
-pub struct Scripts {
+pub struct ScriptRunner {
     sandbox: Sandbox,
     clock: Arc<dyn Clock>,
 }
 
 /// A script to be run.
 #[derive(Debug, Clone)]
-pub struct Script<'a> {
+pub struct ScriptCommand<'a> {
     pub program: &'a Path,
     pub arguments: Vec<OsString>,
     /// All of it: nothing is inherited.
     pub variables: &'a Variables,
     pub directory: &'a Path,
     /// The folder whose fence holds it in.
-    pub fenced_to: &'a Path,
+    pub sandbox_anchor: &'a Path,
     pub limit: Duration,
     /// Bytes kept of the beginning and of the end of what it says.
-    pub output: (usize, usize),
+    pub output_limits: (usize, usize),
     /// Bytes kept of the beginning of what it complains about.
-    pub complaints: usize,
+    pub stderr_limit: usize,
 }
 
 /// What a script came to.
 #[derive(Debug)]
-pub struct ScriptRun {
-    pub output: Clipped,
-    pub complaints: Clipped,
-    pub end: ProgramEnd,
-    pub fence: FenceReport,
+pub struct ScriptOutcome {
+    pub output: ClippedOutput,
+    pub stderr: ClippedOutput,
+    pub exit: ProgramExit,
+    pub sandbox: SandboxReport,
 }
 
-impl Scripts {
+impl ScriptRunner {
     pub fn new(sandbox: Sandbox, clock: Arc<dyn Clock>) -> Self {
         Self { sandbox, clock }
     }
 
-    pub async fn run(&self, script: Script<'_>, cancel: &Cancel) -> Result<ScriptRun, RunError> {
+    pub async fn run(&self, script: ScriptCommand<'_>, cancel: &Cancel) -> Result<ScriptOutcome, RunError> {
         let fence = self
             .sandbox
-            .around(script.fenced_to, script.directory, Stay::Short)
+            .for_command(script.sandbox_anchor, script.directory, ExpectedRuntime::Short)
             .map_err(RunError::Refused)?
             .map(Arc::new);
         let mut variables = script.variables.pairs();
@@ -81,21 +81,21 @@ impl Scripts {
             variables,
             directory: script.directory.to_owned(),
             lifetime: Lifetime::Bound,
-            scope: Scope::Kin,
-            wiring: Wiring::Apart,
-            fence: fence.clone(),
+            scope: KillScope::Tree,
+            stdio: StdioMode::SeparateStderr,
+            sandbox: fence.clone(),
         };
-        let mut ears = Ears {
-            output: Clip::new(script.output.0, script.output.1),
-            complaints: Clip::new(script.complaints, 0),
+        let mut ears = ScriptOutput {
+            output: OutputClipper::new(script.output_limits.0, script.output_limits.1),
+            stderr: OutputClipper::new(script.stderr_limit, 0),
         };
         let end = self.follow(launch, script.limit, cancel, &mut ears).await;
         let end = end.map_err(|error| RunError::Unavailable(error.to_string()))?;
-        let (output, complaints) = (ears.output.finish(), ears.complaints.finish());
-        let exit_code = if let ProgramEnd::Exited(code) = end { code } else { -1 };
-        let said = Finished { output: complaints.head.clone(), exit_code };
+        let (output, complaints) = (ears.output.finish(), ears.stderr.finish());
+        let exit_code = if let ProgramExit::Exited(code) = end { code } else { -1 };
+        let said = CommandOutput { output: complaints.head.clone(), exit_code };
         let report = fence.map(|fence| fence.report(&said, script.directory));
-        Ok(ScriptRun { output, complaints, end, fence: report.unwrap_or_default() })
+        Ok(ScriptOutcome { output, stderr: complaints, exit: end, sandbox: report.unwrap_or_default() })
     }
 
     async fn follow(
@@ -103,19 +103,19 @@ impl Scripts {
         launch: Launch,
         limit: Duration,
         cancel: &Cancel,
-        ears: &mut Ears,
-    ) -> io::Result<ProgramEnd> {
+        ears: &mut ScriptOutput,
+    ) -> io::Result<ProgramExit> {
         let mut running = launch.start().await?;
         let clock = &*self.clock;
-        let end = ears.listen(&mut running, limit, clock, cancel).await?;
+        let end = ears.read(&mut running, limit, clock, cancel).await?;
         let grace = match end {
-            ProgramEnd::Exited(_) => Duration::ZERO,
-            ProgramEnd::TooSlow => GRACE,
-            ProgramEnd::Cancelled => SHORT_GRACE,
+            ProgramExit::Exited(_) => Duration::ZERO,
+            ProgramExit::TimedOut => GRACE,
+            ProgramExit::Cancelled => SHORT_GRACE,
         };
         let group = running.group();
-        if !matches!(end, ProgramEnd::Exited(_)) {
-            let ((), code) = tokio::join!(group.end_within(grace, clock), running.wait());
+        if !matches!(end, ProgramExit::Exited(_)) {
+            let ((), code) = tokio::join!(group.terminate_within(grace, clock), running.wait());
             code?;
         }
         group.kill();
@@ -125,52 +125,52 @@ impl Scripts {
 }
 
 /// What is heard of a script.
-struct Ears {
-    output: Clip,
-    complaints: Clip,
+struct ScriptOutput {
+    output: OutputClipper,
+    stderr: OutputClipper,
 }
 
-impl Ears {
-    async fn listen(
+impl ScriptOutput {
+    async fn read(
         &mut self,
-        running: &mut Running,
+        running: &mut RunningChild,
         limit: Duration,
         clock: &dyn Clock,
         cancel: &Cancel,
-    ) -> io::Result<ProgramEnd> {
+    ) -> io::Result<ProgramExit> {
         let mut out_of_time = clock.sleep(limit);
         let (mut first, mut second) = (vec![0; CHUNK], vec![0; CHUNK]);
         let (mut talks, mut complains) = (true, true);
-        let (output, errors, mut reaper) = running.parts_apart();
+        let (output, errors, mut reaper) = running.outputs_and_reaper();
         loop {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return Ok(ProgramEnd::Cancelled),
-                () = &mut out_of_time => return Ok(ProgramEnd::TooSlow),
-                count = heard(Some(output), &mut first), if talks => {
+                () = cancel.cancelled() => return Ok(ProgramExit::Cancelled),
+                () = &mut out_of_time => return Ok(ProgramExit::TimedOut),
+                count = read_chunk(Some(output), &mut first), if talks => {
                     talks = count > 0;
                     self.output.push(first.get(..count).unwrap_or_default());
                 }
-                count = heard(errors, &mut second), if complains => {
+                count = read_chunk(errors, &mut second), if complains => {
                     complains = count > 0;
-                    self.complaints.push(second.get(..count).unwrap_or_default());
+                    self.stderr.push(second.get(..count).unwrap_or_default());
                 }
-                code = reaper.wait() => return Ok(ProgramEnd::Exited(code?)),
+                code = reaper.wait() => return Ok(ProgramExit::Exited(code?)),
             }
         }
     }
 
     /// What is left in the pipes. Everything in the group is gone, so they end unless something left it on purpose.
-    async fn drain(&mut self, running: &Running, clock: &dyn Clock) {
+    async fn drain(&mut self, running: &RunningChild, clock: &dyn Clock) {
         let mut buffer = vec![0; CHUNK];
         for (stream, clip) in
-            [(Some(&running.output), &mut self.output), (running.errors.as_ref(), &mut self.complaints)]
+            [(Some(&running.output), &mut self.output), (running.stderr.as_ref(), &mut self.stderr)]
         {
             let mut enough = clock.sleep(IDLE);
             loop {
                 tokio::select! {
                     biased;
-                    count = heard(stream, &mut buffer) => {
+                    count = read_chunk(stream, &mut buffer) => {
                         if count == 0 {
                             break;
                         }
@@ -184,7 +184,7 @@ impl Ears {
 }
 
 /// The next bytes; none once it is over.
-async fn heard(stream: Option<&Stream>, buffer: &mut [u8]) -> usize {
+async fn read_chunk(stream: Option<&Stream>, buffer: &mut [u8]) -> usize {
     match stream {
         Some(stream) => stream.read(buffer).await.unwrap_or(0),
         None => 0,

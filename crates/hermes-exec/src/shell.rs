@@ -10,11 +10,11 @@ use crate::variables::Variables;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shell {
     pub(crate) program: PathBuf,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ShellKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ShellKind {
     Bash,
     Other,
 }
@@ -29,10 +29,13 @@ impl Shell {
             .map(|folder| Path::new(folder).join("bash"));
         let bash = in_path.chain(["/usr/bin/bash".into(), "/bin/bash".into()]).find(|file| is_program(file));
         if let Some(program) = bash {
-            return Some(Self { program, kind: Kind::Bash });
+            return Some(Self { program, kind: ShellKind::Bash });
         }
         let others = variables.get("SHELL").into_iter().chain(["/bin/sh"]).map(PathBuf::from);
-        others.into_iter().find(|file| is_program(file)).map(|program| Self { program, kind: Kind::Other })
+        others
+            .into_iter()
+            .find(|file| is_program(file))
+            .map(|program| Self { program, kind: ShellKind::Other })
     }
 }
 

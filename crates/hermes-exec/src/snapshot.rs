@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use hermes_types::random_hex;
 
-use crate::guardian::fleeting;
 use crate::shell::quote;
+use crate::watchdog::remove_on_exit;
 
 /// Longer commands go through a file: one argument of a program may not be longer than 128 KiB.
 const LONGEST_ARGUMENT: usize = 100_000;
@@ -20,7 +20,7 @@ const LONGEST_EXPORTS: u64 = 4 * 1024 * 1024;
 
 /// Files that are removed with their owner.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct ShellSnapshot {
     /// What their paths begin with.
     base: PathBuf,
     /// Where a call leaves what it has to say; commands may write there.
@@ -29,15 +29,15 @@ pub(crate) struct Snapshot {
     prelude: String,
 }
 
-impl Snapshot {
+impl ShellSnapshot {
     /// Files in `folder`; what calls leave goes through `open`.
     pub(crate) fn new(folder: &Path, open: &Path) -> Self {
-        Self { base: fleeting(folder, "hermes-snap-"), open: open.to_owned(), prelude: String::new() }
+        Self { base: remove_on_exit(folder, "hermes-snap-"), open: open.to_owned(), prelude: String::new() }
     }
 
     /// Has every call export these, where it has no others of the name.
     #[must_use]
-    pub(crate) fn exporting(mut self, variables: &[(&'static str, String)]) -> Self {
+    pub(crate) fn with_exports(mut self, variables: &[(&'static str, String)]) -> Self {
         let one = |(name, value): &(&str, String)| {
             format!("[ -n \"${{{name}+x}}\" ] || export {name}={}\n", quote(value))
         };
@@ -75,8 +75,8 @@ impl Snapshot {
     }
 
     /// What a login shell runs to fill both files.
-    pub(crate) fn take_script(&self, path: &str) -> String {
-        Self::dump_script(path, &word(&self.definitions()), &word(&self.exports()))
+    pub(crate) fn fill_script(&self, path: &str) -> String {
+        Self::dump_script(path, &shell_path(&self.definitions()), &shell_path(&self.exports()))
     }
 
     /// Fills both files.
@@ -104,7 +104,7 @@ impl Snapshot {
         )
     }
 
-    pub(crate) fn is_taken(&self) -> bool {
+    pub(crate) fn is_filled(&self) -> bool {
         self.definitions().is_file() && self.exports().is_file()
     }
 
@@ -120,16 +120,16 @@ impl Snapshot {
     /// The script of one call, and what it leaves.
     pub(crate) fn call(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
         let id = random_hex(12);
-        let new_exports = fleeting(&self.open, "hermes-snap-");
+        let new_exports = remove_on_exit(&self.open, "hermes-snap-");
         let (text, file) = self.eval(command, &id)?;
         let mark = format!("__HERMES_CWD_{id}__");
         let script = format!(
             "{}\nbuiltin cd -- {} || exit 126\n{text}\n__hermes_code=$?\n\
              {{ builtin umask 077; builtin export -p >| {}; }} 2>/dev/null\n\
              builtin printf '\\n{mark}%s{mark}\\n' \"$PWD\"\nbuiltin exit $__hermes_code",
-            self.read_in(),
-            word(directory),
-            word(&new_exports),
+            self.source_lines(),
+            shell_path(directory),
+            shell_path(&new_exports),
         );
         Ok(CallScript { script, mark, new_exports, exports: self.exports(), file })
     }
@@ -138,13 +138,14 @@ impl Snapshot {
     pub(crate) fn background(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
         let id = random_hex(12);
         let (text, file) = self.eval(command, &id)?;
-        let script = format!("{}\nbuiltin cd -- {} || exit 126\n{text}", self.read_in(), word(directory));
+        let script =
+            format!("{}\nbuiltin cd -- {} || exit 126\n{text}", self.source_lines(), shell_path(directory));
         let nowhere = self.file(&id);
         Ok(CallScript { script, mark: String::new(), new_exports: nowhere, exports: self.exports(), file })
     }
 
-    fn read_in(&self) -> String {
-        let (definitions, exports) = (word(&self.definitions()), word(&self.exports()));
+    fn source_lines(&self) -> String {
+        let (definitions, exports) = (shell_path(&self.definitions()), shell_path(&self.exports()));
         format!("{{ . {definitions}; . {exports}; }} 2>/dev/null\n{}", self.prelude)
     }
 
@@ -155,11 +156,11 @@ impl Snapshot {
         }
         let file = self.file(&format!("{id}.cmd"));
         write_private(&file, command.as_bytes())?;
-        Ok((format!("eval \"$(<{})\"", word(&file)), Some(file)))
+        Ok((format!("eval \"$(<{})\"", shell_path(&file)), Some(file)))
     }
 }
 
-impl Drop for Snapshot {
+impl Drop for ShellSnapshot {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.definitions());
         let _ = fs::remove_file(self.exports());
@@ -187,7 +188,7 @@ impl CallScript {
     }
 
     /// The script came to its end: its exports hold from now on.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn persist_exports(&self) {
         let Some(exports) = read_plain(&self.new_exports).filter(|exports| !exports.is_empty()) else {
             return;
         };
@@ -208,7 +209,7 @@ impl Drop for CallScript {
     }
 }
 
-fn word(path: &Path) -> String {
+fn shell_path(path: &Path) -> String {
     quote(&path.to_string_lossy())
 }
 

@@ -9,15 +9,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_types::{BoxFuture, Cancel, Clock, Command, Environment, Finished, RunError, random_hex};
+use hermes_types::{
+    BoxFuture, Cancel, Clock, CommandOutput, Environment, RunError, ShellCommand, random_hex,
+};
 use tokio::sync::Mutex;
 
-use crate::capture::Bounds;
-use crate::child::{Launch, Wiring};
+use crate::capture::OutputBounds;
+use crate::child::{Launch, StdioMode};
 use crate::leftovers::{Leftover, Leftovers};
 use crate::remote::{
-    Called, Cli, CliError, Form, Forwarded, Found, INTERRUPTED, INTERRUPTED_NOTE, PerTask, Reach,
-    RemoteShell, Site, find_program, fnv, lock_unless, removal,
+    CallResult, CliError, CliTransport, ClientProgram, CommandForm, ForwardedVariables, INTERRUPTED,
+    INTERRUPTED_NOTE, PerTaskCache, ProgramLookup, RemoteShell, ShellHost, find_program, fnv,
+    lock_unless_cancelled, removal_line,
 };
 use crate::variables::Variables;
 
@@ -44,30 +47,30 @@ pub struct SshOptions {
     /// Where commands begin; `~` if not said.
     pub directory: Option<String>,
     /// Variables for commands.
-    pub exports: Forwarded,
+    pub exports: ForwardedVariables,
     /// Instead of the user's own list of known hosts.
     pub known_hosts: Option<PathBuf>,
     /// Where the folder with the control socket is made. Its path should be short.
     pub temp: PathBuf,
-    pub bounds: Bounds,
+    pub bounds: OutputBounds,
 }
 
 /// A connection to another machine, shared by its tasks.
 #[derive(Debug)]
 pub struct SshHost {
     options: SshOptions,
-    cli: Cli,
+    cli: ClientProgram,
     socket: PathBuf,
-    left: Leftovers,
+    leftovers: Leftovers,
     /// Held while the connection is made.
-    connected: Mutex<Connected>,
-    tasks: PerTask<Ssh>,
+    connected: Mutex<ConnectionState>,
+    tasks: PerTaskCache<SshEnvironment>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Connected {
-    Yes,
-    No,
+enum ConnectionState {
+    Open,
+    Closed,
 }
 
 impl SshHost {
@@ -83,8 +86,8 @@ impl SshHost {
             }
         }
         let program = match find_program(&["ssh"], &variables, &["/usr/bin", "/usr/local/bin"]) {
-            Found::Program(program) => program,
-            Found::NotExecutable(_) | Found::Missing => {
+            ProgramLookup::Program(program) => program,
+            ProgramLookup::NotExecutable(_) | ProgramLookup::Missing => {
                 return Err(RunError::Unavailable(
                     "no ssh program was found; install the OpenSSH client".to_owned(),
                 ));
@@ -93,20 +96,20 @@ impl SshHost {
         let socket = socket_path(&options, &random_hex(6));
         let folder = socket.parent().unwrap_or(&options.temp);
         let left = Leftovers::new(folder, format!("{:016x}", fnv(&name(&options))));
-        let cli = Cli { program, variables, clock };
+        let cli = ClientProgram { program, variables, clock };
         Ok(Arc::new(Self {
             options,
             cli,
             socket,
-            left,
-            connected: Mutex::new(Connected::No),
-            tasks: PerTask::default(),
+            leftovers: left,
+            connected: Mutex::new(ConnectionState::Closed),
+            tasks: PerTaskCache::default(),
         }))
     }
 
     /// The task's place over there; who asks for the same task gets the same one as long as anybody holds it.
-    pub fn open(self: &Arc<Self>, task: &str) -> Arc<Ssh> {
-        self.tasks.get_or_make(task, || Ssh { host: Arc::clone(self), shell: self.new_shell() })
+    pub fn open(self: &Arc<Self>, task: &str) -> Arc<SshEnvironment> {
+        self.tasks.get_or_create(task, || SshEnvironment { host: Arc::clone(self), shell: self.new_shell() })
     }
 
     /// Removes what the tasks' shells left over there and ends the connection.
@@ -115,8 +118,8 @@ impl SshHost {
             task.close().await;
         }
         let mut connected = self.connected.lock().await;
-        if *connected == Connected::Yes {
-            *connected = Connected::No;
+        if *connected == ConnectionState::Open {
+            *connected = ConnectionState::Closed;
             let _ = self.control("exit").await;
         }
         let _ = std::fs::remove_file(&self.socket);
@@ -125,66 +128,71 @@ impl SshHost {
     /// Makes the connection if there is none; the first thing that is asked over it is nothing, or to remove what earlier
     /// ones have left.
     async fn connect(&self, cancel: &Cancel) -> Result<(), CliError> {
-        let mut connected = lock_unless(&self.connected, cancel).await.ok_or(CliError::Interrupted)?;
-        if *connected == Connected::Yes {
+        let mut connected =
+            lock_unless_cancelled(&self.connected, cancel).await.ok_or(CliError::Interrupted)?;
+        if *connected == ConnectionState::Open {
             return Ok(());
         }
         make_private(&self.socket).map_err(|error| CliError::Refused(error.to_string()))?;
-        let left: Vec<Leftover> = self.left.ownerless().into_iter().take(MOST_REMOVED).collect();
-        let mut words = self.words();
+        let left: Vec<Leftover> = self.leftovers.orphaned().into_iter().take(MOST_REMOVED).collect();
+        let mut words = self.client_arguments();
         words.push(if left.is_empty() {
             "true".to_owned()
         } else {
-            removal(left.iter().map(|left| left.id.as_str()))
+            removal_line(left.iter().map(|left| left.id.as_str()))
         });
-        let said = self.cli.ask(&words, None, PROBE_LIMIT, cancel).await?;
+        let said = self.cli.run(&words, None, PROBE_LIMIT, cancel).await?;
         // What the line comes to is the other shell's business; 255 is ssh's own.
         if said.code == NO_CONNECTION {
             return Err(CliError::Refused(said.text));
         }
-        left.into_iter().for_each(Leftover::done);
-        *connected = Connected::Yes;
+        left.into_iter().for_each(Leftover::mark_removed);
+        *connected = ConnectionState::Open;
         Ok(())
     }
 
     /// Whether the shared connection still stands.
-    async fn stands(&self) -> bool {
+    async fn is_connected(&self) -> bool {
         self.control("check").await.is_ok_and(|code| code == 0)
     }
 
-    async fn lost(&self) {
+    async fn mark_disconnected(&self) {
         let mut connected = self.connected.lock().await;
-        if *connected == Connected::Yes {
+        if *connected == ConnectionState::Open {
             let _ = self.control("exit").await;
             let _ = std::fs::remove_file(&self.socket);
-            *connected = Connected::No;
+            *connected = ConnectionState::Closed;
         }
     }
 
     async fn control(&self, order: &str) -> Result<i32, CliError> {
-        let words = self.words();
+        let words = self.client_arguments();
         let mut all = vec!["-O".to_owned(), order.to_owned()];
         all.extend(words);
-        Ok(self.cli.ask(&all, None, CONTROL_LIMIT, &Cancel::new()).await?.code)
+        Ok(self.cli.run(&all, None, CONTROL_LIMIT, &Cancel::new()).await?.code)
     }
 
-    fn reach(&self) -> Reach {
-        Reach { cli: self.cli.clone(), words: self.words(), form: Form::Line }
+    fn transport(&self) -> CliTransport {
+        CliTransport {
+            cli: self.cli.clone(),
+            prefix_arguments: self.client_arguments(),
+            form: CommandForm::ShellLine,
+        }
     }
 
-    fn words(&self) -> Vec<String> {
-        words(&self.options, &self.socket, WITHOUT_TERMINAL)
+    fn client_arguments(&self) -> Vec<String> {
+        ssh_arguments(&self.options, &self.socket, WITHOUT_TERMINAL)
     }
 }
 
 /// A task's place on another machine.
 #[derive(Debug)]
-pub struct Ssh {
+pub struct SshEnvironment {
     host: Arc<SshHost>,
     shell: RemoteShell,
 }
 
-impl Ssh {
+impl SshEnvironment {
     /// Where the next command starts.
     pub fn directory(&self) -> String {
         self.shell.directory()
@@ -199,25 +207,25 @@ impl Ssh {
 impl SshHost {
     async fn clean(&self, shell: &RemoteShell) {
         let connected = *self.connected.lock().await;
-        if connected == Connected::Yes && shell.clean(&self.reach(), &self.options.host).await {
-            self.left.forget(shell.id());
+        if connected == ConnectionState::Open && shell.clean(&self.transport(), &self.options.host).await {
+            self.leftovers.forget(shell.id());
         } else {
-            self.left.give_up(shell.id());
+            self.leftovers.mark_abandoned(shell.id());
         }
     }
 
     async fn execute(
         &self,
         shell: &RemoteShell,
-        command: Command<'_>,
+        command: ShellCommand<'_>,
         cancel: &Cancel,
-    ) -> Result<Finished, RunError> {
+    ) -> Result<CommandOutput, RunError> {
         let mut again = true;
         loop {
             match self.connect(cancel).await {
                 Ok(()) => {}
                 Err(CliError::Interrupted) => {
-                    return Ok(Finished { output: INTERRUPTED_NOTE.to_owned(), exit_code: INTERRUPTED });
+                    return Ok(CommandOutput { output: INTERRUPTED_NOTE.to_owned(), exit_code: INTERRUPTED });
                 }
                 Err(CliError::TimedOut(limit)) => {
                     let text = format!("SSH connection timed out after {} s", limit.as_secs());
@@ -225,51 +233,51 @@ impl SshHost {
                 }
                 Err(error) => return Err(RunError::Unavailable(format!("SSH connection failed: {error}"))),
             }
-            self.left.add(shell.id());
-            match shell.call(&self.reach(), &self.options.host, command, cancel).await? {
-                Called::Finished(finished) => return Ok(finished),
+            self.leftovers.add(shell.id());
+            match shell.call(&self.transport(), &self.options.host, command, cancel).await? {
+                CallResult::Finished(finished) => return Ok(finished),
                 // The connection was gone before the command was sent; it may be sent again.
-                Called::NeverBegan { code: NO_CONNECTION, .. } if again && !self.stands().await => {
-                    self.lost().await;
+                CallResult::NotStarted { code: NO_CONNECTION, .. } if again && !self.is_connected().await => {
+                    self.mark_disconnected().await;
                     again = false;
                 }
-                Called::NeverBegan { code: NO_CONNECTION, said } => {
-                    self.lost().await;
+                CallResult::NotStarted { code: NO_CONNECTION, said } => {
+                    self.mark_disconnected().await;
                     return Err(RunError::Unavailable(format!("SSH connection failed: {said}")));
                 }
-                Called::NeverBegan { said, code } => {
+                CallResult::NotStarted { said, code } => {
                     let text = format!(
                         "no bash could be started on {} (exit code {code}): {said}",
                         self.options.host
                     );
                     return Err(RunError::Unavailable(text));
                 }
-                Called::Unfinished { mut output, code } => {
-                    if code == NO_CONNECTION && !self.stands().await {
-                        self.lost().await;
+                CallResult::Unfinished { mut output, code } => {
+                    if code == NO_CONNECTION && !self.is_connected().await {
+                        self.mark_disconnected().await;
                         output.push_str(
                             "\n[The SSH connection was lost while the command was running. It may have gone on or \
                              stopped; look before you repeat it. The next command connects anew.]",
                         );
                     }
-                    return Ok(Finished { output, exit_code: code });
+                    return Ok(CommandOutput { output, exit_code: code });
                 }
             }
         }
     }
 }
 
-impl Environment for Ssh {
+impl Environment for SshEnvironment {
     fn run<'a>(
         &'a self,
-        command: Command<'a>,
+        command: ShellCommand<'a>,
         cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+    ) -> BoxFuture<'a, Result<CommandOutput, RunError>> {
         Box::pin(self.host.execute(&self.shell, command, cancel))
     }
 }
 
-impl Site for SshHost {
+impl ShellHost for SshHost {
     fn new_shell(&self) -> RemoteShell {
         let start = self.options.directory.as_deref().unwrap_or("~");
         RemoteShell::new(start, &self.options.exports, self.options.bounds)
@@ -278,33 +286,33 @@ impl Site for SshHost {
     fn run_in<'a>(
         &'a self,
         shell: &'a RemoteShell,
-        command: Command<'a>,
+        command: ShellCommand<'a>,
         cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>> {
+    ) -> BoxFuture<'a, Result<CommandOutput, RunError>> {
         Box::pin(self.execute(shell, command, cancel))
     }
 
-    fn on_terminal(&self, line: &str) -> Option<Launch> {
-        let mut words = words(&self.options, &self.socket, ON_TERMINAL);
+    fn terminal_launch(&self, line: &str) -> Option<Launch> {
+        let mut words = ssh_arguments(&self.options, &self.socket, ON_TERMINAL);
         words.push(line.to_owned());
-        Some(self.cli.launch(&words, Wiring::Terminal))
+        Some(self.cli.launch(&words, StdioMode::Terminal))
     }
 
-    fn leave<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
+    fn clean_up<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()> {
         Box::pin(self.clean(shell))
     }
 
-    fn current(&self) -> BoxFuture<'_, Option<String>> {
+    fn instance_id(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(std::future::ready(Some(self.options.host.clone())))
     }
 
-    fn end(&self) -> BoxFuture<'_, ()> {
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.close())
     }
 }
 
 /// What goes before the command. Whatever the host is called, it is no option.
-fn words(options: &SshOptions, socket: &Path, terminal: &[&str]) -> Vec<String> {
+fn ssh_arguments(options: &SshOptions, socket: &Path, terminal: &[&str]) -> Vec<String> {
     let mut words = Vec::new();
     let mut set = |option: String| words.extend(["-o".to_owned(), option]);
     set(format!("ControlPath={}", socket.display()));
@@ -382,10 +390,10 @@ mod tests {
             port,
             key: key.map(PathBuf::from),
             directory: None,
-            exports: Forwarded::default(),
+            exports: ForwardedVariables::default(),
             known_hosts: None,
             temp: PathBuf::from("/tmp"),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
         }
     }
 
@@ -393,7 +401,10 @@ mod tests {
         let start = "-o ControlPath=/s -o ControlMaster=auto -o ControlPersist=300 -o BatchMode=yes \
             -o StrictHostKeyChecking=accept-new -o ConnectTimeout=10 -o ServerAliveInterval=15 \
             -o ServerAliveCountMax=3 -o LogLevel=ERROR";
-        assert_eq!(words(options, Path::new("/s"), WITHOUT_TERMINAL).join(" "), format!("{start} {rest}"));
+        assert_eq!(
+            ssh_arguments(options, Path::new("/s"), WITHOUT_TERMINAL).join(" "),
+            format!("{start} {rest}")
+        );
     }
 
     #[test]

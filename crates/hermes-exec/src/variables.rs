@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::blocked::is_blocked;
+use crate::variable_blocklist::is_blocked;
 
 /// A variable so named puts the rest of its name into a child's environment whatever the block list says.
 const FORCE: &str = "_HERMES_FORCE_";
@@ -80,7 +80,7 @@ impl Variables {
     pub fn for_scripts<'a>(base: impl IntoIterator<Item = (&'a str, &'a str)>, passed: &[String]) -> Self {
         let fits = |name: &str| {
             passed.iter().any(|known| known == name)
-                || !speaks_of_secrets(name)
+                || !looks_secret(name)
                     && (SCRIPT_NAMES.contains(&name)
                         || SCRIPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
         };
@@ -108,7 +108,7 @@ impl Variables {
     }
 
     /// Those a shell cannot hold as variables and therefore cannot write into its snapshot.
-    pub(crate) fn unspeakable(&self) -> Vec<(String, String)> {
+    pub(crate) fn invalid_shell_names(&self) -> Vec<(String, String)> {
         let speakable = |name: &str| {
             name.chars()
                 .enumerate()
@@ -129,7 +129,7 @@ impl std::fmt::Debug for Variables {
     }
 }
 
-fn speaks_of_secrets(name: &str) -> bool {
+fn looks_secret(name: &str) -> bool {
     let name = name.to_uppercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn names_a_shell_cannot_hold_are_known() {
         let variables = Variables::for_commands([("a.b", "1"), ("A_1", "2"), ("1A", "3")], &[], &[]);
-        let names: Vec<String> = variables.unspeakable().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = variables.invalid_shell_names().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["1A", "a.b"]);
     }
 }

@@ -6,26 +6,26 @@ mod all {
 
     mod background;
     mod builds;
-    mod cells;
+    mod cgroups;
     mod daytona;
     mod docker;
     mod ending;
     mod escape;
     mod files;
-    mod guardian;
     mod http;
-    mod marks;
     mod modal;
     mod modal_direct;
     mod modal_package;
     mod orphans;
     mod output;
-    mod plants;
+    mod planted_files;
+    mod process_marks;
     mod program;
-    mod reaches;
     mod remote;
     mod sandbox;
     mod singularity;
+    mod sockets;
     mod ssh;
     mod state;
+    mod watchdog;
 }

@@ -4,7 +4,7 @@ use hermes_config::{Env, env::split_list};
 
 /// What is known of a sender when the question is asked.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+pub struct AccessRequest<'a> {
     pub platform: &'a str,
     pub user_id: Option<&'a str>,
     /// A name nobody else on the platform has.
@@ -15,7 +15,7 @@ pub struct Asker<'a> {
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessDecision {
     Granted,
     Denied,
 }
@@ -24,41 +24,44 @@ pub enum Access {
 const CHECKED_BY_TRANSPORT: [&str; 2] = ["homeassistant", "webhook"];
 
 /// Decides in the order users know: transport, id, platform open to all, paired, listed.
-pub fn decide(asker: Asker<'_>, env: &Env) -> Access {
+pub fn decide(asker: AccessRequest<'_>, env: &Env) -> AccessDecision {
     if CHECKED_BY_TRANSPORT.contains(&asker.platform) {
-        return Access::Granted;
+        return AccessDecision::Granted;
     }
-    let Some(user) = asker.user_id.filter(|id| !id.is_empty()) else { return Access::Denied };
+    let Some(user) = asker.user_id.filter(|id| !id.is_empty()) else { return AccessDecision::Denied };
     let upper = asker.platform.to_uppercase();
     if env.bool(&format!("{upper}_ALLOW_ALL_USERS")).unwrap_or(false) || asker.paired {
-        return Access::Granted;
+        return AccessDecision::Granted;
     }
     let listed = allowlist(&upper, env);
     let granted = if listed.is_empty() {
         env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
     } else {
-        listed.iter().map(|entry| bare(entry)).any(|entry| entry == "*" || names(entry, user, asker))
+        listed
+            .iter()
+            .map(|entry| strip_mention_syntax(entry))
+            .any(|entry| entry == "*" || entry_matches(entry, user, asker))
     };
-    if granted { Access::Granted } else { Access::Denied }
+    if granted { AccessDecision::Granted } else { AccessDecision::Denied }
 }
 
 /// Whether the words of a platform are events of other services, written by whoever caused them: data, never commands.
-pub fn is_foreign(platform: &str) -> bool {
+pub fn delivers_external_events(platform: &str) -> bool {
     CHECKED_BY_TRANSPORT.contains(&platform)
 }
 
 /// Whether somebody is let in by name: paired, or listed themselves. One who is let in with everybody else is not.
-pub fn is_owner(asker: Asker<'_>, env: &Env) -> bool {
+pub fn is_owner(asker: AccessRequest<'_>, env: &Env) -> bool {
     let Some(user) = asker.user_id.filter(|id| !id.is_empty()) else { return false };
-    if is_foreign(asker.platform) {
+    if delivers_external_events(asker.platform) {
         return false;
     }
     let listed = allowlist(&asker.platform.to_uppercase(), env);
-    asker.paired || listed.iter().any(|entry| names(bare(entry), user, asker))
+    asker.paired || listed.iter().any(|entry| entry_matches(strip_mention_syntax(entry), user, asker))
 }
 
 /// Whether an entry of a list means this person.
-fn names(entry: &str, user: &str, asker: Asker<'_>) -> bool {
+fn entry_matches(entry: &str, user: &str, asker: AccessRequest<'_>) -> bool {
     // A number of WhatsApp has its server behind it; elsewhere what stands before the sign says nothing.
     let number = user.split_once('@').filter(|_| asker.platform == "whatsapp").map(|(number, _)| number);
     // Digits are an id. Anybody could take them for a handle.
@@ -69,7 +72,7 @@ fn names(entry: &str, user: &str, asker: Asker<'_>) -> bool {
 }
 
 /// An entry of a list without the dress some platforms copy it in: `<@42>`, `user:42`, `@alice`.
-fn bare(entry: &str) -> &str {
+fn strip_mention_syntax(entry: &str) -> &str {
     let inner = entry.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(entry);
     let inner = inner.strip_prefix("user:").unwrap_or(inner);
     // Ids of some platforms begin with the sign and have the server behind a colon.
@@ -80,7 +83,7 @@ fn bare(entry: &str) -> &str {
 }
 
 /// Whether anybody at all can be let in without pairing; a gateway nobody can reach says so at its start.
-pub fn is_open_to_somebody(platforms: &[String], env: &Env) -> bool {
+pub fn allows_unpaired_users(platforms: &[String], env: &Env) -> bool {
     env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
         || platforms.iter().any(|platform| {
             let upper = platform.to_uppercase();
@@ -100,16 +103,16 @@ fn allowlist(upper: &str, env: &Env) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn ask(platform: &str, user: Option<&str>, paired: bool, env: &[(&str, &str)]) -> Access {
+    fn ask(platform: &str, user: Option<&str>, paired: bool, env: &[(&str, &str)]) -> AccessDecision {
         decide(
-            Asker { platform, user_id: user, handle: Some("alice"), paired },
+            AccessRequest { platform, user_id: user, handle: Some("alice"), paired },
             &Env::from_pairs(env.iter().copied()),
         )
     }
 
     #[test]
     fn the_order_of_the_rules() {
-        use Access::{Denied, Granted};
+        use AccessDecision::{Denied, Granted};
         let list = [("TELEGRAM_ALLOWED_USERS", "1, 2"), ("GATEWAY_ALLOW_ALL_USERS", "true")];
         for (expected, platform, user, paired, env) in [
             (Denied, "telegram", Some("1"), false, &[][..]),
@@ -148,22 +151,27 @@ mod tests {
     fn digits_are_an_id_and_never_a_handle() {
         let env = Env::from_pairs([("DISCORD_ALLOWED_USERS", "42"), ("TELEGRAM_ALLOWED_USERS", "42")]);
         for platform in ["discord", "telegram"] {
-            let stranger = Asker { platform, user_id: Some("666"), handle: Some("42"), paired: false };
-            assert_eq!(decide(stranger, &env), Access::Denied, "{platform}");
-            assert_eq!(decide(Asker { user_id: Some("42"), ..stranger }, &env), Access::Granted);
+            let stranger =
+                AccessRequest { platform, user_id: Some("666"), handle: Some("42"), paired: false };
+            assert_eq!(decide(stranger, &env), AccessDecision::Denied, "{platform}");
+            assert_eq!(
+                decide(AccessRequest { user_id: Some("42"), ..stranger }, &env),
+                AccessDecision::Granted
+            );
         }
     }
 
     #[test]
     fn an_owner_is_named() {
-        let asker = Asker { platform: "slack", user_id: Some("U1"), handle: Some("ann"), paired: false };
+        let asker =
+            AccessRequest { platform: "slack", user_id: Some("U1"), handle: Some("ann"), paired: false };
         for (expected, asker, env) in [
             (false, asker, &[("SLACK_ALLOW_ALL_USERS", "1")][..]),
             (false, asker, &[("SLACK_ALLOWED_USERS", "*")][..]),
             (true, asker, &[("SLACK_ALLOWED_USERS", "*,U1")][..]),
             (true, asker, &[("GATEWAY_ALLOWED_USERS", "ann")][..]),
-            (true, Asker { paired: true, ..asker }, &[][..]),
-            (false, Asker { platform: "webhook", paired: true, ..asker }, &[][..]),
+            (true, AccessRequest { paired: true, ..asker }, &[][..]),
+            (false, AccessRequest { platform: "webhook", paired: true, ..asker }, &[][..]),
         ] {
             assert_eq!(is_owner(asker, &Env::from_pairs(env.iter().copied())), expected, "{env:?}");
         }

@@ -6,24 +6,24 @@
 use serde_json::Value;
 
 /// A chat, and the thread or topic in it.
-pub(crate) type Found = (String, Option<String>);
+pub(crate) type ChatMatch = (String, Option<String>);
 
 /// Returns the chat of a name: by the whole name, by its last part, or, where a `#` says that it is a name and no id, by the
 /// beginning of exactly one last part.
-pub(crate) fn find(entries: &[Value], name: &str) -> Option<Found> {
-    let wanted = parts(name).join("/");
+pub(crate) fn find(entries: &[Value], name: &str) -> Option<ChatMatch> {
+    let wanted = name_parts(name).join("/");
     if wanted.is_empty() {
         return None;
     }
-    let named = |entry: &Value| parts(entry.get("name").and_then(Value::as_str).unwrap_or_default());
+    let named = |entry: &Value| name_parts(entry.get("name").and_then(Value::as_str).unwrap_or_default());
     let whole = entries.iter().find(|entry| {
         let guild = entry.get("guild").and_then(Value::as_str).unwrap_or_default();
         let name = named(entry).join("/");
-        name == wanted || parts(&format!("{guild}/{name}")).join("/") == wanted
+        name == wanted || name_parts(&format!("{guild}/{name}")).join("/") == wanted
     });
     let last = |entry: &Value| named(entry).pop().unwrap_or_default();
-    let found = whole.or_else(|| only(entries.iter().filter(|entry| last(entry) == wanted)));
-    let begun = || only(entries.iter().filter(|entry| last(entry).starts_with(&wanted)));
+    let found = whole.or_else(|| single(entries.iter().filter(|entry| last(entry) == wanted)));
+    let begun = || single(entries.iter().filter(|entry| last(entry).starts_with(&wanted)));
     let found = found.or_else(|| begun().filter(|_| name.starts_with('#')));
     let entry = found?;
     let id = entry.get("id").and_then(Value::as_str)?;
@@ -34,12 +34,12 @@ pub(crate) fn find(entries: &[Value], name: &str) -> Option<Found> {
 }
 
 /// The parts of a name, without signs and in small letters.
-fn parts(name: &str) -> Vec<String> {
+fn name_parts(name: &str) -> Vec<String> {
     let part = |part: &str| part.trim().trim_start_matches('#').trim().to_lowercase();
     name.split('/').map(part).filter(|part| !part.is_empty()).collect()
 }
 
-fn only<'a>(mut found: impl Iterator<Item = &'a Value>) -> Option<&'a Value> {
+fn single<'a>(mut found: impl Iterator<Item = &'a Value>) -> Option<&'a Value> {
     found.next().filter(|_| found.next().is_none())
 }
 

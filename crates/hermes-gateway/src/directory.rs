@@ -7,7 +7,7 @@ use hermes_types::CivilTime;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::session::Origin;
+use crate::session::ChatOrigin;
 
 impl Gateway {
     /// Writes the chats that are known from their conversations, and those the platforms tell of. Each chat and thread once, the one last used first.
@@ -41,13 +41,13 @@ impl Gateway {
         let now = CivilTime::utc(self.clock.now());
         let directory = json!({"updated_at": format!("{now}+00:00"), "platforms": platforms});
         let text = serde_json::to_string_pretty(&directory).unwrap_or_default();
-        if let Err(error) = write::replace(&self.live.home().channel_directory(), text.as_bytes()) {
+        if let Err(error) = write::replace(&self.settings.home().channel_directory(), text.as_bytes()) {
             tracing::warn!(%error, "the directory of chats was not written");
         }
     }
 }
 
-fn describe(origin: &Origin) -> Value {
+fn describe(origin: &ChatOrigin) -> Value {
     let name = origin
         .chat_name
         .clone()

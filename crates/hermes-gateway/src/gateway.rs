@@ -6,54 +6,54 @@ use std::time::Duration;
 
 use hermes_agent::Calendar;
 use hermes_store::{Error, Store};
-use hermes_task::Tasks;
-use hermes_types::{Cancel, Channel, Clock, HolderId, Piece, Reply};
+use hermes_task::TaskGroup;
+use hermes_types::{Cancel, Channel, ChatPart, Clock, HolderId, OutgoingMessage};
 
-use crate::attend::Attended;
-use crate::cron::Places;
+use crate::active_conversations::ActiveConversations;
+use crate::channel_supervisor::SupervisedChannels;
+use crate::cron::JobSlots;
 use crate::deliver::{self, Delivery};
-use crate::desk::Desk;
-use crate::pairing::Pairing;
-use crate::ports::Ports;
-use crate::session::Index;
-use crate::settings::Live;
+use crate::pairing::PairingStore;
+use crate::ports::GatewayPorts;
+use crate::session::SessionIndex;
+use crate::settings::LiveSettings;
 
 /// Everything the parts share. Clones are the same gateway.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Gateway {
-    inner: Arc<Inner>,
+    inner: Arc<GatewayParts>,
 }
 
 /// What a gateway is made of.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
-pub struct Inner {
+pub struct GatewayParts {
     pub store: Store,
     pub clock: Arc<dyn Clock>,
     pub calendar: Calendar,
-    pub live: Live,
-    pub ports: Ports,
+    pub settings: LiveSettings,
+    pub ports: GatewayPorts,
     pub(crate) holder: HolderId,
-    pub(crate) pairing: Pairing,
-    pub(crate) index: Index,
-    pub(crate) desk: Desk,
+    pub(crate) pairing: PairingStore,
+    pub(crate) index: SessionIndex,
+    pub(crate) conversations: ActiveConversations,
     pub(crate) delivery: Delivery,
-    pub(crate) attended: Attended,
+    pub(crate) supervised: SupervisedChannels,
     /// Of the scheduled jobs that run.
-    pub(crate) places: Arc<Places>,
-    pub(crate) tasks: Tasks,
+    pub(crate) job_slots: Arc<JobSlots>,
+    pub(crate) tasks: TaskGroup,
     /// Ended first: turns stop where they are and are taken up at the next start.
-    pub(crate) turns: Tasks,
+    pub(crate) turns: TaskGroup,
     /// What comes in is kept for the next process.
     draining: AtomicBool,
     /// There has been more than one conversation.
-    pub(crate) introduced: AtomicBool,
+    pub(crate) has_other_sessions: AtomicBool,
 }
 
 impl std::ops::Deref for Gateway {
-    type Target = Inner;
+    type Target = GatewayParts;
 
-    fn deref(&self) -> &Inner {
+    fn deref(&self) -> &GatewayParts {
         &self.inner
     }
 }
@@ -63,28 +63,28 @@ impl Gateway {
         store: Store,
         clock: Arc<dyn Clock>,
         calendar: Calendar,
-        live: Live,
-        ports: Ports,
+        live: LiveSettings,
+        ports: GatewayPorts,
         cancel: &Cancel,
     ) -> Self {
         let home = live.home().clone();
         Self {
-            inner: Arc::new(Inner {
-                index: Index::new(&home, store.clone(), calendar.clone()),
-                pairing: Pairing::new(&home),
+            inner: Arc::new(GatewayParts {
+                index: SessionIndex::new(&home, store.clone(), calendar.clone()),
+                pairing: PairingStore::new(&home),
                 delivery: Delivery::new(store.clone(), clock.clone(), ports.services.clone(), live.clone()),
-                attended: Attended::default(),
-                desk: Desk::default(),
-                places: Arc::default(),
+                supervised: SupervisedChannels::default(),
+                conversations: ActiveConversations::default(),
+                job_slots: Arc::default(),
                 holder: HolderId::generate(),
-                tasks: Tasks::new(cancel),
-                turns: Tasks::new(cancel),
+                tasks: TaskGroup::new(cancel),
+                turns: TaskGroup::new(cancel),
                 draining: AtomicBool::new(false),
-                introduced: AtomicBool::new(false),
+                has_other_sessions: AtomicBool::new(false),
                 store,
                 clock,
                 calendar,
-                live,
+                settings: live,
                 ports,
             }),
         }
@@ -106,9 +106,11 @@ impl Gateway {
     }
 
     /// Goes on with messages that wait and turns that were cut off; the platforms are connected by now.
-    pub async fn go_on(&self) -> Result<(), Error> {
+    pub async fn resume_work(&self) -> Result<(), Error> {
         for key in self.store.waiting_conversations().await? {
-            if self.desk.arrive(&key) == crate::desk::Arrival::StartWorker {
+            if self.conversations.record_arrival(&key)
+                == crate::active_conversations::ArrivalAction::StartWorker
+            {
                 self.start_worker(key);
             }
         }
@@ -126,22 +128,22 @@ impl Gateway {
     }
 
     /// What was put off because of a connected platform is due now.
-    pub async fn hurry(&self) {
+    pub async fn make_due(&self) {
         for platform in self.platforms() {
-            self.delivery.hurry(&platform).await;
+            self.delivery.make_due(&platform).await;
         }
     }
 
     /// Waits until what is queued for connected platforms has left, at most so long.
-    pub async fn send_off(&self, patience: Duration) {
-        self.delivery.send_off(patience).await;
+    pub async fn flush_outbox(&self, patience: Duration) {
+        self.delivery.flush(patience).await;
     }
 
     /// Queues something for a chat of a platform.
-    pub async fn enqueue(&self, reply: Reply) -> Result<(), Error> {
+    pub async fn enqueue(&self, reply: OutgoingMessage) -> Result<(), Error> {
         let platform = reply.platform.clone();
         let conversation = format!("{platform}:{}", reply.place.chat_id);
-        for part in deliver::in_parts(reply, self.delivery.abilities(&platform)) {
+        for part in deliver::split_reply(reply, self.delivery.abilities(&platform)) {
             self.store.enqueue(&conversation, part, self.clock.now()).await?;
         }
         self.delivery.wake(&platform);
@@ -149,7 +151,7 @@ impl Gateway {
     }
 
     /// Says something in the chat of a conversation. One that is in no chat hears nothing.
-    pub async fn tell_conversation(&self, key: &str, text: String, idempotency_key: String) {
+    pub async fn notify_conversation(&self, key: &str, text: String, idempotency_key: String) {
         let found = match self.index.find(key).await {
             Ok(entry) => entry.and_then(|entry| entry.origin),
             Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
@@ -163,16 +165,16 @@ impl Gateway {
                 Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
             },
         };
-        let reply = Reply {
+        let reply = OutgoingMessage {
             platform,
             place,
-            pieces: vec![Piece::Text { text }],
+            pieces: vec![ChatPart::Text { text }],
             reply_to: None,
             choices: Vec::new(),
             draft: None,
             idempotency_key,
         };
-        self.say(key, reply).await;
+        self.queue_reply(key, reply).await;
     }
 
     /// Platforms that are connected.
@@ -181,8 +183,8 @@ impl Gateway {
     }
 
     /// Turns that are running or about to.
-    pub fn active(&self) -> usize {
-        self.desk.len()
+    pub fn active_turns(&self) -> usize {
+        self.conversations.len()
     }
 
     /// From now on no turn begins: what comes in is taken and waits for the next process.
@@ -198,12 +200,12 @@ impl Gateway {
     /// no cut-off.
     pub async fn stop(&self) {
         self.abort().await;
-        match self.store.leave_turns().await {
+        match self.store.release_turns().await {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "turns are left to the next start"),
             Err(error) => tracing::warn!(%error, "turns that run count as cut off at the next start"),
         }
-        self.tidy().await;
+        self.export_files().await;
     }
 
     /// Ends everything where it stands, as the death of the process would.
@@ -213,7 +215,7 @@ impl Gateway {
     }
 
     /// Keeps files for other programs up to date; called now and then.
-    pub async fn tidy(&self) {
+    pub async fn export_files(&self) {
         match self.index.export().await {
             Ok(true) => self.write_directory().await,
             Ok(false) => {}

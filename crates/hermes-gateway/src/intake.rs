@@ -1,61 +1,71 @@
 //! Taking messages in: who may speak, which conversation it is, and onto the disk before anybody is told.
 
-use hermes_store::{Closing, FollowUp, Intake as Taken, Settled, Waiting};
+use hermes_store::{
+    FollowUpWork, InboxCloseReason, InboxInsertion as Taken, InboxSettlement, WaitingMessage,
+};
 use hermes_types::{
-    Accepted, Answer, Approval, BoxFuture, ChannelError, ChatKind, Envelope, InboxId, Intake, Piece, Reply,
+    ApprovalDecision, BoxFuture, ChannelError, ChatKind, ChatPart, Envelope, InboxId, Intake, IntakeOutcome,
+    OutgoingMessage, UserAnswer,
 };
 
-use crate::authorise::{self, Access, Asker};
+use crate::active_conversations::{ArrivalAction, BusyState, QuestionKind, StopReason, WorkerPhase};
+use crate::authorise::{self, AccessDecision, AccessRequest};
 use crate::deliver;
-use crate::desk::{Arrival, Busy, Kind, Phase, Stop};
 use crate::gateway::Gateway;
-use crate::pairing::NoCode;
+use crate::pairing::CodeRefusal;
 use crate::session::session_key;
-use crate::settings::{Settings, Strangers};
-use crate::slash::{self, Done, Surface, Typed, WhileBusy};
+use crate::settings::{GatewaySettings, UnknownSenderPolicy};
+use crate::slash::{self, BusyPolicy, CommandSurface, ParsedCommand, SlashCommandOutcome};
 
 impl Intake for Gateway {
-    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<Accepted, ChannelError>> {
-        Box::pin(self.take_in(envelope))
+    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>> {
+        Box::pin(self.accept_envelope(envelope))
     }
 }
 
 impl Gateway {
-    async fn take_in(&self, envelope: Envelope) -> Result<Accepted, ChannelError> {
-        let settings = self.live.now();
-        if self.access(&envelope, &settings) == Access::Denied {
-            self.meet_stranger(&envelope, &settings).await?;
-            return Ok(Accepted::New);
+    async fn accept_envelope(&self, envelope: Envelope) -> Result<IntakeOutcome, ChannelError> {
+        let settings = self.settings.current();
+        if self.decide_access(&envelope, &settings) == AccessDecision::Denied {
+            self.handle_unknown_sender(&envelope, &settings).await?;
+            return Ok(IntakeOutcome::New);
         }
         let key = session_key(&envelope.platform, &envelope.place, &envelope.sender, settings.isolation);
-        let taken = self.store.accept(&key, envelope.clone()).await.map_err(|error| retry(&error))?;
-        let Taken::New(id) = taken else { return Ok(Accepted::Duplicate) };
-        self.hand_over(Waiting { id, conversation: key, envelope, turn: None });
-        Ok(Accepted::New)
+        let taken =
+            self.store.accept(&key, envelope.clone()).await.map_err(|error| retryable_error(&error))?;
+        let Taken::New(id) = taken else { return Ok(IntakeOutcome::Duplicate) };
+        self.dispatch(WaitingMessage { id, conversation: key, envelope, turn: None });
+        Ok(IntakeOutcome::New)
     }
 
-    fn access(&self, envelope: &Envelope, settings: &Settings) -> Access {
-        authorise::decide(self.asker(envelope), &settings.env)
+    fn decide_access(&self, envelope: &Envelope, settings: &GatewaySettings) -> AccessDecision {
+        authorise::decide(self.access_request(envelope), &settings.env)
     }
 
-    fn asker<'a>(&self, envelope: &'a Envelope) -> Asker<'a> {
+    fn access_request<'a>(&self, envelope: &'a Envelope) -> AccessRequest<'a> {
         let user_id = envelope.sender.user_id.as_deref();
         let paired = user_id.is_some_and(|id| self.pairing.is_approved(&envelope.platform, id));
         let handle = envelope.sender.handle.as_deref();
-        Asker { platform: &envelope.platform, user_id, handle, paired }
+        AccessRequest { platform: &envelope.platform, user_id, handle, paired }
     }
 
     /// Whether a message is from somebody who was let in by name.
     pub(crate) fn is_from_owner(&self, envelope: &Envelope) -> bool {
-        authorise::is_owner(self.asker(envelope), &self.live.now().env)
+        authorise::is_owner(self.access_request(envelope), &self.settings.current().env)
     }
 
     /// Strangers get a code in a direct message, and silence everywhere else.
-    async fn meet_stranger(&self, envelope: &Envelope, settings: &Settings) -> Result<(), ChannelError> {
+    async fn handle_unknown_sender(
+        &self,
+        envelope: &Envelope,
+        settings: &GatewaySettings,
+    ) -> Result<(), ChannelError> {
         let platform = envelope.platform.as_str();
         tracing::warn!(platform, kind = envelope.place.kind.as_str(), "a stranger was turned away");
         let Some(user) = envelope.sender.user_id.as_deref() else { return Ok(()) };
-        if envelope.place.kind != ChatKind::Dm || settings.strangers(platform) == Strangers::Ignore {
+        if envelope.place.kind != ChatKind::Dm
+            || settings.unknown_sender_policy(platform) == UnknownSenderPolicy::Ignore
+        {
             return Ok(());
         }
         let name = envelope.sender.user_name.as_deref();
@@ -73,102 +83,111 @@ impl Gateway {
             ),
             // Asked again too soon: the code of the first time is still good, and an answer each time could be used to
             // have the bot write to somebody.
-            Err(NoCode::TooSoon) => return Ok(()),
-            Err(NoCode::LockedOut) => {
+            Err(CodeRefusal::TooSoon) => return Ok(()),
+            Err(CodeRefusal::LockedOut) => {
                 "Too many pairing requests right now. Please try again later.".to_owned()
             }
         };
         let conversation = format!("stranger:{platform}:{}", envelope.place.chat_id);
         let key = format!("pair:{platform}:{}", envelope.platform_key);
-        let reply = answer_to(envelope, text, key);
-        self.store.enqueue(&conversation, reply, self.clock.now()).await.map_err(|error| retry(&error))?;
+        let reply = reply_to(envelope, text, key);
+        self.store
+            .enqueue(&conversation, reply, self.clock.now())
+            .await
+            .map_err(|error| retryable_error(&error))?;
         self.delivery.wake(platform);
         Ok(())
     }
 
     /// Finds the hands for something that is safely on disk: a worker, or, where a turn runs and this concerns it, at
     /// once and beside it.
-    pub(crate) fn hand_over(&self, row: Waiting) {
+    pub(crate) fn dispatch(&self, row: WaitingMessage) {
         let key = row.conversation.clone();
-        let Some(busy) = self.desk.busy(&key) else {
+        let Some(busy) = self.conversations.busy_state(&key) else {
             if self.is_draining() {
                 return;
             }
-            if self.desk.arrive(&key) == Arrival::StartWorker {
+            if self.conversations.record_arrival(&key) == ArrivalAction::StartWorker {
                 self.start_worker(key);
             }
             return;
         };
-        let waits = self.live.now().display.busy_input_mode == "queue";
-        match self.beside(&row.envelope, busy) {
-            Beside::Interrupt if waits && !self.is_draining() => self.say_queued(&row),
-            Beside::Nothing => {}
+        let waits = self.settings.current().display.busy_input_mode == "queue";
+        match self.busy_action(&row.envelope, busy) {
+            BusyAction::Interrupt if waits && !self.is_draining() => self.say_queued(&row),
+            BusyAction::Nothing => {}
             // What runs may come to its end; the message waits for the next process.
-            Beside::Interrupt if self.is_draining() => {}
-            Beside::Interrupt => {
-                self.desk.stop(&key, Stop::NewMessage);
+            BusyAction::Interrupt if self.is_draining() => {}
+            BusyAction::Interrupt => {
+                self.conversations.stop_turn(&key, StopReason::NewMessage);
             }
-            Beside::Queue => self.say_queued(&row),
-            Beside::Stop => {
-                self.desk.stop(&key, Stop::Asked);
+            BusyAction::Queue => self.say_queued(&row),
+            BusyAction::Stop => {
+                self.conversations.stop_turn(&key, StopReason::UserRequest);
             }
-            Beside::Do(what) => {
-                self.desk.set_aside(&key, row.id);
+            BusyAction::Run(what) => {
+                self.conversations.mark_side_row(&key, row.id);
                 let gateway = self.clone();
-                drop(self.tasks.spawn("beside a turn", async move { gateway.do_beside(row, what).await }));
+                drop(
+                    self.tasks
+                        .spawn("beside a turn", async move { gateway.run_side_action(row, what).await }),
+                );
                 return;
             }
         }
-        if self.desk.arrive(&key) == Arrival::StartWorker {
+        if self.conversations.record_arrival(&key) == ArrivalAction::StartWorker {
             self.start_worker(key);
         }
     }
 
-    fn say_queued(&self, row: &Waiting) {
+    fn say_queued(&self, row: &WaitingMessage) {
         let text = "⏳ Queued for the next turn.".to_owned();
-        let reply = answer_to(&row.envelope, text, format!("queued:{}", row.id));
+        let reply = reply_to(&row.envelope, text, format!("queued:{}", row.id));
         let (gateway, key) = (self.clone(), row.conversation.clone());
-        drop(self.tasks.spawn("saying that it waits", async move { gateway.say(&key, reply).await }));
+        drop(self.tasks.spawn("saying that it waits", async move { gateway.queue_reply(&key, reply).await }));
     }
 
-    async fn do_beside(&self, row: Waiting, what: Aside) {
+    async fn run_side_action(&self, row: WaitingMessage, what: SideAction) {
         let key = row.conversation.clone();
         let text = match what {
-            Aside::Approve(approval) => Some(self.resolve_approval(&key, approval, Which::Oldest, None)),
-            Aside::Clarify(text) => {
-                self.desk.answer(&key, Kind::Clarification, None, Answer::Text(text));
+            SideAction::Approve(approval) => {
+                Some(self.resolve_approval(&key, approval, ApprovalSelector::Oldest, None))
+            }
+            SideAction::Clarify(text) => {
+                self.conversations.answer(&key, QuestionKind::Clarification, None, UserAnswer::Text(text));
                 None
             }
-            Aside::Refuse(name) => Some(format!(
+            SideAction::Refuse(name) => Some(format!(
                 "⏳ I am busy; /{name} has to wait until I am done. /stop ends what I am doing."
             )),
-            Aside::Command(typed) => match self.run_command(&row, &typed).await {
-                Done::Said(text) => text,
-                Done::Words(_) => None,
-                Done::Begin(text, work) => {
+            SideAction::Command(typed) => match self.run_command(&row, &typed).await {
+                SlashCommandOutcome::Reply(text) => text,
+                SlashCommandOutcome::Prompt(_) => None,
+                SlashCommandOutcome::Start(text, work) => {
                     self.settle_and_begin(&row, text, *work).await;
-                    return self.leave_aside(&key, row.id);
+                    return self.finish_side_row(&key, row.id);
                 }
             },
-            Aside::Stop => Some(self.stop_turn(&row).await.to_owned()),
+            SideAction::Stop => Some(self.stop_turn(&row).await.to_owned()),
         };
         self.settle_row(&row, text).await;
-        self.leave_aside(&key, row.id);
+        self.finish_side_row(&key, row.id);
     }
 
-    fn leave_aside(&self, key: &str, row: InboxId) {
-        self.desk.done_aside(key, row);
+    fn finish_side_row(&self, key: &str, row: InboxId) {
+        self.conversations.clear_side_row(key, row);
         // The worker may have passed this row over while it was dealt with here.
-        if self.desk.arrive(key) == Arrival::StartWorker {
+        if self.conversations.record_arrival(key) == ArrivalAction::StartWorker {
             self.start_worker(key.to_owned());
         }
     }
 
     /// What runs ends, and what waits is dropped.
-    async fn stop_turn(&self, row: &Waiting) -> &'static str {
+    async fn stop_turn(&self, row: &WaitingMessage) -> &'static str {
         let key = &row.conversation;
-        let starting = self.desk.busy(key).is_some_and(|busy| busy.phase == Phase::Starting);
-        let stopped = self.desk.stop(key, Stop::Asked);
+        let starting =
+            self.conversations.busy_state(key).is_some_and(|busy| busy.phase == WorkerPhase::Starting);
+        let stopped = self.conversations.stop_turn(key, StopReason::UserRequest);
         self.drop_waiting(key, row.id).await;
         match (stopped, starting) {
             (true, _) => "⚡ Force-stopped. The session is unlocked; you can send something new.",
@@ -185,25 +204,27 @@ impl Gateway {
         };
         for row in waiting.into_iter().filter(|row| row.id < but && row.turn.is_none()) {
             let note = Some("stopped by the user".to_owned());
-            if let Err(error) = self.store.close_inbox(row.id, Closing::Done, note, self.clock.now()).await {
+            if let Err(error) =
+                self.store.close_inbox(row.id, InboxCloseReason::Done, note, self.clock.now()).await
+            {
                 tracing::warn!(%error, "a waiting message could not be dropped");
             }
         }
     }
 
     /// Closes a row with an answer and takes in the work it asked for, in one step.
-    pub(crate) async fn settle_and_begin(&self, row: &Waiting, text: String, work: FollowUp) {
-        let FollowUp { conversation, envelope } = work.clone();
-        let settled = Settled {
+    pub(crate) async fn settle_and_begin(&self, row: &WaitingMessage, text: String, work: FollowUpWork) {
+        let FollowUpWork { conversation, envelope } = work.clone();
+        let settled = InboxSettlement {
             inbox: vec![row.id],
-            closing: Closing::Done,
+            closing: InboxCloseReason::Done,
             note: None,
             conversation: row.conversation.clone(),
-            replies: vec![answer_to(&row.envelope, text, format!("in:{}", row.id))],
+            replies: vec![reply_to(&row.envelope, text, format!("in:{}", row.id))],
             at: self.clock.now(),
         };
-        match self.store.settle_with(settled, work).await {
-            Ok(Taken::New(id)) => self.hand_over(Waiting { id, conversation, envelope, turn: None }),
+        match self.store.settle_with_follow_up(settled, work).await {
+            Ok(Taken::New(id)) => self.dispatch(WaitingMessage { id, conversation, envelope, turn: None }),
             Ok(Taken::Duplicate(_)) => {}
             Err(error) => tracing::error!(%error, "work in the background could not be written down"),
         }
@@ -211,20 +232,20 @@ impl Gateway {
     }
 
     /// Closes a row with an answer, or without one.
-    pub(crate) async fn settle_row(&self, row: &Waiting, text: Option<String>) {
+    pub(crate) async fn settle_row(&self, row: &WaitingMessage, text: Option<String>) {
         let key = format!("in:{}", row.id);
         let abilities = self.delivery.abilities(&row.envelope.platform);
-        let reply = text.map(|text| answer_to(&row.envelope, text, key));
-        let replies = reply.into_iter().flat_map(|reply| deliver::in_parts(reply, abilities)).collect();
-        let settled = Settled {
+        let reply = text.map(|text| reply_to(&row.envelope, text, key));
+        let replies = reply.into_iter().flat_map(|reply| deliver::split_reply(reply, abilities)).collect();
+        let settled = InboxSettlement {
             inbox: vec![row.id],
-            closing: Closing::Done,
+            closing: InboxCloseReason::Done,
             note: None,
             conversation: row.conversation.clone(),
             replies,
             at: self.clock.now(),
         };
-        if let Err(error) = self.store.settle(settled).await {
+        if let Err(error) = self.store.settle_inbox(settled).await {
             tracing::error!(%error, "an answer could not be written down; it will be made again");
         }
         self.delivery.wake(&row.envelope.platform);
@@ -232,28 +253,28 @@ impl Gateway {
 }
 
 /// What to do at once about a message in a busy conversation.
-enum Beside {
+enum BusyAction {
     Nothing,
     Interrupt,
     /// It waits for the next turn, as the user wants it to.
     Queue,
     /// The turn ends; the worker then comes to the message.
     Stop,
-    Do(Aside),
+    Run(SideAction),
 }
 
 /// Something done beside a turn.
-enum Aside {
+enum SideAction {
     Stop,
-    Command(Typed),
+    Command(ParsedCommand),
     Refuse(&'static str),
-    Approve(Approval),
+    Approve(ApprovalDecision),
     Clarify(String),
 }
 
 /// Which open question an approval is meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which<'a> {
+pub(crate) enum ApprovalSelector<'a> {
     Oldest,
     All,
     /// The one with this tag, as a button names it.
@@ -262,79 +283,86 @@ pub(crate) enum Which<'a> {
 
 impl Gateway {
     /// A command, as it was typed; a word of the user's own that begins the conversation anew counts as one.
-    pub(crate) fn typed(&self, envelope: &Envelope) -> Option<Typed> {
-        if authorise::is_foreign(&envelope.platform) {
+    pub(crate) fn parse_command(&self, envelope: &Envelope) -> Option<ParsedCommand> {
+        if authorise::delivers_external_events(&envelope.platform) {
             return None;
         }
         let text = envelope.text();
         let is_trigger = |trigger: &String| trigger.trim().eq_ignore_ascii_case(text.trim());
-        if self.live.now().reset_triggers.iter().any(is_trigger) {
-            return Some(Typed { name: "new".to_owned(), rest: String::new() });
+        if self.settings.current().reset_triggers.iter().any(is_trigger) {
+            return Some(ParsedCommand { name: "new".to_owned(), arguments: String::new() });
         }
         slash::parse(&text)
     }
 
     /// What a message means to a turn that is running.
-    fn beside(&self, envelope: &Envelope, busy: Busy) -> Beside {
-        beside(envelope, self.typed(envelope), busy)
+    fn busy_action(&self, envelope: &Envelope, busy: BusyState) -> BusyAction {
+        decide_busy_action(envelope, self.parse_command(envelope), busy)
     }
 }
 
-fn beside(envelope: &Envelope, typed: Option<Typed>, busy: Busy) -> Beside {
+fn decide_busy_action(envelope: &Envelope, typed: Option<ParsedCommand>, busy: BusyState) -> BusyAction {
     let text = envelope.text();
     if let Some(typed) = typed {
-        return match slash::find(&typed.name, Surface::Chat).map(|command| (command.name, command.while_busy))
+        return match slash::find(&typed.name, CommandSurface::Chat)
+            .map(|command| (command.name, command.busy_policy))
         {
-            Some(("stop", _)) => Beside::Do(Aside::Stop),
-            Some((_, WhileBusy::Stops)) => Beside::Stop,
-            Some((_, WhileBusy::Now)) => Beside::Do(Aside::Command(typed)),
-            Some((_, WhileBusy::Waits)) if typed.rest.is_empty() => Beside::Do(Aside::Command(typed)),
-            Some((_, WhileBusy::Waits)) => Beside::Queue,
-            Some((name, WhileBusy::Refused)) => Beside::Do(Aside::Refuse(name)),
-            None => interrupting(envelope, busy),
+            Some(("stop", _)) => BusyAction::Run(SideAction::Stop),
+            Some((_, BusyPolicy::StopTurn)) => BusyAction::Stop,
+            Some((_, BusyPolicy::RunNow)) => BusyAction::Run(SideAction::Command(typed)),
+            Some((_, BusyPolicy::Queue)) if typed.arguments.is_empty() => {
+                BusyAction::Run(SideAction::Command(typed))
+            }
+            Some((_, BusyPolicy::Queue)) => BusyAction::Queue,
+            Some((name, BusyPolicy::Refuse)) => BusyAction::Run(SideAction::Refuse(name)),
+            None => interrupt_or_queue(envelope, busy),
         };
     }
-    match busy.question.filter(|_| !authorise::is_foreign(&envelope.platform)) {
-        Some(Kind::Approval) => {
-            if let Some(approval) = plain_approval(&text) {
-                return Beside::Do(Aside::Approve(approval));
+    match busy.question.filter(|_| !authorise::delivers_external_events(&envelope.platform)) {
+        Some(QuestionKind::Approval) => {
+            if let Some(approval) = parse_plain_approval(&text) {
+                return BusyAction::Run(SideAction::Approve(approval));
             }
         }
-        Some(Kind::Clarification) if !text.trim().is_empty() => return Beside::Do(Aside::Clarify(text)),
+        Some(QuestionKind::Clarification) if !text.trim().is_empty() => {
+            return BusyAction::Run(SideAction::Clarify(text));
+        }
         _ => {}
     }
     if envelope.files().next().is_some() {
-        return Beside::Nothing;
+        return BusyAction::Nothing;
     }
-    interrupting(envelope, busy)
+    interrupt_or_queue(envelope, busy)
 }
 
-fn interrupting(envelope: &Envelope, busy: Busy) -> Beside {
+fn interrupt_or_queue(envelope: &Envelope, busy: BusyState) -> BusyAction {
     match busy.phase {
         // Written while nobody was there: it comes after what was left unfinished then.
-        Phase::Running if busy.resumed_at.is_some_and(|at| envelope.received_at < at) => Beside::Nothing,
-        Phase::Running => Beside::Interrupt,
-        Phase::Starting => Beside::Nothing,
+        WorkerPhase::Running if busy.resumed_at.is_some_and(|at| envelope.received_at < at) => {
+            BusyAction::Nothing
+        }
+        WorkerPhase::Running => BusyAction::Interrupt,
+        WorkerPhase::Starting => BusyAction::Nothing,
     }
 }
 
 /// Words that answer the question whether a command may run; only while it is open.
-fn plain_approval(text: &str) -> Option<Approval> {
+fn parse_plain_approval(text: &str) -> Option<ApprovalDecision> {
     match text.trim().to_lowercase().as_str() {
-        "yes" | "y" | "ok" | "okay" | "approve" | "confirm" | "go" | "👍" => Some(Approval::Once),
-        "session" => Some(Approval::Session),
-        "always" => Some(Approval::Always),
-        "no" | "n" | "deny" | "reject" | "cancel" | "👎" => Some(Approval::Deny),
+        "yes" | "y" | "ok" | "okay" | "approve" | "confirm" | "go" | "👍" => Some(ApprovalDecision::Once),
+        "session" => Some(ApprovalDecision::Session),
+        "always" => Some(ApprovalDecision::Always),
+        "no" | "n" | "deny" | "reject" | "cancel" | "👎" => Some(ApprovalDecision::Deny),
         _ => None,
     }
 }
 
 /// A reply to the place a message came from.
-pub(crate) fn answer_to(envelope: &Envelope, text: String, idempotency_key: String) -> Reply {
-    Reply {
+pub(crate) fn reply_to(envelope: &Envelope, text: String, idempotency_key: String) -> OutgoingMessage {
+    OutgoingMessage {
         platform: envelope.platform.clone(),
         place: envelope.place.clone(),
-        pieces: vec![Piece::Text { text }],
+        pieces: vec![ChatPart::Text { text }],
         reply_to: envelope.message_id.clone(),
         choices: Vec::new(),
         draft: None,
@@ -342,6 +370,6 @@ pub(crate) fn answer_to(envelope: &Envelope, text: String, idempotency_key: Stri
     }
 }
 
-fn retry(error: &hermes_store::Error) -> ChannelError {
+fn retryable_error(error: &hermes_store::Error) -> ChannelError {
     ChannelError::Retry { after: None, reason: error.to_string() }
 }

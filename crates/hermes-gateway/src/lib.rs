@@ -5,17 +5,17 @@
 //! on disk; a message is closed in the same step in which its answer is queued; a reply leaves through the outbox or not
 //! at all; a conversation in which nothing happens costs no memory.
 
-mod attend;
+mod active_conversations;
 pub mod authorise;
+mod channel_supervisor;
 mod chat_names;
-mod courier;
 pub mod cron;
 mod deliver;
-mod desk;
 mod directory;
 mod gateway;
-mod house;
 mod intake;
+mod maintenance;
+mod message_sender;
 pub mod pairing;
 mod ports;
 pub mod process;
@@ -24,10 +24,11 @@ mod settings;
 pub mod slash;
 mod turn;
 
-pub use attend::Outlook;
+pub use channel_supervisor::ChannelHealth;
 pub use deliver::refuse_files_by;
-pub use gateway::{Gateway, Inner};
+pub use gateway::{Gateway, GatewayParts};
 pub use ports::{
-    Agents, Language, NoServices, NoWatchers, Ports, ScriptEnd, ScriptOrder, Services, Watchers, Wish,
+    AgentProvider, AgentRequest, EventObserver, GatewayPorts, JobScriptOutcome, JobScriptRequest, NoObserver,
+    NoServices, ScriptLanguage, Services,
 };
-pub use settings::{Live, QuickCommand, Settings, Strangers};
+pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy};

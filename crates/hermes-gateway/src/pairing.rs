@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hermes_config::lock::{Lock, Patience};
+use hermes_config::lock::{FileLock, LockTimeout};
 use hermes_config::{Home, write};
 use hermes_types::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -21,13 +21,13 @@ const LENGTH: usize = 8;
 const VALID_FOR: f64 = 3600.0;
 const BETWEEN_REQUESTS: f64 = 600.0;
 /// Beyond this many the oldest request gives way, so that strangers cannot keep others out.
-const MOST_PENDING: usize = 100;
-const MOST_FAILURES: u64 = 5;
+const MAX_PENDING: usize = 100;
+const MAX_FAILURES: u64 = 5;
 const LOCKED_FOR: f64 = 3600.0;
 
 /// Somebody who asked to be let in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct PairingRequest {
     pub user_id: String,
     #[serde(default)]
     pub user_name: Option<String>,
@@ -41,7 +41,7 @@ pub struct Request {
 
 /// Somebody who was let in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Approved {
+pub struct ApprovedUser {
     #[serde(default)]
     pub user_name: Option<String>,
     pub approved_at: f64,
@@ -49,37 +49,37 @@ pub struct Approved {
 
 /// Why there is no code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoCode {
+pub enum CodeRefusal {
     LockedOut,
     TooSoon,
 }
 
 /// What came of a code.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Approval {
-    Done { user_id: String, user_name: Option<String> },
+pub enum PairingResult {
+    Approved { user_id: String, user_name: Option<String> },
     UnknownCode,
     LockedOut,
 }
 
 /// The people of all platforms. Cheap to clone; every call reads the files, which other processes change too.
 #[derive(Debug, Clone)]
-pub struct Pairing {
+pub struct PairingStore {
     home: Home,
     folder: PathBuf,
 }
 
-type Pending = BTreeMap<String, Request>;
-type People = BTreeMap<String, Approved>;
-type Limits = BTreeMap<String, Value>;
+type PendingRequests = BTreeMap<String, PairingRequest>;
+type ApprovedUsers = BTreeMap<String, ApprovedUser>;
+type PairingLimits = BTreeMap<String, Value>;
 
-impl Pairing {
+impl PairingStore {
     pub fn new(home: &Home) -> Self {
         Self { home: home.clone(), folder: home.pairing() }
     }
 
     pub fn is_approved(&self, platform: &str, user_id: &str) -> bool {
-        self.people(platform).contains_key(user_id)
+        self.approved_users(platform).contains_key(user_id)
     }
 
     /// A new code for somebody, or why there is none.
@@ -89,28 +89,28 @@ impl Pairing {
         user_id: &str,
         user_name: Option<&str>,
         now: Timestamp,
-    ) -> hermes_config::Result<Result<String, NoCode>> {
+    ) -> hermes_config::Result<Result<String, CodeRefusal>> {
         let _lock = self.lock()?;
         let now = now.seconds();
-        let mut pending = self.pending_at(platform, now);
+        let mut pending = self.valid_pending(platform, now);
         let mut limits = self.limits();
         if is_locked(&limits, platform, now) {
-            return Ok(Err(NoCode::LockedOut));
+            return Ok(Err(CodeRefusal::LockedOut));
         }
         let asked = format!("{platform}:{user_id}");
         let last = limits.get(&asked).and_then(Value::as_f64);
         if last.is_some_and(|last| now - last < BETWEEN_REQUESTS) {
-            return Ok(Err(NoCode::TooSoon));
+            return Ok(Err(CodeRefusal::TooSoon));
         }
         // The same person again: the code of before is replaced, so that nobody takes more than one place.
         pending.retain(|_, request| request.user_id != user_id);
-        while pending.len() >= MOST_PENDING {
+        while pending.len() >= MAX_PENDING {
             let oldest = pending.iter().min_by(|a, b| a.1.created_at.total_cmp(&b.1.created_at));
             let Some(oldest) = oldest.map(|(code, _)| code.clone()) else { break };
             pending.remove(&oldest);
         }
-        let Some(code) = random_code() else { return Ok(Err(NoCode::LockedOut)) };
-        let request = Request {
+        let Some(code) = random_code() else { return Ok(Err(CodeRefusal::LockedOut)) };
+        let request = PairingRequest {
             user_id: user_id.to_owned(),
             user_name: user_name.map(str::to_owned),
             created_at: now,
@@ -125,38 +125,43 @@ impl Pairing {
     }
 
     /// Lets somebody in by their code.
-    pub fn approve(&self, platform: &str, code: &str, now: Timestamp) -> hermes_config::Result<Approval> {
+    pub fn approve(
+        &self,
+        platform: &str,
+        code: &str,
+        now: Timestamp,
+    ) -> hermes_config::Result<PairingResult> {
         let _lock = self.lock()?;
         let now = now.seconds();
         let mut limits = self.limits();
         if is_locked(&limits, platform, now) {
-            return Ok(Approval::LockedOut);
+            return Ok(PairingResult::LockedOut);
         }
-        let mut pending = self.pending_at(platform, now);
+        let mut pending = self.valid_pending(platform, now);
         let code = code.trim().to_uppercase();
         let Some(key) = find(&pending, &code) else {
-            note_failure(&mut limits, platform, now);
+            record_failure(&mut limits, platform, now);
             save(&self.limits_file(), &limits)?;
-            return Ok(Approval::UnknownCode);
+            return Ok(PairingResult::UnknownCode);
         };
-        let Some(request) = pending.remove(&key) else { return Ok(Approval::UnknownCode) };
-        let mut people = self.people(platform);
-        let person = Approved { user_name: request.user_name.clone(), approved_at: now };
+        let Some(request) = pending.remove(&key) else { return Ok(PairingResult::UnknownCode) };
+        let mut people = self.approved_users(platform);
+        let person = ApprovedUser { user_name: request.user_name.clone(), approved_at: now };
         people.insert(request.user_id.clone(), person);
         // The person first: a code that is left over can only be used for the same one again.
-        save(&self.people_file(platform), &people)?;
+        save(&self.approved_file(platform), &people)?;
         save(&self.pending_file(platform), &pending)?;
-        Ok(Approval::Done { user_id: request.user_id, user_name: request.user_name })
+        Ok(PairingResult::Approved { user_id: request.user_id, user_name: request.user_name })
     }
 
     /// Shuts somebody out again. Says whether they were known.
     pub fn revoke(&self, platform: &str, user_id: &str) -> hermes_config::Result<bool> {
         let _lock = self.lock()?;
-        let mut people = self.people(platform);
+        let mut people = self.approved_users(platform);
         if people.remove(user_id).is_none() {
             return Ok(false);
         }
-        save(&self.people_file(platform), &people)?;
+        save(&self.approved_file(platform), &people)?;
         Ok(true)
     }
 
@@ -165,25 +170,25 @@ impl Pairing {
         let _lock = self.lock()?;
         let mut count = 0;
         for platform in self.platforms("-pending.json") {
-            count += self.pending_at(&platform, now.seconds()).len();
-            save(&self.pending_file(&platform), &Pending::new())?;
+            count += self.valid_pending(&platform, now.seconds()).len();
+            save(&self.pending_file(&platform), &PendingRequests::new())?;
         }
         Ok(count)
     }
 
     /// Open requests: platform, code, request.
-    pub fn pending(&self, now: Timestamp) -> Vec<(String, String, Request)> {
+    pub fn pending(&self, now: Timestamp) -> Vec<(String, String, PairingRequest)> {
         let of = |platform: String| {
-            let pending = self.pending_at(&platform, now.seconds());
+            let pending = self.valid_pending(&platform, now.seconds());
             pending.into_iter().map(move |(code, request)| (platform.clone(), code, request))
         };
         self.platforms("-pending.json").into_iter().flat_map(of).collect()
     }
 
     /// Everybody who was let in: platform, id, person.
-    pub fn approved(&self) -> Vec<(String, String, Approved)> {
+    pub fn approved(&self) -> Vec<(String, String, ApprovedUser)> {
         let of = |platform: String| {
-            let people = self.people(&platform);
+            let people = self.approved_users(&platform);
             people.into_iter().map(move |(id, person)| (platform.clone(), id, person))
         };
         self.platforms("-approved.json").into_iter().flat_map(of).collect()
@@ -198,22 +203,22 @@ impl Pairing {
         names
     }
 
-    fn lock(&self) -> hermes_config::Result<Lock> {
+    fn lock(&self) -> hermes_config::Result<FileLock> {
         self.home.folder(&self.folder)?;
-        Lock::take(&self.folder.join(".lock"), Patience::SETTINGS)
+        FileLock::acquire(&self.folder.join(".lock"), LockTimeout::SETTINGS)
     }
 
-    fn pending_at(&self, platform: &str, now: f64) -> Pending {
-        let mut pending: Pending = read(&self.pending_file(platform));
+    fn valid_pending(&self, platform: &str, now: f64) -> PendingRequests {
+        let mut pending: PendingRequests = read(&self.pending_file(platform));
         pending.retain(|_, request| now - request.created_at < VALID_FOR);
         pending
     }
 
-    fn people(&self, platform: &str) -> People {
-        read(&self.people_file(platform))
+    fn approved_users(&self, platform: &str) -> ApprovedUsers {
+        read(&self.approved_file(platform))
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> PairingLimits {
         read(&self.limits_file())
     }
 
@@ -221,7 +226,7 @@ impl Pairing {
         self.folder.join(format!("{platform}-pending.json"))
     }
 
-    fn people_file(&self, platform: &str) -> PathBuf {
+    fn approved_file(&self, platform: &str) -> PathBuf {
         self.folder.join(format!("{platform}-approved.json"))
     }
 
@@ -244,21 +249,21 @@ fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
 }
 
 /// By the code itself, or by its hash.
-fn find(pending: &Pending, code: &str) -> Option<String> {
-    let matches = |(key, request): &(&String, &Request)| match (&request.hash, &request.salt) {
+fn find(pending: &PendingRequests, code: &str) -> Option<String> {
+    let matches = |(key, request): &(&String, &PairingRequest)| match (&request.hash, &request.salt) {
         (Some(hash), Some(salt)) => {
             let mut digest = Sha256::new();
             digest.update(from_hex(salt));
             digest.update(code.as_bytes());
-            same(to_hex(&digest.finalize()).as_bytes(), hash.as_bytes())
+            constant_time_eq(to_hex(&digest.finalize()).as_bytes(), hash.as_bytes())
         }
-        _ => same(key.as_bytes(), code.as_bytes()),
+        _ => constant_time_eq(key.as_bytes(), code.as_bytes()),
     };
     pending.iter().find(matches).map(|(key, _)| key.clone())
 }
 
 /// Compares without telling by its time how much was right.
-fn same(left: &[u8], right: &[u8]) -> bool {
+fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
@@ -279,14 +284,14 @@ fn from_hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-fn is_locked(limits: &Limits, platform: &str, now: f64) -> bool {
+fn is_locked(limits: &PairingLimits, platform: &str, now: f64) -> bool {
     limits.get(&format!("_lockout:{platform}")).and_then(Value::as_f64).is_some_and(|until| now < until)
 }
 
-fn note_failure(limits: &mut Limits, platform: &str, now: f64) {
+fn record_failure(limits: &mut PairingLimits, platform: &str, now: f64) {
     let key = format!("_failures:{platform}");
     let failures = limits.get(&key).and_then(Value::as_u64).unwrap_or(0) + 1;
-    if failures >= MOST_FAILURES {
+    if failures >= MAX_FAILURES {
         limits.insert(format!("_lockout:{platform}"), Value::from(now + LOCKED_FOR));
         limits.insert(key, Value::from(0));
     } else {

@@ -5,30 +5,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_agent::Agent;
-pub use hermes_schedule::Language;
-use hermes_store::Waiting;
-use hermes_types::{Abilities, BoxFuture, TaskId};
+pub use hermes_schedule::ScriptLanguage;
+use hermes_store::WaitingMessage;
+use hermes_types::{BoxFuture, ChannelCapabilities, TaskId};
 use serde_json::Value;
 
 /// Who runs the turns. Asked before each, because the configuration may have changed since the last.
-pub trait Agents: Send + Sync {
+pub trait AgentProvider: Send + Sync {
     /// The agent, or why there is none, in words for the user.
-    fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String>;
+    fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String>;
 
     /// Puts the tools of a piece of work into a folder.
-    fn place(&self, task: &TaskId, folder: &Path) {
+    fn set_working_folder(&self, task: &TaskId, folder: &Path) {
         let _ = (task, folder);
     }
 }
 
 /// What a turn needs of its agent.
 #[derive(Debug, Clone, Default)]
-pub struct Wish<'a> {
+pub struct AgentRequest<'a> {
     pub platform: &'a str,
     /// Where the conversation takes place, for the system text.
     pub context: Option<String>,
     /// Toolsets this turn goes without.
-    pub without: &'a [&'a str],
+    pub excluded_toolsets: &'a [&'a str],
     /// Another model than the configured one.
     pub model: Option<&'a str>,
     pub provider: Option<&'a str>,
@@ -39,18 +39,18 @@ pub struct Wish<'a> {
 
 /// A script of the user's own that a job begins with.
 #[derive(Debug, Clone, Copy)]
-pub struct ScriptOrder<'a> {
+pub struct JobScriptRequest<'a> {
     pub file: &'a Path,
-    pub language: Language,
+    pub language: ScriptLanguage,
     pub directory: &'a Path,
     pub limit: Duration,
 }
 
 /// What a script came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptEnd {
-    pub output: String,
-    pub complaints: String,
+pub struct JobScriptOutcome {
+    pub stdout: String,
+    pub stderr: String,
     /// Nothing, when its time was up.
     pub code: Option<i32>,
 }
@@ -62,7 +62,7 @@ pub trait Services: Send + Sync {
         &'a self,
         name: &'a str,
         rest: &'a str,
-        from: &'a Waiting,
+        from: &'a WaitingMessage,
     ) -> BoxFuture<'a, Option<String>> {
         let _ = (name, rest, from);
         Box::pin(std::future::ready(None))
@@ -80,7 +80,7 @@ pub trait Services: Send + Sync {
     }
 
     /// What a platform can do, also while it is not connected. Nothing, when there is no such platform.
-    fn abilities(&self, platform: &str) -> Option<Abilities> {
+    fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
         let _ = platform;
         None
     }
@@ -110,35 +110,39 @@ pub trait Services: Send + Sync {
     }
 
     /// Runs a script of a job, without secrets in its environment.
-    fn script<'a>(&'a self, order: ScriptOrder<'a>) -> BoxFuture<'a, Result<ScriptEnd, String>> {
+    fn script<'a>(&'a self, order: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         let _ = order;
         Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
     }
 
     /// The words of a message with what they point at; nothing, when they point at nothing. An error is for the user, and
     /// the message goes no further.
-    fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
+    fn expand_references<'a>(
+        &'a self,
+        words: &'a str,
+        window: u64,
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
         let _ = (words, window);
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// What a file that came with a message says: a transcript, a description.
-    fn perceive<'a>(&'a self, file: &'a hermes_types::Attachment) -> BoxFuture<'a, Option<String>> {
+    fn describe_file<'a>(&'a self, file: &'a hermes_types::Attachment) -> BoxFuture<'a, Option<String>> {
         let _ = file;
         Box::pin(std::future::ready(None))
     }
 }
 
 /// Tells others what happens. Must not block; what they do about it is their business.
-pub trait Watchers: Send + Sync {
+pub trait EventObserver: Send + Sync {
     fn emit(&self, event: &str, context: Value);
 }
 
 /// Nobody watches.
 #[derive(Debug, Clone, Copy)]
-pub struct NoWatchers;
+pub struct NoObserver;
 
-impl Watchers for NoWatchers {
+impl EventObserver for NoObserver {
     fn emit(&self, _: &str, _: Value) {}
 }
 
@@ -151,8 +155,8 @@ impl Services for NoServices {}
 /// All of them.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
-pub struct Ports {
-    pub agents: Arc<dyn Agents>,
+pub struct GatewayPorts {
+    pub agents: Arc<dyn AgentProvider>,
     pub services: Arc<dyn Services>,
-    pub watchers: Arc<dyn Watchers>,
+    pub observer: Arc<dyn EventObserver>,
 }

@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hermes_config::auth::AuthFile;
-use hermes_config::env::bridge::bridge;
+use hermes_config::env::bridge::exported_variables;
 use hermes_config::secrets::secret_values;
 use hermes_config::settings::{
     DisplaySettings, ResetMode, SessionResetSettings, StreamingSettings, ToolProgress,
 };
-use hermes_config::yaml::Value;
-use hermes_config::{Config, Env, Home, Surface};
+use hermes_config::yaml::YamlValue;
+use hermes_config::{Config, Env, Home, ProgramSurface};
 use hermes_types::ChatKind;
 use serde_json::Value as Json;
 
-use crate::session::{Isolation, Sharing};
+use crate::session::{ConversationSharing, SessionIsolation};
 
 /// What strangers get in a direct message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strangers {
+pub enum UnknownSenderPolicy {
     Pair,
     Ignore,
 }
@@ -40,16 +40,16 @@ pub enum QuickCommand {
 
 /// One reading of the files.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct GatewaySettings {
     pub config: Config,
     pub env: Env,
     pub display: DisplaySettings,
     pub streaming: StreamingSettings,
-    pub isolation: Isolation,
+    pub isolation: SessionIsolation,
     pub reset_triggers: Vec<String>,
     pub quick_commands: BTreeMap<String, QuickCommand>,
     /// How long a question waits for its answer.
-    pub question_patience: Duration,
+    pub question_timeout: Duration,
     /// The same for a question of the model that is no approval.
     pub clarify_patience: Duration,
     /// What has waited longer is told about and not run.
@@ -58,14 +58,14 @@ pub struct Settings {
     pub human_delay: Option<(Duration, Duration)>,
     default_reset: SessionResetSettings,
     reset_overrides: Json,
-    strangers: Strangers,
+    unknown_senders: UnknownSenderPolicy,
 }
 
-impl Settings {
+impl GatewaySettings {
     pub fn read(home: &Home, shell: &Env, folder: &Path) -> Self {
         let env = shell.with_files(home, None);
-        let config = Config::load(home, &env).over_legacy(home, &env);
-        let env = env.with(bridge(&config, &env, Surface::Gateway, folder));
+        let config = Config::load(home, &env).with_legacy_gateway(home, &env);
+        let env = env.with_variables(exported_variables(&config, &env, ProgramSurface::Gateway, folder));
         let legacy = read_json(&home.join("gateway.json"));
         let isolation = isolation(&config, &legacy);
         Self {
@@ -74,12 +74,12 @@ impl Settings {
             isolation,
             reset_triggers: config.list("reset_triggers"),
             quick_commands: quick_commands(&config),
-            question_patience: patience(&config, "approvals.timeout", Duration::from_mins(5)),
-            clarify_patience: patience(&config, "agent.clarify_timeout", Duration::from_hours(1)),
+            question_timeout: question_timeout(&config, "approvals.timeout", Duration::from_mins(5)),
+            clarify_patience: question_timeout(&config, "agent.clarify_timeout", Duration::from_hours(1)),
             stale_after: stale_after(&config),
             default_reset: default_reset(&config, &env, &legacy),
             reset_overrides: reset_overrides(&config, &legacy),
-            strangers: strangers(&config, &legacy),
+            unknown_senders: unknown_sender_policy(&config, &legacy),
             human_delay: human_delay(&env),
             config,
             env,
@@ -90,7 +90,7 @@ impl Settings {
     pub fn reset_policy(&self, platform: &str, kind: ChatKind) -> SessionResetSettings {
         let by = |table: &str, name: &str| self.reset_overrides.get(table).and_then(|table| table.get(name));
         let given = by("reset_by_platform", platform).or_else(|| by("reset_by_type", kind.as_str()));
-        given.map_or_else(|| self.default_reset.clone(), |given| overridden(&self.default_reset, given))
+        given.map_or_else(|| self.default_reset.clone(), |given| apply_overrides(&self.default_reset, given))
     }
 
     /// Returns what is shown on a platform.
@@ -99,11 +99,11 @@ impl Settings {
     }
 
     /// What a stranger's direct message gets on a platform.
-    pub fn strangers(&self, platform: &str) -> Strangers {
-        let of = |dotted: String| self.config.text_if_any(&dotted);
+    pub fn unknown_sender_policy(&self, platform: &str) -> UnknownSenderPolicy {
+        let of = |dotted: String| self.config.non_empty_text(&dotted);
         of(format!("platforms.{platform}.extra.unauthorized_dm_behavior"))
             .or_else(|| of(format!("{platform}.unauthorized_dm_behavior")))
-            .map_or(self.strangers, |text| parse_strangers(&text))
+            .map_or(self.unknown_senders, |text| parse_unknown_sender_policy(&text))
     }
 
     /// The chat a platform's unasked messages go to.
@@ -117,11 +117,11 @@ impl Settings {
         own.and_then(|name| self.env.get(name))
             .or_else(|| self.env.get(&format!("{upper}_HOME_CHANNEL")))
             .map(str::to_owned)
-            .or_else(|| self.config.text_if_any(&format!("platforms.{platform}.home_channel.chat_id")))
+            .or_else(|| self.config.non_empty_text(&format!("platforms.{platform}.home_channel.chat_id")))
     }
 }
 
-fn patience(config: &Config, key: &str, usual: Duration) -> Duration {
+fn question_timeout(config: &Config, key: &str, usual: Duration) -> Duration {
     let said = config.is_user_set(key).then(|| config.number(key)).flatten();
     said.filter(|seconds| *seconds > 0.0)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -154,11 +154,11 @@ fn display_on(display: &DisplaySettings, config: &Config, platform: &str) -> Dis
             Some("off") => ToolProgress::Off,
             Some("new") => ToolProgress::New,
             Some("verbose") => ToolProgress::Verbose,
-            None if progress == Value::Bool(false) => ToolProgress::Off,
+            None if progress == YamlValue::Bool(false) => ToolProgress::Off,
             _ => ToolProgress::All,
         };
     }
-    if let Some(Value::Bool(shown)) = of("show_reasoning") {
+    if let Some(YamlValue::Bool(shown)) = of("show_reasoning") {
         display.show_reasoning = shown;
     }
     display
@@ -171,7 +171,7 @@ fn stale_after(config: &Config) -> Duration {
         .unwrap_or(Duration::from_hours(24))
 }
 
-fn isolation(config: &Config, legacy: &Json) -> Isolation {
+fn isolation(config: &Config, legacy: &Json) -> SessionIsolation {
     let flag = |key: &str| {
         let nested = format!("gateway.{key}");
         [key, nested.as_str()]
@@ -180,32 +180,36 @@ fn isolation(config: &Config, legacy: &Json) -> Isolation {
             .map(|key| config.flag(key))
             .or_else(|| legacy.get(key).and_then(Json::as_bool))
     };
-    let sharing = |own: bool| if own { Sharing::EachTheirOwn } else { Sharing::Everybody };
+    let sharing = |own: bool| if own { ConversationSharing::PerUser } else { ConversationSharing::Shared };
     let in_groups = flag("group_sessions_per_user").unwrap_or(true);
     let in_threads = flag("thread_sessions_per_user").unwrap_or(in_groups);
-    Isolation { in_groups: sharing(in_groups), in_threads: sharing(in_threads) }
+    SessionIsolation { in_groups: sharing(in_groups), in_threads: sharing(in_threads) }
 }
 
-fn strangers(config: &Config, legacy: &Json) -> Strangers {
+fn unknown_sender_policy(config: &Config, legacy: &Json) -> UnknownSenderPolicy {
     if config.is_user_set("unauthorized_dm_behavior") {
-        return parse_strangers(&config.text("unauthorized_dm_behavior"));
+        return parse_unknown_sender_policy(&config.text("unauthorized_dm_behavior"));
     }
     let legacy = legacy.get("unauthorized_dm_behavior").and_then(Json::as_str);
-    legacy.map_or(Strangers::Pair, parse_strangers)
+    legacy.map_or(UnknownSenderPolicy::Pair, parse_unknown_sender_policy)
 }
 
-fn parse_strangers(text: &str) -> Strangers {
-    if text.trim().eq_ignore_ascii_case("ignore") { Strangers::Ignore } else { Strangers::Pair }
+fn parse_unknown_sender_policy(text: &str) -> UnknownSenderPolicy {
+    if text.trim().eq_ignore_ascii_case("ignore") {
+        UnknownSenderPolicy::Ignore
+    } else {
+        UnknownSenderPolicy::Pair
+    }
 }
 
 fn quick_commands(config: &Config) -> BTreeMap<String, QuickCommand> {
     let mut commands = BTreeMap::new();
     for (name, value) in config.map("quick_commands").iter() {
-        let Value::Map(fields) = value else {
+        let YamlValue::Map(fields) = value else {
             tracing::warn!(command = name, "a quick command must be a mapping; it is left out");
             continue;
         };
-        let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |key: &str| fields.get(key).and_then(YamlValue::as_str).unwrap_or_default().to_owned();
         let command = match text("type").as_str() {
             "exec" => QuickCommand::Exec(text("command")),
             "alias" => QuickCommand::Alias(text("target")),
@@ -221,7 +225,7 @@ fn default_reset(config: &Config, env: &Env, legacy: &Json) -> SessionResetSetti
     let said = config.is_user_set("session_reset");
     match legacy.get("default_reset_policy") {
         Some(given) if !said => {
-            let mut merged = overridden(&policy, given);
+            let mut merged = apply_overrides(&policy, given);
             // The environment comes before every file.
             if env.is_set("SESSION_RESET_HOUR") {
                 merged.at_hour = policy.at_hour;
@@ -252,7 +256,7 @@ fn reset_overrides(config: &Config, legacy: &Json) -> Json {
     })
 }
 
-fn overridden(policy: &SessionResetSettings, given: &Json) -> SessionResetSettings {
+fn apply_overrides(policy: &SessionResetSettings, given: &Json) -> SessionResetSettings {
     let mut next = policy.clone();
     match given.get("mode").and_then(Json::as_str) {
         Some("both") => next.mode = ResetMode::Both,
@@ -284,36 +288,36 @@ fn read_json(path: &Path) -> Json {
 
 /// The settings in force. Clones share one reading; a file that changed is read again at the next look.
 #[derive(Debug, Clone)]
-pub struct Live {
-    inner: Arc<Inner>,
+pub struct LiveSettings {
+    inner: Arc<SettingsFiles>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SettingsFiles {
     home: Home,
     shell: Env,
     folder: PathBuf,
-    reading: Mutex<Reading>,
+    reading: Mutex<LoadedSettings>,
 }
 
 /// What was read last.
 #[derive(Debug)]
-struct Reading {
-    stamps: Stamps,
-    settings: Arc<Settings>,
+struct LoadedSettings {
+    stamps: FileStamps,
+    settings: Arc<GatewaySettings>,
     /// Why the files cannot be used as they are now.
     problem: Option<String>,
 }
 
 /// When and how long each file was.
-type Stamps = [Option<(SystemTime, u64)>; 3];
+type FileStamps = [Option<(SystemTime, u64)>; 3];
 
-impl Live {
+impl LiveSettings {
     pub fn new(home: Home, shell: Env, folder: PathBuf) -> Self {
-        let read = Settings::read(&home, &shell, &folder);
+        let read = GatewaySettings::read(&home, &shell, &folder);
         let problem = read.config.require_usable(&read.env).err().map(|error| error.to_string());
-        let reading = Reading { stamps: stamps(&home), settings: Arc::new(read), problem };
-        Self { inner: Arc::new(Inner { home, shell, folder, reading: Mutex::new(reading) }) }
+        let reading = LoadedSettings { stamps: stamps(&home), settings: Arc::new(read), problem };
+        Self { inner: Arc::new(SettingsFiles { home, shell, folder, reading: Mutex::new(reading) }) }
     }
 
     pub fn home(&self) -> &Home {
@@ -322,28 +326,31 @@ impl Live {
 
     /// Returns why the files cannot be used as they are now; settings read before are in force then.
     pub fn problem(&self) -> Option<String> {
-        self.read_if(|known, found| known != found).problem.clone()
+        self.reload_if(|known, found| known != found).problem.clone()
     }
 
-    pub fn now(&self) -> Arc<Settings> {
-        self.read_if(|known, found| known != found).settings.clone()
+    pub fn current(&self) -> Arc<GatewaySettings> {
+        self.reload_if(|known, found| known != found).settings.clone()
     }
 
     /// Reads the files again, changed or not.
-    pub fn reread(&self) -> Arc<Settings> {
-        self.read_if(|_, _| true).settings.clone()
+    pub fn reload(&self) -> Arc<GatewaySettings> {
+        self.reload_if(|_, _| true).settings.clone()
     }
 
     /// Reads the files if that is wanted; what cannot be used changes nothing.
-    fn read_if(&self, wanted: impl FnOnce(&Stamps, &Stamps) -> bool) -> MutexGuard<'_, Reading> {
-        let Inner { home, shell, folder, reading } = &*self.inner;
+    fn reload_if(
+        &self,
+        wanted: impl FnOnce(&FileStamps, &FileStamps) -> bool,
+    ) -> MutexGuard<'_, LoadedSettings> {
+        let SettingsFiles { home, shell, folder, reading } = &*self.inner;
         let found = stamps(home);
         let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted(&reading.stamps, &found) {
-            let read = Settings::read(home, shell, folder);
+            let read = GatewaySettings::read(home, shell, folder);
             // A secret that was added is masked from now on, also where the rest cannot be used.
             let auth = AuthFile::new(home).read();
-            hermes_guard::learn_secrets(secret_values(&read.config, &read.env, &auth));
+            hermes_guard::register_secrets(secret_values(&read.config, &read.env, &auth));
             reading.stamps = found;
             match read.config.require_usable(&read.env) {
                 Ok(()) => {
@@ -360,7 +367,7 @@ impl Live {
     }
 }
 
-fn stamps(home: &Home) -> Stamps {
+fn stamps(home: &Home) -> FileStamps {
     let stamp = |path: PathBuf| {
         let found = fs::metadata(path).ok()?;
         Some((found.modified().ok()?, found.len()))

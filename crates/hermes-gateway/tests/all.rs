@@ -5,14 +5,14 @@
 mod all {
     pub(crate) mod support;
 
-    mod attend;
+    mod channel_supervisor;
     mod chat;
-    mod courier;
     mod cron;
     mod cron_script;
     mod cron_year;
     mod delivery;
     mod kill;
+    mod message_sender;
     mod pairing;
     mod recover;
     mod secrets;

@@ -19,7 +19,7 @@ pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     }
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
-    let mut ahead = Ahead { bell: true, end: true };
+    let mut ahead = PendingTerminators { bell: true, end: true };
     while let Some(c) = rest.next() {
         match c {
             ESCAPE => match rest.peek().copied() {
@@ -62,13 +62,13 @@ fn skip_control(rest: &mut Peekable<Chars<'_>>) {
 
 /// Which ends of strings may still come. Looking for one that does not is done once, or a text of introducers would take
 /// quadratic time.
-struct Ahead {
+struct PendingTerminators {
     bell: bool,
     end: bool,
 }
 
-fn skip_string(rest: &mut Peekable<Chars<'_>>, bell_ends: bool, ahead: &mut Ahead) {
-    let wanted = Ahead { bell: bell_ends && ahead.bell, end: ahead.end };
+fn skip_string(rest: &mut Peekable<Chars<'_>>, bell_ends: bool, ahead: &mut PendingTerminators) {
+    let wanted = PendingTerminators { bell: bell_ends && ahead.bell, end: ahead.end };
     if !wanted.bell && !wanted.end {
         return;
     }

@@ -11,7 +11,7 @@ use regex::{Regex, RegexBuilder};
 
 /// What kind of text is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Material {
+pub enum TextOrigin {
     /// A file of the project or the home.
     ContextFile,
     /// An entry the agent wants to remember.
@@ -20,12 +20,12 @@ pub enum Material {
 
 /// Something suspicious.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum InjectionFinding {
     Pattern(&'static str),
     Invisible(char),
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for InjectionFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern(id) => f.write_str(id),
@@ -34,12 +34,12 @@ impl fmt::Display for Finding {
     }
 }
 
-struct Rule {
+struct InjectionRule {
     id: &'static str,
     /// Without this word, in lower case, the pattern cannot match.
     word: &'static str,
     pattern: &'static str,
-    material: &'static [Material],
+    material: &'static [TextOrigin],
     compiled: OnceLock<Option<Regex>>,
 }
 
@@ -47,24 +47,24 @@ const fn rule(
     id: &'static str,
     word: &'static str,
     pattern: &'static str,
-    material: &'static [Material],
-) -> Rule {
-    Rule { id, word, pattern, material, compiled: OnceLock::new() }
+    material: &'static [TextOrigin],
+) -> InjectionRule {
+    InjectionRule { id, word, pattern, material, compiled: OnceLock::new() }
 }
 
-impl Rule {
+impl InjectionRule {
     fn matches(&self, text: &str) -> bool {
         let build = || RegexBuilder::new(self.pattern).case_insensitive(true).build().ok();
         self.compiled.get_or_init(build).as_ref().is_some_and(|pattern| pattern.is_match(text))
     }
 }
 
-const BOTH: &[Material] = &[Material::ContextFile, Material::Memory];
-const FILES: &[Material] = &[Material::ContextFile];
-const MEMORY: &[Material] = &[Material::Memory];
+const BOTH: &[TextOrigin] = &[TextOrigin::ContextFile, TextOrigin::Memory];
+const FILES: &[TextOrigin] = &[TextOrigin::ContextFile];
+const MEMORY: &[TextOrigin] = &[TextOrigin::Memory];
 
 /// Between the words of an order up to eight others may stand.
-static RULES: [Rule; 16] = [
+static RULES: [InjectionRule; 16] = [
     rule(
         "prompt_injection",
         "instructions",
@@ -109,15 +109,15 @@ static RULES: [Rule; 16] = [
 ];
 
 /// Everything suspicious in a text, each kind once, in a fixed order.
-pub fn find_injections(text: &str, material: Material) -> Vec<Finding> {
+pub fn find_injections(text: &str, material: TextOrigin) -> Vec<InjectionFinding> {
     let lower = text.to_lowercase();
-    let mut found: Vec<Finding> = RULES
+    let mut found: Vec<InjectionFinding> = RULES
         .iter()
         .filter(|rule| rule.material.contains(&material) && lower.contains(rule.word) && rule.matches(text))
-        .map(|rule| Finding::Pattern(rule.id))
+        .map(|rule| InjectionFinding::Pattern(rule.id))
         .collect();
     for c in text.chars().filter(|c| is_invisible(*c)) {
-        let finding = Finding::Invisible(c);
+        let finding = InjectionFinding::Invisible(c);
         if !found.contains(&finding) {
             found.push(finding);
         }

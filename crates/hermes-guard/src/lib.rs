@@ -10,7 +10,9 @@ mod redact;
 mod url;
 
 pub use ansi::strip_ansi;
-pub use command::{Judgement, Places, covers, decide, executed_words, is_like, is_same_key, judge};
-pub use injection::{Finding, Material, find_injections};
-pub use redact::{Assignments, PhoneNumbers, Redaction, learn_secrets, redact};
-pub use url::{AddressKind, Blocklist, Denied, PrivateAddresses, Reason, UrlPolicy};
+pub use command::{
+    CommandJudgement, HomeFolders, covers, decide, executed_words, is_same_key, judge, matches_pattern,
+};
+pub use injection::{InjectionFinding, TextOrigin, find_injections};
+pub use redact::{Assignments, PhoneNumbers, Redaction, redact, register_secrets};
+pub use url::{AddressKind, Blocklist, PrivateAddresses, UrlDenial, UrlDenialReason, UrlPolicy};

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cut::{bounded, scanned};
+use crate::sanitize::{block_if_suspicious, truncate_with_notice};
 
 const SKIPPED_FOLDERS: [&str; 3] = ["node_modules", "__pycache__", "venv"];
 /// A tree with more folders is not walked to its end: the start of a chat must not depend on its size.
@@ -32,7 +32,7 @@ fn sections(folder: &Path) -> Vec<String> {
     if let Some((path, text)) = own_file(folder) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let text = without_front_matter(&text);
-        return vec![section(&name, &bounded(scanned(text.trim(), &name), &name))];
+        return vec![section(&name, &truncate_with_notice(block_if_suspicious(text.trim(), &name), &name))];
     }
     let mut found: Vec<String> = agents(folder).into_iter().chain(cursor_rules(folder)).collect();
     if found.is_empty() {
@@ -48,11 +48,13 @@ fn section(name: &str, text: &str) -> String {
 /// Several files that share one bound.
 fn group(name: &str, files: Vec<(String, String)>) -> Option<String> {
     if let [(only, text)] = files.as_slice() {
-        return Some(section(only, &bounded(scanned(text.trim(), only), name)));
+        return Some(section(only, &truncate_with_notice(block_if_suspicious(text.trim(), only), name)));
     }
-    let parts: Vec<String> =
-        files.into_iter().map(|(name, text)| section(&name, &scanned(text.trim(), &name))).collect();
-    (!parts.is_empty()).then(|| bounded(parts.join("\n\n"), name))
+    let parts: Vec<String> = files
+        .into_iter()
+        .map(|(name, text)| section(&name, &block_if_suspicious(text.trim(), &name)))
+        .collect();
+    (!parts.is_empty()).then(|| truncate_with_notice(parts.join("\n\n"), name))
 }
 
 fn read(path: &Path) -> Option<String> {

@@ -19,7 +19,7 @@ impl SkillSet {
         let by_command = || self.skills().iter().find(|skill| skill.command == command);
         let skill = self.skills().iter().find(|skill| skill.name == called).or_else(by_command)?;
         let text = fs::read_to_string(skill.folder.join("SKILL.md")).ok()?;
-        Some(words(&skill.name, &text, &files_of(skill), request, note))
+        Some(invocation_text(&skill.name, &text, &files_of(skill), request, note))
     }
 
     /// The commands skills can be called by, with a word about each.
@@ -41,10 +41,10 @@ impl SkillSet {
 
 /// The same for a text that is no file of the user's.
 pub fn invoke_text(name: &str, text: &str, request: &str, note: Option<&str>) -> String {
-    words(name, text, &[], request, note)
+    invocation_text(name, text, &[], request, note)
 }
 
-fn words(name: &str, text: &str, files: &[String], request: &str, note: Option<&str>) -> String {
+fn invocation_text(name: &str, text: &str, files: &[String], request: &str, note: Option<&str>) -> String {
     let mut parts = vec![
         format!(
             "[SYSTEM: The user has invoked the \"{name}\" skill. Its instructions follow; carry them out.]"

@@ -5,16 +5,18 @@
 //! handed on; a file that cannot be read is left out, never an error of the turn.
 
 mod context_files;
-mod cut;
 mod invocation;
 mod memory;
 mod personality;
+mod sanitize;
 mod skills;
 mod soul;
 
 pub use context_files::project_context;
 pub use invocation::{PLAN, invoke_text};
-pub use memory::{Change, Kept, Limits, Memory, Refusal, Target, USAGE_RULE};
+pub use memory::{
+    MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
+};
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
-pub use skills::{Conditions, Skill, SkillFilter, SkillSet};
+pub use skills::{Skill, SkillFilter, SkillSet, ToolConditions};
 pub use soul::{IDENTITY, create_soul, soul};

@@ -7,9 +7,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hermes_config::lock::{Lock, Patience};
+use hermes_config::lock::{FileLock, LockTimeout};
 use hermes_config::{Home, write};
-use hermes_guard::{Finding, Material, find_injections};
+use hermes_guard::{InjectionFinding, TextOrigin, find_injections};
 use hermes_text::{head, with_commas};
 use thiserror::Error;
 
@@ -21,12 +21,12 @@ pub const USAGE_RULE: char = '═';
 
 /// Which of the two files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum MemoryFile {
     Memory,
     User,
 }
 
-impl Target {
+impl MemoryFile {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -55,14 +55,14 @@ impl Target {
 
 /// The most characters of each file, delimiters included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct MemoryLimits {
     pub memory: usize,
     pub user: usize,
 }
 
 /// A wish to change a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum MemoryChange {
     Add { content: String },
     Replace { old_text: String, content: String },
     Remove { old_text: String },
@@ -70,7 +70,7 @@ pub enum Change {
 
 /// What stands in a file after a change was made, or found unnecessary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct MemoryState {
     pub entries: Vec<String>,
     /// `67% — 1,474/2,200 chars`
     pub usage: String,
@@ -79,7 +79,7 @@ pub struct Kept {
 
 /// Why a change was not made. The words are for the model.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum MemoryRefusal {
     #[error("{0}")]
     Incomplete(&'static str),
     #[error("{words}")]
@@ -99,28 +99,28 @@ pub enum Refusal {
 
 /// The two files of a home.
 #[derive(Debug, Clone)]
-pub struct Memory {
+pub struct MemoryStore {
     folder: PathBuf,
-    limits: Limits,
+    limits: MemoryLimits,
 }
 
-impl Memory {
-    pub fn new(home: &Home, limits: Limits) -> Self {
+impl MemoryStore {
+    pub fn new(home: &Home, limits: MemoryLimits) -> Self {
         Self { folder: home.join("memories"), limits }
     }
 
     /// The entries as they stand on disk. A file that is missing or cannot be read has none.
-    pub fn entries(&self, target: Target) -> Vec<String> {
+    pub fn entries(&self, target: MemoryFile) -> Vec<String> {
         read(&self.path(target)).map(|text| split(&text)).unwrap_or_default()
     }
 
     /// The state of a file without changing it.
-    pub fn look(&self, target: Target) -> Kept {
-        self.kept(target, self.entries(target), "")
+    pub fn state(&self, target: MemoryFile) -> MemoryState {
+        self.state_of(target, self.entries(target), "")
     }
 
     /// The block for the prompt. An entry that would not be accepted today is shown as blocked.
-    pub fn block(&self, target: Target) -> Option<String> {
+    pub fn prompt_block(&self, target: MemoryFile) -> Option<String> {
         let entries = self.entries(target);
         if entries.is_empty() {
             return None;
@@ -132,30 +132,35 @@ impl Memory {
     }
 
     /// Makes a change, or says why not. Nothing is written unless the whole change holds.
-    pub fn apply(&self, target: Target, change: &Change) -> Result<Kept, Refusal> {
+    pub fn apply(&self, target: MemoryFile, change: &MemoryChange) -> Result<MemoryState, MemoryRefusal> {
         self.apply_all(target, std::slice::from_ref(change))
     }
 
     /// Makes several changes as one: the limit counts for the end result, and one refusal refuses all.
-    pub fn apply_all(&self, target: Target, changes: &[Change]) -> Result<Kept, Refusal> {
+    pub fn apply_all(
+        &self,
+        target: MemoryFile,
+        changes: &[MemoryChange],
+    ) -> Result<MemoryState, MemoryRefusal> {
         for change in changes {
             check_words(change)?;
         }
         let path = self.path(target);
-        let file_error = |error: &dyn std::fmt::Display| Refusal::File(error.to_string());
+        let file_error = |error: &dyn std::fmt::Display| MemoryRefusal::File(error.to_string());
         fs::create_dir_all(&self.folder).map_err(|error| file_error(&error))?;
         let lock_path = path.with_added_extension("lock");
-        let _lock = Lock::take(&lock_path, Patience::SETTINGS).map_err(|error| file_error(&error))?;
+        let _lock =
+            FileLock::acquire(&lock_path, LockTimeout::SETTINGS).map_err(|error| file_error(&error))?;
         let text = read(&path).unwrap_or_default();
         let mut entries = split(&text);
         let before = entries.clone();
         let limit = self.limit(target);
         let mut message = "";
         for change in changes {
-            if !matches!(change, Change::Add { .. }) {
+            if !matches!(change, MemoryChange::Add { .. }) {
                 refuse_foreign(&path, &text, &before, limit)?;
             }
-            message = alter(&mut entries, change)?;
+            message = apply_change(&mut entries, change)?;
         }
         if length(&entries) > limit && length(&entries) > length(&before) {
             return Err(too_long(target, changes, &before, &entries, limit));
@@ -164,28 +169,28 @@ impl Memory {
             let text = entries.join(DELIMITER);
             write::replace(&path, text.as_bytes()).map_err(|error| file_error(&error))?;
         }
-        Ok(self.kept(target, entries, message))
+        Ok(self.state_of(target, entries, message))
     }
 
-    fn kept(&self, target: Target, entries: Vec<String>, message: &'static str) -> Kept {
+    fn state_of(&self, target: MemoryFile, entries: Vec<String>, message: &'static str) -> MemoryState {
         let usage = usage(length(&entries), self.limit(target));
-        Kept { entries, usage, message }
+        MemoryState { entries, usage, message }
     }
 
-    fn limit(&self, target: Target) -> usize {
+    fn limit(&self, target: MemoryFile) -> usize {
         match target {
-            Target::Memory => self.limits.memory,
-            Target::User => self.limits.user,
+            MemoryFile::Memory => self.limits.memory,
+            MemoryFile::User => self.limits.user,
         }
     }
 
-    fn path(&self, target: Target) -> PathBuf {
+    fn path(&self, target: MemoryFile) -> PathBuf {
         self.folder.join(target.file())
     }
 }
 
 /// A file somebody else wrote in another way is copied aside and left alone.
-fn refuse_foreign(path: &Path, text: &str, entries: &[String], limit: usize) -> Result<(), Refusal> {
+fn refuse_foreign(path: &Path, text: &str, entries: &[String], limit: usize) -> Result<(), MemoryRefusal> {
     let round_trips = text.trim() == entries.join(DELIMITER).trim();
     let oversized = entries.iter().any(|entry| entry.chars().count() > limit);
     if (round_trips || has_only_duplicates(text, entries)) && !oversized {
@@ -193,9 +198,9 @@ fn refuse_foreign(path: &Path, text: &str, entries: &[String], limit: usize) -> 
     }
     let copy = path.with_added_extension("bak");
     if !copy.exists() {
-        write::replace(&copy, text.as_bytes()).map_err(|error| Refusal::File(error.to_string()))?;
+        write::replace(&copy, text.as_bytes()).map_err(|error| MemoryRefusal::File(error.to_string()))?;
     }
-    Err(Refusal::Foreign(format!(
+    Err(MemoryRefusal::Foreign(format!(
         "{} was edited by hand in a way that a change would damage; a copy is at {}. Ask the user to tidy it.",
         path.display(),
         copy.display()
@@ -231,38 +236,38 @@ fn usage(used: usize, limit: usize) -> String {
     format!("{percent}% — {}/{} chars", with_commas(used), with_commas(limit))
 }
 
-fn check_words(change: &Change) -> Result<(), Refusal> {
+fn check_words(change: &MemoryChange) -> Result<(), MemoryRefusal> {
     let content = match change {
-        Change::Add { content } if as_entry(content).is_empty() => {
-            return Err(Refusal::Incomplete("Content is required for 'add' action."));
+        MemoryChange::Add { content } if as_entry(content).is_empty() => {
+            return Err(MemoryRefusal::Incomplete("Content is required for 'add' action."));
         }
-        Change::Replace { old_text, .. } if old_text.trim().is_empty() => {
-            return Err(Refusal::Incomplete("old_text is required for 'replace' action."));
+        MemoryChange::Replace { old_text, .. } if old_text.trim().is_empty() => {
+            return Err(MemoryRefusal::Incomplete("old_text is required for 'replace' action."));
         }
-        Change::Replace { content, .. } if as_entry(content).is_empty() => {
-            return Err(Refusal::Incomplete("content is required for 'replace' action."));
+        MemoryChange::Replace { content, .. } if as_entry(content).is_empty() => {
+            return Err(MemoryRefusal::Incomplete("content is required for 'replace' action."));
         }
-        Change::Remove { old_text } if old_text.trim().is_empty() => {
-            return Err(Refusal::Incomplete("old_text is required for 'remove' action."));
+        MemoryChange::Remove { old_text } if old_text.trim().is_empty() => {
+            return Err(MemoryRefusal::Incomplete("old_text is required for 'remove' action."));
         }
-        Change::Add { content } | Change::Replace { content, .. } => content,
-        Change::Remove { .. } => return Ok(()),
+        MemoryChange::Add { content } | MemoryChange::Replace { content, .. } => content,
+        MemoryChange::Remove { .. } => return Ok(()),
     };
-    match find_injections(content, Material::Memory).first() {
+    match find_injections(content, TextOrigin::Memory).first() {
         None => Ok(()),
-        Some(Finding::Pattern(id)) => Err(Refusal::Blocked(format!(
+        Some(InjectionFinding::Pattern(id)) => Err(MemoryRefusal::Blocked(format!(
             "Blocked: content matches threat pattern '{id}'. Memory is shown to you in every session and must not hold orders or paths to secrets."
         ))),
-        Some(Finding::Invisible(c)) => Err(Refusal::Blocked(format!(
+        Some(InjectionFinding::Invisible(c)) => Err(MemoryRefusal::Blocked(format!(
             "Blocked: content contains invisible unicode character U+{:04X} (possible injection).",
             u32::from(*c)
         ))),
     }
 }
 
-fn alter(entries: &mut Vec<String>, change: &Change) -> Result<&'static str, Refusal> {
+fn apply_change(entries: &mut Vec<String>, change: &MemoryChange) -> Result<&'static str, MemoryRefusal> {
     match change {
-        Change::Add { content } => {
+        MemoryChange::Add { content } => {
             let content = as_entry(content);
             if entries.contains(&content) {
                 return Ok("Entry already exists (no duplicate added).");
@@ -270,7 +275,7 @@ fn alter(entries: &mut Vec<String>, change: &Change) -> Result<&'static str, Ref
             entries.push(content);
             Ok("Entry added.")
         }
-        Change::Replace { old_text, content } => {
+        MemoryChange::Replace { old_text, content } => {
             let at = find(entries, old_text)?;
             let content = as_entry(content);
             if let Some(entry) = entries.get_mut(at) {
@@ -278,7 +283,7 @@ fn alter(entries: &mut Vec<String>, change: &Change) -> Result<&'static str, Ref
             }
             Ok("Entry replaced.")
         }
-        Change::Remove { old_text } => {
+        MemoryChange::Remove { old_text } => {
             let at = find(entries, old_text)?;
             entries.remove(at);
             Ok("Entry removed.")
@@ -291,15 +296,15 @@ fn as_entry(content: &str) -> String {
     content.lines().filter(|line| line.trim() != "§").collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-fn find(entries: &[String], old_text: &str) -> Result<usize, Refusal> {
+fn find(entries: &[String], old_text: &str) -> Result<usize, MemoryRefusal> {
     let wanted = old_text.trim();
     let found: Vec<(usize, &String)> =
         entries.iter().enumerate().filter(|(_, entry)| entry.contains(wanted)).collect();
     match found.as_slice() {
-        [] => Err(Refusal::NoMatch(wanted.to_owned())),
+        [] => Err(MemoryRefusal::NoMatch(wanted.to_owned())),
         [(at, _)] => Ok(*at),
         [(at, first), rest @ ..] if rest.iter().all(|(_, entry)| entry == first) => Ok(*at),
-        several => Err(Refusal::Ambiguous {
+        several => Err(MemoryRefusal::Ambiguous {
             old_text: wanted.to_owned(),
             previews: several.iter().map(|(_, entry)| preview(entry)).collect(),
         }),
@@ -312,16 +317,16 @@ fn preview(entry: &str) -> String {
 }
 
 fn too_long(
-    target: Target,
-    changes: &[Change],
+    target: MemoryFile,
+    changes: &[MemoryChange],
     before: &[String],
     after: &[String],
     limit: usize,
-) -> Refusal {
+) -> MemoryRefusal {
     let used = length(before);
-    let name = if target == Target::Memory { "Memory" } else { "User profile" };
+    let name = if target == MemoryFile::Memory { "Memory" } else { "User profile" };
     let words = match changes {
-        [Change::Add { content }] => format!(
+        [MemoryChange::Add { content }] => format!(
             "{name} at {}/{} chars. Adding this entry ({} chars) would exceed the limit. Replace or remove entries first.",
             with_commas(used),
             with_commas(limit),
@@ -333,7 +338,7 @@ fn too_long(
             with_commas(limit)
         ),
     };
-    Refusal::Full {
+    MemoryRefusal::Full {
         words,
         entries: before.to_vec(),
         usage: format!("{}/{}", with_commas(used), with_commas(limit)),
@@ -341,7 +346,7 @@ fn too_long(
 }
 
 fn show_if_harmless(entry: String) -> String {
-    match find_injections(&entry, Material::Memory).first() {
+    match find_injections(&entry, TextOrigin::Memory).first() {
         None => entry,
         Some(finding) => format!("[BLOCKED: this entry matched {finding} and is not shown]"),
     }

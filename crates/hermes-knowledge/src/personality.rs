@@ -1,7 +1,7 @@
 //! Manners of speaking that can be put on and off. They never enter the stored prompt.
 
 use hermes_config::Config;
-use hermes_config::yaml::Value;
+use hermes_config::yaml::YamlValue;
 
 const TEXTS: &str = include_str!("texts/personalities.txt");
 
@@ -43,7 +43,9 @@ pub fn personality(name: &str, config: &Config) -> Option<Personality> {
     }
     let own = OWN.iter().find_map(|key| {
         let map = config.map(key);
-        map.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name)).and_then(|(_, value)| words(value))
+        map.iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(&name))
+            .and_then(|(_, value)| prompt_text(value))
     });
     own.or_else(|| built_in(&name)).map(Personality::Prompt)
 }
@@ -56,11 +58,11 @@ fn built_in(name: &str) -> Option<String> {
 }
 
 /// A definition is a text, or a map with a prompt, a tone and a style.
-fn words(value: &Value) -> Option<String> {
+fn prompt_text(value: &YamlValue) -> Option<String> {
     if let Some(text) = value.as_str() {
         return Some(text.to_owned());
     }
-    let field = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let field = |name: &str| value.get(name).and_then(YamlValue::as_str).map(str::to_owned);
     let prompt = field("system_prompt").or_else(|| field("description"))?;
     let tone = field("tone").map(|tone| format!("Tone: {tone}"));
     let style = field("style").map(|style| format!("Style: {style}"));

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use hermes_config::yaml::{self, Value};
+use hermes_config::yaml::{self, YamlValue};
 use hermes_config::{Config, Env, Home, expand_tilde};
 use hermes_text::head;
 
@@ -40,17 +40,17 @@ pub struct SkillFilter {
     pub toolsets: BTreeSet<String>,
     /// `linux`, `macos`, `windows`
     pub system: String,
-    pub conditions: Conditions,
+    pub conditions: ToolConditions,
 }
 
 /// Whether what a skill asks of the tools counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Conditions {
+pub enum ToolConditions {
     /// For the prompt: it is about what the model has.
     #[default]
-    Count,
+    Apply,
     /// For calling it by name: whoever does so wants it.
-    Ignored,
+    Ignore,
 }
 
 impl SkillFilter {
@@ -71,8 +71,8 @@ impl SkillFilter {
 
     /// The same, whatever tools there are.
     #[must_use]
-    pub fn for_calling(self) -> Self {
-        Self { conditions: Conditions::Ignored, ..self }
+    pub fn ignoring_conditions(self) -> Self {
+        Self { conditions: ToolConditions::Ignore, ..self }
     }
 }
 
@@ -136,7 +136,7 @@ impl SkillSet {
             if let Some(about) =
                 beginning(&folder.join("DESCRIPTION.md")).and_then(|text| front_matter(&text))
             {
-                let text = about.get("description").and_then(Value::scalar_text).unwrap_or_default();
+                let text = about.get("description").and_then(YamlValue::scalar_text).unwrap_or_default();
                 if !text.is_empty() {
                     self.categories.entry(path.join("/")).or_insert(text);
                 }
@@ -164,16 +164,17 @@ impl SkillSet {
             return;
         }
         let category = if above.is_empty() { name.clone() } else { above.join("/") };
-        let description = head.get("description").and_then(Value::scalar_text).unwrap_or_default();
-        let own_name = head.get("name").and_then(Value::scalar_text).filter(|name| !name.trim().is_empty());
+        let description = head.get("description").and_then(YamlValue::scalar_text).unwrap_or_default();
+        let own_name =
+            head.get("name").and_then(YamlValue::scalar_text).filter(|name| !name.trim().is_empty());
         let command = command_name(own_name.as_deref().unwrap_or(name));
         let folder = folder.to_owned();
         self.skills.push(Skill { name: name.clone(), category, description, folder, command });
     }
 }
 
-fn is_shown(name: &str, head: &Value, filter: &SkillFilter) -> bool {
-    let own_name = head.get("name").and_then(Value::scalar_text);
+fn is_shown(name: &str, head: &YamlValue, filter: &SkillFilter) -> bool {
+    let own_name = head.get("name").and_then(YamlValue::scalar_text);
     if filter.disabled.contains(name) || own_name.is_some_and(|own| filter.disabled.contains(&own)) {
         return false;
     }
@@ -181,7 +182,7 @@ fn is_shown(name: &str, head: &Value, filter: &SkillFilter) -> bool {
     if !systems.is_empty() && !systems.iter().any(|system| system.eq_ignore_ascii_case(&filter.system)) {
         return false;
     }
-    if filter.conditions == Conditions::Ignored {
+    if filter.conditions == ToolConditions::Ignore {
         return true;
     }
     let has = |names: &[String], there: &BTreeSet<String>| names.iter().any(|name| there.contains(name));
@@ -193,17 +194,17 @@ fn is_shown(name: &str, head: &Value, filter: &SkillFilter) -> bool {
 }
 
 /// Conditions stand under `metadata.hermes`, or at the top in hand-written files.
-fn condition(head: &Value, key: &str) -> Vec<String> {
+fn condition(head: &YamlValue, key: &str) -> Vec<String> {
     match head.get("metadata").and_then(|metadata| metadata.get("hermes")) {
         Some(own) if own.get(key).is_some() => list(own, key),
         _ => list(head, key),
     }
 }
 
-fn list(value: &Value, key: &str) -> Vec<String> {
+fn list(value: &YamlValue, key: &str) -> Vec<String> {
     match value.get(key) {
-        Some(Value::Seq(items)) => items.iter().filter_map(Value::scalar_text).collect(),
-        Some(Value::Null) | None => Vec::new(),
+        Some(YamlValue::Seq(items)) => items.iter().filter_map(YamlValue::scalar_text).collect(),
+        Some(YamlValue::Null) | None => Vec::new(),
         Some(other) => other
             .scalar_text()
             .map(|text| text.split(',').map(|part| part.trim().to_owned()).collect())
@@ -219,7 +220,7 @@ fn beginning(path: &Path) -> Option<String> {
     Some(head(&text, MOST_CHARS).to_owned())
 }
 
-fn front_matter(text: &str) -> Option<Value> {
+fn front_matter(text: &str) -> Option<YamlValue> {
     let rest = text.strip_prefix('\u{feff}').unwrap_or(text).strip_prefix("---")?;
     let (block, _) = rest.split_once("\n---")?;
     yaml::parse(block).ok().filter(|value| value.as_map().is_some())

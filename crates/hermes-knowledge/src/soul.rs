@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hermes_config::{Home, write};
 
-use crate::cut::{bounded, scanned};
+use crate::sanitize::{block_if_suspicious, truncate_with_notice};
 
 /// Who the agent is when nobody has said otherwise.
 pub const IDENTITY: &str = include_str!("texts/identity.md").trim_ascii();
@@ -15,7 +15,7 @@ pub fn soul(folder: &Path, home: &Home) -> Option<String> {
     [folder.join("SOUL.md"), home.join("SOUL.md")].iter().find_map(|path| {
         let text = fs::read_to_string(path).ok()?;
         let text = text.trim();
-        (!text.is_empty()).then(|| bounded(scanned(text, "SOUL.md"), "SOUL.md"))
+        (!text.is_empty()).then(|| truncate_with_notice(block_if_suspicious(text, "SOUL.md"), "SOUL.md"))
     })
 }
 

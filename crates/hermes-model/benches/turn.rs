@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use hermes_model::client::{Endpoint, FixedKey, ModelClient, Persistence, Presented};
-use hermes_model::context_window::Origin;
-use hermes_model::wire::{Decoder, Ending, Mode, Streaming, WireOptions, build_body};
-use hermes_net::{Client, Config, Proxies};
+use hermes_model::client::{Endpoint, FixedCredential, ModelClient, PresentedCredential, RetryPolicy};
+use hermes_model::context_window::WindowOrigin;
+use hermes_model::wire::{AnswerDecoder, ApiMode, StreamEnding, StreamingMode, WireOptions, build_body};
+use hermes_net::{Config, HttpClient, ProxyMode};
 use hermes_testkit::RealClock;
-use hermes_types::{Cancel, Clock, Deadline, Delta, Message, Model, Raw, Request, Secret, ToolSpec};
+use hermes_types::{Cancel, Clock, Deadline, Delta, Message, Model, ModelRequest, RawJson, Secret, ToolSpec};
 use serde_json::{Value, json};
 
 const WARM_UP: usize = 50;
 const TURNS: usize = 1_000;
 const CHUNKS: usize = 10_000;
 const ROUNDS: usize = 20;
-const WIRES: [Mode; 3] = [Mode::Chat, Mode::Responses, Mode::Anthropic];
+const WIRES: [ApiMode; 3] = [ApiMode::Chat, ApiMode::Responses, ApiMode::Anthropic];
 const FIRST_BYTE: Duration = Duration::from_millis(1);
 const CHUNK: Duration = Duration::from_micros(20);
 
@@ -38,7 +38,7 @@ fn main() {
         for (what, messages) in [("1 message", 1), ("200 messages", 200)] {
             let request = request(&*clock, messages);
             let wire = WireOptions::new(mode, "custom", "http://127.0.0.1/v1");
-            let size = build_body(&request, &wire, Streaming::Streamed).to_bytes().len() / 1024;
+            let size = build_body(&request, &wire, StreamingMode::Streamed).to_bytes().len() / 1024;
             let what = format!("{what}, {size} kB");
             let building = time_body(&*clock, &wire, &request);
             row(mode, &format!("body built ({what})"), building, None);
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-fn row(mode: Mode, figure: &str, mut spans: Vec<Duration>, budget: Option<Duration>) {
+fn row(mode: ApiMode, figure: &str, mut spans: Vec<Duration>, budget: Option<Duration>) {
     spans.sort_unstable();
     let at = |percent: usize| spans.get(spans.len() * percent / 100).copied().unwrap_or_default();
     let budget = budget.map_or_else(|| "-".to_owned(), shown);
@@ -68,10 +68,10 @@ fn shown(span: Duration) -> String {
     format!("{}.{} us", tenths / 10, tenths % 10)
 }
 
-fn time_body(clock: &dyn Clock, wire: &WireOptions, request: &Request) -> Vec<Duration> {
+fn time_body(clock: &dyn Clock, wire: &WireOptions, request: &ModelRequest) -> Vec<Duration> {
     let once = || {
         let start = clock.monotonic();
-        let body = build_body(request, wire, Streaming::Streamed).to_bytes();
+        let body = build_body(request, wire, StreamingMode::Streamed).to_bytes();
         std::hint::black_box(body);
         clock.monotonic().saturating_sub(start)
     };
@@ -85,7 +85,7 @@ struct Turns {
 }
 
 /// Turns of a running session: the connection is open and everything has been used before.
-fn time_turns(clock: &Arc<RealClock>, mode: Mode, request: &Request) -> Turns {
+fn time_turns(clock: &Arc<RealClock>, mode: ApiMode, request: &ModelRequest) -> Turns {
     let server = Server::start(clock, &stream(mode, 1));
     let client = client(clock, mode, server.address);
     let mut turns = Turns { out: Vec::with_capacity(TURNS), whole: Vec::with_capacity(TURNS) };
@@ -105,7 +105,7 @@ fn time_turns(clock: &Arc<RealClock>, mode: Mode, request: &Request) -> Turns {
 }
 
 /// Every chunk by itself, as if each came alone.
-fn time_chunks(clock: &dyn Clock, mode: Mode, stream: &[Vec<u8>]) -> Vec<Duration> {
+fn time_chunks(clock: &dyn Clock, mode: ApiMode, stream: &[Vec<u8>]) -> Vec<Duration> {
     let wire = WireOptions::new(mode, "custom", "http://127.0.0.1/v1");
     let mut spans = Vec::with_capacity(ROUNDS * stream.len());
     for _ in 0..ROUNDS {
@@ -115,7 +115,7 @@ fn time_chunks(clock: &dyn Clock, mode: Mode, stream: &[Vec<u8>]) -> Vec<Duratio
                 shown.push_str(&text);
             }
         };
-        let mut decoder = Decoder::new(&wire);
+        let mut decoder = AnswerDecoder::new(&wire);
         let mut deltas = Vec::new();
         for chunk in stream {
             let start = clock.monotonic();
@@ -124,13 +124,13 @@ fn time_chunks(clock: &dyn Clock, mode: Mode, stream: &[Vec<u8>]) -> Vec<Duratio
             spans.push(clock.monotonic().saturating_sub(start));
         }
         let ending = decoder.finish(&mut deltas).expect("the stream is whole");
-        assert!(matches!(ending, Ending::Complete(_)), "{ending:?}");
+        assert!(matches!(ending, StreamEnding::Complete(_)), "{ending:?}");
     }
     spans
 }
 
 /// A long answer that arrives as fast as the loopback lets it.
-fn time_streams(clock: &Arc<RealClock>, mode: Mode, stream: &[Vec<u8>]) -> Vec<Duration> {
+fn time_streams(clock: &Arc<RealClock>, mode: ApiMode, stream: &[Vec<u8>]) -> Vec<Duration> {
     let chunks = u32::try_from(stream.len()).unwrap_or(u32::MAX);
     let server = Server::start(clock, stream);
     let client = client(clock, mode, server.address);
@@ -150,33 +150,35 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-fn client(clock: &Arc<RealClock>, mode: Mode, server: SocketAddr) -> ModelClient {
+fn client(clock: &Arc<RealClock>, mode: ApiMode, server: SocketAddr) -> ModelClient {
     let mut config = Config::new(clock.clone());
-    config.proxies = Proxies::Direct;
-    let net = Client::new(config).expect("a client");
+    config.proxies = ProxyMode::Direct;
+    let net = HttpClient::new(config).expect("a client");
     let base =
-        if mode == Mode::Anthropic { format!("http://{server}") } else { format!("http://{server}/v1") };
+        if mode == ApiMode::Anthropic { format!("http://{server}") } else { format!("http://{server}/v1") };
     let endpoint = Endpoint {
         model: "test-model".into(),
-        model_choice: hermes_model::provider::ModelChoice::Said,
+        model_choice: hermes_model::provider::ModelChoice::Explicit,
         key_origin: None,
         wire: WireOptions::new(mode, "custom", &base),
-        credentials: Arc::new(FixedKey(Presented::Bearer(Secret::new("sk-bench-0123456789abcdef")))),
+        credentials: Arc::new(FixedCredential(PresentedCredential::Bearer(Secret::new(
+            "sk-bench-0123456789abcdef",
+        )))),
         context_window: 128_000,
-        window_origin: Origin::Configured,
+        window_origin: WindowOrigin::Configured,
         prices: None,
-        learnt: Arc::default(),
+        stats: Arc::default(),
     };
-    ModelClient::new(net, clock.clone(), vec![endpoint], Persistence::default()).expect("an endpoint")
+    ModelClient::new(net, clock.clone(), vec![endpoint], RetryPolicy::default()).expect("an endpoint")
 }
 
-fn request(clock: &dyn Clock, messages: usize) -> Request {
+fn request(clock: &dyn Clock, messages: usize) -> ModelRequest {
     let said = "Please look at the build once more and tell me what is left to do. ".repeat(7);
     let message = |at: usize| match at % 2 {
         0 => Message::user(format!("{at}: {said}")),
         _ => Message::assistant(format!("{at}: {said}")),
     };
-    Request {
+    ModelRequest {
         model: "test-model".into(),
         system: "You are a careful assistant.".into(),
         messages: (0..messages).map(message).collect(),
@@ -195,16 +197,16 @@ fn tool(name: String) -> ToolSpec {
     ToolSpec {
         name,
         description: "Runs a command in the workspace and gives back what it printed.".into(),
-        parameters: Raw::from_value(&json!({"type": "object", "properties": {"command": command}})),
+        parameters: RawJson::from_value(&json!({"type": "object", "properties": {"command": command}})),
     }
 }
 
 /// An answer of that many pieces of text, with what each wire puts around it; one entry per chunk.
-fn stream(mode: Mode, chunks: usize) -> Vec<Vec<u8>> {
+fn stream(mode: ApiMode, chunks: usize) -> Vec<Vec<u8>> {
     let piece = |at: usize| format!(" word{at}");
     let (mut before, mut after): (Vec<Value>, Vec<Value>) = Default::default();
     let delta: &dyn Fn(usize) -> Value = match mode {
-        Mode::Chat | Mode::Converse => {
+        ApiMode::Chat | ApiMode::Converse => {
             after.push(json!({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
             after.push(json!({"id": "c", "model": "m", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": chunks}}));
             &|at| {
@@ -212,14 +214,14 @@ fn stream(mode: Mode, chunks: usize) -> Vec<Vec<u8>> {
                     "choices": [{"index": 0, "delta": {"role": "assistant", "content": piece(at)}, "logprobs": null, "finish_reason": null}]})
             }
         }
-        Mode::Responses => {
+        ApiMode::Responses => {
             let text: String = (0..chunks).map(piece).collect();
             let item = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": text}]});
             before.push(json!({"type": "response.created", "response": {"id": "resp_1", "model": "m"}}));
             after.push(json!({"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": [item]}}));
             &|at| json!({"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0, "sequence_number": at, "delta": piece(at)})
         }
-        Mode::Anthropic => {
+        ApiMode::Anthropic => {
             before.push(json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 9}}}));
             before.push(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}));
             after.push(json!({"type": "content_block_stop", "index": 0}));

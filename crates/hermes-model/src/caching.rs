@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use hermes_types::{Message, Role};
 use serde_json::json;
 
-use crate::wire::{Mode, Node, Object, Vendor};
+use crate::wire::{ApiMode, EndpointVendor, JsonNode, JsonObject};
 
 /// Whether to mark, and for how long the provider is asked to keep what is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,16 +21,16 @@ pub enum CachePolicy {
 
 impl CachePolicy {
     /// The policy for a route: Claude on OpenRouter, and every endpoint that speaks Messages.
-    pub fn for_route(mode: Mode, vendor: Vendor, model: &str, wanted: Self) -> Self {
+    pub fn for_route(mode: ApiMode, vendor: EndpointVendor, model: &str, wanted: Self) -> Self {
         let claude = model.to_ascii_lowercase().contains("claude");
         match mode {
-            Mode::Anthropic => wanted,
-            Mode::Chat if vendor == Vendor::OpenRouter && claude => wanted,
+            ApiMode::Anthropic => wanted,
+            ApiMode::Chat if vendor == EndpointVendor::OpenRouter && claude => wanted,
             _ => Self::Off,
         }
     }
 
-    pub(crate) fn marker(self) -> Option<Node<'static>> {
+    pub(crate) fn marker(self) -> Option<JsonNode<'static>> {
         match self {
             Self::Off => None,
             Self::FiveMinutes => Some(json!({"type": "ephemeral"}).into()),
@@ -41,20 +41,20 @@ impl CachePolicy {
 
 /// Whether the results of tools can carry a marker on a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ToolMarks {
+pub(crate) enum ToolResultMarkers {
     Allowed,
     Refused,
 }
 
 /// Which messages carry a breakpoint, newest first.
-pub(crate) fn breakpoints(messages: &[Message], tools: ToolMarks) -> Vec<usize> {
+pub(crate) fn breakpoints(messages: &[Message], tools: ToolResultMarkers) -> Vec<usize> {
     messages
         .iter()
         .enumerate()
         .rev()
         .filter(|(_, message)| match message.role {
             Role::System => false,
-            Role::Tool => tools == ToolMarks::Allowed,
+            Role::Tool => tools == ToolResultMarkers::Allowed,
             Role::User | Role::Assistant => true,
         })
         .map(|(at, _)| at)
@@ -63,14 +63,15 @@ pub(crate) fn breakpoints(messages: &[Message], tools: ToolMarks) -> Vec<usize> 
 }
 
 /// Marks a message of the chat wire.
-pub(crate) fn mark_message(message: &mut Object<'_>, marker: Node<'static>) {
+pub(crate) fn mark_message(message: &mut JsonObject<'_>, marker: JsonNode<'static>) {
     match message.get_mut("content") {
-        Some(Node::Text(text)) if !text.is_empty() => {
+        Some(JsonNode::Text(text)) if !text.is_empty() => {
             let text = std::mem::replace(text, Cow::Borrowed(""));
-            let block = Object::new().with("type", "text").with("text", text).with("cache_control", marker);
-            message.set("content", vec![Node::Object(block)]);
+            let block =
+                JsonObject::new().with("type", "text").with("text", text).with("cache_control", marker);
+            message.set("content", vec![JsonNode::Object(block)]);
         }
-        Some(Node::List(parts)) => {
+        Some(JsonNode::List(parts)) => {
             if !parts.last_mut().is_some_and(|last| mark_block(last, marker.clone())) {
                 message.set("cache_control", marker);
             }
@@ -80,9 +81,9 @@ pub(crate) fn mark_message(message: &mut Object<'_>, marker: Node<'static>) {
 }
 
 /// Marks one block; a raw part is not touched, since its bytes are not ours.
-pub(crate) fn mark_block(block: &mut Node<'_>, marker: Node<'static>) -> bool {
+pub(crate) fn mark_block(block: &mut JsonNode<'_>, marker: JsonNode<'static>) -> bool {
     match block {
-        Node::Object(object) => {
+        JsonNode::Object(object) => {
             object.set("cache_control", marker);
             true
         }
@@ -106,16 +107,16 @@ mod tests {
             Message::assistant("").with_calls(vec![call.clone()]),
             Message::tool(&call, "r"),
         ];
-        assert_eq!(breakpoints(&messages, ToolMarks::Allowed), [4, 3, 2]);
-        assert_eq!(breakpoints(&messages, ToolMarks::Refused), [3, 2, 1]);
-        assert!(breakpoints(&[], ToolMarks::Allowed).is_empty());
+        assert_eq!(breakpoints(&messages, ToolResultMarkers::Allowed), [4, 3, 2]);
+        assert_eq!(breakpoints(&messages, ToolResultMarkers::Refused), [3, 2, 1]);
+        assert!(breakpoints(&[], ToolResultMarkers::Allowed).is_empty());
     }
 
     #[test]
     fn a_marker_finds_its_place() {
         let marker = || CachePolicy::OneHour.marker().unwrap();
-        let mark = |content: Node<'static>| {
-            let mut message = Object::new().with("content", content);
+        let mark = |content: JsonNode<'static>| {
+            let mut message = JsonObject::new().with("content", content);
             mark_message(&mut message, marker());
             message.to_value()
         };
@@ -126,7 +127,10 @@ mod tests {
         );
         assert_eq!(mark("".into()), json!({"content": "", "cache_control": expected}));
         assert_eq!(mark(Vec::new().into()), json!({"content": [], "cache_control": expected}));
-        let two = vec![Node::Object(Object::new()), Node::Object(Object::new().with("type", "text"))];
+        let two = vec![
+            JsonNode::Object(JsonObject::new()),
+            JsonNode::Object(JsonObject::new().with("type", "text")),
+        ];
         assert_eq!(mark(two.into()), json!({"content": [{}, {"type": "text", "cache_control": expected}]}));
     }
 
@@ -134,9 +138,9 @@ mod tests {
     fn only_claude_is_cached() {
         let on = CachePolicy::FiveMinutes;
         let policy = |mode, vendor, model| CachePolicy::for_route(mode, vendor, model, on);
-        assert_eq!(policy(Mode::Chat, Vendor::OpenRouter, "anthropic/claude-sonnet-4"), on);
-        assert_eq!(policy(Mode::Chat, Vendor::OpenRouter, "openai/gpt-5"), CachePolicy::Off);
-        assert_eq!(policy(Mode::Chat, Vendor::Other, "claude"), CachePolicy::Off);
-        assert_eq!(policy(Mode::Anthropic, Vendor::Other, "MiniMax-M2"), on);
+        assert_eq!(policy(ApiMode::Chat, EndpointVendor::OpenRouter, "anthropic/claude-sonnet-4"), on);
+        assert_eq!(policy(ApiMode::Chat, EndpointVendor::OpenRouter, "openai/gpt-5"), CachePolicy::Off);
+        assert_eq!(policy(ApiMode::Chat, EndpointVendor::Other, "claude"), CachePolicy::Off);
+        assert_eq!(policy(ApiMode::Anthropic, EndpointVendor::Other, "MiniMax-M2"), on);
     }
 }

@@ -13,7 +13,7 @@ pub use metadata::{
 
 /// How an endpoint's window came to be known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum Origin {
+pub enum WindowOrigin {
     /// The user said it.
     Configured,
     /// A provider named it in a refusal.
@@ -51,7 +51,7 @@ const FAMILIES: [(&str, u64); 15] = [
 ];
 
 /// The family's window. Only for hosts of known providers.
-pub fn of_family(model: &str) -> Option<u64> {
+pub fn family_window(model: &str) -> Option<u64> {
     let name = model.to_ascii_lowercase();
     FAMILIES
         .iter()
@@ -61,10 +61,10 @@ pub fn of_family(model: &str) -> Option<u64> {
 }
 
 /// Windows on AWS, where names carry no other hint.
-pub fn of_bedrock(model: &str) -> u64 {
+pub fn bedrock_window(model: &str) -> u64 {
     let name = model.to_ascii_lowercase();
     if name.contains("claude") {
-        return of_family(&name).unwrap_or(200_000);
+        return family_window(&name).unwrap_or(200_000);
     }
     if ["nova-pro", "nova-lite"].into_iter().any(|family| name.contains(family)) { 300_000 } else { DEFAULT }
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn families() {
-        let check = |model: &str, window: Option<u64>| assert_eq!(of_family(model), window, "{model}");
+        let check = |model: &str, window: Option<u64>| assert_eq!(family_window(model), window, "{model}");
         check("anthropic/claude-opus-4.6", Some(1_000_000));
         check("claude-sonnet-4-6-20260101", Some(1_000_000));
         check("claude-sonnet-4", Some(200_000));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn aws() {
-        let check = |model: &str, window: u64| assert_eq!(of_bedrock(model), window, "{model}");
+        let check = |model: &str, window: u64| assert_eq!(bedrock_window(model), window, "{model}");
         check("us.anthropic.claude-sonnet-4-6", 1_000_000);
         check("anthropic.claude-3-haiku-20240307-v1:0", 200_000);
         check("amazon.nova-pro-v1:0", 300_000);

@@ -1,9 +1,9 @@
 //! Why an answer could not be read.
 
-use hermes_types::{Fields, Raw};
+use hermes_types::{JsonFields, RawJson};
 use thiserror::Error;
 
-use crate::wire::fields::FieldsExt as _;
+use crate::wire::fields::JsonFieldsExt as _;
 
 /// Named for what the caller can do. None of them may be shown as an answer, and no tool call read before one of them
 /// may be run.
@@ -11,19 +11,19 @@ use crate::wire::fields::FieldsExt as _;
 pub enum Error {
     /// The bytes are not what this wire speaks, or broke off inside an event.
     #[error("the provider's answer cannot be read: {reason}")]
-    AskAgain { reason: String },
+    Retry { reason: String },
     /// Readable, but without the part that makes it an answer. A fallback may be tried at once.
     #[error("invalid API response shape: {missing}")]
-    AskElsewhere { missing: &'static str },
+    UseFallback { missing: &'static str },
     /// The provider reported a failure inside an answer that began well.
     #[error("{0}")]
-    Classify(Fault),
+    Classify(ProviderFault),
 }
 
 /// What a provider said about a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Error)]
 #[error("{message}")]
-pub struct Fault {
+pub struct ProviderFault {
     pub message: String,
     /// Its name for the kind of failure, such as `overloaded_error`.
     pub kind: Option<String>,
@@ -34,17 +34,17 @@ pub struct Fault {
     pub status: Option<u16>,
 }
 
-impl Fault {
+impl ProviderFault {
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 
     /// Reads the value of an `error` field, or a whole error object, in any of the shapes that providers use.
-    pub(crate) fn read(raw: &Raw) -> Self {
+    pub(crate) fn read(raw: &RawJson) -> Self {
         if let Ok(text) = raw.read::<String>() {
             return Self::new(text);
         }
-        let Ok(fields) = raw.read::<Fields>() else {
+        let Ok(fields) = raw.read::<JsonFields>() else {
             return Self::new(raw.as_str());
         };
         if let Some(inner) = fields.get("error").filter(|inner| !inner.is_null()) {
@@ -62,7 +62,7 @@ impl Fault {
             .unwrap_or_default();
         // OpenRouter wraps what the upstream said; that is the part which says anything.
         if let Some(upstream) = fields.object("metadata").and_then(|metadata| metadata.text("raw")) {
-            let inner = Raw::parse(upstream.clone()).map_or(upstream, |raw| Self::read(&raw).message);
+            let inner = RawJson::parse(upstream.clone()).map_or(upstream, |raw| Self::read(&raw).message);
             if !inner.is_empty() && !message.contains(&inner) {
                 message = format!("{message}: {inner}");
             }
@@ -101,6 +101,6 @@ impl Fault {
 
 impl Error {
     pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
-        Self::AskAgain { reason: reason.into() }
+        Self::Retry { reason: reason.into() }
     }
 }

@@ -17,4 +17,4 @@ pub mod provider;
 pub mod usage;
 pub mod wire;
 
-pub use error::{Error, Fault};
+pub use error::{Error, ProviderFault};

@@ -3,29 +3,29 @@
 //! Chat and Responses count cached tokens as part of their input; Messages and Converse do not. After this module nobody
 //! needs to know that.
 
-use hermes_types::{Fields, Raw, Usage};
+use hermes_types::{JsonFields, RawJson, Usage};
 
-use crate::wire::Mode;
-use crate::wire::fields::FieldsExt as _;
+use crate::wire::ApiMode;
+use crate::wire::fields::JsonFieldsExt as _;
 
 /// Reads a usage object; `None` when it is no object at all.
-pub fn read(mode: Mode, raw: &Raw) -> Option<Usage> {
-    let fields: Fields = raw.read().ok()?;
+pub fn read(mode: ApiMode, raw: &RawJson) -> Option<Usage> {
+    let fields: JsonFields = raw.read().ok()?;
     Some(match mode {
-        Mode::Chat => {
+        ApiMode::Chat => {
             inclusive(&fields, ["prompt_tokens", "input_tokens"], ["completion_tokens", "output_tokens"])
         }
-        Mode::Responses => {
+        ApiMode::Responses => {
             inclusive(&fields, ["input_tokens", "prompt_tokens"], ["output_tokens", "completion_tokens"])
         }
-        Mode::Anthropic => Usage {
+        ApiMode::Anthropic => Usage {
             input: first(&fields, &["input_tokens"]),
             output: first(&fields, &["output_tokens"]),
             cache_read: first(&fields, &["cache_read_input_tokens"]),
             cache_write: first(&fields, &["cache_creation_input_tokens"]),
             reasoning: 0,
         },
-        Mode::Converse => Usage {
+        ApiMode::Converse => Usage {
             input: first(&fields, &["inputTokens"]),
             output: first(&fields, &["outputTokens"]),
             cache_read: first(&fields, &["cacheReadInputTokens", "cacheReadInputTokenCount"]),
@@ -36,8 +36,8 @@ pub fn read(mode: Mode, raw: &Raw) -> Option<Usage> {
 }
 
 /// What the provider says the call cost, in millionths of a dollar. OpenRouter does.
-pub fn reported_cost(raw: &Raw) -> Option<u64> {
-    let fields: Fields = raw.read().ok()?;
+pub fn reported_cost(raw: &RawJson) -> Option<u64> {
+    let fields: JsonFields = raw.read().ok()?;
     crate::price::micro_usd(&fields.scalar("cost")?)
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn combine(earlier: Option<Usage>, later: Usage) -> Usage {
     }
 }
 
-fn inclusive(fields: &Fields, input: [&str; 2], output: [&str; 2]) -> Usage {
+fn inclusive(fields: &JsonFields, input: [&str; 2], output: [&str; 2]) -> Usage {
     let nested = |names: [&str; 2], inner: &[&str]| -> u64 {
         names
             .into_iter()
@@ -81,7 +81,7 @@ fn inclusive(fields: &Fields, input: [&str; 2], output: [&str; 2]) -> Usage {
     }
 }
 
-fn first(fields: &Fields, names: &[&str]) -> u64 {
+fn first(fields: &JsonFields, names: &[&str]) -> u64 {
     names.iter().find_map(|name| fields.number(name)).unwrap_or(0)
 }
 
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(mode: Mode, json: &str, [input, output, cache_read, cache_write, reasoning]: [u64; 5]) {
-        let raw = Raw::parse(json.to_owned()).unwrap();
+    fn check(mode: ApiMode, json: &str, [input, output, cache_read, cache_write, reasoning]: [u64; 5]) {
+        let raw = RawJson::parse(json.to_owned()).unwrap();
         let expected = Usage { input, output, cache_read, cache_write, reasoning };
         assert_eq!(read(mode, &raw), Some(expected), "{json}");
     }
@@ -99,42 +99,42 @@ mod tests {
     #[test]
     fn buckets_do_not_overlap() {
         check(
-            Mode::Chat,
+            ApiMode::Chat,
             r#"{"prompt_tokens":100,"completion_tokens":20,"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":10},"completion_tokens_details":{"reasoning_tokens":5}}"#,
             [30, 20, 60, 10, 5],
         );
         check(
-            Mode::Chat,
+            ApiMode::Chat,
             r#"{"prompt_tokens":100,"completion_tokens":2,"prompt_cache_hit_tokens":90}"#,
             [10, 2, 90, 0, 0],
         );
         check(
-            Mode::Chat,
+            ApiMode::Chat,
             r#"{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":60}}"#,
             [0, 0, 60, 0, 0],
         );
-        check(Mode::Chat, r#"{"prompt_tokens":null,"prompt_tokens_details":null}"#, [0, 0, 0, 0, 0]);
+        check(ApiMode::Chat, r#"{"prompt_tokens":null,"prompt_tokens_details":null}"#, [0, 0, 0, 0, 0]);
         check(
-            Mode::Responses,
+            ApiMode::Responses,
             r#"{"input_tokens":100,"input_tokens_details":{"cached_tokens":40},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":3}}"#,
             [60, 7, 40, 0, 3],
         );
         check(
-            Mode::Anthropic,
+            ApiMode::Anthropic,
             r#"{"input_tokens":10,"output_tokens":7,"cache_read_input_tokens":90,"cache_creation_input_tokens":5}"#,
             [10, 7, 90, 5, 0],
         );
         check(
-            Mode::Converse,
+            ApiMode::Converse,
             r#"{"inputTokens":10,"outputTokens":7,"totalTokens":17,"cacheReadInputTokens":3,"cacheWriteInputTokens":4}"#,
             [10, 7, 3, 4, 0],
         );
-        assert_eq!(read(Mode::Chat, &Raw::parse("[]".into()).unwrap()), None);
+        assert_eq!(read(ApiMode::Chat, &RawJson::parse("[]".into()).unwrap()), None);
     }
 
     #[test]
     fn reported_costs() {
-        let cost = |json: &str| reported_cost(&Raw::parse(json.to_owned()).unwrap());
+        let cost = |json: &str| reported_cost(&RawJson::parse(json.to_owned()).unwrap());
         assert_eq!(cost(r#"{"cost":0.0012345}"#), Some(1235));
         assert_eq!(cost(r#"{"cost":1e-3}"#), Some(1000));
         assert_eq!(cost(r#"{"cost":-1}"#), None);

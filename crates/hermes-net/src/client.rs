@@ -4,25 +4,25 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hermes_guard::{Denied, Reason, UrlPolicy};
+use hermes_guard::{UrlDenial, UrlDenialReason, UrlPolicy};
 use hermes_types::{Cancel, Clock, Deadline};
 use reqwest::NoProxy;
 use rustls::ClientConfig;
 use url::{Host, Url};
 
-use crate::bound::Bounds;
-use crate::config::{Config, Proxies, Verification};
-use crate::error::{Error, Wait};
+use crate::config::{CertificateVerification, Config, ProxyMode};
+use crate::error::{Error, TimeoutPhase};
 use crate::failure;
 use crate::redirect;
-use crate::request::{Redirects, Request, Trust, host_of};
-use crate::resolve::{Check, CheckedResolver, Resolve, ResolveError};
-use crate::response::Response;
+use crate::request::{HttpRequest, RedirectPolicy, UrlTrust, host_of};
+use crate::request_bounds::RequestBounds;
+use crate::resolve::{AddressCheck, CheckedResolver, HostResolveError, HostResolver};
+use crate::response::HttpResponse;
 use crate::tls;
 
 /// One per process; clones share its connections.
 #[derive(Clone)]
-pub struct Client(Arc<Shared>);
+pub struct HttpClient(Arc<Shared>);
 
 struct Shared {
     clock: Arc<dyn Clock>,
@@ -37,15 +37,16 @@ struct Shared {
     config: Config,
 }
 
-impl Client {
+impl HttpClient {
     pub fn new(config: Config) -> Result<Self, Error> {
         let tls = tls::client_config(config.ca_bundle.as_deref(), config.verification)?;
         let policy = Arc::new(config.policy.clone());
         let proxy_hosts = config.proxies.hosts();
-        let unchecked = CheckedResolver { resolver: config.resolver.clone(), check: Check::Nothing };
-        let check = Check::Policy { policy: policy.clone(), except: proxy_hosts.clone() };
+        let unchecked = CheckedResolver { resolver: config.resolver.clone(), check: AddressCheck::Unchecked };
+        let check = AddressCheck::Policy { policy: policy.clone(), except: proxy_hosts.clone() };
         let checked = CheckedResolver { resolver: config.resolver.clone(), check };
-        let direct = if config.proxies == Proxies::Environment { &Proxies::Direct } else { &config.proxies };
+        let direct =
+            if config.proxies == ProxyMode::Environment { &ProxyMode::Direct } else { &config.proxies };
         Ok(Self(Arc::new(Shared {
             configured: build(&config, &tls, &config.proxies, unchecked.clone())?,
             untrusted: build(&config, &tls, direct, checked.clone())?,
@@ -61,19 +62,23 @@ impl Client {
 
     /// The same client with other ideas of whom to believe; it shares no connections with this one. Without a bundle
     /// the one configured stays.
-    pub fn trusting(&self, ca_bundle: Option<PathBuf>, verification: Verification) -> Result<Self, Error> {
+    pub fn with_verification(
+        &self,
+        ca_bundle: Option<PathBuf>,
+        verification: CertificateVerification,
+    ) -> Result<Self, Error> {
         let config = self.0.config.clone();
         Self::new(Config { ca_bundle: ca_bundle.or(config.ca_bundle), verification, ..config })
     }
 
     /// The same client with another idea of where names lead; it shares no connections with this one. Certificates are
     /// still checked for the name.
-    pub fn resolving(&self, resolver: Arc<dyn Resolve>) -> Result<Self, Error> {
+    pub fn with_resolver(&self, resolver: Arc<dyn HostResolver>) -> Result<Self, Error> {
         Self::new(Config { resolver, ..self.0.config.clone() })
     }
 
     /// The same client by another way out; it shares no connections with this one.
-    pub fn through(&self, proxies: Proxies) -> Result<Self, Error> {
+    pub fn with_proxies(&self, proxies: ProxyMode) -> Result<Self, Error> {
         Self::new(Config { proxies, ..self.0.config.clone() })
     }
 
@@ -85,15 +90,15 @@ impl Client {
     /// Sends the request and waits for the status line; the body is read from what this returns.
     pub async fn send(
         &self,
-        request: Request,
+        request: HttpRequest,
         deadline: Deadline,
         cancel: &Cancel,
-    ) -> Result<Response, Error> {
+    ) -> Result<HttpResponse, Error> {
         let bounds = self.bounds(deadline, cancel);
         let mut request = request;
         let mut hops = match request.redirects {
-            Redirects::Return => return self.exchange(request, bounds).await,
-            Redirects::Follow { most } => most,
+            RedirectPolicy::Return => return self.exchange(request, bounds).await,
+            RedirectPolicy::Follow { most } => most,
         };
         loop {
             let next = request.clone();
@@ -109,8 +114,8 @@ impl Client {
         }
     }
 
-    pub(crate) fn bounds(&self, deadline: Deadline, cancel: &Cancel) -> Bounds {
-        Bounds { clock: self.0.clock.clone(), deadline, cancel: cancel.clone() }
+    pub(crate) fn bounds(&self, deadline: Deadline, cancel: &Cancel) -> RequestBounds {
+        RequestBounds { clock: self.0.clock.clone(), deadline, cancel: cancel.clone() }
     }
 
     pub(crate) fn tls(&self) -> ClientConfig {
@@ -121,14 +126,14 @@ impl Client {
         &self.0.unchecked
     }
 
-    async fn exchange(&self, request: Request, bounds: Bounds) -> Result<Response, Error> {
+    async fn exchange(&self, request: HttpRequest, bounds: RequestBounds) -> Result<HttpResponse, Error> {
         let host = host_of(&request.url);
         let client = match request.trust {
-            Trust::Configured => {
+            UrlTrust::Configured => {
                 check_shape(&request.url)?;
                 &self.0.configured
             }
-            Trust::Untrusted => {
+            UrlTrust::Untrusted => {
                 self.check_untrusted(&request.url, &bounds).await?;
                 &self.0.untrusted
             }
@@ -137,20 +142,20 @@ impl Client {
             .request(request.method, request.url.clone())
             .headers(request.headers)
             .body(reqwest::Body::from(request.body));
-        let work = async { outgoing.send().await.map_err(|error| failure::before_answer(&host, error)) };
-        let late = || Error::TimedOut { host: host.clone(), wait: Wait::Answer };
-        let inner = bounds.hold(request.answer_within, late, work).await?;
-        Ok(Response {
+        let work = async { outgoing.send().await.map_err(|error| failure::request_error(&host, error)) };
+        let late = || Error::TimedOut { host: host.clone(), wait: TimeoutPhase::Answer };
+        let inner = bounds.run(request.response_timeout, late, work).await?;
+        Ok(HttpResponse {
             inner,
             url: request.url,
             bounds,
-            stall_after: request.stall_after,
-            cap: request.cap,
+            stall_timeout: request.stall_timeout,
+            body_limit: request.body_limit,
             read: 0,
         })
     }
 
-    async fn check_untrusted(&self, url: &Url, bounds: &Bounds) -> Result<(), Error> {
+    async fn check_untrusted(&self, url: &Url, bounds: &RequestBounds) -> Result<(), Error> {
         self.0.policy.check_url(url)?;
         let Some(Host::Domain(name)) = url.host() else { return Ok(()) };
         if self.0.proxy_hosts.is_empty() {
@@ -158,21 +163,21 @@ impl Client {
         }
         // Through a proxy the connector never sees the name, so its check would not happen.
         if self.0.proxy_hosts.iter().any(|host| host == name) {
-            return Err(Denied::from(Reason::LocalName { host: name.to_owned() }).into());
+            return Err(UrlDenial::from(UrlDenialReason::LocalName { host: name.to_owned() }).into());
         }
-        let late = || Error::TimedOut { host: host_of(url), wait: Wait::Connection };
+        let late = || Error::TimedOut { host: host_of(url), wait: TimeoutPhase::Connection };
         let look_up = async { Ok(self.0.checked.addresses(name).await) };
-        match bounds.hold(std::time::Duration::from_secs(15), late, look_up).await? {
-            Err(ResolveError::Denied(denied)) => Err(denied.into()),
+        match bounds.run(std::time::Duration::from_secs(15), late, look_up).await? {
+            Err(HostResolveError::Denied(denied)) => Err(denied.into()),
             // Where only the proxy can resolve names, it is the proxy that decides.
-            Ok(_) | Err(ResolveError::Unresolved(_)) => Ok(()),
+            Ok(_) | Err(HostResolveError::Unresolved(_)) => Ok(()),
         }
     }
 }
 
 /// Idle connections kept per host, and how long.
-const MOST_IDLE: usize = 16;
-const IDLE_FOR: std::time::Duration = std::time::Duration::from_secs(20);
+const MAX_IDLE_CONNECTIONS: usize = 16;
+const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
 
 fn check_shape(url: &Url) -> Result<(), Error> {
     let web = matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -182,7 +187,7 @@ fn check_shape(url: &Url) -> Result<(), Error> {
 fn build(
     config: &Config,
     tls: &ClientConfig,
-    proxies: &Proxies,
+    proxies: &ProxyMode,
     resolver: CheckedResolver,
 ) -> Result<reqwest::Client, Error> {
     #[expect(clippy::disallowed_methods, reason = "this is the crate that builds HTTP clients")]
@@ -192,16 +197,17 @@ fn build(
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(config.connect_timeout)
         // Connections that only wait cost memory: a burst leaves a few of them, and not for long.
-        .pool_max_idle_per_host(MOST_IDLE)
-        .pool_idle_timeout(IDLE_FOR)
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .user_agent(config.user_agent.as_str())
         .referer(false);
-    let unusable =
-        |error: reqwest::Error| Error::Settings { why: failure::clean(&error.without_url().to_string()) };
+    let unusable = |error: reqwest::Error| Error::Settings {
+        why: failure::sanitize_text(&error.without_url().to_string()),
+    };
     match proxies {
-        Proxies::Environment => {}
-        Proxies::Direct => builder = builder.no_proxy(),
-        Proxies::Fixed { http, https, bypass } => {
+        ProxyMode::Environment => {}
+        ProxyMode::Direct => builder = builder.no_proxy(),
+        ProxyMode::Fixed { http, https, bypass } => {
             builder = builder.no_proxy();
             let bypass = NoProxy::from_string(bypass);
             if let Some(url) = http {
@@ -217,7 +223,7 @@ fn build(
     builder.build().map_err(unusable)
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Client")
     }

@@ -9,7 +9,7 @@ use hermes_guard::UrlPolicy;
 use hermes_types::Clock;
 use url::Url;
 
-use crate::resolve::{Resolve, SystemResolver};
+use crate::resolve::{HostResolver, SystemResolver};
 
 /// Settings of a [`crate::Client`]. The environment is not read here: `hermes-config` hands its values in.
 #[derive(Debug, Clone)]
@@ -19,13 +19,13 @@ pub struct Config {
     /// A PEM file with authorities to trust beside the system's (`HERMES_CA_BUNDLE`, `SSL_CERT_FILE`,
     /// `REQUESTS_CA_BUNDLE`).
     pub ca_bundle: Option<PathBuf>,
-    pub verification: Verification,
-    pub proxies: Proxies,
+    pub verification: CertificateVerification,
+    pub proxies: ProxyMode,
     /// Real time, not the clock's: it is kept inside the connector.
     pub connect_timeout: Duration,
     /// What holds for requests on a model's word.
     pub policy: UrlPolicy,
-    pub resolver: Arc<dyn Resolve>,
+    pub resolver: Arc<dyn HostResolver>,
 }
 
 impl Config {
@@ -34,8 +34,8 @@ impl Config {
             clock,
             user_agent: concat!("hermes/", env!("CARGO_PKG_VERSION")).to_owned(),
             ca_bundle: None,
-            verification: Verification::default(),
-            proxies: Proxies::Environment,
+            verification: CertificateVerification::default(),
+            proxies: ProxyMode::Environment,
             connect_timeout: Duration::from_secs(15),
             policy: UrlPolicy::default(),
             resolver: Arc::new(SystemResolver),
@@ -45,7 +45,7 @@ impl Config {
 
 /// Whether certificates are believed only when somebody vouches for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verification {
+pub enum CertificateVerification {
     #[default]
     Required,
     /// The user insists, for one server of theirs. Anybody in between can then read and change everything.
@@ -54,7 +54,7 @@ pub enum Verification {
 
 /// Where connections leave the machine.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Proxies {
+pub enum ProxyMode {
     Direct,
     /// `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` and the system's settings, as reqwest reads them: it also
     /// knows the settings of macOS and Windows, which no environment carries. Requests on a model's word then go direct,
@@ -69,7 +69,7 @@ pub enum Proxies {
     },
 }
 
-impl Proxies {
+impl ProxyMode {
     /// The hosts of configured proxies, which a model may not talk to by themselves.
     pub(crate) fn hosts(&self) -> Vec<String> {
         match self {
@@ -84,7 +84,7 @@ impl Proxies {
 }
 
 /// Without the addresses, which may carry passwords.
-impl fmt::Debug for Proxies {
+impl fmt::Debug for ProxyMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Direct => "Direct",

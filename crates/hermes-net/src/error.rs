@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use hermes_guard::Denied;
+use hermes_guard::UrlDenial;
 use thiserror::Error;
 
 /// What did not happen in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum TimeoutPhase {
     Connection,
     Answer,
 }
 
-impl std::fmt::Display for Wait {
+impl std::fmt::Display for TimeoutPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Connection => "did not accept a connection in time",
@@ -28,7 +28,7 @@ pub enum Error {
     #[error("could not connect to {host}: {why}")]
     Connect { host: String, why: String, retryable: bool },
     #[error("{host} {wait}")]
-    TimedOut { host: String, wait: Wait },
+    TimedOut { host: String, wait: TimeoutPhase },
     /// The answer began and then nothing came for this long.
     #[error("{host} sent nothing for {} s", after.as_secs())]
     Stalled { host: String, after: Duration },
@@ -39,10 +39,10 @@ pub enum Error {
     #[error("the answer of {host} is larger than {limit} bytes")]
     TooLarge { host: String, limit: usize },
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Denied(#[from] UrlDenial),
     /// The connection ended before the answer was complete.
     #[error("{host} broke off the connection")]
-    Cut { host: String },
+    ConnectionLost { host: String },
     #[error("no secure connection to {host}: {why}")]
     Tls { host: String, why: String },
     #[error("the proxy did not let the connection to {host} through: {why}")]
@@ -67,7 +67,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect { retryable, .. } => *retryable,
-            Self::TimedOut { .. } | Self::Stalled { .. } | Self::Cut { .. } => true,
+            Self::TimedOut { .. } | Self::Stalled { .. } | Self::ConnectionLost { .. } => true,
             _ => false,
         }
     }

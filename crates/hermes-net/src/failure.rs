@@ -3,58 +3,58 @@
 use std::error::Error as StdError;
 use std::io;
 
-use hermes_guard::{Denied, Redaction, redact};
+use hermes_guard::{Redaction, UrlDenial, redact};
 use hermes_types::{OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 
-use crate::error::{Error, Wait};
-use crate::resolve::Unresolved;
+use crate::error::{Error, TimeoutPhase};
+use crate::resolve::UnresolvedHost;
 
 /// Before the status line came.
-pub(crate) fn before_answer(host: &str, error: reqwest::Error) -> Error {
+pub(crate) fn request_error(host: &str, error: reqwest::Error) -> Error {
     let host = host.to_owned();
     let error = &error.without_url();
-    if let Some(denied) = find::<Denied>(error) {
+    if let Some(denied) = find::<UrlDenial>(error) {
         return Error::Denied(denied.clone());
     }
-    if let Some(unresolved) = find::<Unresolved>(error) {
+    if let Some(unresolved) = find::<UnresolvedHost>(error) {
         return Error::Connect { host, why: unresolved.to_string(), retryable: unresolved.temporary };
     }
     if let Some(tls) = find::<rustls::Error>(error) {
-        return Error::Tls { host, why: tls_words(tls) };
+        return Error::Tls { host, why: describe_tls_error(tls) };
     }
     if error.is_builder() {
         return Error::InvalidUrl;
     }
     if error.is_connect() {
         if error.is_timeout() {
-            return Error::TimedOut { host, wait: Wait::Connection };
+            return Error::TimedOut { host, wait: TimeoutPhase::Connection };
         }
-        if let Some(why) = proxy_words(error) {
+        if let Some(why) = describe_proxy_error(error) {
             return Error::Proxy { host, why };
         }
-        return connect(host, find::<io::Error>(error));
+        return connect_error(host, find::<io::Error>(error));
     }
     if error.is_timeout() {
-        return Error::TimedOut { host, wait: Wait::Answer };
+        return Error::TimedOut { host, wait: TimeoutPhase::Answer };
     }
     if error.is_request() || error.is_body() {
-        return Error::Cut { host };
+        return Error::ConnectionLost { host };
     }
-    Error::Other { host, why: deepest(error) }
+    Error::Other { host, why: innermost_text(error) }
 }
 
 /// While the body was read.
-pub(crate) fn in_body(host: &str, error: &reqwest::Error) -> Error {
+pub(crate) fn body_error(host: &str, error: &reqwest::Error) -> Error {
     let host = host.to_owned();
     let garbled =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
     match find::<io::Error>(error) {
         Some(io) if garbled(io) => Error::Malformed { host, why: "its compression is broken".to_owned() },
-        _ => Error::Cut { host },
+        _ => Error::ConnectionLost { host },
     }
 }
 
-pub(crate) fn connect(host: String, error: Option<&io::Error>) -> Error {
+pub(crate) fn connect_error(host: String, error: Option<&io::Error>) -> Error {
     if error.is_some_and(is_out_of_descriptors) {
         return Error::Connect { host, why: OUT_OF_DESCRIPTORS.to_owned(), retryable: true };
     }
@@ -73,7 +73,7 @@ pub(crate) fn connect(host: String, error: Option<&io::Error>) -> Error {
     Error::Connect { host, why: why.to_owned(), retryable }
 }
 
-pub(crate) fn tls_words(error: &rustls::Error) -> String {
+pub(crate) fn describe_tls_error(error: &rustls::Error) -> String {
     use rustls::CertificateError as Certificate;
     let words = match error {
         rustls::Error::InvalidCertificate(Certificate::UnknownIssuer) => {
@@ -89,26 +89,26 @@ pub(crate) fn tls_words(error: &rustls::Error) -> String {
         rustls::Error::General(text) if text.contains("No CA certificates") => {
             "this machine has no certificate authorities; install ca-certificates or set HERMES_CA_BUNDLE"
         }
-        other => return clean(&other.to_string()),
+        other => return sanitize_text(&other.to_string()),
     };
     words.to_owned()
 }
 
-fn proxy_words(error: &reqwest::Error) -> Option<String> {
-    let words = deepest(error);
+fn describe_proxy_error(error: &reqwest::Error) -> Option<String> {
+    let words = innermost_text(error);
     let lower = words.to_ascii_lowercase();
     ["tunnel", "proxy", "socks"].iter().any(|word| lower.contains(word)).then_some(words)
 }
 
 /// The innermost text of a chain, which says what happened and not to what.
-fn deepest(error: &(dyn StdError + 'static)) -> String {
+fn innermost_text(error: &(dyn StdError + 'static)) -> String {
     let mut text = String::new();
     walk(error, &mut |error| text = error.to_string());
-    clean(&text)
+    sanitize_text(&text)
 }
 
 /// A foreign text, fit to be shown.
-pub(crate) fn clean(text: &str) -> String {
+pub(crate) fn sanitize_text(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
     redact(&text, Redaction::default()).into_owned()
 }
@@ -139,10 +139,11 @@ mod tests {
     #[test]
     fn out_of_descriptors_is_told_as_what_it_is() {
         for number in [23, 24] {
-            let told = connect("host".to_owned(), Some(&io::Error::from_raw_os_error(number))).to_string();
+            let told =
+                connect_error("host".to_owned(), Some(&io::Error::from_raw_os_error(number))).to_string();
             assert!(told.contains("no file descriptors left"), "{told}");
         }
-        let told = connect("host".to_owned(), Some(&io::Error::from_raw_os_error(111))).to_string();
+        let told = connect_error("host".to_owned(), Some(&io::Error::from_raw_os_error(111))).to_string();
         assert!(told.contains("nothing answers at that port"), "{told}");
     }
 }

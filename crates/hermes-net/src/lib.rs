@@ -4,13 +4,13 @@
 //! word. Does not parse what it fetches, and does not retry: callers know what may be repeated. Every request has a
 //! deadline and a cancel token, and nothing it says about a failure contains a query, a user name, a header or a key.
 
-mod bound;
 mod client;
 mod config;
 mod error;
 mod failure;
 mod redirect;
 mod request;
+mod request_bounds;
 mod resolve;
 mod response;
 mod retry_after;
@@ -23,11 +23,11 @@ pub use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};
 pub use url::Url;
 
-pub use client::Client;
-pub use config::{Config, Proxies, Verification};
-pub use error::{Error, Wait};
-pub use request::{Redirects, Request, Trust};
-pub use resolve::{Resolve, SystemResolver};
-pub use response::Response;
+pub use client::HttpClient;
+pub use config::{CertificateVerification, Config, ProxyMode};
+pub use error::{Error, TimeoutPhase};
+pub use request::{HttpRequest, RedirectPolicy, UrlTrust};
+pub use resolve::{HostResolver, SystemResolver};
+pub use response::HttpResponse;
 pub use retry_after::retry_after;
-pub use socket::{Frame, Socket, SocketLimits};
+pub use socket::{SocketFrame, SocketLimits, WebSocket};

@@ -1,6 +1,6 @@
 //! What a redirect makes of a request.
 
-use hermes_guard::Reason;
+use hermes_guard::UrlDenialReason;
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, LOCATION,
     PROXY_AUTHORIZATION,
@@ -9,17 +9,17 @@ use reqwest::{Method, StatusCode};
 use url::Url;
 
 use crate::error::Error;
-use crate::request::{Request, host_of};
+use crate::request::{HttpRequest, host_of};
 
 /// Headers that carry credentials whatever the caller said about them.
 const CREDENTIALS: [HeaderName; 3] = [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE];
 
 /// The request for the next hop, or `None` when the answer is no redirect.
 pub(crate) fn next(
-    request: &Request,
+    request: &HttpRequest,
     status: StatusCode,
     headers: &HeaderMap,
-) -> Result<Option<Request>, Error> {
+) -> Result<Option<HttpRequest>, Error> {
     let redirects = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(location) = headers.get(LOCATION).filter(|_| redirects) else { return Ok(None) };
     let mut url = location
@@ -40,7 +40,7 @@ pub(crate) fn next(
     }
     if !same_origin(&request.url, &url) {
         if !next.body.is_empty() {
-            return Err(Error::Denied(Reason::BodyElsewhere(host_of(&url)).into()));
+            return Err(Error::Denied(UrlDenialReason::BodyElsewhere(host_of(&url)).into()));
         }
         drop_secrets(&mut next.headers);
     }

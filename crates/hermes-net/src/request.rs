@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// On whose word the address is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Trust {
+pub enum UrlTrust {
     /// The user's, by configuration: any address.
     #[default]
     Configured,
@@ -23,7 +23,7 @@ pub enum Trust {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Redirects {
+pub enum RedirectPolicy {
     /// A redirect is an answer like any other.
     #[default]
     Return,
@@ -32,34 +32,34 @@ pub enum Redirects {
 }
 
 /// The largest body of an untrusted answer, unless the request says otherwise.
-const UNTRUSTED_CAP: usize = 32 * 1024 * 1024;
+const UNTRUSTED_BODY_LIMIT: usize = 32 * 1024 * 1024;
 
 /// A request. Its `Debug` form shows the host, names of headers and sizes, never values.
 #[derive(Clone)]
-pub struct Request {
+pub struct HttpRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    pub(crate) trust: Trust,
-    pub(crate) redirects: Redirects,
-    pub(crate) answer_within: Duration,
-    pub(crate) stall_after: Duration,
-    pub(crate) cap: Option<usize>,
+    pub(crate) trust: UrlTrust,
+    pub(crate) redirects: RedirectPolicy,
+    pub(crate) response_timeout: Duration,
+    pub(crate) stall_timeout: Duration,
+    pub(crate) body_limit: Option<usize>,
 }
 
-impl Request {
+impl HttpRequest {
     pub fn new(method: Method, url: Url) -> Self {
         Self {
             method,
             url,
             headers: HeaderMap::new(),
             body: Bytes::new(),
-            trust: Trust::Configured,
-            redirects: Redirects::Return,
-            answer_within: Duration::from_mins(1),
-            stall_after: Duration::from_mins(1),
-            cap: None,
+            trust: UrlTrust::Configured,
+            redirects: RedirectPolicy::Return,
+            response_timeout: Duration::from_mins(1),
+            stall_timeout: Duration::from_mins(1),
+            body_limit: None,
         }
     }
 
@@ -73,14 +73,15 @@ impl Request {
 
     /// Sets a header that is no secret. A value that cannot be sent is an error that does not repeat it.
     pub fn header(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
-        let value = HeaderValue::from_str(value).map_err(|_| unsendable(&self.url, &name))?;
+        let value = HeaderValue::from_str(value).map_err(|_| invalid_header_error(&self.url, &name))?;
         self.headers.insert(name, value);
         Ok(self)
     }
 
     /// Sets a header that is never shown, never kept in compression tables, and never sent to another host.
     pub fn secret_header(mut self, name: HeaderName, value: &Secret) -> Result<Self, Error> {
-        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unsendable(&self.url, &name))?;
+        let mut value =
+            HeaderValue::from_str(value.expose()).map_err(|_| invalid_header_error(&self.url, &name))?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
         Ok(self)
@@ -110,35 +111,35 @@ impl Request {
     /// Marks the request as made on a model's word, and caps its answer.
     #[must_use]
     pub fn untrusted(mut self) -> Self {
-        self.trust = Trust::Untrusted;
-        self.cap = self.cap.or(Some(UNTRUSTED_CAP));
+        self.trust = UrlTrust::Untrusted;
+        self.body_limit = self.body_limit.or(Some(UNTRUSTED_BODY_LIMIT));
         self
     }
 
     #[must_use]
-    pub fn follow(mut self, most: usize) -> Self {
-        self.redirects = Redirects::Follow { most };
+    pub fn follow_redirects(mut self, most: usize) -> Self {
+        self.redirects = RedirectPolicy::Follow { most };
         self
     }
 
     /// How long to wait for the status line; connecting and sending are part of it.
     #[must_use]
-    pub fn answer_within(mut self, patience: Duration) -> Self {
-        self.answer_within = patience;
+    pub fn response_timeout(mut self, patience: Duration) -> Self {
+        self.response_timeout = patience;
         self
     }
 
     /// How long the body may pause.
     #[must_use]
-    pub fn stall_after(mut self, patience: Duration) -> Self {
-        self.stall_after = patience;
+    pub fn stall_timeout(mut self, patience: Duration) -> Self {
+        self.stall_timeout = patience;
         self
     }
 
     /// The most bytes the body may have in all, however it is read.
     #[must_use]
-    pub fn cap(mut self, bytes: usize) -> Self {
-        self.cap = Some(bytes);
+    pub fn body_limit(mut self, bytes: usize) -> Self {
+        self.body_limit = Some(bytes);
         self
     }
 
@@ -147,7 +148,7 @@ impl Request {
     }
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for HttpRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("method", &self.method)
@@ -159,7 +160,7 @@ impl fmt::Debug for Request {
     }
 }
 
-fn unsendable(url: &Url, name: &HeaderName) -> Error {
+fn invalid_header_error(url: &Url, name: &HeaderName) -> Error {
     Error::Other { host: host_of(url), why: format!("its header {name} has characters that cannot be sent") }
 }
 

@@ -9,11 +9,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use hermes_guard::{Denied, UrlPolicy};
+use hermes_guard::{UrlDenial, UrlPolicy};
 use hermes_types::{BoxFuture, OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 
 /// Looks names up. The product has one; tests bring their own.
-pub trait Resolve: Send + Sync + fmt::Debug {
+pub trait HostResolver: Send + Sync + fmt::Debug {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
@@ -21,7 +21,7 @@ pub trait Resolve: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
-impl Resolve for SystemResolver {
+impl HostResolver for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
@@ -33,7 +33,7 @@ impl Resolve for SystemResolver {
 /// A name that has no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.words())]
-pub(crate) struct Unresolved {
+pub(crate) struct UnresolvedHost {
     pub(crate) temporary: bool,
     /// It was not looked up, because the process has no file descriptors left.
     pub(crate) out_of_descriptors: bool,
@@ -41,8 +41,8 @@ pub(crate) struct Unresolved {
 
 /// What a looked-up address must satisfy.
 #[derive(Debug, Clone)]
-pub(crate) enum Check {
-    Nothing,
+pub(crate) enum AddressCheck {
+    Unchecked,
     /// The policy, except for the hosts of configured proxies.
     Policy {
         policy: Arc<UrlPolicy>,
@@ -53,27 +53,28 @@ pub(crate) enum Check {
 /// Looks up and judges; what reqwest and the WebSocket client connect through.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckedResolver {
-    pub(crate) resolver: Arc<dyn Resolve>,
-    pub(crate) check: Check,
+    pub(crate) resolver: Arc<dyn HostResolver>,
+    pub(crate) check: AddressCheck,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ResolveError {
+pub(crate) enum HostResolveError {
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Denied(#[from] UrlDenial),
     #[error(transparent)]
-    Unresolved(#[from] Unresolved),
+    Unresolved(#[from] UnresolvedHost),
 }
 
 impl CheckedResolver {
     /// Every address of the name. One that is not allowed spoils them all: which of them a later look-up would give
     /// first is in the hands of whoever owns the name.
-    pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
-        let addresses = self.resolver.resolve(name).await.map_err(|error| Unresolved::from_lookup(&error))?;
+    pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, HostResolveError> {
+        let addresses =
+            self.resolver.resolve(name).await.map_err(|error| UnresolvedHost::from_lookup(&error))?;
         if addresses.is_empty() {
-            return Err(Unresolved { temporary: false, out_of_descriptors: false }.into());
+            return Err(UnresolvedHost { temporary: false, out_of_descriptors: false }.into());
         }
-        if let Check::Policy { policy, except } = &self.check
+        if let AddressCheck::Policy { policy, except } = &self.check
             && !except.iter().any(|host| host.eq_ignore_ascii_case(name))
         {
             for address in &addresses {
@@ -84,7 +85,7 @@ impl CheckedResolver {
     }
 }
 
-impl Unresolved {
+impl UnresolvedHost {
     /// The operating system tells the two apart only in words.
     fn from_lookup(error: &io::Error) -> Self {
         let text = error.to_string().to_ascii_lowercase();
@@ -111,8 +112,10 @@ impl reqwest::dns::Resolve for CheckedResolver {
                     let addresses = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
                     Ok(Box::new(addresses) as reqwest::dns::Addrs)
                 }
-                Err(ResolveError::Denied(denied)) => Err(Box::new(denied) as Box<dyn StdError + Send + Sync>),
-                Err(ResolveError::Unresolved(unresolved)) => {
+                Err(HostResolveError::Denied(denied)) => {
+                    Err(Box::new(denied) as Box<dyn StdError + Send + Sync>)
+                }
+                Err(HostResolveError::Unresolved(unresolved)) => {
                     Err(Box::new(unresolved) as Box<dyn StdError + Send + Sync>)
                 }
             }

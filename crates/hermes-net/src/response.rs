@@ -12,21 +12,21 @@ use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::bound::Bounds;
 use crate::error::Error;
 use crate::failure;
 use crate::request::host_of;
+use crate::request_bounds::RequestBounds;
 
-pub struct Response {
+pub struct HttpResponse {
     pub(crate) inner: reqwest::Response,
     pub(crate) url: Url,
-    pub(crate) bounds: Bounds,
-    pub(crate) stall_after: Duration,
-    pub(crate) cap: Option<usize>,
+    pub(crate) bounds: RequestBounds,
+    pub(crate) stall_timeout: Duration,
+    pub(crate) body_limit: Option<usize>,
     pub(crate) read: usize,
 }
 
-impl Response {
+impl HttpResponse {
     pub fn status(&self) -> StatusCode {
         self.inner.status()
     }
@@ -44,12 +44,12 @@ impl Response {
     /// anything.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let host = host_of(&self.url);
-        let stalled = || Error::Stalled { host: host.clone(), after: self.stall_after };
-        let work = async { self.inner.chunk().await.map_err(|error| failure::in_body(&host, &error)) };
-        let chunk = self.bounds.hold(self.stall_after, stalled, work).await?;
+        let stalled = || Error::Stalled { host: host.clone(), after: self.stall_timeout };
+        let work = async { self.inner.chunk().await.map_err(|error| failure::body_error(&host, &error)) };
+        let chunk = self.bounds.run(self.stall_timeout, stalled, work).await?;
         if let Some(chunk) = &chunk {
             self.read = self.read.saturating_add(chunk.len());
-            if let Some(limit) = self.cap.filter(|cap| self.read > *cap) {
+            if let Some(limit) = self.body_limit.filter(|cap| self.read > *cap) {
                 return Err(Error::TooLarge { host, limit });
             }
         }
@@ -58,7 +58,7 @@ impl Response {
 
     /// The whole body, if it has at most `cap` bytes.
     pub async fn bytes(mut self, cap: usize) -> Result<Bytes, Error> {
-        let limit = self.cap.map_or(cap, |own| own.min(cap));
+        let limit = self.body_limit.map_or(cap, |own| own.min(cap));
         let too_large = |host: &Url| Error::TooLarge { host: host_of(host), limit };
         let announced = self.inner.content_length().and_then(|length| usize::try_from(length).ok());
         if announced.is_some_and(|length| length > limit) {
@@ -102,7 +102,7 @@ impl Response {
     }
 }
 
-impl fmt::Debug for Response {
+impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("status", &self.status().as_u16())

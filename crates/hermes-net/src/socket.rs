@@ -23,19 +23,19 @@ use tokio_tungstenite::tungstenite::{Message, http};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use url::{Host, Url};
 
-use crate::bound::Bounds;
-use crate::client::Client;
-use crate::error::{Error, Wait};
+use crate::client::HttpClient;
+use crate::error::{Error, TimeoutPhase};
 use crate::failure;
 use crate::request::host_of;
-use crate::resolve::ResolveError;
+use crate::request_bounds::RequestBounds;
+use crate::resolve::HostResolveError;
 
 /// Small, because most sockets idle; both are allocated at once.
 const BUFFER: usize = 8 * 1024;
 
 /// A piece of the conversation. Pings are answered by themselves and shown only so that a caller sees life.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Frame {
+pub enum SocketFrame {
     Text(String),
     Binary(Bytes),
     Ping(Bytes),
@@ -46,31 +46,31 @@ pub enum Frame {
 
 #[derive(Debug, Clone, Copy)]
 pub struct SocketLimits {
-    pub connect_within: Duration,
+    pub connect_timeout: Duration,
     /// The largest message taken in.
-    pub message: usize,
+    pub max_message: usize,
 }
 
 impl Default for SocketLimits {
     fn default() -> Self {
-        Self { connect_within: Duration::from_secs(30), message: 16 * 1024 * 1024 }
+        Self { connect_timeout: Duration::from_secs(30), max_message: 16 * 1024 * 1024 }
     }
 }
 
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+trait SocketStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> SocketStream for T {}
 
 /// An open connection. Dropping it closes it without a word.
-pub struct Socket {
-    stream: WebSocketStream<Box<dyn Wire>>,
+pub struct WebSocket {
+    stream: WebSocketStream<Box<dyn SocketStream>>,
     host: String,
-    bounds: Bounds,
+    bounds: RequestBounds,
     limit: usize,
     /// The other side said goodbye: whatever ends the connection now is in good order.
     ending: bool,
 }
 
-impl Client {
+impl HttpClient {
     /// Opens a WebSocket. The deadline and the token hold for the whole life of the socket.
     pub async fn connect(
         &self,
@@ -79,13 +79,13 @@ impl Client {
         limits: SocketLimits,
         deadline: Deadline,
         cancel: &Cancel,
-    ) -> Result<Socket, Error> {
+    ) -> Result<WebSocket, Error> {
         let bounds = self.bounds(deadline, cancel);
         let host = host_of(url);
-        let late = || Error::TimedOut { host: host.clone(), wait: Wait::Connection };
-        let open = self.open(url, &host, headers, limits.message);
-        let stream = bounds.hold(limits.connect_within, late, open).await?;
-        Ok(Socket { stream, host, bounds, limit: limits.message, ending: false })
+        let late = || Error::TimedOut { host: host.clone(), wait: TimeoutPhase::Connection };
+        let open = self.open(url, &host, headers, limits.max_message);
+        let stream = bounds.run(limits.connect_timeout, late, open).await?;
+        Ok(WebSocket { stream, host, bounds, limit: limits.max_message, ending: false })
     }
 
     async fn open(
@@ -94,9 +94,9 @@ impl Client {
         host: &str,
         headers: HeaderMap,
         limit: usize,
-    ) -> Result<WebSocketStream<Box<dyn Wire>>, Error> {
+    ) -> Result<WebSocketStream<Box<dyn SocketStream>>, Error> {
         let tcp = self.dial(url, host).await?;
-        let wire: Box<dyn Wire> = match url.scheme() {
+        let wire: Box<dyn SocketStream> = match url.scheme() {
             "ws" => Box::new(tcp),
             "wss" => {
                 let mut tls = self.tls();
@@ -128,8 +128,8 @@ impl Client {
             Host::Ipv4(address) => vec![address.into()],
             Host::Ipv6(address) => vec![address.into()],
             Host::Domain(name) => self.resolver().addresses(name).await.map_err(|error| match error {
-                ResolveError::Denied(denied) => Error::Denied(denied),
-                ResolveError::Unresolved(unresolved) => Error::Connect {
+                HostResolveError::Denied(denied) => Error::Denied(denied),
+                HostResolveError::Unresolved(unresolved) => Error::Connect {
                     host: host.to_owned(),
                     why: unresolved.to_string(),
                     retryable: unresolved.temporary,
@@ -147,30 +147,30 @@ impl Client {
                 Err(error) => last = Some(error),
             }
         }
-        Err(failure::connect(host.to_owned(), last.as_ref()))
+        Err(failure::connect_error(host.to_owned(), last.as_ref()))
     }
 }
 
-impl Socket {
+impl WebSocket {
     /// Sends a frame, waiting at most `patience` for the network to take it.
-    pub async fn send(&mut self, frame: Frame, patience: Duration) -> Result<(), Error> {
+    pub async fn send(&mut self, frame: SocketFrame, patience: Duration) -> Result<(), Error> {
         let message = match frame {
-            Frame::Text(text) => Message::text(text),
-            Frame::Binary(bytes) => Message::Binary(bytes),
-            Frame::Ping(bytes) => Message::Ping(bytes),
-            Frame::Pong(bytes) => Message::Pong(bytes),
-            Frame::Close(_) => return self.close(patience).await,
+            SocketFrame::Text(text) => Message::text(text),
+            SocketFrame::Binary(bytes) => Message::Binary(bytes),
+            SocketFrame::Ping(bytes) => Message::Ping(bytes),
+            SocketFrame::Pong(bytes) => Message::Pong(bytes),
+            SocketFrame::Close(_) => return self.close(patience).await,
         };
         let (host, limit) = (&self.host, self.limit);
         let stalled = || Error::Stalled { host: host.clone(), after: patience };
         let work =
             async { self.stream.send(message).await.map_err(|error| socket_failure(host, limit, &error)) };
-        self.bounds.hold(patience, stalled, work).await
+        self.bounds.run(patience, stalled, work).await
     }
 
     /// The next frame, or `None` once the connection has been closed in good order. May be dropped and called again
     /// without losing anything, so a caller can wait for other things at the same time.
-    pub async fn recv(&mut self, patience: Duration) -> Result<Option<Frame>, Error> {
+    pub async fn recv(&mut self, patience: Duration) -> Result<Option<SocketFrame>, Error> {
         let (host, limit) = (&self.host, self.limit);
         let stalled = || Error::Stalled { host: host.clone(), after: patience };
         let work = async {
@@ -179,19 +179,19 @@ impl Socket {
                     None | Some(Err(SocketError::ConnectionClosed | SocketError::AlreadyClosed)) => Ok(None),
                     Some(Err(SocketError::Io(_))) if self.ending => Ok(None),
                     Some(Err(error)) => Err(socket_failure(host, limit, &error)),
-                    Some(Ok(Message::Text(text))) => Ok(Some(Frame::Text(text.as_str().to_owned()))),
-                    Some(Ok(Message::Binary(bytes))) => Ok(Some(Frame::Binary(bytes))),
-                    Some(Ok(Message::Ping(bytes))) => Ok(Some(Frame::Ping(bytes))),
-                    Some(Ok(Message::Pong(bytes))) => Ok(Some(Frame::Pong(bytes))),
-                    Some(Ok(Message::Close(frame))) => Ok(Some(Frame::Close(
+                    Some(Ok(Message::Text(text))) => Ok(Some(SocketFrame::Text(text.as_str().to_owned()))),
+                    Some(Ok(Message::Binary(bytes))) => Ok(Some(SocketFrame::Binary(bytes))),
+                    Some(Ok(Message::Ping(bytes))) => Ok(Some(SocketFrame::Ping(bytes))),
+                    Some(Ok(Message::Pong(bytes))) => Ok(Some(SocketFrame::Pong(bytes))),
+                    Some(Ok(Message::Close(frame))) => Ok(Some(SocketFrame::Close(
                         frame.map(|frame| (frame.code.into(), frame.reason.as_str().to_owned())),
                     ))),
                     Some(Ok(Message::Frame(_))) => continue,
                 };
             }
         };
-        let frame = self.bounds.hold(patience, stalled, work).await?;
-        self.ending |= matches!(frame, Some(Frame::Close(_)));
+        let frame = self.bounds.run(patience, stalled, work).await?;
+        self.ending |= matches!(frame, Some(SocketFrame::Close(_)));
         Ok(frame)
     }
 
@@ -205,11 +205,11 @@ impl Socket {
                 Err(error) => Err(socket_failure(host, limit, &error)),
             }
         };
-        self.bounds.hold(patience, stalled, work).await
+        self.bounds.run(patience, stalled, work).await
     }
 }
 
-impl fmt::Debug for Socket {
+impl fmt::Debug for WebSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Socket").field("host", &self.host).finish_non_exhaustive()
     }
@@ -218,8 +218,8 @@ impl fmt::Debug for Socket {
 fn tls_failure(host: &str, error: &io::Error) -> Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
-        Some(tls) => Error::Tls { host: host.to_owned(), why: failure::tls_words(tls) },
-        None => Error::Cut { host: host.to_owned() },
+        Some(tls) => Error::Tls { host: host.to_owned(), why: failure::describe_tls_error(tls) },
+        None => Error::ConnectionLost { host: host.to_owned() },
     }
 }
 
@@ -234,7 +234,7 @@ fn socket_failure(host: &str, limit: usize, error: &SocketError) -> Error {
         | SocketError::Protocol(
             tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake
             | tokio_tungstenite::tungstenite::error::ProtocolError::HandshakeIncomplete,
-        ) => Error::Cut { host },
-        other => Error::Malformed { host, why: failure::clean(&other.to_string()) },
+        ) => Error::ConnectionLost { host },
+        other => Error::Malformed { host, why: failure::sanitize_text(&other.to_string()) },
     }
 }

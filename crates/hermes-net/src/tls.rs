@@ -14,20 +14,20 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-use crate::config::Verification;
+use crate::config::CertificateVerification;
 use crate::error::Error;
-use crate::failure::tls_words;
+use crate::failure::describe_tls_error;
 
 pub(crate) fn client_config(
     ca_bundle: Option<&Path>,
-    verification: Verification,
+    verification: CertificateVerification,
 ) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let extra = ca_bundle.map(read_bundle).transpose()?.unwrap_or_default();
     let verifier = Roots { provider: provider.clone(), extra, verification, loaded: OnceLock::new() };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Settings { why: tls_words(&error) })?
+        .map_err(|error| Error::Settings { why: describe_tls_error(&error) })?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
@@ -46,7 +46,7 @@ fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     }
     let mut roots = RootCertStore::empty();
     for certificate in &certificates {
-        roots.add(certificate.clone()).map_err(|error| unusable(&tls_words(&error)))?;
+        roots.add(certificate.clone()).map_err(|error| unusable(&describe_tls_error(&error)))?;
     }
     Ok(certificates)
 }
@@ -56,7 +56,7 @@ fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 struct Roots {
     provider: Arc<CryptoProvider>,
     extra: Vec<CertificateDer<'static>>,
-    verification: Verification,
+    verification: CertificateVerification,
     loaded: OnceLock<Result<Verifier, rustls::Error>>,
 }
 
@@ -79,7 +79,7 @@ impl ServerCertVerifier for Roots {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.verification == Verification::Skipped {
+        if self.verification == CertificateVerification::Skipped {
             return Ok(ServerCertVerified::assertion());
         }
         match self.loaded.get_or_init(|| self.load()) {

@@ -12,14 +12,14 @@ use crate::zone::Zone;
 
 /// The documents of a home.
 #[derive(Debug, Clone)]
-pub struct Documents {
+pub struct RunDocuments {
     home: Home,
     zone: Zone,
 }
 
 /// One run, as it is written down.
 #[derive(Debug, Clone, Copy)]
-pub struct Run<'a> {
+pub struct RunRecord<'a> {
     pub at: Timestamp,
     /// All the model was told.
     pub prompt: &'a str,
@@ -27,13 +27,13 @@ pub struct Run<'a> {
     pub outcome: std::result::Result<&'a str, &'a str>,
 }
 
-impl Documents {
+impl RunDocuments {
     pub fn new(home: Home, zone: Zone) -> Self {
         Self { home, zone }
     }
 
     /// Writes a document and removes the oldest beyond `keep`; without a number all are kept.
-    pub fn write(&self, job: &Job, run: &Run<'_>, keep: Option<usize>) -> Result<PathBuf> {
+    pub fn write(&self, job: &Job, run: &RunRecord<'_>, keep: Option<usize>) -> Result<PathBuf> {
         let folder = folder_of(&job.id)?;
         let folder = self.home.folder(folder)?;
         let time = self.zone.local(run.at);
@@ -76,7 +76,7 @@ fn folder_of(job: &JobId) -> Result<PathBuf> {
     Ok(PathBuf::from("cron/output").join(job.as_str()))
 }
 
-fn text(job: &Job, run: &Run<'_>, time: &str) -> String {
+fn text(job: &Job, run: &RunRecord<'_>, time: &str) -> String {
     let failed = if run.outcome.is_err() { " (FAILED)" } else { "" };
     let outcome = match run.outcome {
         Ok(answer) if answer.trim().is_empty() => "## Response\n\n(No response generated)".to_owned(),

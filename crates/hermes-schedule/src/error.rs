@@ -21,7 +21,7 @@ pub enum Error {
     #[error("'{reference}' fits several jobs: {}. Use the whole id", ids.join(", "))]
     Ambiguous { reference: String, ids: Vec<String> },
     #[error("its time has passed, so it would never run. Give it a new schedule instead")]
-    Over,
+    NoFurtherRuns,
     /// Ask the user to mend or move the file; it is not written over.
     #[error("{path} is not the JSON it should be. Nothing was changed; mend the file or move it away", path = path.display())]
     Unreadable { path: std::path::PathBuf },

@@ -10,33 +10,33 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use hermes_types::Timestamp;
 
-use crate::zone::{Readings, Zone, timestamp};
+use crate::zone::{WallClockReadings, Zone, timestamp};
 
 /// Lowest and highest value of each field, in the order people write them.
 const BOUNDS: [(u32, u32); 7] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6), (0, 59), (1, 5000)];
 const WEEKDAY: usize = 4;
 /// More fixed times of day than this are searched as one pattern.
-const MOST_TIMES: usize = 64;
+const MAX_FIXED_TIMES: usize = 64;
 /// Longer texts are no schedules.
-const LONGEST: usize = 500;
+const MAX_EXPRESSION_LENGTH: usize = 500;
 /// No clock was ever put back further in one step.
-const LONGEST_REPEAT: i64 = 26 * 3600;
+const MAX_CLOCK_SHIFT: i64 = 26 * 3600;
 /// Wall times looked at for one instant: every second of the longest repeat, and some.
-const MOST_LOOKS: usize = 100_000;
+const MAX_CANDIDATES: usize = 100_000;
 
 /// An expression that can be searched.
 #[derive(Debug, Clone)]
 pub(crate) enum Expression {
     /// One pattern for each time of day.
     Fixed(Vec<Cron>),
-    Open(Box<Cron>),
+    General(Box<Cron>),
 }
 
 impl Expression {
     /// Reads an expression. The error is the reason, without the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > LONGEST {
-            return Err(format!("it is longer than {LONGEST} characters"));
+        if text.len() > MAX_EXPRESSION_LENGTH {
+            return Err(format!("it is longer than {MAX_EXPRESSION_LENGTH} characters"));
         }
         let given: Vec<&str> = text.split_whitespace().collect();
         if !(5..=7).contains(&given.len()) {
@@ -51,8 +51,8 @@ impl Expression {
         // The whole of it must be right before it is taken apart.
         let whole = pattern(&fields, None)?;
         let times = fixed_times(&fields);
-        if times.is_empty() || times.len() > MOST_TIMES {
-            return Ok(Self::Open(Box::new(whole)));
+        if times.is_empty() || times.len() > MAX_FIXED_TIMES {
+            return Ok(Self::General(Box::new(whole)));
         }
         Ok(Self::Fixed(times.iter().map(|time| pattern(&fields, Some(*time))).collect::<Result<_, _>>()?))
     }
@@ -64,7 +64,7 @@ impl Expression {
                 let found = patterns.iter().filter_map(|pattern| next_fixed(pattern, after, zone));
                 found.min_by(|a, b| a.seconds().total_cmp(&b.seconds()))
             }
-            Self::Open(pattern) => next_open(pattern, after, zone),
+            Self::General(pattern) => next_general(pattern, after, zone),
         }
     }
 }
@@ -75,28 +75,28 @@ fn next_wall(pattern: &Cron, after: NaiveDateTime) -> Option<NaiveDateTime> {
     Some(found.naive_utc()).filter(|found| *found > after)
 }
 
-fn walls(pattern: &Cron, after: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
-    std::iter::successors(next_wall(pattern, after), |wall| next_wall(pattern, *wall)).take(MOST_LOOKS)
+fn wall_times(pattern: &Cron, after: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
+    std::iter::successors(next_wall(pattern, after), |wall| next_wall(pattern, *wall)).take(MAX_CANDIDATES)
 }
 
 /// A time of day comes once on every day it is meant for, whatever the clocks do.
 fn next_fixed(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
     let instants =
-        walls(pattern, zone.local(after).naive_local()).filter_map(|wall| match zone.readings(wall) {
-            Readings::Once(at) | Readings::Twice(at, _) => Some(at),
-            Readings::Never => zone.instant(wall).map(|at| timestamp(&at)),
+        wall_times(pattern, zone.local(after).naive_local()).filter_map(|wall| match zone.readings(wall) {
+            WallClockReadings::Once(at) | WallClockReadings::Twice(at, _) => Some(at),
+            WallClockReadings::Never => zone.instant(wall).map(|at| timestamp(&at)),
         });
     instants.into_iter().find(|at| at.seconds() > after.seconds())
 }
 
 /// Every instant at which the wall clock shows a time that matches.
-fn next_open(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
+fn next_general(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
     let mut best: Option<Timestamp> = None;
-    for wall in walls(pattern, before_repeat(after, zone)) {
+    for wall in wall_times(pattern, before_repeat(after, zone)) {
         let (first, second) = match zone.readings(wall) {
-            Readings::Never => continue,
-            Readings::Once(at) => (at, at),
-            Readings::Twice(first, second) => (first, second),
+            WallClockReadings::Never => continue,
+            WallClockReadings::Once(at) => (at, at),
+            WallClockReadings::Twice(first, second) => (first, second),
         };
         // Later wall times are first shown later still.
         if best.is_some_and(|best| first.seconds() >= best.seconds()) {
@@ -114,7 +114,7 @@ fn next_open(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> 
 /// Where to begin: at what the clock shows, or earlier by what it will soon be put back.
 fn before_repeat(after: Timestamp, zone: Zone) -> NaiveDateTime {
     #[expect(clippy::cast_precision_loss, reason = "a day in seconds")]
-    let soon = zone.local(Timestamp(after.seconds() + LONGEST_REPEAT as f64));
+    let soon = zone.local(Timestamp(after.seconds() + MAX_CLOCK_SHIFT as f64));
     let now = zone.local(after);
     let back = i64::from(now.offset().local_minus_utc() - soon.offset().local_minus_utc()).max(0);
     now.naive_local().checked_sub_signed(TimeDelta::seconds(back)).unwrap_or_else(|| now.naive_local())

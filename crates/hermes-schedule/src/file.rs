@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hermes_config::lock::{Lock, Patience};
+use hermes_config::lock::{FileLock, LockTimeout};
 use hermes_config::{Error as ConfigError, Home, write};
 use serde_json::{Map, Value};
 
@@ -17,7 +17,8 @@ use crate::error::Result;
 use crate::job::Job;
 
 /// Writers hold the lock for milliseconds; one that hangs is not waited for longer than this.
-const PATIENCE: Patience = Patience { limit: Duration::from_secs(30), poll: Duration::from_millis(5) };
+const LOCK_TIMEOUT: LockTimeout =
+    LockTimeout { timeout: Duration::from_secs(30), poll_interval: Duration::from_millis(5) };
 
 /// Where the jobs are.
 #[derive(Debug, Clone)]
@@ -27,41 +28,41 @@ pub(crate) struct JobFile {
 
 /// The file's content.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Content {
-    pub(crate) jobs: Vec<Entry>,
+pub(crate) struct JobFileContent {
+    pub(crate) jobs: Vec<JobFileEntry>,
     /// Keys beside the list.
     more: Map<String, Value>,
 }
 
 /// One entry of the list.
 #[derive(Debug, Clone)]
-pub(crate) enum Entry {
+pub(crate) enum JobFileEntry {
     Job(Box<Job>),
     /// Not understood here, and none of our business.
     Other(Value),
 }
 
-impl Content {
+impl JobFileContent {
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter_map(|entry| match entry {
-            Entry::Job(job) => Some(&**job),
-            Entry::Other(_) => None,
+            JobFileEntry::Job(job) => Some(&**job),
+            JobFileEntry::Other(_) => None,
         })
     }
 
     pub(crate) fn jobs_mut(&mut self) -> impl Iterator<Item = &mut Job> {
         self.jobs.iter_mut().filter_map(|entry| match entry {
-            Entry::Job(job) => Some(&mut **job),
-            Entry::Other(_) => None,
+            JobFileEntry::Job(job) => Some(&mut **job),
+            JobFileEntry::Other(_) => None,
         })
     }
 }
 
 /// What a look at the file found.
-enum Found {
-    Content(Content),
+enum JobFileReading {
+    Content(JobFileContent),
     /// Raw control characters stood in its texts; otherwise it was in order.
-    Repaired(Content),
+    Repaired(JobFileContent),
     Nothing,
     Unreadable,
     Failed(io::Error),
@@ -81,38 +82,38 @@ impl JobFile {
     }
 
     /// What is there. What cannot be read counts as nothing and stays.
-    pub(crate) fn read(&self) -> Content {
-        match self.look() {
-            Found::Content(content) => content,
-            Found::Repaired(content) => {
+    pub(crate) fn read(&self) -> JobFileContent {
+        match self.inspect() {
+            JobFileReading::Content(content) => content,
+            JobFileReading::Repaired(content) => {
                 if content.jobs().next().is_some()
-                    && let Err(error) = self.change("", |_| Ok(((), Save::Yes)))
+                    && let Err(error) = self.change("", |_| Ok(((), SaveDecision::Yes)))
                 {
                     tracing::warn!(%error, "jobs.json could not be put in order");
                 }
                 content
             }
-            Found::Nothing => Content::default(),
-            Found::Unreadable => {
+            JobFileReading::Nothing => JobFileContent::default(),
+            JobFileReading::Unreadable => {
                 tracing::error!(file = %self.path().display(), "the list of jobs cannot be read; it is left as it is");
-                Content::default()
+                JobFileContent::default()
             }
-            Found::Failed(error) => {
+            JobFileReading::Failed(error) => {
                 tracing::error!(file = %self.path().display(), %error, "the list of jobs cannot be read");
-                Content::default()
+                JobFileContent::default()
             }
         }
     }
 
     /// Why what is there cannot be read, if it cannot.
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn read_problem(&self) -> Option<String> {
         let path = self.path();
-        match self.look() {
-            Found::Unreadable => {
+        match self.inspect() {
+            JobFileReading::Unreadable => {
                 Some(format!("{} is not the JSON it should be; it is left as it is", path.display()))
             }
-            Found::Failed(error) => Some(format!("{} cannot be read: {error}", path.display())),
-            Found::Content(_) | Found::Repaired(_) | Found::Nothing => None,
+            JobFileReading::Failed(error) => Some(format!("{} cannot be read: {error}", path.display())),
+            JobFileReading::Content(_) | JobFileReading::Repaired(_) | JobFileReading::Nothing => None,
         }
     }
 
@@ -120,18 +121,18 @@ impl JobFile {
     pub(crate) fn change<T>(
         &self,
         now: &str,
-        change: impl FnOnce(&mut Content) -> Result<(T, Save)>,
+        change: impl FnOnce(&mut JobFileContent) -> Result<(T, SaveDecision)>,
     ) -> Result<T> {
         let folder = self.home.folder("cron")?;
-        let _lock = Lock::take(&folder.join(".jobs.lock"), PATIENCE)?;
-        let mut content = match self.look() {
-            Found::Content(content) | Found::Repaired(content) => content,
-            Found::Nothing => Content::default(),
-            Found::Unreadable => return Err(crate::Error::Unreadable { path: self.path() }),
-            Found::Failed(error) => return Err(ConfigError::unreadable(&self.path(), error).into()),
+        let _lock = FileLock::acquire(&folder.join(".jobs.lock"), LOCK_TIMEOUT)?;
+        let mut content = match self.inspect() {
+            JobFileReading::Content(content) | JobFileReading::Repaired(content) => content,
+            JobFileReading::Nothing => JobFileContent::default(),
+            JobFileReading::Unreadable => return Err(crate::Error::Unreadable { path: self.path() }),
+            JobFileReading::Failed(error) => return Err(ConfigError::unreadable(&self.path(), error).into()),
         };
         let (answer, save) = change(&mut content)?;
-        if save == Save::No {
+        if save == SaveDecision::No {
             return Ok(answer);
         }
         if !now.is_empty() {
@@ -141,32 +142,32 @@ impl JobFile {
         Ok(answer)
     }
 
-    fn look(&self) -> Found {
+    fn inspect(&self) -> JobFileReading {
         let bytes = match fs::read(self.path()) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
-            Err(error) => return Found::Failed(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return JobFileReading::Nothing,
+            Err(error) => return JobFileReading::Failed(error),
         };
-        let Ok(text) = String::from_utf8(bytes) else { return Found::Unreadable };
+        let Ok(text) = String::from_utf8(bytes) else { return JobFileReading::Unreadable };
         let text = text.trim_start_matches('\u{feff}');
         if text.trim().is_empty() {
-            return Found::Nothing;
+            return JobFileReading::Nothing;
         }
         if let Some(content) = parse(text) {
-            return Found::Content(content);
+            return JobFileReading::Content(content);
         }
-        parse(&without_raw_controls(text)).map_or(Found::Unreadable, Found::Repaired)
+        parse(&without_raw_controls(text)).map_or(JobFileReading::Unreadable, JobFileReading::Repaired)
     }
 }
 
 /// Whether something changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Save {
+pub(crate) enum SaveDecision {
     Yes,
     No,
 }
 
-fn parse(text: &str) -> Option<Content> {
+fn parse(text: &str) -> Option<JobFileContent> {
     let Ok(Value::Object(mut more)) = serde_json::from_str::<Value>(text) else { return None };
     let jobs = match more.shift_remove("jobs") {
         Some(Value::Array(jobs)) => jobs,
@@ -174,19 +175,19 @@ fn parse(text: &str) -> Option<Content> {
         Some(_) => return None,
     };
     let entry = |value: Value| match serde_json::from_value::<Job>(value.clone()) {
-        Ok(job) => Entry::Job(Box::new(job)),
+        Ok(job) => JobFileEntry::Job(Box::new(job)),
         Err(error) => {
             tracing::warn!(%error, "an entry of jobs.json is not a job; it is left alone");
-            Entry::Other(value)
+            JobFileEntry::Other(value)
         }
     };
-    Some(Content { jobs: jobs.into_iter().map(entry).collect(), more })
+    Some(JobFileContent { jobs: jobs.into_iter().map(entry).collect(), more })
 }
 
-fn text(content: &Content) -> String {
+fn text(content: &JobFileContent) -> String {
     let jobs = content.jobs.iter().map(|entry| match entry {
-        Entry::Job(job) => serde_json::to_value(job).unwrap_or_default(),
-        Entry::Other(value) => value.clone(),
+        JobFileEntry::Job(job) => serde_json::to_value(job).unwrap_or_default(),
+        JobFileEntry::Other(value) => value.clone(),
     });
     let mut whole = Map::new();
     whole.insert("jobs".to_owned(), Value::Array(jobs.collect()));

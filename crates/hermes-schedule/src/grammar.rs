@@ -5,10 +5,10 @@ use hermes_types::Timestamp;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::schedule::Schedule;
-use crate::zone::{Iso, Zone, iso, read_iso};
+use crate::zone::{IsoTime, Zone, iso, read_iso};
 
 /// A century; nothing is scheduled further ahead.
-const MOST_MINUTES: u64 = 100 * 366 * 1440;
+const MAX_MINUTES: u64 = 100 * 366 * 1440;
 
 /// Reads a schedule. The first form that is recognised decides; what is wrong with it is said.
 pub fn parse(input: &str, now: Timestamp, zone: Zone) -> Result<Schedule> {
@@ -59,7 +59,7 @@ fn minutes(text: &str) -> Option<u64> {
         "d" | "day" | "days" => 1440,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_mul(factor).filter(|minutes| *minutes <= MOST_MINUTES)
+    digits.parse::<u64>().ok()?.checked_mul(factor).filter(|minutes| *minutes <= MAX_MINUTES)
 }
 
 fn looks_like_cron(text: &str) -> bool {
@@ -86,8 +86,8 @@ fn starts_with_date(text: &str) -> bool {
 fn timestamp(text: &str, zone: Zone) -> Result<Schedule> {
     let invalid = |reason: &str| Error::Schedule(format!("Invalid timestamp '{text}': {reason}"));
     let at = match read_iso(text).map_err(invalid)? {
-        Iso::Instant(at) => at,
-        Iso::Wall(wall) => zone.instant(wall).ok_or_else(|| invalid("the date is out of range"))?,
+        IsoTime::Instant(at) => at,
+        IsoTime::Wall(wall) => zone.instant(wall).ok_or_else(|| invalid("the date is out of range"))?,
     };
     Ok(Schedule::once(&iso(&at), &at.format("once at %Y-%m-%d %H:%M").to_string()))
 }

@@ -28,7 +28,7 @@ impl JobId {
     }
 
     /// Whether a text has the shape of an id.
-    pub fn is_shaped(text: &str) -> bool {
+    pub fn has_id_format(text: &str) -> bool {
         text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
     }
 }
@@ -62,7 +62,7 @@ pub struct Job {
     #[serde(default)]
     pub schedule_display: Option<String>,
     #[serde(default)]
-    pub repeat: Option<Repeat>,
+    pub repeat: Option<JobRepeat>,
     #[serde(default)]
     pub enabled: Option<bool>,
     #[serde(default)]
@@ -85,14 +85,14 @@ pub struct Job {
     #[serde(default)]
     pub deliver: Option<Value>,
     #[serde(default)]
-    pub origin: Option<Origin>,
+    pub origin: Option<JobOrigin>,
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
 /// How often it runs, and how often it has.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Repeat {
+pub struct JobRepeat {
     /// Absent is forever.
     #[serde(default)]
     pub times: Option<u64>,
@@ -104,7 +104,7 @@ pub struct Repeat {
 
 /// The chat a job was created in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Origin {
+pub struct JobOrigin {
     pub platform: String,
     pub chat_id: String,
     #[serde(default)]
@@ -206,7 +206,7 @@ impl Job {
     }
 
     /// Whether its script is all there is to it.
-    pub fn is_without_agent(&self) -> bool {
+    pub fn is_script_only(&self) -> bool {
         self.more.get("no_agent") == Some(&Value::Bool(true))
     }
 

@@ -5,9 +5,9 @@ use hermes_types::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::file::{Content, Entry, JobFile, Save};
+use crate::file::{JobFile, JobFileContent, JobFileEntry, SaveDecision};
 use crate::grammar;
-use crate::job::{Job, JobId, JobState, Origin, Repeat};
+use crate::job::{Job, JobId, JobOrigin, JobRepeat, JobState};
 use crate::schedule::Schedule;
 use crate::screen::screen;
 use crate::script;
@@ -17,7 +17,7 @@ const NAME_CHARS: usize = 50;
 
 /// The jobs of a home.
 #[derive(Debug, Clone)]
-pub struct Jobs {
+pub struct JobStore {
     file: JobFile,
     pub(crate) zone: Zone,
 }
@@ -33,7 +33,7 @@ pub struct NewJob {
     pub provider: Option<String>,
     pub base_url: Option<String>,
     pub deliver: Option<String>,
-    pub origin: Option<Origin>,
+    pub origin: Option<JobOrigin>,
     /// Not above zero is forever.
     pub repeat: Option<i64>,
     /// Fields of newer releases, kept as they are.
@@ -42,7 +42,7 @@ pub struct NewJob {
 
 /// What is to be different. An empty text takes a model, provider or address away.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Change {
+pub struct JobChange {
     pub prompt: Option<String>,
     pub schedule: Option<String>,
     pub name: Option<String>,
@@ -52,25 +52,25 @@ pub struct Change {
     pub base_url: Option<String>,
     pub deliver: Option<String>,
     pub repeat: Option<i64>,
-    pub pause: Option<Pause>,
+    pub pause: Option<PauseChange>,
     pub more: Map<String, Value>,
 }
 
 /// Whether it is to rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pause {
-    Rest(Option<String>),
-    GoOn,
+pub enum PauseChange {
+    Pause(Option<String>),
+    Resume,
 }
 
 /// Which jobs a list shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listed {
+pub enum JobFilter {
     Enabled,
     All,
 }
 
-impl Jobs {
+impl JobStore {
     pub fn new(home: Home, zone: Zone) -> Self {
         Self { file: JobFile::new(home), zone }
     }
@@ -79,13 +79,13 @@ impl Jobs {
         self.zone
     }
 
-    pub fn list(&self, listed: Listed) -> Vec<Job> {
-        self.file.read().jobs().filter(|job| listed == Listed::All || job.is_enabled()).cloned().collect()
+    pub fn list(&self, listed: JobFilter) -> Vec<Job> {
+        self.file.read().jobs().filter(|job| listed == JobFilter::All || job.is_enabled()).cloned().collect()
     }
 
     /// Why the list cannot be read, if it cannot; it counts as empty then.
-    pub fn trouble(&self) -> Option<String> {
-        self.file.trouble()
+    pub fn read_problem(&self) -> Option<String> {
+        self.file.read_problem()
     }
 
     pub fn get(&self, id: &JobId) -> Option<Job> {
@@ -94,7 +94,7 @@ impl Jobs {
 
     /// By its id, by the beginning of exactly one, or by the name of exactly one.
     pub fn find(&self, reference: &str) -> Result<Job> {
-        let jobs = self.list(Listed::All);
+        let jobs = self.list(JobFilter::All);
         let reference = reference.trim();
         let by =
             |fits: &dyn Fn(&Job) -> bool| jobs.iter().filter(|job| fits(job)).cloned().collect::<Vec<_>>();
@@ -120,7 +120,7 @@ impl Jobs {
             return Err(Error::Field("create requires either prompt or at least one skill".to_owned()));
         }
         screen(&new.prompt)?;
-        script::check(self.file.home(), &new.more)?;
+        script::check_job_fields(self.file.home(), &new.more)?;
         let schedule = self.schedule(&new.schedule, now)?;
         let next = self.first_time(&schedule, now)?;
         let once = (!schedule.recurs()).then_some(1);
@@ -136,7 +136,7 @@ impl Jobs {
             base_url: text(new.base_url).as_deref().map(without_slash),
             schedule_display: schedule.display().map(str::to_owned),
             schedule,
-            repeat: Some(Repeat { times: repeat.or(once), ..Repeat::default() }),
+            repeat: Some(JobRepeat { times: repeat.or(once), ..JobRepeat::default() }),
             enabled: Some(true),
             state: Some(JobState::Scheduled.as_str().to_owned()),
             created_at: Some(self.zone.iso(now)),
@@ -151,13 +151,13 @@ impl Jobs {
             while content.jobs().any(|known| known.id == job.id) {
                 job.id = JobId::generate();
             }
-            content.jobs.push(Entry::Job(Box::new(job.clone())));
-            Ok((job, Save::Yes))
+            content.jobs.push(JobFileEntry::Job(Box::new(job.clone())));
+            Ok((job, SaveDecision::Yes))
         })
     }
 
-    pub fn update(&self, id: &JobId, change: Change, now: Timestamp) -> Result<Job> {
-        if change == Change::default() {
+    pub fn update(&self, id: &JobId, change: JobChange, now: Timestamp) -> Result<Job> {
+        if change == JobChange::default() {
             return Err(Error::Field("No updates provided.".to_owned()));
         }
         if let Some(prompt) = &change.prompt {
@@ -171,19 +171,19 @@ impl Jobs {
             }
             None => None,
         };
-        self.with(id, now, |job| {
+        self.update_job(id, now, |job| {
             if let Some((schedule, next)) = schedule {
-                self.put_schedule(job, schedule, next);
+                self.set_schedule(job, schedule, next);
             }
             let about_script =
                 ["script", "no_agent", "enabled_toolsets"].iter().any(|name| change.more.contains_key(*name));
             apply(job, change.clone());
             if about_script {
-                script::check(self.file.home(), &job.more)?;
+                script::check_job_fields(self.file.home(), &job.more)?;
             }
             match change.pause {
-                Some(Pause::Rest(reason)) => self.rest(job, reason, now),
-                Some(Pause::GoOn) => self.go_on(job, now)?,
+                Some(PauseChange::Pause(reason)) => self.mark_paused(job, reason, now),
+                Some(PauseChange::Resume) => self.mark_resumed(job, now)?,
                 None => {}
             }
             Ok(())
@@ -191,21 +191,21 @@ impl Jobs {
     }
 
     pub fn pause(&self, id: &JobId, reason: Option<String>, now: Timestamp) -> Result<Job> {
-        self.with(id, now, |job| {
-            self.rest(job, reason, now);
+        self.update_job(id, now, |job| {
+            self.mark_paused(job, reason, now);
             Ok(())
         })
     }
 
     /// Goes on from now: times that passed meanwhile are not made up for.
     pub fn resume(&self, id: &JobId, now: Timestamp) -> Result<Job> {
-        self.with(id, now, |job| self.go_on(job, now))
+        self.update_job(id, now, |job| self.mark_resumed(job, now))
     }
 
     /// Makes it due at once.
     pub fn trigger(&self, id: &JobId, now: Timestamp) -> Result<Job> {
-        self.with(id, now, |job| {
-            wake(job);
+        self.update_job(id, now, |job| {
+            mark_enabled(job);
             job.next_run_at = Some(self.zone.iso(now));
             Ok(())
         })
@@ -214,11 +214,11 @@ impl Jobs {
     /// Removes a job; its documents stay.
     pub fn remove(&self, id: &JobId, now: Timestamp) -> Result<Job> {
         self.change(now, |content| {
-            let is = |entry: &Entry| matches!(entry, Entry::Job(job) if job.id == *id);
+            let is = |entry: &JobFileEntry| matches!(entry, JobFileEntry::Job(job) if job.id == *id);
             let at = content.jobs.iter().position(is).ok_or_else(|| Error::NotFound(id.to_string()))?;
             match content.jobs.remove(at) {
-                Entry::Job(job) => Ok((*job, Save::Yes)),
-                Entry::Other(_) => Err(Error::NotFound(id.to_string())),
+                JobFileEntry::Job(job) => Ok((*job, SaveDecision::Yes)),
+                JobFileEntry::Other(_) => Err(Error::NotFound(id.to_string())),
             }
         })
     }
@@ -226,17 +226,22 @@ impl Jobs {
     pub(crate) fn change<T>(
         &self,
         now: Timestamp,
-        change: impl FnOnce(&mut Content) -> Result<(T, Save)>,
+        change: impl FnOnce(&mut JobFileContent) -> Result<(T, SaveDecision)>,
     ) -> Result<T> {
         self.file.change(&self.zone.iso(now), change)
     }
 
-    fn with(&self, id: &JobId, now: Timestamp, change: impl FnOnce(&mut Job) -> Result<()>) -> Result<Job> {
+    fn update_job(
+        &self,
+        id: &JobId,
+        now: Timestamp,
+        change: impl FnOnce(&mut Job) -> Result<()>,
+    ) -> Result<Job> {
         self.change(now, |content| {
             let found = content.jobs_mut().find(|job| job.id == *id);
             let job = found.ok_or_else(|| Error::NotFound(id.to_string()))?;
             change(job)?;
-            Ok((job.clone(), Save::Yes))
+            Ok((job.clone(), SaveDecision::Yes))
         })
     }
 
@@ -257,41 +262,41 @@ impl Jobs {
     }
 
     /// A new schedule counts from now and wakes a job that was over, but not one that rests.
-    fn put_schedule(&self, job: &mut Job, schedule: Schedule, next: Timestamp) {
+    fn set_schedule(&self, job: &mut Job, schedule: Schedule, next: Timestamp) {
         job.schedule_display = schedule.display().map(str::to_owned);
         job.schedule = schedule;
         job.next_run_at = Some(self.zone.iso(next));
         if !job.is_paused() {
-            wake(job);
+            mark_enabled(job);
         }
     }
 
-    fn rest(&self, job: &mut Job, reason: Option<String>, now: Timestamp) {
+    fn mark_paused(&self, job: &mut Job, reason: Option<String>, now: Timestamp) {
         job.enabled = Some(false);
         job.set_state(JobState::Paused);
         job.paused_at = Some(self.zone.iso(now));
         job.paused_reason = text(reason);
     }
 
-    fn go_on(&self, job: &mut Job, now: Timestamp) -> Result<()> {
+    fn mark_resumed(&self, job: &mut Job, now: Timestamp) -> Result<()> {
         let last = if job.schedule.recurs() { Some(now) } else { job.last_run() };
-        let next = job.schedule.next(last, now, self.zone).ok_or(Error::Over)?;
-        wake(job);
+        let next = job.schedule.next(last, now, self.zone).ok_or(Error::NoFurtherRuns)?;
+        mark_enabled(job);
         job.next_run_at = Some(self.zone.iso(next));
         Ok(())
     }
 }
 
 /// Enabled, and not at rest.
-fn wake(job: &mut Job) {
+fn mark_enabled(job: &mut Job) {
     job.enabled = Some(true);
     job.set_state(JobState::Scheduled);
     job.paused_at = None;
     job.paused_reason = None;
 }
 
-fn apply(job: &mut Job, change: Change) {
-    let Change {
+fn apply(job: &mut Job, change: JobChange) {
+    let JobChange {
         prompt,
         name,
         skills,

@@ -18,7 +18,7 @@ pub struct Schedule(Map<String, Value>);
 
 /// What a schedule says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Plan<'a> {
+pub enum ScheduleKind<'a> {
     Interval { minutes: u64 },
     Cron { expression: &'a str },
     Once { at: Timestamp },
@@ -54,16 +54,16 @@ impl Schedule {
     }
 
     /// Nothing, when it is of a kind that is not known here.
-    pub fn plan(&self) -> Option<Plan<'_>> {
+    pub fn kind(&self) -> Option<ScheduleKind<'_>> {
         match self.text("kind")? {
             "interval" => {
                 let minutes = self.0.get("minutes")?;
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "filtered below")]
                 let minutes = minutes.as_u64().or_else(|| minutes.as_f64().map(|minutes| minutes as u64))?;
-                (minutes > 0).then_some(Plan::Interval { minutes })
+                (minutes > 0).then_some(ScheduleKind::Interval { minutes })
             }
-            "cron" => Some(Plan::Cron { expression: self.text("expr")? }),
-            "once" => Some(Plan::Once { at: parse_instant(self.text("run_at")?)? }),
+            "cron" => Some(ScheduleKind::Cron { expression: self.text("expr")? }),
+            "once" => Some(ScheduleKind::Once { at: parse_instant(self.text("run_at")?)? }),
             _ => None,
         }
     }
@@ -74,39 +74,41 @@ impl Schedule {
 
     /// Whether it comes again.
     pub fn recurs(&self) -> bool {
-        matches!(self.plan(), Some(Plan::Interval { .. } | Plan::Cron { .. }))
+        matches!(self.kind(), Some(ScheduleKind::Interval { .. } | ScheduleKind::Cron { .. }))
     }
 
     /// The next time, given the last. Nothing, when there is none any more.
     pub fn next(&self, last: Option<Timestamp>, now: Timestamp, zone: Zone) -> Option<Timestamp> {
-        match self.plan()? {
-            Plan::Once { at } => {
+        match self.kind()? {
+            ScheduleKind::Once { at } => {
                 (last.is_none() && at.seconds() >= now.seconds() - ONCE_WINDOW).then_some(at)
             }
-            Plan::Interval { minutes } => Some(Timestamp(last.unwrap_or(now).seconds() + seconds(minutes))),
-            Plan::Cron { expression } => Expression::parse(expression).ok()?.next(now, zone),
+            ScheduleKind::Interval { minutes } => {
+                Some(Timestamp(last.unwrap_or(now).seconds() + seconds(minutes)))
+            }
+            ScheduleKind::Cron { expression } => Expression::parse(expression).ok()?.next(now, zone),
         }
     }
 
     /// How late a recurring run may begin: half its period, within bounds.
     pub fn grace(&self, now: Timestamp, zone: Zone) -> f64 {
-        let period = match self.plan() {
-            Some(Plan::Interval { minutes }) => seconds(minutes),
-            Some(Plan::Cron { expression }) => Expression::parse(expression)
+        let period = match self.kind() {
+            Some(ScheduleKind::Interval { minutes }) => seconds(minutes),
+            Some(ScheduleKind::Cron { expression }) => Expression::parse(expression)
                 .ok()
                 .and_then(|expression| {
                     let first = expression.next(now, zone)?;
                     Some(expression.next(first, zone)?.seconds() - first.seconds())
                 })
                 .unwrap_or(GRACE.1),
-            Some(Plan::Once { .. }) | None => return f64::INFINITY,
+            Some(ScheduleKind::Once { .. }) | None => return f64::INFINITY,
         };
         (period / 2.0).clamp(GRACE.0, GRACE.1)
     }
 
     /// Instants after `from` and not after `to`, oldest first, at most `most`.
     pub(crate) fn between(&self, from: Timestamp, to: Timestamp, zone: Zone, most: usize) -> Vec<Timestamp> {
-        let Some(Plan::Cron { expression }) = self.plan() else { return Vec::new() };
+        let Some(ScheduleKind::Cron { expression }) = self.kind() else { return Vec::new() };
         let Ok(expression) = Expression::parse(expression) else { return Vec::new() };
         let next =
             |after: &Timestamp| expression.next(*after, zone).filter(|at| at.seconds() <= to.seconds());

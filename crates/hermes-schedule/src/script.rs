@@ -12,12 +12,12 @@ use crate::screen::screen_script;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobScript {
     pub file: PathBuf,
-    pub language: Language,
+    pub language: ScriptLanguage,
 }
 
 /// What runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub enum ScriptLanguage {
     Bash,
     Python,
 }
@@ -37,11 +37,11 @@ impl JobScript {
         if !file.is_file() {
             return refuse("is not a file");
         }
-        Ok(Self { language: Language::of(&file), file })
+        Ok(Self { language: ScriptLanguage::of(&file), file })
     }
 }
 
-impl Language {
+impl ScriptLanguage {
     fn of(file: &Path) -> Self {
         match file.extension().and_then(|ending| ending.to_str()) {
             Some("sh" | "bash") => Self::Bash,
@@ -51,7 +51,7 @@ impl Language {
 }
 
 /// Refuses fields of a job that do not go together.
-pub(crate) fn check(home: &Home, more: &Map<String, Value>) -> Result<()> {
+pub(crate) fn check_job_fields(home: &Home, more: &Map<String, Value>) -> Result<()> {
     let script = match more.get("script") {
         None | Some(Value::Null) => None,
         Some(Value::String(script)) if script.trim().is_empty() => None,

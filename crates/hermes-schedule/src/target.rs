@@ -23,7 +23,7 @@ const WITH_THREADS: [&str; 4] = ["telegram", "discord", "slack", "mattermost"];
 
 /// One place, or a word for some.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum DeliveryTarget {
     /// Nowhere: the file is all.
     Local,
     /// Where the job was created.
@@ -37,30 +37,30 @@ pub enum Target {
 }
 
 /// Reads a target or a list of them. Nothing at all is nowhere.
-pub fn targets(deliver: &str) -> Vec<Target> {
+pub fn parse_targets(deliver: &str) -> Vec<DeliveryTarget> {
     let text = deliver.trim();
     let listed: Vec<String> = match serde_json::from_str::<Value>(text) {
         Ok(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => text.split(',').map(str::to_owned).collect(),
     };
-    let mut found: Vec<Target> = Vec::new();
-    for target in listed.iter().map(|text| text.trim()).filter(|text| !text.is_empty()).map(target) {
+    let mut found: Vec<DeliveryTarget> = Vec::new();
+    for target in listed.iter().map(|text| text.trim()).filter(|text| !text.is_empty()).map(parse_target) {
         if !found.contains(&target) {
             found.push(target);
         }
     }
-    if found.is_empty() { vec![Target::Local] } else { found }
+    if found.is_empty() { vec![DeliveryTarget::Local] } else { found }
 }
 
-fn target(text: &str) -> Target {
+fn parse_target(text: &str) -> DeliveryTarget {
     let (platform, rest) = text.split_once(':').unwrap_or((text, ""));
     let (platform, rest) = (platform.trim().to_lowercase(), rest.trim());
     if rest.is_empty() {
         return match platform.as_str() {
-            "local" => Target::Local,
-            "origin" => Target::Origin,
-            "all" => Target::All,
-            _ => Target::Platform(platform),
+            "local" => DeliveryTarget::Local,
+            "origin" => DeliveryTarget::Origin,
+            "all" => DeliveryTarget::All,
+            _ => DeliveryTarget::Platform(platform),
         };
     }
     let (chat, thread) = match rest.split_once(':') {
@@ -69,5 +69,5 @@ fn target(text: &str) -> Target {
         }
         _ => (rest, None),
     };
-    Target::Chat { platform, chat: chat.to_owned(), thread }
+    DeliveryTarget::Chat { platform, chat: chat.to_owned(), thread }
 }

@@ -19,7 +19,7 @@ pub struct TickLock {
 
 impl TickLock {
     /// Takes the lock. Nothing, when somebody else has it.
-    pub fn take(home: &Home) -> Result<Option<Self>> {
+    pub fn try_acquire(home: &Home) -> Result<Option<Self>> {
         home.folder("cron")?;
         let path = home.cron_lock();
         let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use crate::job::Job;
 
-const PREVIEW: usize = 100;
+const PREVIEW_CHARS: usize = 100;
 
 /// The short form: no secrets, no long texts.
-pub fn view(job: &Job) -> Value {
+pub fn job_summary(job: &Job) -> Value {
     let prompt = job.prompt();
-    let mut preview: String = prompt.chars().take(PREVIEW).collect();
-    if prompt.chars().count() > PREVIEW {
+    let mut preview: String = prompt.chars().take(PREVIEW_CHARS).collect();
+    if prompt.chars().count() > PREVIEW_CHARS {
         preview.push_str("...");
     }
     let skills = job.skills();
@@ -24,7 +24,7 @@ pub fn view(job: &Job) -> Value {
         "provider": job.provider,
         "base_url": job.base_url,
         "schedule": job.display(),
-        "repeat": repeat_words(job),
+        "repeat": describe_repeat(job),
         "deliver": job.deliver(),
         "next_run_at": job.next_run_at,
         "last_run_at": job.last_run_at,
@@ -37,7 +37,7 @@ pub fn view(job: &Job) -> Value {
 }
 
 /// `forever`, `once`, `3 times`, `1/3`.
-pub fn repeat_words(job: &Job) -> String {
+pub fn describe_repeat(job: &Job) -> String {
     let Some((times, completed)) =
         job.repeat.as_ref().and_then(|repeat| Some((repeat.times?, repeat.completed)))
     else {

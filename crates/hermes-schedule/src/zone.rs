@@ -17,7 +17,7 @@ pub enum Zone {
 }
 
 /// The longest a wall clock was ever put forward: Samoa left out a whole day.
-const LONGEST_GAP_MINUTES: i64 = 26 * 60;
+const MAX_GAP_MINUTES: i64 = 26 * 60;
 
 impl Zone {
     pub fn named(name: &str) -> Option<Self> {
@@ -53,7 +53,7 @@ impl Zone {
     }
 
     /// The instants at which the wall clock shows this.
-    pub(crate) fn readings(self, wall: NaiveDateTime) -> Readings {
+    pub(crate) fn readings(self, wall: NaiveDateTime) -> WallClockReadings {
         match self {
             Self::Named(zone) => readings(&zone, wall),
             Self::Machine => readings(&Local, wall),
@@ -73,7 +73,7 @@ impl Zone {
 
 /// How often a wall clock shows a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Readings {
+pub(crate) enum WallClockReadings {
     /// The clock was put forward over it.
     Never,
     Once(Timestamp),
@@ -81,16 +81,18 @@ pub(crate) enum Readings {
     Twice(Timestamp, Timestamp),
 }
 
-fn readings<Z: TimeZone>(zone: &Z, wall: NaiveDateTime) -> Readings {
+fn readings<Z: TimeZone>(zone: &Z, wall: NaiveDateTime) -> WallClockReadings {
     match zone.from_local_datetime(&wall) {
-        MappedLocalTime::None => Readings::Never,
-        MappedLocalTime::Single(at) => Readings::Once(timestamp(&at)),
-        MappedLocalTime::Ambiguous(first, second) => Readings::Twice(timestamp(&first), timestamp(&second)),
+        MappedLocalTime::None => WallClockReadings::Never,
+        MappedLocalTime::Single(at) => WallClockReadings::Once(timestamp(&at)),
+        MappedLocalTime::Ambiguous(first, second) => {
+            WallClockReadings::Twice(timestamp(&first), timestamp(&second))
+        }
     }
 }
 
 fn first_valid<Z: TimeZone>(zone: &Z, wall: NaiveDateTime) -> Option<DateTime<FixedOffset>> {
-    (0..LONGEST_GAP_MINUTES).find_map(|minutes| {
+    (0..MAX_GAP_MINUTES).find_map(|minutes| {
         let later = wall.checked_add_signed(TimeDelta::minutes(minutes))?;
         match zone.from_local_datetime(&later) {
             MappedLocalTime::Single(found) | MappedLocalTime::Ambiguous(found, _) => {
@@ -128,25 +130,25 @@ pub(crate) fn iso(at: &DateTime<FixedOffset>) -> String {
 /// A stored instant. One without an offset was written by the machine's own clock.
 pub fn parse_instant(text: &str) -> Option<Timestamp> {
     match read_iso(text).ok()? {
-        Iso::Instant(at) => Some(timestamp(&at)),
-        Iso::Wall(wall) => Zone::Machine.instant(wall).map(|at| timestamp(&at)),
+        IsoTime::Instant(at) => Some(timestamp(&at)),
+        IsoTime::Wall(wall) => Zone::Machine.instant(wall).map(|at| timestamp(&at)),
     }
 }
 
 /// A date, or a date and a time of day, as ISO 8601 writes it.
-pub(crate) enum Iso {
+pub(crate) enum IsoTime {
     Instant(DateTime<FixedOffset>),
     Wall(NaiveDateTime),
 }
 
 /// Reads `2026-03-15`, `2026-03-15T10:00`, `2026-03-15 10:00:30.5+02:00`, `…Z`. The error says what is wrong.
-pub(crate) fn read_iso(text: &str) -> Result<Iso, &'static str> {
+pub(crate) fn read_iso(text: &str) -> Result<IsoTime, &'static str> {
     let text = text.trim();
     let (date, rest) = text.split_at_checked(10).ok_or("a date is written YYYY-MM-DD")?;
     let date = NaiveDate::parse_from_str(date, "%Y-%m-%d")
         .map_err(|_| "there is no such date; it is written YYYY-MM-DD")?;
     if rest.is_empty() {
-        return Ok(Iso::Wall(date.and_time(NaiveTime::MIN)));
+        return Ok(IsoTime::Wall(date.and_time(NaiveTime::MIN)));
     }
     let time = rest.strip_prefix(['T', ' ']).ok_or("a `T` or a space belongs between date and time")?;
     let (time, offset) = split_offset(time)?;
@@ -156,9 +158,9 @@ pub(crate) fn read_iso(text: &str) -> Result<Iso, &'static str> {
         .ok_or("there is no such time; it is written HH:MM or HH:MM:SS")?;
     let wall = date.and_time(time);
     match offset {
-        None => Ok(Iso::Wall(wall)),
+        None => Ok(IsoTime::Wall(wall)),
         Some(offset) => match wall.and_local_timezone(offset) {
-            MappedLocalTime::Single(at) => Ok(Iso::Instant(at)),
+            MappedLocalTime::Single(at) => Ok(IsoTime::Instant(at)),
             _ => Err("the date is out of range"),
         },
     }

@@ -4,38 +4,38 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hermes_gateway::Gateway;
-use hermes_store::Responses;
-use hermes_task::Tasks;
+use hermes_store::ResponseStore;
+use hermes_task::TaskGroup;
 use hermes_types::{Cancel, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::error::{ApiError, StartError};
-use crate::idle::Idle;
-use crate::keyed;
-use crate::repeats::Repeats;
-use crate::runs::Runs;
+use crate::idempotency;
+use crate::idle::IdleSessions;
+use crate::repeats::RepeatDetector;
+use crate::runs::RunRegistry;
 use crate::settings::ServerSettings;
 
 /// One server. Clones are the same.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct App {
-    inner: Arc<Inner>,
+    inner: Arc<AppState>,
 }
 
 #[expect(missing_debug_implementations, reason = "it holds ports")]
-pub struct Inner {
+pub struct AppState {
     pub(crate) gateway: Gateway,
     pub(crate) settings: ServerSettings,
-    pub(crate) responses: Responses,
+    pub(crate) responses: ResponseStore,
     /// Requests with a key that run here.
-    pub(crate) keyed: keyed::Running,
+    pub(crate) running_requests: idempotency::RunningRequests,
     /// Requests without a key that a client may repeat by itself.
-    pub(crate) repeats: Repeats,
-    pub(crate) idle: Idle,
-    pub(crate) runs: Runs,
+    pub(crate) repeats: RepeatDetector,
+    pub(crate) idle: IdleSessions,
+    pub(crate) runs: RunRegistry,
     pub(crate) turns: Arc<Semaphore>,
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: TaskGroup,
     /// Sessions in which a turn of ours runs.
     active: Mutex<HashSet<String>>,
     pub(crate) started_at: Timestamp,
@@ -43,9 +43,9 @@ pub struct Inner {
 }
 
 impl std::ops::Deref for App {
-    type Target = Inner;
+    type Target = AppState;
 
-    fn deref(&self) -> &Inner {
+    fn deref(&self) -> &AppState {
         &self.inner
     }
 }
@@ -58,16 +58,16 @@ impl App {
         cancel: &Cancel,
     ) -> Result<Self, StartError> {
         settings.check()?;
-        let responses = Responses::open(&gateway.live.home().join("response_store.db"))?;
-        let turns = Arc::new(Semaphore::new(settings.most_turns));
+        let responses = ResponseStore::open(&gateway.settings.home().join("response_store.db"))?;
+        let turns = Arc::new(Semaphore::new(settings.max_turns));
         let started_at = gateway.clock.now();
         Ok(Self {
-            inner: Arc::new(Inner {
-                keyed: keyed::Running::default(),
-                repeats: Repeats::default(),
-                idle: Idle::default(),
-                runs: Runs::default(),
-                tasks: Tasks::new(cancel),
+            inner: Arc::new(AppState {
+                running_requests: idempotency::RunningRequests::default(),
+                repeats: RepeatDetector::default(),
+                idle: IdleSessions::default(),
+                runs: RunRegistry::default(),
+                tasks: TaskGroup::new(cancel),
                 active: Mutex::default(),
                 version: version.to_owned(),
                 gateway,
@@ -80,7 +80,7 @@ impl App {
     }
 
     /// A place among the turns that may run at once.
-    pub(crate) fn room(&self) -> Result<tokio::sync::OwnedSemaphorePermit, ApiError> {
+    pub(crate) fn acquire_turn_permit(&self) -> Result<tokio::sync::OwnedSemaphorePermit, ApiError> {
         if self.gateway.is_draining() {
             return Err(ApiError::draining());
         }
@@ -88,18 +88,18 @@ impl App {
     }
 
     /// Takes a session for one turn. Nothing, when one of ours is in it.
-    pub(crate) fn occupy(&self, session: &str) -> Option<Occupied> {
+    pub(crate) fn lock_session(&self, session: &str) -> Option<SessionGuard> {
         self.lock()
             .insert(session.to_owned())
-            .then(|| Occupied { app: self.clone(), session: session.to_owned() })
+            .then(|| SessionGuard { app: self.clone(), session: session.to_owned() })
     }
 
     /// Turns that are running.
-    pub fn running(&self) -> usize {
-        self.settings.most_turns - self.turns.available_permits()
+    pub fn active_turns(&self) -> usize {
+        self.settings.max_turns - self.turns.available_permits()
     }
 
-    pub(crate) fn seconds(&self) -> u64 {
+    pub(crate) fn unix_seconds(&self) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds since 1970")]
         let seconds = self.gateway.clock.now().seconds().max(0.0) as u64;
         seconds
@@ -111,12 +111,12 @@ impl App {
 }
 
 /// A session while a turn runs in it.
-pub(crate) struct Occupied {
+pub(crate) struct SessionGuard {
     app: App,
     session: String,
 }
 
-impl Drop for Occupied {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.app.lock().remove(&self.session);
     }

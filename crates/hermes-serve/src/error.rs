@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use hermes_agent::{PastTurn, account};
+use hermes_agent::{PastTurn, describe_calls};
 use hermes_store::ToolCallRecord;
 use hermes_types::ModelError;
 use serde_json::json;
@@ -42,13 +42,13 @@ pub(crate) struct ApiError {
     /// Seconds until another attempt makes sense.
     pub(crate) retry_after: Option<u32>,
     /// Whether clients may repeat the request by themselves.
-    pub(crate) retry: Retry,
+    pub(crate) retry: ClientRetry,
 }
 
 /// Whether a request that failed may be repeated by a client library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retry {
-    AsTheStatusSays,
+pub(crate) enum ClientRetry {
+    ByStatus,
     /// Its turn has acted: a repeat would act again.
     Never,
 }
@@ -65,19 +65,19 @@ impl ApiError {
             code: Some(code.into()),
             param: None,
             retry_after: None,
-            retry: Retry::AsTheStatusSays,
+            retry: ClientRetry::ByStatus,
         }
     }
 
     /// A body that cannot be used, and the field that is the reason.
-    pub(crate) fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn invalid_field(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
             message: message.into(),
             code: Some("invalid_value".into()),
             param: Some(param.into()),
             retry_after: None,
-            retry: Retry::AsTheStatusSays,
+            retry: ClientRetry::ByStatus,
         }
     }
 
@@ -109,30 +109,30 @@ impl ApiError {
     }
 
     /// The server ends while an answer is being written.
-    pub(crate) fn ending() -> Self {
+    pub(crate) fn shutting_down() -> Self {
         let message = "The gateway was stopped in the middle of this answer; ask again";
         Self { retry_after: Some(5), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "interrupted", message) }
     }
 
     /// Not a status that clients try again by themselves.
-    pub(crate) fn cut_off_twice() -> Self {
+    pub(crate) fn interrupted_twice() -> Self {
         let message = "Hermes was cut off twice while it worked on this request, so it is not tried again. What was done \
                        until then is kept; send the request with another Idempotency-Key to run it anew";
-        Self { retry: Retry::Never, ..Self::new(StatusCode::GONE, "cut_off_twice", message) }
+        Self { retry: ClientRetry::Never, ..Self::new(StatusCode::GONE, "cut_off_twice", message) }
     }
 
     /// Makes this the failure of a turn that had started these tools: not one that clients repeat by themselves.
     #[must_use]
-    pub(crate) fn after(mut self, calls: &[ToolCallRecord]) -> Self {
+    pub(crate) fn after_tool_calls(mut self, calls: &[ToolCallRecord]) -> Self {
         if calls.is_empty() {
             return self;
         }
         if matches!(self.status.as_u16(), 408 | 409 | 429 | 500..) {
             self.status = StatusCode::FAILED_DEPENDENCY;
         }
-        self.message = format!("{} {}", self.message, account(calls));
+        self.message = format!("{} {}", self.message, describe_calls(calls));
         self.retry_after = None;
-        self.retry = Retry::Never;
+        self.retry = ClientRetry::Never;
         self
     }
 
@@ -140,12 +140,12 @@ impl ApiError {
     pub(crate) fn repeated(past: &PastTurn) -> Self {
         let message = "This request was run before and ended without an answer. It is not run again by itself, because that \
                        would repeat what its tools did; change it, or send it with another Idempotency-Key, to run it anew.";
-        Self::new(StatusCode::FAILED_DEPENDENCY, "already_acted", message).after(&past.calls)
+        Self::new(StatusCode::FAILED_DEPENDENCY, "already_acted", message).after_tool_calls(&past.calls)
     }
 
     /// Returns whether the failed turn had started tools.
     pub(crate) fn has_acted(&self) -> bool {
-        self.retry == Retry::Never
+        self.retry == ClientRetry::Never
     }
 
     fn kind(&self) -> &'static str {
@@ -201,7 +201,7 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
         }
-        if self.retry == Retry::Never {
+        if self.retry == ClientRetry::Never {
             response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         }
         response

@@ -8,32 +8,32 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hermes_types::{Answer, BoxFuture, Cancel, Delta, Event, Frontend, Question};
+use hermes_types::{BoxFuture, Cancel, Delta, Frontend, TurnEvent, UserAnswer, UserQuestion};
 use tokio::sync::Notify;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::run::Ran;
-use crate::sse::{Frames, Gone};
+use crate::run::CompletedTurn;
+use crate::sse::{ClientGone, SseSender};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Waiting text beyond this is put together, which costs a client only the size of its steps.
-const MERGED_FROM: usize = 16 * 1024;
+const MERGE_THRESHOLD: usize = 16 * 1024;
 /// The most that may wait for one client.
-const MOST_WAITING: usize = 1024 * 1024;
+const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 /// What an event without text costs.
-const SMALL: usize = 64;
+const EVENT_COST: usize = 64;
 
 /// Events on their way from a turn to its client.
 #[derive(Default)]
 pub(crate) struct EventQueue {
-    waiting: Mutex<Waiting>,
+    queued: Mutex<QueuedEvents>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
-    events: VecDeque<Event>,
+struct QueuedEvents {
+    events: VecDeque<TurnEvent>,
     bytes: usize,
     /// The client is too far behind.
     overrun: bool,
@@ -42,35 +42,38 @@ struct Waiting {
 }
 
 /// What a follower finds.
-enum Next {
-    Event(Event),
-    Overrun,
+enum NextEvent {
+    Event(TurnEvent),
+    TooFarBehind,
     Closed,
 }
 
 impl EventQueue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueuedEvents> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, event: Event) {
+    fn push(&self, event: TurnEvent) {
         let mut waiting = self.lock();
         if waiting.overrun {
             return;
         }
         waiting.bytes += size(&event);
-        if waiting.bytes > MOST_WAITING {
+        if waiting.bytes > MAX_QUEUED_BYTES {
             waiting.events.clear();
             waiting.overrun = true;
         } else {
-            let merges = waiting.bytes > MERGED_FROM;
+            let merges = waiting.bytes > MERGE_THRESHOLD;
             match (waiting.events.back_mut(), event) {
-                (Some(Event::Delta(Delta::Text(last))), Event::Delta(Delta::Text(more))) if merges => {
-                    last.push_str(&more);
-                }
-                (Some(Event::Delta(Delta::Reasoning(last))), Event::Delta(Delta::Reasoning(more)))
+                (Some(TurnEvent::Delta(Delta::Text(last))), TurnEvent::Delta(Delta::Text(more)))
                     if merges =>
                 {
+                    last.push_str(&more);
+                }
+                (
+                    Some(TurnEvent::Delta(Delta::Reasoning(last))),
+                    TurnEvent::Delta(Delta::Reasoning(more)),
+                ) if merges => {
                     last.push_str(&more);
                 }
                 (_, event) => waiting.events.push_back(event),
@@ -89,19 +92,19 @@ impl EventQueue {
         self.lock().events.is_empty()
     }
 
-    async fn next(&self) -> Next {
+    async fn next(&self) -> NextEvent {
         loop {
             {
                 let mut waiting = self.lock();
                 if waiting.overrun {
-                    return Next::Overrun;
+                    return NextEvent::TooFarBehind;
                 }
                 if let Some(event) = waiting.events.pop_front() {
                     waiting.bytes = waiting.bytes.saturating_sub(size(&event));
-                    return Next::Event(event);
+                    return NextEvent::Event(event);
                 }
                 if waiting.closed {
-                    return Next::Closed;
+                    return NextEvent::Closed;
                 }
             }
             self.changed.notified().await;
@@ -109,32 +112,32 @@ impl EventQueue {
     }
 }
 
-fn size(event: &Event) -> usize {
+fn size(event: &TurnEvent) -> usize {
     let text = match event {
-        Event::Delta(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
-        Event::ToolStarted { arguments, .. } => arguments.len(),
-        Event::ToolEnded { result, .. } => result.len(),
+        TurnEvent::Delta(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
+        TurnEvent::ToolStarted { arguments, .. } => arguments.len(),
+        TurnEvent::ToolEnded { result, .. } => result.len(),
         _ => 0,
     };
     // Text that is put together costs its bytes alone; counting a little more errs on the safe side.
-    text + SMALL
+    text + EVENT_COST
 }
 
 /// Passes events on; nobody is there to be asked.
-pub(crate) struct Listener(Option<Arc<EventQueue>>);
+pub(crate) struct ApiFrontend(Option<Arc<EventQueue>>);
 
-impl Listener {
+impl ApiFrontend {
     /// For a client that only wants the answer.
-    pub(crate) fn nobody() -> Self {
+    pub(crate) fn discarding() -> Self {
         Self(None)
     }
 
-    pub(crate) fn to(queue: &Arc<EventQueue>) -> Self {
+    pub(crate) fn forwarding(queue: &Arc<EventQueue>) -> Self {
         Self(Some(queue.clone()))
     }
 }
 
-impl Drop for Listener {
+impl Drop for ApiFrontend {
     fn drop(&mut self) {
         if let Some(queue) = &self.0 {
             queue.close();
@@ -142,61 +145,61 @@ impl Drop for Listener {
     }
 }
 
-impl Frontend for Listener {
-    fn show(&self, event: Event) {
+impl Frontend for ApiFrontend {
+    fn show(&self, event: TurnEvent) {
         if let Some(queue) = &self.0 {
             queue.push(event);
         }
     }
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Unavailable))
     }
 }
 
 /// What a client is told while it waits.
-pub(crate) enum Heard {
-    Event(Event),
+pub(crate) enum ClientUpdate {
+    Event(TurnEvent),
     /// Nothing, for a while: it is told that somebody is there.
-    Silence,
+    KeepAlive,
 }
 
 /// Tells a client what happens until the turn has ended, as fast as it reads. A client that has left lets go of the turn; one
 /// that is still there when the server ends is told so.
 pub(crate) async fn follow(
     app: &App,
-    turn: impl Future<Output = Result<Arc<Ran>, ApiError>>,
+    turn: impl Future<Output = Result<Arc<CompletedTurn>, ApiError>>,
     events: &EventQueue,
-    frames: &Frames,
+    frames: &SseSender,
     left: &Cancel,
-    mut tell: impl FnMut(Heard) -> Result<(), Gone>,
-) -> Result<Result<Arc<Ran>, ApiError>, Gone> {
+    mut tell: impl FnMut(ClientUpdate) -> Result<(), ClientGone>,
+) -> Result<Result<Arc<CompletedTurn>, ApiError>, ClientGone> {
     tokio::pin!(turn);
     let mut ran = None;
     let mut more = true;
     loop {
         if ran.is_some() && (!more || events.is_empty()) {
-            return ran.ok_or(Gone);
+            return ran.ok_or(ClientGone);
         }
         let next = async {
-            frames.until_read().await;
+            frames.wait_until_read().await;
             events.next().await
         };
         tokio::select! {
             biased;
             ended = &mut turn, if ran.is_none() => ran = Some(ended),
             next = next, if more => match next {
-                Next::Event(event) => tell(Heard::Event(event))?,
-                Next::Overrun => {
+                NextEvent::Event(event) => tell(ClientUpdate::Event(event))?,
+                NextEvent::TooFarBehind => {
                     tracing::warn!("a client did not read its stream; it is closed");
-                    return Err(Gone);
+                    return Err(ClientGone);
                 }
-                Next::Closed => more = false,
+                NextEvent::Closed => more = false,
             },
             () = left.cancelled() => {
-                return if app.tasks.cancel_token().is_cancelled() { Ok(Err(ApiError::ending())) } else { Err(Gone) };
+                return if app.tasks.cancel_token().is_cancelled() { Ok(Err(ApiError::shutting_down())) } else { Err(ClientGone) };
             }
-            () = app.gateway.clock.sleep(KEEP_ALIVE) => tell(Heard::Silence)?,
+            () = app.gateway.clock.sleep(KEEP_ALIVE) => tell(ClientUpdate::KeepAlive)?,
         }
     }
 }

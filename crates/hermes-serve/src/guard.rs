@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::error::ApiError;
 
 /// How long a body may take to arrive.
-const SLOWEST_BODY: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const METHODS: &str = "GET, POST, PATCH, DELETE, OPTIONS";
 const HEADERS: &str = "Authorization, Content-Type, Idempotency-Key";
 
@@ -24,30 +24,30 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let allowed = match &origin {
         Some(origin) => match allowed_origin(origin, &app.settings.cors_origins) {
             Some(allowed) => Some(allowed),
-            None => return dressed(StatusCode::FORBIDDEN.into_response(), None),
+            None => return with_cors_headers(StatusCode::FORBIDDEN.into_response(), None),
         },
         None => None,
     };
     if request.method() == Method::OPTIONS {
         let status = if allowed.is_some() { StatusCode::OK } else { StatusCode::FORBIDDEN };
         let asked = request.headers().get("access-control-request-headers").cloned();
-        let mut response = dressed(status.into_response(), allowed);
+        let mut response = with_cors_headers(status.into_response(), allowed);
         if let Some(asked) = asked.filter(|_| status == StatusCode::OK) {
             response.headers_mut().insert("access-control-allow-headers", asked);
         }
         return response;
     }
-    if !is_open(request.uri().path()) && !has_key(request.headers(), &app) {
+    if !is_public_path(request.uri().path()) && !has_key(request.headers(), &app) {
         tracing::warn!(path = request.uri().path(), "a request without the right key was refused");
-        return dressed(
+        return with_cors_headers(
             ApiError::new(StatusCode::UNAUTHORIZED, "invalid_api_key", "Invalid API key").into_response(),
             allowed,
         );
     }
-    dressed(next.run(request).await, allowed)
+    with_cors_headers(next.run(request).await, allowed)
 }
 
-fn is_open(path: &str) -> bool {
+fn is_public_path(path: &str) -> bool {
     matches!(path, "/health" | "/v1/health")
 }
 
@@ -69,7 +69,7 @@ fn allowed_origin(origin: &HeaderValue, allowed: &[String]) -> Option<HeaderValu
     allowed.iter().any(|one| one.trim_end_matches('/') == text).then(|| origin.clone())
 }
 
-fn dressed(mut response: Response, origin: Option<HeaderValue>) -> Response {
+fn with_cors_headers(mut response: Response, origin: Option<HeaderValue>) -> Response {
     let headers = response.headers_mut();
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
@@ -87,8 +87,8 @@ fn dressed(mut response: Response, origin: Option<HeaderValue>) -> Response {
 
 /// The whole body, if it is not too large and does not take for ever.
 pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
-    let most = app.settings.largest_with_images;
-    let limit = app.settings.largest_body;
+    let most = app.settings.max_image_body_bytes;
+    let limit = app.settings.max_body_bytes;
     let too_large = || {
         ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -112,7 +112,7 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Res
     let reading = Limited::new(body, most).collect();
     let read = tokio::select! {
         read = reading => read,
-        () = app.gateway.clock.sleep(SLOWEST_BODY) => {
+        () = app.gateway.clock.sleep(BODY_TIMEOUT) => {
             return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", "The body took too long to arrive"));
         }
     };
@@ -122,7 +122,7 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Res
             if bytes.len() > limit && !holds_image(&bytes) { Err(too_large()) } else { Ok(bytes) }
         }
         Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
-        Err(error) => Err(ApiError::field("body", format!("The body could not be read: {error}"))),
+        Err(error) => Err(ApiError::invalid_field("body", format!("The body could not be read: {error}"))),
     }
 }
 

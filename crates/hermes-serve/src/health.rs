@@ -24,7 +24,7 @@ pub(crate) async fn detailed(State(app): State<App>) -> Result<Json<Value>, ApiE
         .collect();
     let (inbox, outbox) = (gateway.store.inbox_depth().await?, gateway.store.outbox_depth().await?);
     let age = |oldest: Option<hermes_types::Timestamp>| oldest.map(|oldest| now.since(oldest).as_secs());
-    let active = gateway.active() + app.running();
+    let active = gateway.active_turns() + app.active_turns();
     Ok(Json(json!({
         "status": if sound { "ok" } else { "degraded" },
         "readiness": {"status": if sound { "ready" } else { "not_ready" }, "checks": told},
@@ -46,28 +46,29 @@ pub(crate) async fn detailed(State(app): State<App>) -> Result<Json<Value>, ApiE
 /// What was looked at just now, each with what is wrong with it.
 async fn checks(app: &App) -> Vec<(&'static str, Option<String>)> {
     let gateway = &app.gateway;
-    let warnings = gateway.live.now().config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let warnings =
+        gateway.settings.current().config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
     // The files as they are now: where they cannot be used, the settings in force are older ones.
-    let config = gateway.live.problem().or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
+    let config = gateway.settings.problem().or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
     vec![
         ("state_db", gateway.store.probe().await.err().map(|error| error.to_string())),
         ("config", config),
-        ("model", run::agent(app, None).err().map(|error| error.message)),
+        ("model", run::build_agent(app, None).err().map(|error| error.message)),
         ("gateway", gateway.is_draining().then(|| "the gateway takes no new turns".to_owned())),
     ]
 }
 
 pub(crate) async fn models(State(app): State<App>) -> Json<Value> {
     let name = &app.settings.model_name;
-    Json(json!({"object": "list", "data": [model(name, app.seconds())]}))
+    Json(json!({"object": "list", "data": [model(name, app.unix_seconds())]}))
 }
 
 pub(crate) async fn one_model(
     State(app): State<App>,
-    crate::field::Id(id): crate::field::Id,
+    crate::field::PathId(id): crate::field::PathId,
 ) -> Result<Json<Value>, ApiError> {
     if id == app.settings.model_name {
-        return Ok(Json(model(&id, app.seconds())));
+        return Ok(Json(model(&id, app.unix_seconds())));
     }
     Err(ApiError::not_found(format!("The model `{id}` does not exist")))
 }

@@ -10,60 +10,60 @@ use crate::app::App;
 use crate::run;
 
 /// How long a session's shells and notes wait for its next request.
-const PATIENCE: Duration = Duration::from_mins(30);
-const LOOK_EVERY: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(30);
+const POLL_INTERVAL: Duration = Duration::from_mins(1);
 /// Beyond this many, those not used longest go first.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// When each was used last.
 #[derive(Default)]
-pub(crate) struct Idle {
+pub(crate) struct IdleSessions {
     used: Mutex<HashMap<TaskId, Duration>>,
 }
 
-impl Idle {
+impl IdleSessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Duration>> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note(&self, task: &TaskId, now: Duration) {
+    pub(crate) fn record_use(&self, task: &TaskId, now: Duration) {
         self.lock().insert(task.clone(), now);
     }
 
     /// Those whose time is over, each once.
-    fn take_over(&self, now: Duration) -> Vec<TaskId> {
+    fn take_expired(&self, now: Duration) -> Vec<TaskId> {
         let mut used = self.lock();
         let mut times: Vec<Duration> = used.values().copied().collect();
         times.sort_unstable_by(|a, b| b.cmp(a));
-        let oldest = times.get(MOST).copied();
+        let oldest = times.get(MAX_ENTRIES).copied();
         let over =
-            |at: Duration| now.saturating_sub(at) >= PATIENCE || oldest.is_some_and(|oldest| at <= oldest);
+            |at: Duration| now.saturating_sub(at) >= TIMEOUT || oldest.is_some_and(|oldest| at <= oldest);
         used.extract_if(|_, at| over(*at)).map(|(task, _)| task).collect()
     }
 }
 
 /// Looks every minute until the server ends.
-pub(crate) fn watch(app: &App) {
+pub(crate) fn start_idle_cleanup(app: &App) {
     let owner = app.clone();
     drop(app.tasks.spawn("idle API sessions", async move {
         loop {
-            owner.gateway.clock.sleep(LOOK_EVERY).await;
-            release(&owner);
+            owner.gateway.clock.sleep(POLL_INTERVAL).await;
+            release_expired(&owner);
         }
     }));
 }
 
-fn release(app: &App) {
-    let over = app.idle.take_over(app.gateway.clock.monotonic());
+fn release_expired(app: &App) {
+    let over = app.idle.take_expired(app.gateway.clock.monotonic());
     if over.is_empty() {
         return;
     }
     // Tools keep their state for the whole process; any agent of the platform reaches it.
-    let Ok(agent) = run::agent(app, None) else { return };
+    let Ok(agent) = run::build_agent(app, None) else { return };
     for task in over {
         // One that is being used will be noted again when its turn has ended.
-        if let Some(_occupied) = app.occupy(task.as_str()) {
-            agent.release(&task);
+        if let Some(_occupied) = app.lock_session(task.as_str()) {
+            agent.release_task(&task);
         }
     }
 }

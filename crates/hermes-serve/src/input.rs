@@ -1,27 +1,27 @@
 //! What a turn is asked and what it builds on, as `/v1/responses` and `/v1/runs` are told it.
 
-use hermes_types::{Content, Message, Part, Role, SessionId};
+use hermes_types::{ContentPart, Message, MessageContent, Role, SessionId};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::field::{self, Object, kind};
-use crate::respond::stored;
+use crate::field::{self, BodyObject, kind};
+use crate::responses::response_store;
 
 /// A question and what was said before it.
-pub(crate) struct Input {
+pub(crate) struct ResponseInput {
     pub(crate) history: Vec<Message>,
-    pub(crate) content: Content,
+    pub(crate) content: MessageContent,
     pub(crate) instructions: Option<String>,
     /// The session of the answer that is built on.
     pub(crate) session: Option<SessionId>,
     /// Whether the client told of what was said before by itself.
-    pub(crate) told: bool,
+    pub(crate) has_client_history: bool,
 }
 
 /// What a question builds on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Basis<'a> {
+pub(crate) enum ResponseBasis<'a> {
     Nothing,
     /// An answer, by its id.
     Response(&'a str),
@@ -29,21 +29,27 @@ pub(crate) enum Basis<'a> {
     Conversation(&'a str),
 }
 
-impl Input {
+impl ResponseInput {
     /// Reads the fields, and finds the answer that is built on. A history the client tells stands instead of the one that
     /// was kept.
-    pub(crate) async fn read(app: &App, body: &Object, basis: Basis<'_>) -> Result<Self, ApiError> {
-        let (given, content) = question(body)?;
-        let told_history = told_history(body)?;
+    pub(crate) async fn read(
+        app: &App,
+        body: &BodyObject,
+        basis: ResponseBasis<'_>,
+    ) -> Result<Self, ApiError> {
+        let (given, content) = split_history(body)?;
+        let told_history = read_client_history(body)?;
         let told = told_history.is_some() || !given.is_empty();
         let mut instructions = field::text(body, "instructions")?.map(str::to_owned);
         let stored = match basis {
-            Basis::Nothing => None,
-            Basis::Conversation(name) => stored::load_conversation(app, name).await?,
-            Basis::Response(id) => Some(stored::load(app, id).await?.ok_or_else(|| ApiError {
-                param: Some("previous_response_id".to_owned()),
-                ..ApiError::not_found(format!("Previous response not found: {id}"))
-            })?),
+            ResponseBasis::Nothing => None,
+            ResponseBasis::Conversation(name) => response_store::load_conversation(app, name).await?,
+            ResponseBasis::Response(id) => {
+                Some(response_store::load(app, id).await?.ok_or_else(|| ApiError {
+                    param: Some("previous_response_id".to_owned()),
+                    ..ApiError::not_found(format!("Previous response not found: {id}"))
+                })?)
+            }
         };
         let (mut history, mut session) = (Vec::new(), None);
         if let Some(stored) = stored {
@@ -55,7 +61,7 @@ impl Input {
             history = told;
         }
         history.extend(given);
-        Ok(Self { history, content, instructions, session, told })
+        Ok(Self { history, content, instructions, session, has_client_history: told })
     }
 
     /// The first words of the conversation, by which it is known when nobody named it.
@@ -64,29 +70,33 @@ impl Input {
     }
 }
 
-fn told_history(body: &Object) -> Result<Option<Vec<Message>>, ApiError> {
+fn read_client_history(body: &BodyObject) -> Result<Option<Vec<Message>>, ApiError> {
     const NAME: &str = "conversation_history";
     match body.get(NAME) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(items)) => Ok(Some(messages(items, NAME)?)),
-        Some(other) => {
-            Err(ApiError::field(NAME, format!("`{NAME}` must be a list of messages, not {}", kind(other))))
-        }
+        Some(other) => Err(ApiError::invalid_field(
+            NAME,
+            format!("`{NAME}` must be a list of messages, not {}", kind(other)),
+        )),
     }
 }
 
 /// All but the last item is history; the last one is the question.
-fn question(body: &Object) -> Result<(Vec<Message>, Content), ApiError> {
+fn split_history(body: &BodyObject) -> Result<(Vec<Message>, MessageContent), ApiError> {
     let items = match body.get("input") {
         Some(Value::String(text)) if !text.trim().is_empty() => {
-            return Ok((Vec::new(), Content::Text(text.clone())));
+            return Ok((Vec::new(), MessageContent::Text(text.clone())));
         }
         Some(Value::Array(items)) if !items.is_empty() => items,
         Some(Value::String(_) | Value::Array(_)) | None => {
-            return Err(ApiError::field("input", "`input` must be a text or a list with at least one item"));
+            return Err(ApiError::invalid_field(
+                "input",
+                "`input` must be a text or a list with at least one item",
+            ));
         }
         Some(other) => {
-            return Err(ApiError::field(
+            return Err(ApiError::invalid_field(
                 "input",
                 format!("`input` must be a text or a list, not {}", kind(other)),
             ));
@@ -99,7 +109,9 @@ fn question(body: &Object) -> Result<(Vec<Message>, Content), ApiError> {
     let mut messages = messages(items, "input")?;
     match messages.pop() {
         Some(last) if last.role == Role::User && !last.content.is_empty() => Ok((messages, last.content)),
-        _ => Err(ApiError::field("input", "The last item of `input` must be something the user said")),
+        _ => {
+            Err(ApiError::invalid_field("input", "The last item of `input` must be something the user said"))
+        }
     }
 }
 
@@ -130,9 +142,10 @@ fn message(item: &Value, at: &str) -> Result<Option<Message>, ApiError> {
                     "tool" | "function" => Ok(Some(Message::user(tool_result(&content()?, object)))),
                     _ => Ok(None),
                 },
-                Some(other) => {
-                    Err(ApiError::field(role(), format!("`{at}.role` must be a string, not {}", kind(other))))
-                }
+                Some(other) => Err(ApiError::invalid_field(
+                    role(),
+                    format!("`{at}.role` must be a string, not {}", kind(other)),
+                )),
                 // The client's own tools: what it called, and what came of it, are part of what was said.
                 None if is_kind(object, "function_call") || is_kind(object, "custom_tool_call") => {
                     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -148,19 +161,22 @@ fn message(item: &Value, at: &str) -> Result<Option<Message>, ApiError> {
                 }
                 // Items of other kinds (our own calls, reasoning) are known here, or belong to the client's record.
                 None if object.get("type").and_then(Value::as_str).is_some() => Ok(None),
-                None => Err(ApiError::field(role(), format!("`{at}.role` is missing"))),
+                None => Err(ApiError::invalid_field(role(), format!("`{at}.role` is missing"))),
             }
         }
-        other => Err(ApiError::field(at, format!("`{at}` must be a text or an object, not {}", kind(other)))),
+        other => Err(ApiError::invalid_field(
+            at,
+            format!("`{at}` must be a text or an object, not {}", kind(other)),
+        )),
     }
 }
 
-fn is_kind(item: &Object, kind: &str) -> bool {
+fn is_kind(item: &BodyObject, kind: &str) -> bool {
     item.get("type").and_then(Value::as_str) == Some(kind)
 }
 
 /// Returns an answer with the calls the client ran for it, in words.
-pub(crate) fn with_calls(content: &Content, message: &Object) -> Content {
+pub(crate) fn with_calls(content: &MessageContent, message: &BodyObject) -> MessageContent {
     let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if calls.is_empty() {
         return content.clone();
@@ -172,18 +188,18 @@ pub(crate) fn with_calls(content: &Content, message: &Object) -> Content {
         calls.iter().map(|call| format!("[Called {}({})]", field(call, "name"), field(call, "arguments")));
     let text = content.text();
     let parts = Some(text.into_owned()).filter(|text| !text.trim().is_empty()).into_iter().chain(told);
-    Content::Text(parts.collect::<Vec<_>>().join("\n"))
+    MessageContent::Text(parts.collect::<Vec<_>>().join("\n"))
 }
 
 /// Returns what a tool of the client's came to, in words.
-pub(crate) fn tool_result(content: &Content, message: &Object) -> Content {
+pub(crate) fn tool_result(content: &MessageContent, message: &BodyObject) -> MessageContent {
     let named = |name: &str| message.get(name).and_then(Value::as_str);
     let of = named("name").or_else(|| named("tool_call_id")).or_else(|| named("call_id")).unwrap_or("a tool");
     let head = format!("[Result of {of}]");
     match content {
-        Content::Text(text) => Content::Text(format!("{head}\n{text}")),
-        Content::Parts(parts) => {
-            Content::Parts(std::iter::once(Part::Text(head)).chain(parts.iter().cloned()).collect())
-        }
+        MessageContent::Text(text) => MessageContent::Text(format!("{head}\n{text}")),
+        MessageContent::Parts(parts) => MessageContent::Parts(
+            std::iter::once(ContentPart::Text(head)).chain(parts.iter().cloned()).collect(),
+        ),
     }
 }

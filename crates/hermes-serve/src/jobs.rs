@@ -5,48 +5,50 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use hermes_gateway::cron::{Change, Job, JobError, JobId, Jobs, Listed, NewJob, Pause, TickError};
+use hermes_gateway::cron::{
+    Job, JobChange, JobError, JobFilter, JobId, JobStore, NewJob, PauseChange, TickError,
+};
 use hermes_types::Timestamp;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::field::{self, Object, kind};
+use crate::field::{self, BodyObject, kind};
 use crate::guard::read_body;
 
 const LONGEST_NAME: usize = 200;
 const LONGEST_PROMPT: usize = 5000;
 /// What may be changed.
-const CHANGEABLE: [&str; 8] =
+const EDITABLE_FIELDS: [&str; 8] =
     ["name", "schedule", "prompt", "deliver", "skills", "skill", "repeat", "enabled"];
 
-type Answer = Result<Json<Value>, Refusal>;
+type JobResponse = Result<Json<Value>, JobApiError>;
 
 /// An answer that is an error, in this interface's shape.
-pub(crate) struct Refusal {
+pub(crate) struct JobApiError {
     status: StatusCode,
     message: String,
 }
 
-impl Refusal {
-    fn bad(message: impl Into<String>) -> Self {
+impl JobApiError {
+    fn bad_request(message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, message: message.into() }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for JobApiError {
     fn into_response(self) -> Response {
         (self.status, Json(json!({"error": self.message}))).into_response()
     }
 }
 
-impl From<ApiError> for Refusal {
+impl From<ApiError> for JobApiError {
     fn from(error: ApiError) -> Self {
         Self { status: error.status, message: error.message }
     }
 }
 
-impl From<JobError> for Refusal {
+impl From<JobError> for JobApiError {
     fn from(error: JobError) -> Self {
         match error {
             JobError::NotFound(_) => {
@@ -55,36 +57,36 @@ impl From<JobError> for Refusal {
             JobError::File(error) => {
                 Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
             }
-            other => Self::bad(other.to_string()),
+            other => Self::bad_request(other.to_string()),
         }
     }
 }
 
-impl From<TickError> for Refusal {
+impl From<TickError> for JobApiError {
     fn from(error: TickError) -> Self {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, message: error.to_string() }
     }
 }
 
-pub(crate) async fn list(State(app): State<App>, Query(query): Query<Vec<(String, String)>>) -> Answer {
+pub(crate) async fn list(State(app): State<App>, Query(query): Query<Vec<(String, String)>>) -> JobResponse {
     let all = query.iter().any(|(name, value)| {
         name == "include_disabled" && matches!(value.to_lowercase().as_str(), "true" | "1")
     });
-    let listed = if all { Listed::All } else { Listed::Enabled };
-    let jobs = app.gateway.at_jobs(move |jobs| jobs.list(listed)).await?;
+    let listed = if all { JobFilter::All } else { JobFilter::Enabled };
+    let jobs = app.gateway.with_jobs(move |jobs| jobs.list(listed)).await?;
     Ok(Json(json!({"jobs": jobs})))
 }
 
-pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Body) -> Answer {
+pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Body) -> JobResponse {
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let required = |name: &str| {
         let given = field::text(&body, name)?.map(str::trim).filter(|text| !text.is_empty());
-        given.map(str::to_owned).ok_or_else(|| Refusal::bad(format!("`{name}` is required")))
+        given.map(str::to_owned).ok_or_else(|| JobApiError::bad_request(format!("`{name}` is required")))
     };
     let (name, schedule) = (required("name")?, required("schedule")?);
     let change = read(&body)?;
     if change.repeat.is_some_and(|times| times < 1) {
-        return Err(Refusal::bad("`repeat` must be 1 or more"));
+        return Err(JobApiError::bad_request("`repeat` must be 1 or more"));
     }
     let new = NewJob {
         name: Some(name),
@@ -95,12 +97,13 @@ pub(crate) async fn create(State(app): State<App>, headers: HeaderMap, body: Bod
         repeat: change.repeat,
         ..NewJob::default()
     };
-    told(&app, |jobs, now| jobs.create(new, now)).await
+    respond_with_job(&app, |jobs, now| jobs.create(new, now)).await
 }
 
-pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn find(State(app): State<App>, Path(id): Path<String>) -> JobResponse {
     let id = read_id(&id)?;
-    told(&app, move |jobs, _| jobs.get(&id).ok_or_else(|| JobError::NotFound(id.to_string()))).await
+    respond_with_job(&app, move |jobs, _| jobs.get(&id).ok_or_else(|| JobError::NotFound(id.to_string())))
+        .await
 }
 
 pub(crate) async fn change(
@@ -108,70 +111,78 @@ pub(crate) async fn change(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Answer {
+) -> JobResponse {
     let id = read_id(&id)?;
     let mut body = field::object(&read_body(&app, &headers, body).await?)?;
-    body.retain(|name, _| CHANGEABLE.contains(&name.as_str()));
+    body.retain(|name, _| EDITABLE_FIELDS.contains(&name.as_str()));
     if body.is_empty() {
-        return Err(Refusal::bad(format!("nothing to change; the fields are {}", CHANGEABLE.join(", "))));
+        return Err(JobApiError::bad_request(format!(
+            "nothing to change; the fields are {}",
+            EDITABLE_FIELDS.join(", ")
+        )));
     }
     let change = read(&body)?;
-    told(&app, move |jobs, now| jobs.update(&id, change, now)).await
+    respond_with_job(&app, move |jobs, now| jobs.update(&id, change, now)).await
 }
 
-pub(crate) async fn remove(State(app): State<App>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn remove(State(app): State<App>, Path(id): Path<String>) -> JobResponse {
     let id = read_id(&id)?;
-    let removed = told(&app, move |jobs, now| jobs.remove(&id, now)).await;
+    let removed = respond_with_job(&app, move |jobs, now| jobs.remove(&id, now)).await;
     removed.map(|_| Json(json!({"ok": true})))
 }
 
-pub(crate) async fn pause(State(app): State<App>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn pause(State(app): State<App>, Path(id): Path<String>) -> JobResponse {
     let id = read_id(&id)?;
-    told(&app, move |jobs, now| jobs.pause(&id, None, now)).await
+    respond_with_job(&app, move |jobs, now| jobs.pause(&id, None, now)).await
 }
 
-pub(crate) async fn resume(State(app): State<App>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn resume(State(app): State<App>, Path(id): Path<String>) -> JobResponse {
     let id = read_id(&id)?;
-    told(&app, move |jobs, now| jobs.resume(&id, now)).await
+    respond_with_job(&app, move |jobs, now| jobs.resume(&id, now)).await
 }
 
-pub(crate) async fn run(State(app): State<App>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn run(State(app): State<App>, Path(id): Path<String>) -> JobResponse {
     let id = read_id(&id)?;
-    told(&app, move |jobs, now| jobs.trigger(&id, now)).await
+    respond_with_job(&app, move |jobs, now| jobs.trigger(&id, now)).await
 }
 
-async fn told(
+async fn respond_with_job(
     app: &App,
-    work: impl FnOnce(&Jobs, Timestamp) -> Result<Job, JobError> + Send + 'static,
-) -> Answer {
+    work: impl FnOnce(&JobStore, Timestamp) -> Result<Job, JobError> + Send + 'static,
+) -> JobResponse {
     let now = app.gateway.clock.now();
-    let job = app.gateway.at_jobs(move |jobs| work(jobs, now)).await??;
+    let job = app.gateway.with_jobs(move |jobs| work(jobs, now)).await??;
     Ok(Json(json!({"job": job})))
 }
 
-fn read_id(id: &str) -> Result<JobId, Refusal> {
-    JobId::is_shaped(id).then(|| JobId::new(id)).ok_or_else(|| Refusal::bad("Invalid job ID format"))
+fn read_id(id: &str) -> Result<JobId, JobApiError> {
+    JobId::has_id_format(id)
+        .then(|| JobId::new(id))
+        .ok_or_else(|| JobApiError::bad_request("Invalid job ID format"))
 }
 
 /// The fields of a body, each checked and named when it is wrong.
-fn read(body: &Object) -> Result<Change, Refusal> {
+fn read(body: &BodyObject) -> Result<JobChange, JobApiError> {
     let text =
-        |name: &str| field::text(body, name).map(|text| text.map(str::to_owned)).map_err(Refusal::from);
+        |name: &str| field::text(body, name).map(|text| text.map(str::to_owned)).map_err(JobApiError::from);
     let bounded = |name: &str, most: usize| match text(name)? {
         Some(given) if given.chars().count() > most => {
-            Err(Refusal::bad(format!("`{name}` must have at most {most} characters")))
+            Err(JobApiError::bad_request(format!("`{name}` must have at most {most} characters")))
         }
         given => Ok(given),
     };
     let pause = match body.get("enabled") {
         None | Some(Value::Null) => None,
-        Some(Value::Bool(true)) => Some(Pause::GoOn),
-        Some(Value::Bool(false)) => Some(Pause::Rest(None)),
+        Some(Value::Bool(true)) => Some(PauseChange::Resume),
+        Some(Value::Bool(false)) => Some(PauseChange::Pause(None)),
         Some(other) => {
-            return Err(Refusal::bad(format!("`enabled` must be true or false, not {}", kind(other))));
+            return Err(JobApiError::bad_request(format!(
+                "`enabled` must be true or false, not {}",
+                kind(other)
+            )));
         }
     };
-    Ok(Change {
+    Ok(JobChange {
         name: bounded("name", LONGEST_NAME)?,
         prompt: bounded("prompt", LONGEST_PROMPT)?,
         schedule: text("schedule")?,
@@ -179,12 +190,12 @@ fn read(body: &Object) -> Result<Change, Refusal> {
         skills: skills(body)?,
         repeat: repeat(body)?,
         pause,
-        ..Change::default()
+        ..JobChange::default()
     })
 }
 
-fn skills(body: &Object) -> Result<Option<Vec<String>>, Refusal> {
-    let wrong = || Refusal::bad("`skills` must be a list of names");
+fn skills(body: &BodyObject) -> Result<Option<Vec<String>>, JobApiError> {
+    let wrong = || JobApiError::bad_request("`skills` must be a list of names");
     match body.get("skills") {
         Some(Value::Array(names)) => {
             let names = names.iter().map(|name| name.as_str().map(str::to_owned).ok_or_else(wrong));
@@ -195,12 +206,11 @@ fn skills(body: &Object) -> Result<Option<Vec<String>>, Refusal> {
     }
 }
 
-fn repeat(body: &Object) -> Result<Option<i64>, Refusal> {
+fn repeat(body: &BodyObject) -> Result<Option<i64>, JobApiError> {
     match body.get("repeat") {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value
-            .as_i64()
-            .map(Some)
-            .ok_or_else(|| Refusal::bad(format!("`repeat` must be a whole number, not {}", kind(value)))),
+        Some(value) => value.as_i64().map(Some).ok_or_else(|| {
+            JobApiError::bad_request(format!("`repeat` must be a whole number, not {}", kind(value)))
+        }),
     }
 }

@@ -12,23 +12,26 @@ mod field;
 mod follow;
 mod guard;
 mod health;
+mod idempotency;
 mod idle;
 mod input;
 mod jobs;
-mod keyed;
 mod repeats;
-mod respond;
+mod responses;
 mod run;
 mod runs;
-mod said;
 mod server;
 mod settings;
 mod sse;
+mod turn_answer;
 mod unread;
 mod webhook;
 
 pub use app::App;
 pub use error::StartError;
-pub use server::{Listening, start};
+pub use server::{ServerHandle, start};
 pub use settings::{ServerSettings, ToolItems};
-pub use webhook::{Route, Subscriptions, WebhookChannel, WebhookSettings, is_name, sign, start_webhooks};
+pub use webhook::{
+    WebhookChannel, WebhookRoute, WebhookSettings, WebhookSubscriptions, is_valid_route_name, sign,
+    start_webhooks,
+};

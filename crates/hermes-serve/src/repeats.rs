@@ -15,56 +15,56 @@ use crate::error::ApiError;
 use crate::run;
 
 /// How long a repeat is recognised.
-const FOR: Duration = Duration::from_mins(1);
-const MOST: usize = 10_000;
+const REPEAT_WINDOW: Duration = Duration::from_mins(1);
+const MAX_ENTRIES: usize = 10_000;
 
 /// What is remembered.
 #[derive(Default)]
-pub(crate) struct Repeats {
+pub(crate) struct RepeatDetector {
     known: Arc<Mutex<HashMap<String, (TurnId, Duration)>>>,
 }
 
 /// A request that runs. When it is dropped before its end, its client has left.
-pub(crate) struct Watched {
+pub(crate) struct TrackedRequest {
     known: Arc<Mutex<HashMap<String, (TurnId, Duration)>>>,
     clock: Arc<dyn Clock>,
     request: Option<(String, TurnId)>,
 }
 
-impl Repeats {
-    pub(crate) fn watch(&self, fingerprint: String, turn: TurnId, clock: Arc<dyn Clock>) -> Watched {
-        Watched { known: self.known.clone(), clock, request: Some((fingerprint, turn)) }
+impl RepeatDetector {
+    pub(crate) fn track(&self, fingerprint: String, turn: TurnId, clock: Arc<dyn Clock>) -> TrackedRequest {
+        TrackedRequest { known: self.known.clone(), clock, request: Some((fingerprint, turn)) }
     }
 
     fn find(&self, fingerprint: &str, now: Duration) -> Option<TurnId> {
         let known = lock(&self.known);
         let (turn, at) = known.get(fingerprint)?;
-        (now.saturating_sub(*at) < FOR).then(|| turn.clone())
+        (now.saturating_sub(*at) < REPEAT_WINDOW).then(|| turn.clone())
     }
 }
 
-impl Watched {
+impl TrackedRequest {
     /// Notes how the request ended: only one that acted and failed is of interest.
-    pub(crate) fn ended(&mut self, acted_and_failed: bool) {
+    pub(crate) fn record_end(&mut self, acted_and_failed: bool) {
         if let Some((fingerprint, turn)) = self.request.take().filter(|_| acted_and_failed) {
-            self.note(fingerprint, turn);
+            self.remember(fingerprint, turn);
         }
     }
 
-    fn note(&self, fingerprint: String, turn: TurnId) {
+    fn remember(&self, fingerprint: String, turn: TurnId) {
         let now = self.clock.monotonic();
         let mut known = lock(&self.known);
-        known.retain(|_, (_, at)| now.saturating_sub(*at) < FOR);
-        if known.len() < MOST {
+        known.retain(|_, (_, at)| now.saturating_sub(*at) < REPEAT_WINDOW);
+        if known.len() < MAX_ENTRIES {
             known.insert(fingerprint, (turn, now));
         }
     }
 }
 
-impl Drop for Watched {
+impl Drop for TrackedRequest {
     fn drop(&mut self) {
         if let Some((fingerprint, turn)) = self.request.take() {
-            self.note(fingerprint, turn);
+            self.remember(fingerprint, turn);
         }
     }
 }
@@ -75,7 +75,7 @@ pub(crate) async fn refuse_repeat(app: &App, fingerprint: &str) -> Result<(), Ap
     let Some(past) = run::past_turn(app, &turn).await? else { return Ok(()) };
     match past.turn.state {
         // Its client has left, and it is being stopped.
-        TurnState::Running => Err(run::in_use()),
+        TurnState::Running => Err(run::session_in_use()),
         TurnState::Failed | TurnState::Interrupted | TurnState::Parked if past.has_acted() => {
             Err(ApiError::repeated(&past))
         }

@@ -5,40 +5,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, Conversation, Error as AgentError, PastTurn, Said as Question, TurnOutcome, TurnRequest,
+    Agent, Conversation, Error as AgentError, PastTurn, TurnInput as Question, TurnOutcome, TurnRequest,
     TurnResult, TurnWork,
 };
-use hermes_gateway::Wish;
+use hermes_gateway::AgentRequest;
 use hermes_store::Continuation;
 use hermes_types::{
-    Cancel, Content, Frontend, Message, Role, SessionId, SessionKind, TaskId, Turn, TurnId, random_hex,
+    Cancel, Frontend, Message, MessageContent, Role, SessionId, SessionKind, TaskId, Turn, TurnId, random_hex,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::app::{App, Occupied};
+use crate::app::{App, SessionGuard};
 use crate::error::ApiError;
-use crate::follow::Listener;
-use crate::keyed::{self, Ticket};
-use crate::said::{Finish, Said};
+use crate::follow::ApiFrontend;
+use crate::idempotency::{self, RequestTicket};
+use crate::turn_answer::{ApiFinishReason, TurnAnswer};
 
 /// How long a turn that was told to stop may take.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// What a request asks for.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ApiTurnRequest {
     /// Said before, by the client's account.
     pub(crate) history: Vec<Message>,
-    pub(crate) input: Content,
+    pub(crate) input: MessageContent,
     /// Layered on top of the prompt for this turn.
     pub(crate) instructions: Option<String>,
-    pub(crate) session: Session,
+    pub(crate) session: SessionChoice,
 }
 
 /// Which session the turn belongs to. Each stands for its whole conversation, wherever compression has moved it.
 #[derive(Debug, Clone)]
-pub(crate) enum Session {
+pub(crate) enum SessionChoice {
     /// The client named it; its own transcript is the history.
     Named(SessionId),
     /// The one a conversation of ours is at; its own transcript is the history.
@@ -47,7 +47,7 @@ pub(crate) enum Session {
     Matching(SessionId, ToolState),
 }
 
-impl Session {
+impl SessionChoice {
     pub(crate) fn id(&self) -> &SessionId {
         match self {
             Self::Named(session) | Self::Continued(session) | Self::Matching(session, _) => session,
@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// Returns what the client is told: the name it gave, however often the conversation has moved.
-    pub(crate) fn told<'a>(&'a self, actual: &'a SessionId) -> &'a SessionId {
+    pub(crate) fn reported_id<'a>(&'a self, actual: &'a SessionId) -> &'a SessionId {
         match self {
             Self::Named(name) => name,
             Self::Continued(_) | Self::Matching(..) => actual,
@@ -72,8 +72,8 @@ pub(crate) enum ToolState {
 
 /// What a turn came to.
 #[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) said: Said,
+pub(crate) struct CompletedTurn {
+    pub(crate) answer: TurnAnswer,
     /// The whole conversation now.
     pub(crate) messages: Vec<Message>,
     /// Where this turn's messages begin, the question included.
@@ -109,87 +109,96 @@ impl Drop for StopOnDrop {
 
 /// Runs the turn in a task of its own and waits for it. Dropping this future ends the turn in good order, unless it has a
 /// key: then it goes on, and its answer is had by the same key.
-pub(crate) async fn perform(
+pub(crate) async fn run_in_task(
     app: &App,
-    ticket: Ticket,
-    asked: Asked,
-    listener: Listener,
+    ticket: RequestTicket,
+    asked: ApiTurnRequest,
+    listener: ApiFrontend,
     room: OwnedSemaphorePermit,
-) -> Result<Arc<Ran>, ApiError> {
+) -> Result<Arc<CompletedTurn>, ApiError> {
     let (turn_id, fingerprint) = match ticket {
-        Ticket::Keyed(ticket) => return keyed::once(app, ticket, asked, listener, room).await,
-        Ticket::Plain { turn, fingerprint } => (turn, fingerprint),
+        RequestTicket::Keyed(ticket) => {
+            return idempotency::run_once(app, ticket, asked, listener, room).await;
+        }
+        RequestTicket::Plain { turn, fingerprint } => (turn, fingerprint),
     };
     let stop = app.tasks.cancel_token().child_token();
     let _guard = StopOnDrop(stop.clone());
-    let mut watched = app.repeats.watch(fingerprint, turn_id.clone(), app.gateway.clock.clone());
+    let mut watched = app.repeats.track(fingerprint, turn_id.clone(), app.gateway.clock.clone());
     let owner = app.clone();
     let task = app.tasks.spawn_cooperative("an API turn", move |_| async move {
         let _room = room;
-        turn(&owner, turn_id, asked, &listener, &stop).await
+        run_turn(&owner, turn_id, asked, &listener, &stop).await
     });
     let ran = task.await;
-    watched.ended(matches!(&ran, Ok(Err(error)) if error.has_acted()));
+    watched.record_end(matches!(&ran, Ok(Err(error)) if error.has_acted()));
     match ran {
         Ok(ran) => ran.map(Arc::new),
         Err(ended) => Err(ApiError::internal(format!("The turn ended unexpectedly: {ended}"))),
     }
 }
 
-pub(crate) async fn turn(
+pub(crate) async fn run_turn(
     app: &App,
     id: TurnId,
-    asked: Asked,
+    asked: ApiTurnRequest,
     frontend: &dyn Frontend,
     cancel: &Cancel,
-) -> Result<Ran, ApiError> {
-    let agent = agent(app, asked.instructions.clone())?;
-    let Opened { mut conversation, before, tools, _occupied } = open(app, &agent, &asked).await?;
+) -> Result<CompletedTurn, ApiError> {
+    let agent = build_agent(app, asked.instructions.clone())?;
+    let OpenedSession { mut conversation, earlier_messages: before, tools, _occupied } =
+        open(app, &agent, &asked).await?;
     let first = conversation.messages().len() + before.len();
-    let said = Box::new(Question { content: asked.input, stored: None, before, inbox: Vec::new() });
-    let work = TurnWork::Begin { id: id.clone(), said };
+    let said = Box::new(Question {
+        content: asked.input,
+        stored: None,
+        earlier_messages: before,
+        inbox_rows: Vec::new(),
+    });
+    let work = TurnWork::Begin { id: id.clone(), input: said };
     let request = TurnRequest { work, frontend, cancel, grace: Some(GRACE) };
     let outcome = agent.drive(&mut conversation, request).await;
-    close(app, &agent, &conversation, tools, first, &id, outcome).await
+    finish_turn(app, &agent, &conversation, tools, first, &id, outcome).await
 }
 
 /// Goes on with a turn that was cut off; once only.
-pub(crate) async fn resume(
+pub(crate) async fn resume_turn(
     app: &App,
     turn: &Turn,
-    asked: &Asked,
+    asked: &ApiTurnRequest,
     frontend: &dyn Frontend,
     cancel: &Cancel,
-) -> Result<Ran, ApiError> {
-    let agent = agent(app, asked.instructions.clone())?;
-    let Continuation { first: name, .. } = agent.locate(&turn.session).await?;
-    let _occupied = app.occupy(name.as_str()).ok_or_else(in_use)?;
+) -> Result<CompletedTurn, ApiError> {
+    let agent = build_agent(app, asked.instructions.clone())?;
+    let Continuation { first: name, .. } = agent.locate_conversation(&turn.session).await?;
+    let _occupied = app.lock_session(name.as_str()).ok_or_else(session_in_use)?;
     let (task, tools) = task_of(&asked.session, &name);
-    let taken = agent.take_up_as(&turn.session, task).await.map_err(cannot_run)?;
+    let taken = agent.load_conversation_as(&turn.session, task).await.map_err(agent_error)?;
     let mut conversation = taken.conversation;
     // Somebody else has closed it since it was looked at.
-    let cut_off = taken.cut_off.filter(|cut_off| cut_off.turn.id == turn.id).ok_or_else(in_use)?;
+    let cut_off =
+        taken.unfinished_turn.filter(|cut_off| cut_off.turn.id == turn.id).ok_or_else(session_in_use)?;
     let first = conversation.messages().iter().rposition(|message| message.role == Role::User);
     let request = TurnRequest { work: TurnWork::Resume(cut_off), frontend, cancel, grace: Some(GRACE) };
     let outcome = agent.drive(&mut conversation, request).await;
-    close(app, &agent, &conversation, tools, first.unwrap_or_default(), &turn.id, outcome).await
+    finish_turn(app, &agent, &conversation, tools, first.unwrap_or_default(), &turn.id, outcome).await
 }
 
 /// What a turn that ended well left in the transcript; only its answer was never told.
-pub(crate) async fn find_ended(app: &App, turn: &TurnId) -> Result<Ran, ApiError> {
+pub(crate) async fn find_ended(app: &App, turn: &TurnId) -> Result<CompletedTurn, ApiError> {
     let missing = || ApiError::internal("The turn has ended, but its answer is not in the transcript");
     let past = past_turn(app, turn).await?.ok_or_else(missing)?;
     let text = past.answer().ok_or_else(missing)?;
     let PastTurn { turn, messages, first, .. } = past;
-    Ok(Ran { said: Said::found(text, turn.session), messages, first })
+    Ok(CompletedTurn { answer: TurnAnswer::from_transcript(text, turn.session), messages, first })
 }
 
 /// Finds a turn by its id, in whatever session it is now.
 pub(crate) async fn past_turn(app: &App, turn: &TurnId) -> Result<Option<PastTurn>, ApiError> {
-    Ok(agent(app, None)?.past_turn(turn).await?)
+    Ok(build_agent(app, None)?.past_turn(turn).await?)
 }
 
-async fn close(
+async fn finish_turn(
     app: &App,
     agent: &Agent,
     conversation: &Conversation,
@@ -197,67 +206,73 @@ async fn close(
     first: usize,
     turn: &TurnId,
     outcome: Result<TurnOutcome, AgentError>,
-) -> Result<Ran, ApiError> {
+) -> Result<CompletedTurn, ApiError> {
     // Without a call in it nothing is kept for a conversation, and a thousand notes would outlast a burst.
     let used_tools = !matches!(outcome, Ok(TurnOutcome::Ended(_)))
         || conversation.messages().iter().any(|message| message.role == Role::Tool);
     match tools {
         ToolState::Kept if !used_tools => {}
-        ToolState::Kept => app.idle.note(conversation.task(), app.gateway.clock.monotonic()),
-        ToolState::Dropped => agent.release(conversation.task()),
+        ToolState::Kept => app.idle.record_use(conversation.task(), app.gateway.clock.monotonic()),
+        ToolState::Dropped => agent.release_task(conversation.task()),
     }
     let ran = match outcome {
-        Ok(TurnOutcome::Ended(result)) => ended(conversation, first, *result),
-        Ok(TurnOutcome::Abandoned) => Err(ApiError::ending()),
-        Ok(TurnOutcome::Parked(_)) => Err(ApiError::cut_off_twice()),
-        Err(error) => Err(cannot_run(error)),
+        Ok(TurnOutcome::Ended(result)) => completed_turn(conversation, first, *result),
+        Ok(TurnOutcome::Abandoned) => Err(ApiError::shutting_down()),
+        Ok(TurnOutcome::Parked(_)) => Err(ApiError::interrupted_twice()),
+        Err(error) => Err(agent_error(error)),
     };
-    if ran.as_ref().is_ok_and(|ran| ran.said.finish != Finish::Error) {
+    if ran.as_ref().is_ok_and(|ran| ran.answer.finish != ApiFinishReason::Error) {
         return ran;
     }
     // Repeating what has acted would act again: clients that repeat failures by themselves are told not to.
     let calls = app.gateway.store.tool_calls(turn).await?;
-    ran.map_err(|error| error.after(&calls))
+    ran.map_err(|error| error.after_tool_calls(&calls))
 }
 
-fn ended(conversation: &Conversation, first: usize, result: TurnResult) -> Result<Ran, ApiError> {
+fn completed_turn(
+    conversation: &Conversation,
+    first: usize,
+    result: TurnResult,
+) -> Result<CompletedTurn, ApiError> {
     let messages = conversation.messages().to_vec();
     let last = messages.last().and_then(|message| message.finish_reason.as_ref());
-    let said = Said::of(result, last)?;
-    Ok(Ran { said, first: first.min(messages.len()), messages })
+    let said = TurnAnswer::from_result(result, last)?;
+    Ok(CompletedTurn { answer: said, first: first.min(messages.len()), messages })
 }
 
-pub(crate) fn agent(app: &App, instructions: Option<String>) -> Result<Agent, ApiError> {
-    let wish = Wish { platform: "api_server", context: instructions, ..Wish::default() };
+pub(crate) fn build_agent(app: &App, instructions: Option<String>) -> Result<Agent, ApiError> {
+    let wish = AgentRequest { platform: "api_server", context: instructions, ..AgentRequest::default() };
     app.gateway.ports.agents.agent(&wish).map_err(|reason| {
         ApiError::new(axum::http::StatusCode::SERVICE_UNAVAILABLE, "provider_not_configured", reason)
     })
 }
 
 /// A conversation that can be gone on with.
-struct Opened {
+struct OpenedSession {
     conversation: Conversation,
     /// What has to be added to it first.
-    before: Vec<Message>,
+    earlier_messages: Vec<Message>,
     tools: ToolState,
-    _occupied: Occupied,
+    _occupied: SessionGuard,
 }
 
 /// Under which name tools keep the state of a conversation: that of its first session, which stays the same.
-fn task_of(session: &Session, first: &SessionId) -> (TaskId, ToolState) {
+fn task_of(session: &SessionChoice, first: &SessionId) -> (TaskId, ToolState) {
     match session {
-        Session::Matching(_, ToolState::Dropped) => (TaskId::generate(), ToolState::Dropped),
-        Session::Named(_) | Session::Continued(_) | Session::Matching(_, ToolState::Kept) => {
-            (TaskId::new(first.as_str()), ToolState::Kept)
-        }
+        SessionChoice::Matching(_, ToolState::Dropped) => (TaskId::generate(), ToolState::Dropped),
+        SessionChoice::Named(_)
+        | SessionChoice::Continued(_)
+        | SessionChoice::Matching(_, ToolState::Kept) => (TaskId::new(first.as_str()), ToolState::Kept),
     }
 }
 
-async fn open(app: &App, agent: &Agent, asked: &Asked) -> Result<Opened, ApiError> {
-    let Continuation { first, newest } = agent.locate(asked.session.id()).await?;
+async fn open(app: &App, agent: &Agent, asked: &ApiTurnRequest) -> Result<OpenedSession, ApiError> {
+    let Continuation { first, newest } = agent.locate_conversation(asked.session.id()).await?;
     match &asked.session {
-        Session::Named(_) | Session::Continued(_) => open_named(app, agent, &first, &newest, asked).await,
-        Session::Matching(..) => open_matching(app, agent, &first, &newest, asked).await,
+        SessionChoice::Named(_) | SessionChoice::Continued(_) => {
+            open_named(app, agent, &first, &newest, asked).await
+        }
+        SessionChoice::Matching(..) => open_matching(app, agent, &first, &newest, asked).await,
     }
 }
 
@@ -266,24 +281,26 @@ async fn open_named(
     agent: &Agent,
     first: &SessionId,
     newest: &SessionId,
-    asked: &Asked,
-) -> Result<Opened, ApiError> {
-    let occupied = app.occupy(first.as_str()).ok_or_else(in_use)?;
+    asked: &ApiTurnRequest,
+) -> Result<OpenedSession, ApiError> {
+    let occupied = app.lock_session(first.as_str()).ok_or_else(session_in_use)?;
     let (task, tools) = task_of(&asked.session, first);
-    let (conversation, before) = match agent.take_up_as(newest, task.clone()).await {
+    let (conversation, before) = match agent.load_conversation_as(newest, task.clone()).await {
         Ok(taken) => {
-            if let Some(cut_off) = &taken.cut_off {
-                agent.drop_turn(cut_off).await.map_err(cannot_run)?;
+            if let Some(cut_off) = &taken.unfinished_turn {
+                agent.drop_turn(cut_off).await.map_err(agent_error)?;
             }
             (taken.conversation, Vec::new())
         }
         Err(AgentError::NotFound(_)) => {
-            let begun = agent.begin_as(newest.clone(), "api_server", SessionKind::Gateway).with_task(task);
+            let begun = agent
+                .new_conversation_with_id(newest.clone(), "api_server", SessionKind::Gateway)
+                .with_task(task);
             (begun, asked.history.clone())
         }
-        Err(error) => return Err(cannot_run(error)),
+        Err(error) => return Err(agent_error(error)),
     };
-    Ok(Opened { conversation, before, tools, _occupied: occupied })
+    Ok(OpenedSession { conversation, earlier_messages: before, tools, _occupied: occupied })
 }
 
 async fn open_matching(
@@ -291,56 +308,61 @@ async fn open_matching(
     agent: &Agent,
     first: &SessionId,
     newest: &SessionId,
-    asked: &Asked,
-) -> Result<Opened, ApiError> {
-    let opened =
-        |conversation, before, tools, occupied| Opened { conversation, before, tools, _occupied: occupied };
-    let begin = |id, task| agent.begin_as(id, "api_server", SessionKind::Gateway).with_task(task);
-    if let Some(occupied) = app.occupy(first.as_str()) {
+    asked: &ApiTurnRequest,
+) -> Result<OpenedSession, ApiError> {
+    let opened = |conversation, before, tools, occupied| OpenedSession {
+        conversation,
+        earlier_messages: before,
+        tools,
+        _occupied: occupied,
+    };
+    let begin =
+        |id, task| agent.new_conversation_with_id(id, "api_server", SessionKind::Gateway).with_task(task);
+    if let Some(occupied) = app.lock_session(first.as_str()) {
         let (task, tools) = task_of(&asked.session, first);
-        match agent.take_up_as(newest, task.clone()).await {
+        match agent.load_conversation_as(newest, task.clone()).await {
             Err(AgentError::NotFound(_)) => {
                 let begun = begin(newest.clone(), task);
                 return Ok(opened(begun, asked.history.clone(), tools, occupied));
             }
             // One that was cut off belongs to a request that may come again.
-            Ok(taken) if taken.cut_off.is_none() => {
-                if is_told(app, &taken.conversation, first, &asked.history).await? {
+            Ok(taken) if taken.unfinished_turn.is_none() => {
+                if matches_client_history(app, &taken.conversation, first, &asked.history).await? {
                     return Ok(opened(taken.conversation, Vec::new(), tools, occupied));
                 }
             }
             Ok(_) | Err(AgentError::Busy { .. }) => {}
-            Err(error) => return Err(cannot_run(error)),
+            Err(error) => return Err(agent_error(error)),
         }
     }
     // Another conversation that began the same way.
     let own = SessionId::new(format!("{first}-{}", random_hex(8)));
-    let occupied = app.occupy(own.as_str()).ok_or_else(in_use)?;
+    let occupied = app.lock_session(own.as_str()).ok_or_else(session_in_use)?;
     let (task, tools) = task_of(&asked.session, &own);
     Ok(opened(begin(own, task), asked.history.clone(), tools, occupied))
 }
 
 /// Whether a conversation is what the client says was said. A client that tells everything does not know that it was
 /// compressed here.
-async fn is_told(
+async fn matches_client_history(
     app: &App,
     conversation: &Conversation,
     first: &SessionId,
     told: &[Message],
 ) -> Result<bool, ApiError> {
-    if tells_the_same(conversation.messages(), told) {
+    if matches_transcript(conversation.messages(), told) {
         return Ok(true);
     }
     if conversation.session() == first {
         return Ok(false);
     }
-    let whole = app.gateway.store.whole_conversation(conversation.session()).await?;
+    let whole = app.gateway.store.full_conversation(conversation.session()).await?;
     let whole: Vec<Message> = whole.into_iter().map(|row| row.message).collect();
-    Ok(tells_the_same(&whole, told))
+    Ok(matches_transcript(&whole, told))
 }
 
 /// Whether a transcript is what the client says was said: clients do not send tool calls back.
-fn tells_the_same(stored: &[Message], told: &[Message]) -> bool {
+fn matches_transcript(stored: &[Message], told: &[Message]) -> bool {
     fn spoken(messages: &[Message]) -> impl Iterator<Item = (Role, &Message)> {
         messages
             .iter()
@@ -354,7 +376,7 @@ fn tells_the_same(stored: &[Message], told: &[Message]) -> bool {
     spoken(stored).count() == spoken(told).count() && spoken(stored).zip(spoken(told)).all(same)
 }
 
-pub(crate) fn in_use() -> ApiError {
+pub(crate) fn session_in_use() -> ApiError {
     ApiError {
         retry_after: Some(1),
         ..ApiError::new(
@@ -365,9 +387,9 @@ pub(crate) fn in_use() -> ApiError {
     }
 }
 
-fn cannot_run(error: AgentError) -> ApiError {
+fn agent_error(error: AgentError) -> ApiError {
     match error {
-        AgentError::Busy { .. } => in_use(),
+        AgentError::Busy { .. } => session_in_use(),
         AgentError::NotFound(session) => ApiError::not_found(format!("Session not found: {session}")),
         AgentError::Store(error) => error.into(),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
-use hermes_task::Tasks;
+use hermes_task::TaskGroup;
 use hermes_types::{Cancel, Clock, OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,24 +19,24 @@ use crate::app::App;
 use crate::error::{ApiError, StartError};
 use crate::guard::guard;
 use crate::unread::close_unread;
-use crate::{chat, health, idle, jobs, respond, runs};
+use crate::{chat, health, idle, jobs, responses, runs};
 
 /// Connections held open at once; more wait to be accepted.
 const CONNECTIONS: usize = 8192;
 /// Until the next attempt when no connection can be taken.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
-const SLOWEST_HEADERS: Duration = Duration::from_secs(15);
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long answers under way may take when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A server that takes requests.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ServerHandle {
     pub address: SocketAddr,
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskGroup>,
 }
 
-impl Listening {
+impl ServerHandle {
     /// Ends the turns of the API, then the connections.
     pub async fn stop(self, app: &App) {
         app.tasks.shut_down().await;
@@ -53,10 +53,10 @@ impl Listening {
 }
 
 /// Listens and serves until it is stopped.
-pub async fn start(app: App, cancel: &Cancel) -> Result<Listening, StartError> {
+pub async fn start(app: App, cancel: &Cancel) -> Result<ServerHandle, StartError> {
     let address = format!("{}:{}", app.settings.host, app.settings.port);
     let clock = app.gateway.clock.clone();
-    idle::watch(&app);
+    idle::start_idle_cleanup(&app);
     let listening = listen(&address, router(app), clock, cancel).await?;
     tracing::info!(target: "hermes::life", "API server listening on http://{}", listening.address);
     Ok(listening)
@@ -68,21 +68,21 @@ pub(crate) async fn listen(
     router: Router,
     clock: Arc<dyn Clock>,
     cancel: &Cancel,
-) -> Result<Listening, StartError> {
+) -> Result<ServerHandle, StartError> {
     let refused = |error: std::io::Error| StartError::Address {
         address: address.to_owned(),
         reason: error.to_string(),
     };
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let local = listener.local_addr().map_err(refused)?;
-    let tasks = Arc::new(Tasks::new(cancel));
+    let tasks = Arc::new(TaskGroup::new(cancel));
     let connections = tasks.clone();
     let router = router.layer(from_fn(close_unread));
     drop(tasks.spawn("accepting", async move { accept(listener, router, &connections, &*clock).await }));
-    Ok(Listening { address: local, tasks })
+    Ok(ServerHandle { address: local, tasks })
 }
 
-async fn accept(listener: TcpListener, router: Router, tasks: &Tasks, clock: &dyn Clock) {
+async fn accept(listener: TcpListener, router: Router, tasks: &TaskGroup, clock: &dyn Clock) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let mut is_short = false;
     loop {
@@ -121,7 +121,7 @@ async fn serve(stream: TcpStream, router: Router, cancel: &Cancel) {
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(SLOWEST_HEADERS)
+        .header_read_timeout(HEADERS_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -145,8 +145,8 @@ fn router(app: App) -> Router {
         .route("/v1/models/{id}", get(health::one_model))
         .route("/v1/capabilities", get(health::capabilities))
         .route("/v1/chat/completions", post(chat::completions))
-        .route("/v1/responses", post(respond::create))
-        .route("/v1/responses/{id}", get(respond::find).delete(respond::remove))
+        .route("/v1/responses", post(responses::create))
+        .route("/v1/responses/{id}", get(responses::find).delete(responses::remove))
         .route("/v1/runs", post(runs::create))
         .route("/v1/runs/{id}", get(runs::find))
         .route("/v1/runs/{id}/events", get(runs::events))

@@ -1,13 +1,13 @@
 //! `API_SERVER_*` and `platforms.api_server.extra`.
 
-use hermes_config::yaml::Value;
+use hermes_config::yaml::YamlValue;
 use hermes_config::{Config, Env};
 use hermes_types::Secret;
 
 use crate::error::StartError;
 
 /// Many streams may wait for a slow model; each costs little.
-const MOST_TURNS: usize = 2048;
+const MAX_TURNS: usize = 2048;
 const LARGEST_BODY: usize = 1_000_000;
 /// A photo of a phone as a data URL fits.
 const LARGEST_WITH_IMAGES: usize = 20_000_000;
@@ -22,10 +22,10 @@ pub struct ServerSettings {
     /// `*` is every origin.
     pub cors_origins: Vec<String>,
     pub model_name: String,
-    pub most_turns: usize,
-    pub largest_body: usize,
+    pub max_turns: usize,
+    pub max_body_bytes: usize,
     /// The same for a body that holds a picture.
-    pub largest_with_images: usize,
+    pub max_image_body_bytes: usize,
     /// Whether streams say which tools run.
     pub tool_progress: bool,
     pub tool_items: ToolItems,
@@ -72,19 +72,19 @@ impl ServerSettings {
             cors_origins: origins.unwrap_or_else(|| config.list("platforms.api_server.extra.cors_origins")),
             model_name: text("model_name", "API_SERVER_MODEL_NAME")
                 .unwrap_or_else(|| "hermes-agent".to_owned()),
-            most_turns: match most {
+            max_turns: match most {
                 Some(0) => usize::MAX >> 4,
                 Some(most) => most,
-                None => MOST_TURNS,
+                None => MAX_TURNS,
             },
-            largest_body: number("platforms.api_server.extra.max_body_bytes").unwrap_or(LARGEST_BODY),
-            largest_with_images: number("platforms.api_server.extra.max_body_bytes")
+            max_body_bytes: number("platforms.api_server.extra.max_body_bytes").unwrap_or(LARGEST_BODY),
+            max_image_body_bytes: number("platforms.api_server.extra.max_body_bytes")
                 .unwrap_or(LARGEST_WITH_IMAGES),
             tool_items: match extra("tool_items").as_ref().and_then(as_text).as_deref() {
                 Some("function_call") => ToolItems::FunctionCall,
                 _ => ToolItems::McpCall,
             },
-            tool_progress: !matches!(extra("tool_progress"), Some(Value::Bool(false))),
+            tool_progress: !matches!(extra("tool_progress"), Some(YamlValue::Bool(false))),
         })
     }
 
@@ -97,10 +97,10 @@ impl ServerSettings {
     }
 }
 
-fn as_text(value: &Value) -> Option<String> {
+fn as_text(value: &YamlValue) -> Option<String> {
     match value {
-        Value::Str(text) => Some(text.clone()),
-        Value::Int(number) => Some(number.to_string()),
+        YamlValue::Str(text) => Some(text.clone()),
+        YamlValue::Int(number) => Some(number.to_string()),
         _ => None,
     }
 }

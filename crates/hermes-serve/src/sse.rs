@@ -18,88 +18,88 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::run::StopOnDrop;
 
 /// What may wait to be read before whoever writes should pause.
-const MOST_UNREAD: usize = 64 * 1024;
+const MAX_UNREAD_BYTES: usize = 64 * 1024;
 
 /// Where frames are written.
 #[derive(Debug, Clone)]
-pub(crate) struct Frames {
+pub(crate) struct SseSender {
     queue: UnboundedSender<Bytes>,
-    unread: Arc<Unread>,
+    unread: Arc<UnreadBytes>,
 }
 
 /// Bytes the client has not read yet.
 #[derive(Debug, Default)]
-struct Unread {
+struct UnreadBytes {
     bytes: AtomicUsize,
     fewer: Notify,
 }
 
 /// Nobody reads any more.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct ClientGone;
 
-impl Frames {
+impl SseSender {
     /// Waits until the client has read enough of what was written. For ever, when it has left.
-    pub(crate) async fn until_read(&self) {
+    pub(crate) async fn wait_until_read(&self) {
         loop {
             let mut fewer = std::pin::pin!(self.unread.fewer.notified());
             // Before looking, so that nothing is missed between the look and the wait.
             fewer.as_mut().enable();
-            if self.unread.bytes.load(Ordering::Relaxed) < MOST_UNREAD {
+            if self.unread.bytes.load(Ordering::Relaxed) < MAX_UNREAD_BYTES {
                 return;
             }
             fewer.await;
         }
     }
 
-    pub(crate) fn data(&self, value: &Value) -> Result<(), Gone> {
+    pub(crate) fn data(&self, value: &Value) -> Result<(), ClientGone> {
         self.text(&value.to_string())
     }
 
     /// JSON that is text already.
-    pub(crate) fn text(&self, json: &str) -> Result<(), Gone> {
+    pub(crate) fn text(&self, json: &str) -> Result<(), ClientGone> {
         self.raw(format!("data: {json}\n\n"))
     }
 
-    pub(crate) fn named(&self, event: &str, value: &Value) -> Result<(), Gone> {
+    pub(crate) fn named(&self, event: &str, value: &Value) -> Result<(), ClientGone> {
         self.raw(format!("event: {event}\ndata: {value}\n\n"))
     }
 
-    pub(crate) fn done(&self) -> Result<(), Gone> {
+    pub(crate) fn done(&self) -> Result<(), ClientGone> {
         self.raw("data: [DONE]\n\n".to_owned())
     }
 
-    pub(crate) fn comment(&self, text: &str) -> Result<(), Gone> {
+    pub(crate) fn comment(&self, text: &str) -> Result<(), ClientGone> {
         self.raw(format!(": {text}\n\n"))
     }
 
-    fn raw(&self, text: String) -> Result<(), Gone> {
+    fn raw(&self, text: String) -> Result<(), ClientGone> {
         self.unread.bytes.fetch_add(text.len(), Ordering::Relaxed);
-        self.queue.send(Bytes::from(text)).map_err(|_| Gone)
+        self.queue.send(Bytes::from(text)).map_err(|_| ClientGone)
     }
 }
 
 /// A queue and the answer that reads from it. When the client leaves, `stop` is dropped with the answer.
-pub(crate) fn stream(stop: StopOnDrop, headers: Vec<(HeaderName, HeaderValue)>) -> (Frames, Response) {
+pub(crate) fn stream(stop: StopOnDrop, headers: Vec<(HeaderName, HeaderValue)>) -> (SseSender, Response) {
     let (sender, receiver) = unbounded_channel();
-    let unread = Arc::new(Unread::default());
-    let body = Body::from_stream(Reading { receiver, unread: unread.clone(), _stop: stop });
+    let unread = Arc::new(UnreadBytes::default());
+    let body = Body::from_stream(SseStream { receiver, unread: unread.clone(), _stop: stop });
     let mut response = body.into_response();
     let all = response.headers_mut();
     all.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     all.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     all.insert("x-accel-buffering", HeaderValue::from_static("no"));
     all.extend(headers);
-    (Frames { queue: sender, unread }, response)
+    (SseSender { queue: sender, unread }, response)
 }
 
-struct Reading {
+struct SseStream {
     receiver: UnboundedReceiver<Bytes>,
-    unread: Arc<Unread>,
+    unread: Arc<UnreadBytes>,
     _stop: StopOnDrop,
 }
 
-impl Stream for Reading {
+impl Stream for SseStream {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

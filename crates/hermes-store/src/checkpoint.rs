@@ -15,59 +15,59 @@ use rusqlite::Connection;
 use crate::connection;
 
 /// Frames in the log beyond which writing has to wait for a pass; 16 MB.
-const MOST_FRAMES: i64 = 4000;
+const MAX_LOG_FRAMES: i64 = 4000;
 
 /// The thread, from the first time it is needed.
 #[derive(Debug)]
-pub(crate) struct Checkpoints {
+pub(crate) struct CheckpointThread {
     path: PathBuf,
-    running: Option<Running>,
+    running: Option<CheckpointHandle>,
     behind: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct CheckpointHandle {
     asked: SyncSender<()>,
     thread: JoinHandle<()>,
 }
 
 /// Who has to do a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum CheckpointRunner {
     Thread,
     Writer,
 }
 
-impl Checkpoints {
+impl CheckpointThread {
     pub(crate) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), running: None, behind: Arc::default() }
     }
 
     /// Asks for a pass. The writer has to do it when the thread cannot catch up, or cannot be had.
-    pub(crate) fn ask(&mut self) -> Turn {
+    pub(crate) fn request(&mut self) -> CheckpointRunner {
         if self.behind.swap(false, Ordering::Relaxed) {
-            return Turn::Writer;
+            return CheckpointRunner::Writer;
         }
         if self.running.is_none() {
             self.running = self.start();
         }
         match self.running.as_ref().map(|running| running.asked.try_send(())) {
             // It has not begun the last one yet; that one will do.
-            Some(Ok(()) | Err(TrySendError::Full(()))) => Turn::Thread,
-            Some(Err(TrySendError::Disconnected(()))) | None => Turn::Writer,
+            Some(Ok(()) | Err(TrySendError::Full(()))) => CheckpointRunner::Thread,
+            Some(Err(TrySendError::Disconnected(()))) | None => CheckpointRunner::Writer,
         }
     }
 
     /// Ends the thread and closes its connection, so that the writer's is the last.
-    pub(crate) fn end(&mut self) {
-        if let Some(Running { asked, thread }) = self.running.take() {
+    pub(crate) fn shut_down(&mut self) {
+        if let Some(CheckpointHandle { asked, thread }) = self.running.take() {
             drop(asked);
             // One that panicked has closed its connection too.
             let _ = thread.join();
         }
     }
 
-    fn start(&self) -> Option<Running> {
+    fn start(&self) -> Option<CheckpointHandle> {
         let connection = connection::open_for_checkpoints(&self.path).ok()?;
         let (asked, waiting) = sync_channel(1);
         let behind = self.behind.clone();
@@ -75,13 +75,13 @@ impl Checkpoints {
             .name("store-checkpoint".to_owned())
             .stack_size(256 * 1024)
             .spawn(move || run(&connection, &waiting, &behind));
-        started.ok().map(|thread| Running { asked, thread })
+        started.ok().map(|thread| CheckpointHandle { asked, thread })
     }
 }
 
 fn run(connection: &Connection, waiting: &Receiver<()>, behind: &AtomicBool) {
     while waiting.recv().is_ok() {
-        if frames_after(connection).is_some_and(|frames| frames > MOST_FRAMES) {
+        if frames_after(connection).is_some_and(|frames| frames > MAX_LOG_FRAMES) {
             behind.store(true, Ordering::Relaxed);
         }
     }

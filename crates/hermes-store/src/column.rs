@@ -3,10 +3,10 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use crate::error::Attempt;
+use crate::error::OperationResult;
 
 /// Text, whatever the column holds; invalid UTF-8 is replaced rather than refused.
-pub(crate) fn text(row: &Row<'_>, at: usize) -> Attempt<Option<String>> {
+pub(crate) fn text(row: &Row<'_>, at: usize) -> OperationResult<Option<String>> {
     Ok(match row.get_ref(at)? {
         ValueRef::Null => None,
         ValueRef::Integer(number) => Some(number.to_string()),
@@ -16,12 +16,12 @@ pub(crate) fn text(row: &Row<'_>, at: usize) -> Attempt<Option<String>> {
 }
 
 /// Like [`text`], with absence as the empty string.
-pub(crate) fn string(row: &Row<'_>, at: usize) -> Attempt<String> {
+pub(crate) fn string(row: &Row<'_>, at: usize) -> OperationResult<String> {
     Ok(text(row, at)?.unwrap_or_default())
 }
 
 /// A number with fractions; text that is not a number counts as absent.
-pub(crate) fn real(row: &Row<'_>, at: usize) -> Attempt<Option<f64>> {
+pub(crate) fn real(row: &Row<'_>, at: usize) -> OperationResult<Option<f64>> {
     Ok(match row.get_ref(at)? {
         #[expect(clippy::cast_precision_loss, reason = "times and sums are far below 2^52")]
         ValueRef::Integer(number) => Some(number as f64),
@@ -32,7 +32,7 @@ pub(crate) fn real(row: &Row<'_>, at: usize) -> Attempt<Option<f64>> {
 }
 
 /// A whole number; absence and nonsense count as zero.
-pub(crate) fn integer(row: &Row<'_>, at: usize) -> Attempt<i64> {
+pub(crate) fn integer(row: &Row<'_>, at: usize) -> OperationResult<i64> {
     Ok(match row.get_ref(at)? {
         ValueRef::Integer(number) => number,
         #[expect(clippy::cast_possible_truncation, reason = "a counter stored as a float is still a counter")]
@@ -45,11 +45,11 @@ pub(crate) fn integer(row: &Row<'_>, at: usize) -> Attempt<i64> {
 }
 
 /// A counter, never negative.
-pub(crate) fn count(row: &Row<'_>, at: usize) -> Attempt<u64> {
+pub(crate) fn count(row: &Row<'_>, at: usize) -> OperationResult<u64> {
     Ok(u64::try_from(integer(row, at)?).unwrap_or(0))
 }
 
 /// The database's whole numbers are signed; a count beyond that is capped, not wrapped.
-pub(crate) fn signed(count: u64) -> i64 {
+pub(crate) fn to_signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -21,7 +21,7 @@ pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How the file keeps its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Journal {
+pub enum JournalMode {
     WriteAheadLog,
     /// The file system cannot do shared memory; readers and the writer wait for each other.
     Rollback,
@@ -42,7 +42,7 @@ pub(crate) fn check_engine(path: &Path) -> Result<()> {
 }
 
 /// The connection all writes go through.
-pub(crate) fn open_for_writing(path: &Path) -> Result<(Connection, Journal)> {
+pub(crate) fn open_for_writing(path: &Path) -> Result<(Connection, JournalMode)> {
     prepare_file(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = open(path, flags)?;
@@ -118,7 +118,9 @@ fn prepare_file(path: &Path) -> Result<()> {
             tighten_mode(path);
             Ok(())
         }
-        Err(error) if error.kind() == ErrorKind::StorageFull => Err(Error::Full { path: path.to_owned() }),
+        Err(error) if error.kind() == ErrorKind::StorageFull => {
+            Err(Error::DiskFull { path: path.to_owned() })
+        }
         Err(error) => Err(Error::ReadOnly { path: path.to_owned(), detail: error.to_string() }),
     }
 }
@@ -133,20 +135,20 @@ fn tighten_mode(path: &Path) {
     }
 }
 
-fn choose_journal(connection: &Connection, path: &Path) -> Result<Journal> {
+fn choose_journal(connection: &Connection, path: &Path) -> Result<JournalMode> {
     let asked = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
     match asked {
-        Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(Journal::WriteAheadLog),
+        Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(JournalMode::WriteAheadLog),
         // The lock is only needed to change the mode; a busy file is already being used in one.
         Err(error) if matches!(Error::from_sqlite(path, &error), Error::Busy { .. }) => {
             let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
             if mode.is_ok_and(|mode| mode.eq_ignore_ascii_case("wal")) {
-                return Ok(Journal::WriteAheadLog);
+                return Ok(JournalMode::WriteAheadLog);
             }
         }
         Err(error) => {
             let error = Error::from_sqlite(path, &error);
-            if matches!(error, Error::Damaged { .. } | Error::Full { .. } | Error::ReadOnly { .. }) {
+            if matches!(error, Error::Damaged { .. } | Error::DiskFull { .. } | Error::ReadOnly { .. }) {
                 return Err(error);
             }
         }
@@ -158,5 +160,5 @@ fn choose_journal(connection: &Connection, path: &Path) -> Result<Journal> {
         path = %path.display(),
         "this file system does not support a write-ahead log; using a rollback journal, which is slower"
     );
-    Ok(Journal::Rollback)
+    Ok(JournalMode::Rollback)
 }

@@ -8,13 +8,13 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::error::OperationResult;
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 
 /// A chat's place in the record.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Binding {
+pub struct ChatBinding {
     pub key: String,
     pub session: SessionId,
     /// JSON, in the shape of `sessions.json`.
@@ -25,7 +25,7 @@ pub struct Binding {
 const COLUMNS: &str = "key, session_id, entry, updated_at";
 
 impl Store {
-    pub fn binding(&self, key: &str) -> Pending<Option<Binding>> {
+    pub fn binding(&self, key: &str) -> PendingResult<Option<ChatBinding>> {
         let key = key.to_owned();
         self.read(move |scope| {
             let mut statement = scope
@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Ties a chat to a session, or notes what changed about it. What is older than what is there changes nothing.
-    pub fn bind(&self, binding: Binding) -> Pending<()> {
+    pub fn bind(&self, binding: ChatBinding) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| {
             scope
                 .connection
@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// All chats, the one last used first.
-    pub fn bindings(&self) -> Pending<Vec<Binding>> {
+    pub fn bindings(&self) -> PendingResult<Vec<ChatBinding>> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM hx_conversations ORDER BY updated_at DESC"
@@ -73,7 +73,7 @@ impl Store {
     }
 
     /// The chat that is at this session now.
-    pub fn conversation_of(&self, session: &SessionId) -> Pending<Option<String>> {
+    pub fn conversation_of(&self, session: &SessionId) -> PendingResult<Option<String>> {
         let session = session.clone();
         self.read(move |scope| {
             let key = scope
@@ -87,7 +87,12 @@ impl Store {
 }
 
 /// Moves chats from a session that was split to the one that continues it.
-pub(crate) fn follow(scope: &Scope<'_>, old: &SessionId, new: &SessionId, at: Timestamp) -> Attempt<()> {
+pub(crate) fn move_bindings(
+    scope: &OperationScope<'_>,
+    old: &SessionId,
+    new: &SessionId,
+    at: Timestamp,
+) -> OperationResult<()> {
     scope.execute_cached(
         "UPDATE hx_conversations SET session_id = ?2, updated_at = MAX(updated_at, ?3),
             entry = CASE WHEN json_valid(entry) THEN json_set(entry, '$.session_id', ?2) ELSE entry END
@@ -97,8 +102,8 @@ pub(crate) fn follow(scope: &Scope<'_>, old: &SessionId, new: &SessionId, at: Ti
     Ok(())
 }
 
-fn read(row: &Row<'_>) -> Attempt<Binding> {
-    Ok(Binding {
+fn read(row: &Row<'_>) -> OperationResult<ChatBinding> {
+    Ok(ChatBinding {
         key: column::string(row, 0)?,
         session: SessionId::new(column::string(row, 1)?),
         entry: column::string(row, 2)?,

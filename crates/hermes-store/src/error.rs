@@ -15,7 +15,7 @@ pub enum Error {
     Busy { path: PathBuf },
 
     #[error("{path}: the disk is full; nothing was written. Free some space and try again")]
-    Full { path: PathBuf },
+    DiskFull { path: PathBuf },
 
     #[error(
         "{path}: cannot write here ({detail}). Make the folder writable for this user, or point HERMES_HOME at one that is"
@@ -63,27 +63,27 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// What an operation inside the writer or a reader returns; the loop that runs it knows the file's name.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum OperationError {
     Sqlite(rusqlite::Error),
     Refused(Error),
 }
 
-pub(crate) type Attempt<T> = std::result::Result<T, Fault>;
+pub(crate) type OperationResult<T> = std::result::Result<T, OperationError>;
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for OperationError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for OperationError {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl Fault {
-    pub(crate) fn at(self, path: &Path) -> Error {
+impl OperationError {
+    pub(crate) fn into_error(self, path: &Path) -> Error {
         match self {
             Self::Refused(error) => error,
             Self::Sqlite(error) => Error::from_sqlite(path, &error),
@@ -95,7 +95,7 @@ impl Error {
     pub(crate) fn from_io(path: &Path, error: &std::io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
-            std::io::ErrorKind::StorageFull => Self::Full { path },
+            std::io::ErrorKind::StorageFull => Self::DiskFull { path },
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
                 Self::ReadOnly { path, detail: error.to_string() }
             }
@@ -108,7 +108,7 @@ impl Error {
         let detail = error.to_string();
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
-            Some(ErrorCode::DiskFull) => Self::Full { path },
+            Some(ErrorCode::DiskFull) => Self::DiskFull { path },
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 Self::ReadOnly { path, detail }
             }

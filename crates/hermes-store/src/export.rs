@@ -6,14 +6,14 @@ use rusqlite::{Row, params};
 use serde_json::{Map, Value};
 
 use crate::Store;
-use crate::error::Attempt;
+use crate::error::OperationResult;
 use crate::listing::SessionFilter;
-use crate::pending::Pending;
-use crate::writer::Scope;
+use crate::pending_result::PendingResult;
+use crate::writer::OperationScope;
 
 impl Store {
     /// The sessions an export covers, oldest first, tool sessions and archived ones included unless a source is named.
-    pub fn exportable_sessions(&self, filter: SessionFilter) -> Pending<Vec<SessionId>> {
+    pub fn exportable_sessions(&self, filter: SessionFilter) -> PendingResult<Vec<SessionId>> {
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
                 "SELECT id FROM sessions WHERE ?1 IS NULL OR source = ?1 ORDER BY started_at, id",
@@ -24,13 +24,13 @@ impl Store {
     }
 
     /// All columns of a session plus `messages` with all of theirs; `tool_calls` are parsed. `None` if it is gone.
-    pub fn export_session(&self, id: &SessionId) -> Pending<Option<Map<String, Value>>> {
+    pub fn export_session(&self, id: &SessionId) -> PendingResult<Option<Map<String, Value>>> {
         let id = id.clone();
         self.read(move |scope| export(scope, &id))
     }
 }
 
-fn export(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Map<String, Value>>> {
+fn export(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Option<Map<String, Value>>> {
     let names = ordered_columns(scope, "sessions")?;
     let mut statement =
         scope.connection.prepare_cached(&format!("SELECT {} FROM sessions WHERE id = ?1", quoted(&names)))?;
@@ -59,7 +59,7 @@ fn export(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Map<String, Value
 }
 
 /// Whatever columns this file has, in the order they were declared.
-fn ordered_columns(scope: &Scope<'_>, table: &str) -> Attempt<Vec<String>> {
+fn ordered_columns(scope: &OperationScope<'_>, table: &str) -> OperationResult<Vec<String>> {
     let mut statement =
         scope.connection.prepare_cached("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;
     let names = statement.query_map([table], |row| row.get(0))?;
@@ -71,7 +71,7 @@ fn quoted(names: &[String]) -> String {
     quoted.join(", ")
 }
 
-fn object(row: &Row<'_>, names: &[String]) -> Attempt<Map<String, Value>> {
+fn object(row: &Row<'_>, names: &[String]) -> OperationResult<Map<String, Value>> {
     let mut map = Map::new();
     for (at, name) in names.iter().enumerate() {
         let value = match row.get_ref(at)? {

@@ -4,14 +4,14 @@ use hermes_types::{Envelope, InboxId, Timestamp, TurnId};
 use rusqlite::{OptionalExtension, params};
 
 use crate::column;
-use crate::error::{Attempt, Fault};
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::error::{OperationError, OperationResult};
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 use crate::{Error, Store};
 
 /// What became of an envelope handed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intake {
+pub enum InboxInsertion {
     New(InboxId),
     /// The platform delivered it before; it is safe to acknowledge again.
     Duplicate(InboxId),
@@ -19,7 +19,7 @@ pub enum Intake {
 
 /// How an inbox row was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
+pub enum InboxCloseReason {
     /// It was answered, or needed no answer.
     Done,
     /// It could not be answered, and the user has been told.
@@ -28,7 +28,7 @@ pub enum Closing {
     Stale,
 }
 
-impl Closing {
+impl InboxCloseReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -40,7 +40,7 @@ impl Closing {
 
 /// A message waiting for its turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Waiting {
+pub struct WaitingMessage {
     pub id: InboxId,
     pub conversation: String,
     pub envelope: Envelope,
@@ -57,13 +57,13 @@ pub struct QueueDepth {
 
 impl Store {
     /// Takes a message in. Once this answers, it is on disk, and the platform may be told.
-    pub fn accept(&self, conversation: &str, envelope: Envelope) -> Pending<Intake> {
+    pub fn accept(&self, conversation: &str, envelope: Envelope) -> PendingResult<InboxInsertion> {
         let conversation = conversation.to_owned();
         self.write(Durability::Disk, move |scope| insert(scope, &conversation, &envelope))
     }
 
     /// The waiting messages of one conversation, in the order they came.
-    pub fn waiting(&self, conversation: &str) -> Pending<Vec<Waiting>> {
+    pub fn waiting(&self, conversation: &str) -> PendingResult<Vec<WaitingMessage>> {
         let conversation = conversation.to_owned();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -72,7 +72,7 @@ impl Store {
             let mut rows = statement.query([&conversation])?;
             let mut waiting = Vec::new();
             while let Some(row) = rows.next()? {
-                waiting.push(Waiting {
+                waiting.push(WaitingMessage {
                     id: InboxId(row.get(0)?),
                     conversation: column::string(row, 1)?,
                     envelope: read_json(&column::string(row, 2)?)?,
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// The conversations that have something waiting, the one that waited longest first.
-    pub fn waiting_conversations(&self) -> Pending<Vec<String>> {
+    pub fn waiting_conversations(&self) -> PendingResult<Vec<String>> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(
                 "SELECT conversation FROM hx_inbox WHERE state = 'waiting' GROUP BY conversation ORDER BY MIN(id)",
@@ -98,15 +98,15 @@ impl Store {
     pub fn close_inbox(
         &self,
         id: InboxId,
-        closing: Closing,
+        closing: InboxCloseReason,
         note: Option<String>,
         at: Timestamp,
-    ) -> Pending<()> {
+    ) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| close(scope, id, closing, note.as_deref(), at))
     }
 
     /// Returns the newest message of a conversation, dealt with or not: where its answers go.
-    pub fn newest_envelope(&self, conversation: &str) -> Pending<Option<Envelope>> {
+    pub fn newest_envelope(&self, conversation: &str) -> PendingResult<Option<Envelope>> {
         let conversation = conversation.to_owned();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -117,7 +117,7 @@ impl Store {
         })
     }
 
-    pub fn inbox_depth(&self) -> Pending<QueueDepth> {
+    pub fn inbox_depth(&self) -> PendingResult<QueueDepth> {
         self.read(|scope| {
             let mut statement = scope
                 .connection
@@ -131,7 +131,11 @@ impl Store {
     }
 }
 
-pub(crate) fn insert(scope: &Scope<'_>, conversation: &str, envelope: &Envelope) -> Attempt<Intake> {
+pub(crate) fn insert(
+    scope: &OperationScope<'_>,
+    conversation: &str,
+    envelope: &Envelope,
+) -> OperationResult<InboxInsertion> {
     let json = serde_json::to_string(envelope).map_err(|error| not_storable(&error))?;
     let inserted: Option<i64> = scope
         .connection
@@ -151,22 +155,22 @@ pub(crate) fn insert(scope: &Scope<'_>, conversation: &str, envelope: &Envelope)
         )
         .optional()?;
     if let Some(id) = inserted {
-        return Ok(Intake::New(InboxId(id)));
+        return Ok(InboxInsertion::New(InboxId(id)));
     }
     let id = scope
         .connection
         .prepare_cached("SELECT id FROM hx_inbox WHERE platform = ?1 AND platform_key = ?2")?
         .query_row(params![envelope.platform, envelope.platform_key], |row| row.get(0))?;
-    Ok(Intake::Duplicate(InboxId(id)))
+    Ok(InboxInsertion::Duplicate(InboxId(id)))
 }
 
 pub(crate) fn close(
-    scope: &Scope<'_>,
+    scope: &OperationScope<'_>,
     id: InboxId,
-    closing: Closing,
+    closing: InboxCloseReason,
     note: Option<&str>,
     at: Timestamp,
-) -> Attempt<()> {
+) -> OperationResult<()> {
     scope
         .connection
         .prepare_cached(
@@ -177,12 +181,12 @@ pub(crate) fn close(
 }
 
 /// Reads JSON this crate wrote itself.
-pub(crate) fn read_json<T: serde::de::DeserializeOwned>(json: &str) -> Attempt<T> {
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(json: &str) -> OperationResult<T> {
     serde_json::from_str(json).map_err(|error| not_storable(&error))
 }
 
-pub(crate) fn not_storable(error: &serde_json::Error) -> Fault {
-    Fault::Refused(Error::Other {
+pub(crate) fn not_storable(error: &serde_json::Error) -> OperationError {
+    OperationError::Refused(Error::Other {
         path: "state.db".into(),
         detail: format!("a queued message cannot be read: {error}"),
     })

@@ -8,7 +8,7 @@
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi, params};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Attempt, Fault};
+use crate::error::{OperationError, OperationResult};
 use crate::schema;
 
 /// The table every version has.
@@ -31,14 +31,14 @@ enum Layout {
 
 /// How far a rebuild has come: rows up to `cursor` are in, rows after `target` were never missing.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Rebuild {
+pub(crate) struct RebuildPosition {
     pub(crate) cursor: i64,
     pub(crate) target: i64,
 }
 
 /// Whether a rebuild has more to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum RebuildProgress {
     More,
     Done,
 }
@@ -50,11 +50,11 @@ struct Table {
     sql: String,
 }
 
-pub(crate) fn exists(connection: &Connection) -> Attempt<bool> {
+pub(crate) fn exists(connection: &Connection) -> OperationResult<bool> {
     schema::table_exists(connection, TABLE)
 }
 
-pub(crate) fn rebuild_state(connection: &Connection) -> Attempt<Option<Rebuild>> {
+pub(crate) fn rebuild_state(connection: &Connection) -> OperationResult<Option<RebuildPosition>> {
     if !schema::table_exists(connection, "hx_meta")? {
         return Ok(None);
     }
@@ -63,13 +63,13 @@ pub(crate) fn rebuild_state(connection: &Connection) -> Attempt<Option<Rebuild>>
     Ok(value.and_then(|json| serde_json::from_str(&json).ok()))
 }
 
-pub(crate) fn is_rebuilding(connection: &Connection) -> Attempt<bool> {
+pub(crate) fn is_rebuilding(connection: &Connection) -> OperationResult<bool> {
     Ok(rebuild_state(connection)?.is_some())
 }
 
 /// Whether a failure can come from the index rather than from the tables it serves.
-pub(crate) fn may_be_damage(fault: &Fault) -> bool {
-    let Fault::Sqlite(error) = fault else { return false };
+pub(crate) fn may_be_damage(fault: &OperationError) -> bool {
+    let OperationError::Sqlite(error) = fault else { return false };
     match error.sqlite_error() {
         Some(inner) if inner.extended_code == ffi::SQLITE_CORRUPT_VTAB => true,
         Some(inner) if inner.code == ErrorCode::DatabaseCorrupt => true,
@@ -86,7 +86,7 @@ pub(crate) fn may_be_damage(fault: &Fault) -> bool {
 }
 
 /// Throws every index away and starts them anew, empty, with the rebuild noted. Runs inside a write transaction.
-pub(crate) fn recreate(connection: &Connection) -> Attempt<()> {
+pub(crate) fn recreate(connection: &Connection) -> OperationResult<()> {
     let mut tables = existing(connection)?;
     if tables.is_empty() {
         let sql =
@@ -103,7 +103,7 @@ pub(crate) fn recreate(connection: &Connection) -> Attempt<()> {
     }
     let target: i64 =
         connection.query_row("SELECT COALESCE(MAX(id), 0) FROM messages", [], |row| row.get(0))?;
-    save(connection, Rebuild { cursor: 0, target })?;
+    save(connection, RebuildPosition { cursor: 0, target })?;
     if target == 0 {
         finish(connection)?;
     } else {
@@ -116,9 +116,9 @@ pub(crate) fn recreate(connection: &Connection) -> Attempt<()> {
 }
 
 /// Adds the next few rows. Runs inside a write transaction of its own.
-pub(crate) fn step(connection: &Connection) -> Attempt<Progress> {
+pub(crate) fn step(connection: &Connection) -> OperationResult<RebuildProgress> {
     let Some(mut rebuild) = rebuild_state(connection)? else {
-        return Ok(Progress::Done);
+        return Ok(RebuildProgress::Done);
     };
     let tables = existing(connection)?;
     let mut rows = connection.prepare_cached(
@@ -145,13 +145,13 @@ pub(crate) fn step(connection: &Connection) -> Attempt<Progress> {
     rebuild.cursor = if ended { rebuild.target } else { upto };
     if rebuild.cursor >= rebuild.target {
         finish(connection)?;
-        return Ok(Progress::Done);
+        return Ok(RebuildProgress::Done);
     }
     save(connection, rebuild)?;
-    Ok(Progress::More)
+    Ok(RebuildProgress::More)
 }
 
-fn fill(connection: &Connection, table: &Table, after: i64, upto: i64) -> Attempt<()> {
+fn fill(connection: &Connection, table: &Table, after: i64, upto: i64) -> OperationResult<()> {
     let name = &table.name;
     let sql = match table.layout {
         Layout::External => format!(
@@ -166,7 +166,7 @@ fn fill(connection: &Connection, table: &Table, after: i64, upto: i64) -> Attemp
     Ok(())
 }
 
-fn finish(connection: &Connection) -> Attempt<()> {
+fn finish(connection: &Connection) -> OperationResult<()> {
     for table in existing(connection)? {
         drop_triggers(connection, &table.name)?;
         create_triggers(connection, &table, Triggers::Plain)?;
@@ -176,7 +176,7 @@ fn finish(connection: &Connection) -> Attempt<()> {
     Ok(())
 }
 
-fn save(connection: &Connection, rebuild: Rebuild) -> Attempt<()> {
+fn save(connection: &Connection, rebuild: RebuildPosition) -> OperationResult<()> {
     let json = format!("{{\"cursor\":{},\"target\":{}}}", rebuild.cursor, rebuild.target);
     connection.execute(
         "INSERT INTO hx_meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -192,7 +192,7 @@ enum Triggers {
     WhileRebuilding,
 }
 
-fn create_triggers(connection: &Connection, table: &Table, kind: Triggers) -> Attempt<()> {
+fn create_triggers(connection: &Connection, table: &Table, kind: Triggers) -> OperationResult<()> {
     for sql in trigger_sql(&table.name, table.layout, kind) {
         connection.execute_batch(&sql)?;
     }
@@ -229,28 +229,28 @@ fn trigger_sql(name: &str, layout: Layout, kind: Triggers) -> [String; 3] {
 
 /// Who keeps the index in step with the messages this process writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Upkeep {
+pub(crate) enum IndexMaintenance {
     /// The file's triggers: always right, but each message is flushed to the index on its own.
     #[default]
     Triggers,
     /// The statements in this crate that add and remove messages. A whole transaction is then flushed at once, which
     /// is several times faster. Only for a file whose triggers do exactly what those statements do.
-    ByHand,
+    Statements,
 }
 
-pub(crate) fn upkeep(connection: &Connection) -> Attempt<Upkeep> {
+pub(crate) fn index_maintenance(connection: &Connection) -> OperationResult<IndexMaintenance> {
     let mut statement = connection.prepare("SELECT sql FROM sqlite_master WHERE type = 'trigger'")?;
     let found: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    let mut found: Vec<String> = found.iter().map(|sql| squeeze(sql)).collect();
-    let mut known = trigger_sql(TABLE, Layout::External, Triggers::Plain).map(|sql| squeeze(&sql));
+    let mut found: Vec<String> = found.iter().map(|sql| normalize_sql(sql)).collect();
+    let mut known = trigger_sql(TABLE, Layout::External, Triggers::Plain).map(|sql| normalize_sql(&sql));
     found.sort();
     known.sort();
     let external = matches!(existing(connection)?.as_slice(), [table] if table.layout == Layout::External);
-    Ok(if external && found == known { Upkeep::ByHand } else { Upkeep::Triggers })
+    Ok(if external && found == known { IndexMaintenance::Statements } else { IndexMaintenance::Triggers })
 }
 
 /// Adds a message that was just stored.
-pub(crate) fn add(connection: &Connection, id: i64, content: &str) -> Attempt<()> {
+pub(crate) fn add(connection: &Connection, id: i64, content: &str) -> OperationResult<()> {
     connection
         .prepare_cached("INSERT INTO messages_fts(rowid, content) VALUES (?1, ?2)")?
         .execute(params![id, content])?;
@@ -258,12 +258,12 @@ pub(crate) fn add(connection: &Connection, id: i64, content: &str) -> Attempt<()
 }
 
 /// Removes the messages of a session that is about to be deleted.
-pub(crate) fn remove_session(connection: &Connection, session: &str) -> Attempt<()> {
+pub(crate) fn remove_session(connection: &Connection, session: &str) -> OperationResult<()> {
     remove_from(connection, session, 0)
 }
 
 /// Removes those of a session's messages that are about to be deleted: this one and all later.
-pub(crate) fn remove_from(connection: &Connection, session: &str, first: i64) -> Attempt<()> {
+pub(crate) fn remove_from(connection: &Connection, session: &str, first: i64) -> OperationResult<()> {
     connection
         .prepare_cached(
             "INSERT INTO messages_fts(messages_fts, rowid, content)
@@ -274,7 +274,7 @@ pub(crate) fn remove_from(connection: &Connection, session: &str, first: i64) ->
 }
 
 /// Removes a message whose content is about to change.
-pub(crate) fn remove(connection: &Connection, id: i64) -> Attempt<()> {
+pub(crate) fn remove(connection: &Connection, id: i64) -> OperationResult<()> {
     connection
         .prepare_cached(
             "INSERT INTO messages_fts(messages_fts, rowid, content) SELECT 'delete', id, content FROM messages WHERE id = ?1",
@@ -284,7 +284,7 @@ pub(crate) fn remove(connection: &Connection, id: i64) -> Attempt<()> {
 }
 
 /// A declaration without what does not change its meaning.
-fn squeeze(sql: &str) -> String {
+fn normalize_sql(sql: &str) -> String {
     let lower = sql.to_ascii_lowercase().replace("if not exists", "");
     lower.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '`' | ';')).collect()
 }
@@ -295,7 +295,7 @@ fn inline_text(row: &str) -> String {
     )
 }
 
-fn existing(connection: &Connection) -> Attempt<Vec<Table>> {
+fn existing(connection: &Connection) -> OperationResult<Vec<Table>> {
     let mut statement = connection.prepare(
         "SELECT name, sql FROM sqlite_master
          WHERE type = 'table' AND name IN ('messages_fts', 'messages_fts_trigram') AND sql LIKE '%fts5%'",
@@ -304,21 +304,21 @@ fn existing(connection: &Connection) -> Attempt<Vec<Table>> {
     let mut tables = Vec::new();
     for row in rows {
         let (name, sql) = row?;
-        let is_external = squeeze(&sql).replace('\'', "").contains("content=messages");
+        let is_external = normalize_sql(&sql).replace('\'', "").contains("content=messages");
         let layout = if is_external { Layout::External } else { Layout::Inline };
         tables.push(Table { name, layout, sql });
     }
     Ok(tables)
 }
 
-fn drop_triggers(connection: &Connection, table: &str) -> Attempt<()> {
+fn drop_triggers(connection: &Connection, table: &str) -> OperationResult<()> {
     for event in ["insert", "delete", "update"] {
         connection.execute_batch(&format!("DROP TRIGGER IF EXISTS {table}_{event}"))?;
     }
     Ok(())
 }
 
-fn drop_table(connection: &Connection, name: &str) -> Attempt<()> {
+fn drop_table(connection: &Connection, name: &str) -> OperationResult<()> {
     drop_triggers(connection, name)?;
     if !schema::table_exists(connection, name)? {
         return Ok(());
@@ -334,7 +334,7 @@ fn drop_table(connection: &Connection, name: &str) -> Attempt<()> {
 
 /// For an index too broken to be dropped: once the catalogue no longer knows it, the tables behind it are ordinary
 /// ones and can go. One that is itself broken is only forgotten; its pages stay unused until a repair.
-fn forget_table(connection: &Connection, name: &str) -> Attempt<()> {
+fn forget_table(connection: &Connection, name: &str) -> OperationResult<()> {
     forget_entry(connection, name)?;
     for suffix in ["data", "idx", "content", "docsize", "config"] {
         let table = format!("{name}_{suffix}");
@@ -348,7 +348,7 @@ fn forget_table(connection: &Connection, name: &str) -> Attempt<()> {
     Ok(())
 }
 
-fn forget_entry(connection: &Connection, name: &str) -> Attempt<()> {
+fn forget_entry(connection: &Connection, name: &str) -> OperationResult<()> {
     connection.execute_batch("PRAGMA writable_schema = ON")?;
     let forgotten = connection.execute("DELETE FROM sqlite_master WHERE tbl_name = ?1", [name]);
     // RESET makes this connection read the catalogue anew; other connections notice by the changed cookie.

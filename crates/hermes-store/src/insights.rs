@@ -7,13 +7,13 @@ use rusqlite::params;
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
-use crate::pending::Pending;
-use crate::writer::Scope;
+use crate::error::OperationResult;
+use crate::pending_result::PendingResult;
+use crate::writer::OperationScope;
 
 /// One session's part.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SessionUse {
+pub struct SessionUsage {
     pub id: SessionId,
     pub source: String,
     pub model: Option<String>,
@@ -28,18 +28,18 @@ pub struct SessionUse {
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Insights {
+pub struct UsageInsights {
     /// Oldest first.
-    pub sessions: Vec<SessionUse>,
+    pub sessions: Vec<SessionUsage>,
     /// Calls per tool, most used first.
     pub tools: Vec<(String, u64)>,
 }
 
 impl Store {
     /// Over the sessions that began since then, of one source or of all.
-    pub fn insights(&self, since: Timestamp, source: Option<String>) -> Pending<Insights> {
+    pub fn insights(&self, since: Timestamp, source: Option<String>) -> PendingResult<UsageInsights> {
         self.read(move |scope| {
-            Ok(Insights {
+            Ok(UsageInsights {
                 sessions: sessions(scope, since, source.as_deref())?,
                 tools: tools(scope, since, source.as_deref())?,
             })
@@ -47,7 +47,11 @@ impl Store {
     }
 }
 
-fn sessions(scope: &Scope<'_>, since: Timestamp, source: Option<&str>) -> Attempt<Vec<SessionUse>> {
+fn sessions(
+    scope: &OperationScope<'_>,
+    since: Timestamp,
+    source: Option<&str>,
+) -> OperationResult<Vec<SessionUsage>> {
     let mut statement = scope.connection.prepare_cached(
         "SELECT id, source, model, title, started_at, ended_at, message_count, tool_call_count, input_tokens,
                 output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens,
@@ -57,7 +61,7 @@ fn sessions(scope: &Scope<'_>, since: Timestamp, source: Option<&str>) -> Attemp
     let mut rows = statement.query(params![since.seconds(), source])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(SessionUse {
+        found.push(SessionUsage {
             id: SessionId::new(column::string(row, 0)?),
             source: column::string(row, 1)?,
             model: column::text(row, 2)?,
@@ -80,7 +84,11 @@ fn sessions(scope: &Scope<'_>, since: Timestamp, source: Option<&str>) -> Attemp
 }
 
 /// Results carry the tool's name in some files, calls in all; whichever shows more of a tool counts.
-fn tools(scope: &Scope<'_>, since: Timestamp, source: Option<&str>) -> Attempt<Vec<(String, u64)>> {
+fn tools(
+    scope: &OperationScope<'_>,
+    since: Timestamp,
+    source: Option<&str>,
+) -> OperationResult<Vec<(String, u64)>> {
     const WITHIN: &str = "FROM messages m JOIN sessions s ON s.id = m.session_id
          WHERE s.started_at >= ?1 AND (?2 IS NULL OR s.source = ?2)";
     let by_result = format!("SELECT m.tool_name, COUNT(*) {WITHIN} AND m.tool_name <> '' GROUP BY 1");

@@ -3,17 +3,17 @@
 //! Invariants: an instant of a job has one row, so whoever inserts it is the only one to run it; a run that ended and what
 //! is to be said about it are one write; a row whose holder died says that nobody knows how it ended.
 
-use hermes_types::{HolderId, JobRunId, Reply, Timestamp};
+use hermes_types::{HolderId, JobRunId, OutgoingMessage, Timestamp};
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::column;
-use crate::error::Attempt;
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::error::OperationResult;
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 use crate::{Store, outbox};
 
 /// Ended rows that are kept.
-const KEPT: u32 = 1000;
+const MAX_ENDED_RUNS: u32 = 1000;
 const COLUMNS: &str =
     "id, job, due_at, state, holder, attempts, claimed_at, started_at, ended_at, error, told, recorded";
 
@@ -32,7 +32,7 @@ pub struct JobRun {
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     pub error: Option<String>,
-    pub told: bool,
+    pub notified: bool,
     pub recorded: bool,
 }
 
@@ -85,7 +85,7 @@ pub enum JobClaim {
 
 /// Whether a run that was cut off may be begun again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub enum CutOffRetry {
     Never,
     /// One more time.
     Once,
@@ -93,18 +93,18 @@ pub enum Retry {
 
 /// Whether the user is to hear of an instant that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
-    Wanted,
-    Needless,
+pub enum MissedRunNotice {
+    Send,
+    Skip,
 }
 
 /// How a run ended, and what is to be said about it.
 #[derive(Debug, Clone)]
-pub struct JobEnd {
+pub struct JobRunEnd {
     pub state: JobRunState,
     pub error: Option<String>,
     /// Each with the conversation it belongs to.
-    pub replies: Vec<(String, Reply)>,
+    pub replies: Vec<(String, OutgoingMessage)>,
     pub at: Timestamp,
 }
 
@@ -115,11 +115,11 @@ impl Store {
         job: &str,
         due_at: Timestamp,
         holder: &HolderId,
-        retry: Retry,
+        retry: CutOffRetry,
         now: Timestamp,
-    ) -> Pending<JobClaim> {
+    ) -> PendingResult<JobClaim> {
         let (job, holder) = (job.to_owned(), holder.clone());
-        let most = i64::from(retry == Retry::Once);
+        let most = i64::from(retry == CutOffRetry::Once);
         self.write(Durability::Disk, move |scope| {
             let taken: Option<i64> = scope
                 .connection
@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// The run begins. False, when it is no longer this holder's.
-    pub fn start_job_run(&self, id: JobRunId, holder: &HolderId, now: Timestamp) -> Pending<bool> {
+    pub fn start_job_run(&self, id: JobRunId, holder: &HolderId, now: Timestamp) -> PendingResult<bool> {
         let holder = holder.clone();
         self.write(Durability::Disk, move |scope| {
             let started = scope
@@ -159,7 +159,7 @@ impl Store {
 
     /// The run has ended; what is to be said about it is queued in the same step. False, when it is no longer this
     /// holder's: then nothing is said.
-    pub fn finish_job_run(&self, id: JobRunId, holder: &HolderId, end: JobEnd) -> Pending<bool> {
+    pub fn finish_job_run(&self, id: JobRunId, holder: &HolderId, end: JobRunEnd) -> PendingResult<bool> {
         let holder = holder.clone();
         self.write(Durability::Disk, move |scope| {
             // One that was given up for dead while it was only slow may still say how it ended.
@@ -182,15 +182,15 @@ impl Store {
     }
 
     /// Instants that passed without a run. Those that have a row already keep it.
-    pub fn note_missed_runs(
+    pub fn record_missed_runs(
         &self,
         job: &str,
         due: Vec<Timestamp>,
         reason: &str,
-        telling: Telling,
+        telling: MissedRunNotice,
         now: Timestamp,
-    ) -> Pending<()> {
-        let (job, reason, told) = (job.to_owned(), reason.to_owned(), telling == Telling::Needless);
+    ) -> PendingResult<()> {
+        let (job, reason, told) = (job.to_owned(), reason.to_owned(), telling == MissedRunNotice::Skip);
         self.write(Durability::Disk, move |scope| {
             let mut statement = scope.connection.prepare_cached(
                 "INSERT INTO hx_job_runs (job, due_at, state, claimed_at, ended_at, error, told, recorded)
@@ -204,7 +204,7 @@ impl Store {
     }
 
     /// A run whose holder is gone. False, when it has moved on since it was looked at.
-    pub fn cut_off_job_run(&self, run: &JobRun, reason: &str, now: Timestamp) -> Pending<bool> {
+    pub fn cut_off_job_run(&self, run: &JobRun, reason: &str, now: Timestamp) -> PendingResult<bool> {
         let (id, holder, reason) = (run.id, run.holder.clone(), reason.to_owned());
         self.write(Durability::Disk, move |scope| {
             let cut = scope
@@ -219,7 +219,7 @@ impl Store {
     }
 
     /// The list of jobs knows how a run ended.
-    pub fn mark_job_run_recorded(&self, id: JobRunId) -> Pending<()> {
+    pub fn mark_job_run_recorded(&self, id: JobRunId) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| {
             scope
                 .connection
@@ -230,12 +230,12 @@ impl Store {
     }
 
     /// The user is told of some runs: the rows are marked and the words queued in one step.
-    pub fn tell_job_runs(
+    pub fn notify_job_runs(
         &self,
         runs: Vec<JobRunId>,
-        replies: Vec<(String, Reply)>,
+        replies: Vec<(String, OutgoingMessage)>,
         at: Timestamp,
-    ) -> Pending<()> {
+    ) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| {
             let mut mark =
                 scope.connection.prepare_cached("UPDATE hx_job_runs SET told = 1 WHERE id = ?1")?;
@@ -250,25 +250,25 @@ impl Store {
     }
 
     /// Runs somebody has in hand, or had when they died.
-    pub fn open_job_runs(&self) -> Pending<Vec<JobRun>> {
+    pub fn open_job_runs(&self) -> PendingResult<Vec<JobRun>> {
         self.job_runs_where("state IN ('claimed', 'running') ORDER BY id")
     }
 
     /// Ended runs the user or the list of jobs does not know of yet.
-    pub fn loose_job_runs(&self) -> Pending<Vec<JobRun>> {
+    pub fn unreported_job_runs(&self) -> PendingResult<Vec<JobRun>> {
         self.job_runs_where(
             "(told = 0 OR recorded = 0) AND state NOT IN ('claimed', 'running') ORDER BY due_at",
         )
     }
 
     /// The newest runs, of one job or of all.
-    pub fn job_runs(&self, job: Option<&str>, limit: usize) -> Pending<Vec<JobRun>> {
+    pub fn job_runs(&self, job: Option<&str>, limit: usize) -> PendingResult<Vec<JobRun>> {
         let job = job.map(str::to_owned);
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM hx_job_runs WHERE ?1 IS NULL OR job = ?1 ORDER BY due_at DESC, id DESC LIMIT ?2"
             ))?;
-            let mut rows = statement.query(params![job, column::signed(limit as u64)])?;
+            let mut rows = statement.query(params![job, column::to_signed(limit as u64)])?;
             let mut runs = Vec::new();
             while let Some(row) = rows.next()? {
                 runs.push(read(row)?);
@@ -277,7 +277,7 @@ impl Store {
         })
     }
 
-    fn job_runs_where(&self, condition: &'static str) -> Pending<Vec<JobRun>> {
+    fn job_runs_where(&self, condition: &'static str) -> PendingResult<Vec<JobRun>> {
         self.read(move |scope| {
             let mut statement = scope
                 .connection
@@ -293,7 +293,7 @@ impl Store {
 }
 
 /// Keeps the newest; what somebody still has to hear of stays.
-fn prune(scope: &Scope<'_>) -> Attempt<()> {
+fn prune(scope: &OperationScope<'_>) -> OperationResult<()> {
     scope
         .connection
         .prepare_cached(
@@ -301,11 +301,11 @@ fn prune(scope: &Scope<'_>) -> Attempt<()> {
              AND id <= (SELECT id FROM hx_job_runs WHERE state NOT IN ('claimed', 'running')
                         ORDER BY id DESC LIMIT 1 OFFSET ?1)",
         )?
-        .execute([KEPT])?;
+        .execute([MAX_ENDED_RUNS])?;
     Ok(())
 }
 
-fn read(row: &Row<'_>) -> Attempt<JobRun> {
+fn read(row: &Row<'_>) -> OperationResult<JobRun> {
     let time = |at: usize| column::real(row, at).map(|found| found.map(Timestamp));
     Ok(JobRun {
         id: JobRunId(row.get(0)?),
@@ -318,7 +318,7 @@ fn read(row: &Row<'_>) -> Attempt<JobRun> {
         started_at: time(7)?,
         ended_at: time(8)?,
         error: column::text(row, 9)?,
-        told: column::integer(row, 10)? != 0,
+        notified: column::integer(row, 10)? != 0,
         recorded: column::integer(row, 11)? != 0,
     })
 }

@@ -7,35 +7,35 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::error::OperationResult;
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 
 /// How long the row of a lease that ran out is kept.
-const KEPT_EXPIRED: Duration = Duration::from_hours(1);
+const EXPIRED_RETENTION: Duration = Duration::from_hours(1);
 
 /// The answer to asking for a conversation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Lease {
+pub enum LeaseOutcome {
     Granted,
     HeldBy { holder: HolderId, until: Timestamp },
 }
 
 impl Store {
     /// Takes a conversation if it is free, already ours, or its holder has been silent too long.
-    pub fn take_lease(
+    pub fn acquire_lease(
         &self,
         conversation: &str,
         holder: &HolderId,
         now: Timestamp,
         span: Duration,
-    ) -> Pending<Lease> {
+    ) -> PendingResult<LeaseOutcome> {
         let (conversation, holder) = (conversation.to_owned(), holder.clone());
-        self.write(Durability::Process, move |scope| take(scope, &conversation, &holder, now, span))
+        self.write(Durability::Process, move |scope| acquire(scope, &conversation, &holder, now, span))
     }
 
     /// Gives a conversation back. Somebody else's stays theirs.
-    pub fn release_lease(&self, conversation: &str, holder: &HolderId) -> Pending<()> {
+    pub fn release_lease(&self, conversation: &str, holder: &HolderId) -> PendingResult<()> {
         let (conversation, holder) = (conversation.to_owned(), holder.clone());
         self.write(Durability::Process, move |scope| {
             scope
@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Who holds a conversation now.
-    pub fn lease_holder(&self, conversation: &str, now: Timestamp) -> Pending<Option<HolderId>> {
+    pub fn lease_holder(&self, conversation: &str, now: Timestamp) -> PendingResult<Option<HolderId>> {
         let conversation = conversation.to_owned();
         self.read(move |scope| {
             let holder: Option<String> = scope
@@ -60,13 +60,13 @@ impl Store {
     }
 }
 
-pub(crate) fn take(
-    scope: &Scope<'_>,
+pub(crate) fn acquire(
+    scope: &OperationScope<'_>,
     conversation: &str,
     holder: &HolderId,
     now: Timestamp,
     span: Duration,
-) -> Attempt<Lease> {
+) -> OperationResult<LeaseOutcome> {
     let taken = scope.execute_cached(
         "INSERT INTO hx_leases (conversation, holder, taken_at, expires_at) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (conversation) DO UPDATE SET
@@ -79,16 +79,16 @@ pub(crate) fn take(
         // Those of processes that died are of no more use to anybody.
         scope.execute_cached(
             "DELETE FROM hx_leases WHERE expires_at < ?1 AND conversation <> ?2",
-            params![now.minus(KEPT_EXPIRED).seconds(), conversation],
+            params![now.minus(EXPIRED_RETENTION).seconds(), conversation],
         )?;
-        return Ok(Lease::Granted);
+        return Ok(LeaseOutcome::Granted);
     }
     let mut statement = scope
         .connection
         .prepare_cached("SELECT holder, expires_at FROM hx_leases WHERE conversation = ?1")?;
     let mut rows = statement.query([conversation])?;
-    let Some(row) = rows.next()? else { return Ok(Lease::Granted) };
-    Ok(Lease::HeldBy {
+    let Some(row) = rows.next()? else { return Ok(LeaseOutcome::Granted) };
+    Ok(LeaseOutcome::HeldBy {
         holder: HolderId::new(column::string(row, 0)?),
         until: Timestamp(column::real(row, 1)?.unwrap_or_default()),
     })

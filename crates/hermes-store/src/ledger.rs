@@ -5,12 +5,12 @@ use rusqlite::params;
 
 use crate::Store;
 use crate::column;
-use crate::pending::Pending;
+use crate::pending_result::PendingResult;
 use crate::writer::Durability;
 
 /// One model call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Charge {
+pub struct ModelCharge {
     pub at: Timestamp,
     pub session: SessionId,
     pub turn: Option<TurnId>,
@@ -26,7 +26,7 @@ pub struct Charge {
 
 /// Which charges a sum is over.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Span {
+pub enum ChargeRange {
     Since(Timestamp),
     TurnTree(TurnId),
     Job(String, Timestamp),
@@ -34,7 +34,7 @@ pub enum Span {
 
 /// A sum of charges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct SpendingTotal {
     pub calls: u64,
     pub tokens: u64,
     pub micro_usd: u64,
@@ -43,7 +43,7 @@ pub struct Spent {
 }
 
 impl Store {
-    pub fn record_charge(&self, charge: Charge) -> Pending<()> {
+    pub fn record_charge(&self, charge: ModelCharge) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| {
             scope
                 .connection
@@ -60,32 +60,32 @@ impl Store {
                     charge.job,
                     charge.provider,
                     charge.model,
-                    column::signed(charge.usage.input),
-                    column::signed(charge.usage.output),
-                    column::signed(charge.usage.cache_read),
-                    column::signed(charge.usage.cache_write),
-                    column::signed(charge.usage.reasoning),
-                    charge.cost.micro_usd.map(column::signed),
+                    column::to_signed(charge.usage.input),
+                    column::to_signed(charge.usage.output),
+                    column::to_signed(charge.usage.cache_read),
+                    column::to_signed(charge.usage.cache_write),
+                    column::to_signed(charge.usage.reasoning),
+                    charge.cost.micro_usd.map(column::to_signed),
                     charge.cost.status.as_str(),
                 ])?;
             Ok(())
         })
     }
 
-    pub fn spent(&self, span: Span) -> Pending<Spent> {
+    pub fn spending(&self, span: ChargeRange) -> PendingResult<SpendingTotal> {
         self.read(move |scope| {
             let (condition, name, since) = match &span {
-                Span::Since(since) => ("?1 IS NULL AND at >= ?2", None, since.seconds()),
-                Span::TurnTree(turn) => ("root_turn_id = ?1 AND ?2 = 0", Some(turn.as_str()), 0.0),
-                Span::Job(job, since) => ("job = ?1 AND at >= ?2", Some(job.as_str()), since.seconds()),
+                ChargeRange::Since(since) => ("?1 IS NULL AND at >= ?2", None, since.seconds()),
+                ChargeRange::TurnTree(turn) => ("root_turn_id = ?1 AND ?2 = 0", Some(turn.as_str()), 0.0),
+                ChargeRange::Job(job, since) => ("job = ?1 AND at >= ?2", Some(job.as_str()), since.seconds()),
             };
             let mut statement = scope.connection.prepare_cached(&format!(
                 "SELECT COUNT(*), SUM(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens),
                     SUM(micro_usd), SUM(micro_usd IS NULL AND cost_status = 'unknown') FROM hx_usage WHERE {condition}"
             ))?;
             let mut rows = statement.query(params![name, since])?;
-            let Some(row) = rows.next()? else { return Ok(Spent::default()) };
-            Ok(Spent {
+            let Some(row) = rows.next()? else { return Ok(SpendingTotal::default()) };
+            Ok(SpendingTotal {
                 calls: column::count(row, 0)?,
                 tokens: column::count(row, 1)?,
                 micro_usd: column::count(row, 2)?,

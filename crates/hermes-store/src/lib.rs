@@ -23,7 +23,7 @@ mod listing;
 mod maintenance;
 mod message;
 mod outbox;
-mod pending;
+mod pending_result;
 mod ranking;
 mod reader;
 mod removal;
@@ -34,8 +34,8 @@ mod schema;
 mod search;
 mod session;
 mod step;
-mod takeover;
 mod title;
+mod transcript_import;
 mod turn;
 mod writer;
 
@@ -44,33 +44,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use error::{Attempt, Result};
-use reader::{Access, Readers};
-use writer::{Durability, Order, Scope, Writer};
+use error::{OperationResult, Result};
+use reader::{ReadAccess, ReaderPool};
+use writer::{Durability, OperationScope, Writer, WriterCommand};
 
-pub use connection::Journal;
-pub use conversation::Binding;
+pub use connection::JournalMode;
+pub use conversation::ChatBinding;
 pub use error::Error;
-pub use inbox::{Closing, Intake, QueueDepth, Waiting};
-pub use insights::{Insights, SessionUse};
-pub use job_run::{JobClaim, JobEnd, JobRun, JobRunState, Retry, Telling};
-pub use lease::Lease;
-pub use ledger::{Charge, Span, Spent};
-pub use lineage::{Continuation, HandedOn};
-pub use listing::{SessionFilter, SessionSummary, Stats};
-pub use maintenance::{IndexHealth, Integrity};
+pub use inbox::{InboxCloseReason, InboxInsertion, QueueDepth, WaitingMessage};
+pub use insights::{SessionUsage, UsageInsights};
+pub use job_run::{CutOffRetry, JobClaim, JobRun, JobRunEnd, JobRunState, MissedRunNotice};
+pub use lease::LeaseOutcome;
+pub use ledger::{ChargeRange, ModelCharge, SpendingTotal};
+pub use lineage::{Continuation, DelegatedSession};
+pub use listing::{SessionFilter, SessionSummary, StoreStats};
+pub use maintenance::{IndexHealth, IntegrityReport};
 pub use message::{NewMessage, StoredMessage};
-pub use outbox::{Due, EarlierSend, OutboxState};
-pub use pending::Pending;
-pub use removal::Removed;
-pub use repair::{RepairOutcome, Repaired, repair};
-pub use request::{Horizon, KeyedRequest, RequestClaim};
-pub use response::{KeptResponse, ResponseConversation, Responses};
-pub use schema::Notice;
-pub use search::{ContextMessage, Coverage, SearchHit, SearchResult, SearchScope};
-pub use session::{Billing, EndReason, NewSession, Session, Tally};
-pub use step::{FinishedCall, FollowUp, Opening, Settled};
-pub use takeover::{KeptElsewhere, TakenOver};
+pub use outbox::{DueReply, EarlierSend, OutboxState};
+pub use pending_result::PendingResult;
+pub use removal::RemovalOutcome;
+pub use repair::{RepairOutcome, RepairReport, repair};
+pub use request::{KeyedRequest, RequestClaim, RequestRetention};
+pub use response::{ResponseConversation, ResponseStore, StoredResponse};
+pub use schema::StoreNotice;
+pub use search::{HitContext, SearchCoverage, SearchHit, SearchResult, SearchScope};
+pub use session::{EndReason, NewSession, Session, SessionBilling, UsageUpdate};
+pub use step::{FinishedCall, FollowUpWork, InboxSettlement, TurnOpening};
+pub use transcript_import::{ExternalTranscript, TranscriptImport};
 pub use turn::{NewToolCall, ToolCallRecord};
 
 /// A handle on the open database. Cloning it is cheap; the threads end when the last handle goes.
@@ -83,9 +83,9 @@ pub struct Store {
 struct Inner {
     path: PathBuf,
     /// Absent when the file can only be read.
-    writer: Option<Sender<Order>>,
-    readers: Readers,
-    notices: Vec<Notice>,
+    writer: Option<Sender<WriterCommand>>,
+    readers: ReaderPool,
+    notices: Vec<StoreNotice>,
 }
 
 impl Store {
@@ -93,11 +93,11 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self> {
         connection::check_engine(path)?;
         let (mut connection, journal) = connection::open_for_writing(path)?;
-        let notices = schema::prepare(&mut connection, path).map_err(|fault| fault.at(path))?;
-        let columns = schema::Columns::read(&connection).map_err(|fault| fault.at(path))?;
+        let notices = schema::prepare(&mut connection, path).map_err(|fault| fault.into_error(path))?;
+        let columns = schema::OptionalColumns::read(&connection).map_err(|fault| fault.into_error(path))?;
         connection.set_prepared_statement_cache_capacity(64);
         let (queue, orders) = channel();
-        let checkpoints = checkpoint::Checkpoints::new(path);
+        let checkpoints = checkpoint::CheckpointThread::new(path);
         let identity = writer::FileIdentity::of(path);
         let writer = Writer { path: path.to_owned(), connection, columns, journal, checkpoints, identity };
         thread::Builder::new()
@@ -105,7 +105,7 @@ impl Store {
             .stack_size(1024 * 1024)
             .spawn(move || writer.run(&orders))
             .map_err(|error| Error::Other { path: path.to_owned(), detail: error.to_string() })?;
-        let readers = Readers::start(path, Access::Shared)?;
+        let readers = ReaderPool::start(path, ReadAccess::Shared)?;
         Ok(Self { inner: Arc::new(Inner { path: path.to_owned(), writer: Some(queue), readers, notices }) })
     }
 
@@ -115,7 +115,7 @@ impl Store {
         if !path.exists() {
             return Err(Error::NotFound(format!("{}: there is no database here yet", path.display())));
         }
-        let readers = Readers::start(path, Access::Immutable)?;
+        let readers = ReaderPool::start(path, ReadAccess::Immutable)?;
         Ok(Self {
             inner: Arc::new(Inner { path: path.to_owned(), writer: None, readers, notices: Vec::new() }),
         })
@@ -130,53 +130,53 @@ impl Store {
     }
 
     /// What the user should know about the file.
-    pub fn notices(&self) -> &[Notice] {
+    pub fn notices(&self) -> &[StoreNotice] {
         &self.inner.notices
     }
 
     /// Says whether the file takes writes at this moment.
-    pub fn probe(&self) -> Pending<()> {
+    pub fn probe(&self) -> PendingResult<()> {
         self.write(Durability::Process, |_| Ok(()))
     }
 
     /// Frees the memory that only makes later calls faster. For a process that lives for months, once in a while.
     pub fn release_memory(&self) {
         if !self.is_read_only() {
-            self.order(Order::ReleaseMemory);
+            self.send_command(WriterCommand::ReleaseMemory);
         }
         self.inner.readers.release_memory();
     }
 
     /// Writes back the log and closes. Later calls answer `Closed`.
-    pub fn close(&self) -> Pending<()> {
-        let (reply, pending) = Pending::new();
-        self.order(Order::Close(reply));
+    pub fn close(&self) -> PendingResult<()> {
+        let (reply, pending) = PendingResult::new();
+        self.send_command(WriterCommand::Close(reply));
         pending
     }
 
-    fn write<T, F>(&self, durability: Durability, run: F) -> Pending<T>
+    fn write<T, F>(&self, durability: Durability, run: F) -> PendingResult<T>
     where
         T: Send + 'static,
-        F: FnMut(&Scope<'_>) -> Attempt<T> + Send + 'static,
+        F: FnMut(&OperationScope<'_>) -> OperationResult<T> + Send + 'static,
     {
         if let Some(queue) = &self.inner.writer {
             return writer::submit(queue, durability, run);
         }
-        let (reply, pending) = Pending::new();
+        let (reply, pending) = PendingResult::new();
         let detail = "the database was opened read-only".to_owned();
         let _ = reply.send(Err(Error::ReadOnly { path: self.inner.path.clone(), detail }));
         pending
     }
 
-    fn read<T, F>(&self, run: F) -> Pending<T>
+    fn read<T, F>(&self, run: F) -> PendingResult<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Scope<'_>) -> Attempt<T> + Send + 'static,
+        F: FnOnce(&OperationScope<'_>) -> OperationResult<T> + Send + 'static,
     {
         self.inner.readers.submit(run)
     }
 
-    fn order(&self, order: Order) {
+    fn send_command(&self, order: WriterCommand) {
         if let Some(queue) = &self.inner.writer {
             // A writer that is gone has said so to whoever was waiting.
             let _ = queue.send(order);
@@ -188,6 +188,6 @@ impl Store {
         drop(self.write(Durability::Process, |scope| {
             if index::is_rebuilding(scope.connection)? { Ok(()) } else { index::recreate(scope.connection) }
         }));
-        self.order(Order::TendIndex);
+        self.send_command(WriterCommand::ContinueIndexRebuild);
     }
 }

@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
+use crate::error::OperationResult;
 use crate::message::{self, StoredMessage};
-use crate::pending::Pending;
+use crate::pending_result::PendingResult;
 use crate::session;
-use crate::writer::Scope;
+use crate::writer::OperationScope;
 
 /// A chain longer than this is a loop somebody made by hand.
-const LONGEST: usize = 1000;
+const MAX_CHAIN_LENGTH: usize = 1000;
 
 /// A part of a session's work that it gave to a subagent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandedOn {
+pub struct DelegatedSession {
     /// Where the subagent's conversation stands.
     pub session: SessionId,
     /// How its turn ended; running if nobody has said so.
@@ -37,7 +37,7 @@ pub struct Continuation {
 
 impl Store {
     /// Returns where the conversation of this session began and where it is now. An unknown session is both.
-    pub fn continuation(&self, id: &SessionId) -> Pending<Continuation> {
+    pub fn continuation(&self, id: &SessionId) -> PendingResult<Continuation> {
         let id = id.clone();
         self.read(move |scope| {
             let first = compression_ancestors(scope, &id)?.pop().unwrap_or_else(|| id.clone());
@@ -47,7 +47,7 @@ impl Store {
 
     /// Returns everything that was said in the conversation up to this session, each message once: what compression carried
     /// over into a new session is left out there.
-    pub fn whole_conversation(&self, newest: &SessionId) -> Pending<Vec<StoredMessage>> {
+    pub fn full_conversation(&self, newest: &SessionId) -> PendingResult<Vec<StoredMessage>> {
         let newest = newest.clone();
         self.read(move |scope| {
             let mut parts = compression_ancestors(scope, &newest)?;
@@ -65,7 +65,11 @@ impl Store {
     }
 
     /// What a session has handed on since then, in the order it did.
-    pub fn handed_on(&self, by: &SessionId, since: Timestamp) -> Pending<Vec<HandedOn>> {
+    pub fn delegated_sessions(
+        &self,
+        by: &SessionId,
+        since: Timestamp,
+    ) -> PendingResult<Vec<DelegatedSession>> {
         let by = by.clone();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -80,27 +84,27 @@ impl Store {
                 }
                 let first = SessionId::new(column::string(row, 0)?);
                 let session = newest_continuation(scope, &first)?;
-                found.push(HandedOn { state: last_state(scope, &session)?, session });
+                found.push(DelegatedSession { state: last_state(scope, &session)?, session });
             }
             Ok(found)
         })
     }
 
     /// The first session of the conversation this one belongs to.
-    pub fn lineage_root(&self, id: &SessionId) -> Pending<SessionId> {
+    pub fn lineage_root(&self, id: &SessionId) -> PendingResult<SessionId> {
         let id = id.clone();
         self.read(move |scope| root(scope, &id))
     }
 
     /// Every session of the conversation: ancestors, itself and all descendants.
-    pub fn lineage(&self, id: &SessionId) -> Pending<HashSet<SessionId>> {
+    pub fn lineage(&self, id: &SessionId) -> PendingResult<HashSet<SessionId>> {
         let id = id.clone();
         self.read(move |scope| {
             let mut members = HashSet::from([root(scope, &id)?]);
             let mut waiting: Vec<SessionId> = members.iter().cloned().collect();
             while let Some(next) = waiting.pop() {
                 for child in children(scope, &next)? {
-                    if members.len() < LONGEST && members.insert(child.id.clone()) {
+                    if members.len() < MAX_CHAIN_LENGTH && members.insert(child.id.clone()) {
                         waiting.push(child.id);
                     }
                 }
@@ -110,15 +114,15 @@ impl Store {
     }
 }
 
-struct Child {
+struct ChildSession {
     id: SessionId,
     is_side_branch: bool,
     message_count: u64,
 }
 
-pub(crate) fn root(scope: &Scope<'_>, id: &SessionId) -> Attempt<SessionId> {
+pub(crate) fn root(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<SessionId> {
     let mut current = id.clone();
-    for _ in 0..LONGEST {
+    for _ in 0..MAX_CHAIN_LENGTH {
         match parent(scope, &current)? {
             Some(parent) if parent != current => current = parent,
             _ => break,
@@ -128,10 +132,10 @@ pub(crate) fn root(scope: &Scope<'_>, id: &SessionId) -> Attempt<SessionId> {
 }
 
 /// Where a conversation that was compressed goes on: the newest descendant with messages that is no side branch.
-pub(crate) fn newest_continuation(scope: &Scope<'_>, id: &SessionId) -> Attempt<SessionId> {
+pub(crate) fn newest_continuation(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<SessionId> {
     let mut best = id.clone();
     let mut current = id.clone();
-    for _ in 0..LONGEST {
+    for _ in 0..MAX_CHAIN_LENGTH {
         if end_reason(scope, &current)?.as_deref() != Some("compression") {
             break;
         }
@@ -148,10 +152,13 @@ pub(crate) fn newest_continuation(scope: &Scope<'_>, id: &SessionId) -> Attempt<
 }
 
 /// The sessions this one continues, nearest first.
-pub(crate) fn compression_ancestors(scope: &Scope<'_>, id: &SessionId) -> Attempt<Vec<SessionId>> {
+pub(crate) fn compression_ancestors(
+    scope: &OperationScope<'_>,
+    id: &SessionId,
+) -> OperationResult<Vec<SessionId>> {
     let mut ancestors = Vec::new();
     let mut current = id.clone();
-    while ancestors.len() < LONGEST {
+    while ancestors.len() < MAX_CHAIN_LENGTH {
         let Some(parent) = parent(scope, &current)? else {
             break;
         };
@@ -164,27 +171,27 @@ pub(crate) fn compression_ancestors(scope: &Scope<'_>, id: &SessionId) -> Attemp
     Ok(ancestors)
 }
 
-fn parent(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<SessionId>> {
+fn parent(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Option<SessionId>> {
     let mut statement =
         scope.connection.prepare_cached("SELECT parent_session_id FROM sessions WHERE id = ?1")?;
     let parent: Option<Option<String>> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     Ok(parent.flatten().map(SessionId::new))
 }
 
-fn end_reason(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<String>> {
+fn end_reason(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Option<String>> {
     let mut statement = scope.connection.prepare_cached("SELECT end_reason FROM sessions WHERE id = ?1")?;
     let reason: Option<Option<String>> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     Ok(reason.flatten())
 }
 
-fn children(scope: &Scope<'_>, id: &SessionId) -> Attempt<Vec<Child>> {
+fn children(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Vec<ChildSession>> {
     let mut statement = scope.connection.prepare_cached(
         "SELECT id, model_config, message_count FROM sessions WHERE parent_session_id = ?1 ORDER BY started_at DESC, rowid DESC",
     )?;
     let mut rows = statement.query([id.as_str()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(Child {
+        found.push(ChildSession {
             id: SessionId::new(column::string(row, 0)?),
             is_side_branch: column::text(row, 1)?.is_some_and(|config| is_side_branch(&config)),
             message_count: column::count(row, 2)?,
@@ -193,7 +200,7 @@ fn children(scope: &Scope<'_>, id: &SessionId) -> Attempt<Vec<Child>> {
     Ok(found)
 }
 
-fn last_state(scope: &Scope<'_>, session: &SessionId) -> Attempt<Option<TurnState>> {
+fn last_state(scope: &OperationScope<'_>, session: &SessionId) -> OperationResult<Option<TurnState>> {
     let mut statement = scope.connection.prepare_cached(
         "SELECT state FROM hx_turns WHERE session_id = ?1 ORDER BY started_at DESC, rowid DESC LIMIT 1",
     )?;

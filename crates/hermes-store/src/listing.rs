@@ -8,10 +8,10 @@ use rusqlite::{CachedStatement, params};
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
+use crate::error::OperationResult;
 use crate::message::decode_content;
-use crate::pending::Pending;
-use crate::writer::Scope;
+use crate::pending_result::PendingResult;
+use crate::writer::OperationScope;
 
 const PREVIEW_CHARS: usize = 60;
 
@@ -24,7 +24,7 @@ pub struct SessionFilter {
 
 impl SessionFilter {
     /// The condition on `s`, with `?1` for the source.
-    pub(crate) fn condition(&self, scope: &Scope<'_>) -> String {
+    pub(crate) fn condition(&self, scope: &OperationScope<'_>) -> String {
         let source =
             if self.source.is_some() { "s.source = ?1" } else { "(?1 IS NULL AND s.source <> 'tool')" };
         let archived =
@@ -51,7 +51,7 @@ pub struct SessionSummary {
 
 /// Totals over the whole file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct StoreStats {
     pub sessions: u64,
     pub messages: u64,
     /// Sessions per source, most first.
@@ -61,22 +61,26 @@ pub struct Stats {
 
 impl Store {
     /// The newest sessions by their start.
-    pub fn list_sessions(&self, filter: SessionFilter, limit: usize) -> Pending<Vec<SessionSummary>> {
+    pub fn list_sessions(&self, filter: SessionFilter, limit: usize) -> PendingResult<Vec<SessionSummary>> {
         self.read(move |scope| list(scope, &filter, "", limit))
     }
 
     /// The same with one row for each conversation: of those that were compressed, the part they are at.
-    pub fn list_conversations(&self, filter: SessionFilter, limit: usize) -> Pending<Vec<SessionSummary>> {
-        self.read(move |scope| list(scope, &filter, NEWEST_PARTS, limit))
+    pub fn list_conversations(
+        &self,
+        filter: SessionFilter,
+        limit: usize,
+    ) -> PendingResult<Vec<SessionSummary>> {
+        self.read(move |scope| list(scope, &filter, NEWEST_PART_CONDITION, limit))
     }
 
-    pub fn stats(&self) -> Pending<Stats> {
+    pub fn stats(&self) -> PendingResult<StoreStats> {
         let path = self.path().to_owned();
         self.read(move |scope| {
-            let mut stats = Stats {
+            let mut stats = StoreStats {
                 messages: count(scope, "SELECT COUNT(*) FROM messages")?,
                 file_bytes: std::fs::metadata(&path).map_or(0, |meta| meta.len()),
-                ..Stats::default()
+                ..StoreStats::default()
             };
             let mut statement = scope.connection.prepare_cached(
                 "SELECT source, COUNT(*) FROM sessions GROUP BY source ORDER BY COUNT(*) DESC, source",
@@ -93,12 +97,16 @@ impl Store {
 }
 
 /// Leaves out what goes on in another session. Side branches are told by their configuration and count for nothing here.
-const NEWEST_PARTS: &str = " AND NOT (COALESCE(s.end_reason, '') = 'compression' AND EXISTS (
+const NEWEST_PART_CONDITION: &str = " AND NOT (COALESCE(s.end_reason, '') = 'compression' AND EXISTS (
     SELECT 1 FROM sessions c WHERE c.parent_session_id = s.id AND c.message_count > 0
         AND COALESCE(c.model_config, '') NOT LIKE '%\"_delegate_from\"%'
         AND COALESCE(c.model_config, '') NOT LIKE '%\"_branched_from\"%'))";
 
-fn list_statement<'a>(scope: &Scope<'a>, filter: &SessionFilter, more: &str) -> Attempt<CachedStatement<'a>> {
+fn list_statement<'a>(
+    scope: &OperationScope<'a>,
+    filter: &SessionFilter,
+    more: &str,
+) -> OperationResult<CachedStatement<'a>> {
     let condition = format!("{}{more}", filter.condition(scope));
     Ok(scope.connection.prepare_cached(&format!(
         "SELECT s.id, s.source, s.model, s.title, s.started_at, s.message_count, s.parent_session_id,
@@ -111,9 +119,14 @@ fn list_statement<'a>(scope: &Scope<'a>, filter: &SessionFilter, more: &str) -> 
     ))?)
 }
 
-fn list(scope: &Scope<'_>, filter: &SessionFilter, more: &str, limit: usize) -> Attempt<Vec<SessionSummary>> {
+fn list(
+    scope: &OperationScope<'_>,
+    filter: &SessionFilter,
+    more: &str,
+    limit: usize,
+) -> OperationResult<Vec<SessionSummary>> {
     let mut statement = list_statement(scope, filter, more)?;
-    let mut rows = statement.query(params![filter.source, column::signed(limit as u64)])?;
+    let mut rows = statement.query(params![filter.source, column::to_signed(limit as u64)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let started_at = Timestamp(column::real(row, 4)?.unwrap_or_default());
@@ -133,7 +146,7 @@ fn list(scope: &Scope<'_>, filter: &SessionFilter, more: &str, limit: usize) -> 
     Ok(found)
 }
 
-fn count(scope: &Scope<'_>, sql: &str) -> Attempt<u64> {
+fn count(scope: &OperationScope<'_>, sql: &str) -> OperationResult<u64> {
     let mut statement = scope.connection.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     rows.next()?.map_or(Ok(0), |row| column::count(row, 0))
@@ -144,7 +157,7 @@ mod tests {
     use rusqlite::{Connection, StatementStatus};
 
     use super::*;
-    use crate::schema::{self, Columns};
+    use crate::schema::{self, OptionalColumns};
 
     /// The work the engine does to list 20 sessions, counted in its own instructions.
     fn work_for(sessions: u32, filter: &SessionFilter) -> i32 {
@@ -160,10 +173,10 @@ mod tests {
                     SELECT id, 'user', 'hello', started_at FROM sessions;"
             ))
             .unwrap();
-        let columns = Columns::read(&connection).unwrap_or_else(|_| panic!("columns"));
-        let scope = Scope { connection: &connection, columns: &columns };
+        let columns = OptionalColumns::read(&connection).unwrap_or_else(|_| panic!("columns"));
+        let scope = OperationScope { connection: &connection, columns: &columns };
         let mut statement =
-            list_statement(&scope, filter, NEWEST_PARTS).unwrap_or_else(|_| panic!("statement"));
+            list_statement(&scope, filter, NEWEST_PART_CONDITION).unwrap_or_else(|_| panic!("statement"));
         let rows = statement.query_map(params![filter.source, 20], |_| Ok(())).unwrap().count();
         assert_eq!(rows, 20);
         statement.get_status(StatementStatus::VmStep)

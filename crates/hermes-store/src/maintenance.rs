@@ -10,20 +10,20 @@ use rusqlite::backup::{Backup, StepResult};
 
 use crate::Store;
 use crate::connection;
-use crate::error::{Attempt, Error, Result};
+use crate::error::{Error, OperationResult, Result};
 use crate::index;
-use crate::pending::Pending;
+use crate::pending_result::PendingResult;
 
 /// Pages copied at a time; between two portions other threads get the disk.
 const BACKUP_PAGES: i32 = 512;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Integrity {
+pub struct IntegrityReport {
     /// What SQLite says is wrong with the file; empty when it is sound.
     pub problems: Vec<String>,
     /// Rows that refer to a row which is not there.
-    pub dangling: u64,
+    pub dangling_rows: u64,
     pub index: IndexHealth,
     pub version: Option<i64>,
 }
@@ -41,15 +41,15 @@ pub enum IndexHealth {
     Missing,
 }
 
-impl Integrity {
+impl IntegrityReport {
     pub fn is_sound(&self) -> bool {
-        self.problems.is_empty() && self.dangling == 0 && self.index == IndexHealth::Sound
+        self.problems.is_empty() && self.dangling_rows == 0 && self.index == IndexHealth::Sound
     }
 }
 
 impl Store {
     /// Checks the whole file. Reads only; other work goes on meanwhile.
-    pub fn check(&self) -> Pending<Integrity> {
+    pub fn check(&self) -> PendingResult<IntegrityReport> {
         let path = self.path().to_owned();
         let is_immutable = self.is_read_only();
         self.read(move |_| {
@@ -121,7 +121,7 @@ fn copy(source: &Connection, target: &Path) -> Result<()> {
     destination.close().map_err(|(_, error)| fail(error))
 }
 
-pub(crate) fn check(connection: &Connection) -> Attempt<Integrity> {
+pub(crate) fn check(connection: &Connection) -> OperationResult<IntegrityReport> {
     let mut statement = connection.prepare("PRAGMA integrity_check(100)")?;
     let lines: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let (index_lines, problems): (Vec<_>, Vec<_>) =
@@ -136,7 +136,12 @@ pub(crate) fn check(connection: &Connection) -> Attempt<Integrity> {
             Err(error) => IndexHealth::Damaged(error.to_string()),
         },
     };
-    Ok(Integrity { problems, dangling, index, version: crate::schema::version_of(connection)? })
+    Ok(IntegrityReport {
+        problems,
+        dangling_rows: dangling,
+        index,
+        version: crate::schema::version_of(connection)?,
+    })
 }
 
 fn probe_index(connection: &Connection) -> rusqlite::Result<()> {

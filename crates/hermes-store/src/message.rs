@@ -1,15 +1,18 @@
 //! The transcript: messages go in as they happen and come back in the order they happened.
 
-use hermes_types::{CallId, Content, Fields, FinishReason, Message, MessageId, Part, Provenance, Raw, Role};
+use hermes_types::{
+    CallId, ContentPart, FinishReason, JsonFields, Message, MessageContent, MessageId, Provenance, RawJson,
+    Role,
+};
 use hermes_types::{SessionId, Timestamp, ToolCall};
 use rusqlite::{CachedStatement, Row, ToSql, ffi, params};
 
 use crate::column;
-use crate::error::Attempt;
-use crate::index::{self, Upkeep};
-use crate::pending::Pending;
+use crate::error::OperationResult;
+use crate::index::{self, IndexMaintenance};
+use crate::pending_result::PendingResult;
 use crate::session::{self, NewSession};
-use crate::writer::{Durability, Scope};
+use crate::writer::{Durability, OperationScope};
 use crate::{Error, Store};
 
 /// Marks content that is a list of parts rather than plain text.
@@ -46,13 +49,17 @@ pub struct StoredMessage {
 
 impl Store {
     /// Appends one message. The answer comes after the commit.
-    pub fn append(&self, session: &SessionId, message: NewMessage) -> Pending<MessageId> {
+    pub fn append(&self, session: &SessionId, message: NewMessage) -> PendingResult<MessageId> {
         let session = session.clone();
         self.write(Durability::Process, move |scope| insert(scope, &session, &message))
     }
 
     /// Appends several messages, all or none.
-    pub fn append_all(&self, session: &SessionId, messages: Vec<NewMessage>) -> Pending<Vec<MessageId>> {
+    pub fn append_all(
+        &self,
+        session: &SessionId,
+        messages: Vec<NewMessage>,
+    ) -> PendingResult<Vec<MessageId>> {
         let session = session.clone();
         self.write(Durability::Process, move |scope| {
             messages.iter().map(|message| insert(scope, &session, message)).collect()
@@ -60,7 +67,11 @@ impl Store {
     }
 
     /// Appends to a session whose row may not exist yet: a lock at start-up must not cost the conversation.
-    pub fn append_creating(&self, session: NewSession, messages: Vec<NewMessage>) -> Pending<Vec<MessageId>> {
+    pub fn append_creating(
+        &self,
+        session: NewSession,
+        messages: Vec<NewMessage>,
+    ) -> PendingResult<Vec<MessageId>> {
         self.write(Durability::Process, move |scope| {
             session::insert(scope, &session)?;
             messages.iter().map(|message| insert(scope, &session.id, message)).collect()
@@ -68,13 +79,17 @@ impl Store {
     }
 
     /// The live messages of a session, oldest first.
-    pub fn transcript(&self, session: &SessionId) -> Pending<Vec<StoredMessage>> {
+    pub fn transcript(&self, session: &SessionId) -> PendingResult<Vec<StoredMessage>> {
         let session = session.clone();
         self.read(move |scope| load(scope, &session))
     }
 }
 
-pub(crate) fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -> Attempt<MessageId> {
+pub(crate) fn insert(
+    scope: &OperationScope<'_>,
+    session: &SessionId,
+    new: &NewMessage,
+) -> OperationResult<MessageId> {
     let message = &new.message;
     let content = encode_content(&message.content);
     let calls = (!message.tool_calls.is_empty()).then(|| json_text(&message.tool_calls));
@@ -84,10 +99,10 @@ pub(crate) fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -
     let mut values: Vec<&dyn ToSql> = Vec::with_capacity(16);
     let (id, role) = (session.as_str(), message.role.as_str());
     let call_id = message.tool_call_id.as_ref().map(CallId::as_str);
-    let (at, tokens) = (new.at.seconds(), new.token_count.map(column::signed));
+    let (at, tokens) = (new.at.seconds(), new.token_count.map(column::to_signed));
     let finish = message.finish_reason.as_ref().map(FinishReason::as_str);
-    let details = message.reasoning_details.as_ref().map(Raw::as_str);
-    let items = message.codex_reasoning_items.as_ref().map(Raw::as_str);
+    let details = message.reasoning_details.as_ref().map(RawJson::as_str);
+    let items = message.codex_reasoning_items.as_ref().map(RawJson::as_str);
     values.extend([
         &id as &dyn ToSql,
         &role,
@@ -111,7 +126,7 @@ pub(crate) fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -
         Err(error) => return Err(error.into()),
     }
     let id = scope.connection.last_insert_rowid();
-    if scope.columns.upkeep == Upkeep::ByHand {
+    if scope.columns.index_maintenance == IndexMaintenance::Statements {
         index::add(scope.connection, id, &content)?;
     }
     if new.provenance.is_some_and(|origin| origin != implied_provenance(message.role)) || !extra.is_empty() {
@@ -129,12 +144,12 @@ pub(crate) fn insert(scope: &Scope<'_>, session: &SessionId, new: &NewMessage) -
             "UPDATE sessions SET message_count = COALESCE(message_count, 0) + 1,
                 tool_call_count = COALESCE(tool_call_count, 0) + ?2 WHERE id = ?1",
         )?
-        .execute(params![session.as_str(), column::signed(message.tool_calls.len() as u64)])?;
+        .execute(params![session.as_str(), column::to_signed(message.tool_calls.len() as u64)])?;
     Ok(MessageId(id))
 }
 
 /// Takes out of the unknown fields those this file has columns for.
-fn take_optional(scope: &Scope<'_>, extra: &mut Fields) -> Vec<(&'static str, String)> {
+fn take_optional(scope: &OperationScope<'_>, extra: &mut JsonFields) -> Vec<(&'static str, String)> {
     if extra.is_empty() {
         return Vec::new();
     }
@@ -151,7 +166,10 @@ fn take_optional(scope: &Scope<'_>, extra: &mut Fields) -> Vec<(&'static str, St
 }
 
 /// Some live files lack the default of `active`, so it is always given where the column exists.
-fn insert_statement<'a>(scope: &Scope<'a>, optional: &[(&str, String)]) -> Attempt<CachedStatement<'a>> {
+fn insert_statement<'a>(
+    scope: &OperationScope<'a>,
+    optional: &[(&str, String)],
+) -> OperationResult<CachedStatement<'a>> {
     let (active, one) = if scope.columns.has_message("active") { (", active", ", 1") } else { ("", "") };
     let names = optional.iter().fold(String::new(), |list, (name, _)| list + ", " + name);
     let marks = ", ?".repeat(optional.len());
@@ -163,7 +181,7 @@ fn insert_statement<'a>(scope: &Scope<'a>, optional: &[(&str, String)]) -> Attem
     Ok(scope.connection.prepare_cached(&sql)?)
 }
 
-pub(crate) fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<StoredMessage>> {
+pub(crate) fn load(scope: &OperationScope<'_>, session: &SessionId) -> OperationResult<Vec<StoredMessage>> {
     // By id, not by time: a clock that stepped back must not reorder a conversation.
     let present: Vec<&str> = OPTIONAL_TEXT
         .into_iter()
@@ -186,17 +204,17 @@ pub(crate) fn load(scope: &Scope<'_>, session: &SessionId) -> Attempt<Vec<Stored
     Ok(transcript)
 }
 
-fn read_message(row: &Row<'_>, optional: &[&str]) -> Attempt<StoredMessage> {
+fn read_message(row: &Row<'_>, optional: &[&str]) -> OperationResult<StoredMessage> {
     let role = Role::parse(&column::string(row, 1)?).unwrap_or(Role::User);
-    let mut extra: Fields =
+    let mut extra: JsonFields =
         column::text(row, 12)?.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
     for (offset, name) in optional.iter().enumerate() {
         let Some(text) = column::text(row, 13 + offset)? else {
             continue;
         };
-        let as_text = || Raw::from_value(&serde_json::Value::String(text.clone()));
+        let as_text = || RawJson::from_value(&serde_json::Value::String(text.clone()));
         let raw = if OPTIONAL_JSON.contains(name) {
-            Raw::parse(text.clone()).unwrap_or_else(|_| as_text())
+            RawJson::parse(text.clone()).unwrap_or_else(|_| as_text())
         } else {
             as_text()
         };
@@ -235,20 +253,20 @@ fn implied_provenance(role: Role) -> Provenance {
     }
 }
 
-fn encode_content(content: &Content) -> String {
+fn encode_content(content: &MessageContent) -> String {
     match content {
-        Content::Text(text) => text.clone(),
-        Content::Parts(parts) => format!("{PARTS_PREFIX}{}", json_text(parts)),
+        MessageContent::Text(text) => text.clone(),
+        MessageContent::Parts(parts) => format!("{PARTS_PREFIX}{}", json_text(parts)),
     }
 }
 
-pub(crate) fn decode_content(stored: String) -> Content {
+pub(crate) fn decode_content(stored: String) -> MessageContent {
     match stored.strip_prefix(PARTS_PREFIX) {
-        Some(json) => match serde_json::from_str::<Vec<Part>>(json) {
-            Ok(parts) => Content::Parts(parts),
-            Err(_) => Content::Text(stored),
+        Some(json) => match serde_json::from_str::<Vec<ContentPart>>(json) {
+            Ok(parts) => MessageContent::Parts(parts),
+            Err(_) => MessageContent::Text(stored),
         },
-        None => Content::Text(stored),
+        None => MessageContent::Text(stored),
     }
 }
 
@@ -260,8 +278,10 @@ fn read_calls(json: &str) -> Vec<ToolCall> {
     })
 }
 
-fn read_raw(text: Option<String>) -> Option<Raw> {
-    text.filter(|text| !text.is_empty()).and_then(|text| Raw::parse(text).ok()).filter(|raw| !raw.is_null())
+fn read_raw(text: Option<String>) -> Option<RawJson> {
+    text.filter(|text| !text.is_empty())
+        .and_then(|text| RawJson::parse(text).ok())
+        .filter(|raw| !raw.is_null())
 }
 
 fn json_text<T: serde::Serialize>(value: &T) -> String {

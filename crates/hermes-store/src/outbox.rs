@@ -1,21 +1,21 @@
 //! What is on its way out. A reply is written here before it is sent and marked after, so that it is sent once.
 
-use hermes_types::{OutboxId, Receipt, Reply, Timestamp};
+use hermes_types::{DeliveryReceipt, OutboxId, OutgoingMessage, Timestamp};
 use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
+use crate::error::OperationResult;
 use crate::inbox::{QueueDepth, not_storable, read_json};
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 
 /// A reply that is due.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Due {
+pub struct DueReply {
     pub id: OutboxId,
     pub conversation: String,
-    pub reply: Reply,
+    pub reply: OutgoingMessage,
     pub created_at: Timestamp,
     /// Sends begun before this one.
     pub attempts: u32,
@@ -38,14 +38,14 @@ pub enum EarlierSend {
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutboxState {
     Waiting,
-    Sent(Receipt),
+    Sent(DeliveryReceipt),
     /// It will never be taken, and why.
     Failed(String),
 }
 
 impl Store {
     /// Where a reply stands; nothing when there is none.
-    pub fn outbox_state(&self, id: OutboxId) -> Pending<Option<OutboxState>> {
+    pub fn outbox_state(&self, id: OutboxId) -> PendingResult<Option<OutboxState>> {
         self.read(move |scope| {
             let mut statement = scope
                 .connection
@@ -61,7 +61,12 @@ impl Store {
     }
 
     /// Queues a reply. The same idempotency key again gives the row that is already there.
-    pub fn enqueue(&self, conversation: &str, reply: Reply, at: Timestamp) -> Pending<OutboxId> {
+    pub fn enqueue(
+        &self,
+        conversation: &str,
+        reply: OutgoingMessage,
+        at: Timestamp,
+    ) -> PendingResult<OutboxId> {
         let conversation = conversation.to_owned();
         self.write(Durability::Disk, move |scope| insert(scope, &conversation, &reply, at))
     }
@@ -69,13 +74,13 @@ impl Store {
     /// Takes the oldest due reply of each conversation and marks it as being sent, in one step.
     ///
     /// Only the oldest, so that replies of one conversation keep their order.
-    pub fn claim_due(&self, platform: &str, now: Timestamp, limit: usize) -> Pending<Vec<Due>> {
+    pub fn claim_due(&self, platform: &str, now: Timestamp, limit: usize) -> PendingResult<Vec<DueReply>> {
         let platform = platform.to_owned();
         self.write(Durability::Disk, move |scope| claim(scope, &platform, now, limit))
     }
 
     /// The platform took it.
-    pub fn mark_sent(&self, id: OutboxId, receipt: Receipt, at: Timestamp) -> Pending<()> {
+    pub fn mark_sent(&self, id: OutboxId, receipt: DeliveryReceipt, at: Timestamp) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| {
             let json = serde_json::to_string(&receipt).map_err(|error| not_storable(&error))?;
             close(scope, id, "sent", Some(&json), None, at)
@@ -89,7 +94,7 @@ impl Store {
         not_before: Timestamp,
         note: String,
         earlier: EarlierSend,
-    ) -> Pending<()> {
+    ) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| {
             let note = match earlier {
                 EarlierSend::None => note.as_str(),
@@ -104,7 +109,7 @@ impl Store {
     }
 
     /// Everything that waits for a platform is due now.
-    pub fn hurry(&self, platform: &str, now: Timestamp) -> Pending<()> {
+    pub fn make_due(&self, platform: &str, now: Timestamp) -> PendingResult<()> {
         let platform = platform.to_owned();
         self.write(Durability::Process, move |scope| {
             scope
@@ -118,12 +123,12 @@ impl Store {
     }
 
     /// It will never be taken; kept for the user to see.
-    pub fn mark_undeliverable(&self, id: OutboxId, note: String, at: Timestamp) -> Pending<()> {
+    pub fn mark_undeliverable(&self, id: OutboxId, note: String, at: Timestamp) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| close(scope, id, "failed", None, Some(&note), at))
     }
 
     /// After a restart: what was being sent is due again, marked as possibly sent. Says how many there were.
-    pub fn recover_outbox(&self) -> Pending<usize> {
+    pub fn recover_outbox(&self) -> PendingResult<usize> {
         self.write(Durability::Disk, |scope| {
             Ok(scope.connection.execute(
                 "UPDATE hx_outbox SET state = 'waiting', note = 'unknown' WHERE state = 'sending'",
@@ -133,7 +138,7 @@ impl Store {
     }
 
     /// When the next reply of a platform is due, if any waits.
-    pub fn next_due(&self, platform: &str) -> Pending<Option<Timestamp>> {
+    pub fn next_due(&self, platform: &str) -> PendingResult<Option<Timestamp>> {
         let platform = platform.to_owned();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -145,7 +150,7 @@ impl Store {
         })
     }
 
-    pub fn outbox_depth(&self) -> Pending<QueueDepth> {
+    pub fn outbox_depth(&self) -> PendingResult<QueueDepth> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(
                 "SELECT COUNT(*), MIN(created_at) FROM hx_outbox WHERE state IN ('waiting', 'sending')",
@@ -160,11 +165,11 @@ impl Store {
 }
 
 pub(crate) fn insert(
-    scope: &Scope<'_>,
+    scope: &OperationScope<'_>,
     conversation: &str,
-    reply: &Reply,
+    reply: &OutgoingMessage,
     at: Timestamp,
-) -> Attempt<OutboxId> {
+) -> OperationResult<OutboxId> {
     let json = serde_json::to_string(reply).map_err(|error| not_storable(&error))?;
     let inserted: Option<i64> = scope
         .connection
@@ -182,7 +187,12 @@ pub(crate) fn insert(
     Ok(OutboxId(statement.query_row([&reply.idempotency_key], |row| row.get(0))?))
 }
 
-fn claim(scope: &Scope<'_>, platform: &str, now: Timestamp, limit: usize) -> Attempt<Vec<Due>> {
+fn claim(
+    scope: &OperationScope<'_>,
+    platform: &str,
+    now: Timestamp,
+    limit: usize,
+) -> OperationResult<Vec<DueReply>> {
     let mut statement = scope.connection.prepare_cached(
         "SELECT id, reply, attempts, note, conversation, created_at FROM hx_outbox o
          WHERE state = 'waiting' AND platform = ?1 AND not_before <= ?2
@@ -190,14 +200,14 @@ fn claim(scope: &Scope<'_>, platform: &str, now: Timestamp, limit: usize) -> Att
                            AND e.id < o.id AND e.state IN ('waiting', 'sending'))
          ORDER BY id LIMIT ?3",
     )?;
-    let mut rows = statement.query(params![platform, now.seconds(), column::signed(limit as u64)])?;
+    let mut rows = statement.query(params![platform, now.seconds(), column::to_signed(limit as u64)])?;
     let mut due = Vec::new();
     while let Some(row) = rows.next()? {
         let earlier = match column::text(row, 3)?.as_deref() {
             Some(UNKNOWN) => EarlierSend::Unknown,
             _ => EarlierSend::None,
         };
-        due.push(Due {
+        due.push(DueReply {
             id: OutboxId(row.get(0)?),
             conversation: column::string(row, 4)?,
             reply: read_json(&column::string(row, 1)?)?,
@@ -216,13 +226,13 @@ fn claim(scope: &Scope<'_>, platform: &str, now: Timestamp, limit: usize) -> Att
 }
 
 fn close(
-    scope: &Scope<'_>,
+    scope: &OperationScope<'_>,
     id: OutboxId,
     state: &str,
     receipt: Option<&str>,
     note: Option<&str>,
     at: Timestamp,
-) -> Attempt<()> {
+) -> OperationResult<()> {
     scope
         .connection
         .prepare_cached("UPDATE hx_outbox SET state = ?2, receipt = ?3, note = ?4, closed_at = ?5 WHERE id = ?1 AND closed_at IS NULL")?

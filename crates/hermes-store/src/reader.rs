@@ -9,48 +9,48 @@ use std::thread;
 use rusqlite::Connection;
 
 use crate::connection::{open_for_reading, open_immutable};
-use crate::error::{Attempt, Error, Result};
-use crate::pending::Pending;
-use crate::schema::Columns;
-use crate::writer::Scope;
+use crate::error::{Error, OperationResult, Result};
+use crate::pending_result::PendingResult;
+use crate::schema::OptionalColumns;
+use crate::writer::OperationScope;
 
 /// Two: one long export does not make a listing wait.
 const THREADS: usize = 2;
 
-type Job = Box<dyn FnOnce(&mut Reader) + Send>;
+type Job = Box<dyn FnOnce(&mut ReaderThread) + Send>;
 
 /// How the file may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum ReadAccess {
     Shared,
     /// Nobody can write where the file is.
     Immutable,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Readers {
+pub(crate) struct ReaderPool {
     queue: Sender<Job>,
     /// Which threads are to free their page caches after their next job.
     release: Arc<[AtomicBool; THREADS]>,
 }
 
 /// A reading thread's own state; the connection is opened by the first read.
-pub(crate) struct Reader {
+pub(crate) struct ReaderThread {
     number: usize,
     release: Arc<[AtomicBool; THREADS]>,
     path: PathBuf,
-    access: Access,
-    open: Option<(Connection, Columns)>,
+    access: ReadAccess,
+    open: Option<(Connection, OptionalColumns)>,
 }
 
-impl Readers {
-    pub(crate) fn start(path: &Path, access: Access) -> Result<Self> {
+impl ReaderPool {
+    pub(crate) fn start(path: &Path, access: ReadAccess) -> Result<Self> {
         let (queue, jobs) = channel::<Job>();
         let jobs = Arc::new(Mutex::new(jobs));
         let release: Arc<[AtomicBool; THREADS]> = Arc::default();
         for number in 0..THREADS {
             let reader =
-                Reader { number, release: release.clone(), path: path.to_owned(), access, open: None };
+                ReaderThread { number, release: release.clone(), path: path.to_owned(), access, open: None };
             let jobs = Arc::clone(&jobs);
             thread::Builder::new()
                 .name(format!("store-read-{}", number + 1))
@@ -70,12 +70,12 @@ impl Readers {
         }
     }
 
-    pub(crate) fn submit<T, F>(&self, run: F) -> Pending<T>
+    pub(crate) fn submit<T, F>(&self, run: F) -> PendingResult<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Scope<'_>) -> Attempt<T> + Send + 'static,
+        F: FnOnce(&OperationScope<'_>) -> OperationResult<T> + Send + 'static,
     {
-        let (reply, pending) = Pending::new();
+        let (reply, pending) = PendingResult::new();
         let job: Job = Box::new(move |reader| {
             let _ = reply.send(reader.read(run));
         });
@@ -85,7 +85,7 @@ impl Readers {
     }
 }
 
-impl Reader {
+impl ReaderThread {
     fn run(mut self, jobs: &Mutex<Receiver<Job>>) {
         loop {
             let Ok(waiting) = jobs.lock() else { return };
@@ -108,14 +108,14 @@ impl Reader {
         }
     }
 
-    fn read<T>(&mut self, run: impl FnOnce(&Scope<'_>) -> Attempt<T>) -> Result<T> {
+    fn read<T>(&mut self, run: impl FnOnce(&OperationScope<'_>) -> OperationResult<T>) -> Result<T> {
         if self.open.is_none() {
             let connection = match self.access {
-                Access::Shared => open_for_reading(&self.path)?,
-                Access::Immutable => open_immutable(&self.path)?,
+                ReadAccess::Shared => open_for_reading(&self.path)?,
+                ReadAccess::Immutable => open_immutable(&self.path)?,
             };
             connection.set_prepared_statement_cache_capacity(64);
-            let columns = Columns::read(&connection).map_err(|fault| fault.at(&self.path))?;
+            let columns = OptionalColumns::read(&connection).map_err(|fault| fault.into_error(&self.path))?;
             self.open = Some((connection, columns));
         }
         let Some((connection, columns)) = &mut self.open else {
@@ -126,11 +126,11 @@ impl Reader {
             .execute_batch("BEGIN")
             .map_err(Into::into)
             .and_then(|()| columns.refresh(connection))
-            .and_then(|_| run(&Scope { connection, columns }));
+            .and_then(|_| run(&OperationScope { connection, columns }));
         if !connection.is_autocommit() && connection.execute_batch("ROLLBACK").is_err() {
             // Start afresh rather than read from a transaction that will not end.
             self.open = None;
         }
-        result.map_err(|fault| fault.at(&self.path))
+        result.map_err(|fault| fault.into_error(&self.path))
     }
 }

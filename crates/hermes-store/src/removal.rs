@@ -5,28 +5,28 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
-use crate::index::{self, Upkeep};
+use crate::error::OperationResult;
+use crate::index::{self, IndexMaintenance};
 use crate::listing::SessionFilter;
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 
 /// Whether there was anything to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removed {
+pub enum RemovalOutcome {
     Yes,
     NotFound,
 }
 
 impl Store {
     /// Removes a session and its messages. Its children stay, as sessions without a parent.
-    pub fn delete_session(&self, id: &SessionId) -> Pending<Removed> {
+    pub fn delete_session(&self, id: &SessionId) -> PendingResult<RemovalOutcome> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| delete(scope, &id))
     }
 
     /// Removes ended sessions that began before `cutoff`; running ones are spared. Says which went.
-    pub fn prune_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> Pending<Vec<SessionId>> {
+    pub fn prune_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> PendingResult<Vec<SessionId>> {
         self.write(Durability::Process, move |scope| {
             let doomed = prunable(scope, cutoff, &filter)?;
             for id in &doomed {
@@ -37,7 +37,11 @@ impl Store {
     }
 
     /// What `prune_sessions` would remove.
-    pub fn prunable_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> Pending<Vec<SessionId>> {
+    pub fn prunable_sessions(
+        &self,
+        cutoff: Timestamp,
+        filter: SessionFilter,
+    ) -> PendingResult<Vec<SessionId>> {
         self.read(move |scope| prunable(scope, cutoff, &filter))
     }
 }
@@ -45,37 +49,49 @@ impl Store {
 impl Store {
     /// Takes the last so many messages out of a live transcript. Counted from its end, which is the same for everybody;
     /// a reader may have left out messages further up.
-    pub fn take_back(&self, session: &SessionId, last: usize) -> Pending<()> {
+    pub fn remove_last_messages(&self, session: &SessionId, last: usize) -> PendingResult<()> {
         let session = session.clone();
-        self.write(Durability::Process, move |scope| take_back(scope, &session, last))
+        self.write(Durability::Process, move |scope| remove_last_messages(scope, &session, last))
     }
 }
 
 impl Store {
     /// Gives a message of a live transcript other words; the last one is number 1.
-    pub fn reword(&self, session: &SessionId, from_end: usize, content: String) -> Pending<()> {
+    pub fn replace_message_content(
+        &self,
+        session: &SessionId,
+        from_end: usize,
+        content: String,
+    ) -> PendingResult<()> {
         let session = session.clone();
-        self.write(Durability::Process, move |scope| reword(scope, &session, from_end, &content))
+        self.write(Durability::Process, move |scope| {
+            replace_message_content(scope, &session, from_end, &content)
+        })
     }
 }
 
-fn reword(scope: &Scope<'_>, session: &SessionId, from_end: usize, content: &str) -> Attempt<()> {
+fn replace_message_content(
+    scope: &OperationScope<'_>,
+    session: &SessionId,
+    from_end: usize,
+    content: &str,
+) -> OperationResult<()> {
     let Some(id) = nth_last(scope, session, from_end)? else { return Ok(()) };
-    if scope.columns.upkeep == Upkeep::ByHand {
+    if scope.columns.index_maintenance == IndexMaintenance::Statements {
         index::remove(scope.connection, id)?;
     }
     scope
         .connection
         .prepare_cached("UPDATE messages SET content = ?2 WHERE id = ?1")?
         .execute(params![id, content])?;
-    if scope.columns.upkeep == Upkeep::ByHand {
+    if scope.columns.index_maintenance == IndexMaintenance::Statements {
         index::add(scope.connection, id, content)?;
     }
     Ok(())
 }
 
 /// A row of a live transcript; the last one is number 1.
-fn nth_last(scope: &Scope<'_>, session: &SessionId, number: usize) -> Attempt<Option<i64>> {
+fn nth_last(scope: &OperationScope<'_>, session: &SessionId, number: usize) -> OperationResult<Option<i64>> {
     let Some(skipped) = number.checked_sub(1) else { return Ok(None) };
     let live = if scope.columns.has_message("active") { " AND COALESCE(active, 1) = 1" } else { "" };
     let found = scope
@@ -83,14 +99,18 @@ fn nth_last(scope: &Scope<'_>, session: &SessionId, number: usize) -> Attempt<Op
         .prepare_cached(&format!(
             "SELECT id FROM messages WHERE session_id = ?1{live} ORDER BY id DESC LIMIT 1 OFFSET ?2"
         ))?
-        .query_row(params![session.as_str(), column::signed(skipped as u64)], |row| row.get(0))
+        .query_row(params![session.as_str(), column::to_signed(skipped as u64)], |row| row.get(0))
         .optional()?;
     Ok(found)
 }
 
-pub(crate) fn take_back(scope: &Scope<'_>, session: &SessionId, last: usize) -> Attempt<()> {
+pub(crate) fn remove_last_messages(
+    scope: &OperationScope<'_>,
+    session: &SessionId,
+    last: usize,
+) -> OperationResult<()> {
     let Some(first) = nth_last(scope, session, last)? else { return Ok(()) };
-    if scope.columns.upkeep == Upkeep::ByHand {
+    if scope.columns.index_maintenance == IndexMaintenance::Statements {
         index::remove_from(scope.connection, session.as_str(), first)?;
     }
     let gone = scope
@@ -102,11 +122,15 @@ pub(crate) fn take_back(scope: &Scope<'_>, session: &SessionId, last: usize) -> 
         .prepare_cached(
             "UPDATE sessions SET message_count = MAX(COALESCE(message_count, 0) - ?2, 0) WHERE id = ?1",
         )?
-        .execute(params![session.as_str(), column::signed(gone as u64)])?;
+        .execute(params![session.as_str(), column::to_signed(gone as u64)])?;
     Ok(())
 }
 
-fn prunable(scope: &Scope<'_>, cutoff: Timestamp, filter: &SessionFilter) -> Attempt<Vec<SessionId>> {
+fn prunable(
+    scope: &OperationScope<'_>,
+    cutoff: Timestamp,
+    filter: &SessionFilter,
+) -> OperationResult<Vec<SessionId>> {
     let mut statement = scope.connection.prepare_cached(
         "SELECT id FROM sessions WHERE ended_at IS NOT NULL AND started_at < ?1 AND (?2 IS NULL OR source = ?2)
          ORDER BY started_at",
@@ -115,8 +139,8 @@ fn prunable(scope: &Scope<'_>, cutoff: Timestamp, filter: &SessionFilter) -> Att
     Ok(ids.map(|id| id.map(SessionId::new)).collect::<rusqlite::Result<_>>()?)
 }
 
-fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
-    if scope.columns.upkeep == Upkeep::ByHand {
+fn delete(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<RemovalOutcome> {
+    if scope.columns.index_maintenance == IndexMaintenance::Statements {
         index::remove_session(scope.connection, id.as_str())?;
     }
     delete_queued(scope, id)?;
@@ -129,11 +153,11 @@ fn delete(scope: &Scope<'_>, id: &SessionId) -> Attempt<Removed> {
     }
     let gone =
         scope.connection.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([id.as_str()])?;
-    Ok(if gone == 0 { Removed::NotFound } else { Removed::Yes })
+    Ok(if gone == 0 { RemovalOutcome::NotFound } else { RemovalOutcome::Yes })
 }
 
 /// Removes what came in and went out for the turns of a session, and for a chat that is at it. What still waits stays.
-fn delete_queued(scope: &Scope<'_>, id: &SessionId) -> Attempt<()> {
+fn delete_queued(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<()> {
     let mut statement = scope.connection.prepare_cached("SELECT id FROM hx_turns WHERE session_id = ?1")?;
     let turns: Vec<String> =
         statement.query_map([id.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
@@ -162,11 +186,11 @@ fn delete_queued(scope: &Scope<'_>, id: &SessionId) -> Attempt<()> {
 impl Store {
     /// Removes at most so many messages and replies that were settled before then. Returns how many there were: fewer than
     /// asked for means that none are left.
-    pub fn prune_settled(&self, before: Timestamp, limit: usize) -> Pending<usize> {
+    pub fn prune_settled(&self, before: Timestamp, limit: usize) -> PendingResult<usize> {
         self.write(Durability::Process, move |scope| {
             let mut gone = 0;
             for table in ["hx_inbox", "hx_outbox"] {
-                let left = column::signed(limit.saturating_sub(gone) as u64);
+                let left = column::to_signed(limit.saturating_sub(gone) as u64);
                 gone += scope.execute_cached(
                     &format!(
                         "DELETE FROM {table} WHERE id IN

@@ -12,17 +12,17 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
 use crate::connection;
-use crate::error::{Attempt, Error, Result};
+use crate::error::{Error, OperationResult, Result};
 use crate::{index, maintenance, schema};
 
 /// After this many unreadable rows in a row the rest of a table is given up, unless its end is known.
-const BLIND_STEPS: i64 = 100_000;
+const MAX_UNREADABLE_ROWS: i64 = 100_000;
 
 /// What a repair came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Where the damaged file is kept.
-    pub kept: PathBuf,
+    pub damaged_copy: PathBuf,
     pub sessions: u64,
     pub messages: u64,
     /// Places where rows could not be read.
@@ -36,7 +36,7 @@ pub struct Repaired {
 pub enum RepairOutcome {
     /// Nothing was wrong, and nothing was changed.
     Sound,
-    Repaired(Repaired),
+    Repaired(RepairReport),
 }
 
 /// Rebuilds the file from what can be read, unless it is sound. No process may have it open.
@@ -60,7 +60,7 @@ fn is_sound(path: &Path) -> Result<bool> {
         connection::open(&looking, flags).ok().and_then(|connection| maintenance::check(&connection).ok())
     });
     remove_all(&looking);
-    let tables = |found: &maintenance::Integrity| found.version.is_some();
+    let tables = |found: &maintenance::IntegrityReport| found.version.is_some();
     Ok(found?.is_some_and(|found| found.is_sound() && tables(&found)))
 }
 
@@ -79,8 +79,8 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn rescue(path: &Path) -> Result<Repaired> {
-    let kept = keep_aside(path)?;
+fn rescue(path: &Path) -> Result<RepairReport> {
+    let kept = move_aside(path)?;
     let fresh = sibling(path, &format!("repaired-{}", random_hex(8)));
     let result = rebuild(path, &kept, &fresh);
     if result.is_err() {
@@ -94,7 +94,7 @@ fn rescue(path: &Path) -> Result<Repaired> {
 /// Where the header names far more than there can have been, it is the header that is put right.
 fn restore_length(path: &Path) -> std::io::Result<()> {
     /// More than this many times what is left is not believed.
-    const MOST_TIMES: u64 = 64;
+    const MAX_GROWTH_FACTOR: u64 = 64;
     const PAGE_SIZE_AT: usize = 16;
     const PAGE_COUNT_AT: usize = 28;
     let mut file = fs::OpenOptions::new().read(true).write(true).open(path)?;
@@ -111,7 +111,7 @@ fn restore_length(path: &Path) -> std::io::Result<()> {
     };
     let there = u32::try_from(file.metadata()?.len() / size).unwrap_or(u32::MAX);
     let Some(said) = read_u32(PAGE_COUNT_AT).filter(|said| *said > there && there > 0) else { return Ok(()) };
-    if u64::from(said) <= u64::from(there) * MOST_TIMES {
+    if u64::from(said) <= u64::from(there) * MAX_GROWTH_FACTOR {
         file.set_len(u64::from(there) * size)?;
         return file.set_len(u64::from(said) * size);
     }
@@ -119,7 +119,7 @@ fn restore_length(path: &Path) -> std::io::Result<()> {
     file.write_all(&there.to_be_bytes())
 }
 
-fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
+fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<RepairReport> {
     // The copy is read, not the original: opening a file may roll its log forward, and the original must stay as it is.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reading = sibling(path, &format!("reading-{}", random_hex(8)));
@@ -129,13 +129,14 @@ fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
     }
     let damaged = connection::open(&reading, flags)?;
     let (mut target, _) = connection::open_for_writing(fresh)?;
-    let outcome = salvage(&damaged, &mut target, path).map_err(|fault| fault.at(path)).and_then(|counts| {
-        let checked = maintenance::check(&target).map_err(|fault| fault.at(fresh))?;
-        if checked.problems.is_empty() {
-            return Ok(counts);
-        }
-        Err(Error::Damaged { path: fresh.to_owned(), detail: checked.problems.join("; ") })
-    });
+    let outcome =
+        salvage(&damaged, &mut target, path).map_err(|fault| fault.into_error(path)).and_then(|counts| {
+            let checked = maintenance::check(&target).map_err(|fault| fault.into_error(fresh))?;
+            if checked.problems.is_empty() {
+                return Ok(counts);
+            }
+            Err(Error::Damaged { path: fresh.to_owned(), detail: checked.problems.join("; ") })
+        });
     drop(damaged);
     remove_all(&reading);
     let counts = outcome?;
@@ -149,15 +150,20 @@ fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<Repaired> {
     for log in with_logs(path).into_iter().skip(1) {
         let _ = fs::remove_file(log);
     }
-    Ok(Repaired { kept: kept.to_owned(), ..counts })
+    Ok(RepairReport { damaged_copy: kept.to_owned(), ..counts })
 }
 
-fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> Attempt<Repaired> {
+fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> OperationResult<RepairReport> {
     let catalogue = read_catalogue(damaged)?;
     // Rows come in whatever order they can be read; references are put right afterwards.
     target.execute_batch("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")?;
-    let mut counts =
-        Repaired { kept: PathBuf::new(), sessions: 0, messages: 0, unreadable: 0, restored_sessions: 0 };
+    let mut counts = RepairReport {
+        damaged_copy: PathBuf::new(),
+        sessions: 0,
+        messages: 0,
+        unreadable: 0,
+        restored_sessions: 0,
+    };
     for entry in catalogue.iter().filter(|entry| entry.is_plain_table()) {
         target.execute_batch(&entry.sql)?;
         let copied = copy_table(damaged, target, &entry.name, &mut counts.unreadable)?;
@@ -178,19 +184,19 @@ fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> Attemp
         }
     }
     index::recreate(target)?;
-    while index::step(target)? == index::Progress::More {}
+    while index::step(target)? == index::RebuildProgress::More {}
     target.execute_batch("COMMIT; PRAGMA foreign_keys = ON")?;
     Ok(counts)
 }
 
 /// Something the damaged file's catalogue declares.
-struct Entry {
+struct CatalogEntry {
     kind: String,
     name: String,
     sql: String,
 }
 
-impl Entry {
+impl CatalogEntry {
     fn is_plain_table(&self) -> bool {
         self.kind == "table" && !self.name.starts_with("sqlite_") && !self.name.starts_with("messages_fts")
     }
@@ -201,18 +207,23 @@ impl Entry {
     }
 }
 
-fn read_catalogue(damaged: &Connection) -> Attempt<Vec<Entry>> {
+fn read_catalogue(damaged: &Connection) -> OperationResult<Vec<CatalogEntry>> {
     let mut statement = damaged.prepare(
         "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL
          ORDER BY CASE name WHEN 'sessions' THEN 0 WHEN 'messages' THEN 1 ELSE 2 END, rowid",
     )?;
     let rows = statement
-        .query_map([], |row| Ok(Entry { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? }))?;
+        .query_map([], |row| Ok(CatalogEntry { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? }))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Copies every row that can be read, by row id.
-fn copy_table(damaged: &Connection, target: &Connection, table: &str, unreadable: &mut u64) -> Attempt<u64> {
+fn copy_table(
+    damaged: &Connection,
+    target: &Connection,
+    table: &str,
+    unreadable: &mut u64,
+) -> OperationResult<u64> {
     let names = declared_columns(target, table)?;
     let list = names.join(", ");
     let marks = vec!["?"; names.len()].join(", ");
@@ -234,15 +245,15 @@ fn copy_table(damaged: &Connection, target: &Connection, table: &str, unreadable
             blind = 0;
             copied += 1;
         })?;
-        if outcome == Reading::Finished || !keyed {
-            *unreadable += u64::from(outcome == Reading::Broken);
+        if outcome == RowScan::Finished || !keyed {
+            *unreadable += u64::from(outcome == RowScan::Broken);
             break;
         }
         // The row after the last good one cannot be read: step over it.
         *unreadable += u64::from(blind == 0);
         blind += 1;
         after += 1;
-        if end.is_some_and(|end| after >= end) || (end.is_none() && blind > BLIND_STEPS) {
+        if end.is_some_and(|end| after >= end) || (end.is_none() && blind > MAX_UNREADABLE_ROWS) {
             break;
         }
     }
@@ -250,7 +261,7 @@ fn copy_table(damaged: &Connection, target: &Connection, table: &str, unreadable
 }
 
 #[derive(PartialEq, Eq)]
-enum Reading {
+enum RowScan {
     Finished,
     Broken,
 }
@@ -263,26 +274,26 @@ fn copy_from(
     width: usize,
     insert: &mut rusqlite::Statement<'_>,
     mut copied: impl FnMut(i64),
-) -> Attempt<Reading> {
+) -> OperationResult<RowScan> {
     let Ok(mut statement) = damaged.prepare_cached(select) else {
-        return Ok(Reading::Broken);
+        return Ok(RowScan::Broken);
     };
     let Ok(mut rows) = statement.query([after]) else {
-        return Ok(Reading::Broken);
+        return Ok(RowScan::Broken);
     };
     loop {
         let row = match rows.next() {
             Ok(Some(row)) => row,
-            Ok(None) => return Ok(Reading::Finished),
-            Err(_) => return Ok(Reading::Broken),
+            Ok(None) => return Ok(RowScan::Finished),
+            Err(_) => return Ok(RowScan::Broken),
         };
         let Ok(rowid) = row.get::<_, i64>(0) else {
-            return Ok(Reading::Broken);
+            return Ok(RowScan::Broken);
         };
         let values: std::result::Result<Vec<Value>, _> =
             (1..=width).map(|at| row.get::<_, Value>(at)).collect();
         let Ok(values) = values else {
-            return Ok(Reading::Broken);
+            return Ok(RowScan::Broken);
         };
         insert.execute(params_from_iter(values))?;
         copied(rowid);
@@ -298,7 +309,7 @@ fn last_row_id(damaged: &Connection, table: &str) -> Option<i64> {
         .max()
 }
 
-fn declared_columns(connection: &Connection, table: &str) -> Attempt<Vec<String>> {
+fn declared_columns(connection: &Connection, table: &str) -> OperationResult<Vec<String>> {
     let mut statement =
         connection.prepare("SELECT '\"' || name || '\"' FROM pragma_table_info(?1) ORDER BY cid")?;
     let rows = statement.query_map([table], |row| row.get(0))?;
@@ -306,7 +317,7 @@ fn declared_columns(connection: &Connection, table: &str) -> Attempt<Vec<String>
 }
 
 /// Puts references right: messages without a session get one, parents that are gone are forgotten.
-fn restore_sessions(target: &Connection) -> Attempt<u64> {
+fn restore_sessions(target: &Connection) -> OperationResult<u64> {
     let restored = target.execute(
         "INSERT INTO sessions (id, source, started_at, message_count)
          SELECT session_id, 'recovered', MIN(timestamp), COUNT(*) FROM messages
@@ -322,7 +333,7 @@ fn restore_sessions(target: &Connection) -> Attempt<u64> {
     Ok(restored as u64)
 }
 
-fn keep_aside(path: &Path) -> Result<PathBuf> {
+fn move_aside(path: &Path) -> Result<PathBuf> {
     let kept = (1..=u32::MAX)
         .map(|number| sibling(path, &format!("damaged-{number}")))
         .find(|kept| !kept.exists())

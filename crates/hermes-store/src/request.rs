@@ -8,11 +8,11 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
 use crate::column;
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 
 /// How many answered requests are kept.
-const MOST: i64 = 1000;
+const MAX_ANSWERED_REQUESTS: i64 = 1000;
 
 /// A request as its client names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub struct KeyedRequest {
 
 /// From when on rows count; older ones are removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Horizon {
+pub struct RequestRetention {
     pub answered: Timestamp,
     pub open: Timestamp,
 }
@@ -47,9 +47,9 @@ impl Store {
         &self,
         request: &KeyedRequest,
         turn: &TurnId,
-        horizon: Horizon,
+        horizon: RequestRetention,
         now: Timestamp,
-    ) -> Pending<RequestClaim> {
+    ) -> PendingResult<RequestClaim> {
         let (request, turn) = (request.clone(), turn.clone());
         self.write(Durability::Disk, move |scope| {
             remove_old(scope, horizon)?;
@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// Gives an open request another turn, because the one it had came to nothing. False, when somebody else did.
-    pub fn pass_request_on(&self, from: &TurnId, to: &TurnId, now: Timestamp) -> Pending<bool> {
+    pub fn reassign_request(&self, from: &TurnId, to: &TurnId, now: Timestamp) -> PendingResult<bool> {
         let (from, to) = (from.clone(), to.clone());
         self.write(Durability::Disk, move |scope| {
             let changed = scope.execute_cached(
@@ -88,7 +88,7 @@ impl Store {
     }
 
     /// Keeps what the request's turn came to. One that has another turn by now is left alone.
-    pub fn answer_request(&self, turn: &TurnId, answer: String, now: Timestamp) -> Pending<()> {
+    pub fn answer_request(&self, turn: &TurnId, answer: String, now: Timestamp) -> PendingResult<()> {
         let turn = turn.clone();
         self.write(Durability::Disk, move |scope| {
             scope.execute_cached(
@@ -100,7 +100,7 @@ impl Store {
     }
 
     /// Forgets a request whose turn failed: the next one of its kind is run.
-    pub fn forget_request(&self, turn: &TurnId) -> Pending<()> {
+    pub fn forget_request(&self, turn: &TurnId) -> PendingResult<()> {
         let turn = turn.clone();
         self.write(Durability::Process, move |scope| {
             scope.execute_cached(
@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// How many requests are written down, answered ones included.
-    pub fn requests(&self) -> Pending<u64> {
+    pub fn count_requests(&self) -> PendingResult<u64> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached("SELECT COUNT(*) FROM hx_requests")?;
             let mut rows = statement.query([])?;
@@ -121,7 +121,7 @@ impl Store {
     }
 }
 
-fn remove_old(scope: &Scope<'_>, horizon: Horizon) -> rusqlite::Result<()> {
+fn remove_old(scope: &OperationScope<'_>, horizon: RequestRetention) -> rusqlite::Result<()> {
     scope.execute_cached(
         "DELETE FROM hx_requests WHERE ended_at < ?1 OR (ended_at IS NULL AND began_at < ?2)",
         params![horizon.answered.seconds(), horizon.open.seconds()],
@@ -129,7 +129,7 @@ fn remove_old(scope: &Scope<'_>, horizon: Horizon) -> rusqlite::Result<()> {
     scope.execute_cached(
         "DELETE FROM hx_requests WHERE rowid IN
             (SELECT rowid FROM hx_requests WHERE ended_at IS NOT NULL ORDER BY ended_at DESC, rowid DESC LIMIT -1 OFFSET ?1)",
-        [MOST],
+        [MAX_ANSWERED_REQUESTS],
     )?;
     Ok(())
 }

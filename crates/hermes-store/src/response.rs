@@ -12,14 +12,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::connection;
 use crate::error::{Error, Result};
-use crate::pending::Pending;
+use crate::pending_result::PendingResult;
 
 /// How many answers are kept.
-pub(crate) const MOST: usize = 100;
+pub(crate) const MAX_RESPONSES: usize = 100;
 
 /// An answer to keep.
 #[derive(Debug, Clone)]
-pub struct KeptResponse {
+pub struct StoredResponse {
     pub id: String,
     /// JSON, in the shape other programs know.
     pub data: String,
@@ -41,11 +41,11 @@ type Job = Box<dyn FnOnce(&Connection) + Send>;
 
 /// A handle; clones share the thread.
 #[derive(Debug, Clone)]
-pub struct Responses {
+pub struct ResponseStore {
     queue: Sender<Job>,
 }
 
-impl Responses {
+impl ResponseStore {
     pub fn open(path: &Path) -> Result<Self> {
         let (connection, _) = connection::open_for_writing(path)?;
         connection
@@ -70,9 +70,9 @@ impl Responses {
     }
 
     /// Keeps an answer and moves its conversation to it, in one step.
-    pub fn keep(&self, kept: KeptResponse) -> Pending<()> {
+    pub fn save(&self, kept: StoredResponse) -> PendingResult<()> {
         self.run(move |connection| {
-            let KeptResponse { id, data, conversation, at } = &kept;
+            let StoredResponse { id, data, conversation, at } = &kept;
             let step = connection.unchecked_transaction()?;
             step.execute(
                 "INSERT INTO responses (response_id, data, accessed_at) VALUES (?1, ?2, ?3)
@@ -95,14 +95,14 @@ impl Responses {
             step.execute(
                 "DELETE FROM responses WHERE response_id IN
                     (SELECT response_id FROM responses ORDER BY accessed_at DESC, rowid DESC LIMIT -1 OFFSET ?1)",
-                [i64::try_from(MOST).unwrap_or(i64::MAX)],
+                [i64::try_from(MAX_RESPONSES).unwrap_or(i64::MAX)],
             )?;
             step.commit()
         })
     }
 
     /// An answer, noted as used.
-    pub fn find(&self, id: &str, at: Timestamp) -> Pending<Option<String>> {
+    pub fn find(&self, id: &str, at: Timestamp) -> PendingResult<Option<String>> {
         let id = id.to_owned();
         self.run(move |connection| {
             connection.execute(
@@ -116,7 +116,7 @@ impl Responses {
     }
 
     /// The newest answer under a name.
-    pub fn named(&self, name: &str) -> Pending<Option<String>> {
+    pub fn newest_in_conversation(&self, name: &str) -> PendingResult<Option<String>> {
         let name = name.to_owned();
         self.run(move |connection| {
             connection
@@ -126,7 +126,7 @@ impl Responses {
     }
 
     /// Returns the session a conversation is at. It outlives the conversation's answers.
-    pub fn conversation(&self, name: &str) -> Pending<Option<ResponseConversation>> {
+    pub fn conversation(&self, name: &str) -> PendingResult<Option<ResponseConversation>> {
         let name = name.to_owned();
         self.run(move |connection| {
             connection
@@ -146,19 +146,19 @@ impl Responses {
     }
 
     /// Says whether it was there.
-    pub fn remove(&self, id: &str) -> Pending<bool> {
+    pub fn remove(&self, id: &str) -> PendingResult<bool> {
         let id = id.to_owned();
         self.run(move |connection| {
             Ok(connection.execute("DELETE FROM responses WHERE response_id = ?1", [&id])? > 0)
         })
     }
 
-    fn run<T, F>(&self, work: F) -> Pending<T>
+    fn run<T, F>(&self, work: F) -> PendingResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (reply, pending) = Pending::new();
+        let (reply, pending) = PendingResult::new();
         let job: Job = Box::new(move |connection| {
             let done =
                 work(connection).map_err(|error| Error::from_sqlite(Path::new("response_store.db"), &error));

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
-use crate::error::{Attempt, Error, Fault};
-use crate::index::{self, Upkeep};
+use crate::error::{Error, OperationError, OperationResult};
+use crate::index::{self, IndexMaintenance};
 
 /// What we create. Other programs raise it; we only add columns up to it.
 pub(crate) const VERSION: i64 = 6;
@@ -17,9 +17,9 @@ pub(crate) const VERSION: i64 = 6;
 /// The newest version whose additions are known here.
 const NEWEST_KNOWN: i64 = 22;
 
-const BASE: &str = include_str!("../schema/base.sql");
+const BASE_SCHEMA: &str = include_str!("../schema/base.sql");
 const INDICES: &str = include_str!("../schema/indices.sql");
-const OWN: &str = include_str!("../schema/own.sql");
+const OWN_SCHEMA: &str = include_str!("../schema/own.sql");
 
 /// Bumped when `own.sql` changes, so that an older file of ours gets the additions.
 const OWN_VERSION: &str = "5";
@@ -57,31 +57,31 @@ const REQUIRED: &[(&str, &[&str])] = &[
 
 /// Which optional columns this file has.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Columns {
+pub(crate) struct OptionalColumns {
     pub(crate) sessions: HashSet<String>,
     pub(crate) messages: HashSet<String>,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) index_maintenance: IndexMaintenance,
     /// SQLite's own counter of schema changes, to notice when another program upgrades the file under us.
     cookie: i64,
 }
 
-impl Columns {
-    pub(crate) fn read(connection: &Connection) -> Attempt<Self> {
+impl OptionalColumns {
+    pub(crate) fn read(connection: &Connection) -> OperationResult<Self> {
         Ok(Self {
             sessions: columns_of(connection, "sessions")?,
             messages: columns_of(connection, "messages")?,
-            upkeep: index::upkeep(connection)?,
-            cookie: cookie(connection)?,
+            index_maintenance: index::index_maintenance(connection)?,
+            cookie: schema_cookie(connection)?,
         })
     }
 
     /// Reads again if the schema changed since; cheap when it did not.
-    pub(crate) fn refresh(&mut self, connection: &Connection) -> Attempt<Refreshed> {
-        if cookie(connection)? == self.cookie {
-            return Ok(Refreshed::Unchanged);
+    pub(crate) fn refresh(&mut self, connection: &Connection) -> OperationResult<SchemaRefresh> {
+        if schema_cookie(connection)? == self.cookie {
+            return Ok(SchemaRefresh::Unchanged);
         }
         *self = Self::read(connection)?;
-        Ok(Refreshed::Changed)
+        Ok(SchemaRefresh::Changed)
     }
 
     pub(crate) fn has_message(&self, column: &str) -> bool {
@@ -95,21 +95,21 @@ impl Columns {
 
 /// Whether the schema was another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refreshed {
+pub(crate) enum SchemaRefresh {
     Changed,
     Unchanged,
 }
 
 /// Something the user should know about the file that is not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum StoreNotice {
     /// A newer program made this file. It is used as it is, without changes to its schema.
     NewerVersion { version: i64 },
     /// The search index was missing or damaged and is being rebuilt while everything else works.
     IndexRebuilding,
 }
 
-impl std::fmt::Display for Notice {
+impl std::fmt::Display for StoreNotice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NewerVersion { version } => write!(
@@ -124,13 +124,13 @@ impl std::fmt::Display for Notice {
 }
 
 /// Brings a new or older file up to what we need, in one transaction.
-pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Attempt<Vec<Notice>> {
+pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> OperationResult<Vec<StoreNotice>> {
     let found = version_of(connection)?;
     let mut notices = Vec::new();
     if let Some(version) = found
         && version > NEWEST_KNOWN
     {
-        notices.push(Notice::NewerVersion { version });
+        notices.push(StoreNotice::NewerVersion { version });
     }
     if !is_current(connection, found)? {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -139,28 +139,28 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Attempt<Vec<N
         transaction.commit()?;
     }
     if index::is_rebuilding(connection)? {
-        notices.push(Notice::IndexRebuilding);
+        notices.push(StoreNotice::IndexRebuilding);
     }
     Ok(notices)
 }
 
-fn is_current(connection: &Connection, version: Option<i64>) -> Attempt<bool> {
+fn is_current(connection: &Connection, version: Option<i64>) -> OperationResult<bool> {
     if version.is_none_or(|version| version < VERSION)
         || own_version(connection)?.as_deref() != Some(OWN_VERSION)
     {
         return Ok(false);
     }
-    let columns = Columns::read(connection)?;
+    let columns = OptionalColumns::read(connection)?;
     let complete = SESSION_COLUMNS.iter().all(|(name, _)| columns.has_session(name))
         && MESSAGE_COLUMNS.iter().all(|(name, _)| columns.has_message(name));
     Ok(complete && index::exists(connection)?)
 }
 
-fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
+fn upgrade(connection: &Connection, path: &Path) -> OperationResult<()> {
     refuse_foreign_tables(connection, path)?;
     let version = version_of(connection)?;
     if version.is_none_or(|version| version <= VERSION) {
-        connection.execute_batch(BASE)?;
+        connection.execute_batch(BASE_SCHEMA)?;
         add_missing(connection, "sessions", SESSION_COLUMNS)?;
         add_missing(connection, "messages", MESSAGE_COLUMNS)?;
         connection.execute_batch(INDICES)?;
@@ -174,7 +174,7 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
             Some(_) => {}
         }
     }
-    connection.execute_batch(OWN)?;
+    connection.execute_batch(OWN_SCHEMA)?;
     for (table, columns) in OWN_COLUMNS {
         add_missing(connection, table, columns)?;
     }
@@ -190,7 +190,7 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
 }
 
 /// A database with a `sessions` table of another shape belongs to somebody else; better to stop than to add to it.
-fn refuse_foreign_tables(connection: &Connection, path: &Path) -> Attempt<()> {
+fn refuse_foreign_tables(connection: &Connection, path: &Path) -> OperationResult<()> {
     for (table, required) in REQUIRED {
         let columns = columns_of(connection, table)?;
         if columns.is_empty() {
@@ -198,7 +198,7 @@ fn refuse_foreign_tables(connection: &Connection, path: &Path) -> Attempt<()> {
         }
         let missing: Vec<_> = required.iter().filter(|name| !columns.contains(**name)).copied().collect();
         if !missing.is_empty() {
-            return Err(Fault::Refused(Error::Unusable {
+            return Err(OperationError::Refused(Error::Unusable {
                 path: path.to_owned(),
                 detail: format!(
                     "the table `{table}` lacks the columns {}; this is not a Hermes database. Nothing was changed; move the file away to start a new one",
@@ -210,7 +210,7 @@ fn refuse_foreign_tables(connection: &Connection, path: &Path) -> Attempt<()> {
     Ok(())
 }
 
-fn add_missing(connection: &Connection, table: &str, declared: &[(&str, &str)]) -> Attempt<()> {
+fn add_missing(connection: &Connection, table: &str, declared: &[(&str, &str)]) -> OperationResult<()> {
     let present = columns_of(connection, table)?;
     for (name, declaration) in declared.iter().filter(|(name, _)| !present.contains(*name)) {
         connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {declaration}"))?;
@@ -218,14 +218,14 @@ fn add_missing(connection: &Connection, table: &str, declared: &[(&str, &str)]) 
     Ok(())
 }
 
-pub(crate) fn version_of(connection: &Connection) -> Attempt<Option<i64>> {
+pub(crate) fn version_of(connection: &Connection) -> OperationResult<Option<i64>> {
     if !table_exists(connection, "schema_version")? {
         return Ok(None);
     }
     Ok(connection.query_row("SELECT MAX(version) FROM schema_version", [], |row| row.get(0))?)
 }
 
-fn own_version(connection: &Connection) -> Attempt<Option<String>> {
+fn own_version(connection: &Connection) -> OperationResult<Option<String>> {
     if !table_exists(connection, "hx_meta")? {
         return Ok(None);
     }
@@ -234,18 +234,18 @@ fn own_version(connection: &Connection) -> Attempt<Option<String>> {
     Ok(value.optional()?)
 }
 
-pub(crate) fn table_exists(connection: &Connection, name: &str) -> Attempt<bool> {
+pub(crate) fn table_exists(connection: &Connection, name: &str) -> OperationResult<bool> {
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1")?;
     Ok(statement.exists([name])?)
 }
 
-pub(crate) fn columns_of(connection: &Connection, table: &str) -> Attempt<HashSet<String>> {
+pub(crate) fn columns_of(connection: &Connection, table: &str) -> OperationResult<HashSet<String>> {
     let mut statement = connection.prepare_cached("SELECT name FROM pragma_table_info(?1)")?;
     let names = statement.query_map([table], |row| row.get(0))?;
     Ok(names.collect::<rusqlite::Result<_>>()?)
 }
 
-fn cookie(connection: &Connection) -> Attempt<i64> {
+fn schema_cookie(connection: &Connection) -> OperationResult<i64> {
     Ok(connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))?)
 }

@@ -13,20 +13,20 @@ use rusqlite::{Row, ToSql, params};
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
-use crate::index::{self, Rebuild};
+use crate::error::OperationResult;
+use crate::index::{self, RebuildPosition};
 use crate::message::decode_content;
-use crate::pending::Pending;
+use crate::pending_result::PendingResult;
 use crate::ranking::{Candidate, WEIGHED_CHARS, rank};
 use crate::title::escape_like;
-use crate::writer::{Order, Scope};
+use crate::writer::{OperationScope, WriterCommand};
 
 /// The newest matches that are ranked: at least this many, and three times what is asked for. The engine's own ranking
 /// counts every occurrence of every word in the whole file first, which takes a tenth of a second for a common word.
-const RANKED: usize = 100;
+const MIN_RANKED: usize = 100;
 
 /// How many rows outside the index one search looks at, newest first.
-const SCANNED: i64 = 50_000;
+const MAX_SCANNED_ROWS: i64 = 50_000;
 
 const CONTEXT_CHARS: usize = 200;
 
@@ -56,12 +56,12 @@ pub struct SearchHit {
     pub model: Option<String>,
     pub session_started: Timestamp,
     /// The messages before and after, shortened.
-    pub context: Vec<ContextMessage>,
+    pub context: Vec<HitContext>,
 }
 
 /// A neighbour of a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ContextMessage {
+pub struct HitContext {
     pub role: String,
     pub content: String,
 }
@@ -70,12 +70,12 @@ pub struct ContextMessage {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResult {
     pub hits: Vec<SearchHit>,
-    pub coverage: Coverage,
+    pub coverage: SearchCoverage,
 }
 
 /// How a result came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coverage {
+pub enum SearchCoverage {
     Index,
     /// The index is not usable or not complete; the newest rows it lacks were scanned.
     PartlyScanned,
@@ -83,14 +83,14 @@ pub enum Coverage {
 
 impl Store {
     /// Looks for messages. A damaged index is noticed here, replaced in the background, and done without.
-    pub fn search(&self, query: SearchQuery, within: SearchScope) -> Pending<SearchResult> {
+    pub fn search(&self, query: SearchQuery, within: SearchScope) -> PendingResult<SearchResult> {
         let store = self.clone();
         self.read(move |scope| {
             let found = search(scope, &query, &within)?;
             if let IndexState::Damaged = found.index {
                 store.replace_index();
-            } else if found.coverage == Coverage::PartlyScanned {
-                store.order(Order::TendIndex);
+            } else if found.coverage == SearchCoverage::PartlyScanned {
+                store.send_command(WriterCommand::ContinueIndexRebuild);
             }
             Ok(SearchResult { hits: found.hits, coverage: found.coverage })
         })
@@ -102,20 +102,20 @@ enum IndexState {
     Damaged,
 }
 
-struct Found {
+struct SearchMatches {
     hits: Vec<SearchHit>,
-    coverage: Coverage,
+    coverage: SearchCoverage,
     index: IndexState,
 }
 
 struct Match {
     id: i64,
-    head: Head,
+    head: HitHeader,
     snippet: String,
 }
 
 /// What a hit says about its message and session, read with the row while it is at hand.
-struct Head {
+struct HitHeader {
     session_id: SessionId,
     role: String,
     timestamp: Timestamp,
@@ -128,8 +128,8 @@ struct Head {
 /// The columns of a [`Head`], in the order `read` takes them.
 const HEAD: &str = "m.session_id, m.role, m.timestamp, m.tool_name, s.source, s.model, s.started_at";
 
-impl Head {
-    fn read(row: &Row<'_>, from: usize) -> Attempt<Self> {
+impl HitHeader {
+    fn read(row: &Row<'_>, from: usize) -> OperationResult<Self> {
         Ok(Self {
             session_id: SessionId::new(column::string(row, from)?),
             role: column::string(row, from + 1)?,
@@ -142,7 +142,11 @@ impl Head {
     }
 }
 
-fn search(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attempt<Found> {
+fn search(
+    scope: &OperationScope<'_>,
+    query: &SearchQuery,
+    within: &SearchScope,
+) -> OperationResult<SearchMatches> {
     let rebuild = index::rebuild_state(scope.connection)?;
     let (mut matches, index) = match ask_index(scope, query, within) {
         Ok(matches) => (matches, IndexState::Sound),
@@ -150,31 +154,35 @@ fn search(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attem
         Err(fault) => return Err(fault),
     };
     let unindexed = match (&index, rebuild) {
-        (IndexState::Damaged, _) => Some(Rebuild { cursor: 0, target: i64::MAX }),
+        (IndexState::Damaged, _) => Some(RebuildPosition { cursor: 0, target: i64::MAX }),
         (IndexState::Sound, rebuild) => rebuild,
     };
     let coverage = if let Some(range) = unindexed {
         let missing = within.limit.saturating_sub(matches.len());
         matches.extend(scan(scope, query, within, range, missing)?);
-        Coverage::PartlyScanned
+        SearchCoverage::PartlyScanned
     } else {
-        Coverage::Index
+        SearchCoverage::Index
     };
     let mut hits = Vec::with_capacity(matches.len());
     for found in matches {
         hits.push(describe(scope, found)?);
     }
-    Ok(Found { hits, coverage, index })
+    Ok(SearchMatches { hits, coverage, index })
 }
 
-fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> Attempt<Vec<Match>> {
+fn ask_index(
+    scope: &OperationScope<'_>,
+    query: &SearchQuery,
+    within: &SearchScope,
+) -> OperationResult<Vec<Match>> {
     let mut values: Vec<Value> = vec![Value::from(query.as_str().to_owned())];
     let conditions = conditions(scope, within, &mut values);
     let sql = format!(
         "SELECT m.id, substr(m.content, 1, {WEIGHED_CHARS}), {HEAD} FROM messages_fts
          JOIN messages m ON m.id = messages_fts.rowid JOIN sessions s ON s.id = m.session_id
          WHERE messages_fts MATCH ?1{conditions} ORDER BY messages_fts.rowid DESC LIMIT {}",
-        RANKED.max(within.limit.saturating_mul(3))
+        MIN_RANKED.max(within.limit.saturating_mul(3))
     );
     let mut statement = scope.connection.prepare_cached(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(&values))?;
@@ -183,7 +191,7 @@ fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> At
     while let Some(row) = rows.next()? {
         let id = row.get(0)?;
         candidates.push(Candidate { id, text: column::string(row, 1)? });
-        heads.insert(id, Head::read(row, 2)?);
+        heads.insert(id, HitHeader::read(row, 2)?);
     }
     let best = rank(candidates, query.words(), within.limit);
     let mut snippets = cut_snippets(scope, query, &best)?;
@@ -196,7 +204,11 @@ fn ask_index(scope: &Scope<'_>, query: &SearchQuery, within: &SearchScope) -> At
 
 /// The words around each match. One walk along the index for all of them: looking each row up anew would read the
 /// lists of common words once per row.
-fn cut_snippets(scope: &Scope<'_>, query: &SearchQuery, ids: &[i64]) -> Attempt<HashMap<i64, String>> {
+fn cut_snippets(
+    scope: &OperationScope<'_>,
+    query: &SearchQuery,
+    ids: &[i64],
+) -> OperationResult<HashMap<i64, String>> {
     let Some(oldest) = ids.iter().min() else { return Ok(HashMap::new()) };
     let list = format!("[{}]", ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
     let mut statement = scope.connection.prepare_cached(
@@ -218,12 +230,12 @@ fn cut_snippets(scope: &Scope<'_>, query: &SearchQuery, ids: &[i64]) -> Attempt<
 
 /// Looks at rows the index does not hold: every word must occur, newest rows first.
 fn scan(
-    scope: &Scope<'_>,
+    scope: &OperationScope<'_>,
     query: &SearchQuery,
     within: &SearchScope,
-    range: Rebuild,
+    range: RebuildPosition,
     limit: usize,
-) -> Attempt<Vec<Match>> {
+) -> OperationResult<Vec<Match>> {
     if limit == 0 {
         return Ok(Vec::new());
     }
@@ -236,7 +248,7 @@ fn scan(
     }
     let sql = format!(
         "SELECT m.id, m.content, {HEAD} FROM messages m JOIN sessions s ON s.id = m.session_id
-         WHERE m.id > MAX(?1, (SELECT MAX(id) FROM messages) - {SCANNED}) AND m.id <= ?2{words}{conditions}
+         WHERE m.id > MAX(?1, (SELECT MAX(id) FROM messages) - {MAX_SCANNED_ROWS}) AND m.id <= ?2{words}{conditions}
          ORDER BY m.id DESC LIMIT {limit}"
     );
     let mut statement = scope.connection.prepare_cached(&sql)?;
@@ -246,13 +258,13 @@ fn scan(
     while let Some(row) = rows.next()? {
         let content = decode_content(column::string(row, 1)?);
         let snippet = mark_match(&content.text(), query);
-        matches.push(Match { id: row.get(0)?, head: Head::read(row, 2)?, snippet });
+        matches.push(Match { id: row.get(0)?, head: HitHeader::read(row, 2)?, snippet });
     }
     Ok(matches)
 }
 
 /// The conditions a search scope puts on `m` and `s`; their values are appended to `values`.
-fn conditions(scope: &Scope<'_>, within: &SearchScope, values: &mut Vec<Value>) -> String {
+fn conditions(scope: &OperationScope<'_>, within: &SearchScope, values: &mut Vec<Value>) -> String {
     let mut sql = String::new();
     let mut one_of = |column: &str, wanted: &[String], negation: &str| {
         if wanted.is_empty() {
@@ -297,10 +309,10 @@ fn mark_match(text: &str, query: &SearchQuery) -> String {
     format!("{lead}{before}>>>{matched}<<<{after}{rest}")
 }
 
-fn describe(scope: &Scope<'_>, found: Match) -> Attempt<SearchHit> {
+fn describe(scope: &OperationScope<'_>, found: Match) -> OperationResult<SearchHit> {
     let Match { id, head, snippet } = found;
     let context = neighbours(scope, &head.session_id, head.timestamp, id)?;
-    let Head { session_id, role, timestamp, tool_name, source, model, session_started } = head;
+    let HitHeader { session_id, role, timestamp, tool_name, source, model, session_started } = head;
     let id = MessageId(id);
     Ok(SearchHit {
         id,
@@ -318,11 +330,11 @@ fn describe(scope: &Scope<'_>, found: Match) -> Attempt<SearchHit> {
 
 /// The message before and the one after, by one index look-up each.
 fn neighbours(
-    scope: &Scope<'_>,
+    scope: &OperationScope<'_>,
     session: &SessionId,
     at: Timestamp,
     id: i64,
-) -> Attempt<Vec<ContextMessage>> {
+) -> OperationResult<Vec<HitContext>> {
     let mut context = Vec::new();
     for (comparison, order) in [("<", "DESC"), (">", "ASC")] {
         let mut statement = scope.connection.prepare_cached(&format!(
@@ -333,7 +345,7 @@ fn neighbours(
         if let Some(row) = rows.next()? {
             let content = decode_content(column::string(row, 1)?);
             let content = head(&content.text(), CONTEXT_CHARS).to_owned();
-            context.push(ContextMessage { role: column::string(row, 0)?, content });
+            context.push(HitContext { role: column::string(row, 0)?, content });
         }
     }
     Ok(context)

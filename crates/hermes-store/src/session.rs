@@ -4,9 +4,9 @@ use hermes_types::{Cost, SessionId, Timestamp, Usage};
 use rusqlite::{OptionalExtension, params};
 
 use crate::column;
-use crate::error::Attempt;
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::error::OperationResult;
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 use crate::{Error, Store};
 
 /// What is known about a session when it begins.
@@ -91,7 +91,7 @@ impl EndReason {
 
 /// Who answered and how it is paid for; filled once, then kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Billing {
+pub struct SessionBilling {
     pub provider: Option<String>,
     pub base_url: Option<String>,
     pub mode: Option<String>,
@@ -102,7 +102,7 @@ pub struct Billing {
 
 /// Whether token counts are added to a session's totals or replace them. One surface never does both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tally {
+pub enum UsageUpdate {
     Add,
     Replace,
 }
@@ -114,17 +114,17 @@ const COLUMNS: &str =
 
 impl Store {
     /// Creates the row, or fills in what an existing one lacks. Safe to repeat.
-    pub fn create_session(&self, session: NewSession) -> Pending<()> {
+    pub fn create_session(&self, session: NewSession) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| insert(scope, &session))
     }
 
-    pub fn session(&self, id: &SessionId) -> Pending<Option<Session>> {
+    pub fn session(&self, id: &SessionId) -> PendingResult<Option<Session>> {
         let id = id.clone();
         self.read(move |scope| find(scope, &id))
     }
 
     /// Ends a session that is still open; ending an ended one changes nothing.
-    pub fn end_session(&self, id: &SessionId, reason: EndReason, at: Timestamp) -> Pending<()> {
+    pub fn end_session(&self, id: &SessionId, reason: EndReason, at: Timestamp) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
             scope.execute_cached(
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// Opens an ended session again.
-    pub fn reopen_session(&self, id: &SessionId) -> Pending<()> {
+    pub fn reopen_session(&self, id: &SessionId) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
             scope.execute_cached(
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// Keeps the prompt prefix this session was begun with, to be used again byte for byte.
-    pub fn set_system_prompt(&self, id: &SessionId, prompt: String) -> Pending<()> {
+    pub fn set_system_prompt(&self, id: &SessionId, prompt: String) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
             scope.execute_cached(
@@ -163,17 +163,17 @@ impl Store {
     pub fn record_usage(
         &self,
         id: &SessionId,
-        tally: Tally,
+        tally: UsageUpdate,
         usage: Usage,
         cost: Cost,
-        billing: Billing,
-    ) -> Pending<()> {
+        billing: SessionBilling,
+    ) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| save_usage(scope, &id, tally, usage, cost, &billing))
     }
 
     /// Returns whether different people talk to this home on one platform.
-    pub fn is_shared(&self) -> Pending<bool> {
+    pub fn has_multiple_users(&self) -> PendingResult<bool> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(
                 "SELECT 1 FROM sessions WHERE user_id IS NOT NULL
@@ -184,7 +184,7 @@ impl Store {
     }
 
     /// The newest session of a source by its start.
-    pub fn newest_session(&self, source: &str) -> Pending<Option<SessionId>> {
+    pub fn newest_session(&self, source: &str) -> PendingResult<Option<SessionId>> {
         let source = source.to_owned();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -196,7 +196,7 @@ impl Store {
     }
 
     /// The session a command means: an exact id, or the only one that begins so.
-    pub fn resolve_prefix(&self, text: &str) -> Pending<Option<SessionId>> {
+    pub fn resolve_prefix(&self, text: &str) -> PendingResult<Option<SessionId>> {
         let text = text.to_owned();
         self.read(move |scope| {
             if find_id(scope, &text)?.is_some() {
@@ -218,7 +218,7 @@ impl Store {
     }
 }
 
-pub(crate) fn insert(scope: &Scope<'_>, session: &NewSession) -> Attempt<()> {
+pub(crate) fn insert(scope: &OperationScope<'_>, session: &NewSession) -> OperationResult<()> {
     let mut statement = scope.connection.prepare_cached(
         "INSERT INTO sessions (id, source, user_id, model, model_config, system_prompt, parent_session_id, started_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
@@ -253,12 +253,12 @@ pub(crate) fn insert(scope: &Scope<'_>, session: &NewSession) -> Attempt<()> {
     Ok(())
 }
 
-pub(crate) fn find_id(scope: &Scope<'_>, id: &str) -> Attempt<Option<String>> {
+pub(crate) fn find_id(scope: &OperationScope<'_>, id: &str) -> OperationResult<Option<String>> {
     let mut statement = scope.connection.prepare_cached("SELECT id FROM sessions WHERE id = ?1")?;
     Ok(statement.query_row([id], |row| row.get(0)).optional()?)
 }
 
-pub(crate) fn find(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Session>> {
+pub(crate) fn find(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Option<Session>> {
     let mut statement =
         scope.connection.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"))?;
     let mut rows = statement.query([id.as_str()])?;
@@ -290,16 +290,16 @@ pub(crate) fn find(scope: &Scope<'_>, id: &SessionId) -> Attempt<Option<Session>
 }
 
 fn save_usage(
-    scope: &Scope<'_>,
+    scope: &OperationScope<'_>,
     id: &SessionId,
-    tally: Tally,
+    tally: UsageUpdate,
     usage: Usage,
     cost: Cost,
-    billing: &Billing,
-) -> Attempt<()> {
+    billing: &SessionBilling,
+) -> OperationResult<()> {
     let keep = match tally {
-        Tally::Add => 1,
-        Tally::Replace => 0,
+        UsageUpdate::Add => 1,
+        UsageUpdate::Replace => 0,
     };
     #[expect(clippy::cast_precision_loss, reason = "millionths of a dollar stay far below 2^52")]
     let dollars = cost.micro_usd.map(|micro| micro as f64 / 1e6);
@@ -323,11 +323,11 @@ fn save_usage(
         params![
             id.as_str(),
             keep,
-            column::signed(usage.input),
-            column::signed(usage.output),
-            column::signed(usage.cache_read),
-            column::signed(usage.cache_write),
-            column::signed(usage.reasoning),
+            column::to_signed(usage.input),
+            column::to_signed(usage.output),
+            column::to_signed(usage.cache_read),
+            column::to_signed(usage.cache_write),
+            column::to_signed(usage.reasoning),
             dollars,
             cost.status.as_str(),
             billing.provider,
@@ -341,7 +341,7 @@ fn save_usage(
     if changed == 0 {
         return Err(Error::NotFound(format!("Session not found: {id}")).into());
     }
-    if tally == Tally::Add && scope.columns.has_session("api_call_count") {
+    if tally == UsageUpdate::Add && scope.columns.has_session("api_call_count") {
         scope.execute_cached(
             "UPDATE sessions SET api_call_count = COALESCE(api_call_count, 0) + 1 WHERE id = ?1",
             [id.as_str()],

@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use hermes_text::{Title, next_title, title_base};
 use hermes_types::{
-    CallId, Envelope, HolderId, InboxId, MessageId, OutcomeStatus, Reply, SessionId, Timestamp, Turn, TurnId,
+    CallId, Envelope, HolderId, InboxId, MessageId, OutcomeStatus, OutgoingMessage, SessionId, Timestamp,
+    Turn, TurnId,
 };
 use rusqlite::{OptionalExtension, params};
 
-use crate::error::Attempt;
+use crate::error::OperationResult;
 use crate::message::{self, NewMessage};
-use crate::pending::Pending;
+use crate::pending_result::PendingResult;
 use crate::session::{self, NewSession};
-use crate::writer::{Durability, Scope};
-use crate::{Closing, EndReason, Intake, Lease, Store, conversation, inbox, lease, outbox, title, turn};
+use crate::writer::{Durability, OperationScope};
+use crate::{
+    EndReason, InboxCloseReason, InboxInsertion, LeaseOutcome, Store, conversation, inbox, lease, outbox,
+    title, turn,
+};
 
 /// How a call ended, and the message that says so to the model.
 #[derive(Debug, Clone)]
@@ -31,30 +35,30 @@ pub struct FinishedCall {
 
 /// What a turn begins with.
 #[derive(Debug, Clone)]
-pub struct Opening {
+pub struct TurnOpening {
     /// Created, if this is its first turn.
     pub session: NewSession,
     pub messages: Vec<NewMessage>,
     pub turn: Turn,
     /// The rows of the inbox it is begun for.
-    pub answers: Vec<InboxId>,
+    pub inbox: Vec<InboxId>,
 }
 
 /// What became of messages that had come in.
 #[derive(Debug, Clone)]
-pub struct Settled {
+pub struct InboxSettlement {
     pub inbox: Vec<InboxId>,
-    pub closing: Closing,
+    pub closing: InboxCloseReason,
     pub note: Option<String>,
     pub conversation: String,
     /// What goes out, in this order.
-    pub replies: Vec<Reply>,
+    pub replies: Vec<OutgoingMessage>,
     pub at: Timestamp,
 }
 
 /// Work that a message asks for and that goes on after the message is closed.
 #[derive(Debug, Clone)]
-pub struct FollowUp {
+pub struct FollowUpWork {
     pub conversation: String,
     pub envelope: Envelope,
 }
@@ -62,12 +66,17 @@ pub struct FollowUp {
 impl Store {
     /// Takes the session for `span` and opens a turn in it with the messages that began it. Nothing is written when
     /// somebody else holds the session.
-    pub fn begin_turn(&self, opening: Opening, holder: &HolderId, span: Duration) -> Pending<Lease> {
+    pub fn begin_turn(
+        &self,
+        opening: TurnOpening,
+        holder: &HolderId,
+        span: Duration,
+    ) -> PendingResult<LeaseOutcome> {
         let holder = holder.clone();
         self.write(Durability::Process, move |scope| {
-            let Opening { session, messages, turn, answers } = &opening;
-            let leased = lease::take(scope, turn.session.as_str(), &holder, turn.started_at, span)?;
-            if leased != Lease::Granted {
+            let TurnOpening { session, messages, turn, inbox: answers } = &opening;
+            let leased = lease::acquire(scope, turn.session.as_str(), &holder, turn.started_at, span)?;
+            if leased != LeaseOutcome::Granted {
                 return Ok(leased);
             }
             session::insert(scope, session)?;
@@ -86,7 +95,7 @@ impl Store {
     }
 
     /// What came in is dealt with: its rows are closed and what is to be said about it is queued, together.
-    pub fn settle(&self, settled: Settled) -> Pending<()> {
+    pub fn settle_inbox(&self, settled: InboxSettlement) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| {
             for id in &settled.inbox {
                 inbox::close(scope, *id, settled.closing, settled.note.as_deref(), settled.at)?;
@@ -99,7 +108,11 @@ impl Store {
     }
 
     /// Does the same and takes in the work the message asked for, in one step.
-    pub fn settle_with(&self, settled: Settled, follow_up: FollowUp) -> Pending<Intake> {
+    pub fn settle_with_follow_up(
+        &self,
+        settled: InboxSettlement,
+        follow_up: FollowUpWork,
+    ) -> PendingResult<InboxInsertion> {
         self.write(Durability::Disk, move |scope| {
             for id in &settled.inbox {
                 inbox::close(scope, *id, settled.closing, settled.note.as_deref(), settled.at)?;
@@ -112,7 +125,7 @@ impl Store {
     }
 
     /// Notes a call's end together with its result: a finished call is never without one.
-    pub fn finish_call(&self, finished: FinishedCall) -> Pending<MessageId> {
+    pub fn finish_call(&self, finished: FinishedCall) -> PendingResult<MessageId> {
         self.write(Durability::Process, move |scope| {
             let FinishedCall { turn, call, status, handle, session, message } = &finished;
             scope
@@ -131,7 +144,7 @@ impl Store {
         new: NewSession,
         messages: Vec<NewMessage>,
         at: Timestamp,
-    ) -> Pending<()> {
+    ) -> PendingResult<()> {
         let old = old.clone();
         self.write(Durability::Process, move |scope| {
             scope.connection.execute(
@@ -147,7 +160,7 @@ impl Store {
                 "UPDATE hx_turns SET session_id = ?2 WHERE session_id = ?1 AND state = 'running'",
                 [old.as_str(), new.id.as_str()],
             )?;
-            conversation::follow(scope, &old, &new.id, at)?;
+            conversation::move_bindings(scope, &old, &new.id, at)?;
             scope.connection.execute(
                 "UPDATE OR REPLACE hx_leases SET conversation = ?2 WHERE conversation = ?1",
                 [old.as_str(), new.id.as_str()],
@@ -157,14 +170,14 @@ impl Store {
     }
 
     /// Takes a conversation from a holder that is known to be gone.
-    pub fn take_lease_from(
+    pub fn acquire_lease_from(
         &self,
         conversation: &str,
         gone: &HolderId,
         holder: &HolderId,
         now: Timestamp,
         span: Duration,
-    ) -> Pending<bool> {
+    ) -> PendingResult<bool> {
         let (conversation, gone, holder) = (conversation.to_owned(), gone.clone(), holder.clone());
         self.write(Durability::Process, move |scope| {
             let taken = scope
@@ -182,7 +195,7 @@ impl Store {
     }
 }
 
-fn carry_title(scope: &Scope<'_>, old: &SessionId, new: &SessionId) -> Attempt<()> {
+fn carry_title(scope: &OperationScope<'_>, old: &SessionId, new: &SessionId) -> OperationResult<()> {
     let current: Option<Option<String>> = scope
         .connection
         .prepare_cached("SELECT title FROM sessions WHERE id = ?1")?

@@ -4,21 +4,21 @@ use hermes_text::{Title, next_title, title_base};
 use hermes_types::SessionId;
 use rusqlite::{OptionalExtension, params};
 
-use crate::error::Attempt;
-use crate::pending::Pending;
+use crate::error::OperationResult;
+use crate::pending_result::PendingResult;
 use crate::session::find_id;
-use crate::writer::{Durability, Scope};
+use crate::writer::{Durability, OperationScope};
 use crate::{Error, Store, lineage};
 
 impl Store {
     /// Names a session, or takes its name away.
-    pub fn set_title(&self, id: &SessionId, title: Option<Title>) -> Pending<()> {
+    pub fn set_title(&self, id: &SessionId, title: Option<Title>) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| assign(scope, &id, title.as_ref()))
     }
 
     /// What a continuation of a session with this title is called.
-    pub fn next_title(&self, title: &str) -> Pending<String> {
+    pub fn next_title(&self, title: &str) -> PendingResult<String> {
         let title = title.to_owned();
         self.read(move |scope| {
             let taken = series(scope, title_base(&title))?;
@@ -27,7 +27,7 @@ impl Store {
     }
 
     /// The session meant by a name: an exact id first, then the newest of the title's series.
-    pub fn resolve(&self, name: &str) -> Pending<Option<SessionId>> {
+    pub fn resolve(&self, name: &str) -> PendingResult<Option<SessionId>> {
         let name = name.to_owned();
         self.read(move |scope| {
             let found = match find_id(scope, &name)? {
@@ -39,7 +39,11 @@ impl Store {
     }
 }
 
-pub(crate) fn assign(scope: &Scope<'_>, id: &SessionId, title: Option<&Title>) -> Attempt<()> {
+pub(crate) fn assign(
+    scope: &OperationScope<'_>,
+    id: &SessionId,
+    title: Option<&Title>,
+) -> OperationResult<()> {
     if let Some(title) = title {
         let holder: Option<String> = scope
             .connection
@@ -69,7 +73,7 @@ pub(crate) fn assign(scope: &Scope<'_>, id: &SessionId, title: Option<&Title>) -
     Ok(())
 }
 
-fn by_title(scope: &Scope<'_>, title: &str) -> Attempt<Option<SessionId>> {
+fn by_title(scope: &OperationScope<'_>, title: &str) -> OperationResult<Option<SessionId>> {
     let numbered = series(scope, title)?.into_iter().find(|(_, other)| other != title);
     if let Some((id, _)) = numbered {
         return Ok(Some(id));
@@ -83,7 +87,7 @@ fn by_title(scope: &Scope<'_>, title: &str) -> Attempt<Option<SessionId>> {
 }
 
 /// The sessions called `base` or `base #N`, newest first.
-pub(crate) fn series(scope: &Scope<'_>, base: &str) -> Attempt<Vec<(SessionId, String)>> {
+pub(crate) fn series(scope: &OperationScope<'_>, base: &str) -> OperationResult<Vec<(SessionId, String)>> {
     let pattern = format!("{} #%", escape_like(base));
     let mut statement = scope.connection.prepare_cached(
         r"SELECT id, title FROM sessions WHERE title = ?1 OR title LIKE ?2 ESCAPE '\' ORDER BY started_at DESC",

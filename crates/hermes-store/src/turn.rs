@@ -7,12 +7,12 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use crate::Store;
 use crate::column;
-use crate::error::Attempt;
-use crate::pending::Pending;
-use crate::writer::{Durability, Scope};
+use crate::error::OperationResult;
+use crate::pending_result::PendingResult;
+use crate::writer::{Durability, OperationScope};
 
 /// A turn cut off this often is not tried again by itself.
-const MOST_CUT_OFFS: u32 = 2;
+const MAX_CUT_OFFS: u32 = 2;
 
 /// A tool call about to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ const COLUMNS: &str = "id, session_id, inbox_id, state, started_at, deadline_at,
 
 impl Store {
     /// Writes a turn down before its first model call.
-    pub fn open_turn(&self, turn: Turn, holder: HolderId) -> Pending<()> {
+    pub fn open_turn(&self, turn: Turn, holder: HolderId) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| insert(scope, &turn, &holder))
     }
 
@@ -55,7 +55,7 @@ impl Store {
         state: TurnState,
         note: Option<String>,
         at: Timestamp,
-    ) -> Pending<()> {
+    ) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
             scope
@@ -66,7 +66,7 @@ impl Store {
         })
     }
 
-    pub fn turn(&self, id: &TurnId) -> Pending<Option<Turn>> {
+    pub fn turn(&self, id: &TurnId) -> PendingResult<Option<Turn>> {
         let id = id.clone();
         self.read(move |scope| {
             let mut statement =
@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// The newest turn of a session that claims to be running.
-    pub fn running_turn(&self, session: &SessionId) -> Pending<Option<Turn>> {
+    pub fn running_turn(&self, session: &SessionId) -> PendingResult<Option<Turn>> {
         let session = session.clone();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(&format!(
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Returns when the turn after this one began in the same session, if there is one.
-    pub fn next_turn_start(&self, turn: &Turn) -> Pending<Option<Timestamp>> {
+    pub fn next_turn_start(&self, turn: &Turn) -> PendingResult<Option<Timestamp>> {
         let (id, session, at) = (turn.id.clone(), turn.session.clone(), turn.started_at);
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -103,7 +103,7 @@ impl Store {
     }
 
     /// Turns that claim to be running. At start-up, those whose conversation nobody holds were cut off.
-    pub fn running_turns(&self) -> Pending<Vec<Turn>> {
+    pub fn running_turns(&self) -> PendingResult<Vec<Turn>> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM hx_turns WHERE state = 'running' ORDER BY started_at"
@@ -119,7 +119,12 @@ impl Store {
 
     /// Notes that a turn was cut off and gives it to a new holder, or parks it when that has happened too often. One that
     /// its holder left in good order was not cut off. Returns what it is now; nothing, when it had ended.
-    pub fn note_cut_off(&self, id: &TurnId, holder: HolderId, at: Timestamp) -> Pending<Option<TurnState>> {
+    pub fn record_cut_off(
+        &self,
+        id: &TurnId,
+        holder: HolderId,
+        at: Timestamp,
+    ) -> PendingResult<Option<TurnState>> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
             let count: Option<u32> = scope
@@ -131,7 +136,7 @@ impl Store {
                 .query_row(params![id.as_str(), holder.as_str()], |row| row.get(0))
                 .optional()?;
             let Some(count) = count else { return Ok(None) };
-            if count < MOST_CUT_OFFS {
+            if count < MAX_CUT_OFFS {
                 return Ok(Some(TurnState::Running));
             }
             scope
@@ -144,7 +149,7 @@ impl Store {
 
     /// Leaves the turns of this process to the next one, because this one ends in good order: that is no cut-off. Their
     /// leases end. Returns how many there were.
-    pub fn leave_turns(&self) -> Pending<usize> {
+    pub fn release_turns(&self) -> PendingResult<usize> {
         self.write(Durability::Disk, |scope| {
             let prefix = HolderId::process_prefix();
             let left = scope.execute_cached(
@@ -159,20 +164,20 @@ impl Store {
     }
 
     /// Returns whether one more cut-off would park a turn.
-    pub fn is_at_its_last(&self, id: &TurnId) -> Pending<bool> {
+    pub fn is_last_attempt(&self, id: &TurnId) -> PendingResult<bool> {
         let id = id.clone();
         self.read(move |scope| {
             let mut statement = scope
                 .connection
                 .prepare_cached("SELECT cut_offs + (holder IS NOT NULL) >= ?2 FROM hx_turns WHERE id = ?1")?;
             let parks: Option<bool> =
-                statement.query_row(params![id.as_str(), MOST_CUT_OFFS], |row| row.get(0)).optional()?;
+                statement.query_row(params![id.as_str(), MAX_CUT_OFFS], |row| row.get(0)).optional()?;
             Ok(parks.unwrap_or(false))
         })
     }
 
     /// Writes a call down before it is run.
-    pub fn begin_call(&self, turn: &TurnId, call: NewToolCall, at: Timestamp) -> Pending<()> {
+    pub fn begin_call(&self, turn: &TurnId, call: NewToolCall, at: Timestamp) -> PendingResult<()> {
         let turn = turn.clone();
         self.write(Durability::Process, move |scope| {
             scope
@@ -188,16 +193,16 @@ impl Store {
     }
 
     /// Notes that a person is being asked whether a call may run, before it has done anything.
-    pub fn begin_asking(&self, turn: &TurnId, call: &CallId) -> Pending<()> {
+    pub fn begin_asking(&self, turn: &TurnId, call: &CallId) -> PendingResult<()> {
         self.set_verdict(turn, call, Some(ASKING))
     }
 
     /// Notes that the question about a call is answered: from now on it may act.
-    pub fn end_asking(&self, turn: &TurnId, call: &CallId) -> Pending<()> {
+    pub fn end_asking(&self, turn: &TurnId, call: &CallId) -> PendingResult<()> {
         self.set_verdict(turn, call, None)
     }
 
-    fn set_verdict(&self, turn: &TurnId, call: &CallId, verdict: Option<&'static str>) -> Pending<()> {
+    fn set_verdict(&self, turn: &TurnId, call: &CallId, verdict: Option<&'static str>) -> PendingResult<()> {
         let (turn, call) = (turn.clone(), call.clone());
         self.write(Durability::Process, move |scope| {
             scope.execute_cached(
@@ -216,7 +221,7 @@ impl Store {
         status: OutcomeStatus,
         handle: Option<String>,
         at: Timestamp,
-    ) -> Pending<()> {
+    ) -> PendingResult<()> {
         let (turn, call) = (turn.clone(), call.clone());
         self.write(Durability::Process, move |scope| {
             scope
@@ -228,7 +233,7 @@ impl Store {
     }
 
     /// The calls of a turn in the order they began.
-    pub fn tool_calls(&self, turn: &TurnId) -> Pending<Vec<ToolCallRecord>> {
+    pub fn tool_calls(&self, turn: &TurnId) -> PendingResult<Vec<ToolCallRecord>> {
         let turn = turn.clone();
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -252,7 +257,7 @@ impl Store {
     }
 }
 
-pub(crate) fn insert(scope: &Scope<'_>, turn: &Turn, holder: &HolderId) -> Attempt<()> {
+pub(crate) fn insert(scope: &OperationScope<'_>, turn: &Turn, holder: &HolderId) -> OperationResult<()> {
     scope
         .connection
         .prepare_cached(&format!(
@@ -265,8 +270,8 @@ pub(crate) fn insert(scope: &Scope<'_>, turn: &Turn, holder: &HolderId) -> Attem
             turn.state.as_str(),
             turn.started_at.seconds(),
             turn.deadline_at.map(Timestamp::seconds),
-            turn.cap.micro_usd.map(column::signed),
-            turn.cap.tokens.map(column::signed),
+            turn.cap.micro_usd.map(column::to_signed),
+            turn.cap.tokens.map(column::to_signed),
             turn.cut_offs,
             turn.prefix_hash,
             holder.as_str(),
@@ -274,9 +279,11 @@ pub(crate) fn insert(scope: &Scope<'_>, turn: &Turn, holder: &HolderId) -> Attem
     Ok(())
 }
 
-fn read_turn(row: &Row<'_>) -> Attempt<Turn> {
+fn read_turn(row: &Row<'_>) -> OperationResult<Turn> {
     let amount = |at: usize| {
-        Ok::<_, crate::error::Fault>(row.get::<_, Option<i64>>(at)?.and_then(|n| u64::try_from(n).ok()))
+        Ok::<_, crate::error::OperationError>(
+            row.get::<_, Option<i64>>(at)?.and_then(|n| u64::try_from(n).ok()),
+        )
     };
     Ok(Turn {
         id: TurnId::new(column::string(row, 0)?),

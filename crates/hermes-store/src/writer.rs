@@ -16,12 +16,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use crate::checkpoint::{self, Checkpoints};
-use crate::connection::{self, Journal};
-use crate::error::{Attempt, Error, Fault, Result};
-use crate::index::{self, Progress, Upkeep};
-use crate::pending::Pending;
-use crate::schema::{Columns, Refreshed};
+use crate::checkpoint::{self, CheckpointThread};
+use crate::connection::{self, JournalMode};
+use crate::error::{Error, OperationError, OperationResult, Result};
+use crate::index::{self, IndexMaintenance, RebuildProgress};
+use crate::pending_result::PendingResult;
+use crate::schema::{OptionalColumns, SchemaRefresh};
 
 /// How many waiting writes share a transaction at most, so that the first does not wait long for the last.
 const BATCH: usize = 2048;
@@ -33,10 +33,10 @@ const RETRIES: u32 = 15;
 const CHECKPOINT_EVERY: usize = 200;
 
 /// From this size on the log is written back at the start and between writes; 8 MB.
-const LARGE_LOG: u64 = 8 * 1024 * 1024;
+const LARGE_LOG_BYTES: u64 = 8 * 1024 * 1024;
 
 /// An idle writer looks once in a while whether another process left a rebuild unfinished.
-const IDLE_LOOK: Duration = Duration::from_secs(10);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a write has survived when its caller hears of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,31 +48,31 @@ pub(crate) enum Durability {
 }
 
 /// What an operation sees: the connection inside a transaction, and which columns the file has.
-pub(crate) struct Scope<'a> {
+pub(crate) struct OperationScope<'a> {
     pub(crate) connection: &'a Connection,
-    pub(crate) columns: &'a Columns,
+    pub(crate) columns: &'a OptionalColumns,
 }
 
-impl Scope<'_> {
+impl OperationScope<'_> {
     /// Runs a statement that is run often: it is read once and kept.
     pub(crate) fn execute_cached(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<usize> {
         self.connection.prepare_cached(sql)?.execute(values)
     }
 }
 
-pub(crate) enum Order {
-    Write(Box<dyn Write>, Durability),
+pub(crate) enum WriterCommand {
+    Write(Box<dyn WriteOperation>, Durability),
     /// Look for an index rebuild to go on with.
-    TendIndex,
+    ContinueIndexRebuild,
     /// Free the page cache.
     ReleaseMemory,
     Close(oneshot::Sender<Result<()>>),
 }
 
 /// One waiting operation. It may be run more than once, when its transaction has to be repeated.
-pub(crate) trait Write: Send {
-    fn run(&mut self, scope: &Scope<'_>) -> Attempt<()>;
-    fn answer(self: Box<Self>, committed: Result<()>);
+pub(crate) trait WriteOperation: Send {
+    fn run(&mut self, scope: &OperationScope<'_>) -> OperationResult<()>;
+    fn complete(self: Box<Self>, committed: Result<()>);
 }
 
 struct Operation<T, F> {
@@ -81,13 +81,13 @@ struct Operation<T, F> {
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<T: Send, F: FnMut(&Scope<'_>) -> Attempt<T> + Send> Write for Operation<T, F> {
-    fn run(&mut self, scope: &Scope<'_>) -> Attempt<()> {
+impl<T: Send, F: FnMut(&OperationScope<'_>) -> OperationResult<T> + Send> WriteOperation for Operation<T, F> {
+    fn run(&mut self, scope: &OperationScope<'_>) -> OperationResult<()> {
         self.result = Some((self.run)(scope)?);
         Ok(())
     }
 
-    fn answer(self: Box<Self>, committed: Result<()>) {
+    fn complete(self: Box<Self>, committed: Result<()>) {
         let Self { result, reply, .. } = *self;
         // The caller may have stopped waiting; the write stands all the same.
         let _ = reply.send(committed.and_then(|()| result.ok_or(Error::Closed)));
@@ -95,23 +95,23 @@ impl<T: Send, F: FnMut(&Scope<'_>) -> Attempt<T> + Send> Write for Operation<T, 
 }
 
 /// Puts an operation in the queue.
-pub(crate) fn submit<T, F>(queue: &Sender<Order>, durability: Durability, run: F) -> Pending<T>
+pub(crate) fn submit<T, F>(queue: &Sender<WriterCommand>, durability: Durability, run: F) -> PendingResult<T>
 where
     T: Send + 'static,
-    F: FnMut(&Scope<'_>) -> Attempt<T> + Send + 'static,
+    F: FnMut(&OperationScope<'_>) -> OperationResult<T> + Send + 'static,
 {
-    let (reply, pending) = Pending::new();
+    let (reply, pending) = PendingResult::new();
     // A closed queue drops the reply, which the pending side reads as `Closed`.
-    let _ = queue.send(Order::Write(Box::new(Operation { run, result: None, reply }), durability));
+    let _ = queue.send(WriterCommand::Write(Box::new(Operation { run, result: None, reply }), durability));
     pending
 }
 
 pub(crate) struct Writer {
     pub(crate) path: PathBuf,
     pub(crate) connection: Connection,
-    pub(crate) columns: Columns,
-    pub(crate) journal: Journal,
-    pub(crate) checkpoints: Checkpoints,
+    pub(crate) columns: OptionalColumns,
+    pub(crate) journal: JournalMode,
+    pub(crate) checkpoints: CheckpointThread,
     pub(crate) identity: Option<FileIdentity>,
 }
 
@@ -131,7 +131,7 @@ impl FileIdentity {
 
 impl Writer {
     /// Runs until told to close, or until every handle is gone.
-    pub(crate) fn run(mut self, queue: &Receiver<Order>) {
+    pub(crate) fn run(mut self, queue: &Receiver<WriterCommand>) {
         let mut since_checkpoint = 0;
         let mut synced = Durability::Process;
         let mut tending = true;
@@ -140,13 +140,13 @@ impl Writer {
             // Then SQLite writes the log back in the middle of writes as well, which is only slower.
             tracing::debug!(%error, "the log is also written back by SQLite itself");
         }
-        if let Err(fault) = self.set_upkeep() {
+        if let Err(fault) = self.set_index_maintenance() {
             // The triggers stay on, which is slower and just as right; adding by hand as well would not be.
-            tracing::warn!(error = %fault.at(&self.path), "the search index is kept by the file's triggers");
-            self.columns.upkeep = Upkeep::Triggers;
+            tracing::warn!(error = %fault.into_error(&self.path), "the search index is kept by the file's triggers");
+            self.columns.index_maintenance = IndexMaintenance::Triggers;
         }
         // Processes that died young may have left a long one.
-        let mut too_long = LARGE_LOG;
+        let mut too_long = LARGE_LOG_BYTES;
         if self.log_size() > too_long {
             self.shorten_log();
         }
@@ -158,7 +158,7 @@ impl Writer {
                     Err(TryRecvError::Disconnected) => break,
                 }
             } else {
-                match queue.recv_timeout(IDLE_LOOK) {
+                match queue.recv_timeout(IDLE_CHECK_INTERVAL) {
                     Ok(order) => Some(order),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -168,37 +168,37 @@ impl Writer {
             let mut durability = Durability::Process;
             for order in first.into_iter().chain(queue.try_iter().take(BATCH - 1)) {
                 match order {
-                    Order::Write(write, wanted) => {
+                    WriterCommand::Write(write, wanted) => {
                         durability = durability.max(wanted);
                         writes.push(write);
                     }
-                    Order::TendIndex => tending = true,
-                    Order::ReleaseMemory => self.release_memory(),
-                    Order::Close(reply) => {
+                    WriterCommand::ContinueIndexRebuild => tending = true,
+                    WriterCommand::ReleaseMemory => self.release_memory(),
+                    WriterCommand::Close(reply) => {
                         closing = Some(reply);
                         break;
                     }
                 }
             }
             if writes.is_empty() {
-                tending = self.tend_index();
+                tending = self.continue_index_rebuild();
                 continue;
             }
             self.sync_to(durability, &mut synced);
             since_checkpoint += writes.len();
             self.commit(writes);
             if tending {
-                tending = self.tend_index();
+                tending = self.continue_index_rebuild();
             } else if since_checkpoint >= CHECKPOINT_EVERY {
                 since_checkpoint = 0;
                 self.write_back();
             } else if self.log_size() > too_long {
                 self.shorten_log();
                 // Where somebody keeps it from being emptied, it is tried again when it has grown.
-                too_long = self.log_size() + LARGE_LOG;
+                too_long = self.log_size() + LARGE_LOG_BYTES;
             }
         }
-        self.checkpoints.end();
+        self.checkpoints.shut_down();
         self.checkpoint();
         if let Some(reply) = closing {
             let closed = self.connection.close().map_err(|(_, error)| Error::from_sqlite(&self.path, &error));
@@ -207,11 +207,11 @@ impl Writer {
     }
 
     /// Runs every write in one transaction and answers them all.
-    fn commit(&mut self, mut writes: Vec<Box<dyn Write>>) {
+    fn commit(&mut self, mut writes: Vec<Box<dyn WriteOperation>>) {
         if self.identity.is_some() && FileIdentity::of(&self.path) != self.identity {
             tracing::error!(path = %self.path.display(), "the database was removed or replaced; nothing is written any more");
             for write in writes {
-                write.answer(Err(Error::Gone { path: self.path.clone() }));
+                write.complete(Err(Error::Gone { path: self.path.clone() }));
             }
             return;
         }
@@ -226,22 +226,26 @@ impl Writer {
         match results {
             Ok(each) => {
                 for (write, result) in writes.into_iter().zip(each) {
-                    write.answer(result.map_err(|fault| fault.at(&self.path)));
+                    write.complete(result.map_err(|fault| fault.into_error(&self.path)));
                 }
             }
             Err(fault) => {
-                let error = fault.at(&self.path);
+                let error = fault.into_error(&self.path);
                 for write in writes {
-                    write.answer(Err(error.clone()));
+                    write.complete(Err(error.clone()));
                 }
             }
         }
     }
 
     /// One transaction: the outer error means nothing was written, an inner one concerns that write alone.
-    fn attempt(&mut self, writes: &mut [Box<dyn Write>], isolation: Isolation) -> Attempt<Vec<Attempt<()>>> {
+    fn attempt(
+        &mut self,
+        writes: &mut [Box<dyn WriteOperation>],
+        isolation: Isolation,
+    ) -> OperationResult<Vec<OperationResult<()>>> {
         self.begin()?;
-        let results = self.follow_schema().and_then(|()| self.run_all(writes, isolation));
+        let results = self.refresh_schema().and_then(|()| self.run_all(writes, isolation));
         let committed = results.and_then(|results| {
             retry_while_busy(|| self.connection.execute_batch("COMMIT"))?;
             Ok(results)
@@ -252,38 +256,42 @@ impl Writer {
         committed
     }
 
-    fn run_all(&self, writes: &mut [Box<dyn Write>], isolation: Isolation) -> Attempt<Vec<Attempt<()>>> {
-        let scope = Scope { connection: &self.connection, columns: &self.columns };
+    fn run_all(
+        &self,
+        writes: &mut [Box<dyn WriteOperation>],
+        isolation: Isolation,
+    ) -> OperationResult<Vec<OperationResult<()>>> {
+        let scope = OperationScope { connection: &self.connection, columns: &self.columns };
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
             match isolation {
-                Isolation::AllOrNone => results.push(Ok(run_caught(&scope, write.as_mut())?)),
+                Isolation::AllOrNone => results.push(Ok(run_catching_panic(&scope, write.as_mut())?)),
                 Isolation::Each => results.push(run_in_savepoint(&scope, write.as_mut())),
             }
             if self.connection.is_autocommit() {
                 // SQLite gave up the whole transaction (full disk, I/O error): what ran before is gone as well.
-                let fault = results.pop().and_then(Attempt::err);
-                return Err(fault.unwrap_or(Fault::Refused(Error::Closed)));
+                let fault = results.pop().and_then(OperationResult::err);
+                return Err(fault.unwrap_or(OperationError::Refused(Error::Closed)));
             }
         }
         Ok(results)
     }
 
     /// Takes notice of a schema another program changed, and of who has to keep the index.
-    fn follow_schema(&mut self) -> Attempt<()> {
-        if self.columns.refresh(&self.connection)? == Refreshed::Changed {
-            self.set_upkeep()?;
+    fn refresh_schema(&mut self) -> OperationResult<()> {
+        if self.columns.refresh(&self.connection)? == SchemaRefresh::Changed {
+            self.set_index_maintenance()?;
         }
         Ok(())
     }
 
-    fn set_upkeep(&self) -> Attempt<()> {
-        let by_triggers = self.columns.upkeep == Upkeep::Triggers;
+    fn set_index_maintenance(&self) -> OperationResult<()> {
+        let by_triggers = self.columns.index_maintenance == IndexMaintenance::Triggers;
         self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, by_triggers)?;
         Ok(())
     }
 
-    fn begin(&self) -> Attempt<()> {
+    fn begin(&self) -> OperationResult<()> {
         Ok(retry_while_busy(|| self.connection.execute_batch("BEGIN IMMEDIATE"))?)
     }
 
@@ -295,7 +303,7 @@ impl Writer {
         }
     }
 
-    fn replace_index(&mut self) -> Attempt<()> {
+    fn replace_index(&mut self) -> OperationResult<()> {
         self.begin()?;
         let replaced = index::recreate(&self.connection);
         if let Err(fault) = replaced {
@@ -313,21 +321,23 @@ impl Writer {
     }
 
     /// One step of a rebuild; true while there is more to do.
-    fn tend_index(&mut self) -> bool {
+    fn continue_index_rebuild(&mut self) -> bool {
         // Most of the time there is nothing to do, and finding that out must not take the write lock.
         if !index::is_rebuilding(&self.connection).unwrap_or(false) {
             return false;
         }
         let step = self.begin().and_then(|()| index::step(&self.connection));
         match step {
-            Ok(progress) if self.connection.execute_batch("COMMIT").is_ok() => progress == Progress::More,
+            Ok(progress) if self.connection.execute_batch("COMMIT").is_ok() => {
+                progress == RebuildProgress::More
+            }
             Ok(_) => {
                 self.roll_back();
                 false
             }
             Err(fault) => {
                 self.roll_back();
-                tracing::warn!(path = %self.path.display(), error = %fault.at(&self.path), "the search index is not rebuilt yet; trying again later");
+                tracing::warn!(path = %self.path.display(), error = %fault.into_error(&self.path), "the search index is not rebuilt yet; trying again later");
                 false
             }
         }
@@ -349,7 +359,9 @@ impl Writer {
 
     /// Has the log written back, beside the writes as long as that keeps up with them.
     fn write_back(&mut self) {
-        if self.journal == Journal::WriteAheadLog && self.checkpoints.ask() == checkpoint::Turn::Writer {
+        if self.journal == JournalMode::WriteAheadLog
+            && self.checkpoints.request() == checkpoint::CheckpointRunner::Writer
+        {
             self.checkpoint();
         }
     }
@@ -364,7 +376,7 @@ impl Writer {
     /// Writes the log back and empties it, if nobody else is using it just now.
     fn shorten_log(&self) {
         self.checkpoint();
-        if self.journal != Journal::WriteAheadLog {
+        if self.journal != JournalMode::WriteAheadLog {
             return;
         }
         // Not worth waiting for: whoever reads now is done when it is tried again.
@@ -378,7 +390,7 @@ impl Writer {
     }
 
     fn checkpoint(&self) {
-        if self.journal == Journal::WriteAheadLog {
+        if self.journal == JournalMode::WriteAheadLog {
             let _ = checkpoint::frames_after(&self.connection);
         }
     }
@@ -391,9 +403,9 @@ enum Isolation {
     Each,
 }
 
-fn run_in_savepoint(scope: &Scope<'_>, write: &mut dyn Write) -> Attempt<()> {
+fn run_in_savepoint(scope: &OperationScope<'_>, write: &mut dyn WriteOperation) -> OperationResult<()> {
     scope.connection.prepare_cached("SAVEPOINT one")?.execute([])?;
-    let result = run_caught(scope, write);
+    let result = run_catching_panic(scope, write);
     if scope.connection.is_autocommit() {
         return result;
     }
@@ -405,10 +417,10 @@ fn run_in_savepoint(scope: &Scope<'_>, write: &mut dyn Write) -> Attempt<()> {
 }
 
 /// A panic would be a bug in this crate; it must not take the other writers down.
-fn run_caught(scope: &Scope<'_>, write: &mut dyn Write) -> Attempt<()> {
+fn run_catching_panic(scope: &OperationScope<'_>, write: &mut dyn WriteOperation) -> OperationResult<()> {
     catch_unwind(AssertUnwindSafe(|| write.run(scope))).unwrap_or_else(|_| {
         let detail = "an operation panicked".to_owned();
-        Err(Fault::Refused(Error::Other { path: PathBuf::from("state.db"), detail }))
+        Err(OperationError::Refused(Error::Other { path: PathBuf::from("state.db"), detail }))
     })
 }
 

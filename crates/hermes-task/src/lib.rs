@@ -7,9 +7,9 @@
 mod clock;
 mod process;
 mod task;
-mod tasks;
+mod task_group;
 
 pub use clock::SystemClock;
-pub use process::may_live;
-pub use task::{Ended, Task, spawn_cooperative, spawn_named};
-pub use tasks::Tasks;
+pub use process::may_be_alive;
+pub use task::{Task, TaskError, spawn_cooperative, spawn_named};
+pub use task_group::TaskGroup;

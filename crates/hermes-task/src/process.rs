@@ -6,7 +6,7 @@ use rustix::process::{Pid, test_kill_process};
 
 /// False only when the holder's process is certainly gone. A number that was given to another process since makes a
 /// dead holder look alive; then its lease runs out by itself.
-pub fn may_live(holder: &HolderId) -> bool {
+pub fn may_be_alive(holder: &HolderId) -> bool {
     let number = holder.as_str().split('-').next().and_then(|text| text.parse::<i32>().ok());
     let Some(pid) = number.and_then(Pid::from_raw) else { return true };
     // In a container every start has the same number: a holder with ours that is not of this process is dead.
@@ -32,11 +32,11 @@ mod tests {
 
     #[test]
     fn this_process_lives_and_one_that_cannot_exist_does_not() {
-        assert!(may_live(&HolderId::generate()));
-        assert!(!may_live(&HolderId::new(format!("{}-x", i32::MAX))));
-        assert!(may_live(&HolderId::new("somebody else")), "no number, no verdict");
+        assert!(may_be_alive(&HolderId::generate()));
+        assert!(!may_be_alive(&HolderId::new(format!("{}-x", i32::MAX))));
+        assert!(may_be_alive(&HolderId::new("somebody else")), "no number, no verdict");
         let before = HolderId::new(format!("{}-0-another start", std::process::id()));
-        assert!(!may_live(&before), "an earlier process with this number");
+        assert!(!may_be_alive(&before), "an earlier process with this number");
     }
 
     #[test]
@@ -44,7 +44,7 @@ mod tests {
     fn a_process_that_nobody_has_asked_about_is_dead() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let holder = HolderId::new(format!("{}-x", child.id()));
-        while may_live(&holder) {
+        while may_be_alive(&holder) {
             std::thread::yield_now();
         }
         child.wait().unwrap();

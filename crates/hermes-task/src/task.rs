@@ -15,7 +15,7 @@ use tracing::{Instrument, Span};
 
 /// Why a task has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Ended {
+pub enum TaskError {
     #[error("it was cancelled")]
     Cancelled,
     /// A bug; it has been logged already.
@@ -25,7 +25,7 @@ pub enum Ended {
 
 /// A running task. Await it for its result; dropping it leaves the task to run until its token is cancelled.
 pub struct Task<T> {
-    handle: JoinHandle<Result<T, Ended>>,
+    handle: JoinHandle<Result<T, TaskError>>,
 }
 
 impl<T> Task<T> {
@@ -46,13 +46,13 @@ impl<T> fmt::Debug for Task<T> {
 }
 
 impl<T> Future for Task<T> {
-    type Output = Result<T, Ended>;
+    type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match ready!(Pin::new(&mut self.handle).poll(context)) {
             Ok(result) => result,
-            Err(error) if error.is_panic() => Err(Ended::Panicked(panic_text(&*error.into_panic()))),
-            Err(_) => Err(Ended::Cancelled),
+            Err(error) if error.is_panic() => Err(TaskError::Panicked(panic_text(&*error.into_panic()))),
+            Err(_) => Err(TaskError::Cancelled),
         })
     }
 }
@@ -81,13 +81,13 @@ where
 {
     let name = name.into();
     let work = work(cancel.child_token());
-    start(span(&name), caught(name, work))
+    start(span(&name), catch_panic(name, work))
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the helper that names tasks and ties them to a token")]
 fn start<T: Send + 'static>(
     span: Span,
-    work: impl Future<Output = Result<T, Ended>> + Send + 'static,
+    work: impl Future<Output = Result<T, TaskError>> + Send + 'static,
 ) -> Task<T> {
     Task { handle: tokio::spawn(work.instrument(span)) }
 }
@@ -100,17 +100,17 @@ async fn until_cancelled<T>(
     name: Cow<'static, str>,
     cancel: Cancel,
     work: impl Future<Output = T>,
-) -> Result<T, Ended> {
+) -> Result<T, TaskError> {
     tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(Ended::Cancelled),
-        result = caught(name, work) => result,
+        () = cancel.cancelled() => Err(TaskError::Cancelled),
+        result = catch_panic(name, work) => result,
     }
 }
 
 /// Runs the work and turns a panic into an ending. What the work owned is dropped with it, so nothing half-changed is
 /// seen afterwards except through locks, and those report poisoning themselves.
-async fn caught<T>(name: Cow<'static, str>, work: impl Future<Output = T>) -> Result<T, Ended> {
+async fn catch_panic<T>(name: Cow<'static, str>, work: impl Future<Output = T>) -> Result<T, TaskError> {
     let mut work = pin!(work);
     let outcome = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
@@ -120,7 +120,7 @@ async fn caught<T>(name: Cow<'static, str>, work: impl Future<Output = T>) -> Re
     .await;
     outcome.map_err(|reason| {
         tracing::error!(task = %name, %reason, "a task panicked");
-        Ended::Panicked(reason)
+        TaskError::Panicked(reason)
     })
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hermes_task::{Ended, SystemClock, Tasks, spawn_cooperative, spawn_named};
+use hermes_task::{SystemClock, TaskError, TaskGroup, spawn_cooperative, spawn_named};
 use hermes_types::{Cancel, Clock};
 use tokio::sync::oneshot;
 
 /// Says when it is dropped.
-struct Dropped(Option<oneshot::Sender<()>>);
+struct DropNotifier(Option<oneshot::Sender<()>>);
 
-impl Drop for Dropped {
+impl Drop for DropNotifier {
     fn drop(&mut self) {
         self.0.take().unwrap().send(()).ok();
     }
@@ -29,12 +29,12 @@ async fn cancelling_drops_what_the_task_holds() {
     let cancel = Cancel::new();
     let (sender, dropped) = oneshot::channel();
     let task = spawn_named("waits", &cancel, async move {
-        let _held = Dropped(Some(sender));
+        let _held = DropNotifier(Some(sender));
         std::future::pending::<()>().await;
     });
     tokio::task::yield_now().await;
     cancel.cancel();
-    assert_eq!(task.await, Err(Ended::Cancelled));
+    assert_eq!(task.await, Err(TaskError::Cancelled));
     dropped.await.unwrap();
 }
 
@@ -43,7 +43,7 @@ async fn a_cancelled_token_starts_nothing() {
     let cancel = Cancel::new();
     cancel.cancel();
     let task = spawn_named("never", &cancel, async { 1 });
-    assert_eq!(task.await, Err(Ended::Cancelled));
+    assert_eq!(task.await, Err(TaskError::Cancelled));
 }
 
 #[tokio::test]
@@ -64,10 +64,10 @@ async fn a_panic_is_an_ending() {
     let number = 7;
     let task = spawn_named("plain", &cancel, async { panic!("plain text") });
     let result: Result<(), _> = task.await;
-    assert_eq!(result, Err(Ended::Panicked("plain text".into())));
+    assert_eq!(result, Err(TaskError::Panicked("plain text".into())));
     let task = spawn_cooperative("formatted", &cancel, |_| async move { panic!("number {number}") });
     let result: Result<(), _> = task.await;
-    assert_eq!(result, Err(Ended::Panicked("number 7".into())));
+    assert_eq!(result, Err(TaskError::Panicked("number 7".into())));
     assert!(!cancel.is_cancelled());
 }
 
@@ -75,13 +75,13 @@ async fn a_panic_is_an_ending() {
 async fn an_aborted_task_counts_as_cancelled() {
     let task = spawn_named("forever", &Cancel::new(), std::future::pending::<()>());
     task.abort();
-    assert_eq!(task.await, Err(Ended::Cancelled));
+    assert_eq!(task.await, Err(TaskError::Cancelled));
 }
 
 #[tokio::test]
 async fn a_group_ends_together() {
     let parent = Cancel::new();
-    let tasks = Tasks::new(&parent);
+    let tasks = TaskGroup::new(&parent);
     let tidied = Arc::new(AtomicUsize::new(0));
     for _ in 0..3 {
         tasks.spawn("forever", std::future::pending::<()>());
@@ -101,7 +101,7 @@ async fn a_group_ends_together() {
 
 #[tokio::test]
 async fn a_group_can_be_waited_for() {
-    let tasks = Tasks::new(&Cancel::new());
+    let tasks = TaskGroup::new(&Cancel::new());
     let task = tasks.spawn("one", async { 1 });
     tasks.join().await;
     assert_eq!(task.await, Ok(1));
@@ -110,14 +110,14 @@ async fn a_group_can_be_waited_for() {
 #[tokio::test]
 async fn dropping_a_group_or_cancelling_its_parent_ends_it() {
     let parent = Cancel::new();
-    let first = Tasks::new(&parent);
+    let first = TaskGroup::new(&parent);
     let task = first.spawn("forever", std::future::pending::<()>());
     drop(first);
-    assert_eq!(task.await, Err(Ended::Cancelled));
-    let second = Tasks::new(&parent);
+    assert_eq!(task.await, Err(TaskError::Cancelled));
+    let second = TaskGroup::new(&parent);
     let task = second.spawn("forever", std::future::pending::<()>());
     parent.cancel();
-    assert_eq!(task.await, Err(Ended::Cancelled));
+    assert_eq!(task.await, Err(TaskError::Cancelled));
 }
 
 #[test]

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Connection, Envelope, Intake,
-    LengthUnit, Mark, Piece, Place, Receipt, Reply, Sender, Timestamp,
+    BoxFuture, Cancel, Channel, ChannelCapabilities, ChannelError, ChatAddress, ChatKind, ChatPart,
+    ConnectionStatus, DeliveryCertainty, DeliveryReceipt, Envelope, Intake, LengthUnit, MessageStatus,
+    OutgoingMessage, Sender, Timestamp,
 };
 
-use crate::watched::Watched;
+use crate::watched_value::WatchedValue;
 
 /// Something in a chat that the bot wrote.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Posted {
+pub struct PostedMessage {
     pub id: String,
     pub chat: String,
     /// Its text now.
@@ -43,15 +44,15 @@ pub enum SendFault {
 }
 
 #[derive(Debug, Default)]
-struct Platform {
+struct FakePlatformState {
     incoming: VecDeque<Envelope>,
     acknowledged: Vec<String>,
-    posted: Vec<Posted>,
+    posted: Vec<PostedMessage>,
     faults: VecDeque<SendFault>,
     /// What listening comes to, instead of messages.
     breaks: VecDeque<ChannelError>,
     listened: usize,
-    marks: Vec<(String, Mark)>,
+    marks: Vec<(String, MessageStatus)>,
     typing: usize,
     count: u64,
 }
@@ -60,24 +61,28 @@ struct Platform {
 #[derive(Debug, Clone)]
 pub struct FakeChannel {
     name: String,
-    abilities: Abilities,
-    platform: Arc<Watched<Platform>>,
+    abilities: ChannelCapabilities,
+    platform: Arc<WatchedValue<FakePlatformState>>,
 }
 
 impl FakeChannel {
     pub fn new(name: &str) -> Self {
-        let abilities = Abilities {
-            limit: 2000,
+        let abilities = ChannelCapabilities {
+            max_length: 2000,
             unit: LengthUnit::Scalars,
             edits: true,
-            pictures: true,
-            typing_every: Duration::from_secs(2),
+            web_images: true,
+            typing_interval: Duration::from_secs(2),
         };
-        Self { name: name.to_owned(), abilities, platform: Arc::new(Watched::new(Platform::default())) }
+        Self {
+            name: name.to_owned(),
+            abilities,
+            platform: Arc::new(WatchedValue::new(FakePlatformState::default())),
+        }
     }
 
     #[must_use]
-    pub fn with(self, abilities: Abilities) -> Self {
+    pub fn with(self, abilities: ChannelCapabilities) -> Self {
         Self { abilities, ..self }
     }
 
@@ -90,14 +95,14 @@ impl FakeChannel {
         Envelope {
             platform: self.name.clone(),
             platform_key: key.to_string(),
-            place: Place::new(ChatKind::Dm, format!("chat-{user}")),
+            place: ChatAddress::new(ChatKind::Dm, format!("chat-{user}")),
             sender: Sender {
                 user_id: Some(user.to_owned()),
                 user_name: Some(format!("{user}'s name")),
                 alt_id: None,
                 handle: None,
             },
-            parts: vec![Piece::Text { text: text.to_owned() }],
+            parts: vec![ChatPart::Text { text: text.to_owned() }],
             message_id: Some(format!("m{key}")),
             reply_to: None,
             reply_to_text: None,
@@ -140,11 +145,11 @@ impl FakeChannel {
     }
 
     /// Marks at messages, in the order in which they were set.
-    pub async fn until_marked(&self, count: usize) -> Vec<(String, Mark)> {
+    pub async fn until_marked(&self, count: usize) -> Vec<(String, MessageStatus)> {
         self.platform.until(|platform| (platform.marks.len() >= count).then(|| platform.marks.clone())).await
     }
 
-    pub fn posted(&self) -> Vec<Posted> {
+    pub fn posted(&self) -> Vec<PostedMessage> {
         self.platform.read(|platform| platform.posted.clone())
     }
 
@@ -164,14 +169,14 @@ impl FakeChannel {
     }
 
     /// Waits until what stands in the chats is as wanted.
-    pub async fn until<R>(&self, mut look: impl FnMut(&[Posted]) -> Option<R>) -> R {
+    pub async fn until<R>(&self, mut look: impl FnMut(&[PostedMessage]) -> Option<R>) -> R {
         self.platform.until(|platform| look(&platform.posted)).await
     }
 
     /// Waits for a text that contains `part` in a person's direct chat.
     pub async fn until_said(&self, user: &str, part: &str) -> String {
         let chat = format!("chat-{user}");
-        let found = |posted: &[Posted]| {
+        let found = |posted: &[PostedMessage]| {
             posted
                 .iter()
                 .find(|posted| posted.chat == chat && posted.text.contains(part))
@@ -188,22 +193,22 @@ impl FakeChannel {
         self.platform.until(|platform| (platform.typing > 0).then_some(())).await;
     }
 
-    fn put(&self, place: &Place, text: String, reply: Option<&Reply>) -> String {
+    fn put(&self, place: &ChatAddress, text: String, reply: Option<&OutgoingMessage>) -> String {
         self.platform.update(|platform| {
             let id = format!("b{}", platform.posted.len() + 1);
             let files = reply.into_iter().flat_map(|reply| &reply.pieces).filter_map(|piece| match piece {
-                Piece::File(file) => Some(file.path.clone()),
-                Piece::Picture(picture) => Some(picture.url.clone()),
-                Piece::Text { .. } => None,
+                ChatPart::File(file) => Some(file.path.clone()),
+                ChatPart::Picture(picture) => Some(picture.url.clone()),
+                ChatPart::Text { .. } => None,
             });
-            platform.posted.push(Posted {
+            platform.posted.push(PostedMessage {
                 id: id.clone(),
                 chat: place.chat_id.clone(),
                 text,
                 files: files.collect(),
                 reply_to: reply.and_then(|reply| reply.reply_to.clone()),
                 choices: reply
-                    .map(|reply| reply.choices.iter().map(|c| c.says.clone()).collect())
+                    .map(|reply| reply.choices.iter().map(|c| c.text.clone()).collect())
                     .unwrap_or_default(),
                 earlier: Vec::new(),
                 key: reply.map(|reply| reply.idempotency_key.clone()),
@@ -218,7 +223,7 @@ impl Channel for FakeChannel {
         &self.name
     }
 
-    fn abilities(&self) -> Abilities {
+    fn capabilities(&self) -> ChannelCapabilities {
         self.abilities
     }
 
@@ -235,7 +240,7 @@ impl Channel for FakeChannel {
             if let Some(error) = broken {
                 return Err(error);
             }
-            intake.connection(&self.name, Connection::Up);
+            intake.report_connection(&self.name, ConnectionStatus::Up);
             loop {
                 let next = self.platform.until(|platform| platform.incoming.front().cloned());
                 let envelope = tokio::select! {
@@ -253,7 +258,10 @@ impl Channel for FakeChannel {
         })
     }
 
-    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    fn send<'a>(
+        &'a self,
+        reply: &'a OutgoingMessage,
+    ) -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>> {
         Box::pin(async move {
             let retry =
                 || ChannelError::Retry { after: None, reason: "the fake platform is busy".to_owned() };
@@ -265,22 +273,26 @@ impl Channel for FakeChannel {
                 Some(SendFault::Hang) => std::future::pending::<()>().await,
                 Some(SendFault::TakeAndFail) => {
                     self.put(&reply.place, text_of(reply), Some(reply));
-                    return Err(ChannelError::Unsure("the fake platform hung up".to_owned()));
+                    return Err(ChannelError::DeliveryUnknown("the fake platform hung up".to_owned()));
                 }
                 None => {}
             }
             let id = self.put(&reply.place, text_of(reply), Some(reply));
-            Ok(Receipt { message_ids: vec![id], certainty: Certainty::Once })
+            Ok(DeliveryReceipt { message_ids: vec![id], certainty: DeliveryCertainty::Once })
         })
     }
 
-    fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {
+    fn post<'a>(
+        &'a self,
+        place: &'a ChatAddress,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<String, ChannelError>> {
         Box::pin(async move { Ok(self.put(place, text.to_owned(), None)) })
     }
 
     fn edit<'a>(
         &'a self,
-        _: &'a Place,
+        _: &'a ChatAddress,
         message: &'a str,
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), ChannelError>> {
@@ -297,22 +309,27 @@ impl Channel for FakeChannel {
         })
     }
 
-    fn show_typing<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, ()> {
+    fn show_typing<'a>(&'a self, _: &'a ChatAddress) -> BoxFuture<'a, ()> {
         Box::pin(async move { self.platform.update(|platform| platform.typing += 1) })
     }
 
-    fn mark<'a>(&'a self, _: &'a Place, message: &'a str, mark: Mark) -> BoxFuture<'a, ()> {
+    fn show_message_status<'a>(
+        &'a self,
+        _: &'a ChatAddress,
+        message: &'a str,
+        mark: MessageStatus,
+    ) -> BoxFuture<'a, ()> {
         Box::pin(
             async move { self.platform.update(|platform| platform.marks.push((message.to_owned(), mark))) },
         )
     }
 }
 
-fn text_of(reply: &Reply) -> String {
+fn text_of(reply: &OutgoingMessage) -> String {
     let texts = reply.pieces.iter().filter_map(|piece| match piece {
-        Piece::Text { text } => Some(text.as_str()),
-        Piece::Picture(picture) => picture.caption.as_deref(),
-        Piece::File(_) => None,
+        ChatPart::Text { text } => Some(text.as_str()),
+        ChatPart::Picture(picture) => picture.caption.as_deref(),
+        ChatPart::File(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use hermes_types::{BoxFuture, Clock, Timestamp, WallClock};
 
-use crate::watched::Watched;
+use crate::watched_value::WatchedValue;
 
 /// A clock that stands still until a test moves it. Clones share the same time.
 #[derive(Debug, Clone, Default)]
-pub struct TestClock(Arc<Watched<Face>>);
+pub struct TestClock(Arc<WatchedValue<ClockState>>);
 
 #[derive(Debug)]
-struct Face {
+struct ClockState {
     wall: Timestamp,
     monotonic: Duration,
     sleepers: usize,
@@ -20,7 +20,7 @@ struct Face {
     auto_up_to: Option<Duration>,
 }
 
-impl Default for Face {
+impl Default for ClockState {
     fn default() -> Self {
         Self {
             // 2026-01-02 03:04:05 UTC: every field differs, so a test that mixes two up shows it.
@@ -76,7 +76,7 @@ impl TestClock {
     }
 }
 
-impl Face {
+impl ClockState {
     fn pass(&mut self, span: Duration) {
         self.monotonic = self.monotonic.saturating_add(span);
         self.wall = self.wall.plus(span);
@@ -112,7 +112,7 @@ impl Clock for TestClock {
 }
 
 /// Counts a sleep out, whether it ended or was dropped.
-struct Sleeper(Arc<Watched<Face>>);
+struct Sleeper(Arc<WatchedValue<ClockState>>);
 
 impl Drop for Sleeper {
     fn drop(&mut self) {

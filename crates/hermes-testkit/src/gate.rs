@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::watched::Watched;
+use crate::watched_value::WatchedValue;
 
 #[derive(Debug, Default)]
 struct Gate {
@@ -15,7 +15,7 @@ struct Gate {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Gates(Watched<HashMap<String, Gate>>);
+pub(crate) struct Gates(WatchedValue<HashMap<String, Gate>>);
 
 impl Gates {
     /// Passes once released. Safe to drop while waiting.
@@ -51,19 +51,19 @@ impl Gates {
         self.0.until_blocking(&what, |gates| (gates.get(name)?.waiting >= count).then_some(()));
     }
 
-    fn enter<'a>(&'a self, name: &'a str) -> Place<'a> {
+    fn enter<'a>(&'a self, name: &'a str) -> GateWaiter<'a> {
         self.0.update(|gates| gates.entry(name.to_owned()).or_default().waiting += 1);
-        Place { gates: self, name }
+        GateWaiter { gates: self, name }
     }
 }
 
 /// Counts a waiter out again, however its wait ended.
-struct Place<'a> {
+struct GateWaiter<'a> {
     gates: &'a Gates,
     name: &'a str,
 }
 
-impl Drop for Place<'_> {
+impl Drop for GateWaiter<'_> {
     fn drop(&mut self) {
         self.gates.0.update(|gates| {
             if let Some(gate) = gates.get_mut(self.name) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::{Error, Fixture};
+use crate::{DatabaseFixture, Error};
 
 #[derive(Debug)]
 pub struct TempHome {
@@ -17,7 +17,7 @@ pub struct TempHome {
 #[derive(Debug, Default)]
 pub struct TempHomeBuilder {
     files: Vec<(PathBuf, Vec<u8>)>,
-    state: Option<Fixture>,
+    state: Option<DatabaseFixture>,
 }
 
 impl TempHome {
@@ -81,7 +81,7 @@ impl TempHomeBuilder {
 
     /// A `state.db` as that release left it.
     #[must_use]
-    pub fn state_db(mut self, fixture: Fixture) -> Self {
+    pub fn state_db(mut self, fixture: DatabaseFixture) -> Self {
         self.state = Some(fixture);
         self
     }

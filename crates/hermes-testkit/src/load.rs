@@ -13,7 +13,7 @@ use crate::RealClock;
 
 /// What is asked of the server.
 #[derive(Debug, Clone)]
-pub struct Load {
+pub struct LoadTest {
     pub address: SocketAddr,
     pub key: String,
     /// Clients at once, each with a connection of its own.
@@ -27,8 +27,8 @@ pub struct Load {
 
 /// What came of it.
 #[derive(Debug, Clone)]
-pub struct Loaded {
-    pub took: Duration,
+pub struct LoadReport {
+    pub elapsed: Duration,
     pub failed: usize,
     /// How long each turn took, shortest first.
     pub times: Vec<Duration>,
@@ -36,11 +36,11 @@ pub struct Loaded {
     pub first_bytes: Vec<Duration>,
 }
 
-impl Loaded {
+impl LoadReport {
     pub fn per_second(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
         let turns = self.times.len() as f64;
-        turns / self.took.as_secs_f64().max(1e-9)
+        turns / self.elapsed.as_secs_f64().max(1e-9)
     }
 }
 
@@ -50,9 +50,9 @@ pub fn percentile(sorted: &[Duration], part: usize) -> Duration {
     sorted.get(at).copied().unwrap_or_default()
 }
 
-impl Load {
+impl LoadTest {
     /// Runs it to its end.
-    pub async fn run(&self) -> Loaded {
+    pub async fn run(&self) -> LoadReport {
         let (next, clock) = (Arc::new(AtomicUsize::new(0)), WallClock::default());
         let began = clock.monotonic();
         let mut clients = tokio::task::JoinSet::new();
@@ -61,14 +61,14 @@ impl Load {
             clients.spawn(async move { client(&load, number, &next).await });
         }
         let mut loaded =
-            Loaded { took: Duration::ZERO, failed: 0, times: Vec::new(), first_bytes: Vec::new() };
+            LoadReport { elapsed: Duration::ZERO, failed: 0, times: Vec::new(), first_bytes: Vec::new() };
         while let Some(ended) = clients.join_next().await {
             let (times, firsts, failed) = ended.unwrap_or_default();
             loaded.times.extend(times);
             loaded.first_bytes.extend(firsts);
             loaded.failed += failed;
         }
-        loaded.took = clock.monotonic().saturating_sub(began);
+        loaded.elapsed = clock.monotonic().saturating_sub(began);
         loaded.times.sort_unstable();
         loaded.first_bytes.sort_unstable();
         loaded
@@ -76,7 +76,7 @@ impl Load {
 }
 
 /// One client of the load. Its conversations are its own: nobody talks twice at once in one.
-async fn client(load: &Load, own: usize, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration>, usize) {
+async fn client(load: &LoadTest, own: usize, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration>, usize) {
     let clock = RealClock::default();
     let (mut times, mut firsts, mut failed) = (Vec::new(), Vec::new(), 0);
     let mut connection = None;
@@ -101,7 +101,7 @@ async fn client(load: &Load, own: usize, next: &AtomicUsize) -> (Vec<Duration>, 
 
 /// One turn. Says when the first byte of its answer came; nothing when it failed.
 async fn turn(
-    load: &Load,
+    load: &LoadTest,
     (number, session): (usize, usize),
     connection: &mut Option<BufReader<TcpStream>>,
     clock: &RealClock,

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use hermes_testkit::discord::Discord;
-use hermes_testkit::slack::{self, Slack};
-use hermes_testkit::telegram::Telegram;
-use hermes_testkit::{Load, ModelServer, RealClock, RecordedRequest, Script, percentile};
+use hermes_testkit::discord::FakeDiscord;
+use hermes_testkit::slack::{self, FakeSlack};
+use hermes_testkit::telegram::FakeTelegram;
+use hermes_testkit::{LoadTest, ModelScript, ModelServer, RealClock, RecordedRequest, percentile};
 use hermes_types::Clock as _;
 
 /// How often the server's memory is looked at while it works.
@@ -103,12 +103,12 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve { script, port, echo, quiet } => serve(script, port, echo, quiet),
         Command::Load { address, key, clients, turns, conversations, stream, pid } => {
-            let load = Load { address, key, clients: 0, turns, conversations, stream };
-            put_load(&load, &clients, pid)
+            let load = LoadTest { address, key, clients: 0, turns, conversations, stream };
+            run_load(&load, &clients, pid)
         }
-        Command::Discord { port } => be_discord(port),
-        Command::Slack { port } => be_slack(port),
-        Command::Telegram { port, token } => be_telegram(&token, port),
+        Command::Discord { port } => serve_discord(port),
+        Command::Slack { port } => serve_slack(port),
+        Command::Telegram { port, token } => serve_telegram(&token, port),
         Command::Check { scripts } => check(&scripts),
     };
     match result {
@@ -120,8 +120,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn be_discord(port: u16) -> Result<(), hermes_testkit::Error> {
-    let discord = Discord::builder().port(port).start()?;
+fn serve_discord(port: u16) -> Result<(), hermes_testkit::Error> {
+    let discord = FakeDiscord::builder().port(port).start()?;
     let guild = discord.guild("Home");
     discord.channel(guild, "general");
     let person = discord.person("you", Some("You"));
@@ -132,21 +132,21 @@ fn be_discord(port: u16) -> Result<(), hermes_testkit::Error> {
     }
 }
 
-fn be_telegram(token: &str, port: u16) -> Result<(), hermes_testkit::Error> {
-    let telegram = Telegram::start_on(token, port)?;
+fn serve_telegram(token: &str, port: u16) -> Result<(), hermes_testkit::Error> {
+    let telegram = FakeTelegram::start_on(token, port)?;
     println!("{}", telegram.base_url());
     loop {
         std::thread::park();
     }
 }
 
-fn put_load(load: &Load, clients: &[usize], pid: Option<u32>) -> Result<(), hermes_testkit::Error> {
+fn run_load(load: &LoadTest, clients: &[usize], pid: Option<u32>) -> Result<(), hermes_testkit::Error> {
     let io = |source| hermes_testkit::Error::Io { doing: "start a runtime".into(), source };
     let runtime = tokio::runtime::Runtime::new().map_err(io)?;
     let now = || pid.and_then(resident).unwrap_or_default();
     println!("clients  turns/s      p50      p99  first p50  failed   before   during    after (memory)");
     for count in clients {
-        let load = Load { clients: *count, ..load.clone() };
+        let load = LoadTest { clients: *count, ..load.clone() };
         let before = now();
         let (done, during) = runtime.block_on(async {
             let mut most = before;
@@ -184,8 +184,8 @@ fn resident(pid: u32) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok())
 }
 
-fn be_slack(port: u16) -> Result<(), hermes_testkit::Error> {
-    let slack = Slack::start_on(port, Arc::new(RealClock::default()))?;
+fn serve_slack(port: u16) -> Result<(), hermes_testkit::Error> {
+    let slack = FakeSlack::start_on(port, Arc::new(RealClock::default()))?;
     for (person, name, direct) in [("U1", "Ann", "D1"), ("U2", "Bob", "D2")] {
         slack.person(person, name);
         slack.direct(direct);
@@ -200,14 +200,14 @@ fn be_slack(port: u16) -> Result<(), hermes_testkit::Error> {
 
 fn check(paths: &[PathBuf]) -> Result<(), hermes_testkit::Error> {
     for path in paths {
-        Script::load(path)?;
+        ModelScript::load(path)?;
         println!("{}: ok", path.display());
     }
     Ok(())
 }
 
 fn serve(path: Option<PathBuf>, port: u16, echo: bool, quiet: bool) -> Result<(), hermes_testkit::Error> {
-    let mut script = path.map_or_else(|| Ok(Script::new()), |path| Script::load(&path))?;
+    let mut script = path.map_or_else(|| Ok(ModelScript::new()), |path| ModelScript::load(&path))?;
     if echo {
         script = script.echo();
     }

@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::{
-    BoxFuture, Call, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, FinishReason, Message, Model,
-    ModelError, Outcome, Question, Raw, Request, Role, Tool, ToolCall, ToolContext, ToolSpec, Usage,
+    BoxFuture, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, FinishReason, Message, Model,
+    ModelError, ModelRequest, RawJson, Role, Tool, ToolCall, ToolContext, ToolInvocation, ToolOutcome,
+    ToolSpec, Usage, UserQuestion,
 };
 use tokio::sync::Semaphore;
 
 /// What the model does about a request.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum ModelStep {
     Say(String),
     /// Words of a model whose price nobody knows.
     SayUnpriced(String),
@@ -32,83 +33,83 @@ pub enum Step {
     CutOff(&'static str, ModelError),
 }
 
-type Answering = dyn Fn(&str, &Request) -> Step + Send + Sync;
+type AnswerFn = dyn Fn(&str, &ModelRequest) -> ModelStep + Send + Sync;
 
 /// A model that answers to the last words it reads.
 #[expect(missing_debug_implementations, reason = "it holds a closure")]
 pub struct TestModel {
-    answer: Box<Answering>,
-    pub asked: Mutex<Vec<Request>>,
+    answer: Box<AnswerFn>,
+    pub requests: Mutex<Vec<ModelRequest>>,
     pub gate: Semaphore,
 }
 
 impl TestModel {
-    pub fn new(answer: impl Fn(&str, &Request) -> Step + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { answer: Box::new(answer), asked: Mutex::default(), gate: Semaphore::new(0) })
+    pub fn new(answer: impl Fn(&str, &ModelRequest) -> ModelStep + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { answer: Box::new(answer), requests: Mutex::default(), gate: Semaphore::new(0) })
     }
 
     pub fn echo() -> Arc<Self> {
-        Self::new(|said, _| Step::Say(format!("you said: {said}")))
+        Self::new(|said, _| ModelStep::Say(format!("you said: {said}")))
     }
 
     pub fn questions(&self) -> Vec<String> {
-        let last = |request: &Request| {
+        let last = |request: &ModelRequest| {
             let found = request.messages.iter().rfind(|message| message.role == Role::User);
             found.map(|message| message.content.text().into_owned()).unwrap_or_default()
         };
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().map(last).collect()
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter().map(last).collect()
     }
 }
 
 impl Model for TestModel {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         sink: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         let last = request.messages.last();
         let said = last.map(|message| message.content.text().into_owned()).unwrap_or_default();
         let step = (self.answer)(&said, request);
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
         let cost = match &step {
-            Step::SayUnpriced(_) => Cost { micro_usd: None, status: CostStatus::Unknown },
+            ModelStep::SayUnpriced(_) => Cost { micro_usd: None, status: CostStatus::Unknown },
             _ => Cost { micro_usd: Some(1), status: CostStatus::Estimated },
         };
         Box::pin(async move {
             let message = match step {
-                Step::Say(text) | Step::SayUnpriced(text) => Message::assistant(text),
-                Step::Think(thought, text) => {
+                ModelStep::Say(text) | ModelStep::SayUnpriced(text) => Message::assistant(text),
+                ModelStep::Think(thought, text) => {
                     let mut message = Message::assistant(text);
                     message.reasoning = Some(thought.to_owned());
                     message
                 }
-                Step::Call(name, arguments) => {
+                ModelStep::Call(name, arguments) => {
                     Message::assistant("").with_calls(vec![ToolCall::new(None, name, arguments)])
                 }
-                Step::Hang => {
+                ModelStep::Hang => {
                     request.cancel.cancelled().await;
                     return Err(ModelError::Cancelled);
                 }
-                Step::Stuck => return std::future::pending().await,
-                Step::Gate(text) => {
+                ModelStep::Stuck => return std::future::pending().await,
+                ModelStep::Gate(text) => {
                     tokio::select! {
                         permit = self.gate.acquire() => permit.into_iter().for_each(tokio::sync::SemaphorePermit::forget),
                         () = request.cancel.cancelled() => return Err(ModelError::Cancelled),
                     }
                     Message::assistant(text)
                 }
-                Step::Ends(text, reason) => {
+                ModelStep::Ends(text, reason) => {
                     let mut message = Message::assistant(text);
                     message.finish_reason = Some(reason);
                     message
                 }
-                Step::HangAfter(words) => {
+                ModelStep::HangAfter(words) => {
                     sink(Delta::Text(words.to_owned()));
                     request.cancel.cancelled().await;
                     return Err(ModelError::Cancelled);
                 }
-                Step::Fail(error) => return Err(error),
-                Step::CutOff(words, error) => {
+                ModelStep::Fail(error) => return Err(error),
+                ModelStep::CutOff(words, error) => {
                     sink(Delta::Text(words.to_owned()));
                     return Err(error);
                 }
@@ -135,42 +136,42 @@ impl Model for TestModel {
 
 /// A tool that needs a person's consent.
 #[derive(Debug)]
-pub struct Risky(ToolSpec);
+pub struct RiskyTool(ToolSpec);
 
-impl Risky {
+impl RiskyTool {
     #[expect(clippy::new_without_default, reason = "a tool is made on purpose")]
     pub fn new() -> Self {
         Self(ToolSpec {
             name: "risky".into(),
             description: "asks first".into(),
-            parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
+            parameters: RawJson::from_value(&serde_json::json!({"type": "object"})),
         })
     }
 }
 
-impl Tool for Risky {
+impl Tool for RiskyTool {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
 
-    fn run<'a>(&'a self, _: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, _: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let danger = Danger { key: "k".into(), reason: "it is risky".into() };
-            let question = Question::Approve { command: "rm -rf ./build".into(), danger };
+            let question = UserQuestion::Approve { command: "rm -rf ./build".into(), danger };
             let answer = context.frontend.ask_before_acting(question, context.cancel).await;
-            Outcome::done(format!("{answer:?}"))
+            ToolOutcome::done(format!("{answer:?}"))
         })
     }
 }
 
 /// A tool that does nothing and says so.
 #[derive(Debug)]
-pub struct Plain {
+pub struct PlainTool {
     spec: ToolSpec,
     says: String,
 }
 
-impl Plain {
+impl PlainTool {
     #[expect(clippy::new_without_default, reason = "a tool is made on purpose")]
     pub fn new() -> Self {
         Self::named("plain")
@@ -180,7 +181,7 @@ impl Plain {
         let spec = ToolSpec {
             name: name.into(),
             description: "does nothing".into(),
-            parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
+            parameters: RawJson::from_value(&serde_json::json!({"type": "object"})),
         };
         Self { spec, says: "nothing was done".to_owned() }
     }
@@ -192,12 +193,12 @@ impl Plain {
     }
 }
 
-impl Tool for Plain {
+impl Tool for PlainTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, _: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(std::future::ready(Outcome::done(self.says.clone())))
+    fn run<'a>(&'a self, _: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(std::future::ready(ToolOutcome::done(self.says.clone())))
     }
 }

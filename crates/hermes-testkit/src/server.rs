@@ -14,64 +14,64 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::gate::Gates;
-use crate::http::{Connection, Pause, ReadError, Sent, send};
-use crate::ledger::{Ledger, Outcome, RecordedRequest};
-use crate::running::{OwnThread, bind};
-use crate::script::{Choice, Player, Reply, Script};
+use crate::http::{DelayStrategy, HttpConnection, RequestReadError, SendResult, send};
+use crate::request_log::{RecordedRequest, RequestLog, RequestOutcome};
+use crate::script::{ModelScript, Player, ReplyChoice, ScriptedReply};
+use crate::server_thread::{ServerThread, bind};
 use crate::task::{OwnedTask, start, start_in};
-use crate::wire::{Ask, Plan, STALL};
+use crate::wire::{ReplyContext, ResponsePlan, STALL};
 use crate::{Error, RealClock};
 
 const OLLAMA: &str = "/api/show";
 
 /// Called with every request as it comes.
-pub type Arrival = Arc<dyn Fn(&RecordedRequest) + Send + Sync>;
+pub type RequestCallback = Arc<dyn Fn(&RecordedRequest) + Send + Sync>;
 
 /// A running server. See the crate's `SCRIPT.md` for what a script can say.
 pub struct ModelServer {
     address: SocketAddr,
-    stage: Arc<Stage>,
-    _running: Running,
+    stage: Arc<ModelServerState>,
+    _running: ServerRuntime,
 }
 
 /// Settings beyond the script.
 #[derive(Clone, Default)]
-pub struct ServerBuilder {
-    script: Script,
+pub struct ModelServerBuilder {
+    script: ModelScript,
     port: u16,
     clock: Option<Arc<dyn Clock>>,
     keep: Option<usize>,
-    arrival: Option<Arrival>,
+    arrival: Option<RequestCallback>,
 }
 
 /// What all connections share.
-struct Stage {
+struct ModelServerState {
     player: Player,
-    ledger: Ledger,
+    ledger: RequestLog,
     gates: Gates,
     clock: Option<Arc<dyn Clock>>,
-    arrival: Option<Arrival>,
+    arrival: Option<RequestCallback>,
 }
 
 #[expect(dead_code, reason = "held only for what its drop does")]
-enum Running {
+enum ServerRuntime {
     Task(OwnedTask),
-    Thread(OwnThread),
+    Thread(ServerThread),
 }
 
 impl ModelServer {
     /// Starts on the current runtime, on a free port.
-    pub async fn start(script: Script) -> Result<Self, Error> {
+    pub async fn start(script: ModelScript) -> Result<Self, Error> {
         Self::builder(script).start().await
     }
 
     /// Starts on a thread of its own.
-    pub fn start_blocking(script: Script) -> Result<Self, Error> {
+    pub fn start_blocking(script: ModelScript) -> Result<Self, Error> {
         Self::builder(script).start_blocking()
     }
 
-    pub fn builder(script: Script) -> ServerBuilder {
-        ServerBuilder { script, ..ServerBuilder::default() }
+    pub fn builder(script: ModelScript) -> ModelServerBuilder {
+        ModelServerBuilder { script, ..ModelServerBuilder::default() }
     }
 
     /// `http://127.0.0.1:PORT/v1`, what an OpenAI-style client is pointed at.
@@ -118,12 +118,12 @@ impl ModelServer {
     }
 
     /// Completes once the answer to that request has ended, and says how.
-    pub async fn wait_for_end(&self, sequence: usize) -> Outcome {
+    pub async fn wait_for_end(&self, sequence: usize) -> RequestOutcome {
         self.stage.ledger.until_closed(sequence).await
     }
 
     #[track_caller]
-    pub fn wait_for_end_blocking(&self, sequence: usize) -> Outcome {
+    pub fn wait_for_end_blocking(&self, sequence: usize) -> RequestOutcome {
         self.stage.ledger.until_closed_blocking(sequence)
     }
 
@@ -163,7 +163,8 @@ impl ModelServer {
     pub fn assert_finished(&self) {
         let left = self.stage.player.leftovers();
         assert!(left.is_empty(), "never given: {}; {}", left.join("; "), self.summary());
-        let unmatched = self.requests().into_iter().any(|request| request.outcome() == Outcome::Unmatched);
+        let unmatched =
+            self.requests().into_iter().any(|request| request.outcome() == RequestOutcome::Unmatched);
         assert!(!unmatched, "a request found no reply; {}", self.summary());
     }
 
@@ -180,13 +181,13 @@ impl fmt::Debug for ModelServer {
     }
 }
 
-impl fmt::Debug for ServerBuilder {
+impl fmt::Debug for ModelServerBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ServerBuilder").field("port", &self.port).finish_non_exhaustive()
     }
 }
 
-impl ServerBuilder {
+impl ModelServerBuilder {
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
@@ -208,7 +209,7 @@ impl ServerBuilder {
     }
 
     #[must_use]
-    pub fn on_request(mut self, arrival: Arrival) -> Self {
+    pub fn on_request(mut self, arrival: RequestCallback) -> Self {
         self.arrival = Some(arrival);
         self
     }
@@ -221,7 +222,7 @@ impl ServerBuilder {
         let listener = bind(self.port)?;
         let address = listener.local_addr().map_err(Error::io("read the listener's address"))?;
         let stage = self.stage();
-        let running = Running::Task(start(serve(listener, stage.clone())));
+        let running = ServerRuntime::Task(start(serve(listener, stage.clone())));
         Ok(ModelServer { address, stage, _running: running })
     }
 
@@ -229,17 +230,17 @@ impl ServerBuilder {
         let stage = self.clone().stage();
         let shared = stage.clone();
         let (address, thread) =
-            OwnThread::start("model-server", self.port, move |listener| serve(listener, shared))?;
-        let running = Running::Thread(thread);
+            ServerThread::start("model-server", self.port, move |listener| serve(listener, shared))?;
+        let running = ServerRuntime::Thread(thread);
         Ok(ModelServer { address, stage, _running: running })
     }
 
-    fn stage(self) -> Arc<Stage> {
+    fn stage(self) -> Arc<ModelServerState> {
         let real = || Arc::new(RealClock::default()) as Arc<dyn Clock>;
         let clock = self.clock.or_else(|| self.script.real_time.then(real));
-        Arc::new(Stage {
+        Arc::new(ModelServerState {
             player: Player::new(self.script),
-            ledger: Ledger::new(self.keep.unwrap_or(usize::MAX)),
+            ledger: RequestLog::new(self.keep.unwrap_or(usize::MAX)),
             gates: Gates::default(),
             clock,
             arrival: self.arrival,
@@ -247,13 +248,13 @@ impl ServerBuilder {
     }
 }
 
-async fn serve(listener: TcpListener, stage: Arc<Stage>) {
+async fn serve(listener: TcpListener, stage: Arc<ModelServerState>) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
             // A failed accept concerns one client that has already gone.
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                start_in(&mut clients, attend(stream, stage.clone()));
+                start_in(&mut clients, serve_connection(stream, stage.clone()));
             },
             Some(_) = clients.join_next() => {}
         }
@@ -261,14 +262,15 @@ async fn serve(listener: TcpListener, stage: Arc<Stage>) {
 }
 
 /// Serves one connection until either side is done with it.
-async fn attend(stream: TcpStream, stage: Arc<Stage>) {
-    let mut connection = Connection::new(stream);
+async fn serve_connection(stream: TcpStream, stage: Arc<ModelServerState>) {
+    let mut connection = HttpConnection::new(stream);
     loop {
         let message = match connection.read().await {
             Ok(message) => message,
-            Err(ReadError::Closed) => return,
-            Err(ReadError::Refused(status, why)) => {
-                let plan = Plan::of_json(status, &json!({"error": {"message": why, "type": "bad_request"}}));
+            Err(RequestReadError::Closed) => return,
+            Err(RequestReadError::Refused(status, why)) => {
+                let plan =
+                    ResponsePlan::of_json(status, &json!({"error": {"message": why, "type": "bad_request"}}));
                 send(connection, plan, true, stage.as_ref()).await;
                 return;
             }
@@ -276,53 +278,58 @@ async fn attend(stream: TcpStream, stage: Arc<Stage>) {
         let close = message.wants_close();
         // What only Ollama answers is asked of every local server; where a script does not play one, it is no event.
         if message.target == OLLAMA && !stage.player.names_path(OLLAMA) {
-            let unknown = Plan::of_json(404, &json!({"error": "404 page not found"}));
-            let Sent::Whole(same) = send(connection, unknown, close, stage.as_ref()).await else { return };
+            let unknown = ResponsePlan::of_json(404, &json!({"error": "404 page not found"}));
+            let SendResult::Whole(same) = send(connection, unknown, close, stage.as_ref()).await else {
+                return;
+            };
             connection = same;
             continue;
         }
-        let request = stage.ledger.enter(message);
+        let request = stage.ledger.record(message);
         if let Some(arrival) = &stage.arrival {
             arrival(&request);
         }
         let (plan, matched) = stage.answer(&request);
         let (next, outcome) = match send(connection, plan, close, stage.as_ref()).await {
-            Sent::Whole(connection) => (Some(connection), Outcome::Complete),
-            Sent::Ended(outcome) => (None, outcome),
+            SendResult::Whole(connection) => (Some(connection), RequestOutcome::Complete),
+            SendResult::Ended(outcome) => (None, outcome),
         };
-        let outcome = if matched { outcome } else { Outcome::Unmatched };
+        let outcome = if matched { outcome } else { RequestOutcome::Unmatched };
         stage.ledger.close(request.sequence(), outcome);
         let Some(same) = next else { return };
         connection = same;
     }
 }
 
-impl Stage {
+impl ModelServerState {
     /// The answer, and whether the script had one.
-    fn answer(&self, request: &RecordedRequest) -> (Plan, bool) {
+    fn answer(&self, request: &RecordedRequest) -> (ResponsePlan, bool) {
         let script = self.player.script();
-        let ask = Ask::of(request);
+        let ask = ReplyContext::of(request);
         if request.method() != "POST" || request.wire().is_none() {
             return match self.player.take_for_path(request) {
-                Some(reply) => (Plan::of_reply(&reply, &ask, script), true),
+                Some(reply) => (ResponsePlan::of_reply(&reply, &ask, script), true),
                 None if request.method() == "GET" && request.path().ends_with("/models") => {
-                    (Plan::of_json(200, &self.models()), true)
+                    (ResponsePlan::of_json(200, &self.models()), true)
                 }
                 None => {
                     let why = format!("no reply is scripted for {} {}", request.method(), request.path());
-                    (Plan::of_json(404, &json!({"error": {"message": why, "type": "not_found"}})), true)
+                    (
+                        ResponsePlan::of_json(404, &json!({"error": {"message": why, "type": "not_found"}})),
+                        true,
+                    )
                 }
             };
         }
         match self.player.choose(request) {
-            Choice::Play(reply) => (Plan::of_reply(&reply, &ask, script), true),
-            Choice::Echo => {
-                let echo = Reply::text(request.last_user_text().unwrap_or_default());
-                (Plan::of_reply(&echo, &ask, script), true)
+            ReplyChoice::Play(reply) => (ResponsePlan::of_reply(&reply, &ask, script), true),
+            ReplyChoice::Echo => {
+                let echo = ScriptedReply::text(request.last_user_text().unwrap_or_default());
+                (ResponsePlan::of_reply(&echo, &ask, script), true)
             }
-            Choice::Unmatched(expected) => {
+            ReplyChoice::Unmatched(expected) => {
                 let why = format!("no scripted reply for {request}: {expected}");
-                (Plan::of_mismatch(&why, &ask), false)
+                (ResponsePlan::of_mismatch(&why, &ask), false)
             }
         }
     }
@@ -341,7 +348,7 @@ impl Stage {
     }
 }
 
-impl Pause for Stage {
+impl DelayStrategy for ModelServerState {
     fn delay(&self, span: Duration) -> BoxFuture<'_, ()> {
         match &self.clock {
             Some(clock) => clock.sleep(span),

@@ -3,7 +3,6 @@
 //! "chars" means Unicode scalar values everywhere, never bytes; no function here can split a character or panic on
 //! any input.
 
-mod bound;
 pub mod dialect;
 mod diff;
 mod escape;
@@ -16,18 +15,19 @@ mod sse;
 mod think;
 mod title;
 mod tokens;
+mod truncate;
 mod v4a;
 
-pub use bound::{ellipsize, head, head_and_tail, single_line, tail};
 pub use diff::{DiffLine, diff_lines, unified_diff};
 pub use escape::{escape_control, escape_terminal};
-pub use fuzzy::{FuzzyError, Occurrences, Replaced, Strategy, fuzzy_replace, similar_passages};
+pub use fuzzy::{FuzzyError, FuzzyReplacement, MatchStrategy, Occurrences, fuzzy_replace, similar_passages};
 pub use number::with_commas;
 pub use search_query::SearchQuery;
 pub use similarity::{closest_match, is_similar, similarity};
 pub use split::{length, split};
 pub use sse::{SseEvent, SseParser, SseTooLarge};
-pub use think::{Scrubbed, ThinkScrubber, extract_inline_reasoning, strip_think};
+pub use think::{ScrubbedText, ThinkScrubber, extract_inline_reasoning, strip_think};
 pub use title::{Title, TitleTooLong, next_title, title_base};
 pub use tokens::estimate_tokens;
+pub use truncate::{ellipsize, head, head_and_tail, single_line, tail};
 pub use v4a::{Hunk, HunkError, HunkLine, PatchError, PatchOp, apply_hunks, parse_patch};

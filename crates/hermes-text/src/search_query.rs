@@ -1,6 +1,6 @@
 //! What a person types into a search box, made safe for the full-text engine.
 
-use crate::bound::head;
+use crate::truncate::head;
 
 /// Longer queries are cut: nobody types them, and the engine's parser is not the place to find out.
 const MAX_CHARS: usize = 2048;

@@ -5,14 +5,14 @@
 //! do not overlap, and cover equal elements on both sides.
 
 /// From this length on, elements that are everywhere are no anchors.
-const POPULAR_FROM: usize = 200;
+const POPULAR_MIN_LENGTH: usize = 200;
 
 /// Comparisons spent before the rest counts as different, so that two large strangers end.
-const MOST_STEPS: usize = 20_000_000;
+const MAX_STEPS: usize = 20_000_000;
 
 /// A run of equal elements: where it starts on each side, and how long it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct MatchingBlock {
     pub(crate) a: usize,
     pub(crate) b: usize,
     pub(crate) len: usize,
@@ -20,14 +20,14 @@ pub(crate) struct Block {
 
 /// A text made ready to be compared with many others.
 #[derive(Debug)]
-pub(crate) struct Comparable {
+pub(crate) struct ComparableText {
     chars: Vec<char>,
-    places: Places,
+    places: ElementPositions,
     /// How often characters occur, in a few classes: enough to tell most strangers apart without comparing them.
     classes: [u16; Self::CLASSES],
 }
 
-impl Comparable {
+impl ComparableText {
     const CLASSES: usize = 32;
 
     pub(crate) fn new(text: &str) -> Self {
@@ -37,7 +37,7 @@ impl Comparable {
             let class = &mut classes[*c as usize % Self::CLASSES];
             *class = class.saturating_add(1);
         }
-        let places = Places::of(&chars);
+        let places = ElementPositions::of(&chars);
         Self { chars, places, classes }
     }
 
@@ -48,7 +48,7 @@ impl Comparable {
     }
 
     /// Whether the similarity reaches `cutoff`; cheap for texts that cannot.
-    pub(crate) fn reaches(&self, other: &Self, cutoff: f64) -> bool {
+    pub(crate) fn is_similar(&self, other: &Self, cutoff: f64) -> bool {
         let total = self.chars.len() + other.chars.len();
         if ratio(self.chars.len().min(other.chars.len()), total) < cutoff {
             return false;
@@ -62,12 +62,12 @@ impl Comparable {
 
 /// Between 0 (nothing in common) and 1 (equal). Two empty texts are equal.
 pub fn similarity(a: &str, b: &str) -> f64 {
-    Comparable::new(a).similarity(&Comparable::new(b))
+    ComparableText::new(a).similarity(&ComparableText::new(b))
 }
 
 /// Whether the similarity reaches `cutoff`; cheap for texts that cannot.
 pub fn is_similar(a: &str, b: &str, cutoff: f64) -> bool {
-    Comparable::new(a).reaches(&Comparable::new(b), cutoff)
+    ComparableText::new(a).is_similar(&ComparableText::new(b), cutoff)
 }
 
 /// The candidate most like `name`, if it reaches `cutoff`. Of equals the alphabetically last is taken, as difflib does.
@@ -76,10 +76,10 @@ pub fn closest_match<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
     cutoff: f64,
 ) -> Option<&'a str> {
-    let name = Comparable::new(name);
+    let name = ComparableText::new(name);
     candidates
         .into_iter()
-        .map(|candidate| (Comparable::new(candidate).similarity(&name), candidate))
+        .map(|candidate| (ComparableText::new(candidate).similarity(&name), candidate))
         .filter(|(score, _)| *score >= cutoff)
         .max_by(|(a, first), (b, second)| a.total_cmp(b).then_with(|| first.cmp(second)))
         .map(|(_, candidate)| candidate)
@@ -92,13 +92,13 @@ fn ratio(matched: usize, total: usize) -> f64 {
 
 /// Where each element of a sequence stands: positions ordered by element, without those too common to say anything.
 #[derive(Debug)]
-struct Places(Vec<usize>);
+struct ElementPositions(Vec<usize>);
 
-impl Places {
+impl ElementPositions {
     fn of<T: Ord>(elements: &[T]) -> Self {
         let mut order: Vec<usize> = (0..elements.len()).collect();
         order.sort_by(|a, b| elements[*a].cmp(&elements[*b]).then(a.cmp(b)));
-        if elements.len() >= POPULAR_FROM {
+        if elements.len() >= POPULAR_MIN_LENGTH {
             let most = elements.len() / 100 + 1;
             let groups =
                 order.chunk_by(|a, b| elements[*a] == elements[*b]).filter(|group| group.len() <= most);
@@ -116,13 +116,13 @@ impl Places {
 }
 
 /// Every run both sides share: the longest first, then the longest to its left and right, and so on.
-pub(crate) fn matching_blocks<T: Ord>(a: &[T], b: &[T]) -> Vec<Block> {
-    blocks(a, b, &Places::of(b))
+pub(crate) fn matching_blocks<T: Ord>(a: &[T], b: &[T]) -> Vec<MatchingBlock> {
+    blocks(a, b, &ElementPositions::of(b))
 }
 
-fn blocks<T: Ord>(a: &[T], b: &[T], places: &Places) -> Vec<Block> {
+fn blocks<T: Ord>(a: &[T], b: &[T], places: &ElementPositions) -> Vec<MatchingBlock> {
     let found = a.iter().map(|element| places.find(b, element)).collect();
-    let mut finder = Finder { a, b, places, found, steps: MOST_STEPS };
+    let mut finder = Finder { a, b, places, found, steps: MAX_STEPS };
     let mut waiting = vec![(0, a.len(), 0, b.len())];
     let mut blocks = Vec::new();
     while let Some((a_from, a_to, b_from, b_to)) = waiting.pop() {
@@ -140,7 +140,7 @@ fn blocks<T: Ord>(a: &[T], b: &[T], places: &Places) -> Vec<Block> {
         }
     }
     blocks.sort_by_key(|block| block.a);
-    let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());
+    let mut merged: Vec<MatchingBlock> = Vec::with_capacity(blocks.len());
     for block in blocks {
         match merged.last_mut() {
             Some(last) if last.a + last.len == block.a && last.b + last.len == block.b => {
@@ -155,7 +155,7 @@ fn blocks<T: Ord>(a: &[T], b: &[T], places: &Places) -> Vec<Block> {
 struct Finder<'a, T> {
     a: &'a [T],
     b: &'a [T],
-    places: &'a Places,
+    places: &'a ElementPositions,
     /// For each element of `a`, which of the places are its.
     found: Vec<(usize, usize)>,
     steps: usize,
@@ -163,8 +163,8 @@ struct Finder<'a, T> {
 
 impl<T: Ord> Finder<'_, T> {
     /// The longest run inside the two ranges; the earliest of equals.
-    fn longest(&mut self, a_from: usize, a_to: usize, b_from: usize, b_to: usize) -> Block {
-        let mut best = Block { a: a_from, b: b_from, len: 0 };
+    fn longest(&mut self, a_from: usize, a_to: usize, b_from: usize, b_to: usize) -> MatchingBlock {
+        let mut best = MatchingBlock { a: a_from, b: b_from, len: 0 };
         // Runs that end at the element before: (where in b, how long), by place.
         let mut before: Vec<(usize, usize)> = Vec::new();
         let mut here: Vec<(usize, usize)> = Vec::new();
@@ -186,14 +186,14 @@ impl<T: Ord> Finder<'_, T> {
                 };
                 here.push((*place, run));
                 if run > best.len {
-                    best = Block { a: at + 1 - run, b: place + 1 - run, len: run };
+                    best = MatchingBlock { a: at + 1 - run, b: place + 1 - run, len: run };
                 }
             }
             std::mem::swap(&mut before, &mut here);
         }
         // Common elements do not start a run, but they lengthen one.
         while best.a > a_from && best.b > b_from && self.a[best.a - 1] == self.b[best.b - 1] {
-            best = Block { a: best.a - 1, b: best.b - 1, len: best.len + 1 };
+            best = MatchingBlock { a: best.a - 1, b: best.b - 1, len: best.len + 1 };
         }
         while best.a + best.len < a_to
             && best.b + best.len < b_to

@@ -10,7 +10,7 @@ const COUNTER: usize = 10;
 /// Room for closing a fenced block.
 const FENCE: usize = 4;
 /// Shorter parts than this cannot hold what the cutting adds.
-const SHORTEST: usize = 64;
+const MIN_LIMIT: usize = 64;
 
 /// How long a text is to a platform.
 pub fn length(text: &str, unit: LengthUnit) -> usize {
@@ -25,13 +25,13 @@ pub fn split(text: &str, limit: usize, unit: LengthUnit) -> Vec<String> {
     if length(text, unit) <= limit {
         return vec![text.to_owned()];
     }
-    let limit = limit.max(SHORTEST);
+    let limit = limit.max(MIN_LIMIT);
     let mut parts = Vec::new();
     let mut rest = text;
     let mut open: Option<String> = None;
     loop {
         let opening = open.as_ref().map(|language| format!("```{language}\n")).unwrap_or_default();
-        let room = limit.saturating_sub(COUNTER + FENCE + length(&opening, unit)).max(SHORTEST / 4);
+        let room = limit.saturating_sub(COUNTER + FENCE + length(&opening, unit)).max(MIN_LIMIT / 4);
         if length(rest, unit) <= room {
             parts.push(format!("{opening}{rest}"));
             break;

@@ -27,7 +27,7 @@ pub struct ThinkScrubber {
 
 /// What a piece of an answer turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Scrubbed {
+pub struct ScrubbedText {
     pub visible: String,
     /// Separate blocks are kept apart by a blank line.
     pub reasoning: String,
@@ -60,13 +60,13 @@ impl ThinkScrubber {
         Self::default()
     }
 
-    pub fn feed(&mut self, delta: &str) -> Scrubbed {
+    pub fn feed(&mut self, delta: &str) -> ScrubbedText {
         self.held.push_str(delta);
         self.sort_held(Input::MoreMayCome)
     }
 
     /// The answer is over: gives out what was held back and is ready for the next answer.
-    pub fn finish(&mut self) -> Scrubbed {
+    pub fn finish(&mut self) -> ScrubbedText {
         let rest = self.sort_held(Input::Complete);
         self.reset();
         rest
@@ -77,8 +77,8 @@ impl ThinkScrubber {
         *self = Self::default();
     }
 
-    fn sort_held(&mut self, input: Input) -> Scrubbed {
-        let mut out = Scrubbed::default();
+    fn sort_held(&mut self, input: Input) -> ScrubbedText {
+        let mut out = ScrubbedText::default();
         let mut has_thought = self.has_thought;
         self.run(input, &mut |piece| match piece {
             Piece::Visible(text) => out.visible.push_str(text),
@@ -258,7 +258,7 @@ mod tests {
     fn scrub<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
         let mut scrubber = ThinkScrubber::new();
         let (mut visible, mut reasoning) = (String::new(), String::new());
-        let mut take = |scrubbed: Scrubbed| {
+        let mut take = |scrubbed: ScrubbedText| {
             visible += &scrubbed.visible;
             reasoning += &scrubbed.reasoning;
         };

@@ -8,11 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Sandbox, SandboxMode, SandboxPlaces};
+use hermes_exec::{Sandbox, SandboxActivation, SandboxPaths};
 use hermes_task::SystemClock;
-use hermes_tools::{FileGuard, FileOptions, Files, Registry};
+use hermes_tools::{FileGuard, FileOptions, FileTools, ToolRegistry};
 use hermes_types::{
-    Answer, BoxFuture, Call, Cancel, Clock, Deadline, Event, Frontend, Occasion, Question, ToolContext,
+    BoxFuture, Cancel, Clock, Deadline, Frontend, ToolContext, ToolEvent, ToolInvocation, TurnEvent,
+    UserAnswer, UserQuestion,
 };
 use serde_json::{Value, json};
 
@@ -25,10 +26,10 @@ const BUDGET: Duration = Duration::from_millis(1);
 struct Nobody;
 
 impl Frontend for Nobody {
-    fn show(&self, _: Event) {}
+    fn show(&self, _: TurnEvent) {}
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Unavailable))
     }
 }
 
@@ -43,8 +44,8 @@ fn main() {
     std::fs::write(root.join("proj/a.txt"), "line of text\n".repeat(200)).expect("a file");
     println!("{:<44} {:>10} {:>10}", "call", "p50", "p99");
     let mut read = Vec::new();
-    for mode in [SandboxMode::Off, SandboxMode::Auto] {
-        let what = if mode == SandboxMode::Off { "by names" } else { "by the kernel" };
+    for mode in [SandboxActivation::Off, SandboxActivation::Auto] {
+        let what = if mode == SandboxActivation::Off { "by names" } else { "by the kernel" };
         let registry = registry(&root, mode);
         let times = measure(CALLS, |at| {
             call(
@@ -93,23 +94,23 @@ fn fill(tree: &Path) {
     std::fs::write(tree.join("d3/e3/rare.rs"), "here is a veryrareword\n").expect("a file");
 }
 
-fn registry(root: &Path, mode: SandboxMode) -> Registry {
+fn registry(root: &Path, mode: SandboxActivation) -> ToolRegistry {
     #[expect(clippy::disallowed_methods, reason = "the real home is what a real user's rules are about")]
     let home = std::path::PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-    let places = SandboxPlaces {
+    let places = SandboxPaths {
         user_home: home.clone(),
         hermes_home: home.join(".hermes"),
-        ..SandboxPlaces::default()
+        ..SandboxPaths::default()
     };
-    let guard = FileGuard::new(root.join("proj"), home.clone(), &Home::at(home.join(".hermes")));
-    let files = Files::new(guard, FileOptions::default()).with_sandbox(Sandbox::new(mode, places));
-    Registry::file_tools(&files)
+    let guard = FileGuard::new(root.join("proj"), home.clone(), &Home::new(home.join(".hermes")));
+    let files = FileTools::new(guard, FileOptions::default()).with_sandbox(Sandbox::new(mode, places));
+    ToolRegistry::file_tools(&files)
 }
 
-fn call(registry: &Registry, name: &str, arguments: Value) {
+fn call(registry: &ToolRegistry, name: &str, arguments: Value) {
     let Value::Object(arguments) = arguments else { return };
     let tool = registry.find(name).expect("the tool");
-    let call = Call {
+    let call = ToolInvocation {
         id: "c".into(),
         name: name.to_owned(),
         arguments,
@@ -121,7 +122,7 @@ fn call(registry: &Registry, name: &str, arguments: Value) {
     let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(1));
     let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    tool.notice(&"k".into(), Occasion::Calling("other"));
+    tool.on_event(&"k".into(), ToolEvent::CallStarting("other"));
     runtime.block_on(tool.run(&call, context));
 }
 

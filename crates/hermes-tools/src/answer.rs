@@ -2,34 +2,34 @@
 
 use std::io;
 
-use hermes_types::{Outcome, OutcomeStatus};
+use hermes_types::{OutcomeStatus, ToolOutcome};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
 /// A success the model reads as JSON.
-pub(crate) fn done(value: &Value) -> Outcome {
-    Outcome::done(spaced(value))
+pub(crate) fn success_json(value: &Value) -> ToolOutcome {
+    ToolOutcome::done(spaced_json(value))
 }
 
 /// A failure with more to say than its reason.
-pub(crate) fn failed(value: &Value) -> Outcome {
-    Outcome { status: OutcomeStatus::Failed, ..Outcome::done(spaced(value)) }
+pub(crate) fn failure_json(value: &Value) -> ToolOutcome {
+    ToolOutcome { status: OutcomeStatus::Failed, ..ToolOutcome::done(spaced_json(value)) }
 }
 
 /// The text of a value.
-pub(crate) fn spaced(value: &Value) -> String {
+pub(crate) fn spaced_json(value: &Value) -> String {
     let mut bytes = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut bytes, Spaced);
+    let mut serializer = Serializer::with_formatter(&mut bytes, SpacedFormatter);
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8(bytes).unwrap_or_else(|_| value.to_string()),
         Err(_) => value.to_string(),
     }
 }
 
-struct Spaced;
+struct SpacedFormatter;
 
-impl Formatter for Spaced {
+impl Formatter for SpacedFormatter {
     fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { writer.write_all(b", ") }
     }

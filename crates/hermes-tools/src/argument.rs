@@ -2,13 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-use hermes_types::{Outcome, Raw, ToolSpec};
+use hermes_types::{RawJson, ToolOutcome, ToolSpec};
 use serde_json::{Map, Value, json};
 
 /// A tool's description for the model.
 pub(crate) fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
-    let parameters = Raw::parse(parameters.trim().to_owned())
-        .unwrap_or_else(|_| Raw::from_value(&json!({"type": "object", "properties": {}})));
+    let parameters = RawJson::parse(parameters.trim().to_owned())
+        .unwrap_or_else(|_| RawJson::from_value(&json!({"type": "object", "properties": {}})));
     ToolSpec { name: name.to_owned(), description: description.trim().to_owned(), parameters }
 }
 
@@ -36,6 +36,6 @@ pub(crate) fn any_text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Opt
     arguments.get(name).and_then(Value::as_str)
 }
 
-pub(crate) fn missing(tool: &str, name: &str) -> Outcome {
-    Outcome::failed(format!("{tool} needs `{name}`; call it again with that argument"))
+pub(crate) fn missing(tool: &str, name: &str) -> ToolOutcome {
+    ToolOutcome::failed(format!("{tool} needs `{name}`; call it again with that argument"))
 }

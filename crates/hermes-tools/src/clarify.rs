@@ -1,6 +1,8 @@
 //! `clarify`: a question only the user can answer.
 
-use hermes_types::{Answer, BoxFuture, Call, Outcome, Question, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    BoxFuture, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec, UserAnswer, UserQuestion,
+};
 use serde_json::{Value, json};
 
 use crate::answer;
@@ -10,41 +12,41 @@ const MOST_CHOICES: usize = 4;
 
 /// The tool.
 #[derive(Debug)]
-pub struct Clarify {
+pub struct ClarifyTool {
     spec: ToolSpec,
 }
 
-impl Default for Clarify {
+impl Default for ClarifyTool {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Clarify {
+impl ClarifyTool {
     pub fn new() -> Self {
         Self { spec: spec("clarify", include_str!("texts/clarify.md"), include_str!("texts/clarify.json")) }
     }
 }
 
-impl Tool for Clarify {
+impl Tool for ClarifyTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let Some(question) = text(&call.arguments, "question") else {
                 return missing("clarify", "question");
             };
             let (question, choices) = (question.trim().to_owned(), choices(call.arguments.get("choices")));
-            let asked = Question::Clarify { question: question.clone(), choices: choices.clone() };
+            let asked = UserQuestion::Clarify { question: question.clone(), choices: choices.clone() };
             let offered = if choices.is_empty() { Value::Null } else { json!(choices) };
             match context.frontend.ask_before_acting(asked, context.cancel).await {
-                Answer::Text(response) => answer::done(&json!({
+                UserAnswer::Text(response) => answer::success_json(&json!({
                     "question": question, "choices_offered": offered, "user_response": response,
                 })),
                 // Nobody is there, or nobody answered in time.
-                _ => answer::failed(&json!({
+                _ => answer::failure_json(&json!({
                     "error": "Clarify tool is not available in this execution context.",
                     "user_response": "No answer came. Decide yourself what fits best, go on, and say what you assumed.",
                 })),

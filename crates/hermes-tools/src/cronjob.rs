@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use hermes_exec::{Sandbox, WriteRule};
-use hermes_schedule::{Change, Error, Job, Jobs, Listed, NewJob, Origin, repeat_words, view};
+use hermes_schedule::{
+    Error, Job, JobChange, JobFilter, JobOrigin, JobStore, NewJob, describe_repeat, job_summary,
+};
 use hermes_store::Store;
 use hermes_types::{
-    Answer, Approval, BoxFuture, Call, Clock, Danger, Outcome, OutcomeStatus, Question, TaskId, Tool,
-    ToolContext, ToolSpec,
+    ApprovalDecision, BoxFuture, Clock, Danger, OutcomeStatus, TaskId, Tool, ToolContext, ToolInvocation,
+    ToolOutcome, ToolSpec, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value, json};
 
 use crate::argument::{any_text, spec, text};
-use crate::folders::Folders;
+use crate::folders::TaskFolders;
 use crate::off_thread::off_thread;
 
 /// Fields of newer releases that are kept, and how they are checked.
@@ -24,13 +26,13 @@ const OLDER: [(&str, &str); 3] =
 
 /// The tool.
 #[derive(Debug)]
-pub struct CronJob {
+pub struct CronJobTool {
     spec: ToolSpec,
-    jobs: Jobs,
+    jobs: JobStore,
     store: Store,
     clock: Arc<dyn Clock>,
     /// What a conversation may write, and where it began.
-    limits: Option<(Sandbox, Folders)>,
+    limits: Option<(Sandbox, TaskFolders)>,
 }
 
 /// What the model asked for.
@@ -61,52 +63,52 @@ impl Action {
     }
 }
 
-impl CronJob {
-    pub fn new(jobs: Jobs, store: Store, clock: Arc<dyn Clock>) -> Self {
+impl CronJobTool {
+    pub fn new(jobs: JobStore, store: Store, clock: Arc<dyn Clock>) -> Self {
         let spec = spec("cronjob", include_str!("texts/cronjob.md"), include_str!("texts/cronjob.json"));
         Self { spec, jobs, store, clock, limits: None }
     }
 
     /// Lets a job work only where the conversation that makes it may write.
     #[must_use]
-    pub fn within(self, sandbox: Sandbox, folders: Folders) -> Self {
+    pub fn with_sandbox(self, sandbox: Sandbox, folders: TaskFolders) -> Self {
         Self { limits: Some((sandbox, folders)), ..self }
     }
 
     /// Why a job of this conversation may not work in the folder it names.
-    fn refuse_folder(&self, call: &Call) -> Option<String> {
+    fn refuse_folder(&self, call: &ToolInvocation) -> Option<String> {
         let (sandbox, folders) = self.limits.as_ref()?;
         let folder = text(&call.arguments, "workdir")?;
         let real = std::path::Path::new(folder).canonicalize().ok()?;
         match sandbox.access(&folders.anchor(&call.task))?.write_rule(&real) {
-            WriteRule::Open => None,
-            WriteRule::Ask(reason) | WriteRule::Never(reason) => Some(format!(
+            WriteRule::Allow => None,
+            WriteRule::Ask(reason) | WriteRule::Deny(reason) => Some(format!(
                 "`workdir` {folder}: {reason}. The user can set it with `hermes cron edit JOB --workdir {folder}`"
             )),
         }
     }
 
-    async fn answer(&self, call: &Call) -> Outcome {
+    async fn answer(&self, call: &ToolInvocation) -> ToolOutcome {
         if let Some(words) = self.refuse_folder(call) {
             let answer = pretty(&json!({"success": false, "error": words}));
-            return Outcome { status: OutcomeStatus::Failed, ..Outcome::done(answer) };
+            return ToolOutcome { status: OutcomeStatus::Failed, ..ToolOutcome::done(answer) };
         }
         let arguments = call.arguments.clone();
         let origin = self.origin(&call.task).await;
         let (jobs, now) = (self.jobs.clone(), self.clock.now());
         let done = off_thread("cronjob", move || {
             let action = Action::read(any_text(&arguments, "action").unwrap_or_default());
-            Desk { jobs, now }.answer(&action, &arguments, origin)
+            JobEditor { jobs, now }.answer(&action, &arguments, origin)
         });
         match done.await {
-            Ok(Ok(answer)) => Outcome::done(pretty(&answer)),
+            Ok(Ok(answer)) => ToolOutcome::done(pretty(&answer)),
             Ok(Err(words)) => failed(&words),
             Err(outcome) => outcome,
         }
     }
 
     /// The chat the conversation takes place in, where it does in one.
-    async fn origin(&self, task: &TaskId) -> Option<Origin> {
+    async fn origin(&self, task: &TaskId) -> Option<JobOrigin> {
         let binding = self.store.binding(task.as_str()).await.ok().flatten()?;
         let entry: Value = serde_json::from_str(&binding.entry).ok()?;
         let field = |name: &str| {
@@ -117,7 +119,7 @@ impl CronJob {
                 .filter(|text| !text.is_empty())
                 .map(str::to_owned)
         };
-        Some(Origin {
+        Some(JobOrigin {
             platform: field("platform")?,
             chat_id: field("chat_id")?,
             chat_name: field("chat_name"),
@@ -128,12 +130,12 @@ impl CronJob {
     }
 }
 
-impl Tool for CronJob {
+impl Tool for CronJobTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             match refuse_model(call, &context).await {
                 Some(words) => failed(&words),
@@ -142,7 +144,7 @@ impl Tool for CronJob {
         })
     }
 
-    fn modern(&self, name: &str, arguments: &Map<String, Value>) -> Option<Map<String, Value>> {
+    fn upgrade_legacy_call(&self, name: &str, arguments: &Map<String, Value>) -> Option<Map<String, Value>> {
         let (_, action) = OLDER.iter().find(|(older, _)| *older == name)?;
         let mut arguments = arguments.clone();
         arguments.insert("action".to_owned(), json!(action));
@@ -150,22 +152,22 @@ impl Tool for CronJob {
     }
 }
 
-fn failed(words: &str) -> Outcome {
-    Outcome {
+fn failed(words: &str) -> ToolOutcome {
+    ToolOutcome {
         status: OutcomeStatus::Failed,
-        ..Outcome::done(pretty(&json!({"success": false, "error": words})))
+        ..ToolOutcome::done(pretty(&json!({"success": false, "error": words})))
     }
 }
 
 /// Another model or provider costs the user's money and gets the user's key: a person decides. Returns why it may not be.
-async fn refuse_model(call: &Call, context: &ToolContext<'_>) -> Option<String> {
+async fn refuse_model(call: &ToolInvocation, context: &ToolContext<'_>) -> Option<String> {
     let given = |name: &str| call.arguments.get(name).filter(|value| !value.is_null());
     let wanted: Vec<String> =
         ["model", "provider"].iter().filter_map(|name| Some(format!("{name} {}", given(name)?))).collect();
     if wanted.is_empty() {
         return None;
     }
-    let question = Question::Approve {
+    let question = UserQuestion::Approve {
         command: format!("cronjob: run with {}", wanted.join(", ")),
         danger: Danger {
             key: "cronjob model".to_owned(),
@@ -173,26 +175,29 @@ async fn refuse_model(call: &Call, context: &ToolContext<'_>) -> Option<String> 
         },
     };
     match context.frontend.ask_before_acting(question, context.cancel).await {
-        Answer::Approval(Approval::Deny) | Answer::Unavailable | Answer::Silence | Answer::Secret(_) => Some(
+        UserAnswer::Approval(ApprovalDecision::Deny)
+        | UserAnswer::Unavailable
+        | UserAnswer::TimedOut
+        | UserAnswer::Secret(_) => Some(
             "A job with another model or provider needs the user's consent, and it was not given.".to_owned(),
         ),
-        Answer::Approval(_) => None,
-        Answer::Text(words) => Some(format!("The user denied this and said: {words}")),
+        UserAnswer::Approval(_) => None,
+        UserAnswer::Text(words) => Some(format!("The user denied this and said: {words}")),
     }
 }
 
 /// Where one call is dealt with. Errors are words for the model.
-struct Desk {
-    jobs: Jobs,
+struct JobEditor {
+    jobs: JobStore,
     now: hermes_types::Timestamp,
 }
 
-impl Desk {
+impl JobEditor {
     fn answer(
         &self,
         action: &Action,
         arguments: &Map<String, Value>,
-        origin: Option<Origin>,
+        origin: Option<JobOrigin>,
     ) -> Result<Value, String> {
         match action {
             Action::List => return Ok(self.list(arguments)),
@@ -224,16 +229,16 @@ impl Desk {
                 return Err(format!("Unknown cron action '{named}'"));
             }
         };
-        Ok(json!({"success": true, "job": view(&job)}))
+        Ok(json!({"success": true, "job": job_summary(&job)}))
     }
 
     fn list(&self, arguments: &Map<String, Value>) -> Value {
         let all = arguments.get("include_disabled") == Some(&Value::Bool(true));
-        let jobs = self.jobs.list(if all { Listed::All } else { Listed::Enabled });
-        json!({"success": true, "count": jobs.len(), "jobs": jobs.iter().map(view).collect::<Vec<_>>()})
+        let jobs = self.jobs.list(if all { JobFilter::All } else { JobFilter::Enabled });
+        json!({"success": true, "count": jobs.len(), "jobs": jobs.iter().map(job_summary).collect::<Vec<_>>()})
     }
 
-    fn create(&self, arguments: &Map<String, Value>, origin: Option<Origin>) -> Result<Value, String> {
+    fn create(&self, arguments: &Map<String, Value>, origin: Option<JobOrigin>) -> Result<Value, String> {
         let change = change(arguments)?;
         let new = NewJob {
             prompt: change.prompt.unwrap_or_default(),
@@ -265,10 +270,10 @@ fn created(job: &Job) -> Value {
         "skill": job.skill,
         "skills": job.skills(),
         "schedule": job.display(),
-        "repeat": repeat_words(job),
+        "repeat": describe_repeat(job),
         "deliver": job.deliver(),
         "next_run_at": job.next_run_at,
-        "job": view(job),
+        "job": job_summary(job),
         "message": format!("Cron job '{}' created.", job.name()),
     })
 }
@@ -283,7 +288,7 @@ fn not_found(error: Error, id: &str) -> String {
 }
 
 /// What the arguments say about a job. A field of the wrong kind is named.
-fn change(arguments: &Map<String, Value>) -> Result<Change, String> {
+fn change(arguments: &Map<String, Value>) -> Result<JobChange, String> {
     let text = |name: &str| match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -310,7 +315,7 @@ fn change(arguments: &Map<String, Value>) -> Result<Change, String> {
         }
         None => (text("model")?, text("provider")?),
     };
-    Ok(Change {
+    Ok(JobChange {
         prompt: text("prompt")?,
         schedule: text("schedule")?,
         name: text("name")?,

@@ -5,11 +5,12 @@
 
 use futures_util::future::join_all;
 use hermes_types::{
-    BoxFuture, Call, Job, JobEnd, Outcome, OutcomeStatus, Report, Spawn, Tool, ToolContext, ToolSpec,
+    BoxFuture, OutcomeStatus, SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, Tool,
+    ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
-use crate::answer::{done, failed};
+use crate::answer::{failure_json, success_json};
 use crate::argument::{number, spec, text};
 use crate::registry::tools_of_sets;
 
@@ -19,12 +20,12 @@ const BLOCKED: [&str; 6] = ["delegate_task", "clarify", "memory", "send_message"
 
 /// The tool.
 #[derive(Debug)]
-pub struct Delegate {
+pub struct DelegateTool {
     spec: ToolSpec,
     iterations: usize,
 }
 
-impl Delegate {
+impl DelegateTool {
     /// `iterations` is what a child may use when the call does not say.
     pub fn new(iterations: usize) -> Self {
         let spec =
@@ -33,7 +34,7 @@ impl Delegate {
     }
 
     /// The tasks of a call, or why there are none.
-    fn jobs(&self, arguments: &Map<String, Value>) -> Result<Vec<Job>, String> {
+    fn jobs(&self, arguments: &Map<String, Value>) -> Result<Vec<SubagentTask>, String> {
         let shared = names(arguments.get("toolsets"));
         let steps = number(arguments, "max_iterations", self.iterations, 1..=1_000);
         let tasks = arguments.get("tasks").and_then(Value::as_array).filter(|tasks| !tasks.is_empty());
@@ -61,35 +62,37 @@ impl Delegate {
     }
 }
 
-impl Tool for Delegate {
+impl Tool for DelegateTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let Some(spawn) = context.spawn else {
-                return Outcome::failed("delegate_task is not available here: subagents cannot be started.");
+                return ToolOutcome::failed(
+                    "delegate_task is not available here: subagents cannot be started.",
+                );
             };
             match self.jobs(&call.arguments) {
-                Ok(jobs) => told(&run_all(jobs, spawn).await),
-                Err(words) => Outcome::failed(words),
+                Ok(jobs) => report_outcome(&run_all(jobs, spawn).await),
+                Err(words) => ToolOutcome::failed(words),
             }
         })
     }
 }
 
-fn run_all(jobs: Vec<Job>, spawn: &dyn Spawn) -> BoxFuture<'_, Vec<Report>> {
-    let running: Vec<BoxFuture<'_, Report>> = jobs.into_iter().map(|job| spawn.run(job)).collect();
+fn run_all(jobs: Vec<SubagentTask>, spawn: &dyn SubagentSpawner) -> BoxFuture<'_, Vec<SubagentReport>> {
+    let running: Vec<BoxFuture<'_, SubagentReport>> = jobs.into_iter().map(|job| spawn.run(job)).collect();
     Box::pin(join_all(running))
 }
 
-fn job(goal: &str, context: &str, toolsets: &[String], steps: usize, label: &str) -> Job {
-    Job {
+fn job(goal: &str, context: &str, toolsets: &[String], steps: usize, label: &str) -> SubagentTask {
+    SubagentTask {
         goal: goal.trim().to_owned(),
         context: context.to_owned(),
         tools: (!toolsets.is_empty()).then(|| tools_of_sets(toolsets)),
-        without: BLOCKED.iter().map(|name| (*name).to_owned()).collect(),
+        excluded_tools: BLOCKED.iter().map(|name| (*name).to_owned()).collect(),
         max_iterations: u32::try_from(steps).unwrap_or(u32::MAX),
         label: label.to_owned(),
     }
@@ -103,24 +106,30 @@ fn names(value: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-fn told(reports: &[Report]) -> Outcome {
-    let longest = reports.iter().map(|report| report.took).max().unwrap_or_default();
+fn report_outcome(reports: &[SubagentReport]) -> ToolOutcome {
+    let longest = reports.iter().map(|report| report.duration).max().unwrap_or_default();
     let results: Vec<Value> = reports.iter().enumerate().map(|(at, report)| entry(at, report)).collect();
     let answer = json!({"results": results, "total_duration_seconds": seconds(longest)});
     // One child that came to something is worth reading.
-    if reports.iter().any(|report| report.summary.is_some()) { done(&answer) } else { failed(&answer) }
+    if reports.iter().any(|report| report.summary.is_some()) {
+        success_json(&answer)
+    } else {
+        failure_json(&answer)
+    }
 }
 
-fn entry(at: usize, report: &Report) -> Value {
-    let (status, exit) = match report.end {
-        JobEnd::Completed => ("completed", "completed"),
-        JobEnd::OutOfSteps => ("completed", "max_iterations"),
-        JobEnd::Interrupted => ("interrupted", "interrupted"),
-        JobEnd::Failed if report.api_calls == 0 && report.summary.is_none() => ("error", "completed"),
-        JobEnd::Failed => ("failed", "completed"),
+fn entry(at: usize, report: &SubagentReport) -> Value {
+    let (status, exit) = match report.outcome {
+        SubagentOutcome::Completed => ("completed", "completed"),
+        SubagentOutcome::IterationLimit => ("completed", "max_iterations"),
+        SubagentOutcome::Interrupted => ("interrupted", "interrupted"),
+        SubagentOutcome::Failed if report.api_calls == 0 && report.summary.is_none() => {
+            ("error", "completed")
+        }
+        SubagentOutcome::Failed => ("failed", "completed"),
     };
     let trace: Vec<Value> = report
-        .trace
+        .tool_calls
         .iter()
         .map(|call| {
             json!({
@@ -136,7 +145,7 @@ fn entry(at: usize, report: &Report) -> Value {
         "status": status,
         "summary": report.summary,
         "api_calls": report.api_calls,
-        "duration_seconds": seconds(report.took),
+        "duration_seconds": seconds(report.duration),
         "model": report.model,
         "exit_reason": exit,
         "tokens": {"input": report.usage.prompt(), "output": report.usage.output},

@@ -28,28 +28,36 @@ mod todo;
 mod write_file;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointDiff, CheckpointError, Checkpoints, Counts, Restored, is_destructive,
+    ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, RestoreReport,
+    is_destructive,
 };
-pub use clarify::Clarify;
-pub use code::{CodeMode, CodeOptions, ExecuteCode, ToolChoice};
-pub use cronjob::CronJob;
-pub use delegate::Delegate;
-pub use file::{FileGuard, FileOptions, FileState, Files, Gutter, Lint, Linter, Secrets};
-pub use folders::Folders;
+pub use clarify::ClarifyTool;
+pub use code::{CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool};
+pub use cronjob::CronJobTool;
+pub use delegate::DelegateTool;
+pub use file::{
+    FileGuard, FileOptions, FileTools, LineNumberStyle, LintResult, Linter, SecretMasking, TaskFileState,
+};
+pub use folders::TaskFolders;
 pub use memory::MemoryTool;
-pub use patch::Patch;
-pub use process::{Announcements, Notice, NoticeKind, Process, Processes, Watch};
-pub use read_file::ReadFile;
-pub use reference::{References, Referred};
-pub use registry::{
-    Availability, Check, Registry, Resolved, Selected, Selection, ToolListing, ToolsetListing, coerce,
-    toolset_names,
+pub use patch::PatchTool;
+pub use process::{
+    ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,
+    ProcessTool,
 };
-pub use search_files::SearchFiles;
-pub use send_message::SendMessage;
-pub use session_search::{LocalTime, SessionSearch};
-pub use terminal::approval::{ApprovalMode, Approvals, Yolo};
-pub use terminal::scan::{Installer, InstallerOptions, ScanFailure, ScanOptions, Scanner};
-pub use terminal::{RoomOptions, Shells, Tenancy, Terminal, TerminalOptions};
-pub use todo::Todo;
-pub use write_file::WriteFile;
+pub use read_file::ReadFileTool;
+pub use reference::{ReferenceResolver, ReferenceResult};
+pub use registry::{
+    Availability, AvailabilityCheck, ResolvedToolsets, SelectedTools, ToolListing, ToolRegistry,
+    ToolSelection, ToolsetListing, coerce, toolset_names,
+};
+pub use search_files::SearchFilesTool;
+pub use send_message::SendMessageTool;
+pub use session_search::{LocalTime, SessionSearchTool};
+pub use terminal::approval::{Approvals, CommandApprovalMode, Yolo};
+pub use terminal::scan::{
+    CommandScanner, ScanFailurePolicy, ScanOptions, ScannerInstaller, ScannerInstallerOptions,
+};
+pub use terminal::{EnvironmentPoolOptions, EnvironmentSharing, TaskShells, TerminalOptions, TerminalTool};
+pub use todo::TodoTool;
+pub use write_file::WriteFileTool;

@@ -1,8 +1,9 @@
 //! `memory`: what the agent notes down for later sessions. The files and their rules are `hermes-knowledge`'s.
 
-use hermes_knowledge::{Change, Kept, Memory, Refusal, Target};
+use hermes_knowledge::{MemoryChange, MemoryFile, MemoryRefusal, MemoryState, MemoryStore};
 use hermes_types::{
-    BoxFuture, Call, Manner, Outcome, OutcomeStatus, Provenance, Tool, ToolContext, ToolSpec, Work,
+    BoxFuture, CallKind, CallPolicy, OutcomeStatus, Provenance, Tool, ToolContext, ToolInvocation,
+    ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -12,24 +13,24 @@ use crate::argument::spec;
 #[derive(Debug)]
 pub struct MemoryTool {
     spec: ToolSpec,
-    notes: Option<Memory>,
-    profile: Option<Memory>,
+    notes: Option<MemoryStore>,
+    profile: Option<MemoryStore>,
 }
 
 impl MemoryTool {
-    pub fn new(notes: Option<Memory>, profile: Option<Memory>) -> Self {
+    pub fn new(notes: Option<MemoryStore>, profile: Option<MemoryStore>) -> Self {
         let spec = spec("memory", include_str!("texts/memory.md"), include_str!("texts/memory.json"));
         Self { spec, notes, profile }
     }
 
-    fn answer(&self, arguments: &Map<String, Value>) -> Outcome {
+    fn answer(&self, arguments: &Map<String, Value>) -> ToolOutcome {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let target = match arguments.get("target") {
-            None | Some(Value::Null) => Target::Memory,
-            Some(Value::String(name)) if name.is_empty() => Target::Memory,
+            None | Some(Value::Null) => MemoryFile::Memory,
+            Some(Value::String(name)) if name.is_empty() => MemoryFile::Memory,
             Some(given) => {
                 let name = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
-                match Target::parse(&name) {
+                match MemoryFile::parse(&name) {
                     Some(target) => target,
                     None => {
                         return refused(&format!("Invalid target '{name}'. Use 'memory' or 'user'."));
@@ -38,8 +39,8 @@ impl MemoryTool {
             }
         };
         let store = match target {
-            Target::Memory => &self.notes,
-            Target::User => &self.profile,
+            MemoryFile::Memory => &self.notes,
+            MemoryFile::User => &self.profile,
         };
         let Some(memory) = store else {
             return refused(
@@ -47,17 +48,17 @@ impl MemoryTool {
             );
         };
         if let Some(Value::Array(operations)) = arguments.get("operations") {
-            return match operations.iter().map(change_of).collect::<Result<Vec<Change>, String>>() {
-                Ok(changes) => told(target, memory.apply_all(target, &changes)),
+            return match operations.iter().map(change_of).collect::<Result<Vec<MemoryChange>, String>>() {
+                Ok(changes) => change_outcome(target, memory.apply_all(target, &changes)),
                 Err(words) => refused(&words),
             };
         }
         let action = text("action");
         if action == "read" {
-            return told(target, Ok(memory.look(target)));
+            return change_outcome(target, Ok(memory.state(target)));
         }
         match change(&action, text("content"), text("old_text")) {
-            Some(change) => told(target, memory.apply(target, &change)),
+            Some(change) => change_outcome(target, memory.apply(target, &change)),
             None => refused(&format!("Unknown action '{action}'. Use add, replace or remove.")),
         }
     }
@@ -68,32 +69,32 @@ impl Tool for MemoryTool {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move { self.answer(&call.arguments) })
     }
 
-    fn manner(&self, _: &Map<String, Value>) -> Manner {
-        Manner { work: Work::Housekeeping, ..Manner::default() }
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy { kind: CallKind::Housekeeping, ..CallPolicy::default() }
     }
 }
 
-fn change(action: &str, content: String, old_text: String) -> Option<Change> {
+fn change(action: &str, content: String, old_text: String) -> Option<MemoryChange> {
     match action {
-        "add" => Some(Change::Add { content }),
-        "replace" => Some(Change::Replace { old_text, content }),
-        "remove" => Some(Change::Remove { old_text }),
+        "add" => Some(MemoryChange::Add { content }),
+        "replace" => Some(MemoryChange::Replace { old_text, content }),
+        "remove" => Some(MemoryChange::Remove { old_text }),
         _ => None,
     }
 }
 
-fn change_of(operation: &Value) -> Result<Change, String> {
+fn change_of(operation: &Value) -> Result<MemoryChange, String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let action = text("action");
     change(&action, text("content"), text("old_text"))
         .ok_or_else(|| format!("Unknown action '{action}'. Use add, replace or remove."))
 }
 
-fn told(target: Target, result: Result<Kept, Refusal>) -> Outcome {
+fn change_outcome(target: MemoryFile, result: Result<MemoryState, MemoryRefusal>) -> ToolOutcome {
     match result {
         Ok(kept) => {
             let mut answer = json!({
@@ -106,16 +107,16 @@ fn told(target: Target, result: Result<Kept, Refusal>) -> Outcome {
             if !kept.message.is_empty() {
                 answer["message"] = json!(kept.message);
             }
-            Outcome::done(answer.to_string())
+            ToolOutcome::done(answer.to_string())
         }
         Err(refusal) => {
             let mut answer = json!({"success": false, "error": refusal.to_string()});
             match refusal {
-                Refusal::Full { entries, usage, .. } => {
+                MemoryRefusal::Full { entries, usage, .. } => {
                     answer["current_entries"] = json!(entries);
                     answer["usage"] = json!(usage);
                 }
-                Refusal::Ambiguous { previews, .. } => answer["matches"] = json!(previews),
+                MemoryRefusal::Ambiguous { previews, .. } => answer["matches"] = json!(previews),
                 _ => {}
             }
             failed(&answer)
@@ -123,10 +124,10 @@ fn told(target: Target, result: Result<Kept, Refusal>) -> Outcome {
     }
 }
 
-fn refused(words: &str) -> Outcome {
+fn refused(words: &str) -> ToolOutcome {
     failed(&json!({"success": false, "error": words}))
 }
 
-fn failed(answer: &Value) -> Outcome {
-    Outcome { content: answer.to_string(), status: OutcomeStatus::Failed, provenance: Provenance::Tool }
+fn failed(answer: &Value) -> ToolOutcome {
+    ToolOutcome { content: answer.to_string(), status: OutcomeStatus::Failed, provenance: Provenance::Tool }
 }

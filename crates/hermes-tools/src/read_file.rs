@@ -6,15 +6,16 @@ use std::path::Path;
 
 use hermes_text::head;
 use hermes_types::{
-    Beside, BoxFuture, Call, Manner, Occasion, Outcome, ResultSize, TaskId, Tool, ToolContext, ToolSpec,
+    BoxFuture, CallPolicy, Concurrency, ResultSize, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation,
+    ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, number, spec, text};
-use crate::file::disk::{Disk, Kind, Seen};
-use crate::file::state::{Known, Page, Repeatable};
-use crate::file::{Files, Gutter};
+use crate::file::file_system::{FileSystem, PathInfo, PathKind};
+use crate::file::state::{FilePage, PageStatus, RepeatableCall};
+use crate::file::{FileTools, LineNumberStyle};
 use crate::off_thread::off_thread;
 use crate::similar_files::similar_files;
 
@@ -33,27 +34,27 @@ pub(crate) const UNCHANGED: &str =
 
 /// The tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
-pub struct ReadFile {
+pub struct ReadFileTool {
     spec: ToolSpec,
-    files: Files,
+    files: FileTools,
 }
 
-impl ReadFile {
-    pub fn new(files: impl Into<Files>) -> Self {
+impl ReadFileTool {
+    pub fn new(files: impl Into<FileTools>) -> Self {
         let spec =
             spec("read_file", include_str!("texts/read_file.md"), include_str!("texts/read_file.json"));
         Self { spec, files: files.into() }
     }
 }
 
-impl Tool for ReadFile {
+impl Tool for ReadFileTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
-            let disk = match self.files.disk(call, context.cancel).await {
+            let disk = match self.files.file_system(call, context.cancel).await {
                 Ok(disk) => disk,
                 Err(outcome) => return outcome,
             };
@@ -62,45 +63,45 @@ impl Tool for ReadFile {
         })
     }
 
-    fn manner(&self, arguments: &Map<String, Value>) -> Manner {
-        Manner {
-            beside: Beside::Anything,
+    fn call_policy(&self, arguments: &Map<String, Value>) -> CallPolicy {
+        CallPolicy {
+            concurrency: Concurrency::Parallel,
             path: text(arguments, "path").map(str::to_owned),
-            size: ResultSize::AsIs,
-            ..Manner::default()
+            result_size: ResultSize::SelfBounded,
+            ..CallPolicy::default()
         }
     }
 
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
-        self.files.notice(task, occasion);
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
+        self.files.on_event(task, occasion);
     }
 }
 
-fn read(files: &Files, disk: &dyn Disk, call: &Call) -> Outcome {
+fn read(files: &FileTools, disk: &dyn FileSystem, call: &ToolInvocation) -> ToolOutcome {
     let Some(given) = text(&call.arguments, "path") else { return missing("read_file", "path") };
     let path = disk.resolve(given);
-    let seen = match disk.look(&path) {
+    let seen = match disk.inspect(&path) {
         Ok(seen) => seen,
-        Err(error) => return Outcome::failed(format!("cannot read {given}: {error}")),
+        Err(error) => return ToolOutcome::failed(format!("cannot read {given}: {error}")),
     };
-    if let Some(refusal) = disk.refuse(&path, &seen) {
-        return Outcome::failed(refusal.to_string());
+    if let Some(refusal) = disk.read_refusal(&path, &seen) {
+        return ToolOutcome::failed(refusal.to_string());
     }
-    let page = Page {
+    let page = FilePage {
         path: seen.real.clone(),
         offset: number(&call.arguments, "offset", 1, 1..=usize::MAX),
         limit: number(&call.arguments, "limit", DEFAULT_LINES, 1..=MOST_LINES),
     };
-    match files.state.ask_again(&call.task, &page, seen.stamp) {
-        Known::New => {}
-        Known::Unchanged(1) => {
-            return answer::done(&json!({
+    match files.state.check_page(&call.task, &page, seen.stamp) {
+        PageStatus::New => {}
+        PageStatus::Unchanged(1) => {
+            return answer::success_json(&json!({
                 "status": "unchanged", "message": UNCHANGED, "path": given, "dedup": true, "content_returned": false,
             }));
         }
-        Known::Unchanged(repeats) => return blocked(given, repeats + 1),
+        PageStatus::Unchanged(repeats) => return blocked(given, repeats + 1),
     }
-    let count = files.state.count(&call.task, Repeatable::Read(page.clone()));
+    let count = files.state.count_repeats(&call.task, RepeatableCall::Read(page.clone()));
     if count > 3 {
         return blocked(given, count);
     }
@@ -115,38 +116,38 @@ fn read(files: &Files, disk: &dyn Disk, call: &Call) -> Outcome {
         let warning = "This is the third time in a row you read these lines. Use what you have.";
         object.insert("_warning".to_owned(), json!(warning));
     }
-    files.state.was_read(&call.task, page, seen.stamp);
-    answer::done(&result)
+    files.state.record_read(&call.task, page, seen.stamp);
+    answer::success_json(&result)
 }
 
-fn blocked(given: &str, count: u32) -> Outcome {
-    answer::failed(&json!({
+fn blocked(given: &str, count: u32) -> ToolOutcome {
+    answer::failure_json(&json!({
         "error": "BLOCKED: you have read exactly these lines several times and they have not changed. Use what you have, or go on with something else.",
         "path": given,
         "already_read": count,
     }))
 }
 
-fn load(disk: &dyn Disk, given: &str, seen: &Seen) -> Result<String, Outcome> {
+fn load(disk: &dyn FileSystem, given: &str, seen: &PathInfo) -> Result<String, ToolOutcome> {
     match seen.kind {
-        Kind::File => {}
-        Kind::Missing => return Err(not_found(disk, given, &seen.real)),
-        Kind::Folder => {
+        PathKind::File => {}
+        PathKind::Missing => return Err(not_found(disk, given, &seen.real)),
+        PathKind::Folder => {
             let words = format!("{given} is a folder; use search_files with target files to list it");
-            return Err(Outcome::failed(words));
+            return Err(ToolOutcome::failed(words));
         }
-        Kind::Other => return Err(Outcome::failed(format!("{given} is not a regular file"))),
+        PathKind::Other => return Err(ToolOutcome::failed(format!("{given} is not a regular file"))),
     }
     let (size, most) = (seen.size, disk.most_bytes());
     if size > most {
         let words = format!("{given} has {size} bytes, too many to read; search it with search_files");
-        return Err(Outcome::failed(words));
+        return Err(ToolOutcome::failed(words));
     }
     let bytes = disk
         .read(&seen.real, most)
-        .map_err(|error| Outcome::failed(format!("cannot read {given}: {error}")))?;
+        .map_err(|error| ToolOutcome::failed(format!("cannot read {given}: {error}")))?;
     if looks_binary(&bytes) {
-        return Err(answer::failed(&json!({
+        return Err(answer::failure_json(&json!({
             "content": "", "total_lines": 0, "file_size": size, "truncated": false, "is_binary": true,
             "is_image": false, "error": format!("Binary file: {given} is not a text file; use the terminal for it"),
         })));
@@ -162,7 +163,7 @@ fn looks_binary(bytes: &[u8]) -> bool {
     odd * 10 > sample.chars().count() * 3
 }
 
-fn not_found(disk: &dyn Disk, given: &str, path: &Path) -> Outcome {
+fn not_found(disk: &dyn FileSystem, given: &str, path: &Path) -> ToolOutcome {
     let mut result = json!({"error": format!("File not found: {given}")});
     let similar = similar_files(disk, path);
     if !similar.is_empty()
@@ -170,26 +171,26 @@ fn not_found(disk: &dyn Disk, given: &str, path: &Path) -> Outcome {
     {
         object.insert("similar_files".to_owned(), json!(similar));
     }
-    answer::failed(&result)
+    answer::failure_json(&result)
 }
 
-fn show(files: &Files, content: &str, size: u64, page: &Page) -> Value {
+fn show(files: &FileTools, content: &str, size: u64, page: &FilePage) -> Value {
     let total = content.matches('\n').count();
     let lines = content.lines().count();
     let mut shown = String::new();
     let mut chars = 0;
     let mut last = page.offset - 1;
-    let mut cut = Cut::None;
+    let mut cut = PageTruncation::None;
     for (at, line) in content.lines().enumerate().skip(page.offset - 1).take(page.limit) {
         let kept = head(line, MOST_LINE_CHARS);
         let mark = if kept.len() < line.len() { "... [truncated]" } else { "" };
         let numbered = match files.options.gutter {
-            Gutter::Wide => format!("{:>6}|{kept}{mark}", at + 1),
-            Gutter::Compact => format!("{}|{kept}{mark}", at + 1),
+            LineNumberStyle::Wide => format!("{:>6}|{kept}{mark}", at + 1),
+            LineNumberStyle::Compact => format!("{}|{kept}{mark}", at + 1),
         };
         let length = numbered.chars().count() + 1;
         if chars + length > files.options.read_chars && chars > 0 {
-            cut = Cut::ByLength;
+            cut = PageTruncation::ByLength;
             break;
         }
         if chars > 0 {
@@ -199,7 +200,7 @@ fn show(files: &Files, content: &str, size: u64, page: &Page) -> Value {
         shown.push_str(&numbered);
         last = at + 1;
     }
-    let truncated = cut == Cut::ByLength || (lines > last && last >= page.offset);
+    let truncated = cut == PageTruncation::ByLength || (lines > last && last >= page.offset);
     let mut result = json!({
         "content": shown,
         "total_lines": total,
@@ -209,7 +210,7 @@ fn show(files: &Files, content: &str, size: u64, page: &Page) -> Value {
         "is_image": false,
     });
     let Some(object) = result.as_object_mut() else { return result };
-    if cut == Cut::ByLength {
+    if cut == PageTruncation::ByLength {
         object.insert("truncated_by".to_owned(), json!("bytes"));
         object.insert("next_offset".to_owned(), json!(last + 1));
     }
@@ -225,7 +226,7 @@ fn show(files: &Files, content: &str, size: u64, page: &Page) -> Value {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum PageTruncation {
     None,
     ByLength,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hermes_guard::{Redaction, redact};
-use hermes_types::{BoxFuture, Call, Courier, Outcome, Tool, ToolContext, ToolSpec};
+use hermes_types::{BoxFuture, MessageSender, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec};
 use serde_json::json;
 
 use crate::answer;
@@ -11,30 +11,30 @@ use crate::argument::{missing, spec, text};
 
 /// The tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
-pub struct SendMessage {
+pub struct SendMessageTool {
     spec: ToolSpec,
-    courier: Arc<dyn Courier>,
+    sender: Arc<dyn MessageSender>,
 }
 
-impl SendMessage {
-    pub fn new(courier: Arc<dyn Courier>) -> Self {
+impl SendMessageTool {
+    pub fn new(sender: Arc<dyn MessageSender>) -> Self {
         let spec = spec(
             "send_message",
             include_str!("texts/send_message.md"),
             include_str!("texts/send_message.json"),
         );
-        Self { spec, courier }
+        Self { spec, sender }
     }
 
-    async fn execute(&self, call: &Call) -> Outcome {
+    async fn execute(&self, call: &ToolInvocation) -> ToolOutcome {
         if text(&call.arguments, "action") == Some("list") {
-            return answer::done(&json!({"targets": self.courier.targets().await}));
+            return answer::success_json(&json!({"targets": self.sender.targets().await}));
         }
         let Some(target) = text(&call.arguments, "target") else { return missing("send_message", "target") };
         let Some(message) = text(&call.arguments, "message") else {
             return missing("send_message", "message");
         };
-        match self.courier.deliver(target, message, Some(&call.session)).await {
+        match self.sender.deliver(target, message, Some(&call.session)).await {
             Ok(sent) => {
                 let mut result = json!({"success": true, "platform": sent.platform, "chat_id": sent.chat_id, "mirrored": sent.mirrored});
                 if let Some(id) = sent.receipt.message_ids.first() {
@@ -45,19 +45,21 @@ impl SendMessage {
                 if let Some(note) = sent.note {
                     result["note"] = json!(note);
                 }
-                answer::done(&result)
+                answer::success_json(&result)
             }
-            Err(error) => answer::failed(&json!({"error": redact(&error.to_string(), Redaction::default())})),
+            Err(error) => {
+                answer::failure_json(&json!({"error": redact(&error.to_string(), Redaction::default())}))
+            }
         }
     }
 }
 
-impl Tool for SendMessage {
+impl Tool for SendMessageTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(self.execute(call))
     }
 }

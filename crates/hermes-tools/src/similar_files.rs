@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::file::disk::Disk;
 use crate::file::extension::extension;
+use crate::file::file_system::FileSystem;
 
 const MOST: usize = 5;
 const MOST_ENTRIES: usize = 50;
 
 /// The likeliest names beside a path that does not exist, best first.
-pub(crate) fn similar_files(disk: &dyn Disk, path: &Path) -> Vec<String> {
+pub(crate) fn similar_files(disk: &dyn FileSystem, path: &Path) -> Vec<String> {
     let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_lowercase();
     let Some(folder) = path.parent() else { return Vec::new() };
     let mut scored: Vec<(u32, String)> = disk

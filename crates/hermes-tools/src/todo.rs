@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use hermes_types::{
-    BoxFuture, Call, Manner, Message, Occasion, Outcome, Role, TaskId, Tool, ToolContext, ToolSpec, Work,
+    BoxFuture, CallKind, CallPolicy, Message, Role, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation,
+    ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,7 @@ const CARRIED: &str = "[Your active task list was preserved across context compr
 
 /// The tool.
 #[derive(Debug)]
-pub struct Todo {
+pub struct TodoTool {
     spec: ToolSpec,
     lists: Mutex<HashMap<TaskId, Vec<Item>>>,
 }
@@ -57,26 +58,26 @@ impl Status {
     }
 }
 
-impl Default for Todo {
+impl Default for TodoTool {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Todo {
+impl TodoTool {
     pub fn new() -> Self {
         let spec = spec("todo", include_str!("texts/todo.md"), include_str!("texts/todo.json"));
         Self { spec, lists: Mutex::default() }
     }
 
-    fn with<T>(&self, task: &TaskId, look: impl FnOnce(&mut Vec<Item>) -> T) -> T {
+    fn with_list<T>(&self, task: &TaskId, look: impl FnOnce(&mut Vec<Item>) -> T) -> T {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         look(lists.entry(task.clone()).or_default())
     }
 
     fn restore(&self, task: &TaskId, messages: &[Message]) {
         let Some(items) = messages.iter().rev().find_map(read_back) else { return };
-        self.with(task, |list| {
+        self.with_list(task, |list| {
             if list.is_empty() {
                 *list = items;
             }
@@ -84,42 +85,42 @@ impl Todo {
     }
 }
 
-impl Tool for Todo {
+impl Tool for TodoTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         let merge = call.arguments.get("merge") == Some(&Value::Bool(true));
-        let result = self.with(&call.task, |list| {
+        let result = self.with_list(&call.task, |list| {
             match call.arguments.get("todos") {
                 None | Some(Value::Null) => {}
                 // A list with nothing that could be a task would empty what is there.
                 Some(Value::Array(given)) if !given.is_empty() && !given.iter().any(Value::is_object) => {
-                    return Outcome::failed("`todos` must be a list of {id, content, status}");
+                    return ToolOutcome::failed("`todos` must be a list of {id, content, status}");
                 }
                 Some(Value::Array(given)) if merge => merge_into(list, given),
                 Some(Value::Array(given)) => {
                     *list = given.iter().filter(|item| item.is_object()).map(new_item).collect();
                 }
-                Some(_) => return Outcome::failed("`todos` must be a list of {id, content, status}"),
+                Some(_) => return ToolOutcome::failed("`todos` must be a list of {id, content, status}"),
             }
-            answer::done(&describe(list))
+            answer::success_json(&describe(list))
         });
         Box::pin(std::future::ready(result))
     }
 
-    fn manner(&self, _: &Map<String, Value>) -> Manner {
-        Manner { work: Work::Housekeeping, ..Manner::default() }
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy { kind: CallKind::Housekeeping, ..CallPolicy::default() }
     }
 
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
         match occasion {
-            Occasion::Resumed(messages) => self.restore(task, messages),
-            Occasion::Ended => {
+            ToolEvent::Resumed(messages) => self.restore(task, messages),
+            ToolEvent::Ended => {
                 self.lists.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
             }
-            Occasion::Compressed | Occasion::Calling(_) | Occasion::Delegated(_) => {}
+            ToolEvent::Compressed | ToolEvent::CallStarting(_) | ToolEvent::Delegated(_) => {}
         }
     }
 

@@ -4,42 +4,45 @@
 
 use std::path::Path;
 
-use hermes_types::{Beside, BoxFuture, Call, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    BoxFuture, CallPolicy, Concurrency, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, spec, text};
-use crate::file::disk::{Disk, Kind, stamp};
+use crate::file::file_system::{FileSystem, PathKind, stamp};
 use crate::file::lint::syntax_error;
-use crate::file::store::Form;
-use crate::file::{BURIES_SECRET, Files};
+use crate::file::text_format::TextFormat;
+use crate::file::{BURIES_SECRET, FileTools};
 use crate::off_thread::off_thread;
 use crate::read_file::UNCHANGED;
 
 /// The tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
-pub struct WriteFile {
+pub struct WriteFileTool {
     spec: ToolSpec,
-    files: Files,
+    files: FileTools,
 }
 
-impl WriteFile {
-    pub fn new(files: Files) -> Self {
+impl WriteFileTool {
+    pub fn new(files: FileTools) -> Self {
         let spec =
             spec("write_file", include_str!("texts/write_file.md"), include_str!("texts/write_file.json"));
         Self { spec, files }
     }
 }
 
-impl Tool for WriteFile {
+impl Tool for WriteFileTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let paths = text(&call.arguments, "path").map(str::to_owned).into_iter().collect();
-            let disk = match self.files.disk_to_write(call, paths, context).await {
+            let disk = match self.files.writable_file_system(call, paths, context).await {
                 Ok(disk) => disk,
                 Err(outcome) => return outcome,
             };
@@ -50,73 +53,75 @@ impl Tool for WriteFile {
         })
     }
 
-    fn manner(&self, arguments: &Map<String, Value>) -> Manner {
-        path_manner(arguments)
+    fn call_policy(&self, arguments: &Map<String, Value>) -> CallPolicy {
+        path_call_policy(arguments)
     }
 
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
-        self.files.notice(task, occasion);
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
+        self.files.on_event(task, occasion);
     }
 }
 
 /// A writer goes beside others as long as its path is known and nobody else's.
-pub(crate) fn path_manner(arguments: &Map<String, Value>) -> Manner {
+pub(crate) fn path_call_policy(arguments: &Map<String, Value>) -> CallPolicy {
     let path = text(arguments, "path").map(str::to_owned);
-    let beside = if path.is_some() { Beside::ApartByPath } else { Beside::Alone };
-    Manner { beside, path, ..Manner::default() }
+    let beside = if path.is_some() { Concurrency::DisjointPaths } else { Concurrency::Sequential };
+    CallPolicy { concurrency: beside, path, ..CallPolicy::default() }
 }
 
-fn write(files: &Files, disk: &dyn Disk, call: &Call) -> Outcome {
+fn write(files: &FileTools, disk: &dyn FileSystem, call: &ToolInvocation) -> ToolOutcome {
     let Some(given) = text(&call.arguments, "path") else { return missing("write_file", "path") };
     let content = match call.arguments.get("content") {
         Some(Value::String(content)) => content,
         Some(_) => {
-            return Outcome::failed(
+            return ToolOutcome::failed(
                 "write_file needs `content` as one string; call it again with the text itself",
             );
         }
         None => return missing("write_file", "content"),
     };
     let path = disk.resolve(given);
-    let seen = match disk.look(&path) {
+    let seen = match disk.inspect(&path) {
         Ok(seen) => seen,
-        Err(error) => return unwritten(&format!("Failed to write {given}: {error}; nothing was changed")),
+        Err(error) => {
+            return write_failure(&format!("Failed to write {given}: {error}; nothing was changed"));
+        }
     };
-    if let Some(reason) = disk.refuse_write(given, &path, &seen) {
-        return unwritten(&reason);
+    if let Some(reason) = disk.write_refusal(given, &path, &seen) {
+        return write_failure(&reason);
     }
     if is_display_text(content) {
-        return unwritten(
+        return write_failure(
             "content is what read_file shows, not the file's text: write it without line numbers and notes",
         );
     }
     let real = seen.real;
-    files.state.exclusively(std::slice::from_ref(&real), || {
-        let old = if seen.kind == Kind::File { disk.read(&real, disk.most_bytes()).ok() } else { None };
+    files.state.with_write_lock(std::slice::from_ref(&real), || {
+        let old = if seen.kind == PathKind::File { disk.read(&real, disk.most_bytes()).ok() } else { None };
         let before = old.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
         if let Some(error) = breaks_syntax(&real, before, content) {
-            return unwritten(&format!("{given} was not written: {error}"));
+            return write_failure(&format!("{given} was not written: {error}"));
         }
-        if before.is_some_and(|before| files.buries_secret(before, content)) {
-            return unwritten(&format!("{given} was not written: {BURIES_SECRET}"));
+        if before.is_some_and(|before| files.overwrites_secret(before, content)) {
+            return write_failure(&format!("{given} was not written: {BURIES_SECRET}"));
         }
         let warning = files.state.staleness(&call.task, &real, stamp(disk, &real));
         files.checkpoint(call, disk, &real);
-        let text = old.as_deref().map(Form::of).unwrap_or_default().dress(content);
+        let text = old.as_deref().map(TextFormat::of).unwrap_or_default().encode(content);
         if let Err(error) = disk.replace(&real, &text) {
-            return unwritten(&format!("Failed to write {given}: {error}; nothing was changed"));
+            return write_failure(&format!("Failed to write {given}: {error}; nothing was changed"));
         }
-        files.state.was_written(&call.task, &real, stamp(disk, &real));
+        files.state.record_write(&call.task, &real, stamp(disk, &real));
         let mut result = json!({"bytes_written": text.len(), "dirs_created": true});
         if let (Some(warning), Some(object)) = (warning, result.as_object_mut()) {
             object.insert("_warning".to_owned(), json!(warning));
         }
-        answer::done(&result)
+        answer::success_json(&result)
     })
 }
 
-fn unwritten(error: &str) -> Outcome {
-    answer::failed(&json!({"bytes_written": 0, "dirs_created": false, "error": error}))
+fn write_failure(error: &str) -> ToolOutcome {
+    answer::failure_json(&json!({"bytes_written": 0, "dirs_created": false, "error": error}))
 }
 
 /// Why the content would turn a sound file into one that cannot be read. A file that was never strict (JSON with

@@ -10,16 +10,16 @@ mod all {
     mod code;
     mod cronjob;
     mod delegate;
-    mod elsewhere;
     mod endurance;
-    mod fence;
     mod installation;
     mod memory;
     mod patch;
     mod read_file;
     mod reference;
     mod registry;
+    mod remote_tools;
     mod sandbox;
+    mod sandboxed_files;
     mod search_files;
     mod session_search;
     mod terminal;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
 use crate::id::CallId;
-use crate::raw::{Fields, Raw};
+use crate::raw_json::{JsonFields, RawJson};
 
 /// `{id, call_id, response_item_id, type: "function", function: {name, arguments}}`, plus whatever else came with it.
 ///
@@ -21,11 +21,11 @@ pub struct ToolCall {
     pub name: String,
     pub arguments: String,
     /// Provider data that must travel back unchanged, such as a thought signature.
-    pub extra_content: Option<Raw>,
+    pub extra_content: Option<RawJson>,
     /// Fields of the call this version does not know.
-    pub extra: Fields,
+    pub extra: JsonFields,
     /// Fields of `function` this version does not know.
-    pub function_extra: Fields,
+    pub function_extra: JsonFields,
 }
 
 impl ToolCall {
@@ -39,8 +39,8 @@ impl ToolCall {
             name: name.into(),
             arguments: arguments.into(),
             extra_content: None,
-            extra: Fields::default(),
-            function_extra: Fields::default(),
+            extra: JsonFields::default(),
+            function_extra: JsonFields::default(),
         }
     }
 }
@@ -101,7 +101,7 @@ impl Serialize for ToolCall {
             name: &'a str,
             arguments: &'a str,
             #[serde(flatten)]
-            extra: std::collections::BTreeMap<&'a str, &'a Raw>,
+            extra: std::collections::BTreeMap<&'a str, &'a RawJson>,
         }
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
@@ -126,8 +126,8 @@ impl Serialize for ToolCall {
 
 impl<'de> Deserialize<'de> for ToolCall {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut fields = Fields::deserialize(deserializer)?;
-        let mut function: Fields = fields.take_as("function")?.unwrap_or_default();
+        let mut fields = JsonFields::deserialize(deserializer)?;
+        let mut function: JsonFields = fields.take_as("function")?.unwrap_or_default();
         let given_id: Option<String> = fields.take_as("id")?;
         fields.take("type");
         Ok(Self {
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for ToolCall {
 }
 
 /// Some servers send arguments already parsed; they go back to text as they stood. Nothing at all means no arguments.
-fn arguments_text(raw: Option<Raw>) -> String {
+fn arguments_text(raw: Option<RawJson>) -> String {
     let Some(raw) = raw else { return "{}".to_owned() };
     raw.read::<String>().unwrap_or_else(|_| raw.as_str().to_owned())
 }

@@ -11,9 +11,9 @@ pub struct Envelope {
     pub platform: String,
     /// What the platform calls this message. Unique per platform: a second delivery is recognised by it.
     pub platform_key: String,
-    pub place: Place,
+    pub place: ChatAddress,
     pub sender: Sender,
-    pub parts: Vec<Piece>,
+    pub parts: Vec<ChatPart>,
     /// What an answer refers to, where that is not the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
@@ -45,8 +45,8 @@ impl Envelope {
             .parts
             .iter()
             .filter_map(|piece| match piece {
-                Piece::Text { text } => Some(text.as_str()),
-                Piece::File(_) | Piece::Picture(_) => None,
+                ChatPart::Text { text } => Some(text.as_str()),
+                ChatPart::File(_) | ChatPart::Picture(_) => None,
             })
             .collect();
         texts.join("\n")
@@ -54,15 +54,15 @@ impl Envelope {
 
     pub fn files(&self) -> impl Iterator<Item = &Attachment> {
         self.parts.iter().filter_map(|piece| match piece {
-            Piece::File(file) => Some(file),
-            Piece::Text { .. } | Piece::Picture(_) => None,
+            ChatPart::File(file) => Some(file),
+            ChatPart::Text { .. } | ChatPart::Picture(_) => None,
         })
     }
 }
 
 /// Where a conversation takes place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Place {
+pub struct ChatAddress {
     pub chat_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_name: Option<String>,
@@ -77,7 +77,7 @@ pub struct Place {
     pub alt_id: Option<String>,
 }
 
-impl Place {
+impl ChatAddress {
     /// A place nothing else is known about.
     pub fn new(kind: ChatKind, chat_id: impl Into<String>) -> Self {
         Self { chat_id: chat_id.into(), chat_name: None, kind, thread_id: None, topic: None, alt_id: None }
@@ -131,26 +131,26 @@ pub struct Sender {
 /// One piece of an incoming or outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Piece {
+pub enum ChatPart {
     Text {
         text: String,
     },
     File(Attachment),
     /// Goes out only.
-    Picture(Picture),
+    Picture(WebImage),
 }
 
 /// A picture on the web that is to be shown in a chat. It is wherever its address says; nobody has fetched it yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Picture {
+pub struct WebImage {
     pub url: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caption: Option<String>,
 }
 
-impl Picture {
+impl WebImage {
     /// What is said where it cannot be shown: nothing of it is lost.
-    pub fn in_words(&self) -> String {
+    pub fn fallback_text(&self) -> String {
         let line = format!("🖼️ Image: {}", self.url);
         match &self.caption {
             Some(caption) => format!("{caption}\n{line}"),
@@ -183,16 +183,16 @@ pub enum AttachmentKind {
 
 /// What is to be said, before it is put into a channel's dialect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reply {
+pub struct OutgoingMessage {
     pub platform: String,
-    pub place: Place,
+    pub place: ChatAddress,
     /// Markdown; the channel renders it.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ChatPart>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
     /// What the reader may answer with a touch, where the platform has buttons; the text says the same in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub choices: Vec<Choice>,
+    pub choices: Vec<QuickReply>,
     /// A message that was posted while the answer was being written; this text takes its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<String>,
@@ -202,25 +202,25 @@ pub struct Reply {
 
 /// Something to choose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Choice {
+pub struct QuickReply {
     /// What the button says.
     pub label: String,
     /// What choosing it means, as if the person had written it.
-    pub says: String,
+    pub text: String,
 }
 
 /// What the platform said to a send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Receipt {
+pub struct DeliveryReceipt {
     /// The platform's ids of what was sent, one per part it was split into.
     pub message_ids: Vec<String>,
-    pub certainty: Certainty,
+    pub certainty: DeliveryCertainty,
 }
 
 /// Whether a send surely happened once, or may have happened twice because the connection died in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Certainty {
+pub enum DeliveryCertainty {
     Once,
     AtLeastOnce,
 }

@@ -9,7 +9,7 @@ use crate::usage::{Cost, Usage};
 
 /// Something that happened in a turn. Surfaces show as much of it as suits them.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum TurnEvent {
     TurnStarted {
         session: SessionId,
     },
@@ -36,7 +36,7 @@ pub enum Event {
         result: String,
     },
     Notice {
-        kind: NoticeKind,
+        kind: TurnNoticeKind,
         text: String,
     },
     Spent {
@@ -50,14 +50,14 @@ pub enum Event {
     Child {
         /// Which one, for people.
         label: String,
-        event: Box<Event>,
+        event: Box<TurnEvent>,
     },
 }
 
 /// What a notice is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NoticeKind {
+pub enum TurnNoticeKind {
     Lifecycle,
     ContextPressure,
     Retry,
@@ -67,7 +67,7 @@ pub enum NoticeKind {
 
 /// Something only a person can answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum UserQuestion {
     Approve { command: String, danger: Danger },
     Clarify { question: String, choices: Vec<String> },
     Secret { name: String, prompt: String },
@@ -75,12 +75,12 @@ pub enum Question {
 
 /// The person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    Approval(Approval),
+pub enum UserAnswer {
+    Approval(ApprovalDecision),
     Text(String),
     Secret(crate::Secret),
     /// The question was put, and nobody answered in time.
-    Silence,
+    TimedOut,
     /// There is nobody to put it to, or no longer.
     Unavailable,
 }
@@ -88,7 +88,7 @@ pub enum Answer {
 /// How far an approval reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Approval {
+pub enum ApprovalDecision {
     Once,
     Session,
     Always,

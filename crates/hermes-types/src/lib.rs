@@ -4,7 +4,7 @@
 //! written to disk, so its serialised shape is a contract with existing homes.
 
 mod call;
-mod civil;
+mod civil_time;
 mod clock;
 mod descriptors;
 mod envelope;
@@ -14,7 +14,7 @@ mod message;
 mod model;
 mod port;
 mod provenance;
-mod raw;
+mod raw_json;
 mod secret;
 mod tool;
 mod turn;
@@ -24,30 +24,32 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use call::{CallIds, ToolCall};
-pub use civil::CivilTime;
+pub use civil_time::CivilTime;
 pub use clock::{Clock, Deadline, Timestamp, WallClock};
 pub use descriptors::{OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 pub use envelope::{
-    Attachment, AttachmentKind, Certainty, ChatKind, Choice, Envelope, Picture, Piece, Place, Receipt, Reply,
-    Sender,
+    Attachment, AttachmentKind, ChatAddress, ChatKind, ChatPart, DeliveryCertainty, DeliveryReceipt,
+    Envelope, OutgoingMessage, QuickReply, Sender, WebImage,
 };
-pub use event::{Answer, Approval, Event, NoticeKind, Question};
+pub use event::{ApprovalDecision, TurnEvent, TurnNoticeKind, UserAnswer, UserQuestion};
 pub use id::{
     CallId, HolderId, InboxId, JobRunId, MessageId, OutboxId, SessionId, SessionKind, TaskId, TurnId,
     random_hex,
 };
-pub use message::{Content, FinishReason, Message, Part, Role};
-pub use model::{Completion, Delta, Effort, ModelError, Request};
+pub use message::{ContentPart, FinishReason, Message, MessageContent, Role};
+pub use model::{Completion, Delta, ModelError, ModelRequest, ReasoningEffort};
 pub use port::{
-    Abilities, Accepted, Channel, ChannelError, Command, Connection, Courier, DeltaSink, Dispatch,
-    Environment, ExternalMemory, Finished, Frontend, Hooks, Intake, Job, JobEnd, LengthUnit, Mark, Model,
-    Report, RunError, SideModel, Spawn, Tool, ToolContext, Trace,
+    Channel, ChannelCapabilities, ChannelError, CommandOutput, ConnectionStatus, DeltaSink, Environment,
+    ExternalMemory, Frontend, Intake, IntakeOutcome, LengthUnit, MessageSender, MessageStatus, Model,
+    RunError, SendOutcome, ShellCommand, SideModel, SubagentOutcome, SubagentReport, SubagentSpawner,
+    SubagentTask, SubagentToolCall, Tool, ToolContext, TurnHooks,
 };
 pub use provenance::{ContextItem, Provenance};
-pub use raw::{Fields, Raw};
+pub use raw_json::{JsonFields, RawJson};
 pub use secret::Secret;
 pub use tool::{
-    Beside, Call, Danger, Manner, Occasion, Outcome, OutcomeStatus, ResultSize, ToolSpec, Verdict, Work,
+    CallKind, CallPolicy, CallVerdict, Concurrency, Danger, OutcomeStatus, ResultSize, ToolEvent,
+    ToolInvocation, ToolOutcome, ToolSpec,
 };
 pub use turn::{Turn, TurnState};
 pub use usage::{Cost, CostStatus, SpendingCap, Usage};

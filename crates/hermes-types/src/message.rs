@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::call::ToolCall;
 use crate::id::CallId;
-use crate::raw::{Fields, Raw};
+use crate::raw_json::{JsonFields, RawJson};
 
 /// Who speaks. System text is prepended to each request and never stored as a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,36 +71,36 @@ impl FinishReason {
 
 /// What a message says: plain text, or parts when a picture is among it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum MessageContent {
     Text(String),
-    Parts(Vec<Part>),
+    Parts(Vec<ContentPart>),
 }
 
-impl Default for Content {
+impl Default for MessageContent {
     fn default() -> Self {
         Self::Text(String::new())
     }
 }
 
-impl From<&str> for Content {
+impl From<&str> for MessageContent {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Content {
+impl From<String> for MessageContent {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl Content {
+impl MessageContent {
     /// The text alone; parts are joined by newlines.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
             Self::Parts(parts) => {
-                let texts: Vec<_> = parts.iter().filter_map(Part::text).collect();
+                let texts: Vec<_> = parts.iter().filter_map(ContentPart::text).collect();
                 Cow::Owned(texts.join("\n"))
             }
         }
@@ -114,7 +114,7 @@ impl Content {
     }
 
     /// Some local servers answer with an object or another scalar; the text in it is what counts.
-    fn from_foreign(raw: &Raw) -> Self {
+    fn from_foreign(raw: &RawJson) -> Self {
         match raw.to_value() {
             Value::Null => Self::default(),
             Value::String(text) => Self::Text(text),
@@ -129,7 +129,7 @@ impl Content {
     }
 }
 
-impl Serialize for Content {
+impl Serialize for MessageContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => text.serialize(serializer),
@@ -138,9 +138,9 @@ impl Serialize for Content {
     }
 }
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for MessageContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Raw::deserialize(deserializer)?;
+        let raw = RawJson::deserialize(deserializer)?;
         if raw.as_str().starts_with('[') {
             return raw.read().map(Self::Parts).map_err(de::Error::custom);
         }
@@ -150,13 +150,13 @@ impl<'de> Deserialize<'de> for Content {
 
 /// One part of a multimodal message. Kinds this version does not know are carried along untouched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum ContentPart {
     Text(String),
     Image { url: String },
-    Other(Raw),
+    Other(RawJson),
 }
 
-impl Part {
+impl ContentPart {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -165,7 +165,7 @@ impl Part {
     }
 }
 
-impl Serialize for Part {
+impl Serialize for ContentPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => serde_json::json!({"type": "text", "text": text}).serialize(serializer),
@@ -177,9 +177,9 @@ impl Serialize for Part {
     }
 }
 
-impl<'de> Deserialize<'de> for Part {
+impl<'de> Deserialize<'de> for ContentPart {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Raw::deserialize(deserializer)?;
+        let raw = RawJson::deserialize(deserializer)?;
         let value = raw.to_value();
         // A part is taken apart only when nothing of it would be lost.
         let part = match value.as_object() {
@@ -207,7 +207,7 @@ impl<'de> Deserialize<'de> for Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub role: Role,
-    pub content: Content,
+    pub content: MessageContent,
     pub tool_calls: Vec<ToolCall>,
     /// On a tool message: the call it answers.
     pub tool_call_id: Option<CallId>,
@@ -215,16 +215,16 @@ pub struct Message {
     /// Flattened thinking text, for people to read.
     pub reasoning: Option<String>,
     /// The provider's own reasoning, kept byte for byte.
-    pub reasoning_details: Option<Raw>,
+    pub reasoning_details: Option<RawJson>,
     /// Reasoning items of the Responses API with their encrypted content, kept byte for byte.
-    pub codex_reasoning_items: Option<Raw>,
+    pub codex_reasoning_items: Option<RawJson>,
     pub finish_reason: Option<FinishReason>,
     /// Fields this version does not know.
-    pub extra: Fields,
+    pub extra: JsonFields,
 }
 
 impl Message {
-    fn new(role: Role, content: impl Into<Content>) -> Self {
+    fn new(role: Role, content: impl Into<MessageContent>) -> Self {
         Self {
             role,
             content: content.into(),
@@ -235,24 +235,24 @@ impl Message {
             reasoning_details: None,
             codex_reasoning_items: None,
             finish_reason: None,
-            extra: Fields::default(),
+            extra: JsonFields::default(),
         }
     }
 
-    pub fn system(content: impl Into<Content>) -> Self {
+    pub fn system(content: impl Into<MessageContent>) -> Self {
         Self::new(Role::System, content)
     }
 
-    pub fn user(content: impl Into<Content>) -> Self {
+    pub fn user(content: impl Into<MessageContent>) -> Self {
         Self::new(Role::User, content)
     }
 
-    pub fn assistant(content: impl Into<Content>) -> Self {
+    pub fn assistant(content: impl Into<MessageContent>) -> Self {
         Self::new(Role::Assistant, content)
     }
 
     /// The answer to a call.
-    pub fn tool(call: &ToolCall, content: impl Into<Content>) -> Self {
+    pub fn tool(call: &ToolCall, content: impl Into<MessageContent>) -> Self {
         let mut message = Self::new(Role::Tool, content);
         message.tool_call_id = Some(call.id.clone());
         message.tool_name = Some(call.name.clone());
@@ -301,7 +301,7 @@ impl Serialize for Message {
 
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut fields = Fields::deserialize(deserializer)?;
+        let mut fields = JsonFields::deserialize(deserializer)?;
         let role = fields.take_as("role")?.ok_or_else(|| de::Error::missing_field("role"))?;
         Ok(Self {
             role,
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn content_of_local_servers_is_read() {
-        let read = |json: &str| serde_json::from_str::<Content>(json).unwrap().text().into_owned();
+        let read = |json: &str| serde_json::from_str::<MessageContent>(json).unwrap().text().into_owned();
         assert_eq!(read(r#"{"text":"a"}"#), "a");
         assert_eq!(read(r#"{"content":"b"}"#), "b");
         assert_eq!(read(r#"{"z":1}"#), r#"{"z":1}"#);

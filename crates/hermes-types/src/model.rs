@@ -7,12 +7,12 @@ use crate::clock::Deadline;
 use crate::message::Message;
 use crate::tool::ToolSpec;
 use crate::usage::{Cost, Usage};
-use crate::{Cancel, raw::Raw};
+use crate::{Cancel, raw_json::RawJson};
 
 /// How hard the model should think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Effort {
+pub enum ReasoningEffort {
     None,
     Minimal,
     Low,
@@ -21,7 +21,7 @@ pub enum Effort {
     Xhigh,
 }
 
-impl Effort {
+impl ReasoningEffort {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -47,7 +47,7 @@ impl Effort {
 
 /// One call to a model.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct ModelRequest {
     pub model: String,
     /// The fixed prefix. Never changes within a session, so that provider caches stay warm.
     pub system: String,
@@ -55,7 +55,7 @@ pub struct Request {
     pub tools: Vec<ToolSpec>,
     pub max_tokens: Option<u64>,
     pub temperature: Option<f32>,
-    pub effort: Option<Effort>,
+    pub effort: Option<ReasoningEffort>,
     /// Ties the call to its session for provider-side caching and routing.
     pub session: Option<String>,
     pub deadline: Deadline,
@@ -88,7 +88,7 @@ pub struct Completion {
     pub provider: String,
     pub response_id: Option<String>,
     /// The answer as the provider sent it, where a later request needs it back.
-    pub provider_items: Option<Raw>,
+    pub provider_items: Option<RawJson>,
 }
 
 /// Why there is no answer, named for what the caller can do about it.

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::envelope::{Certainty, Envelope, Place, Receipt, Reply};
-use crate::event::{Answer, Event, Question};
+use crate::envelope::{ChatAddress, DeliveryCertainty, DeliveryReceipt, Envelope, OutgoingMessage};
+use crate::event::{TurnEvent, UserAnswer, UserQuestion};
 use crate::id::{SessionId, TaskId};
 use crate::message::Message;
-use crate::model::{Completion, Delta, ModelError, Request};
-use crate::tool::{Call, Manner, Occasion, Outcome, OutcomeStatus, ToolSpec};
+use crate::model::{Completion, Delta, ModelError, ModelRequest};
+use crate::tool::{CallPolicy, OutcomeStatus, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec};
 use crate::usage::Usage;
 use crate::{BoxFuture, Cancel, Deadline, Timestamp};
 
@@ -20,7 +20,7 @@ pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta) + Send);
 pub trait Model: Send + Sync {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         sink: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>>;
 
@@ -33,26 +33,26 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
 
     /// Never fails: a failure is an outcome the model reads.
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome>;
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome>;
 
     /// How a call with these arguments behaves towards the other calls of its answer, and in the turn.
-    fn manner(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Manner {
+    fn call_policy(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> CallPolicy {
         let _ = arguments;
-        Manner::default()
+        CallPolicy::default()
     }
 
     /// Tells a tool with a state of its own what happened around it. Must not block.
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
         let _ = (task, occasion);
     }
 
     /// A subagent is over, and nobody is left to look after what it started: that ends too. Must not block.
-    fn abandon(&self, task: &TaskId) {
+    fn end_background_work(&self, task: &TaskId) {
         let _ = task;
     }
 
     /// A call under a name this tool had in older releases, as it is made today. Such names are not offered.
-    fn modern(
+    fn upgrade_legacy_call(
         &self,
         name: &str,
         arguments: &serde_json::Map<String, serde_json::Value>,
@@ -75,7 +75,7 @@ pub struct SideModel {
     pub model: Arc<dyn Model>,
     pub name: String,
     /// The longest one question may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// What a running tool may reach.
@@ -86,30 +86,30 @@ pub struct ToolContext<'a> {
     pub cancel: &'a Cancel,
     pub deadline: Deadline,
     /// Absent where no subagents may be started.
-    pub spawn: Option<&'a dyn Spawn>,
+    pub spawn: Option<&'a dyn SubagentSpawner>,
 }
 
 /// Where commands run.
 pub trait Environment: Send + Sync {
     fn run<'a>(
         &'a self,
-        command: Command<'a>,
+        command: ShellCommand<'a>,
         cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Finished, RunError>>;
+    ) -> BoxFuture<'a, Result<CommandOutput, RunError>>;
 }
 
 /// A command for an environment.
 #[derive(Debug, Clone, Copy)]
-pub struct Command<'a> {
+pub struct ShellCommand<'a> {
     pub shell: &'a str,
     pub directory: Option<&'a Path>,
     pub stdin: Option<&'a [u8]>,
-    pub limit: Duration,
+    pub timeout: Duration,
 }
 
 /// What a command left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
+pub struct CommandOutput {
     pub output: String,
     pub exit_code: i32,
 }
@@ -127,8 +127,8 @@ pub enum RunError {
 pub trait Channel: Send + Sync {
     fn platform(&self) -> &str;
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn capabilities(&self) -> ChannelCapabilities {
+        ChannelCapabilities::default()
     }
 
     /// Runs until cancelled. `intake` resolves once the envelope is committed; only then may the platform be told.
@@ -139,24 +139,29 @@ pub trait Channel: Send + Sync {
     ) -> BoxFuture<'a, Result<(), ChannelError>>;
 
     /// Sends one part of an answer; what is longer than the platform takes was split before.
-    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>>;
+    fn send<'a>(&'a self, reply: &'a OutgoingMessage)
+    -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>>;
 
     /// Sends a part of which an earlier attempt may have arrived: where the platform can tell, it is not said twice. No
     /// attempt was made before `since`; some platforms can tell for a while only.
     fn send_again<'a>(
         &'a self,
-        reply: &'a Reply,
+        reply: &'a OutgoingMessage,
         since: Timestamp,
-    ) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    ) -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>> {
         let _ = since;
         Box::pin(async move {
             let receipt = self.send(reply).await?;
-            Ok(Receipt { certainty: Certainty::AtLeastOnce, ..receipt })
+            Ok(DeliveryReceipt { certainty: DeliveryCertainty::AtLeastOnce, ..receipt })
         })
     }
 
     /// Posts something that may be lost, such as a sign of progress, and says what the platform calls it.
-    fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {
+    fn post<'a>(
+        &'a self,
+        place: &'a ChatAddress,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<String, ChannelError>> {
         let _ = (place, text);
         Box::pin(std::future::ready(Err(ChannelError::Refused(
             "this platform has no such messages".to_owned(),
@@ -166,7 +171,7 @@ pub trait Channel: Send + Sync {
     /// Gives a posted message another text.
     fn edit<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a ChatAddress,
         message: &'a str,
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), ChannelError>> {
@@ -175,25 +180,30 @@ pub trait Channel: Send + Sync {
     }
 
     /// Shows that something is being done; losing it does no harm.
-    fn show_typing<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, ()>;
+    fn show_typing<'a>(&'a self, place: &'a ChatAddress) -> BoxFuture<'a, ()>;
 
     /// Shows at a person's message what becomes of it; losing it does no harm.
-    fn mark<'a>(&'a self, place: &'a Place, message: &'a str, mark: Mark) -> BoxFuture<'a, ()> {
+    fn show_message_status<'a>(
+        &'a self,
+        place: &'a ChatAddress,
+        message: &'a str,
+        mark: MessageStatus,
+    ) -> BoxFuture<'a, ()> {
         let _ = (place, message, mark);
         Box::pin(std::future::ready(()))
     }
 
     /// Chats the platform itself knows of, beyond those somebody has written from.
-    fn chats(&self) -> BoxFuture<'_, Vec<Place>> {
+    fn chats(&self) -> BoxFuture<'_, Vec<ChatAddress>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 }
 
 /// What becomes of a person's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+pub enum MessageStatus {
     /// It is being worked on.
-    Seen,
+    Processing,
     Answered,
     /// No answer came of it.
     Failed,
@@ -201,26 +211,26 @@ pub enum Mark {
 
 /// What a platform can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Abilities {
+pub struct ChannelCapabilities {
     /// The longest text of one message.
-    pub limit: usize,
+    pub max_length: usize,
     pub unit: LengthUnit,
     /// Whether a posted message can be given another text.
     pub edits: bool,
     /// Whether a picture on the web can be shown; else its address stays in the text.
-    pub pictures: bool,
+    pub web_images: bool,
     /// How often the sign of being busy has to be renewed.
-    pub typing_every: Duration,
+    pub typing_interval: Duration,
 }
 
-impl Default for Abilities {
+impl Default for ChannelCapabilities {
     fn default() -> Self {
         Self {
-            limit: 4000,
+            max_length: 4000,
             unit: LengthUnit::Scalars,
             edits: false,
-            pictures: false,
-            typing_every: Duration::from_secs(2),
+            web_images: false,
+            typing_interval: Duration::from_secs(2),
         }
     }
 }
@@ -234,17 +244,17 @@ pub enum LengthUnit {
 
 /// Takes envelopes in.
 pub trait Intake: Send + Sync {
-    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<Accepted, ChannelError>>;
+    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>>;
 
     /// A channel tells how its connection is; people see it. Must not block.
-    fn connection(&self, platform: &str, connection: Connection) {
+    fn report_connection(&self, platform: &str, connection: ConnectionStatus) {
         let _ = (platform, connection);
     }
 }
 
 /// How a channel's connection to its platform is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Connection {
+pub enum ConnectionStatus {
     /// Messages come in.
     Up,
     /// They do not for the moment; the channel tries again by itself.
@@ -253,7 +263,7 @@ pub enum Connection {
 
 /// What intake did with an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accepted {
+pub enum IntakeOutcome {
     New,
     /// Seen before: acknowledge it again, do nothing.
     Duplicate,
@@ -266,7 +276,7 @@ pub enum ChannelError {
     Retry { after: Option<Duration>, reason: String },
     /// The connection died in the middle: trying again may do it twice.
     #[error("nobody knows whether it arrived: {0}")]
-    Unsure(String),
+    DeliveryUnknown(String),
     #[error("sign in again: {0}")]
     Reauthorise(String),
     /// Another program is connected in our place; one of the two has to go.
@@ -278,32 +288,36 @@ pub enum ChannelError {
 
 /// A surface: events go out to it, questions get their answers from it.
 pub trait Frontend: Send + Sync {
-    fn show(&self, event: Event);
+    fn show(&self, event: TurnEvent);
 
-    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer>;
+    fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer>;
 
     /// Asks before the call has done anything. Where the process ends while the question is open, the call can be run anew,
     /// which asks again.
-    fn ask_before_acting<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask_before_acting<'a>(
+        &'a self,
+        question: UserQuestion,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, UserAnswer> {
         self.ask(question, cancel)
     }
 }
 
 /// Starts subagents. They share their parent's deadline, budget and cancellation.
-pub trait Spawn: Send + Sync {
+pub trait SubagentSpawner: Send + Sync {
     /// Never fails: a subagent that does not come to its end reports why.
-    fn run(&self, job: Job) -> BoxFuture<'_, Report>;
+    fn run(&self, job: SubagentTask) -> BoxFuture<'_, SubagentReport>;
 }
 
 /// Work handed to a subagent, which knows nothing but what is said here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct SubagentTask {
     pub goal: String,
     pub context: String,
     /// The tools it may use of those its parent has; absent is all of them.
     pub tools: Option<Vec<String>>,
     /// Tools it does not get in any case.
-    pub without: Vec<String>,
+    pub excluded_tools: Vec<String>,
     pub max_iterations: u32,
     /// Which of its brothers it is, for people: `2/3`.
     pub label: String,
@@ -311,32 +325,32 @@ pub struct Job {
 
 /// What a subagent came to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct SubagentReport {
     pub session: SessionId,
-    pub end: JobEnd,
+    pub outcome: SubagentOutcome,
     /// Its last word.
     pub summary: Option<String>,
     pub error: Option<String>,
     pub api_calls: u32,
-    pub took: Duration,
+    pub duration: Duration,
     pub model: String,
     pub usage: Usage,
-    pub trace: Vec<Trace>,
+    pub tool_calls: Vec<SubagentToolCall>,
 }
 
 /// How a subagent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobEnd {
+pub enum SubagentOutcome {
     Completed,
     /// The limit of its steps was reached.
-    OutOfSteps,
+    IterationLimit,
     Failed,
     Interrupted,
 }
 
 /// One tool call of a subagent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trace {
+pub struct SubagentToolCall {
     pub tool: String,
     pub argument_bytes: usize,
     pub result_bytes: usize,
@@ -344,14 +358,14 @@ pub struct Trace {
 }
 
 /// Sends to a chat by name, for the scheduler and the `send_message` tool.
-pub trait Courier: Send + Sync {
+pub trait MessageSender: Send + Sync {
     /// Sends a text; `from` is the session that sends it, and absent where a person does from the shell.
     fn deliver<'a>(
         &'a self,
         target: &'a str,
         text: &'a str,
         from: Option<&'a SessionId>,
-    ) -> BoxFuture<'a, Result<Dispatch, ChannelError>>;
+    ) -> BoxFuture<'a, Result<SendOutcome, ChannelError>>;
 
     /// Chats that can be named, in words.
     fn targets(&self) -> BoxFuture<'_, Vec<String>>;
@@ -359,10 +373,10 @@ pub trait Courier: Send + Sync {
 
 /// What became of something sent by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dispatch {
+pub struct SendOutcome {
     pub platform: String,
     pub chat_id: String,
-    pub receipt: Receipt,
+    pub receipt: DeliveryReceipt,
     /// Where it went, when the sender did not say exactly; or why it still waits.
     pub note: Option<String>,
     /// It stands in the chat's conversation, too.
@@ -387,7 +401,7 @@ pub trait ExternalMemory: Send + Sync {
     fn recall<'a>(&'a self, words: &'a str) -> BoxFuture<'a, Option<String>>;
 
     /// Takes in what was said in a turn that ended well.
-    fn keep_turn<'a>(&'a self, user: &'a str, assistant: &'a str) -> BoxFuture<'a, ()>;
+    fn store_turn<'a>(&'a self, user: &'a str, assistant: &'a str) -> BoxFuture<'a, ()>;
 
     /// Looks at messages that are about to be summarised; what it answers goes into the summary's material.
     fn before_compression<'a>(&'a self, messages: &'a [Message]) -> BoxFuture<'a, Option<String>> {
@@ -411,7 +425,7 @@ pub trait ExternalMemory: Send + Sync {
 }
 
 /// What others want to do at the steps of a turn. A failing hook is its own business.
-pub trait Hooks: Send + Sync {
+pub trait TurnHooks: Send + Sync {
     fn session_started(&self, session: &SessionId) {
         let _ = session;
     }
@@ -423,12 +437,12 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Before a tool runs; an answer keeps it from running and is what the model reads instead.
-    fn before_tool<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Option<String>> {
+    fn before_tool<'a>(&'a self, call: &'a ToolInvocation) -> BoxFuture<'a, Option<String>> {
         let _ = call;
         Box::pin(std::future::ready(None))
     }
 
-    fn after_tool(&self, call: &Call, outcome: &Outcome) {
+    fn after_tool(&self, call: &ToolInvocation, outcome: &ToolOutcome) {
         let _ = (call, outcome);
     }
 

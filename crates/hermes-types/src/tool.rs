@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{CallId, SessionId, TaskId, TurnId};
 use crate::message::Message;
 use crate::provenance::Provenance;
-use crate::raw::Raw;
+use crate::raw_json::RawJson;
 
 /// A tool as it is described to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,12 +13,12 @@ pub struct ToolSpec {
     pub name: String,
     pub description: String,
     /// A JSON schema, kept in the order it was written so that the prompt prefix never changes.
-    pub parameters: Raw,
+    pub parameters: RawJson,
 }
 
 /// A call that passed validation: the name is known, the arguments are an object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct ToolInvocation {
     pub id: CallId,
     pub name: String,
     pub arguments: serde_json::Map<String, serde_json::Value>,
@@ -31,12 +31,12 @@ pub struct Call {
 
 /// How a call behaves towards others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Manner {
-    pub beside: Beside,
+pub struct CallPolicy {
+    pub concurrency: Concurrency,
     /// The file it reads or writes, as the model wrote it; calls on the same path or one inside the other take turns.
     pub path: Option<String>,
-    pub work: Work,
-    pub size: ResultSize,
+    pub kind: CallKind,
+    pub result_size: ResultSize,
 }
 
 /// What is done about a long result.
@@ -46,26 +46,26 @@ pub enum ResultSize {
     #[default]
     Bounded,
     /// The tool bounds it itself; keeping it on disk would only be read the same way again.
-    AsIs,
+    SelfBounded,
 }
 
 /// Whether a call may run while others of the same answer run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Beside {
+pub enum Concurrency {
     /// The whole answer is worked off one by one.
     #[default]
-    Alone,
+    Sequential,
     /// As long as no other call has a path in its way.
-    ApartByPath,
+    DisjointPaths,
     /// Always.
-    Anything,
+    Parallel,
 }
 
 /// What kind of work a call is to the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Work {
+pub enum CallKind {
     #[default]
-    Task,
+    Regular,
     /// Keeping house (notes, lists): an answer given beside it may already be the final one.
     Housekeeping,
     /// A script that makes further calls itself; an answer with nothing else does not count against the limit.
@@ -74,7 +74,7 @@ pub enum Work {
 
 /// Something a tool with a state may want to know.
 #[derive(Debug, Clone, Copy)]
-pub enum Occasion<'a> {
+pub enum ToolEvent<'a> {
     /// A conversation is taken up: state kept in earlier results can be read back.
     Resumed(&'a [Message]),
     /// The conversation was begun by another one, which it works for.
@@ -82,14 +82,14 @@ pub enum Occasion<'a> {
     /// Older results are no longer before the model.
     Compressed,
     /// A call to this tool is about to run.
-    Calling(&'a str),
+    CallStarting(&'a str),
     /// The conversation is over.
     Ended,
 }
 
 /// What the guard decided about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallVerdict {
     Allow,
     /// A person has to agree first.
     Ask(Danger),
@@ -107,7 +107,7 @@ pub struct Danger {
 
 /// What a call came to. Failure is an answer too: it goes back to the model and never ends the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ToolOutcome {
     pub content: String,
     pub status: OutcomeStatus,
     pub provenance: Provenance,
@@ -141,7 +141,7 @@ impl OutcomeStatus {
     }
 }
 
-impl Outcome {
+impl ToolOutcome {
     pub fn done(content: impl Into<String>) -> Self {
         Self { content: content.into(), status: OutcomeStatus::Done, provenance: Provenance::Tool }
     }

@@ -13,17 +13,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hermes_agent::{Agent, Chat, PromptSource};
-use hermes_config::{Config, Env, Home, Surface};
-use hermes_model::client::{ModelClient, Persistence};
-use hermes_model::credential::Means;
-use hermes_model::provider::{Choice, Facts, Resolved, resolve};
-use hermes_net::{Client, Config as NetConfig};
+use hermes_config::{Config, Env, Home, ProgramSurface};
+use hermes_model::client::{ModelClient, RetryPolicy};
+use hermes_model::credential::CredentialContext;
+use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_net::{Config as NetConfig, HttpClient};
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_testkit::{ModelServer, Reply, Script};
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply};
 use hermes_types::{
-    Answer, BoxFuture, Call, Cancel, Clock, Event, Frontend, Model, Outcome, Question, Raw, Tool,
-    ToolContext, ToolSpec,
+    BoxFuture, Cancel, Clock, Frontend, Model, RawJson, Tool, ToolContext, ToolInvocation, ToolOutcome,
+    ToolSpec, TurnEvent, UserAnswer, UserQuestion,
 };
 
 /// Always sunny.
@@ -34,9 +34,9 @@ impl Tool for Weather {
         &self.0
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         let city = call.arguments.get("city").and_then(|city| city.as_str()).unwrap_or("somewhere");
-        Box::pin(std::future::ready(Outcome::done(format!("sunny in {city}"))))
+        Box::pin(std::future::ready(ToolOutcome::done(format!("sunny in {city}"))))
     }
 }
 
@@ -44,14 +44,14 @@ impl Tool for Weather {
 struct Screen;
 
 impl Frontend for Screen {
-    fn show(&self, event: Event) {
-        if let Event::ToolStarted { name, .. } = event {
+    fn show(&self, event: TurnEvent) {
+        if let TurnEvent::ToolStarted { name, .. } = event {
             println!("(using {name})");
         }
     }
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Unavailable))
     }
 }
 
@@ -59,19 +59,21 @@ impl Frontend for Screen {
 fn model(home: &Home, address: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Model>, Box<dyn Error>> {
     let env = Env::default();
     let text = format!("model:\n  provider: custom\n  base_url: {address}\n  default: test-model\n");
-    let facts = Facts::read(home, Config::from_text(Path::new("config.yaml"), &text, &env), env.clone());
-    let Resolved::Target(target) = resolve(&facts, &Choice::default(), Surface::Cli)? else {
+    let facts =
+        ProviderInputs::read(home, Config::from_text(Path::new("config.yaml"), &text, &env), env.clone());
+    let ResolvedModel::Target(target) = resolve(&facts, &ProviderChoice::default(), ProgramSurface::Cli)?
+    else {
         return Err("no endpoint".into());
     };
-    let net = Client::new(NetConfig::new(clock.clone()))?;
-    let means = Means::new(net.clone(), clock.clone(), home, env);
-    let client = ModelClient::new(net, clock.clone(), vec![target.endpoint(&means)], Persistence::default());
+    let net = HttpClient::new(NetConfig::new(clock.clone()))?;
+    let means = CredentialContext::new(net.clone(), clock.clone(), home, env);
+    let client = ModelClient::new(net, clock.clone(), vec![target.endpoint(&means)], RetryPolicy::default());
     Ok(Arc::new(client.ok_or("no endpoint")?))
 }
 
 /// Two turns in a folder; what was answered.
 pub(crate) async fn talk(folder: &Path, address: &str) -> Result<Vec<String>, Box<dyn Error>> {
-    let home = Home::at(folder);
+    let home = Home::new(folder);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = Store::open(&folder.join("state.db"))?;
     let prompt = PromptSource::new(home.clone(), folder.to_owned());
@@ -79,7 +81,7 @@ pub(crate) async fn talk(folder: &Path, address: &str) -> Result<Vec<String>, Bo
     agent.tools.push(Arc::new(Weather(ToolSpec {
         name: "weather".to_owned(),
         description: "Tells the weather in a city.".to_owned(),
-        parameters: Raw::from_value(&serde_json::json!({
+        parameters: RawJson::from_value(&serde_json::json!({
             "type": "object",
             "properties": {"city": {"type": "string"}},
         })),
@@ -99,11 +101,11 @@ pub(crate) async fn talk(folder: &Path, address: &str) -> Result<Vec<String>, Bo
 }
 
 /// What the model says.
-pub(crate) fn script() -> Script {
-    Script::new()
-        .reply(Reply::tool("weather", serde_json::json!({"city": "Oslo"})))
-        .reply(Reply::text("Sunny, so take your sunglasses."))
-        .reply(Reply::text("You are welcome."))
+pub(crate) fn script() -> ModelScript {
+    ModelScript::new()
+        .reply(ScriptedReply::tool("weather", serde_json::json!({"city": "Oslo"})))
+        .reply(ScriptedReply::text("Sunny, so take your sunglasses."))
+        .reply(ScriptedReply::text("You are welcome."))
 }
 
 #[tokio::main(flavor = "current_thread")]

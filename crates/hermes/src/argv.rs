@@ -9,7 +9,7 @@ const NAMED: [(&str, &str); 4] =
 const SWITCHES: &str = "Qv";
 
 /// What a word says that names a conversation: switches before it, the long flag, the beginning of the name.
-fn named(word: &str) -> Option<(Option<String>, &'static str, Option<String>)> {
+fn parse_session_flag(word: &str) -> Option<(Option<String>, &'static str, Option<String>)> {
     if let Some((_, long)) = NAMED.iter().find(|(name, _)| *name == word) {
         return Some((None, long, None));
     }
@@ -29,7 +29,7 @@ fn named(word: &str) -> Option<(Option<String>, &'static str, Option<String>)> {
 
 /// Joins the words after `-c` and `-r` into one value, so that `hermes -c My long title` works unquoted. A word that is
 /// a command ends the name.
-pub(crate) fn joined(
+pub(crate) fn join_session_names(
     arguments: impl IntoIterator<Item = OsString>,
     is_command: impl Fn(&str) -> bool,
 ) -> Vec<OsString> {
@@ -37,7 +37,7 @@ pub(crate) fn joined(
     let mut waiting = arguments.into_iter().peekable();
     result.extend(waiting.next());
     while let Some(argument) = waiting.next() {
-        let Some((before, long, name)) = argument.to_str().and_then(named) else {
+        let Some((before, long, name)) = argument.to_str().and_then(parse_session_flag) else {
             let ends = argument == "--";
             result.push(argument);
             if ends {
@@ -66,7 +66,7 @@ mod tests {
 
     fn check(given: &str, expected: &[&str]) {
         let words = given.split(' ').map(OsString::from);
-        let joined = joined(words, |word| matches!(word, "chat" | "sessions"));
+        let joined = join_session_names(words, |word| matches!(word, "chat" | "sessions"));
         assert_eq!(joined, expected.iter().map(OsString::from).collect::<Vec<_>>(), "{given}");
     }
 

@@ -15,11 +15,11 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) chat: ChatArguments,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Talk, or ask one thing
     Chat(ChatArguments),
     /// Show which model answers, or choose another
@@ -176,7 +176,7 @@ pub(crate) struct ChatArguments {
 
 impl ChatArguments {
     /// Flags given before and after `chat`; those after it win.
-    pub(crate) fn over(self, before: Self) -> Self {
+    pub(crate) fn merge_over(self, before: Self) -> Self {
         Self {
             query: self.query.or(before.query),
             oneshot: self.oneshot.or(before.oneshot),
@@ -203,7 +203,7 @@ impl ChatArguments {
 }
 
 /// Commands of other releases that this one does not have.
-const ELSEWHERE: &[&str] = &[
+const UNAVAILABLE_COMMANDS: &[&str] = &[
     "acp",
     "auth",
     "backup",
@@ -238,7 +238,7 @@ pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Optio
     if first != Some(word.as_str()) {
         return None;
     }
-    if ELSEWHERE.contains(&word.as_str()) {
+    if UNAVAILABLE_COMMANDS.contains(&word.as_str()) {
         return Some(format!(
             "'hermes {word}' is not available in this release; `hermes --help` lists what is"
         ));
@@ -430,7 +430,7 @@ pub(crate) enum GatewayCommand {
         system: bool,
     },
     /// Choose what the gateway serves
-    Setup(GatewaySetup),
+    Setup(GatewaySetupArguments),
     /// Have it run as a service
     Install {
         /// Write the definition again even if it is up to date
@@ -473,7 +473,7 @@ pub(crate) enum GatewayCommand {
 
 /// Without flags, questions are asked.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct GatewaySetup {
+pub(crate) struct GatewaySetupArguments {
     /// Set up this platform: telegram, discord, slack, webhook
     #[arg(conflicts_with = "api_server")]
     pub(crate) platform: Option<String>,

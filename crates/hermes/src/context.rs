@@ -14,16 +14,16 @@ use hermes_store::{Error, Store};
 use hermes_types::{CivilTime, Timestamp, WallClock};
 
 use crate::log;
-use crate::output::Output;
+use crate::output::Console;
 
 /// Resolved once per run.
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct ProgramContext {
     pub(crate) home: Home,
     pub(crate) env: Env,
 }
 
-impl Context {
+impl ProgramContext {
     pub(crate) fn open() -> Result<Self> {
         let shell = Env::process();
         let home = Home::resolve(&shell)?;
@@ -32,48 +32,48 @@ impl Context {
     }
 
     /// Loads config.yaml for something that acts: a turn, a job, a message. Fails where it could allow what the file forbids.
-    pub(crate) fn usable_config(&self, output: &Output) -> Result<Config> {
+    pub(crate) fn usable_config(&self, output: &Console) -> Result<Config> {
         let config = Config::load(&self.home, &self.env);
         config.require_usable(&self.env)?;
-        Ok(self.prepared(config, output))
+        Ok(self.prepare_config(config, output))
     }
 
     /// Loads config.yaml. What is wrong with it is said, and never stops a command.
-    pub(crate) fn config(&self, output: &Output) -> Config {
-        self.prepared(Config::load(&self.home, &self.env), output)
+    pub(crate) fn config(&self, output: &Console) -> Config {
+        self.prepare_config(Config::load(&self.home, &self.env), output)
     }
 
     /// Says what is wrong with a configuration, and sets up what depends on it: masking, the log, the time zone.
-    fn prepared(&self, config: Config, output: &Output) -> Config {
+    fn prepare_config(&self, config: Config, output: &Console) -> Config {
         for warning in config.warnings() {
             output.notice(&warning.to_string());
         }
-        self.learn_secrets(&config);
+        self.register_secrets(&config);
         let masked = SecuritySettings::resolve(&config, &self.env).redact_secrets;
-        let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
+        let secrets = if masked { log::LogMasking::Mask } else { log::LogMasking::Show };
         log::start(&self.home.join("logs"), secrets, log::level(&config));
-        self.choose_zone(&config);
+        self.set_time_zone(&config);
         config
     }
 
     /// Has the secrets in the home's files masked from now on, wherever they appear.
-    pub(crate) fn learn_secrets(&self, config: &Config) {
+    pub(crate) fn register_secrets(&self, config: &Config) {
         let auth = AuthFile::new(&self.home).read();
-        hermes_guard::learn_secrets(secret_values(config, &self.env, &auth));
+        hermes_guard::register_secrets(secret_values(config, &self.env, &auth));
     }
 
     /// Takes the time zone of a configuration.
-    pub(crate) fn choose_zone(&self, config: &Config) {
-        choose_zone(precedence::timezone(config, &self.env));
+    pub(crate) fn set_time_zone(&self, config: &Config) {
+        set_time_zone(precedence::timezone(config, &self.env));
     }
 
     /// Opens the database; in a home nobody can write to, only for reading.
-    pub(crate) fn store(&self, output: &Output) -> Result<Store> {
+    pub(crate) fn store(&self, output: &Console) -> Result<Store> {
         let path = self.database();
         // A home that cannot be made is said by the database, with the file's name.
         let _ = self.home.ensure();
         let store = match Store::open(&path) {
-            Err(why @ (Error::ReadOnly { .. } | Error::Disk { .. } | Error::Full { .. }))
+            Err(why @ (Error::ReadOnly { .. } | Error::Disk { .. } | Error::DiskFull { .. }))
                 if path.exists() =>
             {
                 output
@@ -102,7 +102,7 @@ pub(crate) fn now() -> Timestamp {
 static ZONE: OnceLock<Tz> = OnceLock::new();
 
 /// Takes the configured zone. A name nobody knows is noted, and the machine's own is used.
-fn choose_zone(name: Option<String>) {
+fn set_time_zone(name: Option<String>) {
     let Some(name) = name.filter(|name| !name.is_empty()) else { return };
     if let Ok(zone) = name.parse::<Tz>() {
         // The first choice of a process stays.

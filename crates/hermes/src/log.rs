@@ -17,31 +17,31 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::context::{local_time, now};
-use crate::output::Output;
+use crate::output::Console;
 
 const MEGABYTE: u64 = 1024 * 1024;
 
 /// Whether secrets are taken out; decided once, at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Secrets {
+pub(crate) enum LogMasking {
     Mask,
     Show,
 }
 
-struct Log {
-    secrets: Secrets,
-    errors: Rolling,
+struct FileLogger {
+    secrets: LogMasking,
+    errors: RollingFile,
     /// Everything worth knowing, in a process that runs for months.
-    all: Option<Rolling>,
+    all: Option<RollingFile>,
     /// Whether it is also printed, for whoever watches.
-    echo: Echo,
+    echo: LogEcho,
     /// The least important events that are written.
     lowest: Level,
 }
 
 /// Whether what is logged is also printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Echo {
+pub(crate) enum LogEcho {
     Nothing,
     /// How the service is: that it runs, what it is connected to, that it stops.
     Life,
@@ -52,10 +52,10 @@ pub(crate) enum Echo {
 pub(crate) const LIFE: &str = "hermes::life";
 
 /// Starts writing to the log of this process.
-pub(crate) fn start(folder: &Path, secrets: Secrets, lowest: Level) {
+pub(crate) fn start(folder: &Path, secrets: LogMasking, lowest: Level) {
     // Only what went wrong is kept here, however much is wanted elsewhere.
     let lowest = lowest.min(Level::WARN);
-    set(Log { secrets, errors: errors(folder), all: None, echo: Echo::Nothing, lowest });
+    install_logger(FileLogger { secrets, errors: errors(folder), all: None, echo: LogEcho::Nothing, lowest });
 }
 
 /// Returns the level `logging.level` names; what is not known is INFO.
@@ -69,22 +69,22 @@ pub(crate) fn level(config: &Config) -> Level {
 }
 
 /// The same for the gateway, which tells more.
-pub(crate) fn start_gateway(folder: &Path, secrets: Secrets, echo: Echo, lowest: Level) {
-    let all = Rolling::new(folder.join("gateway.log"), 5 * MEGABYTE, 3);
-    set(Log { secrets, errors: errors(folder), all: Some(all), echo, lowest });
+pub(crate) fn start_gateway(folder: &Path, secrets: LogMasking, echo: LogEcho, lowest: Level) {
+    let all = RollingFile::new(folder.join("gateway.log"), 5 * MEGABYTE, 3);
+    install_logger(FileLogger { secrets, errors: errors(folder), all: Some(all), echo, lowest });
 }
 
-fn set(log: Log) {
+fn install_logger(log: FileLogger) {
     // A second call changes nothing: one log per process.
     let _ = tracing::subscriber::set_global_default(log);
 }
 
-fn errors(folder: &Path) -> Rolling {
-    Rolling::new(folder.join("errors.log"), 2 * MEGABYTE, 2)
+fn errors(folder: &Path) -> RollingFile {
+    RollingFile::new(folder.join("errors.log"), 2 * MEGABYTE, 2)
 }
 
 /// A file that begins anew when it is full.
-struct Rolling {
+struct RollingFile {
     path: PathBuf,
     most: u64,
     backups: u32,
@@ -92,7 +92,7 @@ struct Rolling {
     file: Mutex<Option<File>>,
 }
 
-impl Rolling {
+impl RollingFile {
     fn new(path: PathBuf, most: u64, backups: u32) -> Self {
         Self { path, most, backups, file: Mutex::default() }
     }
@@ -126,9 +126,9 @@ impl Rolling {
     }
 }
 
-impl Subscriber for Log {
+impl Subscriber for FileLogger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let is_life = metadata.target() == LIFE && self.echo != Echo::Nothing;
+        let is_life = metadata.target() == LIFE && self.echo != LogEcho::Nothing;
         (*metadata.level() <= self.lowest || is_life) && metadata.is_event()
     }
 
@@ -141,14 +141,14 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut words = Words::default();
+        let mut words = EventVisitor::default();
         event.record(&mut words);
         let metadata = event.metadata();
         let text = format!("{}{}", words.message, words.fields).replace('\n', "\\n");
         let what = Redaction { assignments: Assignments::AnyCase, phone_numbers: PhoneNumbers::Mask };
         let text = match self.secrets {
-            Secrets::Mask => redact(&text, what).into_owned(),
-            Secrets::Show => text,
+            LogMasking::Mask => redact(&text, what).into_owned(),
+            LogMasking::Show => text,
         };
         let time = local_time(now()).to_string().replace('T', " ");
         let line = format!("{time} {} {}: {text}\n", metadata.level(), metadata.target());
@@ -159,9 +159,9 @@ impl Subscriber for Log {
             all.write(&line);
         }
         match self.echo {
-            Echo::Everything => Output::new().notice(line.trim_end()),
-            Echo::Life if metadata.target() == LIFE => Output::new().notice(&text),
-            Echo::Life | Echo::Nothing => {}
+            LogEcho::Everything => Console::new().notice(line.trim_end()),
+            LogEcho::Life if metadata.target() == LIFE => Console::new().notice(&text),
+            LogEcho::Life | LogEcho::Nothing => {}
         }
     }
 
@@ -171,12 +171,12 @@ impl Subscriber for Log {
 }
 
 #[derive(Default)]
-struct Words {
+struct EventVisitor {
     message: String,
     fields: String,
 }
 
-impl Visit for Words {
+impl Visit for EventVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // Writing to a `String` cannot fail.
         let _ = match field.name() {

@@ -16,13 +16,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
-use context::Context;
-use output::Output;
+use cli::{Cli, CliCommand};
+use context::ProgramContext;
+use output::Console;
 
 fn main() -> ExitCode {
-    let output = Output::new();
-    let cli = match Cli::try_parse_from(argv::joined(std::env::args_os(), cli::is_command)) {
+    let output = Console::new();
+    let cli = match Cli::try_parse_from(argv::join_session_names(std::env::args_os(), cli::is_command)) {
         Ok(cli) => cli,
         Err(error) => match cli::unknown_command(&error, first_word().as_deref()) {
             Some(words) => {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    let done = Context::open().and_then(|context| run(cli, &context, &output));
+    let done = ProgramContext::open().and_then(|context| run(cli, &context, &output));
     match done {
         Ok(_) if output.failed() => ExitCode::FAILURE,
         Ok(code) => code,
@@ -61,36 +61,42 @@ fn describe(error: &anyhow::Error) -> String {
     text
 }
 
-fn run(cli: Cli, context: &Context, output: &Output) -> anyhow::Result<ExitCode> {
+fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<ExitCode> {
     let Some(command) = cli.command else { return command::chat::run(&cli.chat, context, output) };
     match command {
-        Command::Chat(arguments) => command::chat::run(&arguments.over(cli.chat), context, output),
-        Command::Model { name } => command::model::run(name.as_deref(), context, output),
-        Command::Login(arguments) => command::login::run(&arguments, context, output),
-        Command::Logout { provider } => command::login::forget(provider.as_deref(), context, output),
-        Command::Config { command } => command::config::run(command, context, output),
-        Command::Sessions { command } => command::sessions::run(command.unwrap_or_default(), context, output),
-        Command::Insights { days, source } => command::insights::run(days, source, context, output),
-        Command::Status { all, deep } => {
-            let keys = if all { command::status::Keys::All } else { command::status::Keys::Set };
+        CliCommand::Chat(arguments) => command::chat::run(&arguments.merge_over(cli.chat), context, output),
+        CliCommand::Model { name } => command::model::run(name.as_deref(), context, output),
+        CliCommand::Login(arguments) => command::login::run(&arguments, context, output),
+        CliCommand::Logout { provider } => command::login::sign_out(provider.as_deref(), context, output),
+        CliCommand::Config { command } => command::config::run(command, context, output),
+        CliCommand::Sessions { command } => {
+            command::sessions::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Insights { days, source } => command::insights::run(days, source, context, output),
+        CliCommand::Status { all, deep } => {
+            let keys = if all { command::status::KeyFilter::All } else { command::status::KeyFilter::Set };
             Ok(command::status::run(keys, deep, context, output))
         }
-        Command::PromptSize { platform, json } => {
+        CliCommand::PromptSize { platform, json } => {
             command::prompt_size::run(&cli.chat, &platform, json, context, output)
         }
-        Command::Gateway { command } => command::gateway::run(command, context, output),
-        Command::Pairing { command } => command::pairing::run(&command.unwrap_or_default(), context, output),
-        Command::Send(arguments) => command::send::run(&arguments, context, output),
-        Command::Webhook { command } => command::webhook::run(command.unwrap_or_default(), context, output),
-        Command::Cron { command } => command::cron::run(command, context, output),
-        Command::Db { command } => command::database::run(command.unwrap_or_default(), context, output),
-        Command::Completion { shell } => {
+        CliCommand::Gateway { command } => command::gateway::run(command, context, output),
+        CliCommand::Pairing { command } => {
+            command::pairing::run(&command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Send(arguments) => command::send::run(&arguments, context, output),
+        CliCommand::Webhook { command } => {
+            command::webhook::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Cron { command } => command::cron::run(command, context, output),
+        CliCommand::Db { command } => command::database::run(command.unwrap_or_default(), context, output),
+        CliCommand::Completion { shell } => {
             output.text(&cli::completion(shell));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Update { installed: true } => Ok(command::update::finish(context, output)),
-        Command::Update { installed: false } => command::update::run(output),
-        Command::Version => {
+        CliCommand::Update { installed: true } => Ok(command::update::finish(context, output)),
+        CliCommand::Update { installed: false } => command::update::run(output),
+        CliCommand::Version => {
             output.line(&cli::version());
             Ok(ExitCode::SUCCESS)
         }

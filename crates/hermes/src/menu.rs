@@ -7,11 +7,11 @@ use std::io::{self, Read, Write};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
 /// A terminal that was put into another mode; dropping it puts it back.
-struct Mode {
+struct TerminalModeGuard {
     before: Termios,
 }
 
-impl Mode {
+impl TerminalModeGuard {
     /// Keys come one by one, or lines without being shown.
     fn enter(change: impl FnOnce(&mut Termios)) -> Option<Self> {
         let before = tcgetattr(io::stdin()).ok()?;
@@ -22,7 +22,7 @@ impl Mode {
     }
 }
 
-impl Drop for Mode {
+impl Drop for TerminalModeGuard {
     fn drop(&mut self) {
         // Nothing can be done about a terminal that is gone.
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
@@ -30,8 +30,8 @@ impl Drop for Mode {
 }
 
 /// A line that is not shown while it is typed. Nothing where there is no terminal, or at the end of what is typed.
-pub(crate) fn hidden_line(question: &str) -> Option<String> {
-    let mode = Mode::enter(|mode| mode.local_modes.remove(LocalModes::ECHO))?;
+pub(crate) fn read_hidden_line(question: &str) -> Option<String> {
+    let mode = TerminalModeGuard::enter(|mode| mode.local_modes.remove(LocalModes::ECHO))?;
     let mut screen = io::stderr();
     let _ = write!(screen, "{question}").and_then(|()| screen.flush());
     let mut line = String::new();
@@ -54,12 +54,12 @@ enum Key {
 
 /// Lets a person choose one of the rows. Nothing, when they leave.
 pub(crate) fn choose(title: &str, rows: &[String], first: usize) -> Option<usize> {
-    let mode = Mode::enter(|mode| {
+    let mode = TerminalModeGuard::enter(|mode| {
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
         mode.special_codes[SpecialCodeIndex::VMIN] = 1;
         mode.special_codes[SpecialCodeIndex::VTIME] = 0;
     })?;
-    let mut list = List { rows, at: first.min(rows.len().saturating_sub(1)) };
+    let mut list = MenuList { rows, at: first.min(rows.len().saturating_sub(1)) };
     let mut screen = io::stderr();
     let _ = writeln!(screen, "{title}  (arrows and Enter; q leaves)");
     let _ = write!(screen, "{}", list.draw());
@@ -68,48 +68,48 @@ pub(crate) fn choose(title: &str, rows: &[String], first: usize) -> Option<usize
         let mut bytes = [0_u8; 16];
         let read = io::stdin().lock().read(&mut bytes).unwrap_or(0);
         match list.press(key(bytes.get(..read).unwrap_or_default())) {
-            Pressed::Moved => {
+            KeyOutcome::Moved => {
                 let _ = write!(screen, "\x1b[{}A\x1b[J{}", rows.len(), list.draw());
             }
-            Pressed::Chosen(at) => break Some(at),
-            Pressed::Left => break None,
-            Pressed::Nothing => {}
+            KeyOutcome::Chosen(at) => break Some(at),
+            KeyOutcome::Cancelled => break None,
+            KeyOutcome::Ignored => {}
         }
     };
     drop(mode);
     chosen
 }
 
-struct List<'a> {
+struct MenuList<'a> {
     rows: &'a [String],
     at: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Pressed {
+enum KeyOutcome {
     Moved,
     Chosen(usize),
-    Left,
-    Nothing,
+    Cancelled,
+    Ignored,
 }
 
-impl List<'_> {
+impl MenuList<'_> {
     fn draw(&self) -> String {
         let line = |(at, row): (usize, &String)| format!("{} {row}\n", if at == self.at { "❯" } else { " " });
         self.rows.iter().enumerate().map(line).collect()
     }
 
-    fn press(&mut self, key: Key) -> Pressed {
+    fn press(&mut self, key: Key) -> KeyOutcome {
         let count = self.rows.len();
         match key {
             Key::Up if count > 0 => self.at = (self.at + count - 1) % count,
             Key::Down if count > 0 => self.at = (self.at + 1) % count,
-            Key::Choose if count > 0 => return Pressed::Chosen(self.at),
-            Key::Number(number) if (1..=count).contains(&number) => return Pressed::Chosen(number - 1),
-            Key::Leave => return Pressed::Left,
-            _ => return Pressed::Nothing,
+            Key::Choose if count > 0 => return KeyOutcome::Chosen(self.at),
+            Key::Number(number) if (1..=count).contains(&number) => return KeyOutcome::Chosen(number - 1),
+            Key::Leave => return KeyOutcome::Cancelled,
+            _ => return KeyOutcome::Ignored,
         }
-        Pressed::Moved
+        KeyOutcome::Moved
     }
 }
 
@@ -132,20 +132,20 @@ mod tests {
     #[test]
     fn arrows_move_around_and_enter_chooses() {
         let rows = ["a", "b", "c"].map(str::to_owned);
-        let mut list = List { rows: &rows, at: 0 };
-        assert_eq!(list.press(key(b"\x1b[A")), Pressed::Moved);
+        let mut list = MenuList { rows: &rows, at: 0 };
+        assert_eq!(list.press(key(b"\x1b[A")), KeyOutcome::Moved);
         assert_eq!(list.at, 2, "up from the first is the last");
-        assert_eq!(list.press(key(b"j")), Pressed::Moved);
-        assert_eq!(list.press(key(b"\x1bOB")), Pressed::Moved);
+        assert_eq!(list.press(key(b"j")), KeyOutcome::Moved);
+        assert_eq!(list.press(key(b"\x1bOB")), KeyOutcome::Moved);
         assert_eq!(list.draw(), "  a\n❯ b\n  c\n");
-        assert_eq!(list.press(key(b"\r")), Pressed::Chosen(1));
-        assert_eq!(list.press(key(b"3")), Pressed::Chosen(2));
-        assert_eq!(list.press(key(b"9")), Pressed::Nothing);
-        assert_eq!(list.press(key(b"x")), Pressed::Nothing);
+        assert_eq!(list.press(key(b"\r")), KeyOutcome::Chosen(1));
+        assert_eq!(list.press(key(b"3")), KeyOutcome::Chosen(2));
+        assert_eq!(list.press(key(b"9")), KeyOutcome::Ignored);
+        assert_eq!(list.press(key(b"x")), KeyOutcome::Ignored);
         for leave in [&b"q"[..], b"\x1b", b"\x03", b""] {
-            assert_eq!(list.press(key(leave)), Pressed::Left);
+            assert_eq!(list.press(key(leave)), KeyOutcome::Cancelled);
         }
-        let mut empty = List { rows: &[], at: 0 };
-        assert_eq!(empty.press(key(b"\r")), Pressed::Nothing);
+        let mut empty = MenuList { rows: &[], at: 0 };
+        assert_eq!(empty.press(key(b"\r")), KeyOutcome::Ignored);
     }
 }

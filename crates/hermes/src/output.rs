@@ -7,24 +7,24 @@ use crate::menu;
 
 /// The two streams. Symbols and colour are left to the texts themselves, which make sense without either.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct Console {
     interactive: bool,
     /// A reader that goes away does not end the program.
-    outlives_reader: AtomicBool,
+    ignores_closed_stdout: AtomicBool,
     /// Something of a result could not be written.
     failed: AtomicBool,
 }
 
 #[expect(clippy::unused_self, reason = "printing is a capability: who holds an `Output` may")]
-impl Output {
+impl Console {
     pub(crate) fn new() -> Self {
         let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
-        Self { interactive, outlives_reader: AtomicBool::new(false), failed: AtomicBool::new(false) }
+        Self { interactive, ignores_closed_stdout: AtomicBool::new(false), failed: AtomicBool::new(false) }
     }
 
     /// From now on work goes on when nobody reads any more: a turn is stored, whoever watches.
-    pub(crate) fn outlive_reader(&self) {
-        self.outlives_reader.store(true, Ordering::Relaxed);
+    pub(crate) fn ignore_closed_stdout(&self) {
+        self.ignores_closed_stdout.store(true, Ordering::Relaxed);
     }
 
     /// Tells whether something of a result could not be written.
@@ -43,7 +43,7 @@ impl Output {
         if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             // A reader that went away, such as `head`, has seen enough; anything else is worth a word.
             if error.kind() == ErrorKind::BrokenPipe {
-                if self.outlives_reader.load(Ordering::Relaxed) {
+                if self.ignores_closed_stdout.load(Ordering::Relaxed) {
                     return;
                 }
                 std::process::exit(0);
@@ -73,7 +73,7 @@ impl Output {
     }
 
     /// Asks for a line. Nothing where nobody can answer, or at the end of what is typed.
-    pub(crate) fn question(&self, question: &str) -> Option<String> {
+    pub(crate) fn ask(&self, question: &str) -> Option<String> {
         if !self.interactive {
             return None;
         }
@@ -91,8 +91,8 @@ impl Output {
     }
 
     /// Asks for a line that is not shown while it is typed.
-    pub(crate) fn secret_question(&self, question: &str) -> Option<String> {
-        if self.interactive { menu::hidden_line(question) } else { None }
+    pub(crate) fn ask_secret(&self, question: &str) -> Option<String> {
+        if self.interactive { menu::read_hidden_line(question) } else { None }
     }
 
     /// Lets a person choose one of the rows. Nothing, when they leave or nobody is there.
@@ -101,23 +101,23 @@ impl Output {
     }
 
     /// Asks a yes-or-no question. Where nobody can answer, the answer is no.
-    pub(crate) fn confirm(&self, question: &str) -> Answer {
+    pub(crate) fn confirm(&self, question: &str) -> Confirmation {
         if !self.interactive {
-            return Answer::Nobody;
+            return Confirmation::NotInteractive;
         }
         let _ = write!(io::stderr(), "{question} [y/N] ");
         let mut line = String::new();
         match io::stdin().read_line(&mut line) {
-            Ok(_) if matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") => Answer::Yes,
-            _ => Answer::No,
+            Ok(_) if matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes") => Confirmation::Yes,
+            _ => Confirmation::No,
         }
     }
 }
 
 /// What a person answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Confirmation {
     Yes,
     No,
-    Nobody,
+    NotInteractive,
 }

@@ -16,7 +16,7 @@ use crate::workspace;
 const TABLE: &str = include_str!("../budgets.txt");
 
 /// A measured figure.
-pub(crate) struct Figure {
+pub(crate) struct Measurement {
     pub(crate) name: &'static str,
     pub(crate) value: f64,
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// The hard stop for code that is not tests.
-const MOST_LINES: usize = 700;
+const MAX_LINES: usize = 700;
 
 /// Near the top of a file that is a list rather than logic.
 const TABLE_MARK: &str = "// table: exempt from the length limit";
@@ -31,8 +31,8 @@ fn judge(name: &str, text: &str) -> Vec<String> {
     }
     let is_table = text.lines().take(20).any(|line| line.trim() == TABLE_MARK);
     let lines = code_lines(text);
-    if lines > MOST_LINES && !is_table {
-        breaches.push(format!("{name}: {lines} lines outside tests, more than {MOST_LINES}"));
+    if lines > MAX_LINES && !is_table {
+        breaches.push(format!("{name}: {lines} lines outside tests, more than {MAX_LINES}"));
     }
     breaches
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hermes_types::{Content, Message, Part, Role};
+use hermes_types::{ContentPart, Message, MessageContent, Role};
 
 use super::summary::END;
 use crate::request::repair_pairs;
@@ -10,7 +10,7 @@ use crate::request::repair_pairs;
 const EARLIER: &str = "[Result from earlier conversation — see context summary above]";
 
 /// How the words of a tool that outlive a compression begin.
-const CARRIED: &str = "[Your active task list was preserved";
+const CARRY_OVER_PREFIX: &str = "[Your active task list was preserved";
 
 /// Beginning, summary, end: roles take turns, calls have their answers.
 pub(crate) fn assemble(
@@ -22,7 +22,7 @@ pub(crate) fn assemble(
     let head = messages.get(..middle.start).unwrap_or_default();
     let tail = messages.get(middle.end..).unwrap_or_default().iter();
     // What an earlier compression carried over is carried over anew.
-    let mut tail: Vec<Message> = tail.filter(|message| !is_carried(message)).cloned().collect();
+    let mut tail: Vec<Message> = tail.filter(|message| !is_carried_over(message)).cloned().collect();
     let mut summary = summary.to_owned();
     // A list behind the user's own words would make two user messages in a row, so it goes into the summary there.
     let ends_with_user = tail.last().is_some_and(|message| message.role == Role::User);
@@ -40,7 +40,7 @@ pub(crate) fn assemble(
         Some(Role::Assistant | Role::Tool) => Role::User,
         _ => Role::Assistant,
     };
-    let role = [usual, flipped(usual)]
+    let role = [usual, opposite_role(usual)]
         .into_iter()
         .find(|role| Some(*role) != after && (Some(*role) != before || before == Some(Role::Tool)));
     let mut shortened = head.to_vec();
@@ -64,18 +64,18 @@ pub(crate) fn assemble(
     repair_pairs(shortened, EARLIER)
 }
 
-fn is_carried(message: &Message) -> bool {
-    message.role == Role::User && message.content.text().starts_with(CARRIED)
+fn is_carried_over(message: &Message) -> bool {
+    message.role == Role::User && message.content.text().starts_with(CARRY_OVER_PREFIX)
 }
 
-fn flipped(role: Role) -> Role {
+fn opposite_role(role: Role) -> Role {
     if role == Role::User { Role::Assistant } else { Role::User }
 }
 
-fn prepend(content: &mut Content, text: &str) {
+fn prepend(content: &mut MessageContent, text: &str) {
     match content {
-        Content::Text(own) => *own = format!("{text}\n\n{END}\n\n{own}"),
-        Content::Parts(parts) => parts.insert(0, Part::Text(format!("{text}\n\n{END}"))),
+        MessageContent::Text(own) => *own = format!("{text}\n\n{END}\n\n{own}"),
+        MessageContent::Parts(parts) => parts.insert(0, ContentPart::Text(format!("{text}\n\n{END}"))),
     }
 }
 

@@ -7,7 +7,7 @@ use hermes_types::{Message, Role};
 use crate::gauge::message_tokens;
 
 /// The messages between the protected beginning and the protected end; none when there is nothing between.
-pub(crate) fn middle(
+pub(crate) fn range_to_summarize(
     messages: &[Message],
     protect_first: usize,
     protect_last: usize,
@@ -60,15 +60,15 @@ mod tests {
 
     #[test]
     fn a_short_conversation_has_no_middle() {
-        assert_eq!(middle(&chat(24), 3, 20, 0), None);
-        assert_eq!(middle(&chat(25), 3, 20, 0), Some(3..5));
+        assert_eq!(range_to_summarize(&chat(24), 3, 20, 0), None);
+        assert_eq!(range_to_summarize(&chat(25), 3, 20, 0), Some(3..5));
     }
 
     #[test]
     fn the_end_grows_with_its_budget() {
-        assert_eq!(middle(&chat(60), 3, 20, 0), Some(3..40));
+        assert_eq!(range_to_summarize(&chat(60), 3, 20, 0), Some(3..40));
         let each = message_tokens(&Message::user("ask"));
-        let range = middle(&chat(60), 3, 20, each * 30);
+        let range = range_to_summarize(&chat(60), 3, 20, each * 30);
         assert!(range.clone().is_some_and(|range| range.end < 40 && range.end >= 28), "{range:?}");
     }
 
@@ -80,7 +80,7 @@ mod tests {
         messages.insert(4, Message::tool(&call, "one"));
         messages.insert(5, Message::tool(&call, "two"));
         for last in 1..9 {
-            if let Some(range) = middle(&messages, 4, last, 0) {
+            if let Some(range) = range_to_summarize(&messages, 4, last, 0) {
                 assert!(messages[range.start].role != Role::Tool, "{range:?}");
                 assert!(messages[range.end].role != Role::Tool, "{range:?}");
             }

@@ -3,10 +3,10 @@
 use hermes_text::{head, single_line};
 use hermes_types::{Message, Role};
 
-const MOST_USER: usize = 400;
-const MOST_ASSISTANT: usize = 240;
-const MOST_RESULT: usize = 120;
-const MOST_ARGUMENTS: usize = 120;
+const MAX_USER_CHARS: usize = 400;
+const MAX_ASSISTANT_CHARS: usize = 240;
+const MAX_RESULT_CHARS: usize = 120;
+const MAX_ARGUMENTS_CHARS: usize = 120;
 
 /// The messages in lines, the newest in full, older ones left out where they do not fit.
 pub(crate) fn digest(messages: &[Message], tokens: u64) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn digest(messages: &[Message], tokens: u64) -> String {
     let mut used = 0_usize;
     let mut left_out = 0_usize;
     for message in messages.iter().rev() {
-        let line = line(message);
+        let line = digest_line(message);
         if line.is_empty() {
             continue;
         }
@@ -31,22 +31,22 @@ pub(crate) fn digest(messages: &[Message], tokens: u64) -> String {
     let mut text = "## Progress\n### Done\n".to_owned();
     text.push_str(&lines.join("\n"));
     if left_out > 0 {
-        text.push_str(&format_left_out(left_out));
+        text.push_str(&format_omitted(left_out));
     }
     text
 }
 
-fn format_left_out(count: usize) -> String {
+fn format_omitted(count: usize) -> String {
     format!("\n({count} further messages are in the session this one continues; session_search finds them.)")
 }
 
-fn line(message: &Message) -> String {
+fn digest_line(message: &Message) -> String {
     let text = message.content.text();
     match message.role {
-        Role::User => format!("- User: {}", short(&text, MOST_USER)),
+        Role::User => format!("- User: {}", shorten(&text, MAX_USER_CHARS)),
         Role::Assistant => {
             let mut parts: Vec<String> = Vec::new();
-            let said = short(&hermes_text::strip_think(&text), MOST_ASSISTANT);
+            let said = shorten(&hermes_text::strip_think(&text), MAX_ASSISTANT_CHARS);
             if !said.is_empty() {
                 parts.push(said);
             }
@@ -54,16 +54,16 @@ fn line(message: &Message) -> String {
                 message
                     .tool_calls
                     .iter()
-                    .map(|call| format!("{}({})", call.name, short(&call.arguments, MOST_ARGUMENTS))),
+                    .map(|call| format!("{}({})", call.name, shorten(&call.arguments, MAX_ARGUMENTS_CHARS))),
             );
             if parts.is_empty() { String::new() } else { format!("- Assistant: {}", parts.join("; ")) }
         }
-        Role::Tool => format!("  - Result: {}", short(&text, MOST_RESULT)),
+        Role::Tool => format!("  - Result: {}", shorten(&text, MAX_RESULT_CHARS)),
         Role::System => String::new(),
     }
 }
 
-fn short(text: &str, chars: usize) -> String {
+fn shorten(text: &str, chars: usize) -> String {
     let line = single_line(text.trim());
     let kept = head(&line, chars);
     if kept.len() < line.len() { format!("{kept}…") } else { kept.to_owned() }

@@ -4,17 +4,17 @@ use hermes_types::{Message, Role};
 use serde_json::Value;
 
 const HEADING: &str = "## Files touched";
-const MOST: usize = 100;
+const MAX_PATHS: usize = 100;
 
 /// The paths, latest last: those an earlier summary names, then those of these messages.
-pub(crate) fn touched(previous: Option<&Message>, messages: &[Message]) -> Vec<String> {
+pub(crate) fn touched_paths(previous: Option<&Message>, messages: &[Message]) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     let mut add = |path: String| {
         paths.retain(|known| *known != path);
         paths.push(path);
     };
     if let Some(summary) = previous {
-        listed(&summary.content.text()).into_iter().for_each(&mut add);
+        parse_section(&summary.content.text()).into_iter().for_each(&mut add);
     }
     let calls = messages.iter().filter(|message| message.role == Role::Assistant);
     for call in calls.flat_map(|message| &message.tool_calls) {
@@ -24,12 +24,12 @@ pub(crate) fn touched(previous: Option<&Message>, messages: &[Message]) -> Vec<S
             add(path.trim().to_owned());
         }
     }
-    let surplus = paths.len().saturating_sub(MOST);
+    let surplus = paths.len().saturating_sub(MAX_PATHS);
     paths.split_off(surplus)
 }
 
 /// The section of a summary.
-pub(crate) fn section(paths: &[String]) -> Option<String> {
+pub(crate) fn format_section(paths: &[String]) -> Option<String> {
     if paths.is_empty() {
         return None;
     }
@@ -37,7 +37,7 @@ pub(crate) fn section(paths: &[String]) -> Option<String> {
     Some(format!("{HEADING}\n{}", lines.join("\n")))
 }
 
-fn listed(summary: &str) -> Vec<String> {
+fn parse_section(summary: &str) -> Vec<String> {
     summary
         .split(HEADING)
         .nth(1)

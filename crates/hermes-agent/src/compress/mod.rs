@@ -12,41 +12,43 @@ mod files;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
-use hermes_types::{Content, Event, Message, ModelError, NoticeKind, Occasion, Role, SessionId};
+use hermes_types::{
+    Message, MessageContent, ModelError, Role, SessionId, ToolEvent, TurnEvent, TurnNoticeKind,
+};
 
-use crate::conversation::carried_over;
+use crate::conversation::collect_carry_over;
 use crate::gauge::{Gauge, message_tokens, prefix_tokens};
 use crate::prompt;
-use crate::turn::Running;
+use crate::turn::RunningTurn;
 
 pub(crate) use summary::is_summary;
 
 /// A result this short is not worth a file.
-const WORTH_RETIRING: usize = 200;
-const WORTH_RETIRING_LATE: usize = 1_000;
+const MIN_ARCHIVED_CHARS: usize = 200;
+const MIN_ARCHIVED_CHARS_LATE: usize = 1_000;
 /// A pass that saves less than this part of the size is not worth a new session.
-const WORTH_A_PASS: u64 = 20;
+const MIN_SAVING_DIVISOR: u64 = 20;
 /// What is said when a pass would be for nothing.
 const CANNOT_SHRINK: &str =
     "The conversation cannot be made smaller any more. Start afresh with /new when it no longer fits.";
 /// Tokens of the shortest summary worth the name, and of the line that stands for a result in a file.
 const SHORTEST_SUMMARY: u64 = 150;
-const RETIRED: u64 = 60;
+const ARCHIVED_RESULT_TOKENS: u64 = 60;
 /// The newest messages whose results are left alone whatever happens.
-const UNTOUCHED: usize = 4;
+const PROTECTED_MESSAGES: usize = 4;
 /// Retiring old results is enough when it brings the size below this part of the threshold.
-const ENOUGH: f64 = 0.6;
+const SUFFICIENT_RATIO: f64 = 0.6;
 
 /// What a compression did, for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compressed {
+pub struct CompressionReport {
     pub messages_before: usize,
     pub messages_after: usize,
     pub tokens_before: u64,
     pub tokens_after: u64,
 }
 
-impl Running<'_> {
+impl RunningTurn<'_> {
     /// Makes the conversation smaller, or leaves it exactly as it is and answers false.
     pub(crate) async fn compress(&mut self, focus: Option<&str>) -> Result<bool, StoreError> {
         Ok(self.compress_with(focus).await?.is_some())
@@ -55,50 +57,51 @@ impl Running<'_> {
     pub(crate) async fn compress_with(
         &mut self,
         focus: Option<&str>,
-    ) -> Result<Option<Compressed>, StoreError> {
+    ) -> Result<Option<CompressionReport>, StoreError> {
         let tokens_before = self.size();
         let messages_before = self.conversation.messages.len();
         let sum: u64 = self.conversation.messages.iter().map(message_tokens).sum();
         if !self.could_shrink(sum, tokens_before) {
-            self.tell(CANNOT_SHRINK.to_owned());
+            self.show_notice(CANNOT_SHRINK.to_owned());
             return Ok(None);
         }
         self.flush_memories().await;
         if self.cancel.is_cancelled() {
             return Ok(None);
         }
-        let mut shorter = self.retired(&self.conversation.messages, WORTH_RETIRING, self.far_back());
+        let mut shorter =
+            self.archive_results(&self.conversation.messages, MIN_ARCHIVED_CHARS, self.old_results_end());
         if !self.is_enough(sum, &shorter, tokens_before) || focus.is_some() {
             let protect = self.agent.compression.protect_last;
-            if let Some(summed) = self.summarised(&shorter, protect, focus).await? {
+            if let Some(summed) = self.summarize_middle(&shorter, protect, focus).await? {
                 shorter = summed;
             }
         }
-        if self.would_be(sum, &shorter, tokens_before) >= self.threshold() {
-            let keep = shorter.len().saturating_sub(UNTOUCHED);
-            shorter = self.retired(&shorter, WORTH_RETIRING_LATE, keep);
+        if self.estimate_with(sum, &shorter, tokens_before) >= self.threshold() {
+            let keep = shorter.len().saturating_sub(PROTECTED_MESSAGES);
+            shorter = self.archive_results(&shorter, MIN_ARCHIVED_CHARS_LATE, keep);
         }
-        if self.would_be(sum, &shorter, tokens_before) >= self.threshold()
-            && let Some(summed) = self.summarised(&shorter, UNTOUCHED, focus).await?
+        if self.estimate_with(sum, &shorter, tokens_before) >= self.threshold()
+            && let Some(summed) = self.summarize_middle(&shorter, PROTECTED_MESSAGES, focus).await?
         {
             shorter = summed;
         }
         if self.cancel.is_cancelled() {
             return Ok(None);
         }
-        let after = self.would_be(sum, &shorter, tokens_before);
+        let after = self.estimate_with(sum, &shorter, tokens_before);
         if !is_worth_it(after, tokens_before) {
-            self.tell(CANNOT_SHRINK.to_owned());
+            self.show_notice(CANNOT_SHRINK.to_owned());
             return Ok(None);
         }
-        self.go_on_with(shorter).await?;
-        let compressed = Compressed {
+        self.continue_in_new_session(shorter).await?;
+        let compressed = CompressionReport {
             messages_before,
             messages_after: self.conversation.messages.len(),
             tokens_before,
             tokens_after: self.size(),
         };
-        self.tell(format!(
+        self.show_notice(format!(
             "Context compressed: {messages_before} → {} messages, about {tokens_before} → {} tokens. It goes on as session {}.",
             compressed.messages_after, compressed.tokens_after, self.conversation.session
         ));
@@ -111,29 +114,30 @@ impl Running<'_> {
         let full = measured >= self.threshold();
         let settings = self.agent.compression;
         let (protect, worth, end) = if full {
-            let protect = settings.protect_last.min(UNTOUCHED);
-            (protect, WORTH_RETIRING_LATE, messages.len().saturating_sub(UNTOUCHED))
+            let protect = settings.protect_last.min(PROTECTED_MESSAGES);
+            (protect, MIN_ARCHIVED_CHARS_LATE, messages.len().saturating_sub(PROTECTED_MESSAGES))
         } else {
-            (settings.protect_last, WORTH_RETIRING, self.far_back())
+            (settings.protect_last, MIN_ARCHIVED_CHARS, self.old_results_end())
         };
-        let middle = cut::middle(messages, settings.protect_first, protect, 0).unwrap_or_default();
+        let middle =
+            cut::range_to_summarize(messages, settings.protect_first, protect, 0).unwrap_or_default();
         let mut left: u64 = if middle.is_empty() { 0 } else { SHORTEST_SUMMARY };
         for (at, message) in messages.iter().enumerate().filter(|(at, _)| !middle.contains(at)) {
             let retires = message.role == Role::Tool
                 && at < end
-                && message.content.text().chars().count() > worth.min(WORTH_RETIRING_LATE);
+                && message.content.text().chars().count() > worth.min(MIN_ARCHIVED_CHARS_LATE);
             let tokens = message_tokens(message);
-            left += if retires { tokens.min(RETIRED) } else { tokens };
+            left += if retires { tokens.min(ARCHIVED_RESULT_TOKENS) } else { tokens };
         }
-        is_worth_it(self.scaled(sum, left, measured), measured)
+        is_worth_it(self.scale_estimate(sum, left, measured), measured)
     }
 
     /// The size with other messages: what was measured, less what was taken out.
-    fn would_be(&self, sum: u64, messages: &[Message], measured: u64) -> u64 {
-        self.scaled(sum, messages.iter().map(message_tokens).sum(), measured)
+    fn estimate_with(&self, sum: u64, messages: &[Message], measured: u64) -> u64 {
+        self.scale_estimate(sum, messages.iter().map(message_tokens).sum(), measured)
     }
 
-    fn scaled(&self, sum: u64, now: u64, measured: u64) -> u64 {
+    fn scale_estimate(&self, sum: u64, now: u64, measured: u64) -> u64 {
         let prefix = prefix_tokens(self.conversation.system.as_deref().unwrap_or_default(), &self.specs);
         // The provider may count more tokens than we do; what is taken out then saves more, in the same proportion.
         let words = measured.saturating_sub(prefix).max(1);
@@ -143,17 +147,17 @@ impl Running<'_> {
 
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     fn is_enough(&self, sum: u64, messages: &[Message], measured: u64) -> bool {
-        (self.would_be(sum, messages, measured) as f64) < self.threshold() as f64 * ENOUGH
+        (self.estimate_with(sum, messages, measured) as f64) < self.threshold() as f64 * SUFFICIENT_RATIO
     }
 
     /// Results before this place count as old.
-    fn far_back(&self) -> usize {
+    fn old_results_end(&self) -> usize {
         let recent = self.agent.compression.protect_last.saturating_mul(3);
         self.conversation.messages.len().saturating_sub(recent)
     }
 
     /// The messages with results before `end` moved to files.
-    fn retired(&self, messages: &[Message], worth: usize, end: usize) -> Vec<Message> {
+    fn archive_results(&self, messages: &[Message], worth: usize, end: usize) -> Vec<Message> {
         let mut copies = messages.to_vec();
         for message in copies.iter_mut().take(end).filter(|message| message.role == Role::Tool) {
             let text = message.content.text();
@@ -161,14 +165,14 @@ impl Running<'_> {
                 continue;
             }
             let Some(call) = message.tool_call_id.clone() else { continue };
-            let stand_in = self.shelf.retire(&self.conversation.session, &call, &text);
-            message.content = Content::Text(stand_in);
+            let stand_in = self.result_store.archive(&self.conversation.session, &call, &text);
+            message.content = MessageContent::Text(stand_in);
         }
         copies
     }
 
     /// The messages with their middle replaced by a summary; none when there is no middle.
-    async fn summarised(
+    async fn summarize_middle(
         &mut self,
         messages: &[Message],
         protect_last: usize,
@@ -182,7 +186,9 @@ impl Running<'_> {
             reason = "token counts are far below 2^52, the share is between 0 and 1"
         )]
         let tail_budget = (self.threshold() as f64 * settings.target_ratio) as u64;
-        let Some(middle) = cut::middle(messages, settings.protect_first, protect_last, tail_budget) else {
+        let Some(middle) =
+            cut::range_to_summarize(messages, settings.protect_first, protect_last, tail_budget)
+        else {
             return Ok(None);
         };
         let within = messages.get(middle.clone()).unwrap_or_default();
@@ -191,37 +197,37 @@ impl Running<'_> {
             Some(memory) => memory.before_compression(within).await,
             None => None,
         };
-        let ask = summary::Ask {
+        let ask = summary::SummaryRequest {
             messages: within,
             previous: previous.as_ref(),
             focus,
             extra: external.as_deref(),
             cap: (self.window() / 20).min(12_000),
         };
-        let words = match summary::ask(self.agent, &ask, self.deadline, self.cancel).await {
+        let words = match summary::request_summary(self.agent, &ask, self.deadline, self.cancel).await {
             Ok((words, completion)) => {
-                self.charge((&completion).into());
-                self.settle().await?;
+                self.record_charge((&completion).into());
+                self.wait_for_charges().await?;
                 words
             }
             // The caller sees the interrupt and leaves everything as it is.
             Err(ModelError::Cancelled) => return Ok(None),
             Err(error) => {
-                self.tell(format!(
+                self.show_notice(format!(
                     "The summary could not be made ({error}). A digest made here takes its place; nothing was dropped from the database."
                 ));
                 digest::digest(within, ask.cap)
             }
         };
-        let kept_words = kept_instruction(messages, &middle);
-        let touched = files::touched(previous.as_ref(), within);
-        let carried = carried_over(&self.agent.tools, &self.conversation.task);
-        let text = summary::compose(&words, kept_words.as_deref(), &touched);
+        let kept_words = instruction_to_keep(messages, &middle);
+        let touched = files::touched_paths(previous.as_ref(), within);
+        let carried = collect_carry_over(&self.agent.tools, &self.conversation.task);
+        let text = summary::format_summary(&words, kept_words.as_deref(), &touched);
         Ok(Some(assemble::assemble(messages, middle, &text, carried.as_deref())))
     }
 
     /// Goes on in a new session that begins with these messages.
-    async fn go_on_with(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
+    async fn continue_in_new_session(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
         let agent = self.agent;
         let old = self.conversation.session.clone();
         let now = agent.clock.now();
@@ -235,9 +241,9 @@ impl Running<'_> {
         session.cwd = Some(agent.prompt.folder.display().to_string());
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
         agent.store.split_session(&old, session, rows, now).await?;
-        self.leased.move_to(id.clone());
+        self.leased_session.move_to(id.clone());
         for tool in &agent.tools {
-            tool.notice(&self.conversation.task, Occasion::Compressed);
+            tool.on_event(&self.conversation.task, ToolEvent::Compressed);
         }
         if let Some(memory) = &agent.external_memory {
             memory.session_changed(&old, &id);
@@ -246,19 +252,19 @@ impl Running<'_> {
         self.conversation.system = Some(system);
         self.conversation.messages = messages;
         self.conversation.gauge = Gauge::default();
-        self.conversation.pressure_told = false;
+        self.conversation.pressure_reported = false;
         self.conversation.started_at = now;
-        self.start_over();
+        self.reset_positions();
         Ok(())
     }
 
-    pub(crate) fn tell(&self, text: String) {
-        self.frontend.show(Event::Notice { kind: NoticeKind::Lifecycle, text });
+    pub(crate) fn show_notice(&self, text: String) {
+        self.frontend.show(TurnEvent::Notice { kind: TurnNoticeKind::Lifecycle, text });
     }
 }
 
 /// The user's latest words, when they are about to go into the middle.
-fn kept_instruction(messages: &[Message], middle: &std::ops::Range<usize>) -> Option<String> {
+fn instruction_to_keep(messages: &[Message], middle: &std::ops::Range<usize>) -> Option<String> {
     // Words of ours in the user's place all begin so.
     let is_own = |message: &Message| {
         let text = message.content.text();
@@ -274,5 +280,5 @@ fn kept_instruction(messages: &[Message], middle: &std::ops::Range<usize>) -> Op
 
 /// Whether a pass saves enough for a new session.
 fn is_worth_it(after: u64, before: u64) -> bool {
-    after.saturating_mul(WORTH_A_PASS) <= before.saturating_mul(WORTH_A_PASS - 1)
+    after.saturating_mul(MIN_SAVING_DIVISOR) <= before.saturating_mul(MIN_SAVING_DIVISOR - 1)
 }

@@ -1,7 +1,7 @@
 //! Asking a model for a summary, and the form a summary has in the conversation.
 
 use hermes_text::{estimate_tokens, head, tail};
-use hermes_types::{Cancel, Completion, Deadline, Message, ModelError, Request, Role};
+use hermes_types::{Cancel, Completion, Deadline, Message, ModelError, ModelRequest, Role};
 
 use super::files;
 use crate::agent::Agent;
@@ -12,17 +12,17 @@ const LEGACY_PREFIX: &str = "[CONTEXT SUMMARY]:";
 const INTRODUCTION: &str = include_str!("../texts/compaction_prefix.md").trim_ascii();
 const INSTRUCTIONS: &str = include_str!("../texts/compaction.md").trim_ascii();
 const UPDATE: &str = include_str!("../texts/compaction_update.md").trim_ascii();
-const LATEST: &str = "## The user's latest instruction, word for word";
-const MOST_MESSAGE: usize = 3_000;
+const LATEST_INSTRUCTION_HEADING: &str = "## The user's latest instruction, word for word";
+const MAX_MESSAGE_CHARS: usize = 3_000;
 const KEPT_HEAD: usize = 2_000;
 const KEPT_TAIL: usize = 800;
-const MOST_ARGUMENTS: usize = 400;
-const LEAST_BUDGET: u64 = 2_000;
+const MAX_ARGUMENTS_CHARS: usize = 400;
+const MIN_SUMMARY_TOKENS: u64 = 2_000;
 /// The latest instruction is kept whole up to here.
-const MOST_INSTRUCTION: usize = 20_000;
+const MAX_INSTRUCTION_CHARS: usize = 20_000;
 
 /// What is to be summarised.
-pub(crate) struct Ask<'a> {
+pub(crate) struct SummaryRequest<'a> {
     pub(crate) messages: &'a [Message],
     pub(crate) previous: Option<&'a Message>,
     /// What the user wants kept above all.
@@ -42,33 +42,33 @@ pub(crate) fn is_summary(message: &Message) -> bool {
 }
 
 /// The summary in a message, and the words of its own behind it.
-pub(crate) fn parts(text: &str) -> (&str, &str) {
+pub(crate) fn split_summary(text: &str) -> (&str, &str) {
     text.split_once(END).map_or((text, ""), |(summary, own)| (summary.trim_end(), own.trim_start()))
 }
 
 /// Asks for the words of a summary.
-pub(crate) async fn ask(
+pub(crate) async fn request_summary(
     agent: &Agent,
-    what: &Ask<'_>,
+    what: &SummaryRequest<'_>,
     deadline: Deadline,
     cancel: &Cancel,
 ) -> Result<(String, Completion), ModelError> {
     let side = agent.side_model();
     let estimated: u64 = what.messages.iter().map(message_tokens).sum();
-    let budget = (estimated / 5).max(LEAST_BUDGET).min(what.cap.max(LEAST_BUDGET));
-    let request = Request {
+    let budget = (estimated / 5).max(MIN_SUMMARY_TOKENS).min(what.cap.max(MIN_SUMMARY_TOKENS));
+    let request = ModelRequest {
         model: side.name.clone(),
         system: INSTRUCTIONS.to_owned(),
-        messages: vec![Message::user(material(what, budget))],
+        messages: vec![Message::user(summarizer_input(what, budget))],
         tools: Vec::new(),
         max_tokens: Some(budget.saturating_mul(2)),
         temperature: Some(0.3),
         effort: None,
         session: None,
-        deadline: deadline.at_most(&*agent.clock, side.patience),
+        deadline: deadline.at_most(&*agent.clock, side.timeout),
         cancel: cancel.clone(),
     };
-    let completion = agent.ask_side(request).await?;
+    let completion = agent.ask_side_model(request).await?;
     let text = completion.message.content.text();
     let words = hermes_text::strip_think(&text).trim().to_owned();
     let words =
@@ -80,11 +80,11 @@ pub(crate) async fn ask(
 }
 
 /// What the summariser reads.
-fn material(what: &Ask<'_>, budget: u64) -> String {
+fn summarizer_input(what: &SummaryRequest<'_>, budget: u64) -> String {
     let mut parts = Vec::new();
     if let Some(previous) = what.previous {
         let text = previous.content.text();
-        let (summary, _) = self::parts(&text);
+        let (summary, _) = self::split_summary(&text);
         parts.push(format!(
             "{UPDATE}\n\n<previous_summary>\n{}\n</previous_summary>",
             without_prefix(summary)
@@ -105,7 +105,7 @@ fn material(what: &Ask<'_>, budget: u64) -> String {
 
 fn render(message: &Message) -> String {
     let text = message.content.text();
-    let text = shortened(if is_summary(message) { parts(&text).1 } else { &text });
+    let text = shortened(if is_summary(message) { split_summary(&text).1 } else { &text });
     match message.role {
         Role::User => format!("[USER]: {text}"),
         Role::System => format!("[SYSTEM]: {text}"),
@@ -117,7 +117,7 @@ fn render(message: &Message) -> String {
             let calls: Vec<String> = message
                 .tool_calls
                 .iter()
-                .map(|call| format!("{}({})", call.name, head(&call.arguments, MOST_ARGUMENTS)))
+                .map(|call| format!("{}({})", call.name, head(&call.arguments, MAX_ARGUMENTS_CHARS)))
                 .collect();
             if calls.is_empty() {
                 format!("[ASSISTANT]: {text}")
@@ -129,7 +129,7 @@ fn render(message: &Message) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    if text.chars().count() <= MOST_MESSAGE {
+    if text.chars().count() <= MAX_MESSAGE_CHARS {
         return text.to_owned();
     }
     format!("{}\n[…]\n{}", head(text, KEPT_HEAD), tail(text, KEPT_TAIL))
@@ -151,21 +151,21 @@ fn without_prefix(text: &str) -> &str {
 }
 
 /// The summary as it stands in the conversation.
-pub(crate) fn compose(words: &str, latest: Option<&str>, touched: &[String]) -> String {
+pub(crate) fn format_summary(words: &str, latest: Option<&str>, touched: &[String]) -> String {
     // Sections of our own are written anew each time.
     let words = words.split("## Files touched").next().unwrap_or(words);
-    let words = words.split(LATEST).next().unwrap_or(words).trim_end();
+    let words = words.split(LATEST_INSTRUCTION_HEADING).next().unwrap_or(words).trim_end();
     let mut parts = vec![format!("{INTRODUCTION}\n\n{words}")];
     if let Some(latest) = latest {
-        parts.push(format!("{LATEST}\n{}", bounded(latest)));
+        parts.push(format!("{LATEST_INSTRUCTION_HEADING}\n{}", bounded(latest)));
     }
-    parts.extend(files::section(touched));
+    parts.extend(files::format_section(touched));
     parts.join("\n\n")
 }
 
 fn bounded(text: &str) -> String {
-    if estimate_tokens(text) * 4 <= MOST_INSTRUCTION as u64 {
+    if estimate_tokens(text) * 4 <= MAX_INSTRUCTION_CHARS as u64 {
         return text.to_owned();
     }
-    format!("{}\n[…]\n{}", head(text, MOST_INSTRUCTION * 3 / 4), tail(text, MOST_INSTRUCTION / 4))
+    format!("{}\n[…]\n{}", head(text, MAX_INSTRUCTION_CHARS * 3 / 4), tail(text, MAX_INSTRUCTION_CHARS / 4))
 }

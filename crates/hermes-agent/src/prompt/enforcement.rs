@@ -1,11 +1,11 @@
 //! Which models need to be told to act instead of announcing.
 
 /// Models whose names contain one of these tend to promise work.
-const USUAL: [&str; 8] = ["gpt", "codex", "gemini", "gemma", "grok", "glm", "qwen", "deepseek"];
+const DEFAULT_MODEL_NAMES: [&str; 8] = ["gpt", "codex", "gemini", "gemma", "grok", "glm", "qwen", "deepseek"];
 
 /// The setting `agent.tool_use_enforcement`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Enforcement {
+pub enum ToolUseEnforcement {
     /// By the model's name.
     #[default]
     Auto,
@@ -15,7 +15,7 @@ pub enum Enforcement {
     Names(Vec<String>),
 }
 
-impl Enforcement {
+impl ToolUseEnforcement {
     /// Reads the words people write for it.
     pub fn parse(text: &str) -> Self {
         match text.trim().to_lowercase().as_str() {
@@ -30,7 +30,7 @@ impl Enforcement {
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Auto => USUAL.iter().any(|name| model.contains(name)),
+            Self::Auto => DEFAULT_MODEL_NAMES.iter().any(|name| model.contains(name)),
             Self::Names(names) => names.iter().any(|name| model.contains(&name.to_lowercase())),
         }
     }

@@ -9,14 +9,14 @@ mod enforcement;
 use std::path::PathBuf;
 
 use hermes_config::Home;
-use hermes_knowledge::{IDENTITY, Memory, Target, project_context, soul};
+use hermes_knowledge::{IDENTITY, MemoryFile, MemoryStore, project_context, soul};
 use hermes_types::{CivilTime, ContextItem, Provenance, SessionId};
 
-pub use enforcement::Enforcement;
+pub use enforcement::ToolUseEnforcement;
 
 /// Whether the files of folder and home are put before the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Files {
+pub enum ContextFiles {
     #[default]
     Load,
     Skip,
@@ -28,13 +28,13 @@ pub struct PromptSource {
     pub home: Home,
     /// The working folder.
     pub folder: PathBuf,
-    pub files: Files,
+    pub files: ContextFiles,
     /// Absent when remembering is off.
-    pub memory: Option<Memory>,
-    pub user_profile: Option<Memory>,
+    pub memory: Option<MemoryStore>,
+    pub user_profile: Option<MemoryStore>,
     /// The list of skills, as it is shown.
     pub skills: Option<String>,
-    pub enforcement: Enforcement,
+    pub enforcement: ToolUseEnforcement,
     /// `cli`, a chat platform, `cron`, …
     pub platform: String,
     /// The user's own words about the platform, after ours or instead of them.
@@ -59,13 +59,13 @@ pub enum HintChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionIdLine {
     #[default]
-    Leave,
-    Tell,
+    Omit,
+    Include,
 }
 
 /// What the layers are about, beside their sources.
 #[derive(Debug, Clone, Copy)]
-pub struct Occasion<'a> {
+pub struct PromptInputs<'a> {
     pub session: &'a SessionId,
     pub model: &'a str,
     pub tools: &'a [&'a str],
@@ -79,25 +79,27 @@ impl PromptSource {
         Self {
             home,
             folder,
-            files: Files::Load,
+            files: ContextFiles::Load,
             memory: None,
             user_profile: None,
             skills: None,
-            enforcement: Enforcement::default(),
+            enforcement: ToolUseEnforcement::default(),
             platform: "cli".to_owned(),
             platform_hint: HintChange::None,
             environment_hint: None,
             surface: None,
             provider: String::new(),
-            session_id: SessionIdLine::Leave,
+            session_id: SessionIdLine::Omit,
         }
     }
 
     /// The layers in their order, without the empty ones.
-    pub fn layers(&self, about: &Occasion<'_>) -> Vec<ContextItem> {
-        let load = self.files == Files::Load;
+    pub fn layers(&self, about: &PromptInputs<'_>) -> Vec<ContextItem> {
+        let load = self.files == ContextFiles::Load;
         let identity = if load { soul(&self.folder, &self.home) } else { None };
-        let block = |memory: &Option<Memory>, target| memory.as_ref().and_then(|memory| memory.block(target));
+        let block = |memory: &Option<MemoryStore>, target| {
+            memory.as_ref().and_then(|memory| memory.prompt_block(target))
+        };
         let has = |name: &str| about.tools.contains(&name);
         let skills = ["skills_list", "skill_view", "skill_manage"].iter().any(|name| has(name));
         let enforced = !about.tools.is_empty() && self.enforcement.applies(about.model);
@@ -111,8 +113,8 @@ impl PromptSource {
             ),
             layer(Provenance::Memory, "external memory", about.external_memory.map(str::to_owned)),
             layer(Provenance::System, "surface", self.surface.clone()),
-            layer(Provenance::Memory, "memory", block(&self.memory, Target::Memory)),
-            layer(Provenance::Memory, "user profile", block(&self.user_profile, Target::User)),
+            layer(Provenance::Memory, "memory", block(&self.memory, MemoryFile::Memory)),
+            layer(Provenance::Memory, "user profile", block(&self.user_profile, MemoryFile::User)),
             layer(Provenance::Skill, "skills", self.skills.clone().filter(|_| skills)),
             layer(Provenance::System, "project", if load { project_context(&self.folder) } else { None }),
             layer(Provenance::System, "facts", Some(self.facts(about))),
@@ -122,9 +124,9 @@ impl PromptSource {
         layers.into_iter().flatten().collect()
     }
 
-    fn facts(&self, about: &Occasion<'_>) -> String {
+    fn facts(&self, about: &PromptInputs<'_>) -> String {
         let mut lines = vec![format!("Conversation started: {}", long_date(about.now))];
-        if self.session_id == SessionIdLine::Tell {
+        if self.session_id == SessionIdLine::Include {
             lines.push(format!("Session ID: {}", about.session));
         }
         if !about.model.is_empty() {

@@ -1,182 +1,191 @@
 //! What is done about an answer: tools are run, what was cut off is gone on with, what is empty is asked for again.
 
 use hermes_store::Error as StoreError;
-use hermes_types::{Completion, Event, FinishReason, Message, Role, Work};
+use hermes_types::{CallKind, Completion, FinishReason, Message, Role, TurnEvent};
 
-use super::running::{Counts, Next, Running};
-use crate::calls::{Checked, Ready, check};
-use crate::pressure;
-use crate::reply::{Reply, judge, only_announces};
-use crate::unanswered::open_calls;
+use super::turn_loop::{LoopControl, RunningTurn, TurnCounters};
+use crate::calls::{CallCheck, ReadyCall, check};
+use crate::iteration_notice;
+use crate::open_calls::open_calls;
+use crate::reply::{ReplyKind, classify, only_announces};
 
 const CONTINUE: &str = include_str!("../texts/continue.md").trim_ascii();
 const ACT_NOW: &str = include_str!("../texts/act_now.md").trim_ascii();
 const THOUGHT_TOO_LONG: &str = include_str!("../texts/thought_too_long.md").trim_ascii();
 
 /// How often each kind of misfortune may happen before the turn ends with it.
-const MOST_UNKNOWN_NAMES: u32 = 3;
-const MOST_BROKEN_ARGUMENTS: u32 = 3;
-const MOST_EMPTY: u32 = 3;
-const MOST_OPEN_SCRATCHPADS: u32 = 3;
-const MOST_CONTINUATIONS: u32 = 3;
-const MOST_ANNOUNCEMENTS: u32 = 2;
-const MOST_LONGER_ATTEMPTS: u32 = 4;
+const MAX_UNKNOWN_NAMES: u32 = 3;
+const MAX_BROKEN_ARGUMENTS: u32 = 3;
+const MAX_EMPTY_ANSWERS: u32 = 3;
+const MAX_OPEN_SCRATCHPADS: u32 = 3;
+const MAX_CONTINUATIONS: u32 = 3;
+const MAX_ANNOUNCEMENTS: u32 = 2;
+const MAX_LONGER_ATTEMPTS: u32 = 4;
 
-impl Running<'_> {
-    pub(super) async fn take_answer(&mut self, completion: Completion) -> Result<Next, StoreError> {
+impl RunningTurn<'_> {
+    pub(super) async fn handle_answer(&mut self, completion: Completion) -> Result<LoopControl, StoreError> {
         let from_responses = completion.provider_items.is_some();
         let output = completion.usage.map_or(0, |usage| usage.output);
         let mut message = completion.message;
         self.result.last_reasoning.clone_from(&message.reasoning);
-        let reply = judge(&message);
-        if reply != Reply::CallCutOff {
-            self.longer = None;
+        let reply = classify(&message);
+        if reply != ReplyKind::TruncatedCall {
+            self.raised_output_limit = None;
         }
         match reply {
-            Reply::Calls => self.take_calls(message).await,
-            Reply::CallCutOff => Ok(self.ask_for_more(output)),
-            Reply::TextCutOff(text) => self.continue_text(message, text).await,
-            Reply::OnlyThought => {
-                self.keep(message).await?;
-                self.stop_short(
+            ReplyKind::Calls => self.handle_calls(message).await,
+            ReplyKind::TruncatedCall => Ok(self.retry_with_longer_output(output)),
+            ReplyKind::TruncatedText(text) => self.continue_text(message, text).await,
+            ReplyKind::OnlyReasoning => {
+                self.persist(message).await?;
+                self.stop_early(
                     Some(THOUGHT_TOO_LONG.to_owned()),
                     "The model used its whole output for thinking",
                 );
-                Ok(Next::Done)
+                Ok(LoopControl::Finish)
             }
-            Reply::OpenScratchpad => {
-                self.counts.open_scratchpads += 1;
-                if self.counts.open_scratchpads < MOST_OPEN_SCRATCHPADS {
-                    return Ok(Next::Again);
+            ReplyKind::OpenScratchpad => {
+                self.counters.open_scratchpads += 1;
+                if self.counters.open_scratchpads < MAX_OPEN_SCRATCHPADS {
+                    return Ok(LoopControl::Continue);
                 }
-                self.stop_short(None, "Incomplete REASONING_SCRATCHPAD after 2 retries");
-                Ok(Next::Done)
+                self.stop_early(None, "Incomplete REASONING_SCRATCHPAD after 2 retries");
+                Ok(LoopControl::Finish)
             }
-            Reply::Unfinished => self.wait_for_more(message).await,
-            Reply::Empty => self.take_empty(message).await,
-            Reply::Final(text) => {
+            ReplyKind::Unfinished => self.handle_unfinished(message).await,
+            ReplyKind::Empty => self.handle_empty(message).await,
+            ReplyKind::Final(text) => {
                 let since = self.conversation.messages.get(self.first..).unwrap_or_default();
                 if from_responses
-                    && self.counts.announcements < MOST_ANNOUNCEMENTS
-                    && only_announces(&text, &self.asked.content.text(), since)
+                    && self.counters.announcements < MAX_ANNOUNCEMENTS
+                    && only_announces(&text, &self.input.content.text(), since)
                 {
-                    self.counts.announcements += 1;
+                    self.counters.announcements += 1;
                     message.finish_reason = Some(FinishReason::Incomplete);
-                    self.keep_all(vec![message, Message::user(ACT_NOW)]).await?;
-                    return Ok(Next::Again);
+                    self.persist_all(vec![message, Message::user(ACT_NOW)]).await?;
+                    return Ok(LoopControl::Continue);
                 }
-                self.keep(message).await?;
-                let whole = std::mem::take(&mut self.pieces).concat() + &text;
+                self.persist(message).await?;
+                let whole = std::mem::take(&mut self.answer_parts).concat() + &text;
                 self.finish(whole.trim().to_owned());
-                Ok(Next::Done)
+                Ok(LoopControl::Finish)
             }
         }
     }
 
-    pub(super) async fn take_calls(&mut self, mut message: Message) -> Result<Next, StoreError> {
+    pub(super) async fn handle_calls(&mut self, mut message: Message) -> Result<LoopControl, StoreError> {
         match check(&mut message.tool_calls, &self.agent.tools) {
-            Checked::UnknownName { name, answers } => {
-                self.counts.unknown_names += 1;
-                if self.counts.unknown_names >= MOST_UNKNOWN_NAMES {
-                    self.stop_short(None, &format!("Model generated invalid tool call: {name}"));
-                    return Ok(Next::Done);
+            CallCheck::UnknownName { name, answers } => {
+                self.counters.unknown_names += 1;
+                if self.counters.unknown_names >= MAX_UNKNOWN_NAMES {
+                    self.stop_early(None, &format!("Model generated invalid tool call: {name}"));
+                    return Ok(LoopControl::Finish);
                 }
                 let calls = message.tool_calls.clone();
-                self.keep(message).await?;
-                self.answer(&calls, answers).await?;
-                Ok(Next::Again)
+                self.persist(message).await?;
+                self.answer_without_running(&calls, answers).await?;
+                Ok(LoopControl::Continue)
             }
-            Checked::BrokenArguments { answers } => {
-                self.counts.broken_arguments += 1;
-                if self.counts.broken_arguments < MOST_BROKEN_ARGUMENTS {
-                    return Ok(Next::Again);
+            CallCheck::BrokenArguments { answers } => {
+                self.counters.broken_arguments += 1;
+                if self.counters.broken_arguments < MAX_BROKEN_ARGUMENTS {
+                    return Ok(LoopControl::Continue);
                 }
-                self.counts.broken_arguments = 0;
+                self.counters.broken_arguments = 0;
                 let calls = message.tool_calls.clone();
-                self.keep(message).await?;
-                self.answer(&calls, answers).await?;
-                Ok(Next::Again)
+                self.persist(message).await?;
+                self.answer_without_running(&calls, answers).await?;
+                Ok(LoopControl::Continue)
             }
-            Checked::Run(batch) => {
-                self.counts = Counts { compressions: self.counts.compressions, ..Counts::default() };
-                self.keep(message).await?;
-                self.frontend.show(Event::SegmentEnded);
+            CallCheck::Run(batch) => {
+                self.counters =
+                    TurnCounters { compressions: self.counters.compressions, ..TurnCounters::default() };
+                self.persist(message).await?;
+                self.frontend.show(TurnEvent::SegmentEnded);
                 self.run_all(batch).await
             }
         }
     }
 
     /// Runs calls a person was being asked about when the process before this one ended, and those that waited behind them.
-    pub(super) async fn run_waiting_calls(&mut self) -> Result<Next, StoreError> {
+    pub(super) async fn run_waiting_calls(&mut self) -> Result<LoopControl, StoreError> {
         let mut calls = open_calls(&self.conversation.messages);
         if calls.is_empty() {
-            return Ok(Next::Again);
+            return Ok(LoopControl::Continue);
         }
         match check(&mut calls, &self.agent.tools) {
-            Checked::Run(batch) => Box::pin(self.run_all(batch)).await,
+            CallCheck::Run(batch) => Box::pin(self.run_all(batch)).await,
             // A tool that is no longer there.
-            Checked::UnknownName { answers, .. } | Checked::BrokenArguments { answers } => {
-                self.answer(&calls, answers).await?;
-                Ok(Next::Again)
+            CallCheck::UnknownName { answers, .. } | CallCheck::BrokenArguments { answers } => {
+                self.answer_without_running(&calls, answers).await?;
+                Ok(LoopControl::Continue)
             }
         }
     }
 
-    pub(super) async fn run_all(&mut self, batch: Vec<Ready>) -> Result<Next, StoreError> {
-        let only_scripts = batch.iter().all(|ready| ready.manner.work == Work::Script);
+    pub(super) async fn run_all(&mut self, batch: Vec<ReadyCall>) -> Result<LoopControl, StoreError> {
+        let only_scripts = batch.iter().all(|ready| ready.manner.kind == CallKind::Script);
         self.run_batch(batch).await?;
         if only_scripts {
             self.budget += 1;
         }
         if self.cancel.is_cancelled() {
-            self.interrupted("Operation interrupted.".to_owned());
-            return Ok(Next::Done);
+            self.mark_interrupted("Operation interrupted.".to_owned());
+            return Ok(LoopControl::Finish);
         }
-        if let Some(words) = pressure::notice(self.result.api_calls, self.agent.limits.iterations)
+        if let Some(words) = iteration_notice::notice(self.result.api_calls, self.agent.limits.iterations)
             && let Some(last) = self.conversation.messages.len().checked_sub(1)
         {
             self.notices.insert(last, words);
         }
         self.compress_if_full().await?;
-        Ok(Next::Again)
+        Ok(LoopControl::Continue)
     }
 
     /// A call was cut off by the output limit: the same request with a higher one, a few times.
-    pub(super) fn ask_for_more(&mut self, output: u64) -> Next {
-        self.counts.longer += 1;
-        if self.counts.longer <= MOST_LONGER_ATTEMPTS {
-            let so_far = self.longer.or(self.agent.asking.max_tokens).unwrap_or(output).max(1_024);
-            self.longer = Some(so_far.saturating_mul(2));
-            return Next::Again;
+    pub(super) fn retry_with_longer_output(&mut self, output: u64) -> LoopControl {
+        self.counters.longer_attempts += 1;
+        if self.counters.longer_attempts <= MAX_LONGER_ATTEMPTS {
+            let so_far = self
+                .raised_output_limit
+                .or(self.agent.request_options.max_tokens)
+                .unwrap_or(output)
+                .max(1_024);
+            self.raised_output_limit = Some(so_far.saturating_mul(2));
+            return LoopControl::Continue;
         }
         let is_first = !self.conversation.messages.iter().any(|message| message.role == Role::Assistant);
         if is_first {
             self.fail("First response truncated due to output length limit".to_owned());
         } else {
-            self.stop_short(None, "Response truncated due to output length limit");
+            self.stop_early(None, "Response truncated due to output length limit");
         }
-        Next::Done
+        LoopControl::Finish
     }
 
-    pub(super) async fn continue_text(&mut self, message: Message, text: String) -> Result<Next, StoreError> {
-        self.counts.continuations += 1;
-        self.pieces.push(text);
-        if self.counts.continuations >= MOST_CONTINUATIONS {
-            self.keep(message).await?;
-            let so_far = std::mem::take(&mut self.pieces).concat();
-            self.stop_short(
+    pub(super) async fn continue_text(
+        &mut self,
+        message: Message,
+        text: String,
+    ) -> Result<LoopControl, StoreError> {
+        self.counters.continuations += 1;
+        self.answer_parts.push(text);
+        if self.counters.continuations >= MAX_CONTINUATIONS {
+            self.persist(message).await?;
+            let so_far = std::mem::take(&mut self.answer_parts).concat();
+            self.stop_early(
                 Some(so_far.trim().to_owned()),
                 "Response remained truncated after 3 continuation attempts",
             );
-            return Ok(Next::Done);
+            return Ok(LoopControl::Finish);
         }
-        self.keep_all(vec![message, Message::user(CONTINUE)]).await?;
-        Ok(Next::Again)
+        self.persist_all(vec![message, Message::user(CONTINUE)]).await?;
+        Ok(LoopControl::Continue)
     }
 
     /// The provider has more to say; what it said so far is kept unless it repeats itself.
-    pub(super) async fn wait_for_more(&mut self, message: Message) -> Result<Next, StoreError> {
-        self.counts.unfinished += 1;
+    pub(super) async fn handle_unfinished(&mut self, message: Message) -> Result<LoopControl, StoreError> {
+        self.counters.unfinished += 1;
         let repeated = self.conversation.messages.last().is_some_and(|last| {
             last.role == Role::Assistant
                 && last.content == message.content
@@ -184,27 +193,27 @@ impl Running<'_> {
                 && last.codex_reasoning_items == message.codex_reasoning_items
         });
         if !repeated {
-            self.keep(message).await?;
+            self.persist(message).await?;
         }
-        if self.counts.unfinished >= MOST_CONTINUATIONS {
-            self.stop_short(None, "Codex response remained incomplete after 3 continuation attempts");
-            return Ok(Next::Done);
+        if self.counters.unfinished >= MAX_CONTINUATIONS {
+            self.stop_early(None, "Codex response remained incomplete after 3 continuation attempts");
+            return Ok(LoopControl::Finish);
         }
-        Ok(Next::Again)
+        Ok(LoopControl::Continue)
     }
 
     /// Nothing to read. What was said beside an earlier call may have been the answer; else it is asked again.
-    pub(super) async fn take_empty(&mut self, message: Message) -> Result<Next, StoreError> {
-        if let Some((at, text)) = self.said_beside_calls() {
-            self.reword(at).await?;
-            self.keep(Message::assistant(text.clone())).await?;
+    pub(super) async fn handle_empty(&mut self, message: Message) -> Result<LoopControl, StoreError> {
+        if let Some((at, text)) = self.text_beside_calls() {
+            self.replace_text_beside_calls(at).await?;
+            self.persist(Message::assistant(text.clone())).await?;
             self.result.previewed = true;
             self.finish(text);
-            return Ok(Next::Done);
+            return Ok(LoopControl::Finish);
         }
-        self.counts.empty += 1;
-        if self.counts.empty < MOST_EMPTY {
-            return Ok(Next::Again);
+        self.counters.empty += 1;
+        if self.counters.empty < MAX_EMPTY_ANSWERS {
+            return Ok(LoopControl::Continue);
         }
         let thought = message.reasoning.clone().or_else(|| {
             hermes_text::extract_inline_reasoning(&message.content.text())
@@ -215,18 +224,18 @@ impl Running<'_> {
             _ if message.content.text().trim().is_empty() => "The model sent an empty answer three times",
             _ => "The model sent only its thinking, and no answer, three times",
         };
-        self.keep(message).await?;
+        self.persist(message).await?;
         match thought.filter(|text| !text.trim().is_empty()) {
             Some(thought) => self.finish(thought.trim().to_owned()),
             None => {
-                self.stop_short(None, why);
+                self.stop_early(None, why);
             }
         }
-        Ok(Next::Done)
+        Ok(LoopControl::Finish)
     }
 
     /// The last words of this turn that stood beside a call, and their place.
-    fn said_beside_calls(&self) -> Option<(usize, String)> {
+    fn text_beside_calls(&self) -> Option<(usize, String)> {
         let messages = self.conversation.messages.iter().enumerate().skip(self.first);
         messages
             .filter(|(_, message)| message.role == Role::Assistant && !message.tool_calls.is_empty())
@@ -239,13 +248,13 @@ impl Running<'_> {
     }
 
     /// Words that become the answer do not stay where they were, or they would be said twice.
-    async fn reword(&mut self, at: usize) -> Result<(), StoreError> {
+    async fn replace_text_beside_calls(&mut self, at: usize) -> Result<(), StoreError> {
         let from_end = self.conversation.messages.len().saturating_sub(at);
         let Some(message) = self.conversation.messages.get_mut(at) else { return Ok(()) };
         let names: Vec<&str> = message.tool_calls.iter().map(|call| call.name.as_str()).collect();
         let plural = if names.len() == 1 { "tool" } else { "tools" };
         let words = format!("Calling the {} {plural}…", names.join(", "));
         message.content = words.clone().into();
-        self.agent.store.reword(&self.conversation.session, from_end, words).await
+        self.agent.store.replace_message_content(&self.conversation.session, from_end, words).await
     }
 }

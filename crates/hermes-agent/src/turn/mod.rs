@@ -1,76 +1,81 @@
 //! A turn from outside: taking the conversation, writing down what began it, and what is done when it has ended.
 
 mod answer;
-mod asking;
-mod room;
-mod running;
+mod capacity;
+mod model_call;
+mod turn_loop;
 
 use futures_util::future::{Either, select};
-use hermes_store::{Lease, NewMessage, NewSession, Opening};
+use hermes_store::{LeaseOutcome, NewMessage, NewSession, TurnOpening};
 use hermes_types::{
-    BoxFuture, Cancel, Content, Event, Frontend, InboxId, Message, Role, Turn, TurnId, TurnState,
+    BoxFuture, Cancel, Frontend, InboxId, Message, MessageContent, Role, Turn, TurnEvent, TurnId, TurnState,
 };
 
 use crate::agent::Agent;
-use crate::compress::Compressed;
-use crate::conversation::{Conversation, CutOff};
+use crate::compress::CompressionReport;
+use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::result::TurnResult;
 use crate::{lease, prompt};
 
-pub(crate) use asking::Spent;
-use running::Asked;
-pub(crate) use running::Running;
+pub(crate) use model_call::CallUsage;
+use turn_loop::ModelInput;
+pub(crate) use turn_loop::RunningTurn;
 
 /// What a turn begins with.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct TurnInput {
     /// What the model reads.
-    pub content: Content,
+    pub content: MessageContent,
     /// What is stored instead, when the words for the model hold more than the user said.
-    pub stored: Option<Content>,
+    pub stored: Option<MessageContent>,
     /// Said before, somewhere else: it belongs to the conversation from now on.
-    pub before: Vec<Message>,
+    pub earlier_messages: Vec<Message>,
     /// The rows of the inbox this came from.
-    pub inbox: Vec<InboxId>,
+    pub inbox_rows: Vec<InboxId>,
 }
 
-impl Said {
+impl TurnInput {
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: Content::Text(text.into()), stored: None, before: Vec::new(), inbox: Vec::new() }
+        Self {
+            content: MessageContent::Text(text.into()),
+            stored: None,
+            earlier_messages: Vec::new(),
+            inbox_rows: Vec::new(),
+        }
     }
 }
 
 impl Agent {
     /// Runs one turn to its end. Only a database that cannot be written, or somebody else at work in the same
     /// conversation, is an error; everything else is a result.
-    pub fn run<'a>(
+    pub fn run_turn<'a>(
         &'a self,
         conversation: &'a mut Conversation,
-        said: Said,
+        said: TurnInput,
         frontend: &'a dyn Frontend,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<TurnResult, Error>> {
-        self.run_as(TurnId::generate(), conversation, said, frontend, cancel)
+        self.run_turn_as(TurnId::generate(), conversation, said, frontend, cancel)
     }
 
     /// The same under an id the caller has written down before.
     ///
     /// Boxed, because a turn may start subagents, whose turns are made by this same function.
-    pub fn run_as<'a>(
+    pub fn run_turn_as<'a>(
         &'a self,
         id: TurnId,
         conversation: &'a mut Conversation,
-        said: Said,
+        said: TurnInput,
         frontend: &'a dyn Frontend,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<TurnResult, Error>> {
         Box::pin(async move {
             self.answer_waiting_calls(conversation).await?;
             self.open_turn(conversation, &id, &said).await?;
-            let asked = Asked { spoken: said.stored.is_some(), content: said.content };
-            let ended = self.work(conversation, id, asked, frontend, cancel).await;
-            self.give_lease_back(conversation);
+            let asked = ModelInput { differs_from_stored: said.stored.is_some(), content: said.content };
+            let ended = self.run_with_lease(conversation, id, asked, frontend, cancel).await;
+            self.release_lease(conversation);
             ended
         })
     }
@@ -79,21 +84,21 @@ impl Agent {
     pub(crate) async fn resume_turn(
         &self,
         conversation: &mut Conversation,
-        cut_off: &CutOff,
+        cut_off: &UnfinishedTurn,
         frontend: &dyn Frontend,
         cancel: &Cancel,
     ) -> Result<TurnResult, Error> {
-        self.take_lease(conversation).await?;
+        self.acquire_lease(conversation).await?;
         let asked = conversation.messages.iter().rfind(|message| message.role == Role::User);
         let content = asked.map(|message| message.content.clone()).unwrap_or_default();
-        let asked = Asked { content, spoken: false };
-        let ended = self.work(conversation, cut_off.turn.id.clone(), asked, frontend, cancel).await;
-        self.give_lease_back(conversation);
+        let asked = ModelInput { content, differs_from_stored: false };
+        let ended = self.run_with_lease(conversation, cut_off.turn.id.clone(), asked, frontend, cancel).await;
+        self.release_lease(conversation);
         ended
     }
 
     /// Closes a cut-off turn without going on with it: the user said something else, or it was cut off too often.
-    pub async fn drop_turn(&self, cut_off: &CutOff) -> Result<(), Error> {
+    pub async fn drop_turn(&self, cut_off: &UnfinishedTurn) -> Result<(), Error> {
         let note = Some("cut off, not resumed".to_owned());
         let state = if cut_off.parked { TurnState::Parked } else { TurnState::Interrupted };
         Ok(self.store.close_turn(&cut_off.turn.id, state, note, self.clock.now()).await?)
@@ -106,15 +111,16 @@ impl Agent {
         focus: Option<&str>,
         frontend: &dyn Frontend,
         cancel: &Cancel,
-    ) -> Result<Option<Compressed>, Error> {
-        self.take_lease(conversation).await?;
+    ) -> Result<Option<CompressionReport>, Error> {
+        self.acquire_lease(conversation).await?;
         self.answer_waiting_calls(conversation).await?;
         let ended = {
-            let asked = Asked { content: Content::default(), spoken: false };
-            let mut running = Running::new(self, conversation, TurnId::generate(), asked, frontend, cancel);
+            let asked = ModelInput { content: MessageContent::default(), differs_from_stored: false };
+            let mut running =
+                RunningTurn::new(self, conversation, TurnId::generate(), asked, frontend, cancel);
             running.compress_with(Some(focus.unwrap_or_default())).await
         };
-        self.give_lease_back(conversation);
+        self.release_lease(conversation);
         Ok(ended?)
     }
 
@@ -123,7 +129,7 @@ impl Agent {
         &self,
         conversation: &mut Conversation,
         id: &TurnId,
-        said: &Said,
+        said: &TurnInput,
     ) -> Result<(), Error> {
         let now = self.clock.now();
         let is_new = conversation.system.is_none();
@@ -145,7 +151,7 @@ impl Agent {
         let turn = Turn {
             id: id.clone(),
             session: conversation.session.clone(),
-            inbox: said.inbox.first().copied(),
+            inbox: said.inbox_rows.first().copied(),
             state: TurnState::Running,
             started_at: now,
             deadline_at: Some(now.plus(self.limits.time)),
@@ -153,15 +159,15 @@ impl Agent {
             cut_offs: 0,
             prefix_hash: None,
         };
-        let said_now = said.before.iter().cloned().chain([message]);
+        let said_now = said.earlier_messages.iter().cloned().chain([message]);
         let messages: Vec<Message> = said_now.collect();
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
-        let opening = Opening { session, messages: rows, turn, answers: said.inbox.clone() };
-        let begin = || self.store.begin_turn(opening.clone(), &self.holder, lease::SPAN);
-        if begin().await? != Lease::Granted {
+        let opening = TurnOpening { session, messages: rows, turn, inbox: said.inbox_rows.clone() };
+        let begin = || self.store.begin_turn(opening.clone(), &self.holder, lease::LEASE_DURATION);
+        if begin().await? != LeaseOutcome::Granted {
             // Its holder may be dead; then it is ours now.
-            self.take_lease(conversation).await?;
-            if let Lease::HeldBy { holder, .. } = begin().await? {
+            self.acquire_lease(conversation).await?;
+            if let LeaseOutcome::HeldBy { holder, .. } = begin().await? {
                 return Err(Error::Busy { holder });
             }
         }
@@ -175,8 +181,8 @@ impl Agent {
     fn model_config(&self, conversation: &Conversation) -> String {
         let mut config = serde_json::json!({
             "max_iterations": self.limits.iterations,
-            "reasoning_config": self.asking.effort.map(|effort| serde_json::json!({"effort": effort.as_str()})),
-            "max_tokens": self.asking.max_tokens,
+            "reasoning_config": self.request_options.effort.map(|effort| serde_json::json!({"effort": effort.as_str()})),
+            "max_tokens": self.request_options.max_tokens,
         });
         if let Some(parent) = &conversation.delegated_by {
             config["_delegate_from"] = serde_json::json!(parent.as_str());
@@ -185,25 +191,25 @@ impl Agent {
     }
 
     /// The turn itself, with its lease kept alive beside it.
-    async fn work(
+    async fn run_with_lease(
         &self,
         conversation: &mut Conversation,
         id: TurnId,
-        asked: Asked,
+        asked: ModelInput,
         frontend: &dyn Frontend,
         cancel: &Cancel,
     ) -> Result<TurnResult, Error> {
-        frontend.show(Event::TurnStarted { session: conversation.session.clone() });
-        let mut running = Running::new(self, conversation, id, asked, frontend, cancel);
+        frontend.show(TurnEvent::TurnStarted { session: conversation.session.clone() });
+        let mut running = RunningTurn::new(self, conversation, id, asked, frontend, cancel);
         let ended = {
-            let renewal = std::pin::pin!(lease::keep(self, running.leased.clone()));
-            let turn = std::pin::pin!(running.go());
+            let renewal = std::pin::pin!(lease::keep_renewed(self, running.leased_session.clone()));
+            let turn = std::pin::pin!(running.run_loop());
             match select(turn, renewal).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right((never, _)) => match never {},
             }
         };
-        let ended = match running.settle().await {
+        let ended = match running.wait_for_charges().await {
             Ok(()) => ended,
             Err(error) => ended.and(Err(error)),
         };
@@ -215,13 +221,13 @@ impl Agent {
         result.session = conversation.session.clone();
         self.store.close_turn(&turn, result.state, result.error.clone(), self.clock.now()).await?;
         ended?;
-        self.after(conversation, &result).await;
-        frontend.show(Event::TurnEnded { session: conversation.session.clone() });
+        self.after_turn(conversation, &result).await;
+        frontend.show(TurnEvent::TurnEnded { session: conversation.session.clone() });
         Ok(result)
     }
 
     /// What is done when an answer is there; none of it can spoil the turn.
-    async fn after(&self, conversation: &Conversation, result: &TurnResult) {
+    async fn after_turn(&self, conversation: &Conversation, result: &TurnResult) {
         self.write_log(conversation);
         if let Some(hooks) = &self.hooks {
             hooks.after_turn(&conversation.session, result.response.as_deref());
@@ -231,7 +237,7 @@ impl Agent {
         {
             let asked = conversation.messages.iter().rfind(|message| message.role == Role::User);
             let asked = asked.map(|message| message.content.text().into_owned()).unwrap_or_default();
-            memory.keep_turn(&asked, answer).await;
+            memory.store_turn(&asked, answer).await;
         }
     }
 }

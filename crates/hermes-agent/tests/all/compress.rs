@@ -3,28 +3,34 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hermes_agent::{Conversation, Said as Words};
-use hermes_types::{Message, ModelError, Outcome, Role, SideModel, ToolCall};
+use hermes_agent::{Conversation, TurnInput as Words};
+use hermes_types::{Message, ModelError, Role, SideModel, ToolCall, ToolOutcome};
 
-use super::support::{Bench, Said, Scripted, ScriptedModel, Watcher, calling, said, texts};
+use super::support::{
+    AgentFixture, RecordingFrontend, ScriptedAnswer, ScriptedModel, ScriptedTool, call_answer, text_answer,
+    texts,
+};
 
 /// A bench whose summaries come from a model of their own.
-fn bench(window: u64, summaries: impl IntoIterator<Item = Said>) -> (Bench, Arc<ScriptedModel>) {
-    let mut bench = Bench::new([]);
+fn bench(
+    window: u64,
+    summaries: impl IntoIterator<Item = ScriptedAnswer>,
+) -> (AgentFixture, Arc<ScriptedModel>) {
+    let mut bench = AgentFixture::new([]);
     *bench.model.window.lock().unwrap() = window;
     *bench.model.input.lock().unwrap() = None;
-    let side = Bench::new(summaries);
-    bench.agent.side = Some(SideModel {
+    let side = AgentFixture::new(summaries);
+    bench.agent.side_model = Some(SideModel {
         model: side.model.clone(),
         name: "side".into(),
-        patience: std::time::Duration::from_secs(5),
+        timeout: std::time::Duration::from_secs(5),
     });
     (bench, side.model)
 }
 
-async fn exchange(bench: &Bench, conversation: &mut Conversation, count: usize, chars: usize) {
+async fn exchange(bench: &AgentFixture, conversation: &mut Conversation, count: usize, chars: usize) {
     for at in 0..count {
-        bench.script([said(&format!("answer {at} {}", "a".repeat(chars)))]);
+        bench.script([text_answer(&format!("answer {at} {}", "a".repeat(chars)))]);
         bench.say(conversation, &format!("question {at} {}", "q".repeat(chars))).await;
     }
 }
@@ -39,7 +45,7 @@ fn check_shape(messages: &[Message]) {
 
 #[tokio::test]
 async fn a_full_conversation_is_summarised_and_goes_on_in_a_new_session() {
-    let (bench, side) = bench(8_000, [said("## Goal\nthe goal")]);
+    let (bench, side) = bench(8_000, [text_answer("## Goal\nthe goal")]);
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 18, 900).await;
     let child = conversation.session().clone();
@@ -64,7 +70,7 @@ async fn a_full_conversation_is_summarised_and_goes_on_in_a_new_session() {
 
 #[tokio::test]
 async fn a_later_compression_brings_the_earlier_summary_up_to_date() {
-    let (bench, side) = bench(8_000, [said("## Goal\nfirst"), said("## Goal\nsecond")]);
+    let (bench, side) = bench(8_000, [text_answer("## Goal\nfirst"), text_answer("## Goal\nsecond")]);
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 40, 900).await;
     let asked = side.asked.lock().unwrap();
@@ -85,11 +91,11 @@ async fn without_a_summary_a_digest_takes_its_place_and_the_user_is_told() {
     let (bench, _) = bench(8_000, [Err(ModelError::Budget("no credit".into()))]);
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 12, 900).await;
-    let watcher = Watcher::default();
+    let watcher = RecordingFrontend::default();
     for at in 12..18 {
-        bench.script([said(&"b".repeat(900))]);
+        bench.script([text_answer(&"b".repeat(900))]);
         let words = Words::text(format!("question {at} {}", "q".repeat(900)));
-        bench.agent.run(&mut conversation, words, &watcher, &watcher.cancel).await.unwrap();
+        bench.agent.run_turn(&mut conversation, words, &watcher, &watcher.cancel).await.unwrap();
     }
     let told = watcher.notices.lock().unwrap().join("\n");
     assert!(told.contains("The summary could not be made (no credit)."), "{told}");
@@ -102,15 +108,15 @@ async fn without_a_summary_a_digest_takes_its_place_and_the_user_is_told() {
 #[tokio::test]
 async fn old_results_go_to_files_before_anything_is_summarised() {
     let (bench, side) = bench(60_000, []);
-    let big = Scripted::new("big", |_| Outcome::done("r".repeat(7_000)));
+    let big = ScriptedTool::new("big", |_| ToolOutcome::done("r".repeat(7_000)));
     let mut bench = bench.tool(big);
     bench.agent.limits.iterations = 60;
     bench.agent.compression.protect_last = 2;
     let mut conversation = bench.conversation();
     for _ in 0..30 {
-        bench.script([calling(&[("big", "{}")])]);
+        bench.script([call_answer(&[("big", "{}")])]);
     }
-    bench.script([said("done")]);
+    bench.script([text_answer("done")]);
     let result = bench.say(&mut conversation, "go").await;
     assert_eq!(result.response.as_deref(), Some("done"));
     assert_ne!(conversation.session().as_str(), "s");
@@ -130,10 +136,10 @@ async fn the_latest_instruction_open_tasks_and_files_survive() {
         }
         fn run<'a>(
             &'a self,
-            _: &'a hermes_types::Call,
+            _: &'a hermes_types::ToolInvocation,
             _: hermes_types::ToolContext<'a>,
-        ) -> hermes_types::BoxFuture<'a, Outcome> {
-            Box::pin(std::future::ready(Outcome::done("ok")))
+        ) -> hermes_types::BoxFuture<'a, ToolOutcome> {
+            Box::pin(std::future::ready(ToolOutcome::done("ok")))
         }
         fn carry_over(&self, _: &hermes_types::TaskId) -> Option<String> {
             Some(
@@ -142,7 +148,8 @@ async fn the_latest_instruction_open_tasks_and_files_survive() {
             )
         }
     }
-    let (mut bench, _) = bench(8_000, [said("## Goal\nx"), said("## Goal\ny"), said("## Goal\nz")]);
+    let (mut bench, _) =
+        bench(8_000, [text_answer("## Goal\nx"), text_answer("## Goal\ny"), text_answer("## Goal\nz")]);
     let spec = hermes_types::ToolSpec { name: "todo".into(), ..bench.agent.tools[0].spec().clone() };
     bench.agent.tools.push(Arc::new(List(spec)));
     bench.agent.limits.iterations = 60;
@@ -151,9 +158,9 @@ async fn the_latest_instruction_open_tasks_and_files_survive() {
     exchange(&bench, &mut conversation, 2, 10).await;
     for at in 0..30 {
         let arguments = format!("{{\"path\":\"src/file{at}.rs\",\"text\":\"{}\"}}", "t".repeat(1_200));
-        bench.script([calling(&[("echo_back", &arguments)])]);
+        bench.script([call_answer(&[("echo_back", &arguments)])]);
     }
-    bench.script([said("done")]);
+    bench.script([text_answer("done")]);
     bench.say(&mut conversation, "rename every frobnicator, please").await;
     let last = bench.asked(bench.calls() - 1);
     let sent = texts(&last.messages).join("\n");
@@ -165,18 +172,18 @@ async fn the_latest_instruction_open_tasks_and_files_survive() {
 
 #[tokio::test]
 async fn a_provider_that_says_too_large_gets_a_smaller_request_and_then_a_clear_end() {
-    let (bench, _) = bench(200_000, [said("## Goal\nx")]);
+    let (bench, _) = bench(200_000, [text_answer("## Goal\nx")]);
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 14, 900).await;
-    bench.script([Err(ModelError::Compress { limit: Some(5_000) }), said("now it fits")]);
+    bench.script([Err(ModelError::Compress { limit: Some(5_000) }), text_answer("now it fits")]);
     let result = bench.say(&mut conversation, "and this").await;
     assert_eq!((result.response.as_deref(), result.api_calls), (Some("now it fits"), 1));
     let sizes: Vec<usize> =
         [2, 1].iter().map(|back| bench.asked(bench.calls() - back).messages.len()).collect();
     assert!(sizes[1] < sizes[0], "{sizes:?}");
 
-    let bench = Bench::new((0..9).map(|_| Err(ModelError::Compress { limit: None })));
-    let result = bench.run(&Watcher::default()).await;
+    let bench = AgentFixture::new((0..9).map(|_| Err(ModelError::Compress { limit: None })));
+    let result = bench.run(&RecordingFrontend::default()).await;
     assert!(result.error.unwrap().contains("Cannot compress further"));
     assert!(result.partial && bench.calls() == 1, "a conversation of one message cannot be shortened");
 }
@@ -184,7 +191,7 @@ async fn a_provider_that_says_too_large_gets_a_smaller_request_and_then_a_clear_
 #[tokio::test]
 async fn it_never_turns_in_circles() {
     // Every message is huge and protected: nothing can be gained, so nothing is tried for ever.
-    let (bench, side) = bench(2_000, (0..50).map(|_| said("## Goal\nx")));
+    let (bench, side) = bench(2_000, (0..50).map(|_| text_answer("## Goal\nx")));
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 6, 3_000).await;
     assert!(side.asked.lock().unwrap().len() < 20);
@@ -192,12 +199,13 @@ async fn it_never_turns_in_circles() {
 
 #[tokio::test]
 async fn memory_is_asked_for_before_anything_leaves() {
-    let (bench, side) = bench(8_000, [calling(&[("memory", r#"{"action":"add"}"#)]), said("## Goal\nx")]);
+    let (bench, side) =
+        bench(8_000, [call_answer(&[("memory", r#"{"action":"add"}"#)]), text_answer("## Goal\nx")]);
     let saved = Arc::new(AtomicUsize::new(0));
     let count = saved.clone();
-    let bench = bench.tool(Scripted::new("memory", move |_| {
+    let bench = bench.tool(ScriptedTool::new("memory", move |_| {
         count.fetch_add(1, Ordering::SeqCst);
-        Outcome::done("{}")
+        ToolOutcome::done("{}")
     }));
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 16, 900).await;
@@ -211,7 +219,7 @@ async fn memory_is_asked_for_before_anything_leaves() {
 
 #[tokio::test]
 async fn a_summary_is_never_torn_from_the_calls_it_stands_between() {
-    let (bench, _) = bench(6_000, (0..20).map(|_| said("## Goal\nx")));
+    let (bench, _) = bench(6_000, (0..20).map(|_| text_answer("## Goal\nx")));
     let mut bench = bench;
     bench.agent.compression.protect_last = 3;
     bench.agent.limits.iterations = 40;
@@ -219,7 +227,10 @@ async fn a_summary_is_never_torn_from_the_calls_it_stands_between() {
     for at in 0..12 {
         let text = "t".repeat(400 + at * 60);
         let arguments = format!("{{\"text\":\"{text}\"}}");
-        bench.script([calling(&[("echo_back", &arguments), ("echo_back", r#"{"n":1}"#)]), said("next")]);
+        bench.script([
+            call_answer(&[("echo_back", &arguments), ("echo_back", r#"{"n":1}"#)]),
+            text_answer("next"),
+        ]);
         bench.say(&mut conversation, "go on").await;
     }
     let open: Vec<ToolCall> =
@@ -238,25 +249,25 @@ async fn a_summary_is_never_torn_from_the_calls_it_stands_between() {
 #[tokio::test]
 async fn a_refusal_without_a_number_counts_although_we_thought_there_was_room() {
     for refusal in [ModelError::TooLarge, ModelError::Compress { limit: None }] {
-        let (bench, side) = bench(200_000, [said("## Goal\nx")]);
+        let (bench, side) = bench(200_000, [text_answer("## Goal\nx")]);
         let mut conversation = bench.conversation();
         exchange(&bench, &mut conversation, 14, 900).await;
-        bench.script([Err(refusal), said("now it fits")]);
+        bench.script([Err(refusal), text_answer("now it fits")]);
         let result = bench.say(&mut conversation, "and this").await;
         assert_eq!(result.response.as_deref(), Some("now it fits"));
         assert_eq!(side.asked.lock().unwrap().len(), 1, "it was summarised");
     }
-    let bench = Bench::new((0..9).map(|_| Err(ModelError::TooLarge)));
-    let error = bench.run(&Watcher::default()).await.error.unwrap();
+    let bench = AgentFixture::new((0..9).map(|_| Err(ModelError::TooLarge)));
+    let error = bench.run(&RecordingFrontend::default()).await.error.unwrap();
     assert!(error.starts_with("Request payload too large (413). Cannot compress further."), "{error}");
 }
 
 #[tokio::test]
 async fn a_conversation_is_compressed_when_the_user_asks_for_it() {
-    let (bench, side) = bench(200_000, [said("## Goal\nthe parser")]);
+    let (bench, side) = bench(200_000, [text_answer("## Goal\nthe parser")]);
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 20, 300).await;
-    let watcher = Watcher::default();
+    let watcher = RecordingFrontend::default();
     let done =
         bench.agent.compress(&mut conversation, Some("the parser"), &watcher, &watcher.cancel).await.unwrap();
     let done = done.unwrap();
@@ -264,22 +275,22 @@ async fn a_conversation_is_compressed_when_the_user_asks_for_it() {
     assert!(
         side.asked.lock().unwrap()[0].messages[0].content.text().contains("keep what concerns: the parser")
     );
-    bench.script([said("still here")]);
+    bench.script([text_answer("still here")]);
     let result = bench.say(&mut conversation, "and now?").await;
     assert_eq!(result.response.as_deref(), Some("still here"));
 }
 
 #[tokio::test]
 async fn a_conversation_that_cannot_shrink_costs_nothing() {
-    let mut bench = Bench::new([]);
-    bench.agent.learning.flush_after = 1;
+    let mut bench = AgentFixture::new([]);
+    bench.agent.review_intervals.flush_after = 1;
     let mut conversation = bench.conversation();
     for turn in 0..6 {
-        bench.script([said(&format!("answer {turn}"))]);
+        bench.script([text_answer(&format!("answer {turn}"))]);
         bench.say(&mut conversation, &format!("question {turn}")).await;
     }
     let before = bench.calls();
-    let watcher = Watcher::default();
+    let watcher = RecordingFrontend::default();
     let done = bench.agent.compress(&mut conversation, None, &watcher, &watcher.cancel).await.unwrap();
     assert!(done.is_none());
     assert_eq!(bench.calls(), before, "neither notes nor a summary were asked for");
@@ -289,21 +300,25 @@ async fn a_conversation_that_cannot_shrink_costs_nothing() {
 #[tokio::test]
 async fn a_side_model_that_fails_is_replaced_by_the_main_one() {
     let stale = ModelError::GiveUp { message: "401".into(), status: Some(401) };
-    let mut bench = Bench::new([said("an answer"), said("A title")]);
-    let side = Bench::new([]);
-    *side.model.otherwise.lock().unwrap() = Some(Err(stale));
-    bench.agent.side = Some(SideModel {
+    let mut bench = AgentFixture::new([text_answer("an answer"), text_answer("A title")]);
+    let side = AgentFixture::new([]);
+    *side.model.fallback_answer.lock().unwrap() = Some(Err(stale));
+    bench.agent.side_model = Some(SideModel {
         model: side.model.clone(),
         name: "side".into(),
-        patience: std::time::Duration::from_secs(5),
+        timeout: std::time::Duration::from_secs(5),
     });
     let mut conversation = bench.conversation();
     bench.say(&mut conversation, "a question").await;
-    let title = bench.agent.name_conversation(&conversation, &hermes_types::Cancel::new()).await;
+    let title = bench.agent.title_conversation(&conversation, &hermes_types::Cancel::new()).await;
     assert_eq!(title.as_deref(), Some("A title"));
     assert_eq!(side.calls(), 1);
     assert_eq!(bench.asked(1).model, "m");
-    let spent =
-        bench.agent.store.spent(hermes_store::Span::Since(hermes_types::Timestamp(0.0))).await.unwrap();
+    let spent = bench
+        .agent
+        .store
+        .spending(hermes_store::ChargeRange::Since(hermes_types::Timestamp(0.0)))
+        .await
+        .unwrap();
     assert_eq!(spent.micro_usd, 200, "the title is in the ledger, too");
 }

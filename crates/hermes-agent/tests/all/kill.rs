@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hermes_agent::{Agent, PromptSource, Said};
+use hermes_agent::{Agent, PromptSource, TurnInput};
 use hermes_config::Home;
 use hermes_store::Store;
 use hermes_types::{
-    Answer, BoxFuture, Cancel, Completion, Cost, DeltaSink, Event, Frontend, Message, Model, ModelError,
-    Outcome, Question, Request, Role, SessionKind, ToolCall, Usage,
+    BoxFuture, Cancel, Completion, Cost, DeltaSink, Frontend, Message, Model, ModelError, ModelRequest, Role,
+    SessionKind, ToolCall, ToolOutcome, TurnEvent, Usage, UserAnswer, UserQuestion,
 };
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::support::Scripted;
+use super::support::ScriptedTool;
 
 const FOLDER: &str = "HERMES_TEST_KILL_FOLDER";
 const STEP: &str = "HERMES_TEST_KILL_STEP";
@@ -29,7 +29,7 @@ struct ThreeCalls;
 impl Model for ThreeCalls {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         _: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         live_or_die();
@@ -70,31 +70,31 @@ fn live_or_die() {
 struct Killer;
 
 impl Frontend for Killer {
-    fn show(&self, _: Event) {
+    fn show(&self, _: TurnEvent) {
         live_or_die();
     }
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Unavailable))
     }
 }
 
 /// Leaves a line in a file each time it runs.
-fn worker(name: &'static str, folder: &Path) -> Scripted {
+fn worker(name: &'static str, folder: &Path) -> ScriptedTool {
     let file = Mutex::new(folder.join("effects"));
-    Scripted::new(name, move |_| {
+    ScriptedTool::new(name, move |_| {
         use std::io::Write as _;
         live_or_die();
         let path = file.lock().unwrap().clone();
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
         writeln!(file, "{name}").unwrap();
         live_or_die();
-        Outcome::done(format!("result of {name}"))
+        ToolOutcome::done(format!("result of {name}"))
     })
 }
 
 fn agent(folder: &Path) -> Agent {
-    let prompt = PromptSource::new(Home::at(folder), folder.to_owned());
+    let prompt = PromptSource::new(Home::new(folder), folder.to_owned());
     let store = Store::open(&folder.join("state.db")).unwrap();
     let clock = Arc::new(hermes_testkit::TestClock::new());
     let mut agent = Agent::new(Arc::new(ThreeCalls), "m", store, clock, prompt);
@@ -111,9 +111,12 @@ fn agent(folder: &Path) -> Agent {
 async fn child() {
     let (Ok(folder), Ok(step)) = (std::env::var(FOLDER), std::env::var(STEP)) else { return };
     let agent = agent(Path::new(&folder));
-    let mut conversation = agent.begin_as("s".into(), "cli", SessionKind::Local);
+    let mut conversation = agent.new_conversation_with_id("s".into(), "cli", SessionKind::Local);
     LEFT.store(step.parse().unwrap(), Ordering::SeqCst);
-    agent.run(&mut conversation, Said::text("do three things"), &Killer, &Cancel::new()).await.unwrap();
+    agent
+        .run_turn(&mut conversation, TurnInput::text("do three things"), &Killer, &Cancel::new())
+        .await
+        .unwrap();
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test starts itself once more")]
@@ -146,11 +149,12 @@ async fn killed_at_any_step_nothing_is_missing_and_nothing_is_done_twice() {
 
 async fn check(folder: &Path, step: usize) {
     let agent = agent(folder);
-    let mut taken = agent.take_up(&"s".into()).await.unwrap_or_else(|error| panic!("step {step}: {error}"));
+    let mut taken =
+        agent.load_conversation(&"s".into()).await.unwrap_or_else(|error| panic!("step {step}: {error}"));
     let question = taken.conversation.messages().first().unwrap().content.text().into_owned();
     assert_eq!(question, "do three things", "step {step}");
-    let watcher = super::support::Watcher::default();
-    let answer = match taken.cut_off.take() {
+    let watcher = super::support::RecordingFrontend::default();
+    let answer = match taken.unfinished_turn.take() {
         Some(cut_off) => {
             assert!(!cut_off.parked);
             super::support::resume(&agent, &mut taken.conversation, cut_off, &watcher).await.response

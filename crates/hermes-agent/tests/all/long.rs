@@ -1,25 +1,25 @@
 //! A conversation that goes on and on: its size stays within the window, its first task stays before the model.
 
 use hermes_agent::message_tokens;
-use hermes_types::{Outcome, SideModel};
+use hermes_types::{SideModel, ToolOutcome};
 
-use super::support::{Bench, Scripted, calling, said};
+use super::support::{AgentFixture, ScriptedTool, call_answer, text_answer};
 
 const WINDOW: u64 = 24_000;
 
 /// Turns with large results, and the largest request among them.
-async fn talk(turns: usize) -> (Bench, u64, usize) {
-    let mut bench =
-        Bench::new([]).tool(Scripted::new("big", |_| Outcome::done("0123456789 lorem ipsum\n".repeat(260))));
+async fn talk(turns: usize) -> (AgentFixture, u64, usize) {
+    let mut bench = AgentFixture::new([])
+        .tool(ScriptedTool::new("big", |_| ToolOutcome::done("0123456789 lorem ipsum\n".repeat(260))));
     *bench.model.window.lock().unwrap() = WINDOW;
     *bench.model.input.lock().unwrap() = None;
-    let side = Bench::new([]);
-    *side.model.otherwise.lock().unwrap() =
-        Some(said("## Goal\nfind the blue teapot\n## Progress\n### Done\nmuch"));
-    bench.agent.side = Some(SideModel {
+    let side = AgentFixture::new([]);
+    *side.model.fallback_answer.lock().unwrap() =
+        Some(text_answer("## Goal\nfind the blue teapot\n## Progress\n### Done\nmuch"));
+    bench.agent.side_model = Some(SideModel {
         model: side.model.clone(),
         name: "side".into(),
-        patience: std::time::Duration::from_mins(1),
+        timeout: std::time::Duration::from_mins(1),
     });
     bench.agent.limits.iterations = 20;
     let mut conversation = bench.conversation();
@@ -30,12 +30,13 @@ async fn talk(turns: usize) -> (Bench, u64, usize) {
         } else {
             format!("turn {turn}: and then?")
         };
-        bench.script([calling(&[("big", "{}")]), said(&format!("answer {turn}"))]);
+        bench.script([call_answer(&[("big", "{}")]), text_answer(&format!("answer {turn}"))]);
         let before = conversation.session().clone();
         bench.say(&mut conversation, &asked).await;
         sessions += usize::from(*conversation.session() != before);
         let mut asked = bench.model.asked.lock().unwrap();
-        let size = |request: &hermes_types::Request| request.messages.iter().map(message_tokens).sum::<u64>();
+        let size =
+            |request: &hermes_types::ModelRequest| request.messages.iter().map(message_tokens).sum::<u64>();
         largest = largest.max(asked.iter().map(size).max().unwrap_or_default());
         // Only the last request is looked at; keeping all of them would be this test's own leak.
         let keep = asked.len().saturating_sub(1);

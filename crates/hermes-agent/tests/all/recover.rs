@@ -1,15 +1,15 @@
 //! What a process that died leaves behind, and what the next one makes of it.
 
 use hermes_agent::{TurnOutcome, TurnRequest, TurnWork};
-use hermes_store::{NewMessage, NewToolCall, Opening};
+use hermes_store::{NewMessage, NewToolCall, TurnOpening};
 use hermes_types::{
-    HolderId, Message, ModelError, Outcome, SpendingCap, Timestamp, ToolCall, Turn, TurnId, TurnState,
+    HolderId, Message, ModelError, SpendingCap, Timestamp, ToolCall, ToolOutcome, Turn, TurnId, TurnState,
 };
 
-use super::support::{Bench, Scripted, Watcher, resume, said, texts};
+use super::support::{AgentFixture, RecordingFrontend, ScriptedTool, resume, text_answer, texts};
 
 /// A turn with three calls: one ended, one began, one did not begin. Then the process died.
-async fn cut_off(bench: &Bench) -> TurnId {
+async fn cut_off(bench: &AgentFixture) -> TurnId {
     let calls: Vec<ToolCall> =
         ["one", "two", "three"].iter().map(|id| ToolCall::new(Some(id), "work", "{}")).collect();
     let turn = Turn {
@@ -27,10 +27,10 @@ async fn cut_off(bench: &Bench) -> TurnId {
     let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
     let asked = vec![NewMessage::new(Message::user("do it"), Timestamp(1.0))];
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
-    let opening = Opening { session, messages: asked, turn: turn.clone(), answers: Vec::new() };
+    let opening = TurnOpening { session, messages: asked, turn: turn.clone(), inbox: Vec::new() };
     let span = std::time::Duration::from_mins(5);
     store.begin_turn(opening, &gone, span).await.unwrap();
-    store.take_lease("s", &gone, bench.agent.clock.now(), span).await.unwrap();
+    store.acquire_lease("s", &gone, bench.agent.clock.now(), span).await.unwrap();
     let message = Message::assistant("").with_calls(calls.clone());
     store.append(&"s".into(), NewMessage::new(message, Timestamp(2.0))).await.unwrap();
     for call in &calls[..2] {
@@ -54,12 +54,13 @@ async fn cut_off(bench: &Bench) -> TurnId {
 
 #[tokio::test]
 async fn a_cut_off_turn_is_found_brought_to_order_and_resumed() {
-    let bench = Bench::new([said("finished now")]).tool(Scripted::new("work", |_| Outcome::done("again")));
+    let bench = AgentFixture::new([text_answer("finished now")])
+        .tool(ScriptedTool::new("work", |_| ToolOutcome::done("again")));
     cut_off(&bench).await;
-    let mut taken = bench.agent.take_up(&"s".into()).await.unwrap();
-    let cut_off = taken.cut_off.take().unwrap();
-    assert_eq!((cut_off.parked, cut_off.unknown.as_slice()), (false, &["work".to_owned()][..]));
-    let watcher = Watcher::default();
+    let mut taken = bench.agent.load_conversation(&"s".into()).await.unwrap();
+    let cut_off = taken.unfinished_turn.take().unwrap();
+    assert_eq!((cut_off.parked, cut_off.unknown_calls.as_slice()), (false, &["work".to_owned()][..]));
+    let watcher = RecordingFrontend::default();
     let result = resume(&bench.agent, &mut taken.conversation, cut_off, &watcher).await;
     assert_eq!(result.response.as_deref(), Some("finished now"));
     let sent = texts(&bench.asked(0).messages);
@@ -71,7 +72,7 @@ async fn a_cut_off_turn_is_found_brought_to_order_and_resumed() {
 
 #[tokio::test]
 async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
-    let bench = Bench::new([]);
+    let bench = AgentFixture::new([]);
     cut_off(&bench).await;
     let store = &bench.agent.store;
     let holder = HolderId::new(format!("{}-gone", i32::MAX));
@@ -94,14 +95,14 @@ async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
             prefix_hash: None,
         };
         let messages = vec![NewMessage::new(Message::user(format!("part {id}")), started)];
-        let opening = Opening { session, messages, turn: turn.clone(), answers: Vec::new() };
+        let opening = TurnOpening { session, messages, turn: turn.clone(), inbox: Vec::new() };
         store.begin_turn(opening, &holder, std::time::Duration::from_mins(5)).await.unwrap();
         if let Some(answer) = answer {
             store.append(&id.into(), NewMessage::new(Message::assistant(answer), started)).await.unwrap();
             store.close_turn(&turn.id, TurnState::Done, None, started).await.unwrap();
         }
     }
-    let taken = bench.agent.take_up(&"s".into()).await.unwrap();
+    let taken = bench.agent.load_conversation(&"s".into()).await.unwrap();
     let told = texts(taken.conversation.messages());
     let told = told.iter().find(|text| text.contains("Outcome unknown")).unwrap();
     assert!(told.contains("\"part a\" had finished (session a). It said:\nalpha is done"), "{told}");
@@ -111,18 +112,18 @@ async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
 
 #[tokio::test]
 async fn the_second_cut_off_in_a_row_parks_the_turn() {
-    let bench = Bench::new([]);
+    let bench = AgentFixture::new([]);
     let turn = cut_off(&bench).await;
     for _ in 0..3 {
-        let found = bench.agent.take_up(&"s".into()).await.unwrap().cut_off.unwrap();
+        let found = bench.agent.load_conversation(&"s".into()).await.unwrap().unfinished_turn.unwrap();
         assert!(!found.parked, "looking at it is no cut-off");
     }
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
-    bench.agent.store.note_cut_off(&turn, gone, Timestamp(5.0)).await.unwrap();
-    let mut second = bench.agent.take_up(&"s".into()).await.unwrap();
-    let cut_off = second.cut_off.take().unwrap();
+    bench.agent.store.record_cut_off(&turn, gone, Timestamp(5.0)).await.unwrap();
+    let mut second = bench.agent.load_conversation(&"s".into()).await.unwrap();
+    let cut_off = second.unfinished_turn.take().unwrap();
     assert!(cut_off.parked);
-    let watcher = Watcher::default();
+    let watcher = RecordingFrontend::default();
     let request = TurnRequest {
         work: TurnWork::Resume(cut_off),
         frontend: &watcher,
@@ -133,17 +134,24 @@ async fn the_second_cut_off_in_a_row_parks_the_turn() {
     assert!(matches!(outcome, TurnOutcome::Parked(_)), "{outcome:?}");
     assert_eq!(bench.calls(), 0);
     assert_eq!(bench.agent.store.turn(&turn).await.unwrap().unwrap().state, TurnState::Parked);
-    assert!(bench.agent.take_up(&"s".into()).await.unwrap().cut_off.is_none(), "and nothing more is tried");
+    assert!(
+        bench.agent.load_conversation(&"s".into()).await.unwrap().unfinished_turn.is_none(),
+        "and nothing more is tried"
+    );
 }
 
 #[tokio::test]
 async fn a_turn_that_was_compressed_and_cut_off_is_found_under_every_name_of_its_conversation() {
-    let bench = Bench::new([said("finished now")]);
+    let bench = AgentFixture::new([text_answer("finished now")]);
     let turn = cut_off(&bench).await;
     let store = &bench.agent.store;
     let entry = r#"{"session_id": "s", "mine": 7}"#.to_owned();
-    let chat =
-        hermes_store::Binding { key: "chat".into(), session: "s".into(), entry, updated_at: Timestamp(1.0) };
+    let chat = hermes_store::ChatBinding {
+        key: "chat".into(),
+        session: "s".into(),
+        entry,
+        updated_at: Timestamp(1.0),
+    };
     store.bind(chat).await.unwrap();
     let child = hermes_store::NewSession {
         parent: Some("s".into()),
@@ -157,32 +165,33 @@ async fn a_turn_that_was_compressed_and_cut_off_is_found_under_every_name_of_its
     assert_eq!(chat.session.as_str(), "s2");
     assert_eq!(chat.entry, r#"{"session_id":"s2","mine":7}"#);
     for name in ["s", "s2"] {
-        let taken = bench.agent.take_up(&name.into()).await.unwrap();
+        let taken = bench.agent.load_conversation(&name.into()).await.unwrap();
         assert_eq!(taken.conversation.session().as_str(), "s2", "by the name {name}");
-        assert_eq!(taken.cut_off.unwrap().turn.id, turn);
+        assert_eq!(taken.unfinished_turn.unwrap().turn.id, turn);
     }
     let found = bench.agent.past_turn(&turn).await.unwrap().unwrap();
     assert_eq!((found.turn.session.as_str(), found.has_acted()), ("s2", true));
-    assert_eq!(found.account(), "These tools had been started: work (done), work (outcome unknown).");
+    assert_eq!(found.describe_calls(), "These tools had been started: work (done), work (outcome unknown).");
 }
 
 #[tokio::test]
 async fn a_conversation_somebody_else_works_in_is_left_alone() {
-    let bench = Bench::new([said("never")]);
+    let bench = AgentFixture::new([text_answer("never")]);
     let other = HolderId::generate();
     let now = bench.agent.clock.now();
-    bench.agent.store.take_lease("s", &other, now, std::time::Duration::from_mins(5)).await.unwrap();
+    bench.agent.store.acquire_lease("s", &other, now, std::time::Duration::from_mins(5)).await.unwrap();
     let mut conversation = bench.conversation();
-    let watcher = Watcher::default();
-    let words = hermes_agent::Said::text("hello");
-    let refused = bench.agent.run(&mut conversation, words, &watcher, &watcher.cancel).await.unwrap_err();
+    let watcher = RecordingFrontend::default();
+    let words = hermes_agent::TurnInput::text("hello");
+    let refused =
+        bench.agent.run_turn(&mut conversation, words, &watcher, &watcher.cancel).await.unwrap_err();
     assert!(refused.to_string().starts_with("another Hermes (process "), "{refused}");
     assert_eq!(bench.calls(), 0);
 }
 
 #[tokio::test]
 async fn an_answer_that_was_interrupted_is_kept_and_marked() {
-    let bench = Bench::new([Err(ModelError::Cancelled), said("more")]);
+    let bench = AgentFixture::new([Err(ModelError::Cancelled), text_answer("more")]);
     *bench.model.shown.lock().unwrap() = Some("The first half".into());
     let mut conversation = bench.conversation();
     let result = bench.say(&mut conversation, "tell me").await;
@@ -200,7 +209,7 @@ async fn an_answer_that_was_interrupted_is_kept_and_marked() {
 
 #[tokio::test]
 async fn taking_back_the_last_exchange_spares_what_was_left_out_on_loading() {
-    let bench = Bench::new([said("one"), said("two")]);
+    let bench = AgentFixture::new([text_answer("one"), text_answer("two")]);
     let mut conversation = bench.conversation();
     bench.say(&mut conversation, "first").await;
     // Another release left a review in the transcript; it is not taken up, but its rows are there.
@@ -209,10 +218,10 @@ async fn taking_back_the_last_exchange_spares_what_was_left_out_on_loading() {
     {
         bench.agent.store.append(&"s".into(), NewMessage::new(message, Timestamp(5.0))).await.unwrap();
     }
-    let mut again = bench.agent.take_up(&"s".into()).await.unwrap().conversation;
+    let mut again = bench.agent.load_conversation(&"s".into()).await.unwrap().conversation;
     assert_eq!(texts(again.messages()), ["user: first", "assistant: one"]);
     bench.say(&mut again, "second").await;
-    let taken = bench.agent.undo(&mut again).await.unwrap();
+    let taken = bench.agent.undo_last_exchange(&mut again).await.unwrap();
     assert_eq!(taken.as_deref(), Some("second"));
     let stored = bench.stored().await;
     let kept: Vec<&str> = stored.iter().map(|(_, text)| text.as_str()).collect();

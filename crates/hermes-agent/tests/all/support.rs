@@ -5,27 +5,27 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, Conversation, CutOff, Folders, Limits, PromptSource, Said as Words, TurnOutcome, TurnRequest,
-    TurnResult, TurnWork,
+    Agent, AgentFolders, Conversation, PromptSource, TurnInput as Words, TurnLimits, TurnOutcome,
+    TurnRequest, TurnResult, TurnWork, UnfinishedTurn,
 };
 use hermes_config::Home;
 use hermes_store::{Store, StoredMessage};
 use hermes_testkit::TestClock;
 use hermes_types::{
-    Answer, BoxFuture, Call, Cancel, Completion, Cost, CostStatus, Delta, DeltaSink, Event, FinishReason,
-    Frontend, Manner, Message, Model, ModelError, Outcome, Question, Raw, Request, SessionId, SessionKind,
-    Tool, ToolCall, ToolContext, ToolSpec, Usage,
+    BoxFuture, CallPolicy, Cancel, Completion, Cost, CostStatus, Delta, DeltaSink, FinishReason, Frontend,
+    Message, Model, ModelError, ModelRequest, RawJson, SessionId, SessionKind, Tool, ToolCall, ToolContext,
+    ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, Usage, UserAnswer, UserQuestion,
 };
 use tempfile::TempDir;
 
-pub(crate) type Said = Result<Message, ModelError>;
+pub(crate) type ScriptedAnswer = Result<Message, ModelError>;
 
 pub(crate) struct ScriptedModel {
-    answers: Mutex<VecDeque<Said>>,
-    pub(crate) asked: Mutex<Vec<Request>>,
+    answers: Mutex<VecDeque<ScriptedAnswer>>,
+    pub(crate) asked: Mutex<Vec<ModelRequest>>,
     pub(crate) window: Mutex<u64>,
     /// What it says when the script has ended.
-    pub(crate) otherwise: Mutex<Option<Said>>,
+    pub(crate) fallback_answer: Mutex<Option<ScriptedAnswer>>,
     /// Millionths of a dollar each call costs; nothing, when nobody knows.
     pub(crate) price: Mutex<Option<u64>>,
     /// What it says before it fails.
@@ -37,7 +37,7 @@ pub(crate) struct ScriptedModel {
 impl Model for ScriptedModel {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         sink: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         self.asked.lock().unwrap().push(request.clone());
@@ -46,7 +46,7 @@ impl Model for ScriptedModel {
             .lock()
             .unwrap()
             .pop_front()
-            .or_else(|| self.otherwise.lock().unwrap().clone())
+            .or_else(|| self.fallback_answer.lock().unwrap().clone())
             .unwrap_or_else(|| Ok(Message::assistant("(script ended)")));
         let sent: usize = request.messages.iter().map(|m| m.content.text().len() / 4).sum();
         let input = self.input.lock().unwrap().unwrap_or(10 + sent as u64);
@@ -75,36 +75,39 @@ impl Model for ScriptedModel {
     }
 }
 
-pub(crate) type Run = dyn Fn(&Call) -> Outcome + Send + Sync;
+pub(crate) type ToolBody = dyn Fn(&ToolInvocation) -> ToolOutcome + Send + Sync;
 
 /// A tool that does what the test says.
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedTool {
     spec: ToolSpec,
-    manner: Manner,
-    run: Box<Run>,
+    manner: CallPolicy,
+    run: Box<ToolBody>,
 }
 
-impl Scripted {
-    pub(crate) fn new(name: &str, run: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> Self {
-        Self { spec: spec(name), manner: Manner::default(), run: Box::new(run) }
+impl ScriptedTool {
+    pub(crate) fn new(
+        name: &str,
+        run: impl Fn(&ToolInvocation) -> ToolOutcome + Send + Sync + 'static,
+    ) -> Self {
+        Self { spec: spec(name), manner: CallPolicy::default(), run: Box::new(run) }
     }
 
-    pub(crate) fn with(mut self, manner: Manner) -> Self {
+    pub(crate) fn with_policy(mut self, manner: CallPolicy) -> Self {
         self.manner = manner;
         self
     }
 }
 
-impl Tool for Scripted {
+impl Tool for ScriptedTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move { (self.run)(call) })
     }
 
-    fn manner(&self, _: &serde_json::Map<String, serde_json::Value>) -> Manner {
+    fn call_policy(&self, _: &serde_json::Map<String, serde_json::Value>) -> CallPolicy {
         self.manner.clone()
     }
 }
@@ -113,25 +116,25 @@ fn spec(name: &str) -> ToolSpec {
     ToolSpec {
         name: name.into(),
         description: format!("the tool {name}"),
-        parameters: Raw::from_value(&serde_json::json!({"type": "object"})),
+        parameters: RawJson::from_value(&serde_json::json!({"type": "object"})),
     }
 }
 
 /// Answers with what it was given.
-pub(crate) struct Echo(ToolSpec);
+pub(crate) struct EchoTool(ToolSpec);
 
-impl Tool for Echo {
+impl Tool for EchoTool {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         let times = call.arguments.get("times").and_then(serde_json::Value::as_u64).unwrap_or(1);
         let text = serde_json::to_string(&call.arguments).unwrap();
-        Box::pin(std::future::ready(Outcome::done(text.repeat(usize::try_from(times).unwrap()))))
+        Box::pin(std::future::ready(ToolOutcome::done(text.repeat(usize::try_from(times).unwrap()))))
     }
 
-    fn modern(
+    fn upgrade_legacy_call(
         &self,
         name: &str,
         arguments: &serde_json::Map<String, serde_json::Value>,
@@ -143,7 +146,7 @@ impl Tool for Echo {
 }
 
 #[derive(Default)]
-pub(crate) struct Watcher {
+pub(crate) struct RecordingFrontend {
     pub(crate) events: Mutex<Vec<String>>,
     /// Words of notices.
     pub(crate) notices: Mutex<Vec<String>>,
@@ -151,74 +154,75 @@ pub(crate) struct Watcher {
     pub(crate) cancel: Cancel,
 }
 
-impl Frontend for Watcher {
-    fn show(&self, event: Event) {
+impl Frontend for RecordingFrontend {
+    fn show(&self, event: TurnEvent) {
         let name = format!("{event:?}").split([' ', '(']).next().unwrap_or_default().to_owned();
         if self.cancel_at == Some(name.as_str()) {
             self.cancel.cancel();
         }
-        if let Event::Notice { text, .. } = &event {
+        if let TurnEvent::Notice { text, .. } = &event {
             self.notices.lock().unwrap().push(text.clone());
         }
         self.events.lock().unwrap().push(name);
     }
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Unavailable))
     }
 }
 
-pub(crate) struct Bench {
+pub(crate) struct AgentFixture {
     pub(crate) model: Arc<ScriptedModel>,
     pub(crate) agent: Agent,
     pub(crate) folder: TempDir,
 }
 
-impl Bench {
-    pub(crate) fn new(answers: impl IntoIterator<Item = Said>) -> Self {
+impl AgentFixture {
+    pub(crate) fn new(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let model = Arc::new(ScriptedModel {
             answers: Mutex::new(answers.into_iter().collect()),
             asked: Mutex::default(),
             window: Mutex::new(100_000),
-            otherwise: Mutex::default(),
+            fallback_answer: Mutex::default(),
             price: Mutex::new(Some(100)),
             shown: Mutex::default(),
             input: Mutex::new(Some(10)),
         });
         let project = folder.path().join("project");
         std::fs::create_dir(&project).unwrap();
-        let prompt = PromptSource::new(Home::at(folder.path()), project);
+        let prompt = PromptSource::new(Home::new(folder.path()), project);
         let store = Store::open(&folder.path().join("state.db")).unwrap();
         let mut agent = Agent::new(model.clone(), "m", store, Arc::new(TestClock::new()), prompt);
-        agent.tools = vec![Arc::new(Echo(spec("echo_back")))];
-        agent.limits = Limits { iterations: 5, time: Duration::from_mins(1), ..Limits::default() };
-        agent.folders = Folders { results: Some(folder.path().join("results")), ..Folders::default() };
+        agent.tools = vec![Arc::new(EchoTool(spec("echo_back")))];
+        agent.limits = TurnLimits { iterations: 5, time: Duration::from_mins(1), ..TurnLimits::default() };
+        agent.folders =
+            AgentFolders { results: Some(folder.path().join("results")), ..AgentFolders::default() };
         Self { model, agent, folder }
     }
 
-    pub(crate) fn tool(mut self, tool: Scripted) -> Self {
+    pub(crate) fn tool(mut self, tool: ScriptedTool) -> Self {
         self.agent.tools.push(Arc::new(tool));
         self
     }
 
-    pub(crate) fn script(&self, answers: impl IntoIterator<Item = Said>) {
+    pub(crate) fn script(&self, answers: impl IntoIterator<Item = ScriptedAnswer>) {
         self.model.answers.lock().unwrap().extend(answers);
     }
 
     pub(crate) fn conversation(&self) -> Conversation {
-        self.agent.begin_as("s".into(), "cli", SessionKind::Local)
+        self.agent.new_conversation_with_id("s".into(), "cli", SessionKind::Local)
     }
 
     pub(crate) async fn say(&self, conversation: &mut Conversation, text: &str) -> TurnResult {
-        let watcher = Watcher::default();
-        self.agent.run(conversation, Words::text(text), &watcher, &watcher.cancel).await.unwrap()
+        let watcher = RecordingFrontend::default();
+        self.agent.run_turn(conversation, Words::text(text), &watcher, &watcher.cancel).await.unwrap()
     }
 
     /// One turn in a new conversation.
-    pub(crate) async fn run(&self, watcher: &Watcher) -> TurnResult {
+    pub(crate) async fn run(&self, watcher: &RecordingFrontend) -> TurnResult {
         let mut conversation = self.conversation();
-        self.agent.run(&mut conversation, Words::text("hello"), watcher, &watcher.cancel).await.unwrap()
+        self.agent.run_turn(&mut conversation, Words::text("hello"), watcher, &watcher.cancel).await.unwrap()
     }
 
     /// Roles and texts in the database.
@@ -233,7 +237,7 @@ impl Bench {
             .collect()
     }
 
-    pub(crate) fn asked(&self, at: usize) -> Request {
+    pub(crate) fn asked(&self, at: usize) -> ModelRequest {
         self.model.asked.lock().unwrap()[at].clone()
     }
 
@@ -246,8 +250,8 @@ impl Bench {
 pub(crate) async fn resume(
     agent: &Agent,
     conversation: &mut Conversation,
-    cut_off: CutOff,
-    watcher: &Watcher,
+    cut_off: UnfinishedTurn,
+    watcher: &RecordingFrontend,
 ) -> TurnResult {
     let request = TurnRequest {
         work: TurnWork::Resume(cut_off),
@@ -262,17 +266,17 @@ pub(crate) async fn resume(
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a script is made of answers and errors")]
-pub(crate) fn calling(calls: &[(&str, &str)]) -> Said {
+pub(crate) fn call_answer(calls: &[(&str, &str)]) -> ScriptedAnswer {
     let calls = calls.iter().map(|(name, arguments)| ToolCall::new(None, *name, *arguments)).collect();
     Ok(Message::assistant("").with_calls(calls))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a script is made of answers and errors")]
-pub(crate) fn said(text: &str) -> Said {
+pub(crate) fn text_answer(text: &str) -> ScriptedAnswer {
     Ok(Message::assistant(text))
 }
 
-pub(crate) fn finished(said: Said, reason: FinishReason) -> Said {
+pub(crate) fn answer_with_reason(said: ScriptedAnswer, reason: FinishReason) -> ScriptedAnswer {
     said.map(|mut message| {
         message.finish_reason = Some(reason);
         message

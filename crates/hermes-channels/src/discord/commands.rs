@@ -2,54 +2,54 @@
 
 use futures_util::future::Shared;
 use hermes_net::Method;
-use hermes_types::{Approval, BoxFuture, Choice, Envelope, Intake, Piece};
+use hermes_types::{ApprovalDecision, BoxFuture, ChatPart, Envelope, Intake, QuickReply};
 use serde_json::{Value, json};
 
 use super::gate;
-use super::inbound::{Trace, sender, thread_name, written_at};
-use super::rest::Body;
-use super::wire::{Interaction, Room, User};
-use super::{Discord, NAME};
-use crate::approval::approval;
+use super::inbound::{ChannelActivity, sender, snowflake_time, thread_name};
+use super::rest::RequestBody;
+use super::wire::{ChannelInfo, DiscordInteraction, DiscordUser};
+use super::{DiscordChannel, NAME};
+use crate::approval::parse_approval;
 use crate::host::MenuCommand;
 
-const MOST_COMMANDS: usize = 100;
+const MAX_COMMANDS: usize = 100;
 const LONGEST_NAME: usize = 32;
 const LONGEST_DESCRIPTION: usize = 100;
 const LONGEST_LABEL: usize = 80;
 const LONGEST_ID: usize = 100;
-const MOST_BUTTONS: usize = 25;
+const MAX_BUTTONS: usize = 25;
 const ROW: usize = 5;
 /// The permission to open threads that everybody sees.
 const OPENS_THREADS: u64 = 1 << 35;
 /// How long a thread rests before it is archived, in minutes.
 const ARCHIVES: [(&str, u64); 4] = [("1 hour", 60), ("1 day", 1440), ("3 days", 4320), ("1 week", 10_080)];
 
-const USED: u64 = 2;
-const PRESSED: u64 = 3;
+const COMMAND_USED: u64 = 2;
+const BUTTON_PRESSED: u64 = 3;
 
 /// Whether Discord was told in time that something is being done.
-pub(super) type Sign<'a> = Shared<BoxFuture<'a, bool>>;
+pub(super) type AckFuture<'a> = Shared<BoxFuture<'a, bool>>;
 
-impl Discord {
+impl DiscordChannel {
     /// Puts the commands into Discord's menu. Without them everything still works by writing.
     pub(super) async fn register_commands(&self, application: &str) {
         let path = format!("/applications/{application}/commands");
-        let body = Body::Json(menu(&self.commands));
-        if let Err(failure) = self.rest.call(Method::PUT, &path, body).await {
+        let body = RequestBody::Json(menu_json(&self.commands));
+        if let Err(failure) = self.api.call(Method::PUT, &path, body).await {
             tracing::warn!(%failure, "Discord's menu of commands was not brought up to date");
         }
     }
 
     /// Tells Discord within its three seconds that the interaction has arrived. Nothing is promised by it.
-    pub(super) async fn acknowledge(&self, interaction: Interaction) -> bool {
+    pub(super) async fn acknowledge(&self, interaction: DiscordInteraction) -> bool {
         let answer = match interaction.kind {
-            USED => json!({"type": 5, "data": {"flags": 64}}),
-            PRESSED => json!({"type": 6}),
+            COMMAND_USED => json!({"type": 5, "data": {"flags": 64}}),
+            BUTTON_PRESSED => json!({"type": 6}),
             _ => return false,
         };
         let path = format!("/interactions/{}/{}/callback", interaction.id, interaction.token);
-        match self.rest.post(&path, answer).await {
+        match self.api.post(&path, answer).await {
             Ok(_) => true,
             Err(failure) => {
                 tracing::debug!(%failure, "a Discord interaction could not be acknowledged");
@@ -59,44 +59,45 @@ impl Discord {
     }
 
     /// Deals with a command or a press: it becomes what the person would have written.
-    pub(super) async fn take_interaction(
+    pub(super) async fn handle_interaction(
         &self,
         intake: &dyn Intake,
-        interaction: Interaction,
-        sign: Sign<'_>,
-    ) -> Vec<Trace> {
-        let (Some(person), Some(channel)) = (person(&interaction), interaction.channel_id.clone()) else {
+        interaction: DiscordInteraction,
+        sign: AckFuture<'_>,
+    ) -> Vec<ChannelActivity> {
+        let (Some(person), Some(channel)) = (interacting_user(&interaction), interaction.channel_id.clone())
+        else {
             return Vec::new();
         };
         let room = match &interaction.guild_id {
-            Some(guild) => Some(self.room_of(&channel, guild).await),
+            Some(guild) => Some(self.channel_info(&channel, guild).await),
             None => None,
         };
         let rules = &self.settings.rules;
-        let elsewhere = |room: &Room| {
-            gate::is_listed(&rules.ignored, room)
-                || !rules.allowed.is_empty() && !gate::is_listed(&rules.allowed, room)
+        let elsewhere = |room: &ChannelInfo| {
+            gate::is_listed(&rules.ignored_channels, room)
+                || !rules.allowed_channels.is_empty() && !gate::is_listed(&rules.allowed_channels, room)
         };
         if room.as_ref().is_some_and(elsewhere) {
-            self.respond(&interaction, &sign, Some("I don't answer in this channel.")).await;
+            self.update_response(&interaction, &sign, Some("I don't answer in this channel.")).await;
             return Vec::new();
         }
         let words = match interaction.kind {
-            USED if interaction.data.name == "thread" => {
+            COMMAND_USED if interaction.data.name == "thread" => {
                 return self.open_thread(intake, &interaction, person, room, &sign).await;
             }
-            USED => command_text(&interaction),
-            PRESSED => match said_by(&interaction.data.custom_id) {
+            COMMAND_USED => command_text(&interaction),
+            BUTTON_PRESSED => match text_from_custom_id(&interaction.data.custom_id) {
                 Some(words) => words,
                 None => return Vec::new(),
             },
             _ => return Vec::new(),
         };
         let place = self.place(room.as_ref(), &channel, person).await;
-        self.hand_in(intake, envelope(&interaction, person, place, words)).await;
+        self.submit(intake, envelope(&interaction, person, place, words)).await;
         match (interaction.kind, &interaction.message) {
-            (USED, _) => self.respond(&interaction, &sign, None).await,
-            (_, Some(message)) => self.pressed.note(&channel, &message.id),
+            (COMMAND_USED, _) => self.update_response(&interaction, &sign, None).await,
+            (_, Some(message)) => self.pressed_buttons.insert(&channel, &message.id),
             _ => {}
         }
         Vec::new()
@@ -106,11 +107,11 @@ impl Discord {
     async fn open_thread(
         &self,
         intake: &dyn Intake,
-        interaction: &Interaction,
-        person: &User,
-        room: Option<Room>,
-        sign: &Sign<'_>,
-    ) -> Vec<Trace> {
+        interaction: &DiscordInteraction,
+        person: &DiscordUser,
+        room: Option<ChannelInfo>,
+        sign: &AckFuture<'_>,
+    ) -> Vec<ChannelActivity> {
         let option = |name: &str| interaction.data.options.iter().find(|option| option.name == name);
         let text =
             |name: &str| option(name).and_then(|option| option.value.as_str()).unwrap_or_default().trim();
@@ -118,7 +119,7 @@ impl Discord {
         let minutes =
             option("auto_archive_duration").and_then(|option| option.value.as_u64()).unwrap_or(1440);
         let Some(room) = room else {
-            self.respond(interaction, sign, Some("Threads exist only in servers.")).await;
+            self.update_response(interaction, sign, Some("Threads exist only in servers.")).await;
             return Vec::new();
         };
         // Discord itself says who may open threads there. A second delivery finds its sign given already, and must not
@@ -130,50 +131,64 @@ impl Discord {
         let mut traces = Vec::new();
         if let Some(thread) = &thread {
             self.threads.insert(&thread.id);
-            traces.push(Trace::Talked(thread.id.clone(), thread.id.parse().unwrap_or(0)));
+            traces.push(ChannelActivity::Addressed(thread.id.clone(), thread.id.parse().unwrap_or(0)));
         }
         if !message.is_empty() {
             let place = self.place(thread.as_ref().or(Some(&room)), &room.id, person).await;
-            self.hand_in(intake, envelope(interaction, person, place, message)).await;
+            self.submit(intake, envelope(interaction, person, place, message)).await;
         }
         let word = match &thread {
             Some(thread) => format!("Opened <#{}>.", thread.id),
             None => "The thread could not be opened: you or I lack the permission here.".to_owned(),
         };
-        self.respond(interaction, sign, Some(&word)).await;
+        self.update_response(interaction, sign, Some(&word)).await;
         traces
     }
 
     /// A thread without a message, or, where the channel wants one, from a message of the bot's.
-    async fn new_thread(&self, room: &Room, name: &str, minutes: u64, key: &str) -> Option<Room> {
+    async fn new_thread(
+        &self,
+        room: &ChannelInfo,
+        name: &str,
+        minutes: u64,
+        key: &str,
+    ) -> Option<ChannelInfo> {
         let body = json!({"name": name, "auto_archive_duration": minutes, "type": 11});
-        let made = match self.rest.post(&format!("/channels/{}/threads", room.id), body).await {
+        let made = match self.api.post(&format!("/channels/{}/threads", room.id), body).await {
             Ok(made) => made,
             Err(failure) => {
                 tracing::debug!(%failure, "a thread needs a message to begin with");
                 let seed = json!({"content": format!("🧵 {name}"), "nonce": key, "enforce_nonce": true});
-                let seed = self.rest.post(&format!("/channels/{}/messages", room.id), seed).await.ok()?;
+                let seed = self.api.post(&format!("/channels/{}/messages", room.id), seed).await.ok()?;
                 let path = format!("/channels/{}/messages/{}/threads", room.id, seed.get("id")?.as_str()?);
-                self.rest.post(&path, json!({"name": name, "auto_archive_duration": minutes})).await.ok()?
+                self.api.post(&path, json!({"name": name, "auto_archive_duration": minutes})).await.ok()?
             }
         };
         let id = made.get("id")?.as_str()?.to_owned();
         let (guild_id, parent_id) = (room.guild_id.clone(), Some(room.id.clone()));
-        let thread = Room { id, kind: 11, name: Some(name.to_owned()), topic: None, guild_id, parent_id };
+        let thread =
+            ChannelInfo { id, kind: 11, name: Some(name.to_owned()), topic: None, guild_id, parent_id };
         self.directory.add(thread.clone());
         Some(thread)
     }
 
     /// Puts a word in the place of the sign, or takes the sign away: the answer itself is a message.
-    async fn respond(&self, interaction: &Interaction, sign: &Sign<'_>, word: Option<&str>) {
-        if interaction.kind != USED || !sign.clone().await {
+    async fn update_response(
+        &self,
+        interaction: &DiscordInteraction,
+        sign: &AckFuture<'_>,
+        word: Option<&str>,
+    ) {
+        if interaction.kind != COMMAND_USED || !sign.clone().await {
             return;
         }
         let path =
             format!("/webhooks/{}/{}/messages/@original", interaction.application_id, interaction.token);
         let done = match word {
-            Some(word) => self.rest.call(Method::PATCH, &path, Body::Json(json!({"content": word}))).await,
-            None => self.rest.call(Method::DELETE, &path, Body::Nothing).await,
+            Some(word) => {
+                self.api.call(Method::PATCH, &path, RequestBody::Json(json!({"content": word}))).await
+            }
+            None => self.api.call(Method::DELETE, &path, RequestBody::Nothing).await,
         };
         if let Err(failure) = done {
             tracing::debug!(%failure, "a sign stays in a Discord chat");
@@ -181,36 +196,41 @@ impl Discord {
     }
 }
 
-fn person(interaction: &Interaction) -> Option<&User> {
+fn interacting_user(interaction: &DiscordInteraction) -> Option<&DiscordUser> {
     let member = interaction.member.as_ref().and_then(|member| member.user.as_deref());
     member.or(interaction.user.as_ref()).filter(|user| !user.id.is_empty())
 }
 
-fn may_open_threads(interaction: &Interaction) -> bool {
+fn may_open_threads(interaction: &DiscordInteraction) -> bool {
     let permissions = interaction.member.as_ref().and_then(|member| member.permissions.as_ref());
     permissions
         .and_then(|number| number.parse::<u64>().ok())
         .is_some_and(|number| number & OPENS_THREADS != 0)
 }
 
-fn envelope(interaction: &Interaction, person: &User, place: hermes_types::Place, text: String) -> Envelope {
+fn envelope(
+    interaction: &DiscordInteraction,
+    person: &DiscordUser,
+    place: hermes_types::ChatAddress,
+    text: String,
+) -> Envelope {
     Envelope {
         platform: NAME.to_owned(),
         platform_key: format!("interaction:{}", interaction.id),
         place,
         sender: sender(person, interaction.member.as_ref()),
-        parts: vec![Piece::Text { text }],
+        parts: vec![ChatPart::Text { text }],
         message_id: None,
         reply_to: None,
         reply_to_text: None,
         skill: None,
         quiet_ms: 0,
-        received_at: written_at(&interaction.id).unwrap_or(hermes_types::Timestamp(0.0)),
+        received_at: snowflake_time(&interaction.id).unwrap_or(hermes_types::Timestamp(0.0)),
     }
 }
 
 /// A command as somebody would type it.
-fn command_text(interaction: &Interaction) -> String {
+fn command_text(interaction: &DiscordInteraction) -> String {
     let mut text = format!("/{}", interaction.data.name);
     for option in &interaction.data.options {
         let value = match &option.value {
@@ -225,13 +245,13 @@ fn command_text(interaction: &Interaction) -> String {
 }
 
 /// The menu as the API takes it.
-fn menu(commands: &[MenuCommand]) -> Value {
+fn menu_json(commands: &[MenuCommand]) -> Value {
     let mut entries: Vec<Value> = Vec::new();
     for command in commands {
         let name = command.name.to_lowercase();
         let known = entries.iter().any(|entry| entry["name"] == name.as_str());
-        if is_name(&name) && !known && name != "thread" && entries.len() + 1 < MOST_COMMANDS {
-            let description = described(&command.description, &name);
+        if is_name(&name) && !known && name != "thread" && entries.len() + 1 < MAX_COMMANDS {
+            let description = description_or(&command.description, &name);
             entries.push(
                 json!({"name": name, "description": description, "type": 1, "options": options(command)}),
             );
@@ -246,7 +266,7 @@ fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(plain)
 }
 
-fn described(words: &str, otherwise: &str) -> String {
+fn description_or(words: &str, otherwise: &str) -> String {
     let words = if words.trim().is_empty() { otherwise } else { words.trim() };
     hermes_text::head(words, LONGEST_DESCRIPTION).to_owned()
 }
@@ -263,7 +283,7 @@ fn options(command: &MenuCommand) -> Vec<Value> {
         "voice" => "mode",
         _ => "args",
     };
-    let description = described(&command.arguments, name);
+    let description = description_or(&command.arguments, name);
     vec![json!({"name": name, "description": description, "type": 3, "required": false})]
 }
 
@@ -285,21 +305,21 @@ fn thread_entry() -> Value {
 }
 
 /// What can be chosen, as rows of buttons. What does not fit can still be written.
-pub(super) fn buttons(choices: &[Choice]) -> Vec<Value> {
-    let button = |(at, choice): (usize, &Choice)| {
+pub(super) fn buttons(choices: &[QuickReply]) -> Vec<Value> {
+    let button = |(at, choice): (usize, &QuickReply)| {
         let label = choice.label.trim();
         let label = if label.is_empty() { "…" } else { hermes_text::head(label, LONGEST_LABEL) };
-        json!({"type": 2, "style": style(&choice.says), "label": label, "custom_id": custom_id(at, &choice.says)})
+        json!({"type": 2, "style": style(&choice.text), "label": label, "custom_id": custom_id(at, &choice.text)})
     };
-    let buttons: Vec<Value> = choices.iter().take(MOST_BUTTONS).enumerate().map(button).collect();
+    let buttons: Vec<Value> = choices.iter().take(MAX_BUTTONS).enumerate().map(button).collect();
     buttons.chunks(ROW).map(|row| json!({"type": 1, "components": row})).collect()
 }
 
 fn style(says: &str) -> u64 {
-    match approval(says) {
-        Some((Approval::Once, _)) => 3,
-        Some((Approval::Session | Approval::Always, _)) => 1,
-        Some((Approval::Deny, _)) => 4,
+    match parse_approval(says) {
+        Some((ApprovalDecision::Once, _)) => 3,
+        Some((ApprovalDecision::Session | ApprovalDecision::Always, _)) => 1,
+        Some((ApprovalDecision::Deny, _)) => 4,
         None => 2,
     }
 }
@@ -315,7 +335,7 @@ fn custom_id(at: usize, says: &str) -> String {
     format!("{}…", hermes_text::head(&short, LONGEST_ID - 1))
 }
 
-fn said_by(custom_id: &str) -> Option<String> {
+fn text_from_custom_id(custom_id: &str) -> Option<String> {
     let (_, says) = custom_id.strip_prefix("say:")?.split_once(':')?;
     (!says.trim().is_empty()).then(|| says.to_owned())
 }
@@ -326,21 +346,21 @@ mod tests {
 
     #[test]
     fn buttons_say_what_was_to_be_chosen() {
-        let choice = |label: &str, says: &str| Choice { label: label.into(), says: says.into() };
+        let choice = |label: &str, says: &str| QuickReply { label: label.into(), text: says.into() };
         let long = "x".repeat(300);
-        let choices: Vec<Choice> =
+        let choices: Vec<QuickReply> =
             ["/approve", "/deny", "same", "same", "", &long].map(|says| choice(says, says)).into();
         let rows = buttons(&choices);
         assert_eq!(rows.len(), 2);
         let all: Vec<&Value> = rows.iter().flat_map(|row| row["components"].as_array().unwrap()).collect();
         let said: Vec<Option<String>> =
-            all.iter().map(|b| said_by(b["custom_id"].as_str().unwrap())).collect();
+            all.iter().map(|b| text_from_custom_id(b["custom_id"].as_str().unwrap())).collect();
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(said[..5], [some("/approve"), some("/deny"), some("same"), some("same"), None]);
         assert!(said[5].as_ref().unwrap().starts_with("6. xxx"), "{:?}", said[5]);
         assert_eq!(buttons(&vec![choice("a", "a"); 40]).len(), 5);
         assert_eq!((&all[0]["style"], &all[1]["style"], &all[2]["style"]), (&json!(3), &json!(4), &json!(2)));
-        assert_eq!(said_by("other:1"), None);
+        assert_eq!(text_from_custom_id("other:1"), None);
     }
 
     #[test]
@@ -350,8 +370,12 @@ mod tests {
             description: "d".repeat(200),
             arguments: arguments.into(),
         };
-        let menu =
-            menu(&[command("new", ""), command("new", ""), command("Ünfit", ""), command("model", "[name]")]);
+        let menu = menu_json(&[
+            command("new", ""),
+            command("new", ""),
+            command("Ünfit", ""),
+            command("model", "[name]"),
+        ]);
         let names: Vec<&str> =
             menu.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["new", "model", "thread"]);

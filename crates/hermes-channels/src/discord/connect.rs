@@ -2,105 +2,109 @@
 
 use std::time::Duration;
 
-use hermes_net::{Frame, HeaderMap, Socket, SocketLimits, Url};
+use hermes_net::{HeaderMap, SocketFrame, SocketLimits, Url, WebSocket};
 use hermes_types::{Cancel, ChannelError, Deadline};
 use serde_json::{Value, json};
 
-use super::Discord;
-use super::rest::Failure;
-use super::session::Session;
-use super::wire::Payload;
+use super::DiscordChannel;
+use super::rest::DiscordError;
+use super::session::GatewaySession;
+use super::wire::GatewayPayload;
 
-const SENDING: Duration = Duration::from_secs(20);
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Whether a session can be resumed after its connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sequel {
+pub(super) enum ReconnectMode {
     Resume,
-    Anew,
+    NewSession,
 }
 
 /// How a connection ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     Cancelled,
     /// Trying again helps nobody.
     Fatal(ChannelError),
     Broken {
         reason: String,
-        sequel: Sequel,
+        reconnect: ReconnectMode,
         pause: Option<Duration>,
     },
 }
 
-pub(super) fn broken(reason: impl Into<String>, sequel: Sequel) -> End {
-    End::Broken { reason: reason.into(), sequel, pause: None }
+pub(super) fn broken(reason: impl Into<String>, sequel: ReconnectMode) -> ConnectionEnd {
+    ConnectionEnd::Broken { reason: reason.into(), reconnect: sequel, pause: None }
 }
 
-impl Discord {
+impl DiscordChannel {
     /// Opens the socket where the session is resumed, or where Discord says.
     pub(super) async fn open_socket(
         &self,
-        session: Option<&Session>,
+        session: Option<&GatewaySession>,
         cancel: &Cancel,
-    ) -> Result<Socket, End> {
+    ) -> Result<WebSocket, ConnectionEnd> {
         let address = match session {
             Some(session) => session.url.clone(),
             None => self.gateway_address().await?,
         };
-        let mut url =
-            Url::parse(&address).map_err(|_| broken("Discord's gateway has no address", Sequel::Anew))?;
+        let mut url = Url::parse(&address)
+            .map_err(|_| broken("Discord's gateway has no address", ReconnectMode::NewSession))?;
         url.set_query(Some("v=10&encoding=json"));
-        let forever = Deadline::after(&*self.rest.clock, Duration::MAX);
+        let forever = Deadline::after(&*self.api.clock, Duration::MAX);
         let opened =
-            self.rest.client.connect(&url, HeaderMap::new(), SocketLimits::default(), forever, cancel).await;
-        opened.map_err(|error| lost(&error))
+            self.api.client.connect(&url, HeaderMap::new(), SocketLimits::default(), forever, cancel).await;
+        opened.map_err(|error| broken_by(&error))
     }
 
-    async fn gateway_address(&self) -> Result<String, End> {
+    async fn gateway_address(&self) -> Result<String, ConnectionEnd> {
         let told =
-            self.rest.get("/gateway/bot").await.map_err(|failure| match ChannelError::from(failure) {
+            self.api.get("/gateway/bot").await.map_err(|failure| match ChannelError::from(failure) {
                 ChannelError::Retry { after, reason } => {
-                    End::Broken { reason, sequel: Sequel::Resume, pause: after }
+                    ConnectionEnd::Broken { reason, reconnect: ReconnectMode::Resume, pause: after }
                 }
-                error => End::Fatal(error),
+                error => ConnectionEnd::Fatal(error),
             })?;
         let limit = told.get("session_start_limit").unwrap_or(&Value::Null);
         if limit.get("remaining").and_then(Value::as_u64) == Some(0) {
             let pause = limit.get("reset_after").and_then(Value::as_u64).map(Duration::from_millis);
             let reason =
                 "Discord takes no new session today; was the gateway restarted very often?".to_owned();
-            return Err(End::Broken { reason, sequel: Sequel::Resume, pause });
+            return Err(ConnectionEnd::Broken { reason, reconnect: ReconnectMode::Resume, pause });
         }
         let address = told.get("url").and_then(Value::as_str).map(str::to_owned);
-        address.ok_or_else(|| broken("Discord does not say where its gateway is", Sequel::Resume))
+        address.ok_or_else(|| broken("Discord does not say where its gateway is", ReconnectMode::Resume))
     }
 }
 
-pub(super) async fn say(socket: &mut Socket, op: u64, data: &Value) -> Result<(), hermes_net::Error> {
-    socket.send(Frame::Text(json!({"op": op, "d": data}).to_string()), SENDING).await
+pub(super) async fn send_frame(
+    socket: &mut WebSocket,
+    op: u64,
+    data: &Value,
+) -> Result<(), hermes_net::Error> {
+    socket.send(SocketFrame::Text(json!({"op": op, "d": data}).to_string()), SEND_TIMEOUT).await
 }
 
-pub(super) fn interval_of(frame: Option<Frame>) -> Option<Duration> {
-    let Some(Frame::Text(text)) = frame else { return None };
-    let payload = serde_json::from_str::<Payload>(&text).ok().filter(|payload| payload.op == 10)?;
+pub(super) fn heartbeat_interval(frame: Option<SocketFrame>) -> Option<Duration> {
+    let Some(SocketFrame::Text(text)) = frame else { return None };
+    let payload = serde_json::from_str::<GatewayPayload>(&text).ok().filter(|payload| payload.op == 10)?;
     let interval = payload.d.get("heartbeat_interval")?.as_u64()?;
     // A server that wants none or one every instant is not humoured.
     Some(Duration::from_millis(interval.clamp(1000, 600_000)))
 }
 
-pub(super) fn lost(error: &hermes_net::Error) -> End {
+pub(super) fn broken_by(error: &hermes_net::Error) -> ConnectionEnd {
     match error {
-        hermes_net::Error::Cancelled => End::Cancelled,
-        error => broken(error.to_string(), Sequel::Resume),
+        hermes_net::Error::Cancelled => ConnectionEnd::Cancelled,
+        error => broken(error.to_string(), ReconnectMode::Resume),
     }
 }
 
 /// What a code at the end of a connection means.
-pub(super) fn closed(code: u16) -> End {
-    let refused = |words: &str| End::Fatal(ChannelError::Refused(words.to_owned()));
+pub(super) fn end_for_close_code(code: u16) -> ConnectionEnd {
+    let refused = |words: &str| ConnectionEnd::Fatal(ChannelError::Refused(words.to_owned()));
     match code {
-        4004 => End::Fatal(Failure::Unauthorised.into()),
+        4004 => ConnectionEnd::Fatal(DiscordError::Unauthorised.into()),
         4010 | 4011 => refused(
             "Discord wants this bot to be sharded, which Hermes does not do: it is in too many servers",
         ),
@@ -109,8 +113,10 @@ pub(super) fn closed(code: u16) -> End {
             "Discord does not let this bot read messages. Open https://discord.com/developers/applications, choose the \
              application, go to Bot, and turn on \"Message Content Intent\" under Privileged Gateway Intents",
         ),
-        4003 | 4007 | 4009 => broken(format!("Discord ended the session (code {code})"), Sequel::Anew),
-        0 => broken("Discord closed the connection", Sequel::Resume),
-        code => broken(format!("Discord closed the connection (code {code})"), Sequel::Resume),
+        4003 | 4007 | 4009 => {
+            broken(format!("Discord ended the session (code {code})"), ReconnectMode::NewSession)
+        }
+        0 => broken("Discord closed the connection", ReconnectMode::Resume),
+        code => broken(format!("Discord closed the connection (code {code})"), ReconnectMode::Resume),
     }
 }

@@ -8,19 +8,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::rest::{Failure, Fate, Rest};
-use super::wire::Room;
+use super::rest::{CallEffect, DiscordApi, DiscordError};
+use super::wire::ChannelInfo;
 
 /// More are not kept: they are forgotten all at once and asked for again.
-const MOST: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Directory(Mutex<Known>);
+pub(super) struct GuildDirectory(Mutex<KnownPlaces>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPlaces {
     guilds: HashMap<String, String>,
-    rooms: HashMap<String, Room>,
+    channels: HashMap<String, ChannelInfo>,
 }
 
 /// A server with everything in it.
@@ -29,13 +29,13 @@ struct Known {
 struct Guild {
     id: String,
     name: Option<String>,
-    channels: Vec<Room>,
-    threads: Vec<Room>,
+    channels: Vec<ChannelInfo>,
+    threads: Vec<ChannelInfo>,
 }
 
-impl Directory {
+impl GuildDirectory {
     /// Takes in what an event says about places; others are none of its business.
-    pub(super) fn learn(&self, event: &str, data: &Value) {
+    pub(super) fn apply_event(&self, event: &str, data: &Value) {
         match event {
             "GUILD_CREATE" | "GUILD_UPDATE" | "THREAD_LIST_SYNC" => {
                 let Ok(mut guild) = Guild::deserialize(data) else { return };
@@ -45,13 +45,13 @@ impl Directory {
                 self.add_guild(guild);
             }
             "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => {
-                if let Ok(room) = Room::deserialize(data) {
+                if let Ok(room) = ChannelInfo::deserialize(data) {
                     self.add(room);
                 }
             }
             "CHANNEL_DELETE" | "THREAD_DELETE" => {
                 if let Some(id) = data.get("id").and_then(Value::as_str) {
-                    self.lock().rooms.remove(id);
+                    self.lock().channels.remove(id);
                 }
             }
             _ => {}
@@ -69,30 +69,30 @@ impl Directory {
         }
     }
 
-    pub(super) fn add(&self, room: Room) {
+    pub(super) fn add(&self, room: ChannelInfo) {
         let mut known = self.lock();
-        if known.rooms.len() >= MOST {
-            known.rooms.clear();
+        if known.channels.len() >= MAX_ENTRIES {
+            known.channels.clear();
         }
-        known.rooms.insert(room.id.clone(), room);
+        known.channels.insert(room.id.clone(), room);
     }
 
-    pub(super) async fn room(&self, rest: &Rest, id: &str) -> Result<Room, Failure> {
-        if let Some(room) = self.lock().rooms.get(id).cloned() {
+    pub(super) async fn channel(&self, rest: &DiscordApi, id: &str) -> Result<ChannelInfo, DiscordError> {
+        if let Some(room) = self.lock().channels.get(id).cloned() {
             return Ok(room);
         }
         let found = rest.get(&format!("/channels/{id}")).await?;
-        let unreadable = |_| Failure::Later {
+        let unreadable = |_| DiscordError::Later {
             after: None,
             reason: "Discord's answer is no channel".to_owned(),
-            fate: Fate::NotDone,
+            effect: CallEffect::NotDone,
         };
-        let room = Room::deserialize(&found).map_err(unreadable)?;
+        let room = ChannelInfo::deserialize(&found).map_err(unreadable)?;
         self.add(room.clone());
         Ok(room)
     }
 
-    pub(super) async fn guild_name(&self, rest: &Rest, id: &str) -> Option<String> {
+    pub(super) async fn guild_name(&self, rest: &DiscordApi, id: &str) -> Option<String> {
         if let Some(name) = self.lock().guilds.get(id).cloned() {
             return Some(name);
         }
@@ -102,7 +102,7 @@ impl Directory {
         Some(name)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownPlaces> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

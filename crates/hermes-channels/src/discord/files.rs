@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-use hermes_net::{Request, StatusCode};
-use hermes_types::{AttachmentKind, Cancel, Deadline, Piece};
+use hermes_net::{HttpRequest, StatusCode};
+use hermes_types::{AttachmentKind, Cancel, ChatPart, Deadline};
 
-use super::Discord;
-use super::inbound::TRIES;
-use super::wire::{Attachment, Message};
-use crate::host::Incoming;
-use crate::media::{self, LARGEST_DOCUMENT, Verdict};
-use crate::pause::Pauses;
+use super::DiscordChannel;
+use super::inbound::MAX_TRIES;
+use super::wire::{DiscordAttachment, DiscordMessage};
+use crate::backoff::Backoff;
+use crate::host::IncomingFile;
+use crate::media::{self, FileDecision, LARGEST_DOCUMENT};
 
 /// A message that was recorded, not written.
 const VOICE: u64 = 8192;
 const NO_TEXT: &str = "(This message has no text content.)";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Discord {
+impl DiscordChannel {
     /// The text with notes about what could not be fetched, then the files.
-    pub(super) async fn parts(&self, message: &Message, text: String) -> Vec<Piece> {
+    pub(super) async fn message_parts(&self, message: &DiscordMessage, text: String) -> Vec<ChatPart> {
         let mut texts = vec![text];
         let mut files = Vec::new();
         let forwarded = message.message_snapshots.iter().flat_map(|snapshot| &snapshot.message.attachments);
         for attachment in message.attachments.iter().chain(forwarded) {
             match self.fetch(attachment, message.flags & VOICE != 0).await {
-                Ok(file) => files.push(Piece::File(file)),
+                Ok(file) => files.push(ChatPart::File(file)),
                 Err(note) => texts.push(note),
             }
         }
@@ -35,7 +35,7 @@ impl Discord {
         }
         let mut parts = Vec::new();
         if !texts.is_empty() {
-            parts.push(Piece::Text { text: texts.join("\n\n") });
+            parts.push(ChatPart::Text { text: texts.join("\n\n") });
         }
         parts.extend(files);
         parts
@@ -44,10 +44,10 @@ impl Discord {
     /// The file, or a note that takes its place.
     async fn fetch(
         &self,
-        attachment: &Attachment,
+        attachment: &DiscordAttachment,
         recorded: bool,
     ) -> Result<hermes_types::Attachment, String> {
-        let (kind, extension) = judge(attachment, recorded)?;
+        let (kind, extension) = classify_attachment(attachment, recorded)?;
         let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
         let missing = |why: &str| {
             let shown = name.unwrap_or("without a name");
@@ -58,18 +58,20 @@ impl Discord {
         };
         let bytes = self.download(&attachment.url).await.map_err(|why| missing(&why))?;
         let mime = attachment.content_type.as_deref();
-        let incoming = Incoming { kind, name, extension: &extension, mime, bytes: &bytes };
-        self.host.keep(incoming).await.map_err(|why| missing(&why))
+        let incoming = IncomingFile { kind, name, extension: &extension, mime, bytes: &bytes };
+        self.host.save_file(incoming).await.map_err(|why| missing(&why))
     }
 
     async fn download(&self, url: &str) -> Result<bytes::Bytes, String> {
         let cap = usize::try_from(LARGEST_DOCUMENT).unwrap_or(usize::MAX);
-        let mut pauses = Pauses::new(Duration::from_millis(1500), Duration::from_secs(3));
+        let mut pauses = Backoff::new(Duration::from_millis(1500), Duration::from_secs(3));
         loop {
-            let deadline = Deadline::after(&*self.rest.clock, PATIENCE);
-            let request =
-                Request::get(url).map_err(|error| error.to_string())?.follow(3).answer_within(PATIENCE);
-            let problem = match self.rest.client.send(request, deadline, &Cancel::new()).await {
+            let deadline = Deadline::after(&*self.api.clock, TIMEOUT);
+            let request = HttpRequest::get(url)
+                .map_err(|error| error.to_string())?
+                .follow_redirects(3)
+                .response_timeout(TIMEOUT);
+            let problem = match self.api.client.send(request, deadline, &Cancel::new()).await {
                 Ok(response) if response.status().is_success() => match response.bytes(cap).await {
                     Ok(bytes) => return Ok(bytes),
                     Err(error) => (error.is_transient(), error.to_string()),
@@ -82,25 +84,28 @@ impl Discord {
                 Err(error) => (error.is_transient(), error.to_string()),
             };
             let (later, why) = problem;
-            if !later || pauses.failures() + 1 >= TRIES {
+            if !later || pauses.failures() + 1 >= MAX_TRIES {
                 return Err(why);
             }
-            self.rest.clock.sleep(pauses.next()).await;
+            self.api.clock.sleep(pauses.next()).await;
         }
     }
 }
 
 /// What kind of file it is and the extension it is kept under, or why it is not taken.
-fn judge(attachment: &Attachment, recorded: bool) -> Result<(AttachmentKind, String), String> {
+fn classify_attachment(
+    attachment: &DiscordAttachment,
+    recorded: bool,
+) -> Result<(AttachmentKind, String), String> {
     let name = Some(attachment.filename.as_str()).filter(|name| !name.is_empty());
     let mime = attachment.content_type.as_deref().unwrap_or_default();
     let (kind, usual) = match mime.split('/').next() {
         Some("image") => (AttachmentKind::Image, ".jpg"),
         Some("audio") if recorded => (AttachmentKind::Voice, ".ogg"),
         Some("audio") => (AttachmentKind::Audio, ".mp3"),
-        _ => match media::judge_document(name, attachment.content_type.as_deref(), attachment.size) {
-            Verdict::Take(kind, extension) => return Ok((kind, extension)),
-            Verdict::Explain(note) => return Err(format!("{note} It is at {}", attachment.url)),
+        _ => match media::classify_document(name, attachment.content_type.as_deref(), attachment.size) {
+            FileDecision::Accept(kind, extension) => return Ok((kind, extension)),
+            FileDecision::Reject(note) => return Err(format!("{note} It is at {}", attachment.url)),
         },
     };
     if attachment.size.is_some_and(|size| size > LARGEST_DOCUMENT) {

@@ -1,29 +1,38 @@
 //! Which messages are meant for the bot. Pure.
 
-use super::settings::{Bots, Rules};
-use super::wire::{Message, Room};
+use super::settings::{DiscordBotPolicy, MentionRules};
+use super::wire::{ChannelInfo, DiscordMessage};
 
 /// Where a message was written, as far as the rules care.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot<'a> {
+pub(super) struct MessageLocation<'a> {
     /// None in a direct chat.
-    pub(super) room: Option<&'a Room>,
+    pub(super) channel: Option<&'a ChannelInfo>,
     /// The bot already talks in this thread.
     pub(super) known_thread: bool,
 }
 
 /// Whether to answer.
-pub(super) fn is_meant(message: &Message, bot: &str, spot: Spot<'_>, rules: &Rules) -> bool {
+pub(super) fn is_for_bot(
+    message: &DiscordMessage,
+    bot: &str,
+    spot: MessageLocation<'_>,
+    rules: &MentionRules,
+) -> bool {
     if message.author.id == bot || message.author.id.is_empty() || !matches!(message.kind, 0 | 19) {
         return false;
     }
     let named = message.mentions.iter().any(|user| user.id == bot);
-    if message.author.bot && !(rules.bots == Bots::Everything || rules.bots == Bots::Mentions && named) {
+    if message.author.bot
+        && !(rules.bots == DiscordBotPolicy::Everything || rules.bots == DiscordBotPolicy::Mentions && named)
+    {
         return false;
     }
-    let Some(room) = spot.room else { return true };
+    let Some(room) = spot.channel else { return true };
     let listed = |list: &[String]| is_listed(list, room);
-    if listed(&rules.ignored) || !rules.allowed.is_empty() && !listed(&rules.allowed) {
+    if listed(&rules.ignored_channels)
+        || !rules.allowed_channels.is_empty() && !listed(&rules.allowed_channels)
+    {
         return false;
     }
     if named {
@@ -33,27 +42,27 @@ pub(super) fn is_meant(message: &Message, bot: &str, spot: Spot<'_>, rules: &Rul
         return false;
     }
     let known_thread = spot.known_thread && !rules.thread_require_mention;
-    !rules.require_mention || listed(&rules.free) || known_thread
+    !rules.require_mention || listed(&rules.free_channels) || known_thread
 }
 
 /// Whether a list of ids names the channel, or the one its thread hangs on.
-pub(super) fn is_listed(list: &[String], room: &Room) -> bool {
+pub(super) fn is_listed(list: &[String], room: &ChannelInfo) -> bool {
     list.iter().any(|id| *id == room.id || Some(id) == room.parent_id.as_ref())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discord::wire::User;
+    use crate::discord::wire::DiscordUser;
 
-    fn user(id: &str) -> User {
-        User { id: id.to_owned(), ..User::default() }
+    fn user(id: &str) -> DiscordUser {
+        DiscordUser { id: id.to_owned(), ..DiscordUser::default() }
     }
 
     struct Case {
         meant: bool,
         what: &'static str,
-        change: fn(&mut Message, &mut Rules),
+        change: fn(&mut DiscordMessage, &mut MentionRules),
         known_thread: bool,
     }
 
@@ -83,7 +92,7 @@ mod tests {
             Case {
                 meant: true,
                 what: "a free parent",
-                change: |_, r| r.free.push("parent".into()),
+                change: |_, r| r.free_channels.push("parent".into()),
                 known_thread: false,
             },
             Case {
@@ -118,7 +127,7 @@ mod tests {
                 what: "ignored",
                 change: |m, r| {
                     m.mentions.push(user("bot"));
-                    r.ignored.push("room".into());
+                    r.ignored_channels.push("room".into());
                 },
                 known_thread: false,
             },
@@ -127,7 +136,7 @@ mod tests {
                 what: "not allowed",
                 change: |m, r| {
                     m.mentions.push(user("bot"));
-                    r.allowed.push("other".into());
+                    r.allowed_channels.push("other".into());
                 },
                 known_thread: false,
             },
@@ -136,7 +145,7 @@ mod tests {
                 what: "the parent is allowed",
                 change: |m, r| {
                     m.mentions.push(user("bot"));
-                    r.allowed.push("parent".into());
+                    r.allowed_channels.push("parent".into());
                 },
                 known_thread: false,
             },
@@ -164,7 +173,7 @@ mod tests {
                 change: |m, r| {
                     m.author.bot = true;
                     m.mentions.push(user("bot"));
-                    r.bots = Bots::Mentions;
+                    r.bots = DiscordBotPolicy::Mentions;
                 },
                 known_thread: false,
             },
@@ -174,7 +183,7 @@ mod tests {
                 change: |m, r| {
                     m.author.bot = true;
                     r.require_mention = false;
-                    r.bots = Bots::Mentions;
+                    r.bots = DiscordBotPolicy::Mentions;
                 },
                 known_thread: false,
             },
@@ -184,7 +193,7 @@ mod tests {
                 change: |m, r| {
                     m.author.bot = true;
                     r.require_mention = false;
-                    r.bots = Bots::Everything;
+                    r.bots = DiscordBotPolicy::Everything;
                 },
                 known_thread: false,
             },
@@ -208,22 +217,26 @@ mod tests {
             },
         ];
         for case in cases {
-            let mut message = Message { author: user("a"), ..Message::default() };
-            let mut rules = Rules { require_mention: true, ignore_no_mention: true, ..Rules::default() };
+            let mut message = DiscordMessage { author: user("a"), ..DiscordMessage::default() };
+            let mut rules =
+                MentionRules { require_mention: true, ignore_no_mention: true, ..MentionRules::default() };
             (case.change)(&mut message, &mut rules);
-            let room = Room { id: "room".into(), parent_id: Some("parent".into()), ..Room::default() };
-            let spot = Spot { room: Some(&room), known_thread: case.known_thread };
-            assert_eq!(is_meant(&message, "bot", spot, &rules), case.meant, "{}", case.what);
+            let room =
+                ChannelInfo { id: "room".into(), parent_id: Some("parent".into()), ..ChannelInfo::default() };
+            let spot = MessageLocation { channel: Some(&room), known_thread: case.known_thread };
+            assert_eq!(is_for_bot(&message, "bot", spot, &rules), case.meant, "{}", case.what);
         }
     }
 
     #[test]
     fn direct_messages_need_no_mention_but_bots_are_left_alone() {
-        let rules = Rules { require_mention: true, ignore_no_mention: true, ..Rules::default() };
-        let spot = Spot { room: None, known_thread: false };
-        let mut message = Message { author: user("a"), mentions: vec![user("x")], ..Message::default() };
-        assert!(is_meant(&message, "bot", spot, &rules));
+        let rules =
+            MentionRules { require_mention: true, ignore_no_mention: true, ..MentionRules::default() };
+        let spot = MessageLocation { channel: None, known_thread: false };
+        let mut message =
+            DiscordMessage { author: user("a"), mentions: vec![user("x")], ..DiscordMessage::default() };
+        assert!(is_for_bot(&message, "bot", spot, &rules));
         message.author.bot = true;
-        assert!(!is_meant(&message, "bot", spot, &rules));
+        assert!(!is_for_bot(&message, "bot", spot, &rules));
     }
 }

@@ -2,82 +2,82 @@
 
 use std::time::Duration;
 
-use hermes_types::{ChannelError, ChatKind, Envelope, Intake, Piece, Place, Sender, Timestamp};
+use hermes_types::{ChannelError, ChatAddress, ChatKind, ChatPart, Envelope, Intake, Sender, Timestamp};
 use serde_json::{Value, json};
 
-use super::gate::{self, Spot};
-use super::rest::Failure;
-use super::wire::{Member, Message, Room, User};
-use super::{Discord, Identity, NAME};
-use crate::pause::Pauses;
+use super::gate::{self, MessageLocation};
+use super::rest::DiscordError;
+use super::wire::{ChannelInfo, DiscordMessage, DiscordUser, GuildMember};
+use super::{DiscordChannel, DiscordIdentity, NAME};
+use crate::backoff::Backoff;
 
 const LONGEST_THREAD_NAME: usize = 80;
 const ARCHIVE_MINUTES: u64 = 1440;
 const THREAD_EXISTS: u64 = 160_004;
 /// How often something is asked for that a message can do without.
-pub(super) const TRIES: u32 = 3;
+pub(super) const MAX_TRIES: u32 = 3;
 /// Discord counts the milliseconds in its ids from here.
 const EPOCH_MS: u64 = 1_420_070_400_000;
 const PAGE: usize = 100;
 
 /// What dealing with something says about a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trace {
+pub(super) enum ChannelActivity {
     /// Somebody talked to the bot there; this was the message.
-    Talked(String, u64),
+    Addressed(String, u64),
     /// A message went by.
-    Passed(String, u64),
+    Seen(String, u64),
     /// The channel is no more, or out of sight.
-    Gone(String),
+    Removed(String),
 }
 
-impl Discord {
+impl DiscordChannel {
     /// Deals with a message: when this returns it is committed, or was not meant for the bot.
-    pub(super) async fn take_message(
+    pub(super) async fn handle_message(
         &self,
         intake: &dyn Intake,
-        bot: &Identity,
-        message: Message,
-    ) -> Vec<Trace> {
+        bot: &DiscordIdentity,
+        message: DiscordMessage,
+    ) -> Vec<ChannelActivity> {
         let Ok(number) = message.id.parse::<u64>() else { return Vec::new() };
         let channel = message.channel_id.clone();
-        if self.recent.contains(&message.id) {
-            return vec![Trace::Passed(channel, number)];
+        if self.recent_messages.contains(&message.id) {
+            return vec![ChannelActivity::Seen(channel, number)];
         }
         let room = match &message.guild_id {
-            Some(guild) => Some(self.room_of(&channel, guild).await),
+            Some(guild) => Some(self.channel_info(&channel, guild).await),
             None => None,
         };
-        let spot = Spot { room: room.as_ref(), known_thread: self.threads.contains(&channel) };
-        if !gate::is_meant(&message, &bot.user_id, spot, &self.settings.rules) {
-            return vec![Trace::Passed(channel, number)];
+        let spot = MessageLocation { channel: room.as_ref(), known_thread: self.threads.contains(&channel) };
+        if !gate::is_for_bot(&message, &bot.user_id, spot, &self.settings.rules) {
+            return vec![ChannelActivity::Seen(channel, number)];
         }
         let text = text_of(&message, &bot.user_id);
-        let parts = self.parts(&message, text.clone()).await;
+        let parts = self.message_parts(&message, text.clone()).await;
         let thread = match &room {
             Some(room) => self.thread_for(&message, room, &text).await,
             None => None,
         };
         let place = self.place(thread.as_ref().or(room.as_ref()), &channel, &message.author).await;
-        let mut traces = vec![Trace::Talked(channel, number)];
+        let mut traces = vec![ChannelActivity::Addressed(channel, number)];
         if place.kind == ChatKind::Thread {
             self.threads.insert(&place.chat_id);
-            traces.push(Trace::Talked(place.chat_id.clone(), number));
+            traces.push(ChannelActivity::Addressed(place.chat_id.clone(), number));
         }
-        self.hand_in(intake, envelope(&message, place, parts)).await;
-        self.recent.insert(message.id);
+        self.submit(intake, envelope(&message, place, parts)).await;
+        self.recent_messages.insert(message.id);
         traces
     }
 
     /// Hands an envelope in, again and again until it is taken: nothing that was received may be dropped.
-    pub(super) async fn hand_in(&self, intake: &dyn Intake, envelope: Envelope) {
-        let mut pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(30));
+    pub(super) async fn submit(&self, intake: &dyn Intake, envelope: Envelope) {
+        let mut pauses = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
         loop {
             match intake.accept(envelope.clone()).await {
                 Ok(_) => return,
                 Err(ChannelError::Retry { after, reason }) => {
                     tracing::warn!(reason, "a Discord message could not be taken in yet");
-                    self.rest.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
+                    self.api.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
                 }
                 Err(error) => return tracing::error!(%error, "a Discord message was not taken in"),
             }
@@ -88,20 +88,20 @@ impl Discord {
     pub(super) async fn catch_up(
         &self,
         intake: &dyn Intake,
-        bot: &Identity,
+        bot: &DiscordIdentity,
         channel: String,
         after: u64,
-    ) -> Vec<Trace> {
-        let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
+    ) -> Vec<ChannelActivity> {
+        let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         let mut traces = Vec::new();
         let mut last = after;
         loop {
-            let (guild, page) = match self.page(&channel, last).await {
+            let (guild, page) = match self.fetch_page(&channel, last).await {
                 Ok(found) => found,
-                Err(Failure::Refused { .. }) => return vec![Trace::Gone(channel)],
+                Err(DiscordError::Refused { .. }) => return vec![ChannelActivity::Removed(channel)],
                 Err(failure) => {
                     tracing::debug!(%failure, "a Discord channel cannot be caught up with yet");
-                    self.rest.clock.sleep(pauses.next()).await;
+                    self.api.clock.sleep(pauses.next()).await;
                     continue;
                 }
             };
@@ -111,16 +111,16 @@ impl Discord {
             messages.sort_by_key(|(number, _)| *number);
             let complete = !full || messages.is_empty();
             for (number, message) in messages {
-                let message = Message { guild_id: guild.clone(), ..message };
-                traces.extend(self.take_message(intake, bot, message).await);
+                let message = DiscordMessage { guild_id: guild.clone(), ..message };
+                traces.extend(self.handle_message(intake, bot, message).await);
                 last = number;
             }
             // Of this channel the last message is enough.
             traces.retain(
-                |trace| !matches!(trace, Trace::Talked(of, _) | Trace::Passed(of, _) if *of == channel),
+                |trace| !matches!(trace, ChannelActivity::Addressed(of, _) | ChannelActivity::Seen(of, _) if *of == channel),
             );
             if complete {
-                traces.push(Trace::Passed(channel, last));
+                traces.push(ChannelActivity::Seen(channel, last));
                 return traces;
             }
         }
@@ -128,32 +128,33 @@ impl Discord {
 
     /// Messages after another one, and the server they are from: asked for, they do not say it themselves, and without a
     /// server a message counts as a direct one.
-    async fn page(&self, channel: &str, after: u64) -> Result<(Option<String>, Value), Failure> {
-        let room = self.directory.room(&self.rest, channel).await?;
+    async fn fetch_page(&self, channel: &str, after: u64) -> Result<(Option<String>, Value), DiscordError> {
+        let room = self.directory.channel(&self.api, channel).await?;
         let path = format!("/channels/{channel}/messages?after={after}&limit={PAGE}");
         let guild = room.guild_id.clone().or_else(|| (!room.is_direct()).then(String::new));
-        Ok((guild, self.rest.get(&path).await?))
+        Ok((guild, self.api.get(&path).await?))
     }
 
     /// What is known about a channel of a server; little, when Discord will not tell.
-    pub(super) async fn room_of(&self, channel: &str, guild: &str) -> Room {
-        let room = self.insist(|| self.directory.room(&self.rest, channel)).await;
-        let mut room = room.unwrap_or_else(|_| Room { id: channel.to_owned(), ..Room::default() });
+    pub(super) async fn channel_info(&self, channel: &str, guild: &str) -> ChannelInfo {
+        let room = self.retry_transient(|| self.directory.channel(&self.api, channel)).await;
+        let mut room =
+            room.unwrap_or_else(|_| ChannelInfo { id: channel.to_owned(), ..ChannelInfo::default() });
         room.guild_id.get_or_insert_with(|| guild.to_owned());
         room
     }
 
     /// Asks a few times when it may work later.
-    async fn insist<T, F: Future<Output = Result<T, Failure>>>(
+    async fn retry_transient<T, F: Future<Output = Result<T, DiscordError>>>(
         &self,
         ask: impl Fn() -> F,
-    ) -> Result<T, Failure> {
-        let mut pauses = Pauses::new(Duration::from_millis(500), Duration::from_secs(5));
+    ) -> Result<T, DiscordError> {
+        let mut pauses = Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
         loop {
             match ask().await {
-                Err(Failure::Later { reason, .. }) if pauses.failures() + 1 < TRIES => {
+                Err(DiscordError::Later { reason, .. }) if pauses.failures() + 1 < MAX_TRIES => {
                     tracing::debug!(reason, "Discord is asked once more");
-                    self.rest.clock.sleep(pauses.next()).await;
+                    self.api.clock.sleep(pauses.next()).await;
                 }
                 other => return other,
             }
@@ -161,16 +162,21 @@ impl Discord {
     }
 
     /// The thread a conversation gets. Asked twice for the same message, it is the same thread.
-    async fn thread_for(&self, message: &Message, room: &Room, text: &str) -> Option<Room> {
+    async fn thread_for(
+        &self,
+        message: &DiscordMessage,
+        room: &ChannelInfo,
+        text: &str,
+    ) -> Option<ChannelInfo> {
         if !self.settings.auto_thread
-            || !room.takes_threads()
-            || gate::is_listed(&self.settings.no_thread, room)
+            || !room.supports_threads()
+            || gate::is_listed(&self.settings.no_thread_channels, room)
         {
             return None;
         }
         let path = format!("/channels/{}/messages/{}/threads", room.id, message.id);
         let body = json!({"name": thread_name(text), "auto_archive_duration": ARCHIVE_MINUTES});
-        match self.insist(|| self.rest.post(&path, body.clone())).await {
+        match self.retry_transient(|| self.api.post(&path, body.clone())).await {
             Ok(_) => {}
             Err(failure) if failure.code() == Some(THREAD_EXISTS) => {}
             Err(failure) => {
@@ -178,7 +184,7 @@ impl Discord {
                 return None;
             }
         }
-        let thread = Room {
+        let thread = ChannelInfo {
             // A thread has the id of the message it began with.
             id: message.id.clone(),
             kind: 11,
@@ -192,36 +198,44 @@ impl Discord {
     }
 
     /// Where a conversation takes place; without a room it is a direct chat.
-    pub(super) async fn place(&self, room: Option<&Room>, channel: &str, person: &User) -> Place {
+    pub(super) async fn place(
+        &self,
+        room: Option<&ChannelInfo>,
+        channel: &str,
+        person: &DiscordUser,
+    ) -> ChatAddress {
         let Some(room) = room else {
-            let name = Some(person.shown(None)).filter(|name| !name.is_empty());
-            return Place { chat_name: name, ..Place::new(ChatKind::Dm, channel) };
+            let name = Some(person.display_name(None)).filter(|name| !name.is_empty());
+            return ChatAddress { chat_name: name, ..ChatAddress::new(ChatKind::Dm, channel) };
         };
         let parent = match room.parent_id.as_deref().filter(|_| room.is_thread()) {
-            Some(parent) => self.directory.room(&self.rest, parent).await.ok(),
+            Some(parent) => self.directory.channel(&self.api, parent).await.ok(),
             None => None,
         };
         let guild = match &room.guild_id {
-            Some(guild) => self.directory.guild_name(&self.rest, guild).await,
+            Some(guild) => self.directory.guild_name(&self.api, guild).await,
             None => None,
         };
         let topic = room.topic.clone().or_else(|| parent.as_ref().and_then(|parent| parent.topic.clone()));
-        Place {
+        ChatAddress {
             chat_name: chat_name(guild, parent.as_ref(), room),
             thread_id: room.is_thread().then(|| room.id.clone()),
             topic: topic.filter(|topic| !topic.trim().is_empty()),
-            ..Place::new(if room.is_thread() { ChatKind::Thread } else { ChatKind::Group }, room.id.as_str())
+            ..ChatAddress::new(
+                if room.is_thread() { ChatKind::Thread } else { ChatKind::Group },
+                room.id.as_str(),
+            )
         }
     }
 }
 
-fn read_page(page: Value) -> Vec<(u64, Message)> {
+fn read_page(page: Value) -> Vec<(u64, DiscordMessage)> {
     let list = if let Value::Array(list) = page { list } else { Vec::new() };
-    let messages = list.into_iter().filter_map(|value| serde_json::from_value::<Message>(value).ok());
+    let messages = list.into_iter().filter_map(|value| serde_json::from_value::<DiscordMessage>(value).ok());
     messages.filter_map(|message| Some((message.id.parse().ok()?, message))).collect()
 }
 
-fn envelope(message: &Message, place: Place, parts: Vec<Piece>) -> Envelope {
+fn envelope(message: &DiscordMessage, place: ChatAddress, parts: Vec<ChatPart>) -> Envelope {
     let reference = message.message_reference.as_ref().filter(|reference| reference.kind == 0);
     Envelope {
         platform: NAME.to_owned(),
@@ -234,34 +248,34 @@ fn envelope(message: &Message, place: Place, parts: Vec<Piece>) -> Envelope {
         reply_to_text: message
             .referenced_message
             .as_ref()
-            .map(|referenced| plain_mentions(&referenced.content, &referenced.mentions))
+            .map(|referenced| replace_mentions(&referenced.content, &referenced.mentions))
             .filter(|text| !text.is_empty()),
         skill: None,
         quiet_ms: 0,
-        received_at: written_at(&message.id).unwrap_or(Timestamp(0.0)),
+        received_at: snowflake_time(&message.id).unwrap_or(Timestamp(0.0)),
     }
 }
 
-pub(super) fn sender(user: &User, member: Option<&Member>) -> Sender {
+pub(super) fn sender(user: &DiscordUser, member: Option<&GuildMember>) -> Sender {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Sender {
         user_id: some(&user.id),
-        user_name: some(&user.shown(member)),
+        user_name: some(&user.display_name(member)),
         alt_id: None,
         handle: some(&user.username),
     }
 }
 
 /// When an id was given out.
-pub(super) fn written_at(id: &str) -> Option<Timestamp> {
+pub(super) fn snowflake_time(id: &str) -> Option<Timestamp> {
     let ms = (id.parse::<u64>().ok()? >> 22).saturating_add(EPOCH_MS);
     Some(Timestamp(Duration::from_millis(ms).as_secs_f64()))
 }
 
 /// What was written to the bot: without its own name, with the names of others in place of numbers.
-fn text_of(message: &Message, bot: &str) -> String {
+fn text_of(message: &DiscordMessage, bot: &str) -> String {
     let own = message.content.replace(&format!("<@{bot}>"), "").replace(&format!("<@!{bot}>"), "");
-    let mut texts = vec![plain_mentions(&own, &message.mentions).trim().to_owned()];
+    let mut texts = vec![replace_mentions(&own, &message.mentions).trim().to_owned()];
     for snapshot in &message.message_snapshots {
         if !snapshot.message.content.is_empty() {
             texts.push(format!("[Forwarded message]\n{}", snapshot.message.content));
@@ -274,10 +288,10 @@ fn text_of(message: &Message, bot: &str) -> String {
     texts.join("\n\n")
 }
 
-fn plain_mentions(text: &str, named: &[User]) -> String {
+fn replace_mentions(text: &str, named: &[DiscordUser]) -> String {
     let mut text = text.to_owned();
     for user in named.iter().filter(|user| !user.id.is_empty()) {
-        let shown = format!("@{}", user.shown(None));
+        let shown = format!("@{}", user.display_name(None));
         text = text.replace(&format!("<@{}>", user.id), &shown).replace(&format!("<@!{}>", user.id), &shown);
     }
     text
@@ -290,8 +304,8 @@ pub(super) fn thread_name(text: &str) -> String {
 }
 
 /// `Guild / #channel / thread`.
-fn chat_name(guild: Option<String>, parent: Option<&Room>, room: &Room) -> Option<String> {
-    let channel = |room: &Room| {
+fn chat_name(guild: Option<String>, parent: Option<&ChannelInfo>, room: &ChannelInfo) -> Option<String> {
+    let channel = |room: &ChannelInfo| {
         let name = room.name.clone()?;
         Some(if room.is_forum() { name } else { format!("#{name}") })
     };
@@ -304,17 +318,17 @@ fn chat_name(guild: Option<String>, parent: Option<&Room>, room: &Room) -> Optio
 mod tests {
     use super::*;
 
-    fn user(id: &str, name: &str) -> User {
-        User { id: id.into(), username: name.into(), ..User::default() }
+    fn user(id: &str, name: &str) -> DiscordUser {
+        DiscordUser { id: id.into(), username: name.into(), ..DiscordUser::default() }
     }
 
     #[test]
     fn texts_as_the_bot_reads_them() {
         let mentions = vec![user("1", "hermes"), user("2", "bob")];
-        let message = |content: &str| Message {
+        let message = |content: &str| DiscordMessage {
             content: content.into(),
             mentions: mentions.clone(),
-            ..Message::default()
+            ..DiscordMessage::default()
         };
         for (written, read) in [
             ("<@1> hello", "hello"),
@@ -329,7 +343,7 @@ mod tests {
 
     #[test]
     fn names_of_chats_and_threads() {
-        let room = |kind, name: &str| Room { kind, name: Some(name.into()), ..Room::default() };
+        let room = |kind, name: &str| ChannelInfo { kind, name: Some(name.into()), ..ChannelInfo::default() };
         let (channel, forum, thread) = (room(0, "general"), room(15, "help"), room(11, "printer"));
         let guild = || Some("Home".to_owned());
         assert_eq!(chat_name(guild(), None, &channel).unwrap(), "Home / #general");
@@ -343,8 +357,8 @@ mod tests {
     #[test]
     fn ids_tell_the_time() {
         // The example of Discord's documentation.
-        assert_eq!(written_at("175928847299117063"), Some(Timestamp(1_462_015_105.796)));
-        assert_eq!(written_at("x"), None);
-        assert!(written_at(&u64::MAX.to_string()).is_some());
+        assert_eq!(snowflake_time("175928847299117063"), Some(Timestamp(1_462_015_105.796)));
+        assert_eq!(snowflake_time("x"), None);
+        assert!(snowflake_time(&u64::MAX.to_string()).is_some());
     }
 }

@@ -11,10 +11,10 @@ mod files;
 mod gate;
 mod gateway;
 mod inbound;
-mod lanes;
-mod limits;
-mod memory;
+mod keyed_queues;
 mod outbound;
+mod rate_limits;
+mod recent;
 mod rest;
 mod session;
 mod settings;
@@ -26,21 +26,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Channel, ChannelError, Connection, Intake, LengthUnit, Mark, Place,
-    Receipt, Reply, Timestamp,
+    BoxFuture, Cancel, Channel, ChannelCapabilities, ChannelError, ChatAddress, ConnectionStatus,
+    DeliveryReceipt, Intake, LengthUnit, MessageStatus, OutgoingMessage, Timestamp,
 };
 use serde_json::{Value, json};
 
-use crate::host::{Host, MenuCommand, Surroundings};
+use crate::backoff::Backoff;
+use crate::host::{ChannelContext, ChannelHost, MenuCommand};
 use crate::options::Options;
-use crate::pause::Pauses;
-use crate::platform::{Platform, Variable, VariableKind};
-use directory::Directory;
-use gateway::Life;
-use memory::{Pressed, Recent};
-use rest::{Failure, Rest};
-use settings::Settings;
-use threads::Threads;
+use crate::platform::{Platform, PlatformVariable, VariableKind};
+use directory::GuildDirectory;
+use gateway::GatewayListener;
+use recent::{PressedButtons, RecentMessages};
+use rest::{DiscordApi, DiscordError};
+use settings::DiscordSettings;
+use threads::DiscordThreads;
 
 const NAME: &str = "discord";
 /// Fences around two tables, which are put in after a text was split.
@@ -51,97 +51,101 @@ pub(crate) const PLATFORM: Platform = Platform {
     label: "Discord",
     guide: include_str!("guide.md"),
     variables: &[
-        Variable { name: "DISCORD_BOT_TOKEN", words: "The bot's token", kind: VariableKind::RequiredSecret },
-        Variable {
+        PlatformVariable {
+            name: "DISCORD_BOT_TOKEN",
+            prompt: "The bot's token",
+            kind: VariableKind::RequiredSecret,
+        },
+        PlatformVariable {
             name: "DISCORD_ALLOWED_USERS",
-            words: "Who may talk to it: user ids or names, with commas between them",
+            prompt: "Who may talk to it: user ids or names, with commas between them",
             kind: VariableKind::Optional,
         },
-        Variable {
+        PlatformVariable {
             name: "DISCORD_HOME_CHANNEL",
-            words: "The id of the channel for what comes unasked",
+            prompt: "The id of the channel for what comes unasked",
             kind: VariableKind::Optional,
         },
     ],
     lock: Some(("discord-bot-token", "DISCORD_BOT_TOKEN")),
     person_is_chat: false,
-    abilities: Abilities {
-        limit: outbound::LONGEST - ROOM_FOR_FENCES,
+    abilities: ChannelCapabilities {
+        max_length: outbound::LONGEST - ROOM_FOR_FENCES,
         unit: LengthUnit::Scalars,
         edits: true,
-        pictures: true,
-        typing_every: Duration::from_secs(8),
+        web_images: true,
+        typing_interval: Duration::from_secs(8),
     },
     open,
 };
 
-fn open(options: &Options, surroundings: Surroundings) -> Result<Arc<dyn Channel>, String> {
-    let settings = Settings::read(options)?;
-    let Surroundings { client, clock, host, commands } = surroundings;
-    let rest = Rest::new(client, clock, settings.api.clone(), &settings.token);
-    let threads = Threads::load(host.clone());
-    Ok(Arc::new(Discord {
+fn open(options: &Options, surroundings: ChannelContext) -> Result<Arc<dyn Channel>, String> {
+    let settings = DiscordSettings::read(options)?;
+    let ChannelContext { client, clock, host, commands } = surroundings;
+    let rest = DiscordApi::new(client, clock, settings.api.clone(), &settings.token);
+    let threads = DiscordThreads::load(host.clone());
+    Ok(Arc::new(DiscordChannel {
         settings,
-        rest,
+        api: rest,
         threads,
         host,
         commands,
-        directory: Directory::default(),
-        recent: Recent::default(),
-        pressed: Pressed::default(),
+        directory: GuildDirectory::default(),
+        recent_messages: RecentMessages::default(),
+        pressed_buttons: PressedButtons::default(),
     }))
 }
 
-struct Discord {
-    settings: Settings,
-    rest: Rest,
-    host: Arc<dyn Host>,
+struct DiscordChannel {
+    settings: DiscordSettings,
+    api: DiscordApi,
+    host: Arc<dyn ChannelHost>,
     commands: Arc<[MenuCommand]>,
-    directory: Directory,
-    threads: Threads,
-    recent: Recent,
-    pressed: Pressed,
+    directory: GuildDirectory,
+    threads: DiscordThreads,
+    recent_messages: RecentMessages,
+    pressed_buttons: PressedButtons,
 }
 
 /// Who the bot is to Discord.
-struct Identity {
+struct DiscordIdentity {
     user_id: String,
     application_id: String,
 }
 
-impl Discord {
+impl DiscordChannel {
     /// Asks who this is, which also shows whether the token is good. Trouble on the way is waited out.
-    async fn sign_in(&self, intake: &dyn Intake) -> Result<Identity, ChannelError> {
-        let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
+    async fn sign_in(&self, intake: &dyn Intake) -> Result<DiscordIdentity, ChannelError> {
+        let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         loop {
             match self.identity().await {
                 Ok(identity) => return Ok(identity),
-                Err(Failure::Later { after, reason, .. }) => {
-                    intake.connection(NAME, Connection::Down(reason));
-                    self.rest.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
+                Err(DiscordError::Later { after, reason, .. }) => {
+                    intake.report_connection(NAME, ConnectionStatus::Down(reason));
+                    self.api.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
                 }
                 Err(failure) => return Err(failure.into()),
             }
         }
     }
 
-    async fn identity(&self) -> Result<Identity, Failure> {
+    async fn identity(&self) -> Result<DiscordIdentity, DiscordError> {
         let id = |object: &Value| object.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let user_id = id(&self.rest.get("/users/@me").await?);
-        let application = match self.rest.get("/applications/@me").await {
-            Err(Failure::Refused { .. }) => self.rest.get("/oauth2/applications/@me").await,
+        let user_id = id(&self.api.get("/users/@me").await?);
+        let application = match self.api.get("/applications/@me").await {
+            Err(DiscordError::Refused { .. }) => self.api.get("/oauth2/applications/@me").await,
             other => other,
         };
-        Ok(Identity { user_id, application_id: id(&application?) })
+        Ok(DiscordIdentity { user_id, application_id: id(&application?) })
     }
 }
 
-impl Channel for Discord {
+impl Channel for DiscordChannel {
     fn platform(&self) -> &str {
         NAME
     }
 
-    fn abilities(&self) -> Abilities {
+    fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
     }
 
@@ -155,49 +159,61 @@ impl Channel for Discord {
                 identity = self.sign_in(intake) => identity?,
                 () = cancel.cancelled() => return Ok(()),
             };
-            Life::new(self, intake, cancel, &identity).run().await
+            GatewayListener::new(self, intake, cancel, &identity).run().await
         })
     }
 
-    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    fn send<'a>(
+        &'a self,
+        reply: &'a OutgoingMessage,
+    ) -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>> {
         Box::pin(self.send_reply(reply))
     }
 
     fn send_again<'a>(
         &'a self,
-        reply: &'a Reply,
+        reply: &'a OutgoingMessage,
         since: Timestamp,
-    ) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    ) -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>> {
         Box::pin(self.send_reply_again(reply, since))
     }
 
-    fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {
+    fn post<'a>(
+        &'a self,
+        place: &'a ChatAddress,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<String, ChannelError>> {
         Box::pin(self.post_text(place, text))
     }
 
     fn edit<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a ChatAddress,
         message: &'a str,
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(self.edit_text(place, message, text))
     }
 
-    fn show_typing<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, ()> {
+    fn show_typing<'a>(&'a self, place: &'a ChatAddress) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let Ok(channel) = outbound::target(place) else { return };
-            if let Err(failure) = self.rest.post(&format!("/channels/{channel}/typing"), json!({})).await {
+            let Ok(channel) = outbound::target_channel(place) else { return };
+            if let Err(failure) = self.api.post(&format!("/channels/{channel}/typing"), json!({})).await {
                 tracing::debug!(%failure, "nobody sees that the bot is busy");
             }
         })
     }
 
-    fn mark<'a>(&'a self, place: &'a Place, message: &'a str, mark: Mark) -> BoxFuture<'a, ()> {
-        Box::pin(self.put_mark(place, message, mark))
+    fn show_message_status<'a>(
+        &'a self,
+        place: &'a ChatAddress,
+        message: &'a str,
+        mark: MessageStatus,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(self.set_reaction(place, message, mark))
     }
 
-    fn chats(&self) -> BoxFuture<'_, Vec<Place>> {
+    fn chats(&self) -> BoxFuture<'_, Vec<ChatAddress>> {
         Box::pin(async move {
             self.visible_chats().await.unwrap_or_else(|failure| {
                 tracing::debug!(%failure, "Discord's channels could not be listed");

@@ -6,19 +6,19 @@ use std::time::Duration;
 use hermes_net::Method;
 use hermes_text::{length, split};
 use hermes_types::{
-    Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, LengthUnit, Mark, Picture, Piece, Place,
-    Receipt, Reply, Timestamp,
+    Attachment, AttachmentKind, ChannelError, ChatAddress, ChatKind, ChatPart, DeliveryCertainty,
+    DeliveryReceipt, LengthUnit, MessageStatus, OutgoingMessage, Timestamp, WebImage,
 };
 use serde_json::{Value, json};
 
-use super::Discord;
+use super::DiscordChannel;
 use super::commands::buttons;
-use super::rest::{Body, Failure};
+use super::rest::{DiscordError, RequestBody};
 use super::table::fence_tables;
-use super::wire::Room;
+use super::wire::ChannelInfo;
 use crate::fetch::fetch_picture;
 use crate::media::{extension_of, mime_of};
-use crate::multipart::Form;
+use crate::multipart::MultipartForm;
 
 /// The longest text Discord takes.
 pub(super) const LONGEST: usize = 2000;
@@ -28,28 +28,28 @@ const INVALID_FORM: u64 = 50035;
 const TOO_LARGE: u64 = 40005;
 const VOICE: u64 = 8192;
 /// For how long Discord surely knows a nonce again; it speaks of a few minutes.
-const NONCE_FOR: Duration = Duration::from_mins(2);
+const NONCE_LIFETIME: Duration = Duration::from_mins(2);
 /// 256 steps of the same height: what a recording looks like is not known.
 const WAVEFORM: (&str, usize, &str) = ("VVVV", 85, "VQ==");
 const SAMPLES_PER_SECOND: f64 = 48_000.0;
 
-impl Discord {
-    pub(super) async fn send_reply(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
-        let channel = target(&reply.place)?;
+impl DiscordChannel {
+    pub(super) async fn send_reply(&self, reply: &OutgoingMessage) -> Result<DeliveryReceipt, ChannelError> {
+        let channel = target_channel(&reply.place)?;
         let mut ids = Vec::new();
         for piece in &reply.pieces {
             match piece {
-                Piece::Text { text } => {
+                ChatPart::Text { text } => {
                     for part in parts(text) {
                         let body = self.body(reply, channel, ids.len());
                         ids.push(self.send_text(channel, body, &part, reply).await?);
                     }
                 }
-                Piece::File(file) => {
+                ChatPart::File(file) => {
                     let body = self.body(reply, channel, ids.len());
                     ids.push(self.send_file(channel, body, file).await?);
                 }
-                Piece::Picture(picture) => {
+                ChatPart::Picture(picture) => {
                     let body = self.body(reply, channel, ids.len());
                     ids.push(self.send_picture(channel, body, picture, reply).await?);
                 }
@@ -58,32 +58,33 @@ impl Discord {
         if ids.is_empty() {
             return Err(ChannelError::Refused("there is nothing to say".to_owned()));
         }
-        self.clear_pressed(channel).await;
-        Ok(Receipt { message_ids: ids, certainty: Certainty::Once })
+        self.remove_pressed_buttons(channel).await;
+        Ok(DeliveryReceipt { message_ids: ids, certainty: DeliveryCertainty::Once })
     }
 
     /// As long as Discord remembers nonces, a second attempt is answered with the message of the first.
     pub(super) async fn send_reply_again(
         &self,
-        reply: &Reply,
+        reply: &OutgoingMessage,
         since: Timestamp,
-    ) -> Result<Receipt, ChannelError> {
-        let remembered = self.rest.clock.now().since(since) < NONCE_FOR;
+    ) -> Result<DeliveryReceipt, ChannelError> {
+        let remembered = self.api.clock.now().since(since) < NONCE_LIFETIME;
         let receipt = self.send_reply(reply).await?;
-        let certainty = if remembered { Certainty::Once } else { Certainty::AtLeastOnce };
-        Ok(Receipt { certainty, ..receipt })
+        let certainty = if remembered { DeliveryCertainty::Once } else { DeliveryCertainty::AtLeastOnce };
+        Ok(DeliveryReceipt { certainty, ..receipt })
     }
 
     /// What every message of a reply has. The nonce is the same at each attempt: Discord then answers a second one with
     /// the message of the first.
-    fn body(&self, reply: &Reply, channel: &str, at: usize) -> Value {
+    fn body(&self, reply: &OutgoingMessage, channel: &str, at: usize) -> Value {
         let mut body = json!({
             "nonce": nonce(&reply.idempotency_key, at),
             "enforce_nonce": true,
             "allowed_mentions": self.settings.allowed_mentions,
         });
         // A thread has the id of the message it began with, and that message is not in it.
-        let quoted = reply.reply_to.as_deref().filter(|id| at == 0 && self.settings.quotes && *id != channel);
+        let quoted =
+            reply.reply_to.as_deref().filter(|id| at == 0 && self.settings.quote_replies && *id != channel);
         if let Some(id) = quoted.filter(|id| is_id(id)) {
             body["message_reference"] = json!({"message_id": id, "fail_if_not_exists": false});
         }
@@ -95,25 +96,25 @@ impl Discord {
         channel: &str,
         mut body: Value,
         text: &str,
-        reply: &Reply,
+        reply: &OutgoingMessage,
     ) -> Result<String, ChannelError> {
         body["content"] = json!(text);
         if !reply.choices.is_empty() {
             body["components"] = json!(buttons(&reply.choices));
         }
         let path = format!("/channels/{channel}/messages");
-        let sent = match self.rest.post(&path, body.clone()).await {
+        let sent = match self.api.post(&path, body.clone()).await {
             // Most often the quoted message is one of Discord's own; it is said without its dress.
             Err(failure) if failure.code() == Some(INVALID_FORM) => {
                 if let Some(fields) = body.as_object_mut() {
                     fields.remove("message_reference");
                     fields.remove("components");
                 }
-                self.rest.post(&path, body).await
+                self.api.post(&path, body).await
             }
             other => other,
         };
-        id_of(&sent.map_err(Failure::of_a_send)?)
+        id_of(&sent.map_err(DiscordError::into_send_error)?)
     }
 
     /// A picture, fetched and sent along. One that cannot be is named by its address, which Discord shows by itself where
@@ -122,26 +123,26 @@ impl Discord {
         &self,
         channel: &str,
         body: Value,
-        picture: &Picture,
-        reply: &Reply,
+        picture: &WebImage,
+        reply: &OutgoingMessage,
     ) -> Result<String, ChannelError> {
-        match fetch_picture(&self.rest.client, &*self.rest.clock, &picture.url).await {
+        match fetch_picture(&self.api.client, &*self.api.clock, &picture.url).await {
             Ok(file) => {
                 let mut shown = body.clone();
                 if let Some(caption) = &picture.caption {
-                    shown["content"] = json!(cut(caption));
+                    shown["content"] = json!(truncate(caption));
                 }
                 let about = json!({"id": 0, "filename": file.name});
                 match self.upload(channel, shown, about, mime_of(&file.name), &file.bytes).await {
-                    Err(failure @ Failure::Refused { .. }) => {
+                    Err(failure @ DiscordError::Refused { .. }) => {
                         tracing::warn!(%failure, "a picture is sent as its address");
                     }
-                    other => return id_of(&other.map_err(Failure::of_a_send)?),
+                    other => return id_of(&other.map_err(DiscordError::into_send_error)?),
                 }
             }
             Err(why) => tracing::warn!(why, "a picture is sent as its address"),
         }
-        self.send_text(channel, body, &picture.in_words(), reply).await
+        self.send_text(channel, body, &picture.fallback_text(), reply).await
     }
 
     async fn send_file(&self, channel: &str, body: Value, file: &Attachment) -> Result<String, ChannelError> {
@@ -152,15 +153,15 @@ impl Discord {
             Ok(bytes) => bytes,
             Err(why) => return self.send_note(channel, body, &name, &why).await,
         };
-        if let Some(seconds) = recorded(file, &name, &bytes) {
+        if let Some(seconds) = voice_duration(file, &name, &bytes) {
             let (step, times, end) = WAVEFORM;
             let waveform = format!("{}{end}", step.repeat(times));
             let mut body = body.clone();
             body["flags"] = json!(VOICE);
             let about = json!({"id": 0, "filename": "voice-message.ogg", "duration_secs": seconds, "waveform": waveform});
             match self.upload(channel, body, about, "audio/ogg", &bytes).await {
-                Err(Failure::Refused { .. }) => {}
-                other => return id_of(&other.map_err(Failure::of_a_send)?),
+                Err(DiscordError::Refused { .. }) => {}
+                other => return id_of(&other.map_err(DiscordError::into_send_error)?),
             }
         }
         let mime = file.mime.clone().unwrap_or_else(|| mime_of(&name).to_owned());
@@ -172,10 +173,10 @@ impl Discord {
             sent = self.upload(channel, body, about, &mime, &bytes).await;
         }
         match sent {
-            Err(Failure::Refused { status, code, .. }) if status == 413 || code == TOO_LARGE => {
+            Err(DiscordError::Refused { status, code, .. }) if status == 413 || code == TOO_LARGE => {
                 self.send_note(channel, body, &name, "it is larger than this chat takes").await
             }
-            other => id_of(&other.map_err(Failure::of_a_send)?),
+            other => id_of(&other.map_err(DiscordError::into_send_error)?),
         }
     }
 
@@ -186,12 +187,14 @@ impl Discord {
         about: Value,
         mime: &str,
         bytes: &[u8],
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, DiscordError> {
         let name = about.get("filename").and_then(Value::as_str).unwrap_or("file").to_owned();
         body["attachments"] = json!([about]);
         let (kind, form) =
-            Form::new().json("payload_json", &body).file("files[0]", &name, mime, bytes).finish();
-        self.rest.call(Method::POST, &format!("/channels/{channel}/messages"), Body::Form(kind, form)).await
+            MultipartForm::new().json("payload_json", &body).file("files[0]", &name, mime, bytes).finish();
+        self.api
+            .call(Method::POST, &format!("/channels/{channel}/messages"), RequestBody::Form(kind, form))
+            .await
     }
 
     /// Says that a file could not be sent, in its place.
@@ -203,82 +206,81 @@ impl Discord {
         why: &str,
     ) -> Result<String, ChannelError> {
         body["content"] = json!(hermes_text::head(&format!("📎 File: {name} ({why})"), LONGEST));
-        let sent = self.rest.post(&format!("/channels/{channel}/messages"), body).await;
-        id_of(&sent.map_err(Failure::of_a_send)?)
+        let sent = self.api.post(&format!("/channels/{channel}/messages"), body).await;
+        id_of(&sent.map_err(DiscordError::into_send_error)?)
     }
 
     /// Buttons that were pressed have done their work once something was said after it.
-    async fn clear_pressed(&self, channel: &str) {
-        for message in self.pressed.take(channel) {
+    async fn remove_pressed_buttons(&self, channel: &str) {
+        for message in self.pressed_buttons.take(channel) {
             let path = format!("/channels/{channel}/messages/{message}");
             if let Err(failure) =
-                self.rest.call(Method::PATCH, &path, Body::Json(json!({"components": []}))).await
+                self.api.call(Method::PATCH, &path, RequestBody::Json(json!({"components": []}))).await
             {
                 tracing::debug!(%failure, "buttons stay on a Discord message");
             }
         }
     }
 
-    pub(super) async fn post_text(&self, place: &Place, text: &str) -> Result<String, ChannelError> {
-        let body = json!({"content": cut(&dressed(text)), "allowed_mentions": {"parse": []}});
-        id_of(&self.rest.post(&format!("/channels/{}/messages", target(place)?), body).await?)
+    pub(super) async fn post_text(&self, place: &ChatAddress, text: &str) -> Result<String, ChannelError> {
+        let body = json!({"content": truncate(&with_fenced_tables(text)), "allowed_mentions": {"parse": []}});
+        id_of(&self.api.post(&format!("/channels/{}/messages", target_channel(place)?), body).await?)
     }
 
     pub(super) async fn edit_text(
         &self,
-        place: &Place,
+        place: &ChatAddress,
         message: &str,
         text: &str,
     ) -> Result<(), ChannelError> {
         if !is_id(message) {
             return Err(ChannelError::Refused(format!("`{message}` is not a Discord message")));
         }
-        let path = format!("/channels/{}/messages/{message}", target(place)?);
-        let body =
-            json!({"content": cut(&dressed(text)), "allowed_mentions": self.settings.allowed_mentions});
-        self.rest.call(Method::PATCH, &path, Body::Json(body)).await?;
+        let path = format!("/channels/{}/messages/{message}", target_channel(place)?);
+        let body = json!({"content": truncate(&with_fenced_tables(text)), "allowed_mentions": self.settings.allowed_mentions});
+        self.api.call(Method::PATCH, &path, RequestBody::Json(body)).await?;
         Ok(())
     }
 
-    pub(super) async fn put_mark(&self, place: &Place, message: &str, mark: Mark) {
-        let Ok(place) = target(place) else { return };
+    pub(super) async fn set_reaction(&self, place: &ChatAddress, message: &str, mark: MessageStatus) {
+        let Ok(place) = target_channel(place) else { return };
         if !self.settings.reactions || !is_id(message) {
             return;
         }
         // The message a thread began with stands in the channel above.
         let parent = if place == message {
-            self.directory.room(&self.rest, place).await.ok().and_then(|room| room.parent_id)
+            self.directory.channel(&self.api, place).await.ok().and_then(|room| room.parent_id)
         } else {
             None
         };
         let channel = parent.as_deref().unwrap_or(place);
         let steps: &[(Method, &str)] = match mark {
-            Mark::Seen => &[(Method::PUT, "👀")],
-            Mark::Answered => &[(Method::DELETE, "👀"), (Method::PUT, "✅")],
-            Mark::Failed => &[(Method::DELETE, "👀"), (Method::PUT, "❌")],
+            MessageStatus::Processing => &[(Method::PUT, "👀")],
+            MessageStatus::Answered => &[(Method::DELETE, "👀"), (Method::PUT, "✅")],
+            MessageStatus::Failed => &[(Method::DELETE, "👀"), (Method::PUT, "❌")],
         };
         for (method, emoji) in steps {
             let path = format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me");
-            if let Err(failure) = self.rest.call(method.clone(), &path, Body::Nothing).await {
+            if let Err(failure) = self.api.call(method.clone(), &path, RequestBody::Nothing).await {
                 tracing::debug!(%failure, "a mark was not put on a Discord message");
             }
         }
     }
 
     /// Text channels of the servers the bot is in.
-    pub(super) async fn visible_chats(&self) -> Result<Vec<Place>, Failure> {
-        let guilds = self.rest.get("/users/@me/guilds").await?;
+    pub(super) async fn visible_chats(&self) -> Result<Vec<ChatAddress>, DiscordError> {
+        let guilds = self.api.get("/users/@me/guilds").await?;
         let mut places = Vec::new();
         for guild in guilds.as_array().into_iter().flatten() {
             let text = |key: &str| guild.get(key).and_then(Value::as_str);
             let Some(id) = text("id").filter(|id| is_id(id)) else { continue };
-            let rooms = self.rest.get(&format!("/guilds/{id}/channels")).await?;
-            let rooms: Vec<Room> = serde_json::from_value(rooms).unwrap_or_default();
-            for room in rooms.into_iter().filter(Room::takes_threads) {
+            let rooms = self.api.get(&format!("/guilds/{id}/channels")).await?;
+            let rooms: Vec<ChannelInfo> = serde_json::from_value(rooms).unwrap_or_default();
+            for room in rooms.into_iter().filter(ChannelInfo::supports_threads) {
                 let parts = [text("name").map(str::to_owned), room.name.map(|name| format!("#{name}"))];
                 let name: Vec<String> = parts.into_iter().flatten().collect();
-                let place = Place::new(ChatKind::Group, room.id);
-                places.push(Place { chat_name: Some(name.join(" / ")), topic: room.topic, ..place });
+                let place = ChatAddress::new(ChatKind::Group, room.id);
+                places.push(ChatAddress { chat_name: Some(name.join(" / ")), topic: room.topic, ..place });
             }
         }
         Ok(places)
@@ -286,7 +288,7 @@ impl Discord {
 }
 
 /// The channel or thread a place is, as the API wants it.
-pub(super) fn target(place: &Place) -> Result<&str, ChannelError> {
+pub(super) fn target_channel(place: &ChatAddress) -> Result<&str, ChannelError> {
     let id = place.thread_id.as_deref().filter(|id| !id.is_empty()).unwrap_or(&place.chat_id);
     if is_id(id) {
         return Ok(id);
@@ -305,17 +307,17 @@ fn id_of(message: &Value) -> Result<String, ChannelError> {
 }
 
 /// With fences around tables, where there is room for them.
-fn dressed(text: &str) -> String {
+fn with_fenced_tables(text: &str) -> String {
     let fenced = fence_tables(text);
     if length(&fenced, LengthUnit::Scalars) <= LONGEST { fenced } else { text.to_owned() }
 }
 
 fn parts(text: &str) -> Vec<String> {
-    let parts = split(&dressed(text), LONGEST, LengthUnit::Scalars);
+    let parts = split(&with_fenced_tables(text), LONGEST, LengthUnit::Scalars);
     parts.into_iter().filter(|part| !part.trim().is_empty()).collect()
 }
 
-fn cut(text: &str) -> String {
+fn truncate(text: &str) -> String {
     if length(text, LengthUnit::Scalars) <= LONGEST {
         return text.to_owned();
     }
@@ -339,7 +341,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// How many seconds a voice message lasts; nothing when the file is none.
-fn recorded(file: &Attachment, name: &str, bytes: &[u8]) -> Option<f64> {
+fn voice_duration(file: &Attachment, name: &str, bytes: &[u8]) -> Option<f64> {
     let voice =
         file.kind == AttachmentKind::Voice && matches!(extension_of(name).as_deref(), Some(".ogg" | ".opus"));
     if !voice || !bytes.starts_with(b"OggS") {
@@ -370,7 +372,7 @@ mod tests {
     #[test]
     fn only_numbers_are_places() {
         for (id, good) in [("123", true), ("", false), ("general", false), ("1/../2", false), ("-1", false)] {
-            assert_eq!(target(&Place::new(ChatKind::Group, id)).is_ok(), good, "{id}");
+            assert_eq!(target_channel(&ChatAddress::new(ChatKind::Group, id)).is_ok(), good, "{id}");
         }
     }
 
@@ -378,7 +380,7 @@ mod tests {
     fn long_texts_are_cut_or_split() {
         let long = "word ".repeat(900);
         assert!(parts(&long).iter().all(|part| part.chars().count() <= LONGEST));
-        assert_eq!((cut(&long).chars().count(), cut(&long).ends_with("...")), (LONGEST, true));
+        assert_eq!((truncate(&long).chars().count(), truncate(&long).ends_with("...")), (LONGEST, true));
         assert_eq!(parts(" \n"), Vec::<String>::new());
     }
 }

@@ -5,33 +5,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hermes_net::{Client, Error, HeaderMap, Method, Request, StatusCode, Url, Wait, header};
+use hermes_net::{Error, HeaderMap, HttpClient, HttpRequest, Method, StatusCode, TimeoutPhase, Url, header};
 use hermes_types::{Cancel, ChannelError, Clock, Deadline, Secret};
 use serde_json::Value;
 
-use super::limits::{Limits, Told, route_of};
+use super::rate_limits::{BucketState, RateLimits, route_of};
 
 /// Longer is not waited inside a call: whoever asked decides.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
-const PATIENCE: Duration = Duration::from_secs(30);
-const UPLOAD_PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const UPLOAD_TIMEOUT: Duration = Duration::from_mins(3);
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 /// What Discord asks bots to call themselves.
 const AGENT: &str = concat!("DiscordBot (hermes, ", env!("CARGO_PKG_VERSION"), ")");
 
 /// The API, as this bot.
-pub(super) struct Rest {
-    pub(super) client: Client,
+pub(super) struct DiscordApi {
+    pub(super) client: HttpClient,
     pub(super) clock: Arc<dyn Clock>,
     api: String,
     authorization: Secret,
-    limits: Mutex<Limits>,
+    limits: Mutex<RateLimits>,
 }
 
 /// What is sent along.
 #[derive(Debug, Clone)]
-pub(super) enum Body {
+pub(super) enum RequestBody {
     Nothing,
     Json(Value),
     /// A content type and what is of it.
@@ -40,12 +40,12 @@ pub(super) enum Body {
 
 /// Why a call came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum DiscordError {
     /// It may work later.
     Later {
         after: Option<Duration>,
         reason: String,
-        fate: Fate,
+        effect: CallEffect,
     },
     Unauthorised,
     /// It will not work like this. The code is Discord's.
@@ -58,17 +58,17 @@ pub(super) enum Failure {
 
 /// What became of a call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum CallEffect {
     NotDone,
     /// It may have been done all the same.
     Unknown,
 }
 
-impl Failure {
+impl DiscordError {
     /// What it means for something that must not be said twice.
-    pub(super) fn of_a_send(self) -> ChannelError {
+    pub(super) fn into_send_error(self) -> ChannelError {
         match self {
-            Self::Later { reason, fate: Fate::Unknown, .. } => ChannelError::Unsure(reason),
+            Self::Later { reason, effect: CallEffect::Unknown, .. } => ChannelError::DeliveryUnknown(reason),
             other => other.into(),
         }
     }
@@ -82,49 +82,54 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for DiscordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         ChannelError::from(self.clone()).fmt(f)
     }
 }
 
-impl From<Failure> for ChannelError {
-    fn from(failure: Failure) -> Self {
+impl From<DiscordError> for ChannelError {
+    fn from(failure: DiscordError) -> Self {
         match failure {
-            Failure::Later { after, reason, .. } => Self::Retry { after, reason },
-            Failure::Unauthorised => Self::Reauthorise(
+            DiscordError::Later { after, reason, .. } => Self::Retry { after, reason },
+            DiscordError::Unauthorised => Self::Reauthorise(
                 "Discord does not know this token. Reset it on the Bot page of your application and set DISCORD_BOT_TOKEN"
                     .to_owned(),
             ),
-            Failure::Refused { status, code, reason } => {
+            DiscordError::Refused { status, code, reason } => {
                 Self::Refused(format!("Discord said: {reason} (status {status}, code {code})"))
             }
         }
     }
 }
 
-impl Rest {
-    pub(super) fn new(client: Client, clock: Arc<dyn Clock>, api: String, token: &Secret) -> Self {
+impl DiscordApi {
+    pub(super) fn new(client: HttpClient, clock: Arc<dyn Clock>, api: String, token: &Secret) -> Self {
         let authorization = Secret::new(format!("Bot {}", token.expose()));
         Self { client, clock, api, authorization, limits: Mutex::default() }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.call(Method::GET, path, Body::Nothing).await
+    pub(super) async fn get(&self, path: &str) -> Result<Value, DiscordError> {
+        self.call(Method::GET, path, RequestBody::Nothing).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: Value) -> Result<Value, Failure> {
-        self.call(Method::POST, path, Body::Json(body)).await
+    pub(super) async fn post(&self, path: &str, body: Value) -> Result<Value, DiscordError> {
+        self.call(Method::POST, path, RequestBody::Json(body)).await
     }
 
     /// Calls, waits where Discord asks for it and it is short, and says what came of it.
-    pub(super) async fn call(&self, method: Method, path: &str, body: Body) -> Result<Value, Failure> {
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: RequestBody,
+    ) -> Result<Value, DiscordError> {
         let route = route_of(method.as_str(), path);
-        let mut last = too_often(LONGEST_WAIT);
+        let mut last = rate_limit_error(LONGEST_WAIT);
         for _ in 0..ATTEMPTS {
-            self.hold_back(&route).await?;
+            self.wait_for_bucket(&route).await?;
             match self.exchange(method.clone(), path, &route, &body).await {
-                Err(failure @ Failure::Later { after: Some(after), .. }) if after <= LONGEST_WAIT => {
+                Err(failure @ DiscordError::Later { after: Some(after), .. }) if after <= LONGEST_WAIT => {
                     last = failure;
                 }
                 other => return other,
@@ -134,127 +139,140 @@ impl Rest {
     }
 
     /// Waits until the bucket has room, if that is soon.
-    async fn hold_back(&self, route: &str) -> Result<(), Failure> {
+    async fn wait_for_bucket(&self, route: &str) -> Result<(), DiscordError> {
         loop {
-            let wait = self.limits(|limits| limits.reserve(route, self.clock.monotonic()));
+            let wait = self.with_limits(|limits| limits.reserve(route, self.clock.monotonic()));
             if wait.is_zero() {
                 return Ok(());
             }
             if wait > LONGEST_WAIT {
-                return Err(too_often(wait));
+                return Err(rate_limit_error(wait));
             }
             self.clock.sleep(wait).await;
         }
     }
 
-    async fn exchange(&self, method: Method, path: &str, route: &str, body: &Body) -> Result<Value, Failure> {
-        let request = self.request(method, path, body).map_err(|error| unreachable(&error))?;
-        let deadline = Deadline::after(&*self.clock, UPLOAD_PATIENCE);
-        let response =
-            self.client.send(request, deadline, &Cancel::new()).await.map_err(|error| unreachable(&error))?;
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        route: &str,
+        body: &RequestBody,
+    ) -> Result<Value, DiscordError> {
+        let request = self.request(method, path, body).map_err(|error| network_error(&error))?;
+        let deadline = Deadline::after(&*self.clock, UPLOAD_TIMEOUT);
+        let response = self
+            .client
+            .send(request, deadline, &Cancel::new())
+            .await
+            .map_err(|error| network_error(&error))?;
         let status = response.status();
-        self.learn(route, response.headers());
+        self.update_limits(route, response.headers());
         let asked = hermes_net::retry_after(response.headers(), self.clock.now());
-        let answer = response.bytes(LARGEST_ANSWER).await.map_err(|error| unreachable(&error))?;
+        let answer = response.bytes(LARGEST_ANSWER).await.map_err(|error| network_error(&error))?;
         let value: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         match status {
-            StatusCode::TOO_MANY_REQUESTS => Err(self.limited(route, &value, asked)),
-            StatusCode::UNAUTHORIZED => Err(Failure::Unauthorised),
+            StatusCode::TOO_MANY_REQUESTS => Err(self.rate_limited(route, &value, asked)),
+            StatusCode::UNAUTHORIZED => Err(DiscordError::Unauthorised),
             status if status.is_success() && value.is_null() && !answer.is_empty() => {
-                Err(unclear("Discord's answer is no JSON".to_owned()))
+                Err(unclear_error("Discord's answer is no JSON".to_owned()))
             }
             status if status.is_success() => Ok(value),
             status if status.is_server_error() => {
-                Err(unclear(format!("Discord has a problem (status {status})")))
+                Err(unclear_error(format!("Discord has a problem (status {status})")))
             }
-            status => Err(refusal(status, &value)),
+            status => Err(refusal_error(status, &value)),
         }
     }
 
-    fn request(&self, method: Method, path: &str, body: &Body) -> Result<Request, Error> {
+    fn request(&self, method: Method, path: &str, body: &RequestBody) -> Result<HttpRequest, Error> {
         let url = Url::parse(&format!("{}{path}", self.api)).map_err(|_| Error::InvalidUrl)?;
-        let mut request = Request::new(method, url)
+        let mut request = HttpRequest::new(method, url)
             .header(header::USER_AGENT, AGENT)?
             .secret_header(header::AUTHORIZATION, &self.authorization)?
-            .answer_within(PATIENCE);
+            .response_timeout(TIMEOUT);
         match body {
-            Body::Nothing => {}
-            Body::Json(value) => request = request.json(value)?,
-            Body::Form(kind, bytes) => {
+            RequestBody::Nothing => {}
+            RequestBody::Json(value) => request = request.json(value)?,
+            RequestBody::Form(kind, bytes) => {
                 request = request.header(header::CONTENT_TYPE, kind)?.body(bytes.clone());
-                request = request.answer_within(UPLOAD_PATIENCE);
+                request = request.response_timeout(UPLOAD_TIMEOUT);
             }
         }
         Ok(request)
     }
 
-    fn learn(&self, route: &str, headers: &HeaderMap) {
+    fn update_limits(&self, route: &str, headers: &HeaderMap) {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let number = |name: &str| text(name).and_then(|text| text.parse().ok());
-        let reset = text("x-ratelimit-reset-after").and_then(seconds);
+        let reset = text("x-ratelimit-reset-after").and_then(parse_seconds);
         let (Some(limit), Some(remaining), Some(reset_after)) =
             (number("x-ratelimit-limit"), number("x-ratelimit-remaining"), reset)
         else {
             return;
         };
-        let told = Told { limit, remaining, reset_after };
-        self.limits(|limits| limits.learn(route, told, self.clock.monotonic()));
+        let told = BucketState { limit, remaining, reset_after };
+        self.with_limits(|limits| limits.update(route, told, self.clock.monotonic()));
     }
 
     /// The body is more exact than the header, and missing when something before Discord refuses.
-    fn limited(&self, route: &str, answer: &Value, asked: Option<Duration>) -> Failure {
+    fn rate_limited(&self, route: &str, answer: &Value, asked: Option<Duration>) -> DiscordError {
         let exact = answer.get("retry_after").and_then(Value::as_f64);
         let exact = exact.and_then(|after| Duration::try_from_secs_f64(after).ok());
         let after = exact.or(asked).unwrap_or(LONGEST_WAIT);
         let now = self.clock.monotonic();
-        self.limits(|limits| match answer.get("global").and_then(Value::as_bool) {
+        self.with_limits(|limits| match answer.get("global").and_then(Value::as_bool) {
             Some(true) => limits.exhaust_everything(after, now),
             _ => limits.exhaust(route, after, now),
         });
-        too_often(after)
+        rate_limit_error(after)
     }
 
-    fn limits<R>(&self, change: impl FnOnce(&mut Limits) -> R) -> R {
+    fn with_limits<R>(&self, change: impl FnOnce(&mut RateLimits) -> R) -> R {
         change(&mut self.limits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn too_often(after: Duration) -> Failure {
+fn rate_limit_error(after: Duration) -> DiscordError {
     let reason = "Discord asks to wait".to_owned();
-    Failure::Later { after: Some(after), reason, fate: Fate::NotDone }
+    DiscordError::Later { after: Some(after), reason, effect: CallEffect::NotDone }
 }
 
-fn unclear(reason: String) -> Failure {
-    Failure::Later { after: None, reason, fate: Fate::Unknown }
+fn unclear_error(reason: String) -> DiscordError {
+    DiscordError::Later { after: None, reason, effect: CallEffect::Unknown }
 }
 
 /// The network failed; whether the call arrived is known only when there was no connection.
-fn unreachable(error: &Error) -> Failure {
+fn network_error(error: &Error) -> DiscordError {
     match error {
         Error::Connect { .. }
         | Error::Tls { .. }
         | Error::Proxy { .. }
         | Error::Denied(_)
         | Error::InvalidUrl
-        | Error::TimedOut { wait: Wait::Connection, .. } => {
-            Failure::Later { after: None, reason: error.to_string(), fate: Fate::NotDone }
+        | Error::TimedOut { wait: TimeoutPhase::Connection, .. } => {
+            DiscordError::Later { after: None, reason: error.to_string(), effect: CallEffect::NotDone }
         }
-        _ => unclear(error.to_string()),
+        _ => unclear_error(error.to_string()),
     }
 }
 
-fn seconds(text: &str) -> Option<Duration> {
+fn parse_seconds(text: &str) -> Option<Duration> {
     text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
-fn refusal(status: StatusCode, answer: &Value) -> Failure {
+fn refusal_error(status: StatusCode, answer: &Value) -> DiscordError {
     let words = answer.get("message").and_then(Value::as_str).unwrap_or("no reason given");
     let mut reason = words.to_owned();
     if let Some(detail) = answer.get("errors").and_then(first_message) {
         reason = format!("{reason}: {detail}");
     }
     let code = answer.get("code").and_then(Value::as_u64).unwrap_or(0);
-    Failure::Refused { status: status.as_u16(), code, reason: hermes_text::head(&reason, 300).to_owned() }
+    DiscordError::Refused {
+        status: status.as_u16(),
+        code,
+        reason: hermes_text::head(&reason, 300).to_owned(),
+    }
 }
 
 /// The first message in a tree of complaints about fields.

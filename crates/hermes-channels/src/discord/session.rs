@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 /// Channels whose last message is remembered.
-const MOST_CHANNELS: usize = 200;
+const MAX_CHANNELS: usize = 200;
 /// Sequences have no gaps. Should they have one all the same, it is given up after so many.
 const LONGEST_GAP: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Session {
+pub(super) struct GatewaySession {
     pub(super) id: String,
     /// Where it is resumed.
     pub(super) url: String,
@@ -21,15 +21,15 @@ pub(super) struct Session {
 
 /// Stands for a piece of work that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct EventTicket {
     generation: u64,
     /// None for what does not come from an event.
     sequence: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    session: Option<Session>,
+pub(super) struct GatewayProgress {
+    session: Option<GatewaySession>,
     generation: u64,
     /// Everything up to here is done.
     position: u64,
@@ -37,14 +37,14 @@ pub(super) struct Progress {
     done: BTreeSet<u64>,
     open: BTreeSet<u64>,
     /// Work from before this session that is not done.
-    owed: usize,
+    pending_catch_up: usize,
     /// The newest message dealt with in each channel; channels heard from last stand at the end.
     channels: Vec<(String, u64)>,
 }
 
-impl Progress {
+impl GatewayProgress {
     /// From the document of an earlier run, whatever it says.
-    pub(super) fn read(document: Option<&Value>) -> Self {
+    pub(super) fn from_document(document: Option<&Value>) -> Self {
         let mut progress = Self::default();
         let Some(document) = document else { return progress };
         let text = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -52,12 +52,12 @@ impl Progress {
         if let (Some(id), Some(url), Some(sequence)) =
             (text("session_id"), text("resume_gateway_url"), sequence)
         {
-            progress.session = Some(Session { id, url });
+            progress.session = Some(GatewaySession { id, url });
             progress.position = sequence;
         }
         for (channel, last) in document.get("channels").and_then(Value::as_object).into_iter().flatten() {
             if let Some(last) = last.as_str().and_then(|last| last.parse().ok()) {
-                progress.saw(channel, last);
+                progress.record_message(channel, last);
             }
         }
         progress
@@ -66,15 +66,15 @@ impl Progress {
     pub(super) fn document(&self) -> Value {
         let last = |(channel, last): &(String, u64)| (channel.clone(), json!(last.to_string()));
         let channels: Map<String, Value> = self.channels.iter().map(last).collect();
-        match self.session.as_ref().filter(|_| self.owed == 0) {
-            Some(Session { id, url }) => {
+        match self.session.as_ref().filter(|_| self.pending_catch_up == 0) {
+            Some(GatewaySession { id, url }) => {
                 json!({"session_id": id, "resume_gateway_url": url, "seq": self.position, "channels": channels})
             }
             None => json!({"channels": channels}),
         }
     }
 
-    pub(super) fn session(&self) -> Option<&Session> {
+    pub(super) fn session(&self) -> Option<&GatewaySession> {
         self.session.as_ref()
     }
 
@@ -84,10 +84,10 @@ impl Progress {
     }
 
     /// A new session. What of the old one is not done is owed.
-    pub(super) fn begin(&mut self, session: Session, sequence: u64) {
+    pub(super) fn start_session(&mut self, session: GatewaySession, sequence: u64) {
         self.session = Some(session);
         self.generation += 1;
-        self.owed += self.open.len();
+        self.pending_catch_up += self.open.len();
         self.position = sequence;
         self.open.clear();
         self.done.clear();
@@ -99,23 +99,23 @@ impl Progress {
     }
 
     /// An event came. None when it was here before: a resume repeats what was not yet done.
-    pub(super) fn open(&mut self, sequence: u64) -> Option<Ticket> {
+    pub(super) fn start_event(&mut self, sequence: u64) -> Option<EventTicket> {
         if sequence <= self.position || self.done.contains(&sequence) || !self.open.insert(sequence) {
             return None;
         }
-        Some(Ticket { generation: self.generation, sequence: Some(sequence) })
+        Some(EventTicket { generation: self.generation, sequence: Some(sequence) })
     }
 
     /// Work that has to be done before the session counts, without an event of its own.
-    pub(super) fn owe(&mut self) -> Ticket {
-        self.owed += 1;
-        Ticket { generation: self.generation, sequence: None }
+    pub(super) fn start_catch_up(&mut self) -> EventTicket {
+        self.pending_catch_up += 1;
+        EventTicket { generation: self.generation, sequence: None }
     }
 
     /// An event, or something owed, has been dealt with.
-    pub(super) fn finish(&mut self, ticket: Ticket) {
+    pub(super) fn finish(&mut self, ticket: EventTicket) {
         let Some(sequence) = ticket.sequence.filter(|_| ticket.generation == self.generation) else {
-            self.owed = self.owed.saturating_sub(1);
+            self.pending_catch_up = self.pending_catch_up.saturating_sub(1);
             return;
         };
         self.open.remove(&sequence);
@@ -130,20 +130,20 @@ impl Progress {
     }
 
     /// A message of a channel has been dealt with.
-    pub(super) fn saw(&mut self, channel: &str, message: u64) {
+    pub(super) fn record_message(&mut self, channel: &str, message: u64) {
         let known = self.channels.iter().position(|(known, _)| known == channel);
         let before = known.map(|at| self.channels.remove(at).1);
         self.channels.push((channel.to_owned(), before.unwrap_or(0).max(message)));
-        if self.channels.len() > MOST_CHANNELS {
+        if self.channels.len() > MAX_CHANNELS {
             self.channels.remove(0);
         }
     }
 
-    pub(super) fn forget(&mut self, channel: &str) {
+    pub(super) fn forget_channel(&mut self, channel: &str) {
         self.channels.retain(|(known, _)| known != channel);
     }
 
-    pub(super) fn knows(&self, channel: &str) -> bool {
+    pub(super) fn is_known_channel(&self, channel: &str) -> bool {
         self.channels.iter().any(|(known, _)| known == channel)
     }
 
@@ -157,39 +157,39 @@ impl Progress {
 mod tests {
     use super::*;
 
-    fn session(id: &str) -> Session {
-        Session { id: id.to_owned(), url: "u".to_owned() }
+    fn session(id: &str) -> GatewaySession {
+        GatewaySession { id: id.to_owned(), url: "u".to_owned() }
     }
 
     #[test]
     fn the_position_waits_for_what_is_not_done() {
-        let mut progress = Progress::default();
-        progress.begin(session("s"), 1);
-        let (two, three) = (progress.open(2).unwrap(), progress.open(3).unwrap());
-        assert_eq!(progress.open(2), None, "it came again while it was being dealt with");
+        let mut progress = GatewayProgress::default();
+        progress.start_session(session("s"), 1);
+        let (two, three) = (progress.start_event(2).unwrap(), progress.start_event(3).unwrap());
+        assert_eq!(progress.start_event(2), None, "it came again while it was being dealt with");
         progress.finish(three);
         assert_eq!(progress.position(), 1);
-        assert_eq!(progress.open(3), None, "it came again after it was done");
+        assert_eq!(progress.start_event(3), None, "it came again after it was done");
         progress.finish(two);
         assert_eq!(progress.position(), 3);
     }
 
     #[test]
     fn a_session_is_written_down_when_nothing_is_owed_from_before() {
-        let mut progress = Progress::default();
-        progress.begin(session("old"), 1);
-        let late = progress.open(2).unwrap();
+        let mut progress = GatewayProgress::default();
+        progress.start_session(session("old"), 1);
+        let late = progress.start_event(2).unwrap();
         progress.lose_session();
-        progress.begin(session("new"), 1);
-        let catching_up = progress.owe();
-        progress.saw("c", 7);
+        progress.start_session(session("new"), 1);
+        let catching_up = progress.start_catch_up();
+        progress.record_message("c", 7);
         assert_eq!(progress.document(), json!({"channels": {"c": "7"}}));
         progress.finish(late);
         assert_eq!(progress.document().get("session_id"), None);
         progress.finish(catching_up);
         let document = progress.document();
         assert_eq!((&document["session_id"], &document["seq"]), (&json!("new"), &json!(1)));
-        let again = Progress::read(Some(&document));
+        let again = GatewayProgress::from_document(Some(&document));
         assert_eq!(
             (again.session(), again.position(), again.channels()),
             (Some(&session("new")), 1, &[("c".to_owned(), 7)][..])
@@ -198,24 +198,24 @@ mod tests {
 
     #[test]
     fn only_the_newest_channels_are_kept_and_nothing_is_taken_back() {
-        let mut progress = Progress::default();
-        progress.saw("first", 9);
-        for channel in 0..MOST_CHANNELS - 1 {
-            progress.saw(&channel.to_string(), 1);
+        let mut progress = GatewayProgress::default();
+        progress.record_message("first", 9);
+        for channel in 0..MAX_CHANNELS - 1 {
+            progress.record_message(&channel.to_string(), 1);
         }
-        progress.saw("first", 3);
-        progress.saw("one more", 1);
-        assert_eq!(progress.channels().len(), MOST_CHANNELS);
+        progress.record_message("first", 3);
+        progress.record_message("one more", 1);
+        assert_eq!(progress.channels().len(), MAX_CHANNELS);
         assert!(progress.channels().contains(&("first".to_owned(), 9)));
-        assert!(!progress.knows("0"));
+        assert!(!progress.is_known_channel("0"));
     }
 
     #[test]
     fn a_gap_that_never_closes_is_given_up() {
-        let mut progress = Progress::default();
-        progress.begin(session("s"), 1);
+        let mut progress = GatewayProgress::default();
+        progress.start_session(session("s"), 1);
         for sequence in 3..2000 {
-            let ticket = progress.open(sequence).unwrap();
+            let ticket = progress.start_event(sequence).unwrap();
             progress.finish(ticket);
         }
         assert_eq!(progress.position(), 1999);

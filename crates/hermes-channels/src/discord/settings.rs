@@ -9,46 +9,46 @@ use crate::options::Options;
 const API: &str = "https://discord.com/api/v10";
 
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct DiscordSettings {
     pub(super) token: Secret,
     /// Where the API is, with its version and without a slash at the end.
     pub(super) api: String,
-    pub(super) rules: Rules,
+    pub(super) rules: MentionRules,
     pub(super) auto_thread: bool,
     /// Channels where conversations stay in the channel.
-    pub(super) no_thread: Vec<String>,
+    pub(super) no_thread_channels: Vec<String>,
     pub(super) reactions: bool,
     /// Whether answers point at the message they answer.
-    pub(super) quotes: bool,
+    pub(super) quote_replies: bool,
     /// Whom an answer may alert, as the API takes it.
     pub(super) allowed_mentions: Value,
 }
 
 /// Which messages in servers are meant for the bot.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct MentionRules {
     pub(super) require_mention: bool,
     /// Even in a thread where the bot already talks.
     pub(super) thread_require_mention: bool,
     /// Leave messages alone that name others and not the bot.
     pub(super) ignore_no_mention: bool,
-    pub(super) free: Vec<String>,
+    pub(super) free_channels: Vec<String>,
     /// Only these, when there are any.
-    pub(super) allowed: Vec<String>,
-    pub(super) ignored: Vec<String>,
-    pub(super) bots: Bots,
+    pub(super) allowed_channels: Vec<String>,
+    pub(super) ignored_channels: Vec<String>,
+    pub(super) bots: DiscordBotPolicy,
 }
 
 /// What other bots may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Bots {
+pub(super) enum DiscordBotPolicy {
     #[default]
     Nothing,
     Mentions,
     Everything,
 }
 
-impl Settings {
+impl DiscordSettings {
     pub(super) fn read(options: &Options) -> Result<Self, String> {
         let token = options.secret("DISCORD_BOT_TOKEN").ok_or(
             "DISCORD_BOT_TOKEN is not set. Copy the token from the Bot page of your application at \
@@ -67,31 +67,31 @@ impl Settings {
         Ok(Self {
             token,
             api: api(options.extra_text("base_url"))?,
-            rules: Rules::read(options)?,
+            rules: MentionRules::read(options)?,
             auto_thread: options.flag("DISCORD_AUTO_THREAD", true),
-            no_thread: options.list("DISCORD_NO_THREAD_CHANNELS"),
+            no_thread_channels: options.list("DISCORD_NO_THREAD_CHANNELS"),
             reactions: options.flag("DISCORD_REACTIONS", true),
-            quotes,
+            quote_replies: quotes,
             allowed_mentions: allowed_mentions(options),
         })
     }
 }
 
-impl Rules {
+impl MentionRules {
     fn read(options: &Options) -> Result<Self, String> {
         let bots = match options.text("DISCORD_ALLOW_BOTS").map(str::to_lowercase).as_deref() {
-            None | Some("none") => Bots::Nothing,
-            Some("mentions") => Bots::Mentions,
-            Some("all") => Bots::Everything,
+            None | Some("none") => DiscordBotPolicy::Nothing,
+            Some("mentions") => DiscordBotPolicy::Mentions,
+            Some("all") => DiscordBotPolicy::Everything,
             Some(_) => return Err("DISCORD_ALLOW_BOTS must be `none`, `mentions` or `all`".to_owned()),
         };
         Ok(Self {
             require_mention: options.flag("DISCORD_REQUIRE_MENTION", true),
             thread_require_mention: options.flag("DISCORD_THREAD_REQUIRE_MENTION", false),
             ignore_no_mention: options.flag("DISCORD_IGNORE_NO_MENTION", true),
-            free: options.list("DISCORD_FREE_RESPONSE_CHANNELS"),
-            allowed: options.list("DISCORD_ALLOWED_CHANNELS"),
-            ignored: options.list("DISCORD_IGNORED_CHANNELS"),
+            free_channels: options.list("DISCORD_FREE_RESPONSE_CHANNELS"),
+            allowed_channels: options.list("DISCORD_ALLOWED_CHANNELS"),
+            ignored_channels: options.list("DISCORD_IGNORED_CHANNELS"),
             bots,
         })
     }
@@ -151,7 +151,8 @@ mod tests {
             let mut variables = std::collections::BTreeMap::new();
             variables.insert("DISCORD_BOT_TOKEN".to_owned(), "t".to_owned());
             variables.insert(name.to_owned(), value.to_owned());
-            Settings::read(&Options::new(variables, Value::Null)).map(|settings| settings.allowed_mentions)
+            DiscordSettings::read(&Options::new(variables, Value::Null))
+                .map(|settings| settings.allowed_mentions)
         };
         for (name, value) in [
             ("DISCORD_BOT_TOKEN", "Bot abc"),

@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::host::Host;
+use crate::host::ChannelHost;
 
 const FILE: &str = "discord_threads.json";
-const MOST: usize = 500;
+const MAX_ENTRIES: usize = 500;
 
 /// The newest of them, kept over restarts.
-pub(super) struct Threads {
-    host: Arc<dyn Host>,
+pub(super) struct DiscordThreads {
+    host: Arc<dyn ChannelHost>,
     known: Mutex<VecDeque<String>>,
 }
 
-impl Threads {
-    pub(super) fn load(host: Arc<dyn Host>) -> Self {
-        let listed = host.recall(FILE);
+impl DiscordThreads {
+    pub(super) fn load(host: Arc<dyn ChannelHost>) -> Self {
+        let listed = host.load_document(FILE);
         let listed = listed.as_ref().and_then(Value::as_array).into_iter().flatten();
         // Numbers are what other releases may have written.
         let read =
@@ -37,10 +37,10 @@ impl Threads {
             return;
         }
         known.push_back(id.to_owned());
-        while known.len() > MOST {
+        while known.len() > MAX_ENTRIES {
             known.pop_front();
         }
         let list: Value = known.iter().cloned().collect();
-        self.host.remember(FILE, &list);
+        self.host.save_document(FILE, &list);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// A frame of the gateway.
 #[derive(Debug, Deserialize)]
-pub(super) struct Payload {
+pub(super) struct GatewayPayload {
     pub(super) op: u64,
     #[serde(default)]
     pub(super) d: Value,
@@ -16,26 +16,26 @@ pub(super) struct Payload {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Ready {
+pub(super) struct ReadyEvent {
     pub(super) session_id: String,
     pub(super) resume_gateway_url: String,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct User {
+pub(super) struct DiscordUser {
     pub(super) id: String,
     pub(super) username: String,
     pub(super) global_name: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub(super) bot: bool,
     /// How the person is called in this server; only where a message names people.
-    pub(super) member: Option<Member>,
+    pub(super) member: Option<GuildMember>,
 }
 
-impl User {
+impl DiscordUser {
     /// What people see.
-    pub(super) fn shown(&self, member: Option<&Member>) -> String {
+    pub(super) fn display_name(&self, member: Option<&GuildMember>) -> String {
         let nick = member.or(self.member.as_ref()).and_then(|member| member.nick.clone());
         nick.or_else(|| self.global_name.clone()).unwrap_or_else(|| self.username.clone())
     }
@@ -43,9 +43,9 @@ impl User {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Member {
+pub(super) struct GuildMember {
     pub(super) nick: Option<String>,
-    pub(super) user: Option<Box<User>>,
+    pub(super) user: Option<Box<DiscordUser>>,
     /// A number with a bit for each thing the person may do there.
     pub(super) permissions: Option<String>,
 }
@@ -53,13 +53,13 @@ pub(super) struct Member {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names are Discord's")]
-pub(super) struct Message {
+pub(super) struct DiscordMessage {
     pub(super) id: String,
     pub(super) channel_id: String,
     pub(super) guild_id: Option<String>,
     #[serde(deserialize_with = "or_default")]
-    pub(super) author: User,
-    pub(super) member: Option<Member>,
+    pub(super) author: DiscordUser,
+    pub(super) member: Option<GuildMember>,
     #[serde(deserialize_with = "or_default")]
     pub(super) content: String,
     #[serde(rename = "type", deserialize_with = "or_default")]
@@ -67,20 +67,20 @@ pub(super) struct Message {
     #[serde(deserialize_with = "or_default")]
     pub(super) flags: u64,
     #[serde(deserialize_with = "readable")]
-    pub(super) mentions: Vec<User>,
+    pub(super) mentions: Vec<DiscordUser>,
     #[serde(deserialize_with = "readable")]
-    pub(super) attachments: Vec<Attachment>,
+    pub(super) attachments: Vec<DiscordAttachment>,
     #[serde(deserialize_with = "readable")]
-    pub(super) sticker_items: Vec<Named>,
+    pub(super) sticker_items: Vec<StickerItem>,
     #[serde(deserialize_with = "readable")]
-    pub(super) message_snapshots: Vec<Snapshot>,
-    pub(super) message_reference: Option<Reference>,
-    pub(super) referenced_message: Option<Box<Message>>,
+    pub(super) message_snapshots: Vec<MessageSnapshot>,
+    pub(super) message_reference: Option<MessageReference>,
+    pub(super) referenced_message: Option<Box<DiscordMessage>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Attachment {
+pub(super) struct DiscordAttachment {
     #[serde(deserialize_with = "or_default")]
     pub(super) filename: String,
     pub(super) content_type: Option<String>,
@@ -91,7 +91,7 @@ pub(super) struct Attachment {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Named {
+pub(super) struct StickerItem {
     #[serde(deserialize_with = "or_default")]
     pub(super) name: String,
 }
@@ -99,23 +99,23 @@ pub(super) struct Named {
 /// A forwarded message.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Snapshot {
+pub(super) struct MessageSnapshot {
     #[serde(deserialize_with = "or_default")]
-    pub(super) message: Forwarded,
+    pub(super) message: ForwardedMessage,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Forwarded {
+pub(super) struct ForwardedMessage {
     #[serde(deserialize_with = "or_default")]
     pub(super) content: String,
     #[serde(deserialize_with = "readable")]
-    pub(super) attachments: Vec<Attachment>,
+    pub(super) attachments: Vec<DiscordAttachment>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Reference {
+pub(super) struct MessageReference {
     /// 1 is a forwarded message, which is no answer.
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(super) kind: u64,
@@ -125,7 +125,7 @@ pub(super) struct Reference {
 /// A channel or a thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Room {
+pub(super) struct ChannelInfo {
     pub(super) id: String,
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(super) kind: u64,
@@ -135,7 +135,7 @@ pub(super) struct Room {
     pub(super) parent_id: Option<String>,
 }
 
-impl Room {
+impl ChannelInfo {
     pub(super) fn is_thread(&self) -> bool {
         matches!(self.kind, 10..=12)
     }
@@ -150,14 +150,14 @@ impl Room {
     }
 
     /// Whether threads can begin from its messages.
-    pub(super) fn takes_threads(&self) -> bool {
+    pub(super) fn supports_threads(&self) -> bool {
         matches!(self.kind, 0 | 5)
     }
 }
 
 /// A command that was used, or a button that was pressed.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Interaction {
+pub(super) struct DiscordInteraction {
     pub(super) id: String,
     pub(super) token: String,
     pub(super) application_id: String,
@@ -168,13 +168,13 @@ pub(super) struct Interaction {
     #[serde(default)]
     pub(super) guild_id: Option<String>,
     #[serde(default)]
-    pub(super) member: Option<Member>,
+    pub(super) member: Option<GuildMember>,
     #[serde(default)]
-    pub(super) user: Option<User>,
+    pub(super) user: Option<DiscordUser>,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) data: InteractionData,
     #[serde(default)]
-    pub(super) message: Option<Message>,
+    pub(super) message: Option<DiscordMessage>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

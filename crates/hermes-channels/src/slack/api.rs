@@ -3,61 +3,69 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_net::{Client, Error, Method, Request, Response, StatusCode, Url, header, retry_after};
+use hermes_net::{
+    Error, HttpClient, HttpRequest, HttpResponse, Method, StatusCode, Url, header, retry_after,
+};
 use hermes_types::{Cancel, ChannelError, Clock, Deadline, Secret};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 
 /// How a method takes its arguments; some know only forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arguments<'a> {
+pub(super) enum MethodArguments<'a> {
     Json(&'a Value),
     Form(&'a [(&'a str, &'a str)]),
 }
 
 /// A call that did not do as asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct SlackError {
     pub(super) error: ChannelError,
     /// Slack's own word for it.
     pub(super) code: String,
     /// It may have been done all the same.
-    pub(super) unsure: bool,
+    pub(super) may_have_succeeded: bool,
 }
 
-impl Failure {
+impl SlackError {
     fn new(error: ChannelError, code: &str) -> Self {
-        Self { error, code: code.to_owned(), unsure: false }
+        Self { error, code: code.to_owned(), may_have_succeeded: false }
     }
 
     /// What it means for something that must not be said twice.
-    pub(super) fn of_a_send(self) -> ChannelError {
+    pub(super) fn into_send_error(self) -> ChannelError {
         match self.error {
-            ChannelError::Retry { reason, .. } if self.unsure => ChannelError::Unsure(reason),
+            ChannelError::Retry { reason, .. } if self.may_have_succeeded => {
+                ChannelError::DeliveryUnknown(reason)
+            }
             error => error,
         }
     }
 }
 
-impl From<Failure> for ChannelError {
-    fn from(failure: Failure) -> Self {
+impl From<SlackError> for ChannelError {
+    fn from(failure: SlackError) -> Self {
         failure.error
     }
 }
 
 /// The Web API with a token.
 #[derive(Clone)]
-pub(super) struct Api {
-    pub(super) client: Client,
+pub(super) struct SlackApi {
+    pub(super) client: HttpClient,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) base: Url,
     pub(super) token: Secret,
 }
 
-impl Api {
-    pub(super) async fn call(&self, method: &str, arguments: Arguments<'_>) -> Result<Value, Failure> {
+impl SlackApi {
+    pub(super) async fn call(
+        &self,
+        method: &str,
+        arguments: MethodArguments<'_>,
+    ) -> Result<Value, SlackError> {
         self.call_as(&self.token, method, arguments).await
     }
 
@@ -65,39 +73,44 @@ impl Api {
         &self,
         token: &Secret,
         method: &str,
-        arguments: Arguments<'_>,
-    ) -> Result<Value, Failure> {
-        let request = self.request(token, method, arguments).map_err(|error| in_net(&error))?;
+        arguments: MethodArguments<'_>,
+    ) -> Result<Value, SlackError> {
+        let request = self.request(token, method, arguments).map_err(|error| network_error(&error))?;
         let response = self.send(request).await?;
         let status = response.status();
         if status == StatusCode::TOO_MANY_REQUESTS {
             let after = retry_after(response.headers(), self.clock.now());
             let reason = format!("Slack limits how often {method} is called");
-            return Err(Failure::new(ChannelError::Retry { after, reason }, "ratelimited"));
+            return Err(SlackError::new(ChannelError::Retry { after, reason }, "ratelimited"));
         }
         if !status.is_success() {
             let reason = format!("{method}: Slack answered with status {}", status.as_u16());
-            let mut failure = Failure::new(ChannelError::Retry { after: None, reason }, "http");
-            failure.unsure = status.is_server_error();
+            let mut failure = SlackError::new(ChannelError::Retry { after: None, reason }, "http");
+            failure.may_have_succeeded = status.is_server_error();
             return Err(failure);
         }
-        let body: Value = response.json(LARGEST_ANSWER).await.map_err(|error| in_net(&error))?;
+        let body: Value = response.json(LARGEST_ANSWER).await.map_err(|error| network_error(&error))?;
         if body.get("ok").and_then(Value::as_bool) == Some(true) {
             return Ok(body);
         }
         let code = body.get("error").and_then(Value::as_str).unwrap_or("no reason given");
-        Err(refusal(method, code))
+        Err(refusal_error(method, code))
     }
 
-    fn request(&self, token: &Secret, method: &str, arguments: Arguments<'_>) -> Result<Request, Error> {
+    fn request(
+        &self,
+        token: &Secret,
+        method: &str,
+        arguments: MethodArguments<'_>,
+    ) -> Result<HttpRequest, Error> {
         let url = self.base.join(method).map_err(|_| Error::InvalidUrl)?;
-        let request = Request::new(Method::POST, url).bearer(token)?.answer_within(PATIENCE);
+        let request = HttpRequest::new(Method::POST, url).bearer(token)?.response_timeout(TIMEOUT);
         match arguments {
-            Arguments::Json(value) => {
+            MethodArguments::Json(value) => {
                 let typed = request.json(value)?;
                 typed.header(header::CONTENT_TYPE, "application/json; charset=utf-8")
             }
-            Arguments::Form(pairs) => {
+            MethodArguments::Form(pairs) => {
                 let body = form(pairs);
                 Ok(request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")?.body(body))
             }
@@ -105,9 +118,9 @@ impl Api {
     }
 
     /// Sends something that is no method: an upload, a download.
-    pub(super) async fn send(&self, request: Request) -> Result<Response, Failure> {
-        let deadline = Deadline::after(&*self.clock, PATIENCE.saturating_mul(4));
-        self.client.send(request, deadline, &Cancel::new()).await.map_err(|error| in_net(&error))
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, SlackError> {
+        let deadline = Deadline::after(&*self.clock, TIMEOUT.saturating_mul(4));
+        self.client.send(request, deadline, &Cancel::new()).await.map_err(|error| network_error(&error))
     }
 }
 
@@ -120,20 +133,20 @@ fn form(pairs: &[(&str, &str)]) -> String {
 }
 
 /// The network failed; whether the request arrived is known only when there was no connection.
-pub(super) fn in_net(error: &Error) -> Failure {
+pub(super) fn network_error(error: &Error) -> SlackError {
     let unsure = !matches!(
         error,
         Error::Connect { .. } | Error::InvalidUrl | Error::Settings { .. } | Error::Tls { .. }
     );
     let after = None;
-    Failure {
+    SlackError {
         error: ChannelError::Retry { after, reason: error.to_string() },
         code: "network".to_owned(),
-        unsure,
+        may_have_succeeded: unsure,
     }
 }
 
-fn refusal(method: &str, code: &str) -> Failure {
+fn refusal_error(method: &str, code: &str) -> SlackError {
     let error = match code {
         "invalid_auth"
         | "not_authed"
@@ -155,7 +168,7 @@ fn refusal(method: &str, code: &str) -> Failure {
         | "team_added_to_org" => ChannelError::Retry { after: None, reason: format!("{method}: {code}") },
         _ => ChannelError::Refused(format!("{method}: {code}")),
     };
-    Failure::new(error, code)
+    SlackError::new(error, code)
 }
 
 #[cfg(test)]
@@ -169,8 +182,8 @@ mod tests {
 
     #[test]
     fn refusals_are_named_for_what_can_be_done() {
-        assert!(matches!(refusal("m", "invalid_auth").error, ChannelError::Reauthorise(_)));
-        assert!(matches!(refusal("m", "internal_error").error, ChannelError::Retry { .. }));
-        assert!(matches!(refusal("m", "channel_not_found").error, ChannelError::Refused(_)));
+        assert!(matches!(refusal_error("m", "invalid_auth").error, ChannelError::Reauthorise(_)));
+        assert!(matches!(refusal_error("m", "internal_error").error, ChannelError::Retry { .. }));
+        assert!(matches!(refusal_error("m", "channel_not_found").error, ChannelError::Refused(_)));
     }
 }

@@ -1,26 +1,26 @@
 //! What Slack says, as envelopes. Pure: names, files and threads are looked up by others.
 
-use hermes_types::{ChatKind, Envelope, Piece, Place, Sender, Timestamp};
+use hermes_types::{ChatAddress, ChatKind, ChatPart, Envelope, Sender, Timestamp};
 use serde_json::Value;
 
-use super::settings::{Bots, Settings};
+use super::settings::{SlackBotPolicy, SlackSettings};
 
 /// A message event, as far as it matters.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Message {
+pub(super) struct SlackMessage {
     pub(super) channel: String,
     pub(super) kind: ChatKind,
     pub(super) user: String,
     pub(super) ts: String,
     pub(super) thread_ts: Option<String>,
     pub(super) text: String,
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<SlackFile>,
     pub(super) by_bot: bool,
 }
 
 /// A file somebody shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct File {
+pub(super) struct SlackFile {
     pub(super) name: Option<String>,
     pub(super) mime: Option<String>,
     pub(super) size: Option<u64>,
@@ -29,13 +29,13 @@ pub(super) struct File {
 
 /// Who we are there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Own {
+pub(super) struct SlackIdentity {
     pub(super) user: String,
     pub(super) bot: Option<String>,
 }
 
 /// The message of an event. Nothing, when it is none, or one of our own.
-pub(super) fn message(event: &Value, own: &Own) -> Option<Message> {
+pub(super) fn parse_message(event: &Value, own: &SlackIdentity) -> Option<SlackMessage> {
     let text_of = |key: &str| event.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     if text_of("type") != Some("message") {
         return None;
@@ -50,9 +50,10 @@ pub(super) fn message(event: &Value, own: &Own) -> Option<Message> {
         return None;
     }
     let channel = text_of("channel")?.to_owned();
-    let files = event.get("files").and_then(Value::as_array).into_iter().flatten().filter_map(file).collect();
-    Some(Message {
-        kind: kind(&channel, text_of("channel_type")),
+    let files =
+        event.get("files").and_then(Value::as_array).into_iter().flatten().filter_map(parse_file).collect();
+    Some(SlackMessage {
+        kind: chat_kind(&channel, text_of("channel_type")),
         channel,
         user,
         ts: text_of("ts")?.to_owned(),
@@ -63,9 +64,9 @@ pub(super) fn message(event: &Value, own: &Own) -> Option<Message> {
     })
 }
 
-fn file(value: &Value) -> Option<File> {
+fn parse_file(value: &Value) -> Option<SlackFile> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some(File {
+    Some(SlackFile {
         name: text("name"),
         mime: text("mimetype"),
         size: value.get("size").and_then(Value::as_u64),
@@ -74,7 +75,7 @@ fn file(value: &Value) -> Option<File> {
 }
 
 /// Direct channels have ids of their own kind.
-pub(super) fn kind(channel: &str, channel_type: Option<&str>) -> ChatKind {
+pub(super) fn chat_kind(channel: &str, channel_type: Option<&str>) -> ChatKind {
     match channel_type {
         Some("im") => ChatKind::Dm,
         None if channel.starts_with('D') => ChatKind::Dm,
@@ -84,42 +85,47 @@ pub(super) fn kind(channel: &str, channel_type: Option<&str>) -> ChatKind {
 
 /// Whether a message is meant for us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meant {
-    Yes,
-    No,
+pub(super) enum MessageRelevance {
+    Relevant,
+    Irrelevant,
 }
 
 /// Decides by kind of chat, mention, and whether we are in its thread already.
-pub(super) fn is_meant(message: &Message, settings: &Settings, own: &Own, in_thread: bool) -> Meant {
-    let mentioned = mentions(&message.text, own)
+pub(super) fn relevance(
+    message: &SlackMessage,
+    settings: &SlackSettings,
+    own: &SlackIdentity,
+    in_thread: bool,
+) -> MessageRelevance {
+    let mentioned = mentions_bot(&message.text, own)
         || settings.patterns.iter().any(|pattern| pattern.is_match(&message.text));
     let bot_may = match settings.bots {
-        Bots::None => false,
-        Bots::Mentioning => mentioned,
-        Bots::All => true,
+        SlackBotPolicy::None => false,
+        SlackBotPolicy::Mentioning => mentioned,
+        SlackBotPolicy::All => true,
     };
     if message.by_bot && !bot_may {
-        return Meant::No;
+        return MessageRelevance::Irrelevant;
     }
     if message.kind == ChatKind::Dm {
-        return Meant::Yes;
+        return MessageRelevance::Relevant;
     }
     let listed = |list: &[String]| list.contains(&message.channel);
     if !settings.allowed_channels.is_empty() && !listed(&settings.allowed_channels) {
-        return Meant::No;
+        return MessageRelevance::Irrelevant;
     }
     let free = !settings.require_mention || listed(&settings.free_channels);
     let known = in_thread && !settings.strict_mention;
-    if mentioned || free || known { Meant::Yes } else { Meant::No }
+    if mentioned || free || known { MessageRelevance::Relevant } else { MessageRelevance::Irrelevant }
 }
 
-pub(super) fn mentions(text: &str, own: &Own) -> bool {
+pub(super) fn mentions_bot(text: &str, own: &SlackIdentity) -> bool {
     text.contains(&format!("<@{}>", own.user)) || text.contains(&format!("<@{}|", own.user))
 }
 
 /// The words without our own mention, and as a person wrote them.
-pub(super) fn words(text: &str, own: &Own, commands: &[String]) -> String {
-    let mut words = readable(&without_mention(text, own)).trim().to_owned();
+pub(super) fn message_text(text: &str, own: &SlackIdentity, commands: &[String]) -> String {
+    let mut words = decode_markup(&without_mention(text, own)).trim().to_owned();
     // Slack keeps slash commands out of threads.
     if let Some(rest) = words.strip_prefix('!')
         && let Some(name) = rest.split_whitespace().next()
@@ -130,7 +136,7 @@ pub(super) fn words(text: &str, own: &Own, commands: &[String]) -> String {
     words
 }
 
-fn without_mention(text: &str, own: &Own) -> String {
+fn without_mention(text: &str, own: &SlackIdentity) -> String {
     let mut rest = text.replace(&format!("<@{}>", own.user), "");
     let labelled = format!("<@{}|", own.user);
     while let Some(begin) = rest.find(&labelled) {
@@ -142,7 +148,7 @@ fn without_mention(text: &str, own: &Own) -> String {
 
 /// Links, channels and the three escaped characters as people see them. Mentions of others stay as they are: an answer
 /// can use them.
-fn readable(text: &str) -> String {
+fn decode_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, tail)) = rest.split_once('<') {
@@ -152,14 +158,14 @@ fn readable(text: &str) -> String {
             rest = tail;
             continue;
         };
-        out.push_str(&reference(inner));
+        out.push_str(&decode_reference(inner));
         rest = after;
     }
     out.push_str(rest);
     out.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
-fn reference(inner: &str) -> String {
+fn decode_reference(inner: &str) -> String {
     let (target, label) =
         inner.split_once('|').map_or((inner, None), |(target, label)| (target, Some(label)));
     match target.chars().next() {
@@ -176,8 +182,12 @@ fn reference(inner: &str) -> String {
 }
 
 /// The message as the gateway takes it.
-pub(super) fn envelope(message: &Message, parts: Vec<Piece>, received_at: Timestamp) -> Envelope {
-    let mut place = Place::new(message.kind, &message.channel);
+pub(super) fn message_envelope(
+    message: &SlackMessage,
+    parts: Vec<ChatPart>,
+    received_at: Timestamp,
+) -> Envelope {
+    let mut place = ChatAddress::new(message.kind, &message.channel);
     // Each mention in a channel opens a thread; direct messages share one conversation.
     place.thread_id = match message.kind {
         ChatKind::Dm => message.thread_ts.clone(),
@@ -199,7 +209,11 @@ pub(super) fn envelope(message: &Message, parts: Vec<Piece>, received_at: Timest
 }
 
 /// `/hermes …`, or a command of its own, as words.
-pub(super) fn slash(payload: &Value, commands: &[String], received_at: Timestamp) -> Option<Envelope> {
+pub(super) fn command_envelope(
+    payload: &Value,
+    commands: &[String],
+    received_at: Timestamp,
+) -> Option<Envelope> {
     let text_of = |key: &str| payload.get(key).and_then(Value::as_str).unwrap_or_default();
     let (command, rest) = (text_of("command").trim_start_matches('/'), text_of("text").trim());
     let known = |name: &str| commands.iter().any(|command| command == name);
@@ -218,7 +232,7 @@ pub(super) fn slash(payload: &Value, commands: &[String], received_at: Timestamp
     if channel.is_empty() || user.is_empty() || trigger.is_empty() {
         return None;
     }
-    let mut place = Place::new(ChatKind::Dm, channel);
+    let mut place = ChatAddress::new(ChatKind::Dm, channel);
     place.chat_name = Some(text_of("channel_name").to_owned()).filter(|name| !name.is_empty());
     let name = Some(text_of("user_name").to_owned()).filter(|name| !name.is_empty());
     Some(Envelope {
@@ -226,7 +240,7 @@ pub(super) fn slash(payload: &Value, commands: &[String], received_at: Timestamp
         platform_key: format!("slash:{trigger}"),
         place,
         sender: Sender { user_id: Some(user.to_owned()), user_name: name, ..Sender::default() },
-        parts: vec![Piece::Text { text: words }],
+        parts: vec![ChatPart::Text { text: words }],
         message_id: None,
         reply_to: None,
         reply_to_text: None,
@@ -237,7 +251,7 @@ pub(super) fn slash(payload: &Value, commands: &[String], received_at: Timestamp
 }
 
 /// A button that was pressed, as the words it stands for.
-pub(super) fn press(payload: &Value, received_at: Timestamp) -> Option<Envelope> {
+pub(super) fn button_envelope(payload: &Value, received_at: Timestamp) -> Option<Envelope> {
     let text_at =
         |pointer: &str| payload.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     if text_at("/type") != Some("block_actions") {
@@ -247,7 +261,7 @@ pub(super) fn press(payload: &Value, received_at: Timestamp) -> Option<Envelope>
     let channel = text_at("/channel/id").or_else(|| text_at("/container/channel_id"))?;
     let message = text_at("/message/ts").or_else(|| text_at("/container/message_ts"))?;
     let pressed = text_at("/actions/0/action_ts").or_else(|| text_at("/trigger_id"))?;
-    let mut place = Place::new(kind(channel, None), channel);
+    let mut place = ChatAddress::new(chat_kind(channel, None), channel);
     place.thread_id =
         text_at("/message/thread_ts").or_else(|| text_at("/container/thread_ts")).map(str::to_owned);
     Some(Envelope {
@@ -259,7 +273,7 @@ pub(super) fn press(payload: &Value, received_at: Timestamp) -> Option<Envelope>
             user_name: text_at("/user/name").or_else(|| text_at("/user/username")).map(str::to_owned),
             ..Sender::default()
         },
-        parts: vec![Piece::Text { text: says.to_owned() }],
+        parts: vec![ChatPart::Text { text: says.to_owned() }],
         message_id: None,
         reply_to: None,
         reply_to_text: None,
@@ -277,15 +291,15 @@ mod tests {
     use super::*;
     use crate::options::Options;
 
-    fn own() -> Own {
-        Own { user: "UBOT".to_owned(), bot: Some("BBOT".to_owned()) }
+    fn own() -> SlackIdentity {
+        SlackIdentity { user: "UBOT".to_owned(), bot: Some("BBOT".to_owned()) }
     }
 
-    fn settings(variables: &[(&str, &str)]) -> Settings {
+    fn settings(variables: &[(&str, &str)]) -> SlackSettings {
         let mut all = vec![("SLACK_BOT_TOKEN", "xoxb-1"), ("SLACK_APP_TOKEN", "xapp-1")];
         all.extend(variables);
         let pairs = all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Settings::read(&Options::new(pairs.collect(), Value::Null)).unwrap()
+        SlackSettings::read(&Options::new(pairs.collect(), Value::Null)).unwrap()
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "written in place by every caller")]
@@ -308,25 +322,26 @@ mod tests {
             said(json!({"bot_id": "BBOT", "user": null})),
             said(json!({"channel": null})),
         ] {
-            assert_eq!(message(&event, &own()), None, "{event}");
+            assert_eq!(parse_message(&event, &own()), None, "{event}");
         }
-        let by_bot = message(&said(json!({"bot_id": "B2"})), &own()).unwrap();
+        let by_bot = parse_message(&said(json!({"bot_id": "B2"})), &own()).unwrap();
         assert_eq!(
-            is_meant(&by_bot, &settings(&[("SLACK_REQUIRE_MENTION", "false")]), &own(), false),
-            Meant::No
+            relevance(&by_bot, &settings(&[("SLACK_REQUIRE_MENTION", "false")]), &own(), false),
+            MessageRelevance::Irrelevant
         );
         let all = settings(&[("SLACK_REQUIRE_MENTION", "false"), ("SLACK_ALLOW_BOTS", "all")]);
-        assert_eq!(is_meant(&by_bot, &all, &own(), false), Meant::Yes);
+        assert_eq!(relevance(&by_bot, &all, &own(), false), MessageRelevance::Relevant);
     }
 
     #[test]
     fn channels_need_a_mention_or_a_reason() {
-        let plain = message(&said(json!({})), &own()).unwrap();
-        let called = message(&said(json!({"text": "<@UBOT> hi"})), &own()).unwrap();
-        let direct = message(&said(json!({"channel_type": "im", "channel": "D1"})), &own()).unwrap();
+        let plain = parse_message(&said(json!({})), &own()).unwrap();
+        let called = parse_message(&said(json!({"text": "<@UBOT> hi"})), &own()).unwrap();
+        let direct = parse_message(&said(json!({"channel_type": "im", "channel": "D1"})), &own()).unwrap();
         let verdicts = |variables: &[(&str, &str)], in_thread| {
-            [&plain, &called, &direct]
-                .map(|message| is_meant(message, &settings(variables), &own(), in_thread) == Meant::Yes)
+            [&plain, &called, &direct].map(|message| {
+                relevance(message, &settings(variables), &own(), in_thread) == MessageRelevance::Relevant
+            })
         };
         assert_eq!(verdicts(&[], false), [false, true, true]);
         assert_eq!(verdicts(&[], true), [true, true, true]);
@@ -339,8 +354,8 @@ mod tests {
     #[test]
     fn threads_and_keys() {
         let key = |fields: Value| {
-            let message = message(&said(fields), &own()).unwrap();
-            let envelope = envelope(&message, Vec::new(), Timestamp(0.0));
+            let message = parse_message(&said(fields), &own()).unwrap();
+            let envelope = message_envelope(&message, Vec::new(), Timestamp(0.0));
             (envelope.platform_key, envelope.place.thread_id, envelope.reply_to)
         };
         let some = |text: &str| Some(text.to_owned());
@@ -363,7 +378,7 @@ mod tests {
             ("!important", "!important"),
             ("1 < 2", "1 < 2"),
         ] {
-            assert_eq!(words(text, &own(), &commands), expected, "{text}");
+            assert_eq!(message_text(text, &own(), &commands), expected, "{text}");
         }
     }
 
@@ -372,7 +387,7 @@ mod tests {
         let commands = ["new".to_owned(), "title".to_owned(), "help".to_owned()];
         let says = |command: &str, text: &str| {
             let payload = json!({"command": command, "text": text, "channel_id": "C1", "user_id": "U1", "trigger_id": "t"});
-            slash(&payload, &commands, Timestamp(0.0)).unwrap().text()
+            command_envelope(&payload, &commands, Timestamp(0.0)).unwrap().text()
         };
         assert_eq!(says("/hermes", ""), "/help");
         assert_eq!(says("/hermes", "title My chat"), "/title My chat");
@@ -382,9 +397,9 @@ mod tests {
             "type": "block_actions", "user": {"id": "U1"}, "channel": {"id": "C1"},
             "message": {"ts": "5.5", "thread_ts": "1.1"}, "actions": [{"value": "/approve", "action_ts": "6.6"}],
         });
-        let pressed = press(&payload, Timestamp(0.0)).unwrap();
+        let pressed = button_envelope(&payload, Timestamp(0.0)).unwrap();
         assert_eq!((pressed.text().as_str(), pressed.place.thread_id.as_deref()), ("/approve", Some("1.1")));
-        assert_eq!(press(&json!({"type": "view_submission"}), Timestamp(0.0)), None);
+        assert_eq!(button_envelope(&json!({"type": "view_submission"}), Timestamp(0.0)), None);
     }
 
     fn json_value() -> impl Strategy<Value = Value> {
@@ -413,12 +428,12 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_slack_could_send_panics(value in json_value()) {
-            if let Some(message) = message(&value, &own()) {
-                words(&message.text, &own(), &["new".to_owned()]);
-                envelope(&message, Vec::new(), Timestamp(0.0));
+            if let Some(message) = parse_message(&value, &own()) {
+                message_text(&message.text, &own(), &["new".to_owned()]);
+                message_envelope(&message, Vec::new(), Timestamp(0.0));
             }
-            slash(&value, &[], Timestamp(0.0));
-            press(&value, Timestamp(0.0));
+            command_envelope(&value, &[], Timestamp(0.0));
+            button_envelope(&value, Timestamp(0.0));
         }
     }
 }

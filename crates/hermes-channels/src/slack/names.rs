@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::api::{Api, Arguments};
+use super::api::{MethodArguments, SlackApi};
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// After a look-up that came to nothing, how long none is tried.
 const PAUSE: Duration = Duration::from_mins(1);
-const MOST: usize = 5000;
+const MAX_ENTRIES: usize = 5000;
 
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct SlackNames {
     known: Mutex<HashMap<String, String>>,
-    quiet_until: Mutex<Duration>,
+    paused_until: Mutex<Duration>,
 }
 
-impl Names {
+impl SlackNames {
     /// What a person is called.
-    pub(super) async fn of_user(&self, api: &Api, user: &str) -> Option<String> {
+    pub(super) async fn of_user(&self, api: &SlackApi, user: &str) -> Option<String> {
         self.look_up(api, user, "users.info", ("user", user), |answer| {
             let at = |pointer: &str| {
                 answer.pointer(pointer).and_then(Value::as_str).filter(|name| !name.is_empty())
@@ -36,7 +36,7 @@ impl Names {
     }
 
     /// What a channel is called.
-    pub(super) async fn of_channel(&self, api: &Api, channel: &str) -> Option<String> {
+    pub(super) async fn of_channel(&self, api: &SlackApi, channel: &str) -> Option<String> {
         self.look_up(api, channel, "conversations.info", ("channel", channel), |answer| {
             answer.pointer("/channel/name").and_then(Value::as_str).map(|name| format!("#{name}"))
         })
@@ -45,7 +45,7 @@ impl Names {
 
     async fn look_up(
         &self,
-        api: &Api,
+        api: &SlackApi,
         id: &str,
         method: &str,
         argument: (&str, &str),
@@ -54,20 +54,20 @@ impl Names {
         if let Some(known) = lock(&self.known).get(id) {
             return Some(known.clone());
         }
-        if api.clock.monotonic() < *lock(&self.quiet_until) {
+        if api.clock.monotonic() < *lock(&self.paused_until) {
             return None;
         }
         let arguments = [argument];
         let answer = tokio::select! {
-            answer = api.call(method, Arguments::Form(&arguments)) => answer.ok(),
-            () = api.clock.sleep(PATIENCE) => None,
+            answer = api.call(method, MethodArguments::Form(&arguments)) => answer.ok(),
+            () = api.clock.sleep(TIMEOUT) => None,
         };
         let Some(name) = answer.as_ref().and_then(name) else {
-            *lock(&self.quiet_until) = api.clock.monotonic().saturating_add(PAUSE);
+            *lock(&self.paused_until) = api.clock.monotonic().saturating_add(PAUSE);
             return None;
         };
         let mut known = lock(&self.known);
-        if known.len() >= MOST {
+        if known.len() >= MAX_ENTRIES {
             known.clear();
         }
         known.insert(id.to_owned(), name.clone());

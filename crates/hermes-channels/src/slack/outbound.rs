@@ -1,12 +1,15 @@
 //! What we say, as Slack takes it.
 
 use hermes_text::dialect;
-use hermes_types::{Approval, Certainty, ChannelError, Choice, Piece, Place, Receipt, Reply};
+use hermes_types::{
+    ApprovalDecision, ChannelError, ChatAddress, ChatPart, DeliveryCertainty, DeliveryReceipt,
+    OutgoingMessage, QuickReply,
+};
 use serde_json::{Value, json};
 
-use super::Slack;
-use super::api::{Arguments, Failure};
-use crate::approval::approval;
+use super::SlackChannel;
+use super::api::{MethodArguments, SlackError};
+use crate::approval::parse_approval;
 
 /// The most a section of a message with buttons may hold.
 const SECTION: usize = 3000;
@@ -19,31 +22,38 @@ const EVENT: &str = "hermes_reply";
 const LOOK_BACK: &str = "50";
 const LOOK_BACK_IN_THREAD: &str = "999";
 
-impl Slack {
-    pub(super) async fn deliver(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
+impl SlackChannel {
+    pub(super) async fn deliver(&self, reply: &OutgoingMessage) -> Result<DeliveryReceipt, ChannelError> {
         let mut ids = Vec::new();
         for piece in &reply.pieces {
             ids.push(match piece {
-                Piece::Text { text } => self.say(reply, text).await?,
-                Piece::File(file) => self.share(&reply.place, file).await?,
-                Piece::Picture(picture) => self.show(reply, picture).await?,
+                ChatPart::Text { text } => self.send_text(reply, text).await?,
+                ChatPart::File(file) => self.share_file(&reply.place, file).await?,
+                ChatPart::Picture(picture) => self.share_picture(reply, picture).await?,
             });
         }
-        Ok(Receipt { message_ids: ids, certainty: Certainty::Once })
+        Ok(DeliveryReceipt { message_ids: ids, certainty: DeliveryCertainty::Once })
     }
 
     /// What was said is found again by its key; what was uploaded carries none.
-    pub(super) async fn deliver_again(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
-        if let Some(ts) = self.find(reply).await? {
-            return Ok(Receipt { message_ids: vec![ts], certainty: Certainty::Once });
+    pub(super) async fn deliver_again(
+        &self,
+        reply: &OutgoingMessage,
+    ) -> Result<DeliveryReceipt, ChannelError> {
+        if let Some(ts) = self.find_sent(reply).await? {
+            return Ok(DeliveryReceipt { message_ids: vec![ts], certainty: DeliveryCertainty::Once });
         }
         let receipt = self.deliver(reply).await?;
-        let said = reply.pieces.iter().all(|piece| matches!(piece, Piece::Text { .. }));
-        let certainty = if said { receipt.certainty } else { Certainty::AtLeastOnce };
-        Ok(Receipt { certainty, ..receipt })
+        let said = reply.pieces.iter().all(|piece| matches!(piece, ChatPart::Text { .. }));
+        let certainty = if said { receipt.certainty } else { DeliveryCertainty::AtLeastOnce };
+        Ok(DeliveryReceipt { certainty, ..receipt })
     }
 
-    pub(super) async fn say(&self, reply: &Reply, text: &str) -> Result<String, ChannelError> {
+    pub(super) async fn send_text(
+        &self,
+        reply: &OutgoingMessage,
+        text: &str,
+    ) -> Result<String, ChannelError> {
         let key = &reply.idempotency_key;
         let mut body = body(&reply.place, text);
         body["metadata"] = json!({"event_type": EVENT, "event_payload": {"key": key}});
@@ -54,20 +64,20 @@ impl Slack {
         if self.settings.reply_broadcast && reply.reply_to.is_some() && reply.place.thread_id.is_some() {
             body["reply_broadcast"] = json!(true);
         }
-        let answer = self.api.call("chat.postMessage", Arguments::Json(&body)).await;
-        ts_of(&answer.map_err(Failure::of_a_send)?)
+        let answer = self.api.call("chat.postMessage", MethodArguments::Json(&body)).await;
+        ts_of(&answer.map_err(SlackError::into_send_error)?)
     }
 
     /// The message an earlier attempt at this reply left in the chat.
-    pub(super) async fn find(&self, reply: &Reply) -> Result<Option<String>, ChannelError> {
+    pub(super) async fn find_sent(&self, reply: &OutgoingMessage) -> Result<Option<String>, ChannelError> {
         let channel = ("channel", reply.place.chat_id.as_str());
         let metadata = ("include_all_metadata", "true");
         let answer = if let Some(thread) = &reply.place.thread_id {
             let arguments = [channel, ("limit", LOOK_BACK_IN_THREAD), metadata, ("ts", thread.as_str())];
-            self.api.call("conversations.replies", Arguments::Form(&arguments)).await
+            self.api.call("conversations.replies", MethodArguments::Form(&arguments)).await
         } else {
             let arguments = [channel, ("limit", LOOK_BACK), metadata];
-            self.api.call("conversations.history", Arguments::Form(&arguments)).await
+            self.api.call("conversations.history", MethodArguments::Form(&arguments)).await
         };
         let answer = match answer {
             Ok(answer) => answer,
@@ -87,19 +97,24 @@ impl Slack {
         Ok(found.and_then(|message| message.get("ts")).and_then(Value::as_str).map(str::to_owned))
     }
 
-    pub(super) async fn post_text(&self, place: &Place, text: &str) -> Result<String, ChannelError> {
-        let answer = self.api.call("chat.postMessage", Arguments::Json(&body(place, text))).await?;
+    pub(super) async fn post_text(&self, place: &ChatAddress, text: &str) -> Result<String, ChannelError> {
+        let answer = self.api.call("chat.postMessage", MethodArguments::Json(&body(place, text))).await?;
         ts_of(&answer)
     }
 
-    pub(super) async fn change(&self, place: &Place, message: &str, text: &str) -> Result<(), ChannelError> {
+    pub(super) async fn edit_text(
+        &self,
+        place: &ChatAddress,
+        message: &str,
+        text: &str,
+    ) -> Result<(), ChannelError> {
         let body = json!({"channel": place.chat_id, "ts": message, "text": dialect::slack(text)});
-        self.api.call("chat.update", Arguments::Json(&body)).await?;
+        self.api.call("chat.update", MethodArguments::Json(&body)).await?;
         Ok(())
     }
 }
 
-fn body(place: &Place, text: &str) -> Value {
+fn body(place: &ChatAddress, text: &str) -> Value {
     let mut body = json!({"channel": place.chat_id, "text": dialect::slack(text)});
     if let Some(thread) = &place.thread_id {
         body["thread_ts"] = json!(thread);
@@ -113,11 +128,11 @@ fn ts_of(answer: &Value) -> Result<String, ChannelError> {
 }
 
 /// The text in sections, and the choices as buttons under it.
-fn blocks(text: &str, choices: &[Choice]) -> Value {
+fn blocks(text: &str, choices: &[QuickReply]) -> Value {
     let sections = hermes_text::split(text, SECTION / 2, hermes_types::LengthUnit::Scalars);
     let mut blocks: Vec<Value> = sections
         .iter()
-        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": cut(&dialect::slack(part), SECTION)}}))
+        .map(|part| json!({"type": "section", "text": {"type": "mrkdwn", "text": truncate(&dialect::slack(part), SECTION)}}))
         .collect();
     let buttons: Vec<Value> =
         choices.iter().take(BUTTONS).enumerate().map(|(at, choice)| button(at, choice)).collect();
@@ -125,23 +140,23 @@ fn blocks(text: &str, choices: &[Choice]) -> Value {
     json!(blocks)
 }
 
-fn button(at: usize, choice: &Choice) -> Value {
-    let (id, style) = match approval(&choice.says) {
-        Some((Approval::Once, _)) => ("hermes_approve_once".to_owned(), Some("primary")),
-        Some((Approval::Session, _)) => ("hermes_approve_session".to_owned(), None),
-        Some((Approval::Always, _)) => ("hermes_approve_always".to_owned(), None),
-        Some((Approval::Deny, _)) => ("hermes_deny".to_owned(), Some("danger")),
+fn button(at: usize, choice: &QuickReply) -> Value {
+    let (id, style) = match parse_approval(&choice.text) {
+        Some((ApprovalDecision::Once, _)) => ("hermes_approve_once".to_owned(), Some("primary")),
+        Some((ApprovalDecision::Session, _)) => ("hermes_approve_session".to_owned(), None),
+        Some((ApprovalDecision::Always, _)) => ("hermes_approve_always".to_owned(), None),
+        Some((ApprovalDecision::Deny, _)) => ("hermes_deny".to_owned(), Some("danger")),
         None => (format!("hermes_choice_{at}"), None),
     };
-    let label = json!({"type": "plain_text", "text": cut(&choice.label, BUTTON), "emoji": true});
+    let label = json!({"type": "plain_text", "text": truncate(&choice.label, BUTTON), "emoji": true});
     let mut button =
-        json!({"type": "button", "action_id": id, "text": label, "value": cut(&choice.says, 2000)});
+        json!({"type": "button", "action_id": id, "text": label, "value": truncate(&choice.text, 2000)});
     if let Some(style) = style {
         button["style"] = json!(style);
     }
     button
 }
 
-fn cut(text: &str, most: usize) -> String {
+fn truncate(text: &str, most: usize) -> String {
     hermes_text::head(text, most).to_owned()
 }

@@ -10,7 +10,7 @@ const OFFICIAL: &str = "https://slack.com/api/";
 
 /// Which messages of other bots are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bots {
+pub(super) enum SlackBotPolicy {
     None,
     Mentioning,
     All,
@@ -18,7 +18,7 @@ pub(super) enum Bots {
 
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
-pub(super) struct Settings {
+pub(super) struct SlackSettings {
     pub(super) bot_token: Secret,
     pub(super) app_token: Secret,
     /// Ends with a slash.
@@ -30,13 +30,13 @@ pub(super) struct Settings {
     /// Empty: all.
     pub(super) allowed_channels: Vec<String>,
     pub(super) patterns: Vec<Regex>,
-    pub(super) bots: Bots,
+    pub(super) bots: SlackBotPolicy,
     pub(super) reactions: bool,
     pub(super) reply_broadcast: bool,
     pub(super) connections: usize,
 }
 
-impl Settings {
+impl SlackSettings {
     pub(super) fn read(options: &Options) -> Result<Self, String> {
         let token = |variable: &str, prefix: &str, what: &str| {
             let text = options.text(variable).ok_or_else(|| format!("{variable} is not set"))?;
@@ -65,9 +65,9 @@ impl Settings {
             allowed_channels: options.list("SLACK_ALLOWED_CHANNELS"),
             patterns,
             bots: match options.text("SLACK_ALLOW_BOTS").map(str::to_lowercase).as_deref() {
-                Some("all" | "true" | "1" | "yes") => Bots::All,
-                Some("mentions") => Bots::Mentioning,
-                _ => Bots::None,
+                Some("all" | "true" | "1" | "yes") => SlackBotPolicy::All,
+                Some("mentions") => SlackBotPolicy::Mentioning,
+                _ => SlackBotPolicy::None,
             },
             reactions: options.flag("SLACK_REACTIONS", true),
             reply_broadcast: options
@@ -106,12 +106,12 @@ mod tests {
     #[test]
     fn wrong_tokens_are_named() {
         let both = [("SLACK_BOT_TOKEN", "xoxb-1"), ("SLACK_APP_TOKEN", "xapp-1")];
-        assert!(Settings::read(&options(&both, serde_json::Value::Null)).is_ok());
+        assert!(SlackSettings::read(&options(&both, serde_json::Value::Null)).is_ok());
         let swapped = [("SLACK_BOT_TOKEN", "xapp-1"), ("SLACK_APP_TOKEN", "xoxb-1")];
-        let error = Settings::read(&options(&swapped, serde_json::Value::Null)).unwrap_err();
+        let error = SlackSettings::read(&options(&swapped, serde_json::Value::Null)).unwrap_err();
         assert_eq!(error, "SLACK_BOT_TOKEN is no bot token: it begins with xoxb-");
         assert!(
-            Settings::read(&options(&both[..1], serde_json::Value::Null))
+            SlackSettings::read(&options(&both[..1], serde_json::Value::Null))
                 .unwrap_err()
                 .contains("SLACK_APP_TOKEN")
         );

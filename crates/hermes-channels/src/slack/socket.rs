@@ -6,50 +6,50 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hermes_net::{Error, Frame, HeaderMap, Socket, SocketLimits, Url};
-use hermes_types::{Cancel, ChannelError, Connection, Deadline, Intake, Piece};
+use hermes_net::{Error, HeaderMap, SocketFrame, SocketLimits, Url, WebSocket};
+use hermes_types::{Cancel, ChannelError, ChatPart, ConnectionStatus, Deadline, Intake};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::Slack;
-use super::api::{Arguments, in_net};
-use super::inbound::{self, Meant, Message, Own};
-use super::spool::Deferred;
-use crate::pause::Pauses;
+use super::SlackChannel;
+use super::api::{MethodArguments, network_error};
+use super::inbound::{self, MessageRelevance, SlackIdentity, SlackMessage};
+use super::spool::DeferredMessage;
+use crate::backoff::Backoff;
 
 /// Without a frame for so long, the other side is asked for a sign of life; after as long again it is given up.
 const SILENCE: Duration = Duration::from_secs(30);
-const WRITE_WITHIN: Duration = Duration::from_secs(5);
-const HELLO_WITHIN: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 const LIFETIME: Duration = Duration::from_hours(24 * 365);
 /// How long to wait before a message that could not be put on disk is tried again.
-const AGAIN: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// What all connections of one `listen` share.
-pub(super) struct Line<'a> {
-    pub(super) slack: &'a Slack,
-    pub(super) own: Own,
+pub(super) struct SocketContext<'a> {
+    pub(super) slack: &'a SlackChannel,
+    pub(super) identity: SlackIdentity,
     pub(super) intake: &'a dyn Intake,
     pub(super) cancel: &'a Cancel,
-    pub(super) deferred: UnboundedSender<Deferred>,
+    pub(super) deferred: UnboundedSender<DeferredMessage>,
     pub(super) open: AtomicUsize,
 }
 
 /// Why a connection ended in good order.
-enum Ended {
+enum SocketEnd {
     Renew,
     Cancelled,
 }
 
-impl Line<'_> {
+impl SocketContext<'_> {
     /// One connection after the other, until cancelled or told that it cannot work.
     pub(super) async fn keep_open(&self) -> Result<(), ChannelError> {
-        let clock = &self.slack.around.clock;
-        let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
+        let clock = &self.slack.context.clock;
+        let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         loop {
             let reason = match self.serve(&mut pauses).await {
-                Ok(Ended::Cancelled) => return Ok(()),
-                Ok(Ended::Renew) => continue,
+                Ok(SocketEnd::Cancelled) => return Ok(()),
+                Ok(SocketEnd::Renew) => continue,
                 Err(ChannelError::Retry { after, reason }) => {
                     let pause = after.unwrap_or_default().max(pauses.next());
                     tokio::select! {
@@ -64,18 +64,18 @@ impl Line<'_> {
         }
     }
 
-    async fn serve(&self, pauses: &mut Pauses) -> Result<Ended, ChannelError> {
+    async fn serve(&self, pauses: &mut Backoff) -> Result<SocketEnd, ChannelError> {
         let mut socket = self.connect().await?;
         let mut greeted = false;
         let ended = loop {
             let frame = tokio::select! {
                 frame = next(&mut socket) => frame,
-                () = self.cancel.cancelled() => break Ok(Ended::Cancelled),
+                () = self.cancel.cancelled() => break Ok(SocketEnd::Cancelled),
             };
             let frame = match frame {
                 Ok(Some(text)) => text,
-                Ok(None) => break Ok(Ended::Renew),
-                Err(error) => break Err(in_net(&error).error),
+                Ok(None) => break Ok(SocketEnd::Renew),
+                Err(error) => break Err(network_error(&error).error),
             };
             // What is not JSON is not ours to understand.
             let Ok(frame) = serde_json::from_str::<Value>(&frame) else { continue };
@@ -83,7 +83,7 @@ impl Line<'_> {
                 Some("hello") if !greeted => {
                     greeted = true;
                     pauses.reset();
-                    self.up();
+                    self.report_connected();
                 }
                 Some("disconnect") => {
                     if frame.get("reason").and_then(Value::as_str) == Some("link_disabled") {
@@ -91,22 +91,22 @@ impl Line<'_> {
                             "Socket Mode is turned off for this app; turn it on at api.slack.com/apps";
                         break Err(ChannelError::Refused(reason.to_owned()));
                     }
-                    break Ok(Ended::Renew);
+                    break Ok(SocketEnd::Renew);
                 }
                 _ => {
-                    if let Err(error) = self.take(&frame, &mut socket).await {
-                        break Err(in_net(&error).error);
+                    if let Err(error) = self.handle_frame(&frame, &mut socket).await {
+                        break Err(network_error(&error).error);
                     }
                 }
             }
         };
         if greeted {
-            self.down(&ended);
+            self.report_disconnected(&ended);
         }
         // It may be gone already.
-        socket.close(WRITE_WITHIN).await.ok();
+        socket.close(WRITE_TIMEOUT).await.ok();
         // One that is over before it began must not be tried in a tight loop.
-        if !greeted && matches!(ended, Ok(Ended::Renew)) {
+        if !greeted && matches!(ended, Ok(SocketEnd::Renew)) {
             return Err(ChannelError::Retry {
                 after: None,
                 reason: "Slack closed the connection at once".to_owned(),
@@ -115,10 +115,11 @@ impl Line<'_> {
         ended
     }
 
-    async fn connect(&self) -> Result<Socket, ChannelError> {
-        let Slack { api, settings, around, .. } = self.slack;
-        let answer =
-            api.call_as(&settings.app_token, "apps.connections.open", Arguments::Json(&json!({}))).await?;
+    async fn connect(&self) -> Result<WebSocket, ChannelError> {
+        let SlackChannel { api, settings, context: around, .. } = self.slack;
+        let answer = api
+            .call_as(&settings.app_token, "apps.connections.open", MethodArguments::Json(&json!({})))
+            .await?;
         let url = answer.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
         let Some(url) = url else {
             return Err(ChannelError::Retry {
@@ -126,40 +127,40 @@ impl Line<'_> {
                 reason: "apps.connections.open: no address came".to_owned(),
             });
         };
-        let limits = SocketLimits { connect_within: HELLO_WITHIN, ..SocketLimits::default() };
+        let limits = SocketLimits { connect_timeout: HELLO_TIMEOUT, ..SocketLimits::default() };
         let deadline = Deadline::after(&*around.clock, LIFETIME);
         let opened = around.client.connect(&url, HeaderMap::new(), limits, deadline, &Cancel::new()).await;
-        opened.map_err(|error| in_net(&error).error)
+        opened.map_err(|error| network_error(&error).error)
     }
 
-    fn up(&self) {
+    fn report_connected(&self) {
         if self.open.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.intake.connection("slack", Connection::Up);
+            self.intake.report_connection("slack", ConnectionStatus::Up);
         }
     }
 
-    fn down(&self, ended: &Result<Ended, ChannelError>) {
+    fn report_disconnected(&self, ended: &Result<SocketEnd, ChannelError>) {
         let left = self.open.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
         if let (0, Err(error)) = (left, ended) {
-            self.intake.connection("slack", Connection::Down(error.to_string()));
+            self.intake.report_connection("slack", ConnectionStatus::Down(error.to_string()));
         }
     }
 
     /// Deals with an envelope and acknowledges it.
-    async fn take(&self, frame: &Value, socket: &mut Socket) -> Result<(), Error> {
+    async fn handle_frame(&self, frame: &Value, socket: &mut WebSocket) -> Result<(), Error> {
         let Some(id) = frame.get("envelope_id").and_then(Value::as_str) else { return Ok(()) };
         let payload = frame.get("payload").unwrap_or(&Value::Null);
-        let now = self.slack.around.clock.now();
+        let now = self.slack.context.clock.now();
         match frame.get("type").and_then(Value::as_str) {
-            Some("events_api") => self.hear(payload.get("event").unwrap_or(&Value::Null)).await,
+            Some("events_api") => self.handle_event(payload.get("event").unwrap_or(&Value::Null)).await,
             Some("slash_commands") => {
-                if let Some(envelope) = inbound::slash(payload, &self.slack.commands, now) {
-                    self.hand_in(envelope).await;
+                if let Some(envelope) = inbound::command_envelope(payload, &self.slack.commands, now) {
+                    self.submit(envelope).await;
                 }
             }
             Some("interactive") => {
-                if let Some(envelope) = inbound::press(payload, now) {
-                    self.hand_in(envelope).await;
+                if let Some(envelope) = inbound::button_envelope(payload, now) {
+                    self.submit(envelope).await;
                 }
             }
             _ => {}
@@ -168,37 +169,39 @@ impl Line<'_> {
             // Perhaps not on disk: Slack sends it again.
             return Ok(());
         }
-        socket.send(Frame::Text(json!({"envelope_id": id}).to_string()), WRITE_WITHIN).await
+        socket.send(SocketFrame::Text(json!({"envelope_id": id}).to_string()), WRITE_TIMEOUT).await
     }
 
-    async fn hear(&self, event: &Value) {
-        let Some(message) = inbound::message(event, &self.own) else { return };
+    async fn handle_event(&self, event: &Value) {
+        let Some(message) = inbound::parse_message(event, &self.identity) else { return };
         let thread = message.thread_ts.as_deref();
-        let in_thread = thread.is_some_and(|thread| self.slack.threads.knows(&message.channel, thread));
-        if inbound::is_meant(&message, &self.slack.settings, &self.own, in_thread) == Meant::No {
+        let in_thread = thread.is_some_and(|thread| self.slack.threads.contains(&message.channel, thread));
+        if inbound::relevance(&message, &self.slack.settings, &self.identity, in_thread)
+            == MessageRelevance::Irrelevant
+        {
             return;
         }
-        if message.files.is_empty() && !self.slack.spool.is_busy(&message.channel) {
-            return self.hand_in(self.compose(&message).await).await;
+        if message.files.is_empty() && !self.slack.spool.has_waiting(&message.channel) {
+            return self.submit(self.build_envelope(&message).await).await;
         }
         // Files may take longer than Slack waits for an acknowledgement.
-        let deferred = self.slack.spool.put(&*self.slack.around.host, &message.channel, event);
+        let deferred = self.slack.spool.put(&*self.slack.context.host, &message.channel, event);
         // The other end lives as long as this one.
         self.deferred.send(deferred).ok();
     }
 
     /// A message with its files and names.
-    pub(super) async fn compose(&self, message: &Message) -> hermes_types::Envelope {
+    pub(super) async fn build_envelope(&self, message: &SlackMessage) -> hermes_types::Envelope {
         let slack = self.slack;
         let mut parts = Vec::new();
-        let words = inbound::words(&message.text, &self.own, &slack.commands);
+        let words = inbound::message_text(&message.text, &self.identity, &slack.commands);
         if !words.is_empty() {
-            parts.push(Piece::Text { text: words });
+            parts.push(ChatPart::Text { text: words });
         }
         for file in &message.files {
-            parts.push(slack.fetch(file).await);
+            parts.push(slack.fetch_file(file).await);
         }
-        let mut envelope = inbound::envelope(message, parts, slack.around.clock.now());
+        let mut envelope = inbound::message_envelope(message, parts, slack.context.clock.now());
         envelope.sender.user_name = slack.names.of_user(&slack.api, &message.user).await;
         if message.kind != hermes_types::ChatKind::Dm {
             envelope.place.chat_name = slack.names.of_channel(&slack.api, &message.channel).await;
@@ -207,7 +210,7 @@ impl Line<'_> {
     }
 
     /// Hands a message in until it is taken: what is not on disk is not acknowledged.
-    pub(super) async fn hand_in(&self, envelope: hermes_types::Envelope) {
+    pub(super) async fn submit(&self, envelope: hermes_types::Envelope) {
         let place = envelope.place.clone();
         loop {
             match self.intake.accept(envelope.clone()).await {
@@ -215,27 +218,27 @@ impl Line<'_> {
                 Err(error) => tracing::warn!(%error, "a message could not be taken; trying again"),
             }
             tokio::select! {
-                () = self.slack.around.clock.sleep(AGAIN) => {}
+                () = self.slack.context.clock.sleep(RETRY_DELAY) => {}
                 () = self.cancel.cancelled() => return,
             }
         }
         if let Some(thread) = &place.thread_id {
-            self.slack.threads.learn(&*self.slack.around.host, &place.chat_id, thread);
+            self.slack.threads.insert(&*self.slack.context.host, &place.chat_id, thread);
         }
     }
 }
 
 /// The next text, or the end. A connection that says nothing is asked whether it lives.
-async fn next(socket: &mut Socket) -> Result<Option<String>, Error> {
+async fn next(socket: &mut WebSocket) -> Result<Option<String>, Error> {
     let mut asked = false;
     loop {
         match socket.recv(SILENCE).await {
-            Ok(Some(Frame::Text(text))) => return Ok(Some(text)),
-            Ok(Some(Frame::Close(_)) | None) => return Ok(None),
+            Ok(Some(SocketFrame::Text(text))) => return Ok(Some(text)),
+            Ok(Some(SocketFrame::Close(_)) | None) => return Ok(None),
             Ok(Some(_)) => asked = false,
             Err(Error::Stalled { .. }) if !asked => {
                 asked = true;
-                socket.send(Frame::Ping("alive".into()), WRITE_WITHIN).await?;
+                socket.send(SocketFrame::Ping("alive".into()), WRITE_TIMEOUT).await?;
             }
             Err(error) => return Err(error),
         }

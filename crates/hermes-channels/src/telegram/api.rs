@@ -7,27 +7,27 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hermes_net::header::{CONTENT_TYPE, USER_AGENT};
-use hermes_net::{Client, Error as NetError, Request, Wait};
+use hermes_net::{Error as NetError, HttpClient, HttpRequest, TimeoutPhase};
 use hermes_types::{Cancel, ChannelError, Clock, Deadline, Secret};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::fallback::Fallback;
-use super::settings::Settings;
-use super::wire::{Answer, FilePath, Parameters};
+use super::fallback::FallbackAddresses;
+use super::settings::TelegramSettings;
+use super::wire::{ApiResponse, FilePath, ResponseParameters};
 use crate::media::LARGEST_DOCUMENT;
-use crate::multipart::Form;
+use crate::multipart::MultipartForm;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// A file may take its time.
-const UPLOAD_PATIENCE: Duration = Duration::from_mins(5);
+const UPLOAD_TIMEOUT: Duration = Duration::from_mins(5);
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 /// Pauses before another attempt at a download.
 const DOWNLOAD_PAUSES: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(3)];
 
 /// Why a call came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ApiError {
+pub(super) enum TelegramError {
     /// Nothing was sent.
     #[error("{0}")]
     Unreachable(String),
@@ -44,9 +44,9 @@ pub(super) enum ApiError {
     Refused { code: u16, description: String, migrate_to: Option<i64> },
 }
 
-impl ApiError {
+impl TelegramError {
     /// Whether the refusal says this.
-    pub(super) fn says(&self, words: &str) -> bool {
+    pub(super) fn description_contains(&self, words: &str) -> bool {
         matches!(self, Self::Refused { description, .. } if description.to_lowercase().contains(words))
     }
 
@@ -56,51 +56,55 @@ impl ApiError {
     }
 }
 
-impl From<ApiError> for ChannelError {
-    fn from(error: ApiError) -> Self {
+impl From<TelegramError> for ChannelError {
+    fn from(error: TelegramError) -> Self {
         match error {
-            ApiError::Flood(after) => Self::Retry { after: Some(after), reason: error.to_string() },
-            ApiError::Unclear(_) => Self::Unsure(error.to_string()),
-            ApiError::Unreachable(_) | ApiError::Server(_) => {
+            TelegramError::Flood(after) => Self::Retry { after: Some(after), reason: error.to_string() },
+            TelegramError::Unclear(_) => Self::DeliveryUnknown(error.to_string()),
+            TelegramError::Unreachable(_) | TelegramError::Server(_) => {
                 Self::Retry { after: None, reason: error.to_string() }
             }
-            ApiError::Unauthorised => Self::Reauthorise(error.to_string()),
-            ApiError::Refused { .. } => Self::Refused(error.to_string()),
+            TelegramError::Unauthorised => Self::Reauthorise(error.to_string()),
+            TelegramError::Refused { .. } => Self::Refused(error.to_string()),
         }
     }
 }
 
 /// A client of the API for one bot.
 #[derive(Debug)]
-pub(super) struct Api {
+pub(super) struct TelegramApi {
     token: Secret,
     base: String,
     file_base: String,
     clock: Arc<dyn Clock>,
     /// The client that worked last.
-    client: Mutex<Client>,
-    fallback: Fallback,
+    client: Mutex<HttpClient>,
+    fallback: FallbackAddresses,
 }
 
 /// A body to send.
 #[derive(Clone)]
-struct Body {
+struct EncodedBody {
     kind: String,
     bytes: Bytes,
 }
 
-impl Api {
-    pub(super) fn new(settings: &Settings, client: &Client, clock: Arc<dyn Clock>) -> Result<Self, String> {
+impl TelegramApi {
+    pub(super) fn new(
+        settings: &TelegramSettings,
+        client: &HttpClient,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, String> {
         let unusable = |error: NetError| format!("TELEGRAM_PROXY cannot be used: {error}");
         let client = match &settings.proxies {
-            Some(proxies) => client.through(proxies.clone()).map_err(unusable)?,
+            Some(proxies) => client.with_proxies(proxies.clone()).map_err(unusable)?,
             None => client.clone(),
         };
         Ok(Self {
             token: settings.token.clone(),
             base: settings.base.clone(),
             file_base: settings.file_base.clone(),
-            fallback: Fallback::new(settings, client.clone(), clock.clone()),
+            fallback: FallbackAddresses::new(settings, client.clone(), clock.clone()),
             client: Mutex::new(client),
             clock,
         })
@@ -110,35 +114,41 @@ impl Api {
         &self,
         method: &str,
         parameters: &impl Serialize,
-    ) -> Result<T, ApiError> {
-        self.call_within(method, parameters, PATIENCE).await
+    ) -> Result<T, TelegramError> {
+        self.call_with_timeout(method, parameters, TIMEOUT).await
     }
 
-    pub(super) async fn call_within<T: DeserializeOwned>(
+    pub(super) async fn call_with_timeout<T: DeserializeOwned>(
         &self,
         method: &str,
         parameters: &impl Serialize,
         patience: Duration,
-    ) -> Result<T, ApiError> {
+    ) -> Result<T, TelegramError> {
         let bytes =
-            serde_json::to_vec(parameters).map_err(|error| ApiError::Unreachable(error.to_string()))?;
-        let body = Body { kind: "application/json".to_owned(), bytes: bytes.into() };
+            serde_json::to_vec(parameters).map_err(|error| TelegramError::Unreachable(error.to_string()))?;
+        let body = EncodedBody { kind: "application/json".to_owned(), bytes: bytes.into() };
         self.exchange(method, body, patience).await
     }
 
     /// A call with files in it.
-    pub(super) async fn upload<T: DeserializeOwned>(&self, method: &str, form: Form) -> Result<T, ApiError> {
+    pub(super) async fn upload<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        form: MultipartForm,
+    ) -> Result<T, TelegramError> {
         let (kind, bytes) = form.finish();
-        self.exchange(method, Body { kind, bytes }, UPLOAD_PATIENCE).await
+        self.exchange(method, EncodedBody { kind, bytes }, UPLOAD_TIMEOUT).await
     }
 
     /// The bytes of a file somebody sent, tried three times.
-    pub(super) async fn download(&self, file_id: &str) -> Result<Bytes, ApiError> {
+    pub(super) async fn download(&self, file_id: &str) -> Result<Bytes, TelegramError> {
         let mut pauses = DOWNLOAD_PAUSES.into_iter();
         loop {
             let error = match self.download_once(file_id).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(error @ (ApiError::Refused { .. } | ApiError::Unauthorised)) => return Err(error),
+                Err(error @ (TelegramError::Refused { .. } | TelegramError::Unauthorised)) => {
+                    return Err(error);
+                }
                 Err(error) => error,
             };
             let Some(pause) = pauses.next() else { return Err(error) };
@@ -146,48 +156,51 @@ impl Api {
         }
     }
 
-    async fn download_once(&self, file_id: &str) -> Result<Bytes, ApiError> {
+    async fn download_once(&self, file_id: &str) -> Result<Bytes, TelegramError> {
         let file: FilePath = self.call("getFile", &serde_json::json!({"file_id": file_id})).await?;
         let refused =
-            |why: &str| ApiError::Refused { code: 400, description: why.to_owned(), migrate_to: None };
+            |why: &str| TelegramError::Refused { code: 400, description: why.to_owned(), migrate_to: None };
         let path = file.file_path.ok_or_else(|| refused("Telegram does not say where the file is"))?;
         let url = format!("{}/file/bot{}/{path}", self.file_base, self.token.expose());
-        let request = Request::get(&url).map_err(|error| refused(&error.to_string()))?;
+        let request = HttpRequest::get(&url).map_err(|error| refused(&error.to_string()))?;
         let agent = concat!("HermesAgent/1.0 hermes/", env!("CARGO_PKG_VERSION"));
         let request = request.header(USER_AGENT, agent).map_err(|error| refused(&error.to_string()))?;
-        let request = request.follow(5).answer_within(PATIENCE);
-        let deadline = Deadline::after(&*self.clock, UPLOAD_PATIENCE);
-        let response =
-            self.client().send(request, deadline, &Cancel::new()).await.map_err(|error| failed(&error))?;
+        let request = request.follow_redirects(5).response_timeout(TIMEOUT);
+        let deadline = Deadline::after(&*self.clock, UPLOAD_TIMEOUT);
+        let response = self
+            .client()
+            .send(request, deadline, &Cancel::new())
+            .await
+            .map_err(|error| network_error(&error))?;
         match response.status().as_u16() {
             200..300 => {}
-            429 | 500.. => return Err(ApiError::Server(response.status().to_string())),
+            429 | 500.. => return Err(TelegramError::Server(response.status().to_string())),
             _ => return Err(refused(&format!("the file server said {}", response.status()))),
         }
         let cap = usize::try_from(LARGEST_DOCUMENT).unwrap_or(usize::MAX);
         match response.bytes(cap).await {
             Err(NetError::TooLarge { .. }) => Err(refused("the file is larger than 20 MB")),
-            other => other.map_err(|error| failed(&error)),
+            other => other.map_err(|error| network_error(&error)),
         }
     }
 
-    fn client(&self) -> Client {
+    fn client(&self) -> HttpClient {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn exchange<T: DeserializeOwned>(
         &self,
         method: &str,
-        body: Body,
+        body: EncodedBody,
         patience: Duration,
-    ) -> Result<T, ApiError> {
+    ) -> Result<T, TelegramError> {
         let first = match self.attempt(&self.client(), method, body.clone(), patience).await {
-            Err(ApiError::Unreachable(why)) => ApiError::Unreachable(why),
+            Err(TelegramError::Unreachable(why)) => TelegramError::Unreachable(why),
             done => return done,
         };
         for client in self.fallback.clients().await {
             match self.attempt(&client, method, body.clone(), patience).await {
-                Err(ApiError::Unreachable(_)) => {}
+                Err(TelegramError::Unreachable(_)) => {}
                 done => {
                     tracing::info!("Telegram is reached at another of its addresses");
                     *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
@@ -200,30 +213,31 @@ impl Api {
 
     async fn attempt<T: DeserializeOwned>(
         &self,
-        client: &Client,
+        client: &HttpClient,
         method: &str,
-        body: Body,
+        body: EncodedBody,
         patience: Duration,
-    ) -> Result<T, ApiError> {
+    ) -> Result<T, TelegramError> {
         let url = format!("{}/bot{}/{method}", self.base, self.token.expose());
-        let request = Request::post(&url).and_then(|request| request.header(CONTENT_TYPE, &body.kind));
-        let request = request.map_err(|error| failed(&error))?.body(body.bytes).answer_within(patience);
-        let deadline = Deadline::after(&*self.clock, patience.saturating_add(PATIENCE));
+        let request = HttpRequest::post(&url).and_then(|request| request.header(CONTENT_TYPE, &body.kind));
+        let request =
+            request.map_err(|error| network_error(&error))?.body(body.bytes).response_timeout(patience);
+        let deadline = Deadline::after(&*self.clock, patience.saturating_add(TIMEOUT));
         let response =
-            client.send(request, deadline, &Cancel::new()).await.map_err(|error| failed(&error))?;
+            client.send(request, deadline, &Cancel::new()).await.map_err(|error| network_error(&error))?;
         let status = response.status().as_u16();
-        let bytes = response.bytes(LARGEST_ANSWER).await.map_err(|error| failed(&error))?;
-        judge(status, serde_json::from_slice(&bytes).ok())
+        let bytes = response.bytes(LARGEST_ANSWER).await.map_err(|error| network_error(&error))?;
+        interpret_response(status, serde_json::from_slice(&bytes).ok())
     }
 }
 
 /// What an answer means.
-fn judge<T>(status: u16, answer: Option<Answer<T>>) -> Result<T, ApiError> {
+fn interpret_response<T>(status: u16, answer: Option<ApiResponse<T>>) -> Result<T, TelegramError> {
     let Some(answer) = answer else {
         return Err(match status {
-            401 => ApiError::Unauthorised,
-            500.. => ApiError::Server(format!("status {status}")),
-            _ => ApiError::Unclear(format!("the answer, with status {status}, cannot be read")),
+            401 => TelegramError::Unauthorised,
+            500.. => TelegramError::Server(format!("status {status}")),
+            _ => TelegramError::Unclear(format!("the answer, with status {status}, cannot be read")),
         });
     };
     if let (true, Some(result)) = (answer.ok, answer.result) {
@@ -231,23 +245,25 @@ fn judge<T>(status: u16, answer: Option<Answer<T>>) -> Result<T, ApiError> {
     }
     let code = answer.error_code.unwrap_or(status);
     let description = answer.description.unwrap_or_else(|| format!("status {code}"));
-    let Parameters { retry_after, migrate_to_chat_id } = answer.parameters.unwrap_or_default();
+    let ResponseParameters { retry_after, migrate_to_chat_id } = answer.parameters.unwrap_or_default();
     Err(match code {
-        401 => ApiError::Unauthorised,
-        429 => ApiError::Flood(Duration::from_secs(retry_after.unwrap_or(1))),
-        500.. => ApiError::Server(description),
-        _ => ApiError::Refused { code, description, migrate_to: migrate_to_chat_id },
+        401 => TelegramError::Unauthorised,
+        429 => TelegramError::Flood(Duration::from_secs(retry_after.unwrap_or(1))),
+        500.. => TelegramError::Server(description),
+        _ => TelegramError::Refused { code, description, migrate_to: migrate_to_chat_id },
     })
 }
 
-fn failed(error: &NetError) -> ApiError {
+fn network_error(error: &NetError) -> TelegramError {
     match error {
         NetError::Connect { .. }
         | NetError::Tls { .. }
         | NetError::Proxy { .. }
         | NetError::Denied(_)
         | NetError::InvalidUrl
-        | NetError::TimedOut { wait: Wait::Connection, .. } => ApiError::Unreachable(error.to_string()),
-        _ => ApiError::Unclear(error.to_string()),
+        | NetError::TimedOut { wait: TimeoutPhase::Connection, .. } => {
+            TelegramError::Unreachable(error.to_string())
+        }
+        _ => TelegramError::Unclear(error.to_string()),
     }
 }

@@ -1,46 +1,51 @@
 //! What stands out in a text: mentions and commands, which Telegram counts in UTF-16 code units.
 
-use super::wire::{Entity, User};
+use super::wire::{MessageEntity, TelegramUser};
 
 /// The bot as it is spoken to.
 #[derive(Debug, Clone)]
-pub(super) struct Me {
+pub(super) struct TelegramIdentity {
     pub(super) id: i64,
     pub(super) username: String,
 }
 
-impl From<&User> for Me {
-    fn from(user: &User) -> Self {
+impl From<&TelegramUser> for TelegramIdentity {
+    fn from(user: &TelegramUser) -> Self {
         Self { id: user.id, username: user.username.clone().unwrap_or_default().to_lowercase() }
     }
 }
 
 /// A message's words with whom they are for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spoken {
+pub(super) struct AddressedText {
     /// Without the mention, and without the bot's name behind a command.
     pub(super) text: String,
     pub(super) mentioned: bool,
-    pub(super) command: Command,
+    pub(super) command: CommandAddressee,
 }
 
 /// Whether the words begin with a command, and whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum CommandAddressee {
     None,
     /// Nobody is named: everybody in the chat hears it.
-    Open,
-    Ours,
-    Foreign,
+    Anyone,
+    ThisBot,
+    OtherBot,
 }
 
-pub(super) fn read(text: &str, entities: &[Entity], me: &Me) -> Spoken {
+pub(super) fn parse_addressed_text(
+    text: &str,
+    entities: &[MessageEntity],
+    me: &TelegramIdentity,
+) -> AddressedText {
     let (command, body) = command(text, me);
-    if command != Command::None {
-        return Spoken { text: body, mentioned: command == Command::Ours, command };
+    if command != CommandAddressee::None {
+        return AddressedText { text: body, mentioned: command == CommandAddressee::ThisBot, command };
     }
     let units: Vec<u16> = text.encode_utf16().collect();
-    let ours: Vec<&Entity> = entities.iter().filter(|entity| is_ours(entity, &units, me)).collect();
+    let ours: Vec<&MessageEntity> =
+        entities.iter().filter(|entity| mentions_bot(entity, &units, me)).collect();
     let kept: Vec<u16> = units
         .iter()
         .enumerate()
@@ -50,40 +55,40 @@ pub(super) fn read(text: &str, entities: &[Entity], me: &Me) -> Spoken {
     let bare = String::from_utf16_lossy(&kept).trim().to_owned();
     // A call of the name alone is all that was said.
     let text = if ours.is_empty() || bare.is_empty() { text.to_owned() } else { bare };
-    Spoken { text, mentioned: !ours.is_empty(), command }
+    AddressedText { text, mentioned: !ours.is_empty(), command }
 }
 
-fn covers(entity: &Entity, at: usize) -> bool {
+fn covers(entity: &MessageEntity, at: usize) -> bool {
     at >= entity.offset && at < entity.offset.saturating_add(entity.length)
 }
 
-fn is_ours(entity: &Entity, units: &[u16], me: &Me) -> bool {
+fn mentions_bot(entity: &MessageEntity, units: &[u16], me: &TelegramIdentity) -> bool {
     match entity.kind.as_str() {
         "mention" => {
             let end = entity.offset.saturating_add(entity.length);
             let name = String::from_utf16_lossy(units.get(entity.offset..end).unwrap_or_default());
-            name.strip_prefix('@').is_some_and(|name| is_me(name, me))
+            name.strip_prefix('@').is_some_and(|name| is_bot_name(name, me))
         }
         "text_mention" => entity.user.as_ref().is_some_and(|user| user.id == me.id),
         _ => false,
     }
 }
 
-fn is_me(name: &str, me: &Me) -> bool {
+fn is_bot_name(name: &str, me: &TelegramIdentity) -> bool {
     !me.username.is_empty() && name.to_lowercase() == me.username
 }
 
 /// `/name@bot rest` as `/name rest`.
-fn command(text: &str, me: &Me) -> (Command, String) {
+fn command(text: &str, me: &TelegramIdentity) -> (CommandAddressee, String) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (first, rest) = text.split_at(end);
     if !first.strip_prefix('/').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphanumeric())) {
-        return (Command::None, text.to_owned());
+        return (CommandAddressee::None, text.to_owned());
     }
     match first.split_once('@') {
-        None => (Command::Open, text.to_owned()),
-        Some((name, bot)) if is_me(bot, me) => (Command::Ours, format!("{name}{rest}")),
-        Some(_) => (Command::Foreign, text.to_owned()),
+        None => (CommandAddressee::Anyone, text.to_owned()),
+        Some((name, bot)) if is_bot_name(bot, me) => (CommandAddressee::ThisBot, format!("{name}{rest}")),
+        Some(_) => (CommandAddressee::OtherBot, text.to_owned()),
     }
 }
 
@@ -91,9 +96,9 @@ fn command(text: &str, me: &Me) -> (Command, String) {
 mod tests {
     use super::*;
 
-    fn spoken(text: &str, entities: serde_json::Value) -> Spoken {
-        let me = Me { id: 1, username: "hermes_bot".to_owned() };
-        read(text, &serde_json::from_value::<Vec<Entity>>(entities).unwrap(), &me)
+    fn spoken(text: &str, entities: serde_json::Value) -> AddressedText {
+        let me = TelegramIdentity { id: 1, username: "hermes_bot".to_owned() };
+        parse_addressed_text(text, &serde_json::from_value::<Vec<MessageEntity>>(entities).unwrap(), &me)
     }
 
     #[test]
@@ -118,11 +123,11 @@ mod tests {
     #[test]
     fn commands_know_whose_they_are() {
         for (text, command, words) in [
-            ("/new", Command::Open, "/new"),
-            ("/model@Hermes_bot gpt", Command::Ours, "/model gpt"),
-            ("/new@other_bot", Command::Foreign, "/new@other_bot"),
-            ("/ not one", Command::None, "/ not one"),
-            ("/etc/passwd@x is a file", Command::Foreign, "/etc/passwd@x is a file"),
+            ("/new", CommandAddressee::Anyone, "/new"),
+            ("/model@Hermes_bot gpt", CommandAddressee::ThisBot, "/model gpt"),
+            ("/new@other_bot", CommandAddressee::OtherBot, "/new@other_bot"),
+            ("/ not one", CommandAddressee::None, "/ not one"),
+            ("/etc/passwd@x is a file", CommandAddressee::OtherBot, "/etc/passwd@x is a file"),
         ] {
             let said = spoken(text, serde_json::json!([]));
             assert_eq!((said.command, said.text.as_str()), (command, words));

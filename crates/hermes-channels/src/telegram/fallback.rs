@@ -9,24 +9,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_net::header::ACCEPT;
-use hermes_net::{Client, Request, Resolve, SystemResolver, Url};
+use hermes_net::{HostResolver, HttpClient, HttpRequest, SystemResolver, Url};
 use hermes_types::{BoxFuture, Cancel, Clock, Deadline};
 use serde::Deserialize;
 
-use super::settings::Settings;
+use super::settings::TelegramSettings;
 
 /// Public resolvers that answer over HTTPS, each before the name to look up.
 const RESOLVERS: [&str; 2] = ["https://dns.google/resolve", "https://cloudflare-dns.com/dns-query"];
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// Where Telegram has answered for years.
 const LAST_RESORT: Ipv4Addr = Ipv4Addr::new(149, 154, 167, 220);
 
 #[derive(Debug)]
-pub(super) struct Fallback {
+pub(super) struct FallbackAddresses {
     host: String,
     listed: Vec<Ipv4Addr>,
     discovery: Discovery,
-    client: Client,
+    client: HttpClient,
     clock: Arc<dyn Clock>,
 }
 
@@ -38,17 +38,20 @@ enum Discovery {
     Never,
 }
 
-impl Fallback {
-    pub(super) fn new(settings: &Settings, client: Client, clock: Arc<dyn Clock>) -> Self {
+impl FallbackAddresses {
+    pub(super) fn new(settings: &TelegramSettings, client: HttpClient, clock: Arc<dyn Clock>) -> Self {
         let host = Url::parse(&settings.base).ok().and_then(|url| url.host_str().map(str::to_owned));
-        let discovery =
-            if settings.public && settings.proxies.is_none() { Discovery::Ask } else { Discovery::Never };
+        let discovery = if settings.is_official_server && settings.proxies.is_none() {
+            Discovery::Ask
+        } else {
+            Discovery::Never
+        };
         let host = host.unwrap_or_default();
         Self { host, listed: settings.fallbacks.clone(), discovery, client, clock }
     }
 
     /// Clients that go to the other addresses, in the order to try them.
-    pub(super) async fn clients(&self) -> Vec<Client> {
+    pub(super) async fn clients(&self) -> Vec<HttpClient> {
         let addresses = match (&*self.listed, self.discovery) {
             ([], Discovery::Never) => Vec::new(),
             ([], Discovery::Ask) => self.discover().await,
@@ -56,7 +59,10 @@ impl Fallback {
         };
         let pinned = |address| {
             self.client
-                .resolving(Arc::new(Pinned { host: self.host.clone(), address: IpAddr::V4(address) }))
+                .with_resolver(Arc::new(PinnedResolver {
+                    host: self.host.clone(),
+                    address: IpAddr::V4(address),
+                }))
                 .ok()
         };
         addresses.into_iter().filter_map(pinned).collect()
@@ -77,32 +83,32 @@ impl Fallback {
 
     async fn ask(&self, resolver: &str) -> Vec<Ipv4Addr> {
         let asked = async {
-            let request = Request::get(&format!("{resolver}?name={}&type=A", self.host)).ok()?;
-            let request = request.header(ACCEPT, "application/dns-json").ok()?.answer_within(PATIENCE);
-            let deadline = Deadline::after(&*self.clock, PATIENCE);
+            let request = HttpRequest::get(&format!("{resolver}?name={}&type=A", self.host)).ok()?;
+            let request = request.header(ACCEPT, "application/dns-json").ok()?.response_timeout(TIMEOUT);
+            let deadline = Deadline::after(&*self.clock, TIMEOUT);
             let response = self.client.send(request, deadline, &Cancel::new()).await.ok()?;
-            response.json::<Looked>(64 * 1024).await.ok()
+            response.json::<DnsAnswer>(64 * 1024).await.ok()
         };
-        asked.await.map(Looked::addresses).unwrap_or_default()
+        asked.await.map(DnsAnswer::addresses).unwrap_or_default()
     }
 }
 
 /// An answer of a resolver.
 #[derive(Debug, Deserialize)]
-struct Looked {
+struct DnsAnswer {
     #[serde(rename = "Answer", default)]
-    answer: Vec<Record>,
+    answer: Vec<DnsRecord>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Record {
+struct DnsRecord {
     #[serde(rename = "type", default)]
     kind: u16,
     #[serde(default)]
     data: String,
 }
 
-impl Looked {
+impl DnsAnswer {
     fn addresses(self) -> Vec<Ipv4Addr> {
         const ADDRESS: u16 = 1;
         self.answer
@@ -115,12 +121,12 @@ impl Looked {
 
 /// One name leads to one address; others are looked up as usual.
 #[derive(Debug)]
-struct Pinned {
+struct PinnedResolver {
     host: String,
     address: IpAddr,
 }
 
-impl Resolve for Pinned {
+impl HostResolver for PinnedResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         if name.eq_ignore_ascii_case(&self.host) {
             return Box::pin(std::future::ready(Ok(vec![self.address])));
@@ -136,8 +142,8 @@ mod tests {
     #[test]
     fn only_addresses_count() {
         let said = r#"{"Status":0,"Answer":[{"name":"x","type":5,"data":"y."},{"type":1,"data":"149.154.166.110"},{"type":1,"data":"?"}]}"#;
-        let looked: Looked = serde_json::from_str(said).unwrap();
+        let looked: DnsAnswer = serde_json::from_str(said).unwrap();
         assert_eq!(looked.addresses(), [Ipv4Addr::new(149, 154, 166, 110)]);
-        assert!(serde_json::from_str::<Looked>(r#"{"Status":3}"#).unwrap().addresses().is_empty());
+        assert!(serde_json::from_str::<DnsAnswer>(r#"{"Status":3}"#).unwrap().addresses().is_empty());
     }
 }

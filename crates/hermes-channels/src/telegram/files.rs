@@ -4,58 +4,62 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use hermes_text::length;
-use hermes_types::{Attachment, AttachmentKind, ChannelError, LengthUnit, Picture};
+use hermes_types::{Attachment, AttachmentKind, ChannelError, LengthUnit, WebImage};
 use serde_json::json;
 
-use super::Telegram;
-use super::api::ApiError;
-use super::outbound::{LONGEST_CAPTION, Post, Target, Upload, shortened};
-use super::wire::Sent;
+use super::TelegramChannel;
+use super::api::TelegramError;
+use super::outbound::{LONGEST_CAPTION, TelegramPost, TelegramTarget, Upload, truncate};
+use super::wire::SentMessage;
 use crate::fetch::fetch_picture;
-use crate::media::{extension_of, name_in};
+use crate::media::{extension_of, file_name_from_url};
 
 /// The largest file a bot may send.
 const LARGEST: u64 = 50 * 1024 * 1024;
 
 /// A way to send a file: the method, and the field its bytes go into.
-type Way = (&'static str, &'static str);
-const DOCUMENT: Way = ("sendDocument", "document");
+type UploadMethod = (&'static str, &'static str);
+const DOCUMENT: UploadMethod = ("sendDocument", "document");
 
-impl Telegram {
+impl TelegramChannel {
     /// One message with a file, and its number.
     pub(super) async fn send_file(
         &self,
-        target: Target,
+        target: TelegramTarget,
         file: &Attachment,
         caption: Option<&str>,
     ) -> Result<i64, ChannelError> {
         let (name, bytes) = read(file)?;
-        Ok(self.upload(target, way(file.kind, &name), (&name, &bytes), caption).await?)
+        Ok(self.upload(target, upload_method(file.kind, &name), (&name, &bytes), caption).await?)
     }
 
     /// A picture by its address: Telegram fetches it, or we do, or the address is said.
-    pub(super) async fn send_picture(&self, target: Target, picture: &Picture) -> Result<i64, ChannelError> {
-        let caption = picture.caption.as_deref().map(fitting);
+    pub(super) async fn send_picture(
+        &self,
+        target: TelegramTarget,
+        picture: &WebImage,
+    ) -> Result<i64, ChannelError> {
+        let caption = picture.caption.as_deref().map(truncate_caption);
         let caption = caption.as_deref();
-        let way = way(AttachmentKind::Image, name_in(&picture.url));
-        let by_address = Post {
+        let way = upload_method(AttachmentKind::Image, file_name_from_url(&picture.url));
+        let by_address = TelegramPost {
             method: way.0,
-            words: caption.map(|caption| ("caption", caption)),
-            more: [(way.1.to_owned(), json!(picture.url))].into_iter().collect(),
-            ..Post::default()
+            text: caption.map(|caption| ("caption", caption)),
+            extra_fields: [(way.1.to_owned(), json!(picture.url))].into_iter().collect(),
+            ..TelegramPost::default()
         };
-        match self.deliver::<Sent>(target, &by_address).await {
+        match self.send_with_fallbacks::<SentMessage>(target, &by_address).await {
             Ok(sent) => return Ok(sent.message_id),
-            Err(ApiError::Refused { description, .. }) => {
+            Err(TelegramError::Refused { description, .. }) => {
                 tracing::debug!(description, "Telegram does not take the address of a picture");
             }
             Err(error) => return Err(error.into()),
         }
         match fetch_picture(&self.client, &*self.clock, &picture.url).await {
             Ok(file) => {
-                let way = self::way(AttachmentKind::Image, &file.name);
+                let way = self::upload_method(AttachmentKind::Image, &file.name);
                 match self.upload(target, way, (&file.name, &file.bytes), caption).await {
-                    Err(ApiError::Refused { description, .. }) => {
+                    Err(TelegramError::Refused { description, .. }) => {
                         tracing::warn!(description, "a picture is sent as its address");
                     }
                     other => return Ok(other?),
@@ -63,44 +67,44 @@ impl Telegram {
             }
             Err(why) => tracing::warn!(why, "a picture is sent as its address"),
         }
-        self.send_text(target, &picture.in_words(), None).await
+        self.send_text(target, &picture.fallback_text(), None).await
     }
 
     async fn upload(
         &self,
-        target: Target,
-        way: Way,
+        target: TelegramTarget,
+        way: UploadMethod,
         (name, bytes): (&str, &[u8]),
         caption: Option<&str>,
-    ) -> Result<i64, ApiError> {
+    ) -> Result<i64, TelegramError> {
         let words = caption.map(|caption| ("caption", caption));
-        let post = |(method, field): Way| {
+        let post = |(method, field): UploadMethod| {
             let upload = Upload { field, name, bytes };
-            Post { method, words, file: Some(upload), ..Post::default() }
+            TelegramPost { method, text: words, file: Some(upload), ..TelegramPost::default() }
         };
-        let first = self.deliver(target, &post(way)).await;
+        let first = self.send_with_fallbacks(target, &post(way)).await;
         let sent = match first {
             // Telegram looks at pictures and sounds and does not like them all.
-            Err(ApiError::Refused { code: 400, .. }) if way != DOCUMENT => {
+            Err(TelegramError::Refused { code: 400, .. }) if way != DOCUMENT => {
                 tracing::warn!(way = way.0, "a file was refused as what it is and is sent as a document");
-                self.deliver(target, &post(DOCUMENT)).await
+                self.send_with_fallbacks(target, &post(DOCUMENT)).await
             }
             other => other,
         };
-        let sent: Sent = sent?;
+        let sent: SentMessage = sent?;
         Ok(sent.message_id)
     }
 }
 
 /// As much of a caption as goes below a picture.
-fn fitting(caption: &str) -> Cow<'_, str> {
+fn truncate_caption(caption: &str) -> Cow<'_, str> {
     if length(caption, LengthUnit::Utf16) <= LONGEST_CAPTION {
         return Cow::Borrowed(caption);
     }
-    Cow::Owned(shortened(caption, LONGEST_CAPTION - 1))
+    Cow::Owned(truncate(caption, LONGEST_CAPTION - 1))
 }
 
-fn way(kind: AttachmentKind, name: &str) -> Way {
+fn upload_method(kind: AttachmentKind, name: &str) -> UploadMethod {
     let extension = extension_of(name).unwrap_or_default();
     match (kind, extension.as_str()) {
         (AttachmentKind::Image, ".gif") => ("sendAnimation", "animation"),

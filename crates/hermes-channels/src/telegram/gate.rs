@@ -5,30 +5,30 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use super::entity::{Command, Spoken};
-use super::settings::{Bots, GateSettings};
-use super::wire::Message;
+use super::entity::{AddressedText, CommandAddressee};
+use super::settings::{GateSettings, TelegramBotPolicy};
+use super::wire::TelegramMessage;
 
 /// Whether a message goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passage {
-    Open,
-    Closed,
+pub(super) enum GateDecision {
+    Accept,
+    Ignore,
 }
 
 /// Albums that were let in. Only one of their pictures carries the words, and with them the mention.
 #[derive(Debug, Default)]
-pub(super) struct Albums(Mutex<VecDeque<String>>);
+pub(super) struct AcceptedAlbums(Mutex<VecDeque<String>>);
 
-impl Albums {
+impl AcceptedAlbums {
     const REMEMBERED: usize = 64;
 
-    pub(super) fn holds(&self, message: &Message) -> bool {
+    pub(super) fn contains(&self, message: &TelegramMessage) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         message.media_group_id.as_ref().is_some_and(|id| known.contains(id))
     }
 
-    pub(super) fn let_in(&self, message: &Message) {
+    pub(super) fn insert(&self, message: &TelegramMessage) {
         let Some(id) = &message.media_group_id else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.push_back(id.clone());
@@ -39,35 +39,39 @@ impl Albums {
 }
 
 /// What is known beside the words.
-pub(super) struct Asked<'a> {
-    pub(super) message: &'a Message,
-    pub(super) spoken: &'a Spoken,
-    pub(super) me: i64,
+pub(super) struct GateInput<'a> {
+    pub(super) message: &'a TelegramMessage,
+    pub(super) text: &'a AddressedText,
+    pub(super) bot_id: i64,
     /// Whether the command, if it is one, is in the bot's menu.
     pub(super) known_command: bool,
 }
 
-pub(super) fn pass(asked: &Asked<'_>, settings: &GateSettings, bots: Bots) -> Passage {
-    let open = asked.spoken.command != Command::Foreign
-        && bot_may(asked, bots)
+pub(super) fn decide(
+    asked: &GateInput<'_>,
+    settings: &GateSettings,
+    bots: TelegramBotPolicy,
+) -> GateDecision {
+    let open = asked.text.command != CommandAddressee::OtherBot
+        && is_bot_allowed(asked, bots)
         && (asked.message.chat.kind == "private"
-            || place_allowed(asked.message, settings) && addressed(asked, settings));
-    if open { Passage::Open } else { Passage::Closed }
+            || is_chat_allowed(asked.message, settings) && is_addressed(asked, settings));
+    if open { GateDecision::Accept } else { GateDecision::Ignore }
 }
 
-fn bot_may(asked: &Asked<'_>, bots: Bots) -> bool {
+fn is_bot_allowed(asked: &GateInput<'_>, bots: TelegramBotPolicy) -> bool {
     let message = asked.message;
     // Admins who stay anonymous, and channels, write through a bot of Telegram's.
     let other = message.from.as_ref().is_some_and(|user| user.is_bot) && message.sender_chat.is_none();
     match bots {
         _ if !other => true,
-        Bots::None => false,
-        Bots::Mentions => asked.spoken.mentioned || answers_me(asked),
-        Bots::All => true,
+        TelegramBotPolicy::None => false,
+        TelegramBotPolicy::Mentions => asked.text.mentioned || replies_to_bot(asked),
+        TelegramBotPolicy::All => true,
     }
 }
 
-fn place_allowed(message: &Message, settings: &GateSettings) -> bool {
+fn is_chat_allowed(message: &TelegramMessage, settings: &GateSettings) -> bool {
     let chat = message.chat.id.to_string();
     let thread = message.thread().map_or_else(|| "general".to_owned(), |thread| thread.to_string());
     let in_chat = format!("{chat}:{thread}");
@@ -77,16 +81,16 @@ fn place_allowed(message: &Message, settings: &GateSettings) -> bool {
         && !lists(&settings.ignored_threads)
 }
 
-fn addressed(asked: &Asked<'_>, settings: &GateSettings) -> bool {
+fn is_addressed(asked: &GateInput<'_>, settings: &GateSettings) -> bool {
     !settings.require_mention
-        || asked.spoken.mentioned
-        || asked.spoken.command == Command::Open && asked.known_command
-        || answers_me(asked)
+        || asked.text.mentioned
+        || asked.text.command == CommandAddressee::Anyone && asked.known_command
+        || replies_to_bot(asked)
         || settings.free_chats.contains(&asked.message.chat.id.to_string())
-        || settings.patterns.iter().any(|pattern| pattern.is_match(&asked.spoken.text))
+        || settings.patterns.iter().any(|pattern| pattern.is_match(&asked.text.text))
 }
 
-fn answers_me(asked: &Asked<'_>) -> bool {
-    let replied = asked.message.replied().and_then(|replied| replied.from.as_ref());
-    replied.is_some_and(|user| user.id == asked.me)
+fn replies_to_bot(asked: &GateInput<'_>) -> bool {
+    let replied = asked.message.replied_message().and_then(|replied| replied.from.as_ref());
+    replied.is_some_and(|user| user.id == asked.bot_id)
 }

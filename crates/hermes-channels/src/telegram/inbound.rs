@@ -5,51 +5,57 @@
 
 use std::time::Duration;
 
-use hermes_types::{ChatKind, Envelope, Piece, Place, Sender, Timestamp};
+use hermes_types::{ChatAddress, ChatKind, ChatPart, Envelope, Sender, Timestamp};
 
-use super::entity::{self, Command, Me};
-use super::gate::{self, Asked, Passage};
-use super::wire::{CallbackQuery, Chat, Message, Update, User};
-use super::{Telegram, media};
+use super::entity::{self, CommandAddressee, TelegramIdentity};
+use super::gate::{self, GateDecision, GateInput};
+use super::wire::{CallbackQuery, TelegramChat, TelegramMessage, TelegramUpdate, TelegramUser};
+use super::{TelegramChannel, media};
 
 /// A message that has waited this long at Telegram carries its own time; otherwise the time of its arrival counts.
 const WAITED: Duration = Duration::from_mins(1);
 
-impl Telegram {
+impl TelegramChannel {
     /// What an update asks for, if anything.
-    pub(super) async fn read(&self, update: &Update, me: &Me) -> Option<Envelope> {
+    pub(super) async fn read_update(
+        &self,
+        update: &TelegramUpdate,
+        me: &TelegramIdentity,
+    ) -> Option<Envelope> {
         if let Some(query) = &update.callback_query {
             return self.read_press(query);
         }
         let message = update.message.as_deref().or(update.channel_post.as_deref())?;
-        self.learn(message);
+        self.record_service_message(message);
         let own = message.from.as_ref().is_some_and(|user| user.id == me.id);
         if own {
             return None;
         }
-        let (text, entities) = message.words();
-        let spoken = entity::read(text, entities, me);
+        let (text, entities) = message.text_and_entities();
+        let spoken = entity::parse_addressed_text(text, entities, me);
         let known_command = self.menu_name(&spoken.text).is_some();
-        let asked = Asked { message, spoken: &spoken, me: me.id, known_command };
-        let passage = gate::pass(&asked, &self.settings.gate, self.settings.bots);
-        if passage == Passage::Closed && !self.albums.holds(message) {
+        let asked = GateInput { message, text: &spoken, bot_id: me.id, known_command };
+        let passage = gate::decide(&asked, &self.settings.gate, self.settings.bots);
+        if passage == GateDecision::Ignore && !self.albums.contains(message) {
             return None;
         }
-        self.albums.let_in(message);
+        self.albums.insert(message);
         let text = match spoken.command {
-            Command::None => spoken.text,
+            CommandAddressee::None => spoken.text,
             _ => self.menu_name(&spoken.text).unwrap_or(spoken.text),
         };
-        let found = media::gather(self, message).await;
-        let quiet = self.quiet(message, spoken.command);
+        let found = media::gather_files(self, message).await;
+        let quiet = self.debounce_delay(message, spoken.command);
         let texts = found.notes.into_iter().chain((!text.trim().is_empty()).then_some(text));
-        let mut parts: Vec<Piece> = texts.map(|text| Piece::Text { text }).collect();
-        parts.extend(found.files.into_iter().map(Piece::File));
+        let mut parts: Vec<ChatPart> = texts.map(|text| ChatPart::Text { text }).collect();
+        parts.extend(found.files.into_iter().map(ChatPart::File));
         if parts.is_empty() {
             return None;
         }
-        let replied = message.replied();
-        let words_of = |message: &Message| Some(message.words().0.to_owned()).filter(|text| !text.is_empty());
+        let replied = message.replied_message();
+        let words_of = |message: &TelegramMessage| {
+            Some(message.text_and_entities().0.to_owned()).filter(|text| !text.is_empty())
+        };
         let place = self.place(message);
         Some(Envelope {
             platform: super::NAME.to_owned(),
@@ -63,20 +69,20 @@ impl Telegram {
             reply_to: replied.map(|message| message.message_id.to_string()),
             reply_to_text: replied.and_then(words_of),
             quiet_ms: u64::try_from(quiet.as_millis()).unwrap_or(u64::MAX),
-            received_at: self.received(message.date),
+            received_at: self.received_at(message.date),
         })
     }
 
     /// A button is an answer in the words it stands for. It points at the question, so that whoever asked can tell which.
     fn read_press(&self, query: &CallbackQuery) -> Option<Envelope> {
         let message = query.message.as_deref()?;
-        let says = self.keyboard.says(query.data.as_deref()?)?;
+        let says = self.keyboard.text_for_data(query.data.as_deref()?)?;
         Some(Envelope {
             platform: super::NAME.to_owned(),
             platform_key: format!("callback:{}", query.id),
             place: self.place(message),
             sender: sender_of(&query.from),
-            parts: vec![Piece::Text { text: says }],
+            parts: vec![ChatPart::Text { text: says }],
             message_id: Some(message.message_id.to_string()),
             reply_to: Some(message.message_id.to_string()),
             reply_to_text: None,
@@ -87,19 +93,19 @@ impl Telegram {
     }
 
     /// Service messages say what chats are called and where they went.
-    fn learn(&self, message: &Message) {
+    fn record_service_message(&self, message: &TelegramMessage) {
         if let (Some(created), Some(thread)) = (&message.forum_topic_created, message.message_thread_id) {
-            self.topics.learn(message.chat.id, thread, &created.name);
+            self.topics.record_name(message.chat.id, thread, &created.name);
         }
         if let Some(to) = message.migrate_to_chat_id {
-            self.moved.note(message.chat.id, to);
+            self.migrated_groups.insert(message.chat.id, to);
         }
     }
 
-    fn place(&self, message: &Message) -> Place {
+    fn place(&self, message: &TelegramMessage) -> ChatAddress {
         let chat = &message.chat;
         let thread = message.thread();
-        Place {
+        ChatAddress {
             chat_id: chat.id.to_string(),
             chat_name: chat_name(chat),
             kind: match chat.kind.as_str() {
@@ -126,24 +132,24 @@ impl Telegram {
     }
 
     /// More of the same may follow: long texts come in pieces, albums as one message each.
-    fn quiet(&self, message: &Message, command: Command) -> Duration {
-        if command != Command::None {
+    fn debounce_delay(&self, message: &TelegramMessage, command: CommandAddressee) -> Duration {
+        if command != CommandAddressee::None {
             return Duration::ZERO;
         }
         if !message.photo.is_empty() || message.media_group_id.is_some() {
-            return self.settings.media_quiet;
+            return self.settings.media_debounce;
         }
-        if message.text.is_some() { self.settings.text_quiet } else { Duration::ZERO }
+        if message.text.is_some() { self.settings.text_debounce } else { Duration::ZERO }
     }
 
-    fn received(&self, date: f64) -> Timestamp {
+    fn received_at(&self, date: f64) -> Timestamp {
         let now = self.clock.now();
         let written = Timestamp(date);
         if date > 0.0 && now.since(written) > WAITED { written } else { now }
     }
 }
 
-fn chat_name(chat: &Chat) -> Option<String> {
+fn chat_name(chat: &TelegramChat) -> Option<String> {
     let person = || {
         let (first, last) = (chat.first_name.as_deref()?, chat.last_name.as_deref().unwrap_or_default());
         Some(format!("{first} {last}").trim().to_owned())
@@ -152,7 +158,7 @@ fn chat_name(chat: &Chat) -> Option<String> {
 }
 
 /// Whoever wrote: a person, or a channel or group in its own name.
-fn sender(message: &Message) -> Sender {
+fn sender(message: &TelegramMessage) -> Sender {
     if let Some(chat) = &message.sender_chat {
         return Sender {
             user_id: Some(chat.id.to_string()),
@@ -163,7 +169,7 @@ fn sender(message: &Message) -> Sender {
     message.from.as_ref().map(sender_of).unwrap_or_default()
 }
 
-fn sender_of(user: &User) -> Sender {
+fn sender_of(user: &TelegramUser) -> Sender {
     Sender {
         user_id: Some(user.id.to_string()),
         user_name: Some(user.name()).filter(|name| !name.is_empty()),

@@ -6,50 +6,50 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hermes_types::{Approval, Choice, Reply, random_hex};
+use hermes_types::{ApprovalDecision, OutgoingMessage, QuickReply, random_hex};
 use serde_json::{Map, Value, json};
 
-use crate::approval::approval;
-use crate::host::Host;
+use crate::approval::parse_approval;
+use crate::host::ChannelHost;
 
 const LONGEST_DATA: usize = 64;
 const LONGEST_LABEL: usize = 60;
 const REMEMBERED: &str = "telegram_choices.json";
-const MOST_REMEMBERED: usize = 200;
+const MAX_REMEMBERED: usize = 200;
 
 /// Approvals have short names of their own, which other programs on the same home know.
-const APPROVALS: [(&str, Approval, &str); 4] = [
-    ("once", Approval::Once, "/approve"),
-    ("session", Approval::Session, "/approve session"),
-    ("always", Approval::Always, "/approve always"),
-    ("deny", Approval::Deny, "/deny"),
+const APPROVALS: [(&str, ApprovalDecision, &str); 4] = [
+    ("once", ApprovalDecision::Once, "/approve"),
+    ("session", ApprovalDecision::Session, "/approve session"),
+    ("always", ApprovalDecision::Always, "/approve always"),
+    ("deny", ApprovalDecision::Deny, "/deny"),
 ];
 
 pub(super) struct Keyboard {
-    host: Arc<dyn Host>,
+    host: Arc<dyn ChannelHost>,
     /// Writing is reading, changing and writing.
-    turn: Mutex<()>,
+    write_lock: Mutex<()>,
 }
 
 impl Keyboard {
-    pub(super) fn new(host: Arc<dyn Host>) -> Self {
-        Self { host, turn: Mutex::default() }
+    pub(super) fn new(host: Arc<dyn ChannelHost>) -> Self {
+        Self { host, write_lock: Mutex::default() }
     }
 
     /// The `reply_markup` of a reply with choices.
-    pub(super) fn markup(&self, reply: &Reply) -> Option<Value> {
+    pub(super) fn markup(&self, reply: &OutgoingMessage) -> Option<Value> {
         if reply.choices.is_empty() {
             return None;
         }
-        let button = |choice: &Choice| {
+        let button = |choice: &QuickReply| {
             let label = hermes_text::head(&choice.label, LONGEST_LABEL);
-            json!([{"text": label, "callback_data": self.data(choice)}])
+            json!([{"text": label, "callback_data": self.callback_data(choice)}])
         };
         Some(json!({"inline_keyboard": reply.choices.iter().map(button).collect::<Vec<_>>()}))
     }
 
-    fn data(&self, choice: &Choice) -> String {
-        if let Some((approval, tag)) = approval(&choice.says)
+    fn callback_data(&self, choice: &QuickReply) -> String {
+        if let Some((approval, tag)) = parse_approval(&choice.text)
             && let Some((name, ..)) = APPROVALS.iter().find(|(_, known, _)| *known == approval)
         {
             let data = format!("ea:{name}:{}", tag.unwrap_or_default());
@@ -57,12 +57,12 @@ impl Keyboard {
                 return data;
             }
         }
-        let data = format!("s:{}", choice.says);
-        if data.len() <= LONGEST_DATA { data } else { format!("k:{}", self.remember(&choice.says)) }
+        let data = format!("s:{}", choice.text);
+        if data.len() <= LONGEST_DATA { data } else { format!("k:{}", self.remember(&choice.text)) }
     }
 
     /// The words a button stands for.
-    pub(super) fn says(&self, data: &str) -> Option<String> {
+    pub(super) fn text_for_data(&self, data: &str) -> Option<String> {
         let (kind, rest) = data.split_once(':')?;
         match kind {
             "ea" => {
@@ -71,23 +71,23 @@ impl Keyboard {
                 Some(if tag.is_empty() { (*says).to_owned() } else { format!("{says} #{tag}") })
             }
             "s" => Some(rest.to_owned()),
-            "k" => self.host.recall(REMEMBERED)?.get(rest)?.as_str().map(str::to_owned),
+            "k" => self.host.load_document(REMEMBERED)?.get(rest)?.as_str().map(str::to_owned),
             _ => None,
         }
     }
 
     fn remember(&self, says: &str) -> String {
         let key = random_hex(12);
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = match self.host.recall(REMEMBERED) {
+        let _turn = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = match self.host.load_document(REMEMBERED) {
             Some(Value::Object(kept)) => kept,
             _ => Map::new(),
         };
         kept.insert(key.clone(), json!(says));
-        let surplus = kept.len().saturating_sub(MOST_REMEMBERED);
+        let surplus = kept.len().saturating_sub(MAX_REMEMBERED);
         // The oldest were written first.
         let kept: Map<String, Value> = kept.into_iter().skip(surplus).collect();
-        self.host.remember(REMEMBERED, &Value::Object(kept));
+        self.host.save_document(REMEMBERED, &Value::Object(kept));
         key
     }
 }

@@ -2,39 +2,41 @@
 
 use hermes_types::{Attachment, AttachmentKind};
 
-use super::Telegram;
-use super::wire::{File, Location, Message, Sticker, Venue};
-use crate::host::Incoming;
-use crate::media::{Verdict, extension_for, extension_of, judge_document};
+use super::TelegramChannel;
+use super::wire::{Location, Sticker, TelegramFile, TelegramMessage, Venue};
+use crate::host::IncomingFile;
+use crate::media::{FileDecision, classify_document, extension_for, extension_of};
 
 /// Files that were kept, and what is said about the rest.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct MessageFiles {
     pub(super) notes: Vec<String>,
     pub(super) files: Vec<Attachment>,
 }
 
 /// A file to fetch.
-struct Wanted<'a> {
-    file: &'a File,
+struct FileToFetch<'a> {
+    file: &'a TelegramFile,
     kind: AttachmentKind,
     /// With its dot.
     extension: String,
     mime: Option<&'a str>,
     /// What it is called when it cannot be had.
-    what: &'static str,
+    label: &'static str,
 }
 
-pub(super) async fn gather(telegram: &Telegram, message: &Message) -> Found {
-    let mut found = Found::default();
-    found.notes.extend(noted(message));
+pub(super) async fn gather_files(telegram: &TelegramChannel, message: &TelegramMessage) -> MessageFiles {
+    let mut found = MessageFiles::default();
+    found.notes.extend(note_for_message(message));
     found.notes.extend(message.sticker.as_ref().map(sticker_note));
-    match wanted(message) {
+    match file_to_fetch(message) {
         Some(Ok(wanted)) => match fetch(telegram, &wanted).await {
             Ok(file) => found.files.push(file),
             Err(why) => {
                 tracing::warn!(why, "a file of a message could not be kept");
-                found.notes.push(format!("[The user sent {} that could not be fetched: {why}]", wanted.what));
+                found
+                    .notes
+                    .push(format!("[The user sent {} that could not be fetched: {why}]", wanted.label));
             }
         },
         Some(Err(explanation)) => found.notes.push(explanation),
@@ -44,9 +46,9 @@ pub(super) async fn gather(telegram: &Telegram, message: &Message) -> Found {
 }
 
 /// The file of a message, or why it is not taken.
-fn wanted(message: &Message) -> Option<Result<Wanted<'_>, String>> {
+fn file_to_fetch(message: &TelegramMessage) -> Option<Result<FileToFetch<'_>, String>> {
     let wanted = |file, kind, extension: &str, mime, what| {
-        Some(Ok(Wanted { file, kind, extension: extension.to_owned(), mime, what }))
+        Some(Ok(FileToFetch { file, kind, extension: extension.to_owned(), mime, label: what }))
     };
     if let Some(photo) =
         message.photo.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size))
@@ -68,50 +70,50 @@ fn wanted(message: &Message) -> Option<Result<Wanted<'_>, String>> {
     }
     // Telegram repeats a moving picture as a document; it is noted as what it is.
     let document = message.document.as_ref().filter(|_| message.animation.is_none())?;
-    Some(document_wanted(document))
+    Some(document_to_fetch(document))
 }
 
-fn document_wanted(document: &File) -> Result<Wanted<'_>, String> {
+fn document_to_fetch(document: &TelegramFile) -> Result<FileToFetch<'_>, String> {
     let mime = document.mime_type.as_deref();
     let extension = named_extension(document);
     let picture = extension
         .filter(|extension| [".jpg", ".jpeg", ".png", ".webp", ".gif"].contains(&extension.as_str()));
     if let Some(extension) = picture {
-        return Ok(Wanted {
+        return Ok(FileToFetch {
             file: document,
             kind: AttachmentKind::Image,
             extension,
             mime,
-            what: "a picture",
+            label: "a picture",
         });
     }
-    match judge_document(document.file_name.as_deref(), mime, document.file_size) {
-        Verdict::Take(kind, extension) => {
-            Ok(Wanted { file: document, kind, extension, mime, what: "a document" })
+    match classify_document(document.file_name.as_deref(), mime, document.file_size) {
+        FileDecision::Accept(kind, extension) => {
+            Ok(FileToFetch { file: document, kind, extension, mime, label: "a document" })
         }
-        Verdict::Explain(words) => Err(words),
+        FileDecision::Reject(words) => Err(words),
     }
 }
 
-fn named_extension(file: &File) -> Option<String> {
+fn named_extension(file: &TelegramFile) -> Option<String> {
     let by_name = file.file_name.as_deref().and_then(extension_of);
     by_name.or_else(|| file.mime_type.as_deref().and_then(extension_for))
 }
 
-async fn fetch(telegram: &Telegram, wanted: &Wanted<'_>) -> Result<Attachment, String> {
+async fn fetch(telegram: &TelegramChannel, wanted: &FileToFetch<'_>) -> Result<Attachment, String> {
     let bytes = telegram.api.download(&wanted.file.file_id).await.map_err(|error| error.to_string())?;
-    let incoming = Incoming {
+    let incoming = IncomingFile {
         kind: wanted.kind,
         name: wanted.file.file_name.as_deref(),
         extension: &wanted.extension,
         mime: wanted.mime,
         bytes: &bytes,
     };
-    telegram.host.keep(incoming).await
+    telegram.host.save_file(incoming).await
 }
 
 /// What is told in words alone.
-fn noted(message: &Message) -> Option<String> {
+fn note_for_message(message: &TelegramMessage) -> Option<String> {
     if let Some(venue) = &message.venue {
         return Some(venue_words(venue));
     }

@@ -22,24 +22,24 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hermes_net::Client;
+use hermes_net::HttpClient;
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Channel, ChannelError, Clock, Connection, Intake, LengthUnit, Mark, Place,
-    Receipt, Reply,
+    BoxFuture, Cancel, Channel, ChannelCapabilities, ChannelError, ChatAddress, Clock, ConnectionStatus,
+    DeliveryReceipt, Intake, LengthUnit, MessageStatus, OutgoingMessage,
 };
 use serde_json::{Value, json};
 
-use crate::host::{Host, MenuCommand, Surroundings};
+use crate::host::{ChannelContext, ChannelHost, MenuCommand};
 use crate::options::Options;
-use crate::platform::{Platform, Variable, VariableKind};
-use api::{Api, ApiError};
-use entity::Me;
-use gate::Albums;
+use crate::platform::{Platform, PlatformVariable, VariableKind};
+use api::{TelegramApi, TelegramError};
+use entity::TelegramIdentity;
+use gate::AcceptedAlbums;
 use keyboard::Keyboard;
-use outbound::{LIMIT, Moved, Quoted};
-use settings::Settings;
+use outbound::{LIMIT, MigratedGroups, QuotedMessages};
+use settings::TelegramSettings;
 use topics::Topics;
-use wire::User;
+use wire::TelegramUser;
 
 const NAME: &str = "telegram";
 /// What the bot wants to hear of.
@@ -47,7 +47,7 @@ const UPDATES: [&str; 3] = ["message", "channel_post", "callback_query"];
 /// Pauses before asking again who we are.
 const GREETING_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 /// What a menu holds at most.
-const MOST_COMMANDS: usize = 100;
+const MAX_COMMANDS: usize = 100;
 const LONGEST_DESCRIPTION: usize = 250;
 
 pub(crate) const PLATFORM: Platform = Platform {
@@ -58,57 +58,57 @@ pub(crate) const PLATFORM: Platform = Platform {
             3. Write to @userinfobot to learn your own number; only listed numbers may use the bot.\n\
             4. For groups: send /setprivacy to @BotFather and turn it off, or make the bot an admin.",
     variables: &[
-        Variable {
+        PlatformVariable {
             name: "TELEGRAM_BOT_TOKEN",
-            words: "The bot's token, from @BotFather",
+            prompt: "The bot's token, from @BotFather",
             kind: VariableKind::RequiredSecret,
         },
-        Variable {
+        PlatformVariable {
             name: "TELEGRAM_ALLOWED_USERS",
-            words: "Numbers of the people who may use it, between commas",
+            prompt: "Numbers of the people who may use it, between commas",
             kind: VariableKind::Optional,
         },
-        Variable {
+        PlatformVariable {
             name: "TELEGRAM_HOME_CHANNEL",
-            words: "The chat that scheduled jobs write to (your own number for a direct chat)",
+            prompt: "The chat that scheduled jobs write to (your own number for a direct chat)",
             kind: VariableKind::Optional,
         },
     ],
     lock: Some(("telegram-bot-token", "TELEGRAM_BOT_TOKEN")),
     person_is_chat: true,
     // Marks and escapes are not counted, so the whole limit is for what people see.
-    abilities: Abilities {
-        limit: LIMIT,
+    abilities: ChannelCapabilities {
+        max_length: LIMIT,
         unit: LengthUnit::Utf16,
         edits: true,
-        pictures: true,
-        typing_every: Duration::from_secs(2),
+        web_images: true,
+        typing_interval: Duration::from_secs(2),
     },
     open,
 };
 
 /// The channel.
-struct Telegram {
-    settings: Settings,
-    api: Api,
+struct TelegramChannel {
+    settings: TelegramSettings,
+    api: TelegramApi,
     /// For what is not Telegram's.
-    client: Client,
+    client: HttpClient,
     clock: Arc<dyn Clock>,
-    host: Arc<dyn Host>,
+    host: Arc<dyn ChannelHost>,
     commands: Arc<[MenuCommand]>,
     topics: Topics,
     keyboard: Keyboard,
-    moved: Moved,
-    quoted: Quoted,
-    albums: Albums,
+    migrated_groups: MigratedGroups,
+    quoted_messages: QuotedMessages,
+    albums: AcceptedAlbums,
     /// Methods the server does not seem to know; that is said once.
-    unknown: Mutex<HashSet<&'static str>>,
+    unknown_methods: Mutex<HashSet<&'static str>>,
 }
 
-fn open(options: &Options, around: Surroundings) -> Result<Arc<dyn Channel>, String> {
-    let settings = Settings::read(options)?;
-    let api = Api::new(&settings, &around.client, around.clock.clone())?;
-    Ok(Arc::new(Telegram {
+fn open(options: &Options, around: ChannelContext) -> Result<Arc<dyn Channel>, String> {
+    let settings = TelegramSettings::read(options)?;
+    let api = TelegramApi::new(&settings, &around.client, around.clock.clone())?;
+    Ok(Arc::new(TelegramChannel {
         api,
         topics: Topics::new(around.host.clone()),
         keyboard: Keyboard::new(around.host.clone()),
@@ -117,19 +117,19 @@ fn open(options: &Options, around: Surroundings) -> Result<Arc<dyn Channel>, Str
         clock: around.clock,
         host: around.host,
         commands: around.commands,
-        moved: Moved::default(),
-        quoted: Quoted::default(),
-        albums: Albums::default(),
-        unknown: Mutex::default(),
+        migrated_groups: MigratedGroups::default(),
+        quoted_messages: QuotedMessages::default(),
+        albums: AcceptedAlbums::default(),
+        unknown_methods: Mutex::default(),
     }))
 }
 
-impl Channel for Telegram {
+impl Channel for TelegramChannel {
     fn platform(&self) -> &str {
         NAME
     }
 
-    fn abilities(&self) -> Abilities {
+    fn capabilities(&self) -> ChannelCapabilities {
         PLATFORM.abilities
     }
 
@@ -144,17 +144,24 @@ impl Channel for Telegram {
                 () = cancel.cancelled() => Ok(()),
             };
             if let Err(error) = &ended {
-                intake.connection(NAME, Connection::Down(error.to_string()));
+                intake.report_connection(NAME, ConnectionStatus::Down(error.to_string()));
             }
             ended
         })
     }
 
-    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    fn send<'a>(
+        &'a self,
+        reply: &'a OutgoingMessage,
+    ) -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>> {
         Box::pin(self.send_reply(reply))
     }
 
-    fn post<'a>(&'a self, place: &'a Place, text: &'a str) -> BoxFuture<'a, Result<String, ChannelError>> {
+    fn post<'a>(
+        &'a self,
+        place: &'a ChatAddress,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<String, ChannelError>> {
         Box::pin(async move {
             let sent = self.send_text(self.target(place)?, text, None).await?;
             Ok(sent.to_string())
@@ -163,29 +170,34 @@ impl Channel for Telegram {
 
     fn edit<'a>(
         &'a self,
-        place: &'a Place,
+        place: &'a ChatAddress,
         message: &'a str,
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(self.edit_text(place, message, text))
     }
 
-    fn show_typing<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, ()> {
-        Box::pin(self.type_in(place))
+    fn show_typing<'a>(&'a self, place: &'a ChatAddress) -> BoxFuture<'a, ()> {
+        Box::pin(self.send_typing(place))
     }
 
-    fn mark<'a>(&'a self, place: &'a Place, message: &'a str, mark: Mark) -> BoxFuture<'a, ()> {
+    fn show_message_status<'a>(
+        &'a self,
+        place: &'a ChatAddress,
+        message: &'a str,
+        mark: MessageStatus,
+    ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if self.settings.reactions {
-                self.react(place, message, mark).await;
+                self.set_reaction(place, message, mark).await;
             }
         })
     }
 }
 
-impl Telegram {
+impl TelegramChannel {
     async fn run(&self, intake: &dyn Intake, cancel: &Cancel) -> Result<(), ChannelError> {
-        let me = Me::from(&self.greet().await?);
+        let me = TelegramIdentity::from(&self.fetch_bot_user().await?);
         let prepare = async {
             self.offer_commands().await;
             self.topics.create_missing(&self.api).await;
@@ -205,14 +217,16 @@ impl Telegram {
         work.await
     }
 
-    async fn greet(&self) -> Result<User, ApiError> {
+    async fn fetch_bot_user(&self) -> Result<TelegramUser, TelegramError> {
         let mut pauses = GREETING_PAUSES.into_iter();
         loop {
             let error = match self.api.call("getMe", &json!({})).await {
                 Ok(user) => return Ok(user),
                 // An address without a bot behind it: the token is wrong.
-                Err(ApiError::Refused { code: 404, .. }) => return Err(ApiError::Unauthorised),
-                Err(error @ (ApiError::Refused { .. } | ApiError::Unauthorised)) => return Err(error),
+                Err(TelegramError::Refused { code: 404, .. }) => return Err(TelegramError::Unauthorised),
+                Err(error @ (TelegramError::Refused { .. } | TelegramError::Unauthorised)) => {
+                    return Err(error);
+                }
                 Err(error) => error,
             };
             let Some(pause) = pauses.next() else { return Err(error) };
@@ -230,7 +244,7 @@ impl Telegram {
             let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
             plain && (1..=32).contains(&name.len()) && !command.description.trim().is_empty()
         };
-        let commands: Vec<Value> = self.commands.iter().filter(fits).take(MOST_COMMANDS).map(entry).collect();
+        let commands: Vec<Value> = self.commands.iter().filter(fits).take(MAX_COMMANDS).map(entry).collect();
         if !commands.is_empty() {
             self.try_call("setMyCommands", &json!({"commands": commands})).await;
         }
@@ -239,7 +253,7 @@ impl Telegram {
     /// A call that may fail without harm; that a server does not know it is said once.
     async fn try_call(&self, method: &'static str, parameters: &Value) {
         let Err(error) = self.api.call::<Value>(method, parameters).await else { return };
-        let first = self.unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(method);
+        let first = self.unknown_methods.lock().unwrap_or_else(PoisonError::into_inner).insert(method);
         if first {
             tracing::warn!(%error, method, "Telegram did not do it; that does no harm");
         } else {

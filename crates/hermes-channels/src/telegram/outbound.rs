@@ -9,34 +9,37 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hermes_text::dialect;
-use hermes_types::{Certainty, ChannelError, LengthUnit, Mark, Piece, Place, Receipt, Reply};
+use hermes_types::{
+    ChannelError, ChatAddress, ChatPart, DeliveryCertainty, DeliveryReceipt, LengthUnit, MessageStatus,
+    OutgoingMessage,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::Telegram;
-use super::api::ApiError;
-use super::settings::Quoting;
-use super::wire::Sent;
+use super::TelegramChannel;
+use super::api::TelegramError;
+use super::settings::QuoteMode;
+use super::wire::SentMessage;
 use crate::media::mime_of;
-use crate::multipart::Form;
+use crate::multipart::MultipartForm;
 
 pub(super) const LIMIT: usize = 4096;
 pub(super) const LONGEST_CAPTION: usize = 1024;
 /// Room for the sign that something was cut off, and for what it is cut at.
-const CUT_ROOM: usize = 20;
+const TRUNCATION_MARGIN: usize = 20;
 /// An edit that would have to wait longer than this is not worth it.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-const MOST_QUOTED: usize = 1000;
+const MAX_QUOTED: usize = 1000;
 
 /// Where something goes, as Telegram counts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Target {
+pub(super) struct TelegramTarget {
     pub(super) chat: i64,
     pub(super) thread: Option<i64>,
     pub(super) reply_to: Option<i64>,
 }
 
-impl Target {
+impl TelegramTarget {
     pub(super) fn fields(self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("chat_id".to_owned(), json!(self.chat));
@@ -52,20 +55,20 @@ impl Target {
 
 /// How a text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Dress {
-    Marked,
+enum TextMarkup {
+    Markdown,
     Plain,
 }
 
 /// Something to be shown.
 #[derive(Debug, Default)]
-pub(super) struct Post<'a> {
+pub(super) struct TelegramPost<'a> {
     pub(super) method: &'static str,
     /// The field for words, and the words in Markdown.
-    pub(super) words: Option<(&'static str, &'a str)>,
+    pub(super) text: Option<(&'static str, &'a str)>,
     pub(super) file: Option<Upload<'a>>,
     /// Fields beside these.
-    pub(super) more: Map<String, Value>,
+    pub(super) extra_fields: Map<String, Value>,
 }
 
 /// A file to be sent along.
@@ -76,54 +79,54 @@ pub(super) struct Upload<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-impl Post<'_> {
-    fn fields(&self, target: Target, dress: Dress) -> Map<String, Value> {
+impl TelegramPost<'_> {
+    fn fields(&self, target: TelegramTarget, dress: TextMarkup) -> Map<String, Value> {
         let mut fields = target.fields();
-        if let Some((name, markdown)) = self.words {
+        if let Some((name, markdown)) = self.text {
             let text = match dress {
-                Dress::Marked => dialect::telegram(markdown),
-                Dress::Plain => dialect::plain(markdown),
+                TextMarkup::Markdown => dialect::telegram(markdown),
+                TextMarkup::Plain => dialect::plain(markdown),
             };
             fields.insert(name.to_owned(), json!(text));
-            if dress == Dress::Marked {
+            if dress == TextMarkup::Markdown {
                 fields.insert("parse_mode".to_owned(), json!("MarkdownV2"));
             }
         }
-        fields.extend(self.more.clone());
+        fields.extend(self.extra_fields.clone());
         fields
     }
 }
 
 /// Groups that have another number now.
 #[derive(Debug, Default)]
-pub(super) struct Moved(Mutex<HashMap<i64, i64>>);
+pub(super) struct MigratedGroups(Mutex<HashMap<i64, i64>>);
 
-impl Moved {
-    pub(super) fn note(&self, from: i64, to: i64) {
+impl MigratedGroups {
+    pub(super) fn insert(&self, from: i64, to: i64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(from, to);
     }
 
-    fn now(&self, chat: i64) -> i64 {
+    fn current_id(&self, chat: i64) -> i64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&chat).copied().unwrap_or(chat)
     }
 }
 
 /// The question each chat's answer points at, for parts after the first.
 #[derive(Debug, Default)]
-pub(super) struct Quoted(Mutex<HashMap<i64, (String, i64)>>);
+pub(super) struct QuotedMessages(Mutex<HashMap<i64, (String, i64)>>);
 
-impl Quoted {
+impl QuotedMessages {
     /// What a part of an answer points at. Parts of one answer share the beginning of their keys.
-    fn find(&self, mode: Quoting, chat: i64, reply: &Reply) -> Option<i64> {
+    fn find(&self, mode: QuoteMode, chat: i64, reply: &OutgoingMessage) -> Option<i64> {
         let given = reply.reply_to.as_deref().and_then(|id| id.parse().ok());
-        if mode != Quoting::All {
-            return given.filter(|_| mode == Quoting::First);
+        if mode != QuoteMode::All {
+            return given.filter(|_| mode == QuoteMode::First);
         }
         let answer =
             reply.idempotency_key.rsplit_once(':').map_or(&*reply.idempotency_key, |(answer, _)| answer);
         let mut quoted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(given) = given {
-            if quoted.len() >= MOST_QUOTED {
+            if quoted.len() >= MAX_QUOTED {
                 quoted.clear();
             }
             quoted.insert(chat, (answer.to_owned(), given));
@@ -132,32 +135,32 @@ impl Quoted {
     }
 }
 
-impl Telegram {
-    pub(super) async fn send_reply(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
+impl TelegramChannel {
+    pub(super) async fn send_reply(&self, reply: &OutgoingMessage) -> Result<DeliveryReceipt, ChannelError> {
         let mut target = self.target(&reply.place)?;
-        target.reply_to = self.quoted.find(self.settings.quoting, target.chat, reply);
+        target.reply_to = self.quoted_messages.find(self.settings.quote_mode, target.chat, reply);
         let markup = self.keyboard.markup(reply);
         let mut message_ids = Vec::new();
         let mut caption = None;
         for (at, piece) in reply.pieces.iter().enumerate() {
             let sent = match piece {
-                Piece::Text { text } if markup.is_none() && is_caption(text, reply.pieces.get(at + 1)) => {
+                ChatPart::Text { text } if markup.is_none() && is_caption(text, reply.pieces.get(at + 1)) => {
                     caption = Some(text.as_str());
                     continue;
                 }
-                Piece::Text { text } => self.send_text(target, text, markup.as_ref()).await,
-                Piece::File(file) => self.send_file(target, file, caption.take()).await,
-                Piece::Picture(picture) => self.send_picture(target, picture).await,
+                ChatPart::Text { text } => self.send_text(target, text, markup.as_ref()).await,
+                ChatPart::File(file) => self.send_file(target, file, caption.take()).await,
+                ChatPart::Picture(picture) => self.send_picture(target, picture).await,
             };
             message_ids.push(sent?.to_string());
         }
-        Ok(Receipt { message_ids, certainty: Certainty::Once })
+        Ok(DeliveryReceipt { message_ids, certainty: DeliveryCertainty::Once })
     }
 
     /// One message of text, and its number.
     pub(super) async fn send_text(
         &self,
-        target: Target,
+        target: TelegramTarget,
         text: &str,
         markup: Option<&Value>,
     ) -> Result<i64, ChannelError> {
@@ -165,18 +168,23 @@ impl Telegram {
             return Err(ChannelError::Refused("there is no text in the message".to_owned()));
         }
         let more = markup.map(|markup| ("reply_markup".to_owned(), markup.clone())).into_iter().collect();
-        let post = Post { method: "sendMessage", words: Some(("text", text)), file: None, more };
-        let sent: Sent = self.deliver(target, &post).await?;
+        let post = TelegramPost {
+            method: "sendMessage",
+            text: Some(("text", text)),
+            file: None,
+            extra_fields: more,
+        };
+        let sent: SentMessage = self.send_with_fallbacks(target, &post).await?;
         Ok(sent.message_id)
     }
 
     /// Sends, and gets around what stands in the way: unreadable marks, a topic that is gone, a group that has moved.
-    pub(super) async fn deliver<T: DeserializeOwned>(
+    pub(super) async fn send_with_fallbacks<T: DeserializeOwned>(
         &self,
-        mut target: Target,
-        post: &Post<'_>,
-    ) -> Result<T, ApiError> {
-        let mut dress = Dress::Marked;
+        mut target: TelegramTarget,
+        post: &TelegramPost<'_>,
+    ) -> Result<T, TelegramError> {
+        let mut dress = TextMarkup::Markdown;
         // Each remedy is used once, so this ends.
         loop {
             let error = match self.attempt(post, &post.fields(target, dress)).await {
@@ -184,17 +192,23 @@ impl Telegram {
                 Err(error) => error,
             };
             match &error {
-                ApiError::Refused { migrate_to: Some(chat), .. } if self.moved.now(target.chat) != *chat => {
-                    self.moved.note(target.chat, *chat);
-                    target = Target { chat: *chat, thread: None, reply_to: None };
+                TelegramError::Refused { migrate_to: Some(chat), .. }
+                    if self.migrated_groups.current_id(target.chat) != *chat =>
+                {
+                    self.migrated_groups.insert(target.chat, *chat);
+                    target = TelegramTarget { chat: *chat, thread: None, reply_to: None };
                 }
-                error if target.thread.is_some() && error.says("thread not found") => {
+                error if target.thread.is_some() && error.description_contains("thread not found") => {
                     tracing::warn!("a topic is gone; the message goes to the chat itself");
                     target.thread = None;
                 }
-                error if dress == Dress::Marked && post.words.is_some() && error.says("can't parse") => {
+                error
+                    if dress == TextMarkup::Markdown
+                        && post.text.is_some()
+                        && error.description_contains("can't parse") =>
+                {
                     tracing::warn!(%error, "a message is sent without marks");
-                    dress = Dress::Plain;
+                    dress = TextMarkup::Plain;
                 }
                 _ => return Err(error),
             }
@@ -203,14 +217,14 @@ impl Telegram {
 
     async fn attempt<T: DeserializeOwned>(
         &self,
-        post: &Post<'_>,
+        post: &TelegramPost<'_>,
         fields: &Map<String, Value>,
-    ) -> Result<T, ApiError> {
+    ) -> Result<T, TelegramError> {
         let Some(Upload { field, name, bytes }) = post.file else {
             return self.api.call(post.method, fields).await;
         };
         // Forms carry every value as text.
-        let form = fields.iter().fold(Form::new(), |form, (name, value)| match value {
+        let form = fields.iter().fold(MultipartForm::new(), |form, (name, value)| match value {
             Value::String(text) => form.text(name, text),
             other => form.text(name, &other.to_string()),
         });
@@ -219,72 +233,82 @@ impl Telegram {
 
     pub(super) async fn edit_text(
         &self,
-        place: &Place,
+        place: &ChatAddress,
         message: &str,
         text: &str,
     ) -> Result<(), ChannelError> {
-        let target = Target { thread: None, ..self.target(place)? };
+        let target = TelegramTarget { thread: None, ..self.target(place)? };
         let number: i64 = message.parse().map_err(|_| ChannelError::Refused("no such message".to_owned()))?;
         let mut text = Cow::Borrowed(text);
         let mut waited = false;
         // Each remedy is used once, so this ends.
         loop {
             match self.edit_once(target, number, &text).await {
-                Err(error) if error.says("message is too long") && matches!(text, Cow::Borrowed(_)) => {
-                    text = Cow::Owned(shortened(&text, LIMIT - CUT_ROOM));
+                Err(error)
+                    if error.description_contains("message is too long")
+                        && matches!(text, Cow::Borrowed(_)) =>
+                {
+                    text = Cow::Owned(truncate(&text, LIMIT - TRUNCATION_MARGIN));
                 }
-                Err(ApiError::Flood(after)) if !waited && after <= LONGEST_WAIT => {
+                Err(TelegramError::Flood(after)) if !waited && after <= LONGEST_WAIT => {
                     waited = true;
                     self.clock.sleep(after).await;
                 }
-                Err(error) if !error.says("message is not modified") => return Err(error.into()),
+                Err(error) if !error.description_contains("message is not modified") => {
+                    return Err(error.into());
+                }
                 _ => return Ok(()),
             }
         }
     }
 
-    async fn edit_once(&self, target: Target, message: i64, text: &str) -> Result<(), ApiError> {
+    async fn edit_once(&self, target: TelegramTarget, message: i64, text: &str) -> Result<(), TelegramError> {
         let more = [("message_id".to_owned(), json!(message))].into_iter().collect();
-        let post = Post { method: "editMessageText", words: Some(("text", text)), file: None, more };
-        self.deliver::<Value>(target, &post).await.map(drop)
+        let post = TelegramPost {
+            method: "editMessageText",
+            text: Some(("text", text)),
+            file: None,
+            extra_fields: more,
+        };
+        self.send_with_fallbacks::<Value>(target, &post).await.map(drop)
     }
 
-    pub(super) async fn type_in(&self, place: &Place) {
+    pub(super) async fn send_typing(&self, place: &ChatAddress) {
         let Ok(target) = self.target(place) else { return };
         let mut fields = target.fields();
         fields.insert("action".to_owned(), json!("typing"));
         self.try_call("sendChatAction", &Value::Object(fields)).await;
     }
 
-    pub(super) async fn react(&self, place: &Place, message: &str, mark: Mark) {
+    pub(super) async fn set_reaction(&self, place: &ChatAddress, message: &str, mark: MessageStatus) {
         let (Ok(target), Ok(message)) = (self.target(place), message.parse::<i64>()) else { return };
         let emoji = match mark {
-            Mark::Seen => "👀",
-            Mark::Answered => "👍",
-            Mark::Failed => "👎",
+            MessageStatus::Processing => "👀",
+            MessageStatus::Answered => "👍",
+            MessageStatus::Failed => "👎",
         };
         let reaction = json!([{"type": "emoji", "emoji": emoji}]);
         let fields = json!({"chat_id": target.chat, "message_id": message, "reaction": reaction});
         self.try_call("setMessageReaction", &fields).await;
     }
 
-    pub(super) fn target(&self, place: &Place) -> Result<Target, ChannelError> {
+    pub(super) fn target(&self, place: &ChatAddress) -> Result<TelegramTarget, ChannelError> {
         let wrong = || {
             ChannelError::Refused(format!("{} is not a chat of Telegram; chats have numbers", place.chat_id))
         };
         let chat: i64 = place.chat_id.trim().parse().map_err(|_| wrong())?;
         let thread = place.thread_id.as_deref().and_then(|thread| thread.parse().ok());
-        Ok(Target { chat: self.moved.now(chat), thread, reply_to: None })
+        Ok(TelegramTarget { chat: self.migrated_groups.current_id(chat), thread, reply_to: None })
     }
 }
 
 /// A short text before a file goes below it.
-fn is_caption(text: &str, next: Option<&Piece>) -> bool {
-    matches!(next, Some(Piece::File(_))) && hermes_text::length(text, LengthUnit::Utf16) <= LONGEST_CAPTION
+fn is_caption(text: &str, next: Option<&ChatPart>) -> bool {
+    matches!(next, Some(ChatPart::File(_))) && hermes_text::length(text, LengthUnit::Utf16) <= LONGEST_CAPTION
 }
 
 /// As much as fits, with a sign that there is more.
-pub(super) fn shortened(text: &str, room: usize) -> String {
+pub(super) fn truncate(text: &str, room: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {
         used += c.len_utf16();

@@ -6,35 +6,35 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use hermes_types::{Accepted, ChannelError, Connection, Envelope, Intake};
+use hermes_types::{ChannelError, ConnectionStatus, Envelope, Intake, IntakeOutcome};
 use serde_json::{Value, json};
 
-use super::Telegram;
-use super::api::ApiError;
-use super::entity::Me;
-use super::wire::Update;
-use crate::pause::Pauses;
+use super::TelegramChannel;
+use super::api::TelegramError;
+use super::entity::TelegramIdentity;
+use super::wire::TelegramUpdate;
+use crate::backoff::Backoff;
 
 /// How long Telegram keeps a question open when nothing happens, and how long we wait for it to say so.
 const LONG_POLL: Duration = Duration::from_secs(30);
-const POLL_PATIENCE: Duration = Duration::from_secs(45);
+const POLL_TIMEOUT: Duration = Duration::from_secs(45);
 /// Before asking again a server that answers at once though it has nothing.
 const BETWEEN_EMPTY: Duration = Duration::from_secs(1);
-const CONFLICTS: u32 = 3;
+const MAX_CONFLICTS: u32 = 3;
 const AFTER_CONFLICT: Duration = Duration::from_secs(10);
-const NETWORK_TRIES: u32 = 10;
+const MAX_NETWORK_TRIES: u32 = 10;
 /// Files of so many messages are fetched at a time.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_UPDATES: usize = 8;
 
-impl Telegram {
-    pub(super) async fn poll(&self, me: &Me, intake: &dyn Intake) -> Result<(), ChannelError> {
+impl TelegramChannel {
+    pub(super) async fn poll(&self, me: &TelegramIdentity, intake: &dyn Intake) -> Result<(), ChannelError> {
         // What waits is the user's: it is not dropped.
         self.api
             .call::<Value>("deleteWebhook", &json!({"drop_pending_updates": false}))
             .await
-            .or_else(tolerated)?;
+            .or_else(tolerate_unsupported)?;
         let mut offset: Option<i64> = None;
-        let mut pauses = Pauses::new(Duration::from_secs(5), Duration::from_mins(1));
+        let mut pauses = Backoff::new(Duration::from_secs(5), Duration::from_mins(1));
         let mut conflicts = 0;
         // The first answer comes at once, so that it is known whether there is a connection.
         let mut timeout = 0;
@@ -44,12 +44,12 @@ impl Telegram {
             if let (Value::Object(asked), Some(offset)) = (&mut asked, offset) {
                 asked.insert("offset".to_owned(), json!(offset));
             }
-            match self.api.call_within::<Vec<Value>>("getUpdates", &asked, POLL_PATIENCE).await {
+            match self.api.call_with_timeout::<Vec<Value>>("getUpdates", &asked, POLL_TIMEOUT).await {
                 Ok(updates) => {
-                    intake.connection(super::NAME, Connection::Up);
+                    intake.report_connection(super::NAME, ConnectionStatus::Up);
                     pauses.reset();
                     conflicts = 0;
-                    let next = self.take_all(updates, me, intake).await;
+                    let next = self.accept_updates(updates, me, intake).await;
                     let idle = next.is_none()
                         && timeout > 0
                         && self.clock.monotonic().saturating_sub(asked_at) < BETWEEN_EMPTY;
@@ -59,21 +59,21 @@ impl Telegram {
                         self.clock.sleep(BETWEEN_EMPTY).await;
                     }
                 }
-                Err(error @ ApiError::Unauthorised) => return Err(error.into()),
-                Err(ApiError::Refused { code: 409, description, .. }) => {
+                Err(error @ TelegramError::Unauthorised) => return Err(error.into()),
+                Err(TelegramError::Refused { code: 409, description, .. }) => {
                     conflicts += 1;
-                    intake.connection(super::NAME, Connection::Down(description.clone()));
-                    if conflicts > CONFLICTS {
-                        return Err(conflict(&description));
+                    intake.report_connection(super::NAME, ConnectionStatus::Down(description.clone()));
+                    if conflicts > MAX_CONFLICTS {
+                        return Err(conflict_error(&description));
                     }
                     self.clock.sleep(AFTER_CONFLICT).await;
                 }
-                Err(ApiError::Flood(after)) => self.clock.sleep(after).await,
+                Err(TelegramError::Flood(after)) => self.clock.sleep(after).await,
                 Err(error) => {
-                    intake.connection(super::NAME, Connection::Down(error.to_string()));
+                    intake.report_connection(super::NAME, ConnectionStatus::Down(error.to_string()));
                     tracing::warn!(%error, "Telegram cannot be asked for messages; trying again");
                     let pause = pauses.next();
-                    if pauses.failures() > NETWORK_TRIES {
+                    if pauses.failures() > MAX_NETWORK_TRIES {
                         let reason = error.to_string();
                         return Err(ChannelError::Retry { after: Some(pause), reason });
                     }
@@ -84,29 +84,39 @@ impl Telegram {
     }
 
     /// Takes updates in, in their order. What to ask for next, unless there was nothing.
-    async fn take_all(&self, updates: Vec<Value>, me: &Me, intake: &dyn Intake) -> Option<i64> {
+    async fn accept_updates(
+        &self,
+        updates: Vec<Value>,
+        me: &TelegramIdentity,
+        intake: &dyn Intake,
+    ) -> Option<i64> {
         let mut numbered: Vec<(i64, Value)> = updates
             .into_iter()
             .filter_map(|update| Some((update.get("update_id")?.as_i64()?, update)))
             .collect();
         numbered.sort_by_key(|(id, _)| *id);
         let last = numbered.last().map(|(id, _)| id.saturating_add(1));
-        let updates: Vec<Update> =
-            numbered.into_iter().filter_map(|(_, update)| understand(update)).collect();
-        for some in updates.chunks(AT_ONCE) {
-            let envelopes = join_all(some.iter().map(|update| self.read(update, me))).await;
+        let updates: Vec<TelegramUpdate> =
+            numbered.into_iter().filter_map(|(_, update)| parse_update(update)).collect();
+        for some in updates.chunks(MAX_CONCURRENT_UPDATES) {
+            let envelopes = join_all(some.iter().map(|update| self.read_update(update, me))).await;
             for (update, envelope) in some.iter().zip(envelopes) {
-                self.take_patiently(update, envelope, intake).await;
+                self.accept_with_retry(update, envelope, intake).await;
             }
         }
         last
     }
 
     /// Nothing is passed over: an update that cannot be taken now is taken later.
-    async fn take_patiently(&self, update: &Update, envelope: Option<Envelope>, intake: &dyn Intake) {
-        let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_mins(1));
+    async fn accept_with_retry(
+        &self,
+        update: &TelegramUpdate,
+        envelope: Option<Envelope>,
+        intake: &dyn Intake,
+    ) {
+        let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         while let Err(ChannelError::Retry { after, reason }) =
-            self.take(update, envelope.clone(), intake).await
+            self.accept_update(update, envelope.clone(), intake).await
         {
             tracing::warn!(reason, "a message could not be taken; trying again");
             self.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
@@ -114,16 +124,16 @@ impl Telegram {
     }
 
     /// Hands an envelope over, then tells the presser of a button that the press was seen.
-    pub(super) async fn take(
+    pub(super) async fn accept_update(
         &self,
-        update: &Update,
+        update: &TelegramUpdate,
         envelope: Option<Envelope>,
         intake: &dyn Intake,
     ) -> Result<(), ChannelError> {
         let known = envelope.is_some();
         if let Some(envelope) = envelope {
             match intake.accept(envelope).await {
-                Ok(Accepted::New | Accepted::Duplicate) => {}
+                Ok(IntakeOutcome::New | IntakeOutcome::Duplicate) => {}
                 Err(error @ ChannelError::Retry { .. }) => return Err(error),
                 Err(error) => tracing::warn!(%error, "a message was not taken"),
             }
@@ -137,7 +147,7 @@ impl Telegram {
 }
 
 /// An update in words we know; what is not is logged by its number and passed over.
-pub(super) fn understand(update: Value) -> Option<Update> {
+pub(super) fn parse_update(update: Value) -> Option<TelegramUpdate> {
     let id = update.get("update_id").and_then(Value::as_i64);
     match serde_json::from_value(update) {
         Ok(update) => Some(update),
@@ -155,7 +165,7 @@ pub(super) fn understand(update: Value) -> Option<Update> {
 }
 
 /// A server that cannot do it is used as it is; one that cannot be reached is not.
-fn tolerated(error: ApiError) -> Result<Value, ChannelError> {
+fn tolerate_unsupported(error: TelegramError) -> Result<Value, ChannelError> {
     if error.is_unknown_method() {
         tracing::warn!(%error, "the webhook could not be taken away");
         return Ok(Value::Null);
@@ -163,7 +173,7 @@ fn tolerated(error: ApiError) -> Result<Value, ChannelError> {
     Err(error.into())
 }
 
-fn conflict(description: &str) -> ChannelError {
+fn conflict_error(description: &str) -> ChannelError {
     ChannelError::Conflict(format!(
         "another program uses the same bot ({description}). Stop it, or give this one a bot of its own"
     ))

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use hermes_net::{Proxies, Url};
+use hermes_net::{ProxyMode, Url};
 use hermes_types::Secret;
 use regex::{Regex, RegexBuilder};
 
@@ -14,27 +14,27 @@ const DEFAULT_WEBHOOK_PORT: u16 = 8443;
 
 /// The settings. A value that cannot be used is an error that names its variable.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct TelegramSettings {
     pub(super) token: Secret,
     /// Without a slash at its end.
     pub(super) base: String,
     pub(super) file_base: String,
     /// Whether the base is Telegram's own.
-    pub(super) public: bool,
-    pub(super) quoting: Quoting,
-    pub(super) text_quiet: Duration,
-    pub(super) media_quiet: Duration,
+    pub(super) is_official_server: bool,
+    pub(super) quote_mode: QuoteMode,
+    pub(super) text_debounce: Duration,
+    pub(super) media_debounce: Duration,
     pub(super) gate: GateSettings,
-    pub(super) bots: Bots,
+    pub(super) bots: TelegramBotPolicy,
     pub(super) reactions: bool,
-    pub(super) webhook: Option<Webhook>,
+    pub(super) webhook: Option<WebhookConfig>,
     pub(super) fallbacks: Vec<Ipv4Addr>,
-    pub(super) proxies: Option<Proxies>,
+    pub(super) proxies: Option<ProxyMode>,
 }
 
 /// Which parts of an answer point at the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quoting {
+pub(super) enum QuoteMode {
     Off,
     First,
     All,
@@ -42,7 +42,7 @@ pub(super) enum Quoting {
 
 /// Which bots are listened to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bots {
+pub(super) enum TelegramBotPolicy {
     None,
     Mentions,
     All,
@@ -61,13 +61,13 @@ pub(super) struct GateSettings {
 
 /// Where Telegram sends updates to, instead of being asked.
 #[derive(Debug, Clone)]
-pub(super) struct Webhook {
+pub(super) struct WebhookConfig {
     pub(super) url: Url,
     pub(super) address: String,
     pub(super) secret: Secret,
 }
 
-impl Settings {
+impl TelegramSettings {
     pub(super) fn read(options: &Options) -> Result<Self, String> {
         let given = options.extra_text("base_url");
         let base = base(given.unwrap_or(DEFAULT_BASE), "base_url")?;
@@ -80,12 +80,12 @@ impl Settings {
         };
         Ok(Self {
             token: token(options)?,
-            public: base == DEFAULT_BASE,
+            is_official_server: base == DEFAULT_BASE,
             base,
             file_base,
-            quoting: quoting(options)?,
-            text_quiet: options.seconds("HERMES_TELEGRAM_TEXT_BATCH_DELAY_SECONDS", 0.6),
-            media_quiet: options.seconds("HERMES_TELEGRAM_MEDIA_BATCH_DELAY_SECONDS", 0.8),
+            quote_mode: quoting(options)?,
+            text_debounce: options.seconds("HERMES_TELEGRAM_TEXT_BATCH_DELAY_SECONDS", 0.6),
+            media_debounce: options.seconds("HERMES_TELEGRAM_MEDIA_BATCH_DELAY_SECONDS", 0.8),
             gate: GateSettings {
                 require_mention: options.flag("TELEGRAM_REQUIRE_MENTION", false),
                 patterns: patterns(options)?,
@@ -131,20 +131,20 @@ fn base(url: &str, key: &str) -> Result<String, String> {
     }
 }
 
-fn quoting(options: &Options) -> Result<Quoting, String> {
+fn quoting(options: &Options) -> Result<QuoteMode, String> {
     match options.text("TELEGRAM_REPLY_TO_MODE").unwrap_or("first").to_lowercase().as_str() {
-        "off" | "none" | "false" => Ok(Quoting::Off),
-        "first" => Ok(Quoting::First),
-        "all" => Ok(Quoting::All),
+        "off" | "none" | "false" => Ok(QuoteMode::Off),
+        "first" => Ok(QuoteMode::First),
+        "all" => Ok(QuoteMode::All),
         other => Err(format!("TELEGRAM_REPLY_TO_MODE is {other}; it can be off, first or all")),
     }
 }
 
-fn bots(options: &Options) -> Result<Bots, String> {
+fn bots(options: &Options) -> Result<TelegramBotPolicy, String> {
     match options.text("TELEGRAM_ALLOW_BOTS").unwrap_or("none").to_lowercase().as_str() {
-        "none" | "false" | "no" | "0" => Ok(Bots::None),
-        "mentions" => Ok(Bots::Mentions),
-        "all" | "true" | "yes" | "1" => Ok(Bots::All),
+        "none" | "false" | "no" | "0" => Ok(TelegramBotPolicy::None),
+        "mentions" => Ok(TelegramBotPolicy::Mentions),
+        "all" | "true" | "yes" | "1" => Ok(TelegramBotPolicy::All),
         other => Err(format!("TELEGRAM_ALLOW_BOTS is {other}; it can be none, mentions or all")),
     }
 }
@@ -163,7 +163,7 @@ fn patterns(options: &Options) -> Result<Vec<Regex>, String> {
     sources.iter().filter(|source| !source.is_empty()).map(compile).collect()
 }
 
-fn webhook(options: &Options) -> Result<Option<Webhook>, String> {
+fn webhook(options: &Options) -> Result<Option<WebhookConfig>, String> {
     let Some(url) = options.text("TELEGRAM_WEBHOOK_URL") else { return Ok(None) };
     let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.ok_or("TELEGRAM_WEBHOOK_URL is not a web address")?;
@@ -179,7 +179,7 @@ fn webhook(options: &Options) -> Result<Option<Webhook>, String> {
         None => DEFAULT_WEBHOOK_PORT,
     };
     let host = options.extra_text("webhook_host").unwrap_or("0.0.0.0");
-    Ok(Some(Webhook { url, address: format!("{host}:{port}"), secret }))
+    Ok(Some(WebhookConfig { url, address: format!("{host}:{port}"), secret }))
 }
 
 fn fallbacks(options: &Options) -> Result<Vec<Ipv4Addr>, String> {
@@ -189,14 +189,14 @@ fn fallbacks(options: &Options) -> Result<Vec<Ipv4Addr>, String> {
     options.list("TELEGRAM_FALLBACK_IPS").into_iter().map(read).collect()
 }
 
-fn proxies(options: &Options) -> Result<Option<Proxies>, String> {
+fn proxies(options: &Options) -> Result<Option<ProxyMode>, String> {
     let Some(text) = options.text("TELEGRAM_PROXY") else { return Ok(None) };
     let known = ["http", "https", "socks5", "socks5h"];
     let url = Url::parse(text).ok().filter(|url| known.contains(&url.scheme()) && url.has_host());
     let url = url.ok_or(
         "TELEGRAM_PROXY is not the address of a proxy, as in http://host:3128 or socks5://host:1080",
     )?;
-    Ok(Some(Proxies::Fixed { http: Some(url.clone()), https: Some(url), bypass: String::new() }))
+    Ok(Some(ProxyMode::Fixed { http: Some(url.clone()), https: Some(url), bypass: String::new() }))
 }
 
 #[cfg(test)]
@@ -205,10 +205,10 @@ mod tests {
 
     use super::*;
 
-    fn read(variables: &[(&str, &str)], extra: serde_json::Value) -> Result<Settings, String> {
+    fn read(variables: &[(&str, &str)], extra: serde_json::Value) -> Result<TelegramSettings, String> {
         let mut all: BTreeMap<String, String> = BTreeMap::from([("TELEGRAM_BOT_TOKEN".into(), "1:x".into())]);
         all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        Settings::read(&Options::new(all, extra))
+        TelegramSettings::read(&Options::new(all, extra))
     }
 
     #[test]
@@ -244,10 +244,10 @@ mod tests {
                 ("http://h:1", "http://h:1"),
                 "{url}"
             );
-            assert!(!settings.public);
+            assert!(!settings.is_official_server);
         }
         let files = read(&[], serde_json::json!({"base_file_url": "http://f:2/file/bot"})).unwrap();
-        assert_eq!((files.file_base.as_str(), files.public), ("http://f:2", true));
+        assert_eq!((files.file_base.as_str(), files.is_official_server), ("http://f:2", true));
         let patterns = |text| {
             read(&[("TELEGRAM_MENTION_PATTERNS", text)], serde_json::Value::Null).unwrap().gate.patterns
         };

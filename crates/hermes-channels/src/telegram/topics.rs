@@ -3,31 +3,31 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hermes_types::Place;
+use hermes_types::ChatAddress;
 use serde_json::{Map, Value, json};
 
-use super::api::Api;
-use super::wire::Topic;
-use crate::host::Host;
+use super::api::TelegramApi;
+use super::wire::ForumTopic;
+use crate::host::ChannelHost;
 
 const SETTING: &str = "dm_topics";
 /// Beyond so many names the oldest knowledge is dropped whole; it comes back with the next look at the settings.
-const MOST_NAMES: usize = 5000;
+const MAX_NAMES: usize = 5000;
 
 /// A topic that is known.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct KnownTopic {
     name: String,
     skill: Option<String>,
 }
 
 pub(super) struct Topics {
-    host: Arc<dyn Host>,
-    known: Mutex<HashMap<(i64, i64), Known>>,
+    host: Arc<dyn ChannelHost>,
+    known: Mutex<HashMap<(i64, i64), KnownTopic>>,
 }
 
 impl Topics {
-    pub(super) fn new(host: Arc<dyn Host>) -> Self {
+    pub(super) fn new(host: Arc<dyn ChannelHost>) -> Self {
         let topics = Self { host, known: Mutex::default() };
         topics.read_settings();
         topics
@@ -38,21 +38,21 @@ impl Topics {
     }
 
     /// The skill a place is bound to.
-    pub(super) fn skill(&self, place: &Place) -> Option<String> {
+    pub(super) fn skill(&self, place: &ChatAddress) -> Option<String> {
         let (chat, thread) = (place.chat_id.parse().ok()?, place.thread_id.as_deref()?.parse().ok()?);
         self.find(chat, thread)?.skill
     }
 
-    pub(super) fn learn(&self, chat: i64, thread: i64, name: &str) {
+    pub(super) fn record_name(&self, chat: i64, thread: i64, name: &str) {
         let mut known = self.lock();
-        if known.len() >= MOST_NAMES {
+        if known.len() >= MAX_NAMES {
             known.clear();
         }
         name.clone_into(&mut known.entry((chat, thread)).or_default().name);
     }
 
     /// Settings may have changed since: they are read again for a topic nobody has seen.
-    fn find(&self, chat: i64, thread: i64) -> Option<Known> {
+    fn find(&self, chat: i64, thread: i64) -> Option<KnownTopic> {
         let found = self.lock().get(&(chat, thread)).cloned();
         if found.is_some() {
             return found;
@@ -69,14 +69,14 @@ impl Topics {
                 let text = |key: &str| topic.get(key).and_then(Value::as_str).map(str::to_owned);
                 known.insert(
                     (chat, thread),
-                    Known { name: text("name").unwrap_or_default(), skill: text("skill") },
+                    KnownTopic { name: text("name").unwrap_or_default(), skill: text("skill") },
                 );
             }
         }
     }
 
     /// Creates the topics that have no number yet and writes their numbers down.
-    pub(super) async fn create_missing(&self, api: &Api) {
+    pub(super) async fn create_missing(&self, api: &TelegramApi) {
         let Some(mut listed) = self.host.setting(super::NAME, SETTING) else { return };
         let mut created = false;
         for (chat, topic) in topics_of(&mut listed) {
@@ -88,7 +88,7 @@ impl Topics {
                 let optional = ["icon_color", "icon_custom_emoji_id"].into_iter();
                 parameters.extend(optional.filter_map(|key| Some((key.to_owned(), topic.get(key)?.clone()))));
             }
-            match api.call::<Topic>("createForumTopic", &parameters).await {
+            match api.call::<ForumTopic>("createForumTopic", &parameters).await {
                 Ok(made) => {
                     topic.insert("thread_id".to_owned(), json!(made.message_thread_id));
                     created = true;
@@ -107,7 +107,7 @@ impl Topics {
         self.read_settings();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(i64, i64), Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(i64, i64), KnownTopic>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

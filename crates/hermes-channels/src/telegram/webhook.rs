@@ -3,25 +3,25 @@
 //! Invariant: the answer is 200 only after the intake has taken the update; until then Telegram keeps it.
 
 use hermes_net::{HeaderValue, StatusCode};
-use hermes_types::{BoxFuture, Cancel, ChannelError, Connection, Intake};
+use hermes_types::{BoxFuture, Cancel, ChannelError, ConnectionStatus, Intake};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use tokio::net::TcpListener;
 
-use super::Telegram;
-use super::entity::Me;
-use super::poll::understand;
-use super::settings::Webhook;
-use crate::listener::{Delivered, Door, serve};
+use super::TelegramChannel;
+use super::entity::TelegramIdentity;
+use super::poll::parse_update;
+use super::settings::WebhookConfig;
+use crate::http_listener::{DeliveredRequest, RequestHandler, serve};
 
 const SECRET: &str = "x-telegram-bot-api-secret-token";
 const LARGEST: usize = 4 * 1024 * 1024;
 
-impl Telegram {
+impl TelegramChannel {
     pub(super) async fn serve_webhook(
         &self,
-        webhook: &Webhook,
-        me: &Me,
+        webhook: &WebhookConfig,
+        me: &TelegramIdentity,
         intake: &dyn Intake,
         cancel: &Cancel,
     ) -> Result<(), ChannelError> {
@@ -37,34 +37,34 @@ impl Telegram {
             "max_connections": 1,
         });
         self.api.call::<Value>("setWebhook", &registration).await?;
-        intake.connection(super::NAME, Connection::Up);
-        let entrance = Entrance { telegram: self, webhook, me, intake };
+        intake.report_connection(super::NAME, ConnectionStatus::Up);
+        let entrance = WebhookHandler { telegram: self, webhook, me, intake };
         serve(listener, LARGEST, &*self.clock, cancel, &entrance).await;
         Ok(())
     }
 }
 
 /// Where Telegram knocks.
-struct Entrance<'a> {
-    telegram: &'a Telegram,
-    webhook: &'a Webhook,
-    me: &'a Me,
+struct WebhookHandler<'a> {
+    telegram: &'a TelegramChannel,
+    webhook: &'a WebhookConfig,
+    me: &'a TelegramIdentity,
     intake: &'a dyn Intake,
 }
 
-impl Door for Entrance<'_> {
-    fn answer(&self, delivered: Delivered) -> BoxFuture<'_, StatusCode> {
+impl RequestHandler for WebhookHandler<'_> {
+    fn handle(&self, delivered: DeliveredRequest) -> BoxFuture<'_, StatusCode> {
         Box::pin(async move {
             match self.check(&delivered) {
-                Ok(()) => self.take(&delivered.body).await,
+                Ok(()) => self.accept_update(&delivered.body).await,
                 Err(status) => status,
             }
         })
     }
 }
 
-impl Entrance<'_> {
-    fn check(&self, delivered: &Delivered) -> Result<(), StatusCode> {
+impl WebhookHandler<'_> {
+    fn check(&self, delivered: &DeliveredRequest) -> Result<(), StatusCode> {
         if delivered.path != self.webhook.url.path() {
             return Err(StatusCode::NOT_FOUND);
         }
@@ -76,13 +76,13 @@ impl Entrance<'_> {
         if right { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
     }
 
-    async fn take(&self, body: &[u8]) -> StatusCode {
+    async fn accept_update(&self, body: &[u8]) -> StatusCode {
         // What cannot be read now cannot be read later either.
-        let Some(update) = serde_json::from_slice(body).ok().and_then(understand) else {
+        let Some(update) = serde_json::from_slice(body).ok().and_then(parse_update) else {
             return StatusCode::OK;
         };
-        let envelope = self.telegram.read(&update, self.me).await;
-        match self.telegram.take(&update, envelope, self.intake).await {
+        let envelope = self.telegram.read_update(&update, self.me).await;
+        match self.telegram.accept_update(&update, envelope, self.intake).await {
             Ok(()) => StatusCode::OK,
             Err(error) => {
                 tracing::warn!(%error, "a message could not be taken; Telegram will send it again");

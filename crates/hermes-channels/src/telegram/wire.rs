@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct User {
+pub(super) struct TelegramUser {
     pub(super) id: i64,
     #[serde(default)]
     pub(super) is_bot: bool,
@@ -15,7 +15,7 @@ pub(super) struct User {
     pub(super) username: Option<String>,
 }
 
-impl User {
+impl TelegramUser {
     pub(super) fn name(&self) -> String {
         let last = self.last_name.as_deref().unwrap_or_default();
         format!("{} {last}", self.first_name).trim().to_owned()
@@ -23,7 +23,7 @@ impl User {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Chat {
+pub(super) struct TelegramChat {
     pub(super) id: i64,
     #[serde(rename = "type", default)]
     pub(super) kind: String,
@@ -36,47 +36,47 @@ pub(super) struct Chat {
 
 /// What happened. At most one of these is there.
 #[derive(Debug, Deserialize)]
-pub(super) struct Update {
-    pub(super) message: Option<Box<Message>>,
-    pub(super) channel_post: Option<Box<Message>>,
+pub(super) struct TelegramUpdate {
+    pub(super) message: Option<Box<TelegramMessage>>,
+    pub(super) channel_post: Option<Box<TelegramMessage>>,
     pub(super) callback_query: Option<Box<CallbackQuery>>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct CallbackQuery {
     pub(super) id: String,
-    pub(super) from: User,
-    pub(super) message: Option<Box<Message>>,
+    pub(super) from: TelegramUser,
+    pub(super) message: Option<Box<TelegramMessage>>,
     pub(super) data: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Message {
+pub(super) struct TelegramMessage {
     pub(super) message_id: i64,
     pub(super) message_thread_id: Option<i64>,
     #[serde(default)]
     pub(super) is_topic_message: bool,
-    pub(super) from: Option<User>,
-    pub(super) sender_chat: Option<Chat>,
-    pub(super) chat: Chat,
+    pub(super) from: Option<TelegramUser>,
+    pub(super) sender_chat: Option<TelegramChat>,
+    pub(super) chat: TelegramChat,
     #[serde(default)]
     pub(super) date: f64,
     pub(super) text: Option<String>,
     #[serde(default)]
-    pub(super) entities: Vec<Entity>,
+    pub(super) entities: Vec<MessageEntity>,
     pub(super) caption: Option<String>,
     #[serde(default)]
-    pub(super) caption_entities: Vec<Entity>,
-    pub(super) reply_to_message: Option<Box<Message>>,
+    pub(super) caption_entities: Vec<MessageEntity>,
+    pub(super) reply_to_message: Option<Box<TelegramMessage>>,
     pub(super) media_group_id: Option<String>,
     #[serde(default)]
-    pub(super) photo: Vec<File>,
-    pub(super) voice: Option<File>,
-    pub(super) audio: Option<File>,
-    pub(super) video: Option<File>,
-    pub(super) video_note: Option<File>,
-    pub(super) animation: Option<File>,
-    pub(super) document: Option<File>,
+    pub(super) photo: Vec<TelegramFile>,
+    pub(super) voice: Option<TelegramFile>,
+    pub(super) audio: Option<TelegramFile>,
+    pub(super) video: Option<TelegramFile>,
+    pub(super) video_note: Option<TelegramFile>,
+    pub(super) animation: Option<TelegramFile>,
+    pub(super) document: Option<TelegramFile>,
     pub(super) sticker: Option<Sticker>,
     pub(super) location: Option<Location>,
     pub(super) venue: Option<Venue>,
@@ -84,13 +84,13 @@ pub(super) struct Message {
     pub(super) poll: Option<IgnoredAny>,
     pub(super) dice: Option<IgnoredAny>,
     pub(super) story: Option<IgnoredAny>,
-    pub(super) forum_topic_created: Option<TopicCreated>,
+    pub(super) forum_topic_created: Option<ForumTopicCreated>,
     pub(super) migrate_to_chat_id: Option<i64>,
 }
 
-impl Message {
+impl TelegramMessage {
     /// What was written, and what stands out in it.
-    pub(super) fn words(&self) -> (&str, &[Entity]) {
+    pub(super) fn text_and_entities(&self) -> (&str, &[MessageEntity]) {
         match (&self.text, &self.caption) {
             (Some(text), _) => (text, &self.entities),
             (None, Some(caption)) => (caption, &self.caption_entities),
@@ -105,14 +105,14 @@ impl Message {
     }
 
     /// The message it answers. The first message of a topic is not meant.
-    pub(super) fn replied(&self) -> Option<&Message> {
+    pub(super) fn replied_message(&self) -> Option<&TelegramMessage> {
         let replied = self.reply_to_message.as_deref()?;
         (replied.forum_topic_created.is_none()).then_some(replied)
     }
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Entity {
+pub(super) struct MessageEntity {
     #[serde(rename = "type", default)]
     pub(super) kind: String,
     /// In UTF-16 code units.
@@ -120,11 +120,11 @@ pub(super) struct Entity {
     pub(super) offset: usize,
     #[serde(default)]
     pub(super) length: usize,
-    pub(super) user: Option<User>,
+    pub(super) user: Option<TelegramUser>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct File {
+pub(super) struct TelegramFile {
     pub(super) file_id: String,
     pub(super) file_size: Option<u64>,
     pub(super) file_name: Option<String>,
@@ -139,7 +139,7 @@ pub(super) struct File {
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Sticker {
     #[serde(flatten)]
-    pub(super) file: File,
+    pub(super) file: TelegramFile,
     pub(super) emoji: Option<String>,
     pub(super) set_name: Option<String>,
     #[serde(default)]
@@ -164,14 +164,14 @@ pub(super) struct Venue {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct TopicCreated {
+pub(super) struct ForumTopicCreated {
     #[serde(default)]
     pub(super) name: String,
 }
 
 /// What the bot said, in as much as it matters.
 #[derive(Debug, Deserialize)]
-pub(super) struct Sent {
+pub(super) struct SentMessage {
     pub(super) message_id: i64,
 }
 
@@ -181,23 +181,23 @@ pub(super) struct FilePath {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Topic {
+pub(super) struct ForumTopic {
     pub(super) message_thread_id: i64,
 }
 
 /// Every answer of the API.
 #[derive(Debug, Deserialize)]
-pub(super) struct Answer<T> {
+pub(super) struct ApiResponse<T> {
     #[serde(default)]
     pub(super) ok: bool,
     pub(super) result: Option<T>,
     pub(super) error_code: Option<u16>,
     pub(super) description: Option<String>,
-    pub(super) parameters: Option<Parameters>,
+    pub(super) parameters: Option<ResponseParameters>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Parameters {
+pub(super) struct ResponseParameters {
     pub(super) retry_after: Option<u64>,
     pub(super) migrate_to_chat_id: Option<i64>,
 }

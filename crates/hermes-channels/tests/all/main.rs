@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 #![expect(clippy::disallowed_methods, reason = "a test may start a task of its own")]
 
-mod bench;
 mod discord;
 mod slack;
+mod support;
 mod table;
 mod telegram;

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use hermes_task::SystemClock;
-use hermes_testkit::Site;
-use hermes_testkit::slack::{APP_TOKEN, BOT_TOKEN, Fault, Order, Slack};
+use hermes_testkit::TestWebsite;
+use hermes_testkit::slack::{APP_TOKEN, BOT_TOKEN, FakeSlack, SlackFault, SlackSocketAction};
 use hermes_types::{
-    Attachment, AttachmentKind, Certainty, ChannelError, ChatKind, Choice, Clock, Connection, Mark, Piece,
+    Attachment, AttachmentKind, ChannelError, ChatKind, ChatPart, Clock, ConnectionStatus, DeliveryCertainty,
+    MessageStatus, QuickReply,
 };
 use serde_json::{Value, json};
 
-use super::bench::{Inbox, Memory, PNG, Running, listen, open, options, picture, place, reply};
+use super::support::{
+    ListeningChannel, MemoryHost, PNG, RecordingIntake, listen, open, options, picture, place, reply,
+};
 
 const TOKENS: [(&str, &str); 2] = [("SLACK_BOT_TOKEN", BOT_TOKEN), ("SLACK_APP_TOKEN", APP_TOKEN)];
 
@@ -18,8 +21,8 @@ fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())
 }
 
-fn workspace() -> Slack {
-    let slack = Slack::start().unwrap();
+fn workspace() -> FakeSlack {
+    let slack = FakeSlack::start().unwrap();
     slack.person("U1", "Ann");
     slack.person("U2", "Bob");
     slack.channel("C1", "general");
@@ -27,15 +30,20 @@ fn workspace() -> Slack {
     slack
 }
 
-fn extra(slack: &Slack) -> Value {
+fn extra(slack: &FakeSlack) -> Value {
     json!({"base_url": slack.base_url()})
 }
 
-fn start(slack: &Slack) -> Running {
-    start_with(slack, &[], &Memory::new(), &Arc::default())
+fn start(slack: &FakeSlack) -> ListeningChannel {
+    start_with(slack, &[], &MemoryHost::new(), &Arc::default())
 }
 
-fn start_with(slack: &Slack, variables: &[(&str, &str)], host: &Arc<Memory>, inbox: &Arc<Inbox>) -> Running {
+fn start_with(
+    slack: &FakeSlack,
+    variables: &[(&str, &str)],
+    host: &Arc<MemoryHost>,
+    inbox: &Arc<RecordingIntake>,
+) -> ListeningChannel {
     let all: Vec<(&str, &str)> = TOKENS.into_iter().chain(variables.iter().copied()).collect();
     listen("slack", &options(&all, extra(slack)), host, inbox, &clock())
 }
@@ -92,12 +100,12 @@ async fn nothing_is_acknowledged_before_it_is_taken() {
     let slack = workspace();
     let running = start(&slack);
     slack.until_connected(2).await;
-    running.inbox.shut(true);
+    running.inbox.set_paused(true);
     slack.says("U1", "D1", "wait for me");
     // It has arrived and stands at the door.
     slack.until_call("users.info", 1).await;
     assert_eq!(slack.acknowledged(), 0);
-    running.inbox.shut(false);
+    running.inbox.set_paused(false);
     slack.until_acknowledged(1).await;
     assert_eq!(running.inbox.texts(), ["wait for me"]);
 }
@@ -133,11 +141,11 @@ async fn a_killed_program_gets_what_it_had_not_acknowledged() {
     let slack = workspace();
     let running = start(&slack);
     slack.until_connected(2).await;
-    running.inbox.shut(true);
+    running.inbox.set_paused(true);
     slack.says("U1", "D1", "do not lose me");
     slack.until_call("users.info", 1).await;
     let (inbox, host) = running.kill().await;
-    inbox.shut(false);
+    inbox.set_paused(false);
     let again = start_with(&slack, &[], &host, &inbox);
     again.inbox.until_taken(1).await;
     slack.until_acknowledged(1).await;
@@ -147,17 +155,17 @@ async fn a_killed_program_gets_what_it_had_not_acknowledged() {
 #[tokio::test]
 async fn files_do_not_hold_up_the_acknowledgement_and_survive_a_kill() {
     let slack = workspace();
-    let host = Memory::new();
-    let inbox: Arc<Inbox> = Arc::default();
+    let host = MemoryHost::new();
+    let inbox: Arc<RecordingIntake> = Arc::default();
     let running = start_with(&slack, &[], &host, &inbox);
     slack.until_connected(2).await;
-    inbox.shut(true);
+    inbox.set_paused(true);
     slack.shares("U1", "D1", "look", ("cat.png", "image/png", b"png bytes"));
     slack.says("U1", "D1", "and then this");
     // Both are on disk and acknowledged, although nobody has taken them yet.
     slack.until_acknowledged(2).await;
     running.kill().await;
-    inbox.shut(false);
+    inbox.set_paused(false);
     let again = start_with(&slack, &[], &host, &inbox);
     let taken = again.inbox.until_taken(2).await;
     assert_eq!(inbox.texts(), ["look", "and then this"], "in the order they were sent");
@@ -198,7 +206,7 @@ async fn commands_and_buttons_come_in_as_words() {
     let root = slack.says("U1", "C1", "<@UBOT> delete it all");
     running.inbox.until_taken(4).await;
     let mut question = reply("slack", &place(ChatKind::Group, "C1", Some(&root)), "Allow `rm -rf /`?");
-    let says = |label: &str, says: &str| Choice { label: label.to_owned(), says: says.to_owned() };
+    let says = |label: &str, says: &str| QuickReply { label: label.to_owned(), text: says.to_owned() };
     question.choices = vec![says("Allow once", "/approve"), says("Deny", "/deny")];
     running.channel.send(&question).await.unwrap();
     let shown = slack.until_said("C1", "Allow").await;
@@ -218,16 +226,16 @@ async fn connections_are_renewed_and_lost_ones_made_anew() {
     let slack = workspace();
     let running = start(&slack);
     slack.until_connected(2).await;
-    slack.order(&Order::Disconnect("refresh_requested".to_owned()));
+    slack.order(&SlackSocketAction::Disconnect("refresh_requested".to_owned()));
     slack.until_opened(4).await;
     slack.says("U1", "D1", "after the renewal");
     running.inbox.until_taken(1).await;
-    slack.order(&Order::Drop);
+    slack.order(&SlackSocketAction::Drop);
     slack.until_opened(6).await;
-    slack.order(&Order::SendText("no json".to_owned()));
+    slack.order(&SlackSocketAction::SendText("no json".to_owned()));
     slack.says("U1", "D1", "after the drop");
     running.inbox.until_taken(2).await;
-    assert_eq!(running.inbox.connections().first(), Some(&Connection::Up));
+    assert_eq!(running.inbox.connections().first(), Some(&ConnectionStatus::Up));
 }
 
 #[tokio::test]
@@ -239,7 +247,7 @@ async fn what_cannot_work_ends_the_listening_with_a_reason() {
     let slack = workspace();
     let running = start(&slack);
     slack.until_connected(1).await;
-    slack.order(&Order::Disconnect("link_disabled".to_owned()));
+    slack.order(&SlackSocketAction::Disconnect("link_disabled".to_owned()));
     let ended = running.ended().await.unwrap_err();
     assert!(matches!(&ended, ChannelError::Refused(why) if why.contains("Socket Mode")), "{ended:?}");
 }
@@ -247,7 +255,7 @@ async fn what_cannot_work_ends_the_listening_with_a_reason() {
 #[tokio::test]
 async fn answers_are_written_in_slacks_own_markup() {
     let slack = workspace();
-    let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+    let channel = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
     let there = place(ChatKind::Dm, "D1", None);
     let receipt =
         channel.send(&reply("slack", &there, "# Title\n**bold** [a](http://b) <x> & `c*d`")).await.unwrap();
@@ -263,21 +271,21 @@ async fn answers_are_written_in_slacks_own_markup() {
 #[tokio::test]
 async fn refusals_and_limits_are_told_apart() {
     let slack = workspace();
-    let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+    let channel = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
     let hello = |chat: &str| reply("slack", &place(ChatKind::Dm, chat, None), "hello");
-    slack.fault("chat.postMessage", Fault::Limit(7));
+    slack.fault("chat.postMessage", SlackFault::Limit(7));
     let limited = channel.send(&hello("D1")).await.unwrap_err();
     assert!(
         matches!(limited, ChannelError::Retry { after: Some(after), .. } if after.as_secs() == 7),
         "{limited:?}"
     );
     assert!(matches!(channel.send(&hello("D9")).await.unwrap_err(), ChannelError::Refused(_)));
-    slack.fault("chat.postMessage", Fault::Refuse("internal_error".to_owned()));
+    slack.fault("chat.postMessage", SlackFault::Refuse("internal_error".to_owned()));
     assert!(matches!(channel.send(&hello("D1")).await.unwrap_err(), ChannelError::Retry { .. }));
-    for fault in [Fault::Status(503), Fault::Garbage, Fault::Cut] {
+    for fault in [SlackFault::Status(503), SlackFault::Garbage, SlackFault::Cut] {
         slack.fault("chat.postMessage", fault.clone());
         let error = channel.send(&hello("D1")).await.unwrap_err();
-        assert!(matches!(error, ChannelError::Unsure(_)), "{fault:?}: {error:?}");
+        assert!(matches!(error, ChannelError::DeliveryUnknown(_)), "{fault:?}: {error:?}");
     }
     channel.send(&hello("D1")).await.unwrap();
     assert_eq!(slack.said("D1").len(), 1);
@@ -291,18 +299,21 @@ async fn a_reply_whose_answer_was_lost_is_not_said_twice() {
         place(ChatKind::Group, "C1", Some(&slack.says("U1", "C1", "<@UBOT> hi"))),
     ];
     for place in there {
-        let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+        let channel = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
         let hello = reply("slack", &place, "hello");
-        slack.fault("chat.postMessage", Fault::DoAndCut);
-        assert!(matches!(channel.send(&hello).await.unwrap_err(), ChannelError::Unsure(_)));
+        slack.fault("chat.postMessage", SlackFault::DoAndCut);
+        assert!(matches!(channel.send(&hello).await.unwrap_err(), ChannelError::DeliveryUnknown(_)));
         let receipt = channel.send_again(&hello, clock().now()).await.unwrap();
         let said = slack.said(&place.chat_id);
         assert_eq!(said.len(), 1, "{said:?}");
         assert_eq!(receipt.message_ids, [said[0].ts.clone()]);
         // Another process, which knows only that an attempt was made.
-        let later = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+        let later = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
         let receipt = later.send_again(&hello, clock().now()).await.unwrap();
-        assert_eq!((receipt.message_ids, receipt.certainty), (vec![said[0].ts.clone()], Certainty::Once));
+        assert_eq!(
+            (receipt.message_ids, receipt.certainty),
+            (vec![said[0].ts.clone()], DeliveryCertainty::Once)
+        );
         assert_eq!(slack.said(&place.chat_id).len(), 1);
         later.send_again(&reply("slack", &place, "another"), clock().now()).await.unwrap();
         assert_eq!(slack.said(&place.chat_id).len(), 2);
@@ -312,7 +323,7 @@ async fn a_reply_whose_answer_was_lost_is_not_said_twice() {
 #[tokio::test]
 async fn files_go_out_in_three_steps() {
     let slack = workspace();
-    let host = Memory::new();
+    let host = MemoryHost::new();
     let channel = open("slack", &options(&TOKENS, extra(&slack)), &host, &clock()).unwrap();
     let path = host.file("report 1.pdf", b"%PDF");
     let mut with_file = reply("slack", &place(ChatKind::Dm, "D1", None), "");
@@ -322,7 +333,7 @@ async fn files_go_out_in_three_steps() {
         name: Some("report 1.pdf".to_owned()),
         mime: None,
     };
-    with_file.pieces = vec![Piece::File(file)];
+    with_file.pieces = vec![ChatPart::File(file)];
     channel.send(&with_file).await.unwrap();
     assert_eq!(slack.said("D1")[0].files, [("report 1.pdf".to_owned(), b"%PDF".to_vec())]);
 }
@@ -330,8 +341,8 @@ async fn files_go_out_in_three_steps() {
 #[tokio::test]
 async fn pictures_are_fetched_and_shared_or_named() {
     let slack = workspace();
-    let site = Site::start().unwrap();
-    let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+    let site = TestWebsite::start().unwrap();
+    let channel = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
     let showing = |url: &str| {
         let mut reply = reply("slack", &place(ChatKind::Dm, "D1", None), "");
         reply.pieces = vec![picture(url, "a **cat**")];
@@ -345,10 +356,13 @@ async fn pictures_are_fetched_and_shared_or_named() {
     let said = slack.said("D1").pop().unwrap();
     assert_eq!((said.text, said.files.len()), (format!("a *cat*\n🖼️ Image: {gone}"), 0));
     let seen = showing(&site.put("/seen.png", "image/png", PNG));
-    slack.fault("files.completeUploadExternal", Fault::DoAndCut);
-    assert!(matches!(channel.send(&seen).await, Err(ChannelError::Unsure(_))), "it may have been shared");
+    slack.fault("files.completeUploadExternal", SlackFault::DoAndCut);
+    assert!(
+        matches!(channel.send(&seen).await, Err(ChannelError::DeliveryUnknown(_))),
+        "it may have been shared"
+    );
     let receipt = channel.send_again(&seen, clock().now()).await.unwrap();
-    assert_eq!(receipt.certainty, Certainty::AtLeastOnce, "files carry no key");
+    assert_eq!(receipt.certainty, DeliveryCertainty::AtLeastOnce, "files carry no key");
 }
 
 #[tokio::test]
@@ -358,9 +372,9 @@ async fn a_lost_reply_is_found_in_a_long_thread() {
     for number in 0..60 {
         slack.says_in_thread("U1", "C1", &thread, &format!("number {number}"));
     }
-    let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+    let channel = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
     let hello = reply("slack", &place(ChatKind::Group, "C1", Some(&thread)), "hello");
-    slack.fault("chat.postMessage", Fault::DoAndCut);
+    slack.fault("chat.postMessage", SlackFault::DoAndCut);
     assert!(channel.send(&hello).await.is_err());
     channel.send_again(&hello, clock().now()).await.unwrap();
     assert_eq!(slack.said("C1").len(), 1);
@@ -369,18 +383,18 @@ async fn a_lost_reply_is_found_in_a_long_thread() {
 #[tokio::test]
 async fn marks_and_signs_of_life() {
     let slack = workspace();
-    let channel = open("slack", &options(&TOKENS, extra(&slack)), &Memory::new(), &clock()).unwrap();
+    let channel = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
     let ts = slack.says("U1", "C1", "<@UBOT> hi");
     let there = place(ChatKind::Group, "C1", Some(&ts));
     channel.show_typing(&there).await;
     assert_eq!(slack.statuses(), [("C1".to_owned(), ts.clone())]);
-    channel.mark(&there, &ts, Mark::Seen).await;
+    channel.show_message_status(&there, &ts, MessageStatus::Processing).await;
     assert_eq!(slack.messages("C1")[0].reactions, ["eyes"]);
-    channel.mark(&there, &ts, Mark::Answered).await;
+    channel.show_message_status(&there, &ts, MessageStatus::Answered).await;
     assert_eq!(slack.messages("C1")[0].reactions, ["white_check_mark"]);
     let off: Vec<(&str, &str)> = TOKENS.into_iter().chain([("SLACK_REACTIONS", "false")]).collect();
-    let quiet = open("slack", &options(&off, extra(&slack)), &Memory::new(), &clock()).unwrap();
-    quiet.mark(&there, &ts, Mark::Failed).await;
+    let quiet = open("slack", &options(&off, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
+    quiet.show_message_status(&there, &ts, MessageStatus::Failed).await;
     assert_eq!(slack.messages("C1")[0].reactions, ["white_check_mark"]);
 }
 
@@ -389,7 +403,7 @@ async fn names_that_cannot_be_had_do_not_hold_a_message_up() {
     let slack = workspace();
     let running = start(&slack);
     slack.until_connected(1).await;
-    slack.fault("users.info", Fault::WaitBefore("names".to_owned()));
+    slack.fault("users.info", SlackFault::WaitBefore("names".to_owned()));
     slack.says("U1", "D1", "hello");
     let taken = running.inbox.until_taken(1).await;
     assert_eq!(taken[0].sender.user_name, None);

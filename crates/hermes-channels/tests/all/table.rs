@@ -7,7 +7,7 @@ use hermes_types::LengthUnit;
 fn what_platforms_can_do_is_known_without_a_connection() {
     let known: Vec<_> = PLATFORMS
         .iter()
-        .map(|platform| (platform.name, platform.abilities.limit, platform.abilities.unit))
+        .map(|platform| (platform.name, platform.abilities.max_length, platform.abilities.unit))
         .collect();
     let expected = [
         ("telegram", 4096, LengthUnit::Utf16),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Env;
-use crate::yaml::Value;
-use crate::{Config, Surface, user_home};
+use crate::yaml::YamlValue;
+use crate::{Config, ProgramSurface, user_home};
 
 /// Keys of `terminal` that become `TERMINAL_` and the key in capitals.
 pub(crate) const TERMINAL_KEYS: &[&str] = &[
@@ -56,7 +56,12 @@ enum Force {
 }
 
 /// The assignments to add to `env`. `cwd` is the folder the process runs in.
-pub fn bridge(config: &Config, env: &Env, surface: Surface, cwd: &Path) -> BTreeMap<String, String> {
+pub fn exported_variables(
+    config: &Config,
+    env: &Env,
+    surface: ProgramSurface,
+    cwd: &Path,
+) -> BTreeMap<String, String> {
     let mut rows = Rows { env, variables: BTreeMap::new() };
     terminal(config, env, surface, cwd, &mut rows);
     rows.user_value(config, "browser.inactivity_timeout", "BROWSER_INACTIVITY_TIMEOUT");
@@ -71,7 +76,7 @@ pub fn bridge(config: &Config, env: &Env, surface: Surface, cwd: &Path) -> BTree
             }
         }
     }
-    if surface == Surface::Gateway {
+    if surface == ProgramSurface::Gateway {
         gateway(config, &mut rows);
     }
     rows.variables
@@ -100,9 +105,9 @@ impl Rows<'_> {
 }
 
 /// T41-12: with a `terminal` section in the file every row overrides, defaults included; without, none does.
-fn terminal(config: &Config, env: &Env, surface: Surface, cwd: &Path, rows: &mut Rows<'_>) {
+fn terminal(config: &Config, env: &Env, surface: ProgramSurface, cwd: &Path, rows: &mut Rows<'_>) {
     let force = match config.raw().get("terminal") {
-        Some(Value::Map(_)) => Force::Override,
+        Some(YamlValue::Map(_)) => Force::Override,
         _ => Force::FillGap,
     };
     let backend = config.text("terminal.backend");
@@ -116,14 +121,20 @@ fn terminal(config: &Config, env: &Env, surface: Surface, cwd: &Path, rows: &mut
         }
     }
     rows.put("TERMINAL_ENV", backend, force);
-    if let Some(password) = config.text_if_any("terminal.sudo_password") {
+    if let Some(password) = config.non_empty_text("terminal.sudo_password") {
         rows.put("SUDO_PASSWORD", password, force);
     }
 }
 
 /// `.`, `auto` and `cwd` mean the launch folder, or in the gateway `MESSAGING_CWD` or the user's home. Other backends
 /// have folders of their own.
-fn working_folder(config: &Config, env: &Env, surface: Surface, backend: &str, cwd: &Path) -> Option<String> {
+fn working_folder(
+    config: &Config,
+    env: &Env,
+    surface: ProgramSurface,
+    backend: &str,
+    cwd: &Path,
+) -> Option<String> {
     let configured = config.text("terminal.cwd");
     if !matches!(configured.as_str(), "" | "." | "auto" | "cwd") {
         return Some(configured);
@@ -132,8 +143,8 @@ fn working_folder(config: &Config, env: &Env, surface: Surface, backend: &str, c
         return None;
     }
     match surface {
-        Surface::Cli => Some(cwd.to_string_lossy().into_owned()),
-        Surface::Gateway => env
+        ProgramSurface::Cli => Some(cwd.to_string_lossy().into_owned()),
+        ProgramSurface::Gateway => env
             .get("MESSAGING_CWD")
             .map(str::to_owned)
             .or_else(|| user_home(env).ok().map(|home| home.to_string_lossy().into_owned())),
@@ -142,16 +153,16 @@ fn working_folder(config: &Config, env: &Env, surface: Surface, backend: &str, c
 
 /// What stands under a chat platform's name is what its variables say: `discord.auto_thread` is `DISCORD_AUTO_THREAD`.
 fn platform_section(config: &Config, platform: &str, rows: &mut Rows<'_>) {
-    let Some(section) = config.user().get(platform).and_then(Value::as_map) else { return };
+    let Some(section) = config.user().get(platform).and_then(YamlValue::as_map) else { return };
     for (key, value) in section.iter().filter(|(key, _)| !NOT_VARIABLES.contains(key)) {
         let text = match value {
-            Value::Seq(_) => {
+            YamlValue::Seq(_) => {
                 let items = config.list(&format!("{platform}.{key}"));
                 // A pattern may hold a comma; then the list is written so that nothing is torn.
                 let torn = items.iter().any(|item| item.contains(','));
                 if torn { export(value) } else { Some(items.join(",")) }
             }
-            Value::Map(_) => None,
+            YamlValue::Map(_) => None,
             value => export(value),
         };
         let name = format!("{platform}_{key}").to_uppercase();
@@ -186,7 +197,7 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
     // T41-7: only here do top-level scalars become variables.
     let written = config.raw().keys().filter_map(|name| Some((name, config.user().get(name)?)));
     for (name, value) in written {
-        let scalar = !matches!(value, Value::Seq(_) | Value::Map(_) | Value::Null);
+        let scalar = !matches!(value, YamlValue::Seq(_) | YamlValue::Map(_) | YamlValue::Null);
         if scalar
             && super::dotenv::is_name(name)
             && let Some(value) = export(value)
@@ -197,11 +208,11 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
 }
 
 /// Booleans as `True`/`False`, lists and maps as JSON; null is not exported.
-pub(crate) fn export(value: &Value) -> Option<String> {
+pub(crate) fn export(value: &YamlValue) -> Option<String> {
     match value {
-        Value::Null => None,
-        Value::Bool(value) => Some(if *value { "True" } else { "False" }.to_owned()),
-        Value::Seq(_) | Value::Map(_) => Some(value.to_json().to_string()),
+        YamlValue::Null => None,
+        YamlValue::Bool(value) => Some(if *value { "True" } else { "False" }.to_owned()),
+        YamlValue::Seq(_) | YamlValue::Map(_) => Some(value.to_json().to_string()),
         other => other.scalar_text(),
     }
 }

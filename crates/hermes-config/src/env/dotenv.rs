@@ -2,30 +2,30 @@
 
 use std::path::Path;
 
-use crate::lock::{Lock, Patience};
-use crate::{Error, Home, Management, Result, write};
+use crate::lock::{FileLock, LockTimeout};
+use crate::{Error, Home, ManagedMode, Result, write};
 
 /// How a file's bytes were read, so that they can be written the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum TextEncoding {
     Utf8,
     Latin1,
 }
 
 /// UTF-8 with or without a byte-order mark; bytes that are not UTF-8 are taken for Latin-1, which cannot fail.
-pub fn decode(bytes: &[u8]) -> (String, Encoding) {
+pub fn decode(bytes: &[u8]) -> (String, TextEncoding) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => (text.to_owned(), Encoding::Utf8),
-        Err(_) => (bytes.iter().map(|byte| char::from(*byte)).collect(), Encoding::Latin1),
+        Ok(text) => (text.to_owned(), TextEncoding::Utf8),
+        Err(_) => (bytes.iter().map(|byte| char::from(*byte)).collect(), TextEncoding::Latin1),
     }
 }
 
 /// Text that no longer fits Latin-1 becomes UTF-8.
-pub fn encode(text: &str, encoding: Encoding) -> Vec<u8> {
+pub fn encode(text: &str, encoding: TextEncoding) -> Vec<u8> {
     let latin1 = || text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect::<Option<Vec<u8>>>();
     match encoding {
-        Encoding::Latin1 => latin1().unwrap_or_else(|| text.as_bytes().to_vec()),
-        Encoding::Utf8 => text.as_bytes().to_vec(),
+        TextEncoding::Latin1 => latin1().unwrap_or_else(|| text.as_bytes().to_vec()),
+        TextEncoding::Utf8 => text.as_bytes().to_vec(),
     }
 }
 
@@ -155,8 +155,8 @@ pub fn set(text: &str, name: &str, value: &str) -> Result<String> {
 }
 
 /// Writes variables to the home's `.env` under the lock; one read, one write.
-pub fn save(home: &Home, management: Management, changes: &[(&str, &str)]) -> Result<()> {
-    management.allow("save environment variables")?;
+pub fn save(home: &Home, management: ManagedMode, changes: &[(&str, &str)]) -> Result<()> {
+    management.check_allowed("save environment variables")?;
     if let Some((name, _)) = changes.iter().find(|(name, _)| !is_name(name)) {
         return Err(Error::InvalidName { name: (*name).to_owned() });
     }
@@ -167,7 +167,7 @@ pub fn save(home: &Home, management: Management, changes: &[(&str, &str)]) -> Re
 /// Read, change, write under the lock; an unchanged text is not written.
 pub(crate) fn edit(home: &Home, change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
     let path = home.dotenv();
-    let _lock = Lock::take(&home.config_lock(), Patience::SETTINGS)?;
+    let _lock = FileLock::acquire(&home.config_lock(), LockTimeout::SETTINGS)?;
     let (text, encoding) = read(&path)?;
     let next = change(&text)?;
     if next == text && path.exists() {
@@ -176,6 +176,6 @@ pub(crate) fn edit(home: &Home, change: impl FnOnce(&str) -> Result<String>) -> 
     write::replace(&path, &encode(&next, encoding))
 }
 
-pub(crate) fn read(path: &Path) -> Result<(String, Encoding)> {
-    Ok(write::read_optional(path)?.map_or((String::new(), Encoding::Utf8), |bytes| decode(&bytes)))
+pub(crate) fn read(path: &Path) -> Result<(String, TextEncoding)> {
+    Ok(write::read_optional(path)?.map_or((String::new(), TextEncoding::Utf8), |bytes| decode(&bytes)))
 }

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use repair::{Repair, repair};
+pub use repair::{DotenvRepair, repair};
 
 use crate::home::Home;
 use crate::secrets::is_secret_name;
@@ -21,7 +21,7 @@ use crate::{Result, write};
 
 /// Where a variable's value came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum VariableOrigin {
     Shell,
     /// `.env` in the home.
     UserFile,
@@ -35,9 +35,9 @@ pub enum Origin {
 #[derive(Clone, Default)]
 pub struct Env {
     shell: Arc<BTreeMap<String, String>>,
-    layered: BTreeMap<String, (String, Origin)>,
+    layered: BTreeMap<String, (String, VariableOrigin)>,
     /// Why a file that is there could not be read.
-    unread: Option<String>,
+    read_problem: Option<String>,
 }
 
 /// Names only: values may be secrets.
@@ -65,9 +65,11 @@ impl Env {
     pub fn from_pairs(pairs: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
         let shell: BTreeMap<String, String> =
             pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let layered =
-            shell.iter().map(|(name, value)| (name.clone(), (value.clone(), Origin::Shell))).collect();
-        Self { shell: Arc::new(shell), layered, unread: None }
+        let layered = shell
+            .iter()
+            .map(|(name, value)| (name.clone(), (value.clone(), VariableOrigin::Shell)))
+            .collect();
+        Self { shell: Arc::new(shell), layered, read_problem: None }
     }
 
     /// The shell's variables under the home's `.env`, which wins; the installation's `.env` fills gaps, or wins when
@@ -84,55 +86,59 @@ impl Env {
         };
         let user = read(&home.dotenv());
         let install = install_dir.and_then(|folder| read(&folder.join(".env")));
-        Self { unread, ..self.layer(user.as_deref(), install.as_deref()) }
+        Self { read_problem: unread, ..self.layer(user.as_deref(), install.as_deref()) }
     }
 
     /// Returns why a file with variables could not be read, if one is there and could not.
-    pub fn unread(&self) -> Option<&str> {
-        self.unread.as_deref()
+    pub fn read_problem(&self) -> Option<&str> {
+        self.read_problem.as_deref()
     }
 
     /// Returns every variable with its value and where that came from.
-    pub(crate) fn with_origins(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
+    pub(crate) fn with_origins(&self) -> impl Iterator<Item = (&str, &str, VariableOrigin)> {
         self.layered.iter().map(|(name, (value, origin))| (name.as_str(), value.as_str(), *origin))
     }
 
     /// [`Env::with_files`] on texts already read.
     #[must_use]
     pub fn layer(&self, user: Option<&[(String, String)]>, install: Option<&[(String, String)]>) -> Self {
-        let mut layered: BTreeMap<String, (String, Origin)> =
-            self.shell.iter().map(|(name, value)| (name.clone(), (value.clone(), Origin::Shell))).collect();
+        let mut layered: BTreeMap<String, (String, VariableOrigin)> = self
+            .shell
+            .iter()
+            .map(|(name, value)| (name.clone(), (value.clone(), VariableOrigin::Shell)))
+            .collect();
         for (name, value) in user.unwrap_or_default() {
-            layered.insert(name.clone(), (value.clone(), Origin::UserFile));
+            layered.insert(name.clone(), (value.clone(), VariableOrigin::UserFile));
         }
         for (name, value) in install.unwrap_or_default() {
             if user.is_none() || !layered.contains_key(name) {
-                layered.insert(name.clone(), (value.clone(), Origin::InstallFile));
+                layered.insert(name.clone(), (value.clone(), VariableOrigin::InstallFile));
             }
         }
-        Self { shell: Arc::clone(&self.shell), layered, unread: None }
+        Self { shell: Arc::clone(&self.shell), layered, read_problem: None }
     }
 
     /// This environment with further variables set.
     #[must_use]
-    pub fn with(&self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub fn with_variables(&self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut next = self.clone();
-        next.layered.extend(variables.into_iter().map(|(name, value)| (name, (value, Origin::Bridge))));
+        next.layered
+            .extend(variables.into_iter().map(|(name, value)| (name, (value, VariableOrigin::Bridge))));
         next
     }
 
     /// The value, when set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.present(name).filter(|value| !value.is_empty())
+        self.get_raw(name).filter(|value| !value.is_empty())
     }
 
     /// The value even when empty: a blanked variable expands to nothing rather than to its own name.
-    pub(crate) fn present(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get_raw(&self, name: &str) -> Option<&str> {
         self.layered.get(name).map(|(value, _)| value.as_str())
     }
 
     /// The value the process was started with, whatever a file says, when set and not empty.
-    pub fn shell(&self, name: &str) -> Option<&str> {
+    pub fn shell_value(&self, name: &str) -> Option<&str> {
         self.shell.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
@@ -140,7 +146,7 @@ impl Env {
         self.get(name).is_some()
     }
 
-    pub fn origin(&self, name: &str) -> Option<Origin> {
+    pub fn origin(&self, name: &str) -> Option<VariableOrigin> {
         self.layered.get(name).filter(|(value, _)| !value.is_empty()).map(|(_, origin)| *origin)
     }
 
@@ -161,10 +167,10 @@ impl Env {
 
     /// The variables for programs we start: the shell's. What stands in our own files is for Hermes, and passes only where it
     /// is `named`, or where its name says that it is to.
-    pub fn inherited<'a>(&'a self, named: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn child_variables<'a>(&'a self, named: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.layered.iter().filter_map(move |(name, (value, origin))| {
             let value = match origin {
-                Origin::UserFile | Origin::InstallFile
+                VariableOrigin::UserFile | VariableOrigin::InstallFile
                     if !named.contains(name) && !name.starts_with(FORCE) =>
                 {
                     self.shell.get(name)?
@@ -177,10 +183,10 @@ impl Env {
 
     /// Names that no program we start gets: documented secrets, and what sounds like one in our own files. The shell's own
     /// secrets are the user's business; AWS names are meant for other programs, too.
-    pub fn own_secrets(&self) -> Vec<String> {
+    pub fn withheld_names(&self) -> Vec<String> {
         let own = |name: &&String| {
             let documented = variables::find(name).is_some_and(|variable| variable.secret);
-            let ours = self.origin(name).is_some_and(|origin| origin != Origin::Shell);
+            let ours = self.origin(name).is_some_and(|origin| origin != VariableOrigin::Shell);
             !name.starts_with("AWS_") && (documented || ours && is_secret_name(name))
         };
         self.layered.keys().filter(own).cloned().collect()

@@ -6,12 +6,12 @@ use crate::provider::is_usable_key;
 
 /// The mended text and how many entries needed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repair {
+pub struct DotenvRepair {
     pub text: String,
     pub fixed: usize,
 }
 
-impl Repair {
+impl DotenvRepair {
     /// What `migrate` tells the user; nothing when nothing was wrong.
     pub fn report(&self) -> Option<String> {
         (self.fixed > 0).then(|| format!("✓ Repaired .env file ({} corrupted entries fixed)", self.fixed))
@@ -19,7 +19,7 @@ impl Repair {
 }
 
 /// Splits glued lines, then drops fillers (`***`, `changeme`) of names that also have a real value.
-pub fn repair(text: &str) -> Repair {
+pub fn repair(text: &str) -> DotenvRepair {
     let mut fixed = 0;
     let mut pieces: Vec<String> = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -45,7 +45,7 @@ pub fn repair(text: &str) -> Repair {
             _ => out.push_str(line),
         }
     }
-    Repair { text: out, fixed }
+    DotenvRepair { text: out, fixed }
 }
 
 /// Only keys have fillers; `1` is a fine value for a switch.

@@ -5,7 +5,7 @@ use crate::keys::Support;
 
 /// A variable, what it is for, and whether its value must never be shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Variable {
+pub struct EnvVariable {
     pub name: &'static str,
     pub about: &'static str,
     /// What applies when it is unset; empty when nothing does.
@@ -14,7 +14,7 @@ pub struct Variable {
     pub support: Support,
 }
 
-impl Variable {
+impl EnvVariable {
     /// Marks a variable other releases act on and this one does not.
     const fn kept(mut self) -> Self {
         self.support = Support::Kept;
@@ -23,23 +23,23 @@ impl Variable {
 }
 
 /// Finds a documented variable by its exact name.
-pub fn find(name: &str) -> Option<&'static Variable> {
+pub fn find(name: &str) -> Option<&'static EnvVariable> {
     VARIABLES.iter().find(|variable| variable.name == name)
 }
 
 /// A prefix that carries a variable past the sanitiser of terminal children under its unprefixed name.
 pub const FORCE_PREFIX: &str = "_HERMES_FORCE_";
 
-const fn plain(name: &'static str, default: &'static str, about: &'static str) -> Variable {
-    Variable { name, about, default, secret: false, support: Support::ActedOn }
+const fn plain(name: &'static str, default: &'static str, about: &'static str) -> EnvVariable {
+    EnvVariable { name, about, default, secret: false, support: Support::ActedOn }
 }
 
-const fn secret(name: &'static str, about: &'static str) -> Variable {
-    Variable { name, about, default: "", secret: true, support: Support::ActedOn }
+const fn secret(name: &'static str, about: &'static str) -> EnvVariable {
+    EnvVariable { name, about, default: "", secret: true, support: Support::ActedOn }
 }
 
 #[rustfmt::skip]
-pub const VARIABLES: &[Variable] = &[
+pub const VARIABLES: &[EnvVariable] = &[
     // Model providers.
     secret("OPENROUTER_API_KEY", "Key for OpenRouter"),
     plain("OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1", "OpenRouter endpoint"),

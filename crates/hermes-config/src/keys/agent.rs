@@ -10,7 +10,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     flag("agent.verbose", "false", "Log more in the terminal program").kept(),
     text("agent.system_prompt", "''", "Addition to the system prompt; set by /personality and /prompt"),
     map("agent.personalities", "{}", "Own personalities: name to text, or to description, system_prompt, tone, style"),
-    choice("agent.reasoning_effort", "''", &["xhigh", "high", "medium", "low", "minimal", "none", "max", "ultra"], "How hard reasoning models think; empty means medium").blank(),
+    choice("agent.reasoning_effort", "''", &["xhigh", "high", "medium", "low", "minimal", "none", "max", "ultra"], "How hard reasoning models think; empty means medium").allow_empty(),
     text("agent.prefill_messages_file", "''", "JSON file of messages put before each conversation, relative to the home"),
     int("agent.gateway_timeout", "1800", "Seconds a gateway turn may stay without activity").later().kept(),
     int("agent.gateway_timeout_warning", "900", "Seconds without activity before the user is told").later().kept(),

@@ -1,72 +1,71 @@
 //! Makes a value fit its key, the way a lenient reader would.
 
-use super::{KeySpec, Kind};
+use super::{KeyKind, KeySpec};
 use crate::env::split_list;
-use crate::yaml::Value;
+use crate::yaml::YamlValue;
 
 /// Whether a value can be used for its key.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fit {
+pub enum ValueFit {
     AsIs,
     /// Usable in this form.
-    Read(Value),
+    Converted(YamlValue),
     /// Not usable; the default applies.
-    Wrong,
+    Unusable,
 }
 
 /// Null always fits: it means the default.
-pub fn fit(spec: &KeySpec, value: &Value) -> Fit {
+pub fn fit(spec: &KeySpec, value: &YamlValue) -> ValueFit {
     if value.is_null() {
-        return Fit::AsIs;
+        return ValueFit::AsIs;
     }
     match spec.kind {
-        Kind::Any => Fit::AsIs,
-        Kind::Flag => fit_flag(value),
-        Kind::Int => fit_int(value),
-        Kind::Number => match value {
-            Value::Int(_) | Value::Float(_) => Fit::AsIs,
-            Value::Str(text) => {
-                read_number(text).map_or(Fit::Wrong, |number| Fit::Read(Value::Float(number)))
-            }
-            _ => Fit::Wrong,
+        KeyKind::Any => ValueFit::AsIs,
+        KeyKind::Flag => fit_flag(value),
+        KeyKind::Int => fit_int(value),
+        KeyKind::Number => match value {
+            YamlValue::Int(_) | YamlValue::Float(_) => ValueFit::AsIs,
+            YamlValue::Str(text) => read_number(text)
+                .map_or(ValueFit::Unusable, |number| ValueFit::Converted(YamlValue::Float(number))),
+            _ => ValueFit::Unusable,
         },
-        Kind::Text => fit_text(value),
-        Kind::Choice(words) => fit_choice(spec, words, value),
-        Kind::List => fit_list(value),
-        Kind::Map => match value {
-            Value::Map(_) => Fit::AsIs,
-            _ => Fit::Wrong,
+        KeyKind::Text => fit_text(value),
+        KeyKind::Choice(words) => fit_choice(spec, words, value),
+        KeyKind::List => fit_list(value),
+        KeyKind::Map => match value {
+            YamlValue::Map(_) => ValueFit::AsIs,
+            _ => ValueFit::Unusable,
         },
     }
 }
 
-fn fit_flag(value: &Value) -> Fit {
+fn fit_flag(value: &YamlValue) -> ValueFit {
     let read = match value {
-        Value::Bool(_) => return Fit::AsIs,
-        Value::Int(0) => false,
-        Value::Int(1) => true,
-        Value::Str(text) => match text.trim().to_ascii_lowercase().as_str() {
+        YamlValue::Bool(_) => return ValueFit::AsIs,
+        YamlValue::Int(0) => false,
+        YamlValue::Int(1) => true,
+        YamlValue::Str(text) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" | "1" | "y" => true,
             "false" | "no" | "off" | "0" | "n" => false,
-            _ => return Fit::Wrong,
+            _ => return ValueFit::Unusable,
         },
-        _ => return Fit::Wrong,
+        _ => return ValueFit::Unusable,
     };
-    Fit::Read(Value::Bool(read))
+    ValueFit::Converted(YamlValue::Bool(read))
 }
 
-fn fit_int(value: &Value) -> Fit {
+fn fit_int(value: &YamlValue) -> ValueFit {
     let number = match value {
-        Value::Int(_) => return Fit::AsIs,
-        Value::Float(number) => Some(*number),
+        YamlValue::Int(_) => return ValueFit::AsIs,
+        YamlValue::Float(number) => Some(*number),
         // T41-10: `config set` stores negative and scientific numbers as text.
-        Value::Str(text) => match text.trim().parse::<i128>() {
-            Ok(whole) => return Fit::Read(Value::Int(whole)),
+        YamlValue::Str(text) => match text.trim().parse::<i128>() {
+            Ok(whole) => return ValueFit::Converted(YamlValue::Int(whole)),
             Err(_) => read_number(text),
         },
         _ => None,
     };
-    number.and_then(whole).map_or(Fit::Wrong, |whole| Fit::Read(Value::Int(whole)))
+    number.and_then(whole).map_or(ValueFit::Unusable, |whole| ValueFit::Converted(YamlValue::Int(whole)))
 }
 
 /// The integer a fraction equals, within the range where fractions are exact.
@@ -79,36 +78,38 @@ fn read_number(text: &str) -> Option<f64> {
     text.trim().replace('_', "").parse::<f64>().ok().filter(|number| number.is_finite())
 }
 
-fn fit_text(value: &Value) -> Fit {
+fn fit_text(value: &YamlValue) -> ValueFit {
     match value {
-        Value::Str(_) => Fit::AsIs,
+        YamlValue::Str(_) => ValueFit::AsIs,
         // T41-1: an unquoted `off` arrives as false.
-        Value::Bool(value) => Fit::Read(Value::from(if *value { "on" } else { "off" })),
-        other => other.scalar_text().map_or(Fit::Wrong, |text| Fit::Read(Value::Str(text))),
+        YamlValue::Bool(value) => ValueFit::Converted(YamlValue::from(if *value { "on" } else { "off" })),
+        other => {
+            other.scalar_text().map_or(ValueFit::Unusable, |text| ValueFit::Converted(YamlValue::Str(text)))
+        }
     }
 }
 
-fn fit_choice(spec: &KeySpec, words: &[&str], value: &Value) -> Fit {
+fn fit_choice(spec: &KeySpec, words: &[&str], value: &YamlValue) -> ValueFit {
     let word = match value {
-        Value::Str(text) => text.trim().to_lowercase(),
+        YamlValue::Str(text) => text.trim().to_lowercase(),
         // T41-1: booleans are mapped back to the word the user wrote.
-        Value::Bool(true) => spec.truth.to_owned(),
-        Value::Bool(false) => "off".to_owned(),
+        YamlValue::Bool(true) => spec.true_word.to_owned(),
+        YamlValue::Bool(false) => "off".to_owned(),
         other => other.scalar_text().unwrap_or_default(),
     };
-    if (word.is_empty() && spec.blank) || words.contains(&word.as_str()) {
-        if value.as_str() == Some(&word) { Fit::AsIs } else { Fit::Read(Value::Str(word)) }
+    if (word.is_empty() && spec.allows_empty) || words.contains(&word.as_str()) {
+        if value.as_str() == Some(&word) { ValueFit::AsIs } else { ValueFit::Converted(YamlValue::Str(word)) }
     } else {
-        Fit::Wrong
+        ValueFit::Unusable
     }
 }
 
-fn fit_list(value: &Value) -> Fit {
+fn fit_list(value: &YamlValue) -> ValueFit {
     match value {
-        Value::Seq(_) => Fit::AsIs,
-        Value::Map(_) | Value::Bool(_) => Fit::Wrong,
-        other => other.scalar_text().map_or(Fit::Wrong, |text| {
-            Fit::Read(Value::Seq(split_list(&text).into_iter().map(Value::Str).collect()))
+        YamlValue::Seq(_) => ValueFit::AsIs,
+        YamlValue::Map(_) | YamlValue::Bool(_) => ValueFit::Unusable,
+        other => other.scalar_text().map_or(ValueFit::Unusable, |text| {
+            ValueFit::Converted(YamlValue::Seq(split_list(&text).into_iter().map(YamlValue::Str).collect()))
         }),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Era, KeySpec, Kind, all};
+use super::{KeyKind, KeyRelease, KeySpec, all};
 use crate::env::variables::VARIABLES;
 
 /// Keys by section, then variables, as Markdown tables.
@@ -73,7 +73,7 @@ fn section_of(spec: &KeySpec) -> &'static str {
 
 fn kind(spec: &KeySpec) -> String {
     match spec.kind {
-        Kind::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
+        KeyKind::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" "),
         other => other.name().trim_start_matches("a ").to_owned(),
     }
 }
@@ -83,9 +83,9 @@ fn default(spec: &KeySpec) -> String {
 }
 
 fn notes(spec: &KeySpec) -> &'static str {
-    match (spec.secret, spec.era) {
+    match (spec.secret, spec.release) {
         (true, _) => " (secret)",
-        (_, Era::Later) => " (later releases)",
+        (_, KeyRelease::Later) => " (later releases)",
         _ => "",
     }
 }

@@ -17,12 +17,12 @@ mod tools;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-pub use check::{Finding, Problem, check};
-pub use fit::{Fit, fit};
+pub use check::{KeyFinding, KeyProblem, check};
+pub use fit::{ValueFit, fit};
 pub use markdown::markdown;
-pub use spec::{Era, KeySpec, Kind, Support};
+pub use spec::{KeyKind, KeyRelease, KeySpec, Support};
 
-use crate::yaml::{Map, Value, parse};
+use crate::yaml::{YamlMap, YamlValue, parse};
 
 /// The layout version of the baseline.
 pub const CONFIG_VERSION: i128 = 10;
@@ -84,7 +84,7 @@ pub fn find_at(segments: &[&str]) -> Option<&'static KeySpec> {
 
 /// Whether some documented key lies below this path, or the path lies inside an open mapping.
 pub fn is_known(segments: &[&str]) -> bool {
-    find_at(segments).is_some() || is_section(segments) || is_open(segments)
+    find_at(segments).is_some() || is_section(segments) || is_open_mapping(segments)
 }
 
 /// Whether the path is a section: some key lies below it.
@@ -100,20 +100,20 @@ pub(crate) fn is_section(segments: &[&str]) -> bool {
 }
 
 /// Whether an ancestor's keys are the user's to choose.
-pub(crate) fn is_open(segments: &[&str]) -> bool {
+pub(crate) fn is_open_mapping(segments: &[&str]) -> bool {
     (1..segments.len()).any(|length| {
         segments.get(..length).and_then(find_at).is_some_and(|spec| {
-            matches!(spec.kind, Kind::Map | Kind::List | Kind::Any) && spec.path != "model"
+            matches!(spec.kind, KeyKind::Map | KeyKind::List | KeyKind::Any) && spec.path != "model"
         })
     })
 }
 
 /// The documented default of a path, when it has one.
-pub fn default_of(dotted: &str) -> Option<Value> {
+pub fn default_of(dotted: &str) -> Option<YamlValue> {
     find(dotted).and_then(default_value)
 }
 
-pub(crate) fn default_value(spec: &KeySpec) -> Option<Value> {
+pub(crate) fn default_value(spec: &KeySpec) -> Option<YamlValue> {
     if spec.default.is_empty() {
         return None;
     }
@@ -123,7 +123,7 @@ pub(crate) fn default_value(spec: &KeySpec) -> Option<Value> {
 
 /// Which defaults a tree holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Defaults {
+pub enum DefaultsScope {
     /// Everything in force when nothing is configured.
     Effective,
     /// What a full save writes into the user's file.
@@ -131,26 +131,26 @@ pub enum Defaults {
 }
 
 /// The default tree.
-pub fn default_tree(which: Defaults) -> &'static Value {
-    static EFFECTIVE: LazyLock<Value> = LazyLock::new(|| build(Defaults::Effective));
-    static SAVED: LazyLock<Value> = LazyLock::new(|| build(Defaults::Saved));
+pub fn default_tree(which: DefaultsScope) -> &'static YamlValue {
+    static EFFECTIVE: LazyLock<YamlValue> = LazyLock::new(|| build(DefaultsScope::Effective));
+    static SAVED: LazyLock<YamlValue> = LazyLock::new(|| build(DefaultsScope::Saved));
     match which {
-        Defaults::Effective => &EFFECTIVE,
-        Defaults::Saved => &SAVED,
+        DefaultsScope::Effective => &EFFECTIVE,
+        DefaultsScope::Saved => &SAVED,
     }
 }
 
-fn build(which: Defaults) -> Value {
-    let mut tree = Value::Map(Map::new());
+fn build(which: DefaultsScope) -> YamlValue {
+    let mut tree = YamlValue::Map(YamlMap::new());
     for spec in all() {
         // `model` is a text by default; its parts have no place in the tree until the user makes it a mapping.
         let fits = !spec.path.contains('*') && !spec.path.starts_with("model.");
         if fits
-            && (which == Defaults::Effective || spec.saved)
+            && (which == DefaultsScope::Effective || spec.in_full_save)
             && let Some(value) = default_value(spec)
         {
             let path: Vec<String> = spec.path.split('.').map(str::to_owned).collect();
-            tree.set_at(&path, value);
+            tree.set_path(&path, value);
         }
     }
     tree

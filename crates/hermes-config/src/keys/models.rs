@@ -7,7 +7,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     any("model", "anthropic/claude-opus-4.6", "Model to talk to: a model id, or the mapping below"),
     text("model.default", "", "Model id"),
     text("model.model", "", "Other name of model.default"),
-    text("model.provider", "auto", "Provider id, alias, or name of a custom provider; auto picks one that has credentials").unsaved(),
+    text("model.provider", "auto", "Provider id, alias, or name of a custom provider; auto picks one that has credentials").not_in_full_save(),
     text("model.base_url", "", "Endpoint that replaces the provider's own"),
     text("model.api_key", "", "Key for that endpoint").secret(),
     text("model.api", "", "Other name of model.api_key").secret(),

@@ -2,7 +2,7 @@
 
 /// What a key's value must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     Flag,
     Int,
     Number,
@@ -16,7 +16,7 @@ pub enum Kind {
     Any,
 }
 
-impl Kind {
+impl KeyKind {
     /// What a person would call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Kind {
 
 /// Which releases know a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Era {
+pub enum KeyRelease {
     Baseline,
     /// Later releases of the incumbent: read and kept, not necessarily acted on.
     Later,
@@ -64,31 +64,31 @@ impl Support {
 #[derive(Debug, Clone, Copy)]
 pub struct KeySpec {
     pub path: &'static str,
-    pub kind: Kind,
+    pub kind: KeyKind,
     /// As YAML; empty when there is none or it is computed.
     pub default: &'static str,
     pub about: &'static str,
-    pub era: Era,
+    pub release: KeyRelease,
     pub secret: bool,
     /// Whether a full save writes the default into the user's file.
-    pub saved: bool,
+    pub in_full_save: bool,
     /// Whether an empty text stands beside the listed words.
-    pub blank: bool,
+    pub allows_empty: bool,
     /// The word a YAML boolean `true` stands for, where it is not `on`.
-    pub truth: &'static str,
+    pub true_word: &'static str,
     pub support: Support,
 }
 
 impl KeySpec {
     pub(super) const fn later(mut self) -> Self {
-        self.era = Era::Later;
-        self.saved = false;
+        self.release = KeyRelease::Later;
+        self.in_full_save = false;
         self
     }
 
     pub(super) const fn ours(mut self) -> Self {
-        self.era = Era::Ours;
-        self.saved = false;
+        self.release = KeyRelease::Ours;
+        self.in_full_save = false;
         self
     }
 
@@ -103,18 +103,18 @@ impl KeySpec {
         self
     }
 
-    pub(super) const fn unsaved(mut self) -> Self {
-        self.saved = false;
+    pub(super) const fn not_in_full_save(mut self) -> Self {
+        self.in_full_save = false;
         self
     }
 
-    pub(super) const fn blank(mut self) -> Self {
-        self.blank = true;
+    pub(super) const fn allow_empty(mut self) -> Self {
+        self.allows_empty = true;
         self
     }
 
-    pub(super) const fn truth(mut self, word: &'static str) -> Self {
-        self.truth = word;
+    pub(super) const fn true_word(mut self, word: &'static str) -> Self {
+        self.true_word = word;
         self
     }
 
@@ -125,47 +125,47 @@ impl KeySpec {
     }
 }
 
-const fn row(path: &'static str, kind: Kind, default: &'static str, about: &'static str) -> KeySpec {
+const fn row(path: &'static str, kind: KeyKind, default: &'static str, about: &'static str) -> KeySpec {
     KeySpec {
         path,
         kind,
         default,
         about,
-        era: Era::Baseline,
+        release: KeyRelease::Baseline,
         secret: false,
-        saved: true,
-        blank: false,
-        truth: "on",
+        in_full_save: true,
+        allows_empty: false,
+        true_word: "on",
         support: Support::ActedOn,
     }
 }
 
 pub(super) const fn flag(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
-    row(path, Kind::Flag, default, about)
+    row(path, KeyKind::Flag, default, about)
 }
 
 pub(super) const fn int(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
-    row(path, Kind::Int, default, about)
+    row(path, KeyKind::Int, default, about)
 }
 
 pub(super) const fn num(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
-    row(path, Kind::Number, default, about)
+    row(path, KeyKind::Number, default, about)
 }
 
 pub(super) const fn text(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
-    row(path, Kind::Text, default, about)
+    row(path, KeyKind::Text, default, about)
 }
 
 pub(super) const fn list(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
-    row(path, Kind::List, default, about)
+    row(path, KeyKind::List, default, about)
 }
 
 pub(super) const fn map(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
-    row(path, Kind::Map, default, about)
+    row(path, KeyKind::Map, default, about)
 }
 
 pub(super) const fn any(path: &'static str, default: &'static str, about: &'static str) -> KeySpec {
-    row(path, Kind::Any, default, about)
+    row(path, KeyKind::Any, default, about)
 }
 
 pub(super) const fn choice(
@@ -174,5 +174,5 @@ pub(super) const fn choice(
     words: &'static [&'static str],
     about: &'static str,
 ) -> KeySpec {
-    row(path, Kind::Choice(words), default, about)
+    row(path, KeyKind::Choice(words), default, about)
 }

@@ -15,11 +15,11 @@ pub(super) fn suggest(dotted: &str) -> Option<&'static str> {
         .filter(|(steps, _)| (1..=limit).contains(steps))
         .min()
         .map(|(_, path)| path);
-    near.or_else(|| elsewhere(dotted))
+    near.or_else(|| find_in_other_section(dotted))
 }
 
 /// A key whose name is right but whose section is not; only when one section has it.
-fn elsewhere(dotted: &str) -> Option<&'static str> {
+fn find_in_other_section(dotted: &str) -> Option<&'static str> {
     let leaf = dotted.rsplit('.').next()?;
     let mut found = all()
         .map(|spec| spec.path)

@@ -1,5 +1,5 @@
-use super::{Defaults, Fit, all, check, default_of, default_tree, find, fit, markdown};
-use crate::yaml::{Value, parse};
+use super::{DefaultsScope, ValueFit, all, check, default_of, default_tree, find, fit, markdown};
+use crate::yaml::{YamlValue, parse};
 
 #[test]
 fn every_default_is_yaml_and_fits_its_own_key() {
@@ -8,7 +8,7 @@ fn every_default_is_yaml_and_fits_its_own_key() {
             continue;
         }
         let value = parse(spec.default).unwrap_or_else(|error| panic!("{}: {error}", spec.path));
-        assert_eq!(fit(spec, &value), Fit::AsIs, "{}", spec.path);
+        assert_eq!(fit(spec, &value), ValueFit::AsIs, "{}", spec.path);
     }
 }
 
@@ -45,13 +45,16 @@ fn disputed_defaults_follow_the_ruling() {
 /// T41-2: `display.streaming` and `stt.provider` never enter a file by themselves.
 #[test]
 fn t41_2_some_keys_are_not_saved() {
-    let saved = default_tree(Defaults::Saved);
+    let saved = default_tree(DefaultsScope::Saved);
     for path in ["display.streaming", "stt.provider", "agent.gateway_timeout", "terminal.sandbox", "budget"] {
         assert!(saved.lookup(path).is_none(), "{path}");
     }
-    assert_eq!(default_tree(Defaults::Effective).lookup("display.streaming"), Some(&Value::Bool(true)));
-    assert_eq!(saved.lookup("model"), Some(&Value::from("anthropic/claude-opus-4.6")));
-    assert_eq!(saved.lookup("auxiliary.compression.timeout"), Some(&Value::Int(120)));
+    assert_eq!(
+        default_tree(DefaultsScope::Effective).lookup("display.streaming"),
+        Some(&YamlValue::Bool(true))
+    );
+    assert_eq!(saved.lookup("model"), Some(&YamlValue::from("anthropic/claude-opus-4.6")));
+    assert_eq!(saved.lookup("auxiliary.compression.timeout"), Some(&YamlValue::Int(120)));
 }
 
 #[test]
@@ -113,29 +116,37 @@ fn findings_say_what_is_wrong() {
 fn t41_1_t41_10_values_are_made_to_fit() {
     let read = |path: &str, text: &str| fit(find(path).expect(path), &parse(text).expect(text));
     for (path, text, expected) in [
-        ("display.tool_progress", "off", Fit::Read(Value::from("off"))),
-        ("display.tool_progress", "on", Fit::Read(Value::from("all"))),
-        ("approvals.mode", "off", Fit::Read(Value::from("off"))),
-        ("approvals.mode", "on", Fit::Wrong),
-        ("terminal.sandbox", "on", Fit::Read(Value::from("on"))),
-        ("human_delay.mode", "off", Fit::Read(Value::from("off"))),
-        ("platforms.mattermost.reply_to_mode", "off", Fit::Read(Value::from("off"))),
-        ("approvals.mode", "' Smart '", Fit::Read(Value::from("smart"))),
-        ("agent.max_turns", "'-5'", Fit::Read(Value::Int(-5))),
-        ("agent.max_turns", "1e2", Fit::Read(Value::Int(100))),
-        ("agent.max_turns", "12.0", Fit::Read(Value::Int(12))),
-        ("agent.max_turns", "12.5", Fit::Wrong),
-        ("agent.max_turns", "yes", Fit::Wrong),
-        ("compression.threshold", "'5e-1'", Fit::Read(Value::Float(0.5))),
-        ("compression.threshold", "nan", Fit::Wrong),
-        ("worktree", "'yes'", Fit::Read(Value::Bool(true))),
-        ("worktree", "1", Fit::Read(Value::Bool(true))),
-        ("worktree", "maybe", Fit::Wrong),
-        ("skills.disabled", "a, b", Fit::Read(Value::Seq(vec![Value::from("a"), Value::from("b")]))),
-        ("skills.disabled", "{a: 1}", Fit::Wrong),
-        ("terminal.ssh_user", "1234567890123456789", Fit::Read(Value::from("1234567890123456789"))),
-        ("agent.reasoning_effort", "''", Fit::AsIs),
-        ("agent.max_turns", "~", Fit::AsIs),
+        ("display.tool_progress", "off", ValueFit::Converted(YamlValue::from("off"))),
+        ("display.tool_progress", "on", ValueFit::Converted(YamlValue::from("all"))),
+        ("approvals.mode", "off", ValueFit::Converted(YamlValue::from("off"))),
+        ("approvals.mode", "on", ValueFit::Unusable),
+        ("terminal.sandbox", "on", ValueFit::Converted(YamlValue::from("on"))),
+        ("human_delay.mode", "off", ValueFit::Converted(YamlValue::from("off"))),
+        ("platforms.mattermost.reply_to_mode", "off", ValueFit::Converted(YamlValue::from("off"))),
+        ("approvals.mode", "' Smart '", ValueFit::Converted(YamlValue::from("smart"))),
+        ("agent.max_turns", "'-5'", ValueFit::Converted(YamlValue::Int(-5))),
+        ("agent.max_turns", "1e2", ValueFit::Converted(YamlValue::Int(100))),
+        ("agent.max_turns", "12.0", ValueFit::Converted(YamlValue::Int(12))),
+        ("agent.max_turns", "12.5", ValueFit::Unusable),
+        ("agent.max_turns", "yes", ValueFit::Unusable),
+        ("compression.threshold", "'5e-1'", ValueFit::Converted(YamlValue::Float(0.5))),
+        ("compression.threshold", "nan", ValueFit::Unusable),
+        ("worktree", "'yes'", ValueFit::Converted(YamlValue::Bool(true))),
+        ("worktree", "1", ValueFit::Converted(YamlValue::Bool(true))),
+        ("worktree", "maybe", ValueFit::Unusable),
+        (
+            "skills.disabled",
+            "a, b",
+            ValueFit::Converted(YamlValue::Seq(vec![YamlValue::from("a"), YamlValue::from("b")])),
+        ),
+        ("skills.disabled", "{a: 1}", ValueFit::Unusable),
+        (
+            "terminal.ssh_user",
+            "1234567890123456789",
+            ValueFit::Converted(YamlValue::from("1234567890123456789")),
+        ),
+        ("agent.reasoning_effort", "''", ValueFit::AsIs),
+        ("agent.max_turns", "~", ValueFit::AsIs),
     ] {
         assert_eq!(read(path, text), expected, "{path}: {text}");
     }

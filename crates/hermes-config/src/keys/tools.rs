@@ -53,7 +53,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     text("browser.dialog_policy", "must_respond", "What happens to page dialogs").later().kept(),
     int("browser.dialog_timeout_s", "300", "Seconds a page dialog may stay open").later().kept(),
     map("browser.camofox", "", "Camofox settings").later().kept(),
-    choice("web.backend", "", &["auto", "firecrawl", "parallel", "tavily", "exa"], "Web search service; the first with a key when unset").blank().kept(),
+    choice("web.backend", "", &["auto", "firecrawl", "parallel", "tavily", "exa"], "Web search service; the first with a key when unset").allow_empty().kept(),
     text("web.search_backend", "", "Service for search only").later().kept(),
     text("web.extract_backend", "", "Service for reading pages only").later().kept(),
     int("web.extract_char_limit", "15000", "Longest page text given to the model").later().kept(),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Secret;
-use crate::yaml::Value;
-use crate::{Config, Env, Surface, precedence};
+use super::SecretText;
+use crate::yaml::YamlValue;
+use crate::{Config, Env, ProgramSurface, precedence};
 
 /// The turn itself.
 #[derive(Debug, Clone)]
@@ -13,17 +13,17 @@ pub struct AgentSettings {
     pub ephemeral_prompt: Option<String>,
     pub reasoning_effort: Option<String>,
     /// `auto`, true, false, or a list of model-name parts; the prompt builder reads it.
-    pub tool_use_enforcement: Value,
+    pub tool_use_enforcement: YamlValue,
     pub timezone: Option<String>,
 }
 
 impl AgentSettings {
-    pub fn resolve(config: &Config, env: &Env, surface: Surface) -> Self {
+    pub fn resolve(config: &Config, env: &Env, surface: ProgramSurface) -> Self {
         Self {
             max_turns: precedence::max_iterations(config, env, None),
             ephemeral_prompt: precedence::ephemeral_prompt(config, env),
             reasoning_effort: precedence::reasoning_effort(config, env, surface),
-            tool_use_enforcement: config.get("agent.tool_use_enforcement").unwrap_or(Value::Null),
+            tool_use_enforcement: config.get("agent.tool_use_enforcement").unwrap_or(YamlValue::Null),
             timezone: precedence::timezone(config, env),
         }
     }
@@ -90,7 +90,7 @@ pub struct DelegationSettings {
     pub model: Option<String>,
     pub provider: Option<String>,
     pub base_url: Option<String>,
-    pub api_key: Option<Secret>,
+    pub api_key: Option<SecretText>,
     pub max_iterations: usize,
     pub default_toolsets: Vec<String>,
     pub max_concurrent_children: usize,
@@ -100,10 +100,10 @@ pub struct DelegationSettings {
 impl DelegationSettings {
     pub fn from_config(config: &Config) -> Self {
         Self {
-            model: config.text_if_any("delegation.model"),
-            provider: config.text_if_any("delegation.provider"),
-            base_url: config.text_if_any("delegation.base_url"),
-            api_key: config.text_if_any("delegation.api_key").map(Secret::new),
+            model: config.non_empty_text("delegation.model"),
+            provider: config.non_empty_text("delegation.provider"),
+            base_url: config.non_empty_text("delegation.base_url"),
+            api_key: config.non_empty_text("delegation.api_key").map(SecretText::new),
             max_iterations: config.count("delegation.max_iterations"),
             default_toolsets: config.list("delegation.default_toolsets"),
             max_concurrent_children: config.count("delegation.max_concurrent_children").max(1),
@@ -152,15 +152,15 @@ impl BudgetSettings {
 
 /// How a side task reaches its model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuxiliaryTask {
+pub struct AuxiliaryTaskSettings {
     pub provider: String,
     pub model: Option<String>,
     pub base_url: Option<String>,
-    pub api_key: Option<Secret>,
+    pub api_key: Option<SecretText>,
     pub timeout: Duration,
 }
 
-impl AuxiliaryTask {
+impl AuxiliaryTaskSettings {
     /// Variables `AUXILIARY_{TASK}_…` and `CONTEXT_{TASK}_…` first, then `auxiliary.{task}`; for compression also the
     /// older `compression.summary_…`.
     pub fn resolve(config: &Config, env: &Env, task: &str) -> Self {
@@ -172,10 +172,10 @@ impl AuxiliaryTask {
                 .find_map(|name| env.get(name).map(str::to_owned));
             let said = |text: &String| !(name == "provider" && text == "auto");
             from_env
-                .or_else(|| config.text_if_any(&format!("auxiliary.{task}.{name}")).filter(said))
+                .or_else(|| config.non_empty_text(&format!("auxiliary.{task}.{name}")).filter(said))
                 .or_else(|| {
                     if task == "compression" {
-                        config.text_if_any(&format!("compression.summary_{name}"))
+                        config.non_empty_text(&format!("compression.summary_{name}"))
                     } else {
                         None
                     }
@@ -190,7 +190,7 @@ impl AuxiliaryTask {
             provider: field("provider").unwrap_or_else(|| "auto".to_owned()),
             model: field("model"),
             base_url: field("base_url").map(|url| url.trim_end_matches('/').to_owned()),
-            api_key: field("api_key").map(Secret::new),
+            api_key: field("api_key").map(SecretText::new),
             timeout: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(30)),
         }
     }

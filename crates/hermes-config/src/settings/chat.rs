@@ -37,7 +37,7 @@ impl DisplaySettings {
     pub fn resolve(config: &Config, env: &Env) -> Self {
         Self {
             compact: config.flag("display.compact"),
-            personality: config.text_if_any("display.personality"),
+            personality: config.non_empty_text("display.personality"),
             resume_display: config.text("display.resume_display"),
             busy_input_mode: config.text("display.busy_input_mode"),
             bell_on_complete: config.flag("display.bell_on_complete"),

@@ -32,7 +32,7 @@ impl CodeSettings {
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
                 .unwrap_or(Duration::from_mins(5)),
             max_tool_calls: config.count("code_execution.max_tool_calls"),
-            python: config.text_if_any("code_execution.python"),
+            python: config.non_empty_text("code_execution.python"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Config;
 use crate::load::text_list;
-use crate::yaml::{Map, Value};
+use crate::yaml::{YamlMap, YamlValue};
 
 /// How a server is reached.
 #[derive(Clone, PartialEq, Eq)]
@@ -69,10 +69,10 @@ impl McpServer {
             .collect()
     }
 
-    fn read(name: &str, map: &Map) -> Option<Self> {
-        let empty = Map::new();
+    fn read(name: &str, map: &YamlMap) -> Option<Self> {
+        let empty = YamlMap::new();
         let section =
-            |key: &str| map.get(key).and_then(Value::as_map).cloned().unwrap_or_else(|| empty.clone());
+            |key: &str| map.get(key).and_then(YamlValue::as_map).cloned().unwrap_or_else(|| empty.clone());
         let tools = section("tools");
         Some(Self {
             name: name.to_owned(),
@@ -89,7 +89,7 @@ impl McpServer {
     }
 }
 
-fn transport(map: &Map) -> Option<McpTransport> {
+fn transport(map: &YamlMap) -> Option<McpTransport> {
     if let Some(url) = text(map, "url") {
         let oauth = text(map, "auth").is_some_and(|auth| auth.eq_ignore_ascii_case("oauth"));
         return Some(McpTransport::Http { url, headers: pairs(map, "headers"), oauth });
@@ -97,16 +97,19 @@ fn transport(map: &Map) -> Option<McpTransport> {
     let command = text(map, "command")?;
     let args = match map.get("args") {
         // Blanks inside one argument are the user's; only lists are arguments.
-        Some(Value::Seq(items)) => items.iter().filter_map(Value::scalar_text).collect(),
+        Some(YamlValue::Seq(items)) => items.iter().filter_map(YamlValue::scalar_text).collect(),
         Some(other) => other.scalar_text().filter(|text| !text.is_empty()).into_iter().collect(),
         None => Vec::new(),
     };
     Some(McpTransport::Stdio { command, args, env: pairs(map, "env") })
 }
 
-fn sampling(map: &Map) -> McpSampling {
+fn sampling(map: &YamlMap) -> McpSampling {
     let count = |key: &str, default: u64| {
-        map.get(key).and_then(Value::scalar_text).and_then(|text| text.trim().parse().ok()).unwrap_or(default)
+        map.get(key)
+            .and_then(YamlValue::scalar_text)
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(default)
     };
     McpSampling {
         enabled: flag(map, "enabled", true),
@@ -120,27 +123,27 @@ fn sampling(map: &Map) -> McpSampling {
     }
 }
 
-fn text(map: &Map, key: &str) -> Option<String> {
+fn text(map: &YamlMap, key: &str) -> Option<String> {
     map.get(key)
-        .and_then(Value::scalar_text)
+        .and_then(YamlValue::scalar_text)
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
 }
 
-fn pairs(map: &Map, key: &str) -> Vec<(String, String)> {
-    let inner = map.get(key).and_then(Value::as_map);
+fn pairs(map: &YamlMap, key: &str) -> Vec<(String, String)> {
+    let inner = map.get(key).and_then(YamlValue::as_map);
     inner
         .into_iter()
-        .flat_map(Map::iter)
+        .flat_map(YamlMap::iter)
         .filter_map(|(name, value)| Some((name.to_owned(), value.scalar_text()?)))
         .collect()
 }
 
-fn flag(map: &Map, key: &str, default: bool) -> bool {
-    map.get(key).and_then(Value::as_bool).unwrap_or(default)
+fn flag(map: &YamlMap, key: &str, default: bool) -> bool {
+    map.get(key).and_then(YamlValue::as_bool).unwrap_or(default)
 }
 
-fn seconds(map: &Map, key: &str, default: u64) -> Duration {
+fn seconds(map: &YamlMap, key: &str, default: u64) -> Duration {
     map.get(key)
         .and_then(|value| value.as_float().or_else(|| value.scalar_text()?.trim().parse().ok()))
         .filter(|seconds| *seconds > 0.0)

@@ -14,7 +14,7 @@ mod toolsets;
 use std::fmt;
 
 pub use agent::{
-    AgentSettings, AuxiliaryTask, BudgetSettings, CheckpointSettings, CompressionSettings,
+    AgentSettings, AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings,
     DelegationSettings, MemorySettings,
 };
 pub use chat::{
@@ -27,13 +27,13 @@ pub use model::{CustomProvider, FallbackModel, ModelSettings, ProviderRouting};
 pub use terminal::{ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
 pub use toolsets::{CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode};
 
-use crate::{Config, Env, Surface};
+use crate::{Config, Env, ProgramSurface};
 
 /// A text that must not be shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretText(String);
 
-impl Secret {
+impl SecretText {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -44,7 +44,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("********")
     }
@@ -52,7 +52,7 @@ impl fmt::Debug for Secret {
 
 /// The sections most of the program needs.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ProgramSettings {
     pub model: ModelSettings,
     pub agent: AgentSettings,
     pub terminal: TerminalSettings,
@@ -69,9 +69,9 @@ pub struct Settings {
     pub mcp_servers: Vec<McpServer>,
 }
 
-impl Settings {
+impl ProgramSettings {
     /// Resolves file, environment and defaults for one surface.
-    pub fn resolve(config: &Config, env: &Env, surface: Surface) -> Self {
+    pub fn resolve(config: &Config, env: &Env, surface: ProgramSurface) -> Self {
         Self {
             model: ModelSettings::resolve(config, env, surface),
             agent: AgentSettings::resolve(config, env, surface),

@@ -1,8 +1,8 @@
 //! Which model, where it is reached, and what stands in for it.
 
-use super::Secret;
-use crate::yaml::{Map, Value};
-use crate::{Config, Env, Surface, custom_slug, precedence};
+use super::SecretText;
+use crate::yaml::{YamlMap, YamlValue};
+use crate::{Config, Env, ProgramSurface, custom_slug, precedence};
 
 /// The main model as configured; finding credentials is the provider layer's work.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub struct ModelSettings {
     /// As requested: an id, an alias, a custom name, or `auto`.
     pub provider: String,
     pub base_url: Option<String>,
-    pub api_key: Option<Secret>,
+    pub api_key: Option<SecretText>,
     pub api_mode: Option<String>,
     pub context_length: Option<u64>,
     pub max_tokens: Option<u64>,
@@ -22,14 +22,14 @@ pub struct ModelSettings {
 }
 
 impl ModelSettings {
-    pub fn resolve(config: &Config, env: &Env, surface: Surface) -> Self {
+    pub fn resolve(config: &Config, env: &Env, surface: ProgramSurface) -> Self {
         let provider = precedence::provider(config, env, None);
         Self {
             model: precedence::model(config, env, surface, None),
             base_url: precedence::base_url(config, &provider),
             provider,
-            api_key: config.text_if_any("model.api_key").map(Secret::new),
-            api_mode: config.text_if_any("model.api_mode"),
+            api_key: config.non_empty_text("model.api_key").map(SecretText::new),
+            api_mode: config.non_empty_text("model.api_mode"),
             context_length: positive(config, "model.context_length"),
             max_tokens: positive(config, "model.max_tokens"),
             custom_providers: CustomProvider::all(config),
@@ -49,9 +49,9 @@ fn positive(config: &Config, dotted: &str) -> Option<u64> {
     config.int(dotted).and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0)
 }
 
-fn text(map: &Map, key: &str) -> Option<String> {
+fn text(map: &YamlMap, key: &str) -> Option<String> {
     map.get(key)
-        .and_then(Value::scalar_text)
+        .and_then(YamlValue::scalar_text)
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
 }
@@ -61,7 +61,7 @@ fn text(map: &Map, key: &str) -> Option<String> {
 pub struct CustomProvider {
     pub name: String,
     pub base_url: String,
-    pub api_key: Option<Secret>,
+    pub api_key: Option<SecretText>,
     /// Variable that holds the key; only the newer mapping form has it.
     pub api_key_env: Option<String>,
     pub api_mode: Option<String>,
@@ -87,12 +87,12 @@ impl CustomProvider {
         found
     }
 
-    fn read(name: Option<&str>, map: &Map) -> Option<Self> {
+    fn read(name: Option<&str>, map: &YamlMap) -> Option<Self> {
         let base_url = text(map, "base_url").or_else(|| text(map, "api")).or_else(|| text(map, "url"))?;
-        let models = map.get("models").and_then(Value::as_map);
+        let models = map.get("models").and_then(YamlValue::as_map);
         let context_lengths = models
             .into_iter()
-            .flat_map(Map::iter)
+            .flat_map(YamlMap::iter)
             .filter_map(|(id, value)| {
                 let length = value.get("context_length")?.scalar_text()?.parse().ok()?;
                 Some((id.to_owned(), length))
@@ -101,7 +101,7 @@ impl CustomProvider {
         Some(Self {
             name: text(map, "name").or_else(|| name.map(str::to_owned))?,
             base_url: base_url.trim_end_matches('/').to_owned(),
-            api_key: text(map, "api_key").map(Secret::new),
+            api_key: text(map, "api_key").map(SecretText::new),
             api_key_env: text(map, "key_env").or_else(|| text(map, "api_key_env")),
             api_mode: text(map, "api_mode"),
             model: text(map, "model").or_else(|| text(map, "default_model")),
@@ -125,8 +125,8 @@ impl FallbackModel {
         let mut found: Vec<Self> = Vec::new();
         for dotted in ["fallback_providers", "fallback_model"] {
             let entries = match config.get(dotted) {
-                Some(Value::Seq(items)) => items,
-                Some(value @ Value::Map(_)) => vec![value],
+                Some(YamlValue::Seq(items)) => items,
+                Some(value @ YamlValue::Map(_)) => vec![value],
                 _ => Vec::new(),
             };
             for entry in entries.iter().filter_map(|value| Self::read(value.as_map()?)) {
@@ -142,7 +142,7 @@ impl FallbackModel {
         found
     }
 
-    fn read(map: &Map) -> Option<Self> {
+    fn read(map: &YamlMap) -> Option<Self> {
         Some(Self {
             provider: text(map, "provider")?,
             model: text(map, "model")?,
@@ -166,14 +166,14 @@ pub struct ProviderRouting {
 impl ProviderRouting {
     pub fn from_config(config: &Config) -> Self {
         Self {
-            sort: config.text_if_any("provider_routing.sort"),
+            sort: config.non_empty_text("provider_routing.sort"),
             only: config.list("provider_routing.only"),
             ignore: config.list("provider_routing.ignore"),
             order: config.list("provider_routing.order"),
             require_parameters: config
                 .get("provider_routing.require_parameters")
                 .and_then(|value| value.as_bool()),
-            data_collection: config.text_if_any("provider_routing.data_collection"),
+            data_collection: config.non_empty_text("provider_routing.data_collection"),
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use super::Secret;
+use super::SecretText;
 use crate::env::split_list;
-use crate::yaml::Value;
+use crate::yaml::YamlValue;
 use crate::{Config, Env};
 
 /// Whether local commands run inside the OS sandbox.
@@ -63,7 +63,7 @@ pub struct TerminalSettings {
     pub ssh_user: Option<String>,
     pub ssh_port: u16,
     pub ssh_key: Option<String>,
-    pub sudo_password: Option<Secret>,
+    pub sudo_password: Option<SecretText>,
     pub sandbox: SandboxMode,
     pub sandbox_network: SandboxNetwork,
     pub sandbox_writable: Vec<String>,
@@ -74,7 +74,7 @@ pub struct TerminalSettings {
 
 impl TerminalSettings {
     pub fn resolve(config: &Config, env: &Env) -> Self {
-        let file_decides = matches!(config.raw().get("terminal"), Some(Value::Map(_)));
+        let file_decides = matches!(config.raw().get("terminal"), Some(YamlValue::Map(_)));
         let read = Reader { config, env, file_decides, problems: RefCell::default() };
         let backend = read.backend();
         // A value for another backend is nobody's business, right or wrong.
@@ -110,7 +110,7 @@ impl TerminalSettings {
             ssh_user: read.text("ssh_user", "TERMINAL_SSH_USER"),
             ssh_port: read.port_if(ssh),
             ssh_key: read.text("ssh_key", "TERMINAL_SSH_KEY"),
-            sudo_password: read.text("sudo_password", "SUDO_PASSWORD").map(Secret::new),
+            sudo_password: read.text("sudo_password", "SUDO_PASSWORD").map(SecretText::new),
             sandbox: match config.text("terminal.sandbox").as_str() {
                 "on" => SandboxMode::On,
                 "off" => SandboxMode::Off,
@@ -144,7 +144,7 @@ impl Reader<'_> {
     }
 
     fn text(&self, key: &str, name: &str) -> Option<String> {
-        let from_file = || self.config.text_if_any(&format!("terminal.{key}"));
+        let from_file = || self.config.non_empty_text(&format!("terminal.{key}"));
         let from_env = || self.variable(name).map(str::to_owned);
         if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) }
     }
@@ -158,7 +158,7 @@ impl Reader<'_> {
     /// What stands in the file, right or wrong.
     fn written(&self, key: &str) -> Option<String> {
         let section = self.config.user().as_map().and_then(|user| user.get("terminal"));
-        let written = section.and_then(Value::as_map).and_then(|terminal| terminal.get(key)?.as_str());
+        let written = section.and_then(YamlValue::as_map).and_then(|terminal| terminal.get(key)?.as_str());
         written.filter(|text| !text.trim().is_empty()).map(str::to_owned)
     }
 

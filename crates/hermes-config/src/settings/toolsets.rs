@@ -1,7 +1,7 @@
 //! `platform_toolsets`: what a platform's list means.
 
 use crate::Config;
-use crate::yaml::Value;
+use crate::yaml::YamlValue;
 
 /// Toolsets a user can switch one by one.
 pub const CONFIGURABLE_TOOLSETS: &[&str] = &[
@@ -63,7 +63,9 @@ impl PlatformToolsets {
     pub fn of(config: &Config, platform: &str) -> Self {
         let servers: Vec<String> = config.map("mcp_servers").keys().map(str::to_owned).collect();
         let listed = match config.map("platform_toolsets").get(platform) {
-            Some(Value::Seq(items)) => Some(items.iter().filter_map(Value::scalar_text).collect::<Vec<_>>()),
+            Some(YamlValue::Seq(items)) => {
+                Some(items.iter().filter_map(YamlValue::scalar_text).collect::<Vec<_>>())
+            }
             _ => None,
         };
         let known_plugins =
@@ -97,7 +99,7 @@ impl PlatformToolsets {
     }
 
     /// Whether a plugin's toolset is on: yes, unless it was seen before and is not listed.
-    pub fn plugin_is_on(&self, toolset: &str) -> bool {
+    pub fn is_plugin_enabled(&self, toolset: &str) -> bool {
         let lists = |names: &[String]| names.iter().any(|name| name == toolset);
         match &self.listed {
             Some(listed) => lists(listed) || (!listed.is_empty() && !lists(&self.known_plugins)),

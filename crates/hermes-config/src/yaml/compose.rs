@@ -8,14 +8,16 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 use super::YamlError;
-use super::node::{Content, Document, Form, Item, Node, Pair, Style};
+use super::node::{
+    CollectionStyle, MappingPair, NodeContent, SequenceItem, YamlDocument, YamlNode, YamlScalarStyle,
+};
 
 /// Nesting beyond this is refused: no settings file needs it, and later passes recurse.
 const MAX_DEPTH: usize = 100;
 /// A settings file larger than this is a mistake.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-pub(super) fn compose(text: &str) -> Result<Document<'_>, YamlError> {
+pub(super) fn compose(text: &str) -> Result<YamlDocument<'_>, YamlError> {
     if text.len() > MAX_BYTES {
         return Err(YamlError {
             line: 1,
@@ -61,13 +63,13 @@ impl<'text> Composer<'text> {
         }
     }
 
-    fn document(mut self) -> Result<Document<'text>, YamlError> {
+    fn document(mut self) -> Result<YamlDocument<'text>, YamlError> {
         let mut body = if self.text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let mut root = None;
         loop {
             let (event, span) = self.next()?;
             match event {
-                Event::StreamEnd => return Ok(Document { text: self.text, root, body }),
+                Event::StreamEnd => return Ok(YamlDocument { text: self.text, root, body }),
                 Event::DocumentStart(explicit) => {
                     if root.is_some() {
                         return Err(fail(span, "a second document begins; the file must hold one"));
@@ -85,7 +87,7 @@ impl<'text> Composer<'text> {
         }
     }
 
-    fn node(&mut self, event: Event<'text>, span: Span, context: Context) -> Result<Node, YamlError> {
+    fn node(&mut self, event: Event<'text>, span: Span, context: Context) -> Result<YamlNode, YamlError> {
         if context.depth > MAX_DEPTH {
             return Err(fail(span, "nested too deeply"));
         }
@@ -98,16 +100,16 @@ impl<'text> Composer<'text> {
             }
             _ => (0, None),
         };
-        let mut node = Node {
+        let mut node = YamlNode {
             span: bytes.clone(),
             anchor: (anchor > 0).then_some(anchor),
             tag,
-            content: Content::Alias(0),
+            content: NodeContent::Alias(0),
             line: span.start.line(),
             column: span.start.col() + 1,
         };
         match event {
-            Event::Alias(target) => node.content = Content::Alias(target),
+            Event::Alias(target) => node.content = NodeContent::Alias(target),
             Event::Scalar(text, style, ..) => self.scalar(&mut node, text.into_owned(), style, &context),
             Event::SequenceStart(..) => self.sequence(&mut node, &bytes, &context)?,
             Event::MappingStart(..) => self.mapping(&mut node, &bytes, &context)?,
@@ -116,7 +118,7 @@ impl<'text> Composer<'text> {
         Ok(node)
     }
 
-    fn scalar(&self, node: &mut Node, mut text: String, style: ScalarStyle, context: &Context) {
+    fn scalar(&self, node: &mut YamlNode, mut text: String, style: ScalarStyle, context: &Context) {
         let has_properties = node.anchor.is_some() || node.tag.is_some();
         let mut header = 0..0;
         let style = match style {
@@ -125,14 +127,14 @@ impl<'text> Composer<'text> {
                 // where one may be written.
                 let start = if has_properties { skip_trivia(self.text, context.from) } else { context.from };
                 node.span = start..if has_properties { skip_properties(self.text, start) } else { start };
-                Style::Empty
+                YamlScalarStyle::Empty
             }
-            ScalarStyle::Plain => Style::Plain,
+            ScalarStyle::Plain => YamlScalarStyle::Plain,
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
                 // The reported end may lie behind a trailing comment, so the closing quote is looked for.
                 let open = skip_trivia(self.text, skip_properties(self.text, node.span.start));
                 node.span.end = quoted_end(self.text, open);
-                Style::Quoted
+                YamlScalarStyle::Quoted
             }
             ScalarStyle::Literal | ScalarStyle::Folded => {
                 let start = skip_trivia(self.text, context.from);
@@ -145,15 +147,15 @@ impl<'text> Composer<'text> {
                     text.pop();
                 }
                 node.span = start..end.max(header.end);
-                Style::Block
+                YamlScalarStyle::Block
             }
         };
-        node.content = Content::Scalar { text, style, header };
+        node.content = NodeContent::Scalar { text, style, header };
     }
 
     fn sequence(
         &mut self,
-        node: &mut Node,
+        node: &mut YamlNode,
         bytes: &Range<usize>,
         context: &Context,
     ) -> Result<(), YamlError> {
@@ -162,7 +164,7 @@ impl<'text> Composer<'text> {
         let mut cursor =
             if flow { bytes.end } else { skip_trivia(self.text, skip_properties(self.text, start)) };
         let column = if flow { context.column.unwrap_or(0) } else { column_of(self.text, cursor) };
-        let mut items: Vec<Item> = Vec::new();
+        let mut items: Vec<SequenceItem> = Vec::new();
         loop {
             let (event, span) = self.next()?;
             if matches!(event, Event::SequenceEnd) {
@@ -184,33 +186,38 @@ impl<'text> Composer<'text> {
                 depth: context.depth + 1,
                 flow: context.flow || flow,
             };
-            let item = Item { dash, node: self.node(event, span, context)? };
+            let item = SequenceItem { dash, node: self.node(event, span, context)? };
             cursor = item.end().max(from);
             items.push(item);
         }
         if !flow {
-            node.span = start..items.last().map_or(start, Item::end);
+            node.span = start..items.last().map_or(start, SequenceItem::end);
         }
-        let form = if flow { Form::Flow } else { Form::Block { column } };
-        node.content = Content::Seq { form, items };
+        let form = if flow { CollectionStyle::Flow } else { CollectionStyle::Block { column } };
+        node.content = NodeContent::Seq { form, items };
         Ok(())
     }
 
-    fn mapping(&mut self, node: &mut Node, bytes: &Range<usize>, context: &Context) -> Result<(), YamlError> {
+    fn mapping(
+        &mut self,
+        node: &mut YamlNode,
+        bytes: &Range<usize>,
+        context: &Context,
+    ) -> Result<(), YamlError> {
         let flow = !bytes.is_empty() && byte_at(self.text, bytes.end.wrapping_sub(1)) == Some(b'{');
         let form = if flow {
-            Form::Flow
+            CollectionStyle::Flow
         } else if context.flow {
-            Form::Pair
+            CollectionStyle::Pair
         } else {
-            Form::Block { column: column_of(self.text, bytes.end) }
+            CollectionStyle::Block { column: column_of(self.text, bytes.end) }
         };
         let column = match form {
-            Form::Block { column } => Some(column),
+            CollectionStyle::Block { column } => Some(column),
             _ => context.column,
         };
         let mut cursor = bytes.end;
-        let mut pairs: Vec<Pair> = Vec::new();
+        let mut pairs: Vec<MappingPair> = Vec::new();
         loop {
             let (event, span) = self.next()?;
             if matches!(event, Event::MappingEnd) {
@@ -228,14 +235,14 @@ impl<'text> Composer<'text> {
             let (event, span) = self.next()?;
             let from = colon.map_or(key.span.end, |colon| colon + 1);
             let value = self.node(event, span, Context { from, ..inner })?;
-            let pair = Pair { key, colon, value };
+            let pair = MappingPair { key, colon, value };
             cursor = pair.end();
             pairs.push(pair);
         }
         if !flow && let (Some(first), Some(last)) = (pairs.first(), pairs.last()) {
             node.span = bytes.start.min(first.start())..last.end();
         }
-        node.content = Content::Map { form, pairs };
+        node.content = NodeContent::Map { form, pairs };
         Ok(())
     }
 

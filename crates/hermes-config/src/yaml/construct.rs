@@ -2,63 +2,63 @@
 
 use std::collections::HashMap;
 
-use super::node::{Content, Document, Node, Pair, Style};
+use super::node::{MappingPair, NodeContent, YamlDocument, YamlNode, YamlScalarStyle};
 use super::scalar::{is_null, read_bool, read_float, read_int, resolve};
-use super::{Entry, Map, Value, YamlError};
+use super::{YamlEntry, YamlError, YamlMap, YamlValue};
 
 /// Bounds on what aliases may expand to: ample for settings, far below what would exhaust memory.
 const MAX_NODES: usize = 200_000;
 const MAX_TEXT: usize = 32 * 1024 * 1024;
 const MAX_DEPTH: usize = 200;
 
-pub(super) fn construct(document: &Document<'_>) -> Result<Value, YamlError> {
+pub(super) fn construct(document: &YamlDocument<'_>) -> Result<YamlValue, YamlError> {
     let Some(root) = &document.root else {
-        return Ok(Value::Null);
+        return Ok(YamlValue::Null);
     };
-    Constructor::new(root).value(root, 0)
+    ValueConstructor::new(root).value(root, 0)
 }
 
 /// Builds the value of any node of one document.
-pub(super) struct Constructor<'doc> {
-    anchors: HashMap<usize, &'doc Node>,
+pub(super) struct ValueConstructor<'doc> {
+    anchors: HashMap<usize, &'doc YamlNode>,
     /// Anchors being expanded right now; meeting one again means a value that contains itself.
     open: Vec<usize>,
     nodes: usize,
     text: usize,
 }
 
-impl<'doc> Constructor<'doc> {
-    pub(super) fn new(root: &'doc Node) -> Self {
+impl<'doc> ValueConstructor<'doc> {
+    pub(super) fn new(root: &'doc YamlNode) -> Self {
         let mut anchors = HashMap::new();
         collect_anchors(root, &mut anchors);
         Self { anchors, open: Vec::new(), nodes: 0, text: 0 }
     }
 
-    pub(super) fn value(&mut self, node: &'doc Node, depth: usize) -> Result<Value, YamlError> {
+    pub(super) fn value(&mut self, node: &'doc YamlNode, depth: usize) -> Result<YamlValue, YamlError> {
         self.nodes += 1;
         if self.nodes > MAX_NODES || self.text > MAX_TEXT || depth > MAX_DEPTH {
             return Err(fail(node, "aliases expand to too much data"));
         }
         match &node.content {
-            Content::Alias(target) => self.alias(node, *target, depth),
-            Content::Scalar { text, style, .. } => {
+            NodeContent::Alias(target) => self.alias(node, *target, depth),
+            NodeContent::Scalar { text, style, .. } => {
                 self.text += text.len();
                 scalar(node, text, *style)
             }
-            Content::Seq { items, .. } => {
-                let items: Result<Vec<Value>, YamlError> =
+            NodeContent::Seq { items, .. } => {
+                let items: Result<Vec<YamlValue>, YamlError> =
                     items.iter().map(|item| self.value(&item.node, depth + 1)).collect();
                 check_collection_tag(node, &["seq", "omap", "pairs"])?;
-                items.map(Value::Seq)
+                items.map(YamlValue::Seq)
             }
-            Content::Map { pairs, .. } => {
+            NodeContent::Map { pairs, .. } => {
                 check_collection_tag(node, &["map", "set"])?;
-                self.mapping(pairs, depth).map(Value::Map)
+                self.mapping(pairs, depth).map(YamlValue::Map)
             }
         }
     }
 
-    fn alias(&mut self, node: &'doc Node, target: usize, depth: usize) -> Result<Value, YamlError> {
+    fn alias(&mut self, node: &'doc YamlNode, target: usize, depth: usize) -> Result<YamlValue, YamlError> {
         let anchored =
             self.anchors.get(&target).copied().ok_or_else(|| fail(node, "an alias without its anchor"))?;
         if self.open.contains(&target) {
@@ -70,10 +70,10 @@ impl<'doc> Constructor<'doc> {
         value
     }
 
-    fn mapping(&mut self, pairs: &'doc [Pair], depth: usize) -> Result<Map, YamlError> {
-        let mut entries: Vec<Entry> = Vec::with_capacity(pairs.len());
+    fn mapping(&mut self, pairs: &'doc [MappingPair], depth: usize) -> Result<YamlMap, YamlError> {
+        let mut entries: Vec<YamlEntry> = Vec::with_capacity(pairs.len());
         let mut places: HashMap<String, usize> = HashMap::with_capacity(pairs.len());
-        let mut merged: Vec<Entry> = Vec::new();
+        let mut merged: Vec<YamlEntry> = Vec::new();
         for pair in pairs {
             if is_merge_key(&pair.key) {
                 let source = self.value(&pair.value, depth + 1)?;
@@ -86,7 +86,7 @@ impl<'doc> Constructor<'doc> {
                 entry.value = value;
             } else {
                 places.insert(key.clone(), entries.len());
-                entries.push(Entry { key, value, typed_key });
+                entries.push(YamlEntry { key, value, typed_key });
             }
         }
         for entry in merged {
@@ -95,17 +95,17 @@ impl<'doc> Constructor<'doc> {
                 entries.push(entry);
             }
         }
-        Ok(Map::from_distinct(entries))
+        Ok(YamlMap::from_distinct(entries))
     }
 
     /// A key is looked up by its spelling, so that `123` and `on` can be addressed like any other.
-    fn key(&mut self, node: &'doc Node, depth: usize) -> Result<(String, bool), YamlError> {
+    fn key(&mut self, node: &'doc YamlNode, depth: usize) -> Result<(String, bool), YamlError> {
         match &node.content {
-            Content::Scalar { text, style, .. } => {
-                let typed = *style == Style::Plain && !matches!(resolve(text), Value::Str(_));
-                Ok((text.clone(), typed || *style == Style::Empty))
+            NodeContent::Scalar { text, style, .. } => {
+                let typed = *style == YamlScalarStyle::Plain && !matches!(resolve(text), YamlValue::Str(_));
+                Ok((text.clone(), typed || *style == YamlScalarStyle::Empty))
             }
-            Content::Alias(_) => {
+            NodeContent::Alias(_) => {
                 let value = self.value(node, depth + 1)?;
                 value
                     .scalar_text()
@@ -117,13 +117,13 @@ impl<'doc> Constructor<'doc> {
     }
 }
 
-fn collect_anchors<'doc>(node: &'doc Node, anchors: &mut HashMap<usize, &'doc Node>) {
+fn collect_anchors<'doc>(node: &'doc YamlNode, anchors: &mut HashMap<usize, &'doc YamlNode>) {
     if let Some(anchor) = node.anchor {
         anchors.insert(anchor, node);
     }
     match &node.content {
-        Content::Seq { items, .. } => items.iter().for_each(|item| collect_anchors(&item.node, anchors)),
-        Content::Map { pairs, .. } => {
+        NodeContent::Seq { items, .. } => items.iter().for_each(|item| collect_anchors(&item.node, anchors)),
+        NodeContent::Map { pairs, .. } => {
             for pair in pairs {
                 collect_anchors(&pair.key, anchors);
                 collect_anchors(&pair.value, anchors);
@@ -133,19 +133,19 @@ fn collect_anchors<'doc>(node: &'doc Node, anchors: &mut HashMap<usize, &'doc No
     }
 }
 
-pub(super) fn is_merge_key(key: &Node) -> bool {
-    matches!(&key.content, Content::Scalar { text, style: Style::Plain, .. } if text == "<<")
+pub(super) fn is_merge_key(key: &YamlNode) -> bool {
+    matches!(&key.content, NodeContent::Scalar { text, style: YamlScalarStyle::Plain, .. } if text == "<<")
         && key.tag.is_none()
 }
 
 /// Earlier sources of a merge win over later ones.
-fn collect_merge(node: &Node, source: Value, merged: &mut Vec<Entry>) -> Result<(), YamlError> {
+fn collect_merge(node: &YamlNode, source: YamlValue, merged: &mut Vec<YamlEntry>) -> Result<(), YamlError> {
     let maps = match source {
-        Value::Map(map) => vec![map],
-        Value::Seq(items) => items
+        YamlValue::Map(map) => vec![map],
+        YamlValue::Seq(items) => items
             .into_iter()
             .map(|item| match item {
-                Value::Map(map) => Ok(map),
+                YamlValue::Map(map) => Ok(map),
                 _ => Err(fail(node, "only mappings can be merged with <<")),
             })
             .collect::<Result<_, _>>()?,
@@ -155,28 +155,28 @@ fn collect_merge(node: &Node, source: Value, merged: &mut Vec<Entry>) -> Result<
     Ok(())
 }
 
-fn scalar(node: &Node, text: &str, style: Style) -> Result<Value, YamlError> {
+fn scalar(node: &YamlNode, text: &str, style: YamlScalarStyle) -> Result<YamlValue, YamlError> {
     let Some(tag) = &node.tag else {
         return Ok(match style {
-            Style::Empty => Value::Null,
-            Style::Plain => resolve(text),
-            Style::Quoted | Style::Block => Value::Str(text.to_owned()),
+            YamlScalarStyle::Empty => YamlValue::Null,
+            YamlScalarStyle::Plain => resolve(text),
+            YamlScalarStyle::Quoted | YamlScalarStyle::Block => YamlValue::Str(text.to_owned()),
         });
     };
     let bad = || fail(node, "the value does not fit its tag");
     match core_tag(tag) {
-        Some("str" | "binary" | "timestamp" | "value") => Ok(Value::Str(text.to_owned())),
-        Some("null") if is_null(text) => Ok(Value::Null),
-        Some("bool") => read_bool(text).map(Value::Bool).ok_or_else(bad),
+        Some("str" | "binary" | "timestamp" | "value") => Ok(YamlValue::Str(text.to_owned())),
+        Some("null") if is_null(text) => Ok(YamlValue::Null),
+        Some("bool") => read_bool(text).map(YamlValue::Bool).ok_or_else(bad),
         Some("int") => read_int(text).ok_or_else(bad),
         Some("float") => read_float(text)
             .or_else(|| read_int(text).and_then(|value| value.as_float()))
-            .map(Value::Float)
+            .map(YamlValue::Float)
             .ok_or_else(bad),
-        Some("map") if text.is_empty() => Ok(Value::Map(Map::new())),
-        Some("seq") if text.is_empty() => Ok(Value::Seq(Vec::new())),
+        Some("map") if text.is_empty() => Ok(YamlValue::Map(YamlMap::new())),
+        Some("seq") if text.is_empty() => Ok(YamlValue::Seq(Vec::new())),
         Some("null") => Err(bad()),
-        _ if tag == "!" => Ok(Value::Str(text.to_owned())),
+        _ if tag == "!" => Ok(YamlValue::Str(text.to_owned())),
         _ => Err(fail(node, &format!("unknown tag {tag}"))),
     }
 }
@@ -186,7 +186,7 @@ fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix("tag:yaml.org,2002:").or_else(|| tag.strip_prefix("!!"))
 }
 
-fn check_collection_tag(node: &Node, allowed: &[&str]) -> Result<(), YamlError> {
+fn check_collection_tag(node: &YamlNode, allowed: &[&str]) -> Result<(), YamlError> {
     match &node.tag {
         None => Ok(()),
         Some(tag) if tag == "!" || core_tag(tag).is_some_and(|name| allowed.contains(&name)) => Ok(()),
@@ -194,6 +194,6 @@ fn check_collection_tag(node: &Node, allowed: &[&str]) -> Result<(), YamlError> 
     }
 }
 
-fn fail(node: &Node, problem: &str) -> YamlError {
+fn fail(node: &YamlNode, problem: &str) -> YamlError {
     YamlError { line: node.line, column: node.column, problem: problem.to_owned() }
 }

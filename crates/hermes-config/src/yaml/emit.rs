@@ -3,42 +3,44 @@
 //! Every scalar is one line, so a caller may splice it anywhere a scalar may stand.
 
 use super::scalar::{float_text, is_plain_syntax, quote};
-use super::{Entry, Value};
+use super::{YamlEntry, YamlValue};
 
 /// How a file indents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Indent {
+pub(crate) struct IndentStyle {
     /// Columns a mapping adds below its parent.
     pub(crate) step: usize,
     /// Columns a list adds below its key; the incumbent's writer uses none.
     pub(crate) list: usize,
 }
 
-impl Default for Indent {
+impl Default for IndentStyle {
     fn default() -> Self {
         Self { step: 2, list: 0 }
     }
 }
 
 /// The tree as block lines, each ended by `\n`, in the shape the incumbent's writer gives.
-pub fn emit_block(value: &Value) -> String {
+pub fn emit_block(value: &YamlValue) -> String {
     let mut lines = Vec::new();
-    push_lines(value, 0, Indent::default(), &mut lines);
+    push_lines(value, 0, IndentStyle::default(), &mut lines);
     let mut text = lines.join("\n");
     text.push('\n');
     text
 }
 
 /// The tree on one line, collections in flow form.
-pub fn emit_inline(value: &Value) -> String {
+pub fn emit_inline(value: &YamlValue) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::Float(value) => float_text(*value),
-        Value::Str(text) => quote(text),
-        Value::Seq(items) => format!("[{}]", items.iter().map(emit_inline).collect::<Vec<_>>().join(", ")),
-        Value::Map(map) => {
+        YamlValue::Null => "null".to_owned(),
+        YamlValue::Bool(value) => value.to_string(),
+        YamlValue::Int(value) => value.to_string(),
+        YamlValue::Float(value) => float_text(*value),
+        YamlValue::Str(text) => quote(text),
+        YamlValue::Seq(items) => {
+            format!("[{}]", items.iter().map(emit_inline).collect::<Vec<_>>().join(", "))
+        }
+        YamlValue::Map(map) => {
             let pairs: Vec<String> = map
                 .entries()
                 .iter()
@@ -49,29 +51,29 @@ pub fn emit_inline(value: &Value) -> String {
     }
 }
 
-fn emit_key(entry: &Entry) -> String {
+fn emit_key(entry: &YamlEntry) -> String {
     if entry.typed_key && is_plain_syntax(&entry.key) { entry.key.clone() } else { quote(&entry.key) }
 }
 
 /// Whether a value fits behind its key on the same line in block style.
-pub(crate) fn is_one_line(value: &Value) -> bool {
+pub(crate) fn is_one_line(value: &YamlValue) -> bool {
     match value {
-        Value::Seq(items) => items.is_empty(),
-        Value::Map(map) => map.is_empty(),
+        YamlValue::Seq(items) => items.is_empty(),
+        YamlValue::Map(map) => map.is_empty(),
         _ => true,
     }
 }
 
 /// Appends the value as block lines starting at column `column`, without line ends.
-pub(crate) fn push_lines(value: &Value, column: usize, indent: Indent, lines: &mut Vec<String>) {
+pub(crate) fn push_lines(value: &YamlValue, column: usize, indent: IndentStyle, lines: &mut Vec<String>) {
     let pad = " ".repeat(column);
     match value {
-        Value::Map(map) if !map.is_empty() => {
+        YamlValue::Map(map) if !map.is_empty() => {
             for entry in map.entries() {
                 push_entry(&emit_key(entry), &entry.value, column, indent, lines);
             }
         }
-        Value::Seq(items) if !items.is_empty() => {
+        YamlValue::Seq(items) if !items.is_empty() => {
             for item in items {
                 if is_one_line(item) {
                     lines.push(format!("{pad}- {}", emit_inline(item)));
@@ -90,7 +92,13 @@ pub(crate) fn push_lines(value: &Value, column: usize, indent: Indent, lines: &m
 }
 
 /// Appends `key: value` as block lines at `column`.
-pub(crate) fn push_entry(key: &str, value: &Value, column: usize, indent: Indent, lines: &mut Vec<String>) {
+pub(crate) fn push_entry(
+    key: &str,
+    value: &YamlValue,
+    column: usize,
+    indent: IndentStyle,
+    lines: &mut Vec<String>,
+) {
     let pad = " ".repeat(column);
     if is_one_line(value) {
         lines.push(format!("{pad}{key}: {}", emit_inline(value)));
@@ -101,6 +109,6 @@ pub(crate) fn push_entry(key: &str, value: &Value, column: usize, indent: Indent
 }
 
 /// How far below its key a collection starts.
-pub(crate) fn child_indent(value: &Value, indent: Indent) -> usize {
-    if matches!(value, Value::Seq(_)) { indent.list } else { indent.step }
+pub(crate) fn child_indent(value: &YamlValue, indent: IndentStyle) -> usize {
+    if matches!(value, YamlValue::Seq(_)) { indent.list } else { indent.step }
 }

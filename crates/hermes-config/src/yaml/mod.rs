@@ -13,8 +13,8 @@ pub(crate) mod scalar;
 mod value;
 
 pub use emit::{emit_block, emit_inline};
-pub use map::{Entry, Map};
-pub use value::{Path, Value};
+pub use map::{YamlEntry, YamlMap};
+pub use value::{KeyPath, YamlValue};
 
 /// Where and why a text is not YAML we can use. Line and column count from one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +26,7 @@ pub struct YamlError {
 }
 
 /// Reads one document. An empty text, or one of comments only, is null.
-pub fn parse(text: &str) -> Result<Value, YamlError> {
+pub fn parse(text: &str) -> Result<YamlValue, YamlError> {
     let document = compose::compose(text)?;
     construct::construct(&document)
 }

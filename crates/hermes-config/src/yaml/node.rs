@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// How a scalar was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum YamlScalarStyle {
     /// Nothing was written; YAML supplies a null.
     Empty,
     Plain,
@@ -15,7 +15,7 @@ pub(super) enum Style {
 
 /// How a collection was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum CollectionStyle {
     /// One entry per line, starting at this column.
     Block { column: usize },
     /// Between braces or brackets.
@@ -26,51 +26,51 @@ pub(super) enum Form {
 
 /// A node with the bytes it occupies, properties (`&anchor`, `!tag`) included.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     /// For [`Style::Empty`] without properties, the empty range where a value would go.
     pub(super) span: Range<usize>,
     pub(super) anchor: Option<usize>,
     pub(super) tag: Option<String>,
-    pub(super) content: Content,
+    pub(super) content: NodeContent,
     pub(super) line: usize,
     pub(super) column: usize,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(super) enum NodeContent {
     Scalar {
         text: String,
-        style: Style,
+        style: YamlScalarStyle,
         /// The `|-` of a block scalar; empty otherwise.
         header: Range<usize>,
     },
     Alias(usize),
     Seq {
-        form: Form,
-        items: Vec<Item>,
+        form: CollectionStyle,
+        items: Vec<SequenceItem>,
     },
     Map {
-        form: Form,
-        pairs: Vec<Pair>,
+        form: CollectionStyle,
+        pairs: Vec<MappingPair>,
     },
 }
 
 /// A list entry and, in block form, where its dash is.
 #[derive(Debug, Clone)]
-pub(super) struct Item {
+pub(super) struct SequenceItem {
     pub(super) dash: Option<usize>,
-    pub(super) node: Node,
+    pub(super) node: YamlNode,
 }
 
 /// A mapping entry and where its colon is, when it has one we could find.
 #[derive(Debug, Clone)]
-pub(super) struct Pair {
-    pub(super) key: Node,
+pub(super) struct MappingPair {
+    pub(super) key: YamlNode,
     pub(super) colon: Option<usize>,
-    pub(super) value: Node,
+    pub(super) value: YamlNode,
 }
 
-impl Pair {
+impl MappingPair {
     /// First byte of the entry.
     pub(super) fn start(&self) -> usize {
         self.key.span.start
@@ -83,31 +83,31 @@ impl Pair {
     }
 }
 
-impl Item {
+impl SequenceItem {
     pub(super) fn end(&self) -> usize {
         self.node.span.end.max(self.dash.map_or(0, |dash| dash + 1))
     }
 }
 
-impl Node {
+impl YamlNode {
     /// The key text when this node is a scalar.
     pub(super) fn scalar_text(&self) -> Option<&str> {
         match &self.content {
-            Content::Scalar { text, .. } => Some(text),
+            NodeContent::Scalar { text, .. } => Some(text),
             _ => None,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        matches!(self.content, Content::Scalar { style: Style::Empty, .. })
+        matches!(self.content, NodeContent::Scalar { style: YamlScalarStyle::Empty, .. })
     }
 }
 
 /// A text with its tree; `root` is absent when the text holds no document.
 #[derive(Debug)]
-pub(super) struct Document<'text> {
+pub(super) struct YamlDocument<'text> {
     pub(super) text: &'text str,
-    pub(super) root: Option<Node>,
+    pub(super) root: Option<YamlNode>,
     /// Where the document's content may begin: behind a byte-order mark, directives and `---`.
     pub(super) body: usize,
 }

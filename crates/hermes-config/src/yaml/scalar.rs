@@ -3,19 +3,19 @@
 //! Homes were written for a 1.1 reader, so `off` is false and `017` is fifteen. The writer quotes whatever either
 //! version of YAML would take for something else, so that our files mean the same to every reader.
 
-use super::Value;
+use super::YamlValue;
 
 /// The meaning of an unquoted, untagged scalar.
-pub(crate) fn resolve(text: &str) -> Value {
+pub(crate) fn resolve(text: &str) -> YamlValue {
     if is_null(text) {
-        return Value::Null;
+        return YamlValue::Null;
     }
     if let Some(value) = read_bool(text) {
-        return Value::Bool(value);
+        return YamlValue::Bool(value);
     }
     read_int(text)
-        .or_else(|| read_float(text).map(Value::Float))
-        .unwrap_or_else(|| Value::Str(text.to_owned()))
+        .or_else(|| read_float(text).map(YamlValue::Float))
+        .unwrap_or_else(|| YamlValue::Str(text.to_owned()))
 }
 
 pub(super) fn is_null(text: &str) -> bool {
@@ -33,7 +33,7 @@ pub(super) fn read_bool(text: &str) -> Option<bool> {
 
 /// Decimal, `0b`, `0x`, `0o` and leading-zero octal, and base-60 `1:30`, with underscores between digits.
 /// A number too long for any machine integer stays text, digit for digit.
-pub(super) fn read_int(text: &str) -> Option<Value> {
+pub(super) fn read_int(text: &str) -> Option<YamlValue> {
     let (negative, digits) = split_sign(text);
     let magnitude = if let Some(rest) = digits.strip_prefix("0b") {
         read_radix(rest, 2)?
@@ -54,10 +54,10 @@ pub(super) fn read_int(text: &str) -> Option<Value> {
         let plain = digits.replace('_', "");
         match plain.parse::<i128>() {
             Ok(value) => value,
-            Err(_) => return Some(Value::Str(text.to_owned())),
+            Err(_) => return Some(YamlValue::Str(text.to_owned())),
         }
     };
-    Some(Value::Int(if negative { -magnitude } else { magnitude }))
+    Some(YamlValue::Int(if negative { -magnitude } else { magnitude }))
 }
 
 fn split_sign(text: &str) -> (bool, &str) {
@@ -144,7 +144,7 @@ fn read_base_sixty_fraction(whole: &str, fraction: &str) -> Option<f64> {
         total = total.checked_mul(60)?.checked_add(read_sixtieth(part)?)?;
     }
     let fraction = format!("0.{}", fraction.replace('_', "")).parse::<f64>().ok()?;
-    Value::Int(total).as_float().map(|whole| whole + fraction)
+    YamlValue::Int(total).as_float().map(|whole| whole + fraction)
 }
 
 /// Spells a fraction so that both YAML versions read it back as the same fraction.
@@ -170,7 +170,7 @@ pub(crate) fn float_text(value: f64) -> String {
 pub(crate) fn is_safe_plain(text: &str) -> bool {
     !text.is_empty()
         && is_plain_syntax(text)
-        && matches!(resolve(text), Value::Str(_))
+        && matches!(resolve(text), YamlValue::Str(_))
         && !looks_typed_elsewhere(text)
 }
 

@@ -1,4 +1,4 @@
-use super::{Map, Value, emit_block, emit_inline, parse};
+use super::{YamlMap, YamlValue, emit_block, emit_inline, parse};
 
 fn check(text: &str, json: &str) {
     let value = parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
@@ -147,17 +147,24 @@ fn what_is_written_reads_back_the_same() {
         "1_0",
         "a\r\nb",
     ];
-    let mut map = Map::new();
+    let mut map = YamlMap::new();
     for (index, text) in strings.iter().enumerate() {
-        map.insert(format!("k{index}"), Value::from(*text));
-        map.insert(*text, Value::Seq(vec![Value::from(*text), Value::Int(3)]));
+        map.insert(format!("k{index}"), YamlValue::from(*text));
+        map.insert(*text, YamlValue::Seq(vec![YamlValue::from(*text), YamlValue::Int(3)]));
     }
-    map.insert("f", Value::Seq([1e300, -2.5e-9, 3.0, f64::NAN, f64::INFINITY].map(Value::Float).to_vec()));
+    map.insert(
+        "f",
+        YamlValue::Seq([1e300, -2.5e-9, 3.0, f64::NAN, f64::INFINITY].map(YamlValue::Float).to_vec()),
+    );
     map.insert(
         "nested",
-        Value::Seq(vec![Value::Map(map.clone()), Value::Seq(vec![]), Value::Map(Map::new())]),
+        YamlValue::Seq(vec![
+            YamlValue::Map(map.clone()),
+            YamlValue::Seq(vec![]),
+            YamlValue::Map(YamlMap::new()),
+        ]),
     );
-    let value = Value::Map(map);
+    let value = YamlValue::Map(map);
     for text in [emit_block(&value), emit_inline(&value)] {
         let back = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert!(back.same_data(&value), "{text}");

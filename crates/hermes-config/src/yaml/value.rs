@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::Map;
+use super::YamlMap;
 
 /// A YAML value without its source form.
 #[derive(Clone, PartialEq, Default)]
-pub enum Value {
+pub enum YamlValue {
     #[default]
     Null,
     Bool(bool),
@@ -14,12 +14,12 @@ pub enum Value {
     Int(i128),
     Float(f64),
     Str(String),
-    Seq(Vec<Value>),
-    Map(Map),
+    Seq(Vec<YamlValue>),
+    Map(YamlMap),
 }
 
 /// Values may be secrets, so only their shape is shown.
-impl fmt::Debug for Value {
+impl fmt::Debug for YamlValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("null"),
@@ -33,7 +33,7 @@ impl fmt::Debug for Value {
     }
 }
 
-impl Value {
+impl YamlValue {
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
@@ -68,21 +68,21 @@ impl Value {
         }
     }
 
-    pub fn as_seq(&self) -> Option<&[Value]> {
+    pub fn as_seq(&self) -> Option<&[YamlValue]> {
         match self {
             Self::Seq(items) => Some(items),
             _ => None,
         }
     }
 
-    pub fn as_map(&self) -> Option<&Map> {
+    pub fn as_map(&self) -> Option<&YamlMap> {
         match self {
             Self::Map(map) => Some(map),
             _ => None,
         }
     }
 
-    pub fn as_map_mut(&mut self) -> Option<&mut Map> {
+    pub fn as_map_mut(&mut self) -> Option<&mut YamlMap> {
         match self {
             Self::Map(map) => Some(map),
             _ => None,
@@ -90,12 +90,12 @@ impl Value {
     }
 
     /// The value under `key` when this is a mapping.
-    pub fn get(&self, key: &str) -> Option<&Value> {
+    pub fn get(&self, key: &str) -> Option<&YamlValue> {
         self.as_map()?.get(key)
     }
 
     /// Follows segments through mappings, and through lists by number.
-    pub fn at<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Option<&Value> {
+    pub fn get_path<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Option<&YamlValue> {
         let mut here = self;
         for segment in segments {
             here = match here {
@@ -108,8 +108,8 @@ impl Value {
     }
 
     /// [`Value::at`] for a dotted path written in code.
-    pub fn lookup(&self, dotted: &str) -> Option<&Value> {
-        self.at(dotted.split('.'))
+    pub fn lookup(&self, dotted: &str) -> Option<&YamlValue> {
+        self.get_path(dotted.split('.'))
     }
 
     /// What a person would call this kind of value.
@@ -138,7 +138,7 @@ impl Value {
     }
 
     /// Equal as data: mapping order is ignored and a NaN equals a NaN.
-    pub fn same_data(&self, other: &Value) -> bool {
+    pub fn same_data(&self, other: &YamlValue) -> bool {
         match (self, other) {
             (Self::Float(a), Self::Float(b)) => a.total_cmp(b).is_eq() || (a.is_nan() && b.is_nan()),
             (Self::Seq(a), Self::Seq(b)) => {
@@ -172,7 +172,7 @@ impl Value {
             Self::Float(value) => serde_json::Number::from_f64(*value)
                 .map_or_else(|| Json::String(super::scalar::float_text(*value)), Json::Number),
             Self::Str(text) => Json::String(text.clone()),
-            Self::Seq(items) => Json::Array(items.iter().map(Value::to_json).collect()),
+            Self::Seq(items) => Json::Array(items.iter().map(YamlValue::to_json).collect()),
             Self::Map(map) => {
                 Json::Object(map.iter().map(|(key, value)| (key.to_owned(), value.to_json())).collect())
             }
@@ -199,7 +199,7 @@ impl Value {
 
     /// Sets the value at `path`: missing parents are made, parents that are neither mapping nor a list indexed by
     /// number are replaced by a mapping. `false` when a list index is out of range.
-    pub fn set_at(&mut self, path: &[String], value: Value) -> bool {
+    pub fn set_path(&mut self, path: &[String], value: YamlValue) -> bool {
         let Some((head, rest)) = path.split_first() else {
             *self = value;
             return true;
@@ -211,30 +211,30 @@ impl Value {
                 items.push(value);
                 return true;
             }
-            return items.get_mut(index).is_some_and(|item| item.set_at(rest, value));
+            return items.get_mut(index).is_some_and(|item| item.set_path(rest, value));
         }
         if !matches!(self, Self::Map(_)) {
-            *self = Self::Map(Map::new());
+            *self = Self::Map(YamlMap::new());
         }
         match self {
-            Self::Map(map) => map.slot(head).set_at(rest, value),
+            Self::Map(map) => map.slot(head).set_path(rest, value),
             _ => false,
         }
     }
 
     /// Removes what `path` names; `false` when nothing is there.
-    pub fn remove_at(&mut self, path: &[String]) -> bool {
+    pub fn remove_path(&mut self, path: &[String]) -> bool {
         match (self, path) {
             (Self::Map(map), [last]) => map.remove(last).is_some(),
             (Self::Map(map), [head, rest @ ..]) => {
-                map.get_mut(head).is_some_and(|child| child.remove_at(rest))
+                map.get_mut(head).is_some_and(|child| child.remove_path(rest))
             }
             (Self::Seq(items), [head, rest @ ..]) => match head.parse::<usize>() {
                 Ok(index) if rest.is_empty() && index < items.len() => {
                     items.remove(index);
                     true
                 }
-                Ok(index) => items.get_mut(index).is_some_and(|child| child.remove_at(rest)),
+                Ok(index) => items.get_mut(index).is_some_and(|child| child.remove_path(rest)),
                 Err(_) => false,
             },
             _ => false,
@@ -242,19 +242,19 @@ impl Value {
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for YamlValue {
     fn from(text: &str) -> Self {
         Self::Str(text.to_owned())
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for YamlValue {
     fn from(value: bool) -> Self {
         Self::Bool(value)
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for YamlValue {
     fn from(value: i64) -> Self {
         Self::Int(i128::from(value))
     }
@@ -262,9 +262,9 @@ impl From<i64> for Value {
 
 /// A place in the tree, one segment per level. Segments may hold dots; only the dotted spelling cannot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Path(Vec<String>);
+pub struct KeyPath(Vec<String>);
 
-impl Path {
+impl KeyPath {
     /// Splits `agent.max_turns`; `None` when a segment is empty.
     pub fn parse(dotted: &str) -> Option<Self> {
         let segments: Vec<String> = dotted.split('.').map(str::to_owned).collect();
@@ -281,7 +281,7 @@ impl Path {
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("."))
     }

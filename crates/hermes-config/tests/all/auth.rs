@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use hermes_config::auth::AuthFile;
 use serde_json::{Value, json};
 
-use crate::support::{TempHome, leftovers};
+use crate::support::{ConfigFixture, leftovers};
 
 #[test]
 fn writes_are_pretty_private_and_keep_unknown_keys() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     let auth = AuthFile::new(&temp.home);
     assert!(auth.read().providers().is_empty());
     assert!(!temp.home.auth().exists(), "reading writes nothing");
@@ -42,7 +42,7 @@ fn writes_are_pretty_private_and_keep_unknown_keys() {
 
 #[test]
 fn damaged_files_are_set_aside_before_a_write() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     let auth = AuthFile::new(&temp.home);
     for (round, damage) in ["{broken", "[1]"].into_iter().enumerate() {
         fs::write(temp.home.auth(), damage).expect("write");
@@ -57,7 +57,7 @@ fn damaged_files_are_set_aside_before_a_write() {
 
 #[test]
 fn legacy_nous_state_is_read_and_pools_survive() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     fs::write(
         temp.home.auth(),
         r#"{"systems":{"nous_portal":{"access_token":"t"}},"credential_pool":{"custom:x":[{"id":"1"}]}}"#,

@@ -4,7 +4,7 @@ use hermes_config::auth::AuthFile;
 use hermes_config::set;
 use hermes_config::yaml::parse;
 
-use crate::support::{TempHome, env};
+use crate::support::{ConfigFixture, env};
 
 const WRITES: usize = 200;
 
@@ -12,7 +12,7 @@ const WRITES: usize = 200;
 /// processes do, since each opens the lock file anew.
 #[test]
 fn t41_20_parallel_sets_lose_nothing() {
-    let temp = TempHome::with_config("# shared\nkeep: me # always\n");
+    let temp = ConfigFixture::with_config("# shared\nkeep: me # always\n");
     std::thread::scope(|scope| {
         for writer in ["left", "right"] {
             let home = &temp.home;
@@ -30,7 +30,7 @@ fn t41_20_parallel_sets_lose_nothing() {
     for writer in ["left", "right"] {
         for index in 0..WRITES {
             let found =
-                tree.lookup(&format!("{writer}.k{index}")).and_then(hermes_config::yaml::Value::as_int);
+                tree.lookup(&format!("{writer}.k{index}")).and_then(hermes_config::yaml::YamlValue::as_int);
             assert_eq!(found, i128::try_from(index).ok(), "{writer}.k{index}");
         }
     }
@@ -38,7 +38,7 @@ fn t41_20_parallel_sets_lose_nothing() {
 
 #[test]
 fn parallel_environment_and_auth_writes_lose_nothing() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     std::thread::scope(|scope| {
         for writer in ["LEFT", "RIGHT"] {
             let home = &temp.home;

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use hermes_config::env::bridge::bridge;
+use hermes_config::env::bridge::exported_variables;
 use hermes_config::env::dotenv::{decode, encode, parse, save, set};
-use hermes_config::env::{Origin, is_true, repair, variables};
-use hermes_config::{Error, Home, Management, Surface, canonical_provider};
+use hermes_config::env::{VariableOrigin, is_true, repair, variables};
+use hermes_config::{Error, Home, ManagedMode, ProgramSurface, canonical_provider};
 
-use crate::support::{TempHome, config, env};
+use crate::support::{ConfigFixture, config, env};
 
 fn check_line(line: &str, expected: Option<(&str, &str)>) {
     let read = parse(line);
@@ -70,9 +70,9 @@ fn saving_changes_one_line() {
 
 #[test]
 fn latin1_files_survive_a_save() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     fs::write(temp.home.dotenv(), b"A=caf\xe9\nB=1\n").expect("write");
-    save(&temp.home, Management::Free, &[("B", "2")]).expect("saved");
+    save(&temp.home, ManagedMode::Unmanaged, &[("B", "2")]).expect("saved");
     assert_eq!(fs::read(temp.home.dotenv()).expect("read"), b"A=caf\xe9\nB=2\n");
     assert_eq!(env(&[]).with_files(&temp.home, None).get("A"), Some("café"));
     let (text, encoding) = decode(b"A=caf\xe9\n");
@@ -82,7 +82,7 @@ fn latin1_files_survive_a_save() {
 /// T41-6: `.env` beats the shell; the installation's file only fills gaps while the home has one.
 #[test]
 fn t41_6_layers_in_order() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     let install = tempfile::tempdir().expect("folder");
     fs::write(install.path().join(".env"), "A=install\nC=install\nD=install\n").expect("write");
     let shell = env(&[("A", "shell"), ("B", "shell"), ("D", "shell")]);
@@ -94,7 +94,7 @@ fn t41_6_layers_in_order() {
     fs::write(temp.home.dotenv(), "A=user\nD=\n").expect("write");
     let layered = shell.with_files(&temp.home, Some(install.path()));
     assert_eq!(layered.get("A"), Some("user"));
-    assert_eq!(layered.origin("A"), Some(Origin::UserFile));
+    assert_eq!(layered.origin("A"), Some(VariableOrigin::UserFile));
     assert_eq!((layered.get("B"), layered.get("C")), (Some("shell"), Some("install")));
     assert_eq!(layered.get("D"), None, "a blanked variable is unset, whatever the shell says");
 }
@@ -156,7 +156,7 @@ fn the_bridge_exports_what_children_read() {
         ("HERMES_TIMEZONE", "Asia/Tokyo"),
         ("HERMES_MAX_ITERATIONS", "5"),
     ]);
-    let cli = bridge(&loaded, &shell, Surface::Cli, cwd);
+    let cli = exported_variables(&loaded, &shell, ProgramSurface::Cli, cwd);
     let has = |name: &str| cli.get(name).map(String::as_str);
     assert_eq!(has("TERMINAL_ENV"), Some("docker"));
     assert_eq!(has("TERMINAL_TIMEOUT"), Some("60"));
@@ -176,7 +176,7 @@ fn the_bridge_exports_what_children_read() {
     for name in ["MESSAGING_CWD", "worktree", "HERMES_QUIET", "HERMES_MAX_ITERATIONS"] {
         assert_eq!(has(name), None, "{name}");
     }
-    let gateway = bridge(&loaded, &shell, Surface::Gateway, cwd);
+    let gateway = exported_variables(&loaded, &shell, ProgramSurface::Gateway, cwd);
     let has = |name: &str| gateway.get(name).map(String::as_str);
     assert_eq!(has("MESSAGING_CWD"), Some("/m"));
     assert_eq!(has("worktree"), Some("True"));
@@ -190,14 +190,14 @@ fn the_bridge_exports_what_children_read() {
 fn without_a_terminal_section_the_bridge_only_fills_gaps() {
     let loaded = config("model: x\n", &[]);
     let shell = env(&[("TERMINAL_ENV", "docker"), ("HOME", "/home/u")]);
-    let cli = bridge(&loaded, &shell, Surface::Cli, Path::new("/work"));
+    let cli = exported_variables(&loaded, &shell, ProgramSurface::Cli, Path::new("/work"));
     assert!(!cli.contains_key("TERMINAL_ENV"));
     assert_eq!(cli.get("TERMINAL_TIMEOUT").map(String::as_str), Some("180"));
     assert_eq!(cli.get("TERMINAL_CWD").map(String::as_str), Some("/work"));
-    let gateway = bridge(&loaded, &shell, Surface::Gateway, Path::new("/work"));
+    let gateway = exported_variables(&loaded, &shell, ProgramSurface::Gateway, Path::new("/work"));
     assert_eq!(gateway.get("TERMINAL_CWD").map(String::as_str), Some("/home/u"));
-    let messaging = shell.with([("MESSAGING_CWD".to_owned(), "/m".to_owned())]);
-    let gateway = bridge(&loaded, &messaging, Surface::Gateway, Path::new("/work"));
+    let messaging = shell.with_variables([("MESSAGING_CWD".to_owned(), "/m".to_owned())]);
+    let gateway = exported_variables(&loaded, &messaging, ProgramSurface::Gateway, Path::new("/work"));
     assert_eq!(gateway.get("TERMINAL_CWD").map(String::as_str), Some("/m"));
 }
 
@@ -255,14 +255,14 @@ fn sections_of_chat_platforms_are_their_variables() {
                 slack:\n  free_response_channels: [C1, C2]\n  reactions: off\nterminal:\n  backend: local\n";
     let loaded = config(text, &[]);
     let shell = env(&[("SLACK_REACTIONS", "true"), ("HOME", "/home/u")]);
-    let gateway = bridge(&loaded, &shell, Surface::Gateway, Path::new("/work"));
+    let gateway = exported_variables(&loaded, &shell, ProgramSurface::Gateway, Path::new("/work"));
     let has = |name: &str| gateway.get(name).map(String::as_str);
     assert_eq!(has("TELEGRAM_REQUIRE_MENTION"), Some("True"));
     assert_eq!(has("TELEGRAM_MENTION_PATTERNS"), Some(r#"["^hey\\b","a{1,2}"]"#), "a comma tears nothing");
     assert_eq!(has("TELEGRAM_UNAUTHORIZED_DM_BEHAVIOR"), None);
     assert_eq!(has("SLACK_FREE_RESPONSE_CHANNELS"), Some("C1,C2"));
     assert_eq!(has("SLACK_REACTIONS"), None, "already set");
-    let cli = bridge(&loaded, &shell, Surface::Cli, Path::new("/work"));
+    let cli = exported_variables(&loaded, &shell, ProgramSurface::Cli, Path::new("/work"));
     assert!(!cli.contains_key("TELEGRAM_REQUIRE_MENTION"));
 }
 
@@ -276,7 +276,7 @@ fn programs_we_start_get_no_secret_of_ours() {
     ]);
     let file = [("LINEAR_API_KEY", "l"), ("MY_PLACE", "p"), ("AUXILIARY_VISION_API_KEY", "x")];
     let file: Vec<(String, String)> = file.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let secrets = shell.layer(Some(&file), None).own_secrets();
+    let secrets = shell.layer(Some(&file), None).withheld_names();
     assert_eq!(secrets, ["AUXILIARY_VISION_API_KEY", "LINEAR_API_KEY", "NOUS_API_KEY"]);
 }
 
@@ -294,7 +294,7 @@ fn our_own_file_passes_nothing_to_programs_unless_it_is_named() {
     let file: Vec<(String, String)> = file.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let env = shell.layer(Some(&file), None);
     let named = ["NAMED".to_owned()];
-    let passed: Vec<(&str, &str)> = env.inherited(&named).collect();
+    let passed: Vec<(&str, &str)> = env.child_variables(&named).collect();
     assert_eq!(
         passed,
         [("EDITOR", "vi"), ("NAMED", "n"), ("SHARED", "of the shell"), ("_HERMES_FORCE_HF_TOKEN", "t")]

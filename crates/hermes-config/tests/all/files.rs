@@ -5,10 +5,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use hermes_config::lock::{Lock, Patience};
+use hermes_config::lock::{FileLock, LockTimeout};
 use hermes_config::{Error, Home, set, write};
 
-use crate::support::{TempHome, env, leftovers};
+use crate::support::{ConfigFixture, env, leftovers};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").permissions().mode() & 0o777
@@ -17,7 +17,7 @@ fn mode(path: &Path) -> u32 {
 /// T41-18: private files and folders, without a login shell, terminal or `$USER`.
 #[test]
 fn t41_18_modes_are_private() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     for folder in ["", "cron", "sessions", "logs", "memories"] {
         assert_eq!(mode(&temp.home.join(folder)), 0o700, "{folder}");
     }
@@ -36,7 +36,7 @@ fn t41_18_modes_are_private() {
 
 #[test]
 fn links_are_written_through() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     let elsewhere = tempfile::tempdir().expect("folder");
     let target = elsewhere.path().join("real.yaml");
     for present in [true, false] {
@@ -59,7 +59,7 @@ fn links_are_written_through() {
 
 #[test]
 fn failed_writes_name_the_file_and_leave_it_alone() {
-    let temp = TempHome::with_config("a: 1\n");
+    let temp = ConfigFixture::with_config("a: 1\n");
     // A folder where the file should be.
     fs::remove_file(temp.home.config()).expect("remove");
     fs::create_dir(temp.home.config()).expect("folder");
@@ -72,16 +72,16 @@ fn failed_writes_name_the_file_and_leave_it_alone() {
     // A file where the home should be.
     let file = temp.home.join("file");
     fs::write(&file, "").expect("write");
-    let error = Home::at(&file).ensure().expect_err("a file").to_string();
+    let error = Home::new(&file).ensure().expect_err("a file").to_string();
     assert!(error.contains("A file stands where a folder should be"), "{error}");
 }
 
 #[test]
 fn a_home_that_cannot_be_made_still_loads_defaults() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     let file = temp.home.join("file");
     fs::write(&file, "").expect("write");
-    let home = Home::at(file.join("home"));
+    let home = Home::new(file.join("home"));
     let loaded = hermes_config::Config::load(&home, &env(&[]));
     assert_eq!(loaded.count("agent.max_turns"), 60);
     assert!(loaded.warnings()[0].text.contains(&home.path().display().to_string()));
@@ -89,7 +89,7 @@ fn a_home_that_cannot_be_made_still_loads_defaults() {
 
 #[test]
 fn older_folders_are_kept() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     assert_eq!(temp.home.images_cache(), temp.home.join("cache/images"));
     assert_eq!(temp.home.pairing(), temp.home.join("pairing"));
     for older in ["image_cache", "audio_cache", "document_cache", "browser_screenshots", "platforms/pairing"]
@@ -111,22 +111,25 @@ fn older_folders_are_kept() {
 
 #[test]
 fn locks_exclude_others_and_let_their_holder_in_again() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     let path = temp.home.join("x.lock");
-    let held = Lock::take(&path, Patience::SETTINGS).expect("free");
-    let again = Lock::take(&path, Patience::SETTINGS).expect("re-entrant");
+    let held = FileLock::acquire(&path, LockTimeout::SETTINGS).expect("free");
+    let again = FileLock::acquire(&path, LockTimeout::SETTINGS).expect("re-entrant");
     drop(again);
     let other = std::thread::scope(|scope| {
         let path = &path;
         scope
             .spawn(move || {
-                let patience = Patience { limit: Duration::from_millis(20), poll: Duration::from_millis(1) };
-                Lock::take(path, patience).map(drop).expect_err("held elsewhere").to_string()
+                let patience = LockTimeout {
+                    timeout: Duration::from_millis(20),
+                    poll_interval: Duration::from_millis(1),
+                };
+                FileLock::acquire(path, patience).map(drop).expect_err("held elsewhere").to_string()
             })
             .join()
             .expect("no panic")
     });
     assert!(other.contains("x.lock"), "{other}");
     drop(held);
-    assert!(Lock::take(&path, Patience::SETTINGS).is_ok());
+    assert!(FileLock::acquire(&path, LockTimeout::SETTINGS).is_ok());
 }

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use hermes_config::precedence::{self, base_url, max_iterations, model, provider};
 use hermes_config::settings::{
-    ApprovalMode, AuxiliaryTask, McpChoice, McpServer, McpTransport, PlatformToolsets, SandboxMode,
+    ApprovalMode, AuxiliaryTaskSettings, McpChoice, McpServer, McpTransport, PlatformToolsets, SandboxMode,
     TerminalSettings, ToolProgress, ToolsetMode,
 };
-use hermes_config::yaml::Value;
-use hermes_config::{FileState, Home, Settings, Surface};
+use hermes_config::yaml::YamlValue;
+use hermes_config::{ConfigFileState, Home, ProgramSettings, ProgramSurface};
 
-use crate::support::{TempHome, config, env};
+use crate::support::{ConfigFixture, config, env};
 
 #[test]
 fn rule_1_missing_empty_and_listlike_files_mean_defaults() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     let loaded = temp.load(&env(&[]));
-    assert_eq!(loaded.state(), FileState::Missing);
+    assert_eq!(loaded.state(), ConfigFileState::Missing);
     assert!(loaded.warnings().is_empty());
     assert!(!temp.home.config().exists(), "loading writes nothing");
     for text in ["", "# nothing\n", "---\n"] {
@@ -34,9 +34,9 @@ fn rule_2_mappings_merge_and_the_rest_replaces() {
         config("agent: {max_turns: 90, custom: x}\ntoolsets: []\ncompression: {threshold:}\nbrowser:\n", &[]);
     assert_eq!(loaded.count("agent.max_turns"), 90);
     assert!(!loaded.flag("agent.verbose"));
-    assert_eq!(loaded.merged().lookup("agent.custom"), Some(&Value::from("x")));
-    assert_eq!(loaded.merged().lookup("toolsets"), Some(&Value::Seq(vec![])));
-    assert_eq!(loaded.merged().lookup("compression.threshold"), Some(&Value::Null));
+    assert_eq!(loaded.merged().lookup("agent.custom"), Some(&YamlValue::from("x")));
+    assert_eq!(loaded.merged().lookup("toolsets"), Some(&YamlValue::Seq(vec![])));
+    assert_eq!(loaded.merged().lookup("compression.threshold"), Some(&YamlValue::Null));
     assert_eq!(loaded.number("compression.threshold"), Some(0.85), "null reads as the default");
     assert_eq!(loaded.count("browser.inactivity_timeout"), 120);
 }
@@ -44,9 +44,9 @@ fn rule_2_mappings_merge_and_the_rest_replaces() {
 #[test]
 fn rule_3_a_broken_file_is_named_and_left_alone() {
     let text = "agent:\n  max_turns: 5\n bad: [\n";
-    let temp = TempHome::with_config(text);
+    let temp = ConfigFixture::with_config(text);
     let loaded = temp.load(&env(&[]));
-    assert_eq!(loaded.state(), FileState::Broken);
+    assert_eq!(loaded.state(), ConfigFileState::Broken);
     assert_eq!(loaded.count("agent.max_turns"), 60);
     let warning = &loaded.warnings()[0].text;
     assert!(warning.starts_with("Warning: Failed to load config: "), "{warning}");
@@ -76,10 +76,13 @@ fn rule_4_variables_expand_in_values_only() {
     let loaded = config("mcp_servers:\n  '${KEY}':\n    command: run\n    args: ['${KEY}', 5]\n", &pairs);
     let servers = loaded.map("mcp_servers");
     assert_eq!(servers.keys().collect::<Vec<_>>(), ["${KEY}"]);
-    assert_eq!(loaded.merged().at(["mcp_servers", "${KEY}", "args", "0"]), Some(&Value::from("sk-1")));
     assert_eq!(
-        loaded.raw().get("mcp_servers").and_then(|v| v.at(["${KEY}", "args", "0"])),
-        Some(&Value::from("${KEY}"))
+        loaded.merged().get_path(["mcp_servers", "${KEY}", "args", "0"]),
+        Some(&YamlValue::from("sk-1"))
+    );
+    assert_eq!(
+        loaded.raw().get("mcp_servers").and_then(|v| v.get_path(["${KEY}", "args", "0"])),
+        Some(&YamlValue::from("${KEY}"))
     );
 }
 
@@ -94,7 +97,7 @@ fn rules_7_8_9_old_spellings_are_folded() {
     assert_eq!(loaded.text("model.base_url"), "http://x/v1/");
     assert_eq!(loaded.int("model.context_length"), Some(5));
     assert_eq!(loaded.count("agent.max_turns"), 7);
-    assert_eq!(loaded.raw().get("model"), Some(&Value::from("gpt")), "the file's own tree is untouched");
+    assert_eq!(loaded.raw().get("model"), Some(&YamlValue::from("gpt")), "the file's own tree is untouched");
     let nested = config(
         "model: {model: m, provider: zai, api: k}\nprovider: openai\nmax_turns: 7\nagent: {max_turns: 8}\n",
         &[],
@@ -128,7 +131,7 @@ fn t41_1_booleans_become_the_words_again() {
         &[],
     );
     assert!(loaded.warnings().is_empty());
-    let settings = Settings::resolve(&loaded, &env(&[]), Surface::Cli);
+    let settings = ProgramSettings::resolve(&loaded, &env(&[]), ProgramSurface::Cli);
     assert_eq!(settings.approvals.mode, ApprovalMode::Off);
     assert_eq!(settings.display.tool_progress, ToolProgress::Off);
     assert_eq!(settings.terminal.sandbox, SandboxMode::Off);
@@ -188,13 +191,13 @@ fn t41_16_platform_toolsets() {
     assert_eq!(absent.mcp, McpChoice::AllEnabled);
     let empty = of("platform_toolsets: {cli: []}\n", "cli");
     assert_eq!((empty.mode.clone(), empty.mcp.clone()), (ToolsetMode::Explicit(vec![]), McpChoice::None));
-    assert!(!empty.plugin_is_on("any"));
+    assert!(!empty.is_plugin_enabled("any"));
     let mixed = "platform_toolsets: {cli: [hermes-cli, web, mine, github]}\nmcp_servers: {github: {command: x}, other: {command: y}}\nknown_plugin_toolsets: {cli: [seen]}\n";
     let mixed = of(mixed, "cli");
     assert_eq!(mixed.mode, ToolsetMode::Explicit(vec!["web".into()]));
     assert_eq!(mixed.mcp, McpChoice::Only(vec!["github".into()]));
     assert_eq!(mixed.extras, ["mine"]);
-    assert!(mixed.plugin_is_on("unseen") && !mixed.plugin_is_on("seen"));
+    assert!(mixed.is_plugin_enabled("unseen") && !mixed.is_plugin_enabled("seen"));
     assert_eq!(mixed.to_save(&["web", "file"], &[]), ["file", "web", "mine", "github"]);
     assert_eq!(of("platform_toolsets: {cli: [hermes-cli, no_mcp]}\n", "cli").mcp, McpChoice::None);
 }
@@ -225,11 +228,11 @@ fn precedence_of_models_providers_and_limits() {
         "model: {default: m, provider: openai}\nagent: {max_turns: 9, system_prompt: s}\ntimezone: UTC\n",
         &[],
     );
-    assert_eq!(model(&bare, &shell, Surface::Cli, None), "anthropic/claude-opus-4.6");
-    assert_eq!(model(&bare, &shell, Surface::Gateway, None), "from-llm");
-    assert_eq!(model(&full, &shell, Surface::Gateway, None), "m");
-    assert_eq!(model(&full, &shell, Surface::Cli, Some("flag")), "flag");
-    assert_eq!(model(&full, &env(&[("HERMES_INFERENCE_MODEL", "i")]), Surface::Gateway, None), "i");
+    assert_eq!(model(&bare, &shell, ProgramSurface::Cli, None), "anthropic/claude-opus-4.6");
+    assert_eq!(model(&bare, &shell, ProgramSurface::Gateway, None), "from-llm");
+    assert_eq!(model(&full, &shell, ProgramSurface::Gateway, None), "m");
+    assert_eq!(model(&full, &shell, ProgramSurface::Cli, Some("flag")), "flag");
+    assert_eq!(model(&full, &env(&[("HERMES_INFERENCE_MODEL", "i")]), ProgramSurface::Gateway, None), "i");
     assert_eq!(provider(&bare, &shell, None), "zai");
     assert_eq!(provider(&full, &shell, None), "openai");
     assert_eq!(provider(&full, &shell, Some("nous")), "nous");
@@ -242,12 +245,12 @@ fn precedence_of_models_providers_and_limits() {
     assert_eq!(precedence::timezone(&full, &env(&[])).as_deref(), Some("UTC"));
     assert_eq!(precedence::ephemeral_prompt(&full, &env(&[])).as_deref(), Some("s"));
     assert_eq!(precedence::ephemeral_prompt(&full, &shell).as_deref(), Some("env"));
-    let home = Home::at("/h");
+    let home = Home::new("/h");
     assert_eq!(precedence::prefill_file(&full, &shell, &home), Some("/h/p.json".into()));
     let compression = |text: &str| {
         let shell =
             env(&[("CONTEXT_COMPRESSION_THRESHOLD", "0.5"), ("CONTEXT_COMPRESSION_ENABLED", "False")]);
-        Settings::resolve(&config(text, &[]), &shell, Surface::Cli).compression
+        ProgramSettings::resolve(&config(text, &[]), &shell, ProgramSurface::Cli).compression
     };
     assert_eq!((compression("").threshold, compression("").enabled), (0.5, false));
     assert!((compression("compression: {threshold: 0.7, target_ratio: 3}\n").threshold - 0.7).abs() < 1e-9);
@@ -258,7 +261,7 @@ fn precedence_of_models_providers_and_limits() {
 #[test]
 fn minimal_deployment_files_load_without_a_word() {
     let text = "model:\n  provider: custom\n  base_url: http://127.0.0.1:9000/v1\n  default: local-model\n";
-    let temp = TempHome::with_config(text);
+    let temp = ConfigFixture::with_config(text);
     fs::write(
         temp.home.dotenv(),
         "HERMES_INFERENCE_PROVIDER=custom\nAPI_SERVER_ENABLED=1\nAPI_SERVER_KEY=k\n",
@@ -269,7 +272,7 @@ fn minimal_deployment_files_load_without_a_word() {
     assert!(loaded.warnings().is_empty() && loaded.findings().is_empty());
     // T41-17: `1`, not `true`.
     assert_eq!(layered.bool("API_SERVER_ENABLED"), Some(true));
-    let settings = Settings::resolve(&loaded, &layered, Surface::Gateway);
+    let settings = ProgramSettings::resolve(&loaded, &layered, ProgramSurface::Gateway);
     assert_eq!((settings.model.provider.as_str(), settings.model.model.as_str()), ("custom", "local-model"));
     assert_eq!(settings.model.base_url.as_deref(), Some("http://127.0.0.1:9000/v1"));
     assert_eq!(temp.config_text(), text);
@@ -289,18 +292,18 @@ fn providers_fallbacks_and_side_tasks_are_typed() {
         &[],
     );
     let none = env(&[]);
-    let settings = Settings::resolve(&loaded, &none, Surface::Cli);
+    let settings = ProgramSettings::resolve(&loaded, &none, ProgramSurface::Cli);
     assert_eq!(settings.model.custom_providers.len(), 2);
     let own = settings.model.custom_provider("custom:my-box").expect("found by slug");
     assert_eq!((own.base_url.as_str(), own.context_lengths[0].1), ("http://b/v1", 8192));
     let chain: Vec<_> = settings.model.fallbacks.iter().map(|entry| entry.model.as_str()).collect();
     assert_eq!(chain, ["h", "glm"]);
     assert_eq!(settings.model.routing.require_parameters, Some(true));
-    let vision = AuxiliaryTask::resolve(&loaded, &none, "vision");
+    let vision = AuxiliaryTaskSettings::resolve(&loaded, &none, "vision");
     assert_eq!((vision.provider.as_str(), vision.timeout), ("openrouter", Duration::from_secs(10)));
-    let compression = AuxiliaryTask::resolve(&loaded, &none, "compression");
+    let compression = AuxiliaryTaskSettings::resolve(&loaded, &none, "compression");
     assert_eq!((compression.model.as_deref(), compression.timeout), (Some("sm"), Duration::from_mins(2)));
-    let by_env = AuxiliaryTask::resolve(&loaded, &env(&[("AUXILIARY_VISION_MODEL", "v")]), "vision");
+    let by_env = AuxiliaryTaskSettings::resolve(&loaded, &env(&[("AUXILIARY_VISION_MODEL", "v")]), "vision");
     assert_eq!(by_env.model.as_deref(), Some("v"));
     let shown = format!("{settings:?} {loaded:?}");
     assert!(!shown.contains("sk-secret") && !shown.contains("hidden-key"), "secrets stay out of Debug");

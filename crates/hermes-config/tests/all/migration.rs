@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use hermes_config::migrate::{Run, migrate, status};
-use hermes_config::yaml::{Value, parse};
+use hermes_config::migrate::{MigrationMode, migrate, status};
+use hermes_config::yaml::{YamlValue, parse};
 
-use crate::support::{TempHome, env};
+use crate::support::{ConfigFixture, env};
 
 /// T41-8: a file without a version is not taken for a current one.
 #[test]
 fn t41_8_the_version_comes_from_the_raw_file() {
-    let temp = TempHome::with_config("model: x\n");
+    let temp = ConfigFixture::with_config("model: x\n");
     let shell = env(&[("FAL_KEY", "k")]);
     let report = status(&temp.load(&shell), &shell);
     assert_eq!((report.current, report.latest), (None, 10));
@@ -20,7 +20,7 @@ fn t41_8_the_version_comes_from_the_raw_file() {
             && !report.missing_variables.contains(&"FAL_KEY")
     );
     assert!(report.new_options.contains(&"agent".to_owned()));
-    let current = TempHome::with_config("_config_version: 5\n");
+    let current = ConfigFixture::with_config("_config_version: 5\n");
     assert_eq!(status(&current.load(&shell), &shell).missing_variables, ["TAVILY_API_KEY"]);
 }
 
@@ -28,9 +28,9 @@ fn t41_8_the_version_comes_from_the_raw_file() {
 #[test]
 fn t41_9_later_files_are_untouched() {
     let text = "# later\n_config_version: 33 # theirs\nmodel: x\n";
-    let temp = TempHome::with_config(text);
+    let temp = ConfigFixture::with_config(text);
     fs::write(temp.home.dotenv(), "ANTHROPIC_TOKEN=a\n").expect("write");
-    let report = migrate(&temp.home, &env(&[]), Run::Really).expect("fine");
+    let report = migrate(&temp.home, &env(&[]), MigrationMode::Apply).expect("fine");
     assert_eq!((report.from, report.to), (Some(33), 33));
     assert_eq!(temp.config_text(), text);
     assert_eq!(temp.dotenv_text(), "ANTHROPIC_TOKEN=a\n");
@@ -39,10 +39,10 @@ fn t41_9_later_files_are_untouched() {
 #[test]
 fn steps_run_in_order_and_comments_stay() {
     let before = "# my file\nagent:\n  max_turns: 5 # low\n\n# tail\n";
-    let temp = TempHome::with_config(before);
+    let temp = ConfigFixture::with_config(before);
     fs::write(temp.home.dotenv(), "ANTHROPIC_TOKEN=old\nOPENAI_API_KEY=sk-1FAL_KEY=k\n").expect("write");
     let shell = env(&[("HERMES_TOOL_PROGRESS_MODE", "new"), ("HERMES_TIMEZONE", "Europe/Rome")]);
-    let report = migrate(&temp.home, &shell, Run::Really).expect("migrated");
+    let report = migrate(&temp.home, &shell, MigrationMode::Apply).expect("migrated");
     assert_eq!((report.from, report.to), (None, 10));
     assert_eq!(temp.dotenv_text(), "ANTHROPIC_TOKEN=\nOPENAI_API_KEY=sk-1\nFAL_KEY=k\n");
     let text = temp.config_text();
@@ -51,28 +51,28 @@ fn steps_run_in_order_and_comments_stay() {
         "{text}"
     );
     let tree = parse(&text).expect("reads");
-    assert_eq!(tree.lookup("display.tool_progress"), Some(&Value::from("new")));
-    assert_eq!(tree.lookup("timezone"), Some(&Value::from("Europe/Rome")));
-    assert_eq!(tree.lookup("agent.max_turns"), Some(&Value::Int(5)));
-    assert_eq!(tree.lookup("agent.verbose"), Some(&Value::Bool(false)));
-    assert_eq!(tree.lookup("_config_version"), Some(&Value::Int(10)));
+    assert_eq!(tree.lookup("display.tool_progress"), Some(&YamlValue::from("new")));
+    assert_eq!(tree.lookup("timezone"), Some(&YamlValue::from("Europe/Rome")));
+    assert_eq!(tree.lookup("agent.max_turns"), Some(&YamlValue::Int(5)));
+    assert_eq!(tree.lookup("agent.verbose"), Some(&YamlValue::Bool(false)));
+    assert_eq!(tree.lookup("_config_version"), Some(&YamlValue::Int(10)));
     assert!(tree.get("model").is_none(), "naming a model would overrule HERMES_MODEL");
     assert_eq!(report.lines[0], "✓ Repaired .env file (1 corrupted entries fixed)");
     assert!(report.lines.contains(&"  ✓ Added timezone = Europe/Rome".to_owned()), "{:?}", report.lines);
     assert!(report.lines.contains(&"  ✓ Added agent.verbose = false".to_owned()));
     assert!(report.ask_for.contains(&"TAVILY_API_KEY"));
-    let again = migrate(&temp.home, &shell, Run::Really).expect("again");
+    let again = migrate(&temp.home, &shell, MigrationMode::Apply).expect("again");
     assert!(again.lines.is_empty(), "{:?}", again.lines);
     assert_eq!(temp.config_text(), text);
 }
 
 #[test]
 fn added_sections_do_not_overrule_variables_in_use() {
-    let temp = TempHome::with_config("");
+    let temp = ConfigFixture::with_config("");
     migrate(
         &temp.home,
         &env(&[("TERMINAL_ENV", "docker"), ("CONTEXT_COMPRESSION_THRESHOLD", "0.5")]),
-        Run::Really,
+        MigrationMode::Apply,
     )
     .expect("migrated");
     let tree = parse(&temp.config_text()).expect("reads");
@@ -82,7 +82,7 @@ fn added_sections_do_not_overrule_variables_in_use() {
 
 #[test]
 fn broken_files_stop_the_migration() {
-    let temp = TempHome::with_config("a: [\n");
-    assert!(migrate(&temp.home, &env(&[]), Run::Really).is_err());
+    let temp = ConfigFixture::with_config("a: [\n");
+    assert!(migrate(&temp.home, &env(&[]), MigrationMode::Apply).is_err());
     assert_eq!(temp.config_text(), "a: [\n");
 }

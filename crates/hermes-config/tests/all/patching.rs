@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use hermes_config::yaml::{Path, Value, edit, emit_inline, parse};
+use hermes_config::yaml::{KeyPath, YamlValue, edit, emit_inline, parse};
 use proptest::prelude::*;
 
 /// A value as it is spelled in a file.
 #[derive(Debug, Clone)]
-enum Spelled {
+enum SpelledValue {
     /// One line: plain, quoted or flow.
     Line(&'static str),
     /// Several lines of one scalar, the first behind the key.
@@ -16,13 +16,13 @@ enum Spelled {
     Block(&'static str, &'static [&'static str]),
     Nothing,
     Map(Vec<Entry>),
-    List(Vec<Spelled>),
+    List(Vec<SpelledValue>),
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
     key: usize,
-    value: Spelled,
+    value: SpelledValue,
     comment: &'static str,
     above: &'static str,
 }
@@ -43,7 +43,7 @@ fn key_text(key: usize) -> String {
     KEYS[key].trim_matches(['\'', '"']).to_owned()
 }
 
-fn line() -> impl Strategy<Value = Spelled> {
+fn line() -> impl Strategy<Value = SpelledValue> {
     prop::sample::select(vec![
         "1",
         "off",
@@ -64,17 +64,17 @@ fn line() -> impl Strategy<Value = Spelled> {
         "ünï",
         "''",
     ])
-    .prop_map(Spelled::Line)
+    .prop_map(SpelledValue::Line)
 }
 
-fn spelled() -> impl Strategy<Value = Spelled> {
+fn spelled() -> impl Strategy<Value = SpelledValue> {
     let folded = prop::sample::select(vec![
         &["one", "two"][..],
         &["\"one", "two\""][..],
         &["'one", "", "two'"][..],
         &["[a,", "b]"][..],
     ])
-    .prop_map(Spelled::Folded);
+    .prop_map(SpelledValue::Folded);
     let block = (
         prop::sample::select(vec!["|", ">", "|-", ">-", "|+", "|2", "| # why", ">- # why"]),
         prop::sample::select(vec![
@@ -83,17 +83,17 @@ fn spelled() -> impl Strategy<Value = Spelled> {
             &["first", "  deeper", "back"][..],
         ]),
     )
-        .prop_map(|(header, lines)| Spelled::Block(header, lines));
-    let leaf = prop_oneof![6 => line(), 1 => folded, 1 => block, 1 => Just(Spelled::Nothing)];
+        .prop_map(|(header, lines)| SpelledValue::Block(header, lines));
+    let leaf = prop_oneof![6 => line(), 1 => folded, 1 => block, 1 => Just(SpelledValue::Nothing)];
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
-            3 => entries(inner.clone()).prop_map(Spelled::Map),
-            1 => prop::collection::vec(inner, 1..4).prop_map(Spelled::List),
+            3 => entries(inner.clone()).prop_map(SpelledValue::Map),
+            1 => prop::collection::vec(inner, 1..4).prop_map(SpelledValue::List),
         ]
     })
 }
 
-fn entries(value: impl Strategy<Value = Spelled>) -> impl Strategy<Value = Vec<Entry>> {
+fn entries(value: impl Strategy<Value = SpelledValue>) -> impl Strategy<Value = Vec<Entry>> {
     let comment = prop::sample::select(vec!["", "", "  # note", " # ünï: note"]);
     let above = prop::sample::select(vec!["", "", "", "# above\n", "\n", "\n# about\n# this\n"]);
     let entry = (0..KEYS.len(), value, comment, above).prop_map(|(key, value, comment, above)| Entry {
@@ -174,7 +174,7 @@ impl File {
 
     fn value(
         &mut self,
-        value: &Spelled,
+        value: &SpelledValue,
         column: usize,
         comment: &str,
         layout: Layout,
@@ -183,15 +183,15 @@ impl File {
         let deeper = " ".repeat(column + layout.step);
         let mut at = self.text.len() + 1;
         match value {
-            Spelled::Line(text) => self.text.push_str(&format!(" {text}{comment}\n")),
-            Spelled::Nothing => {
+            SpelledValue::Line(text) => self.text.push_str(&format!(" {text}{comment}\n")),
+            SpelledValue::Nothing => {
                 at -= 1;
                 self.text.push_str(&format!("{comment}\n"));
             }
-            Spelled::Folded(lines) => {
+            SpelledValue::Folded(lines) => {
                 self.text.push_str(&format!(" {}{comment}\n", lines.join(&format!("\n{deeper}"))));
             }
-            Spelled::Block(header, lines) => {
+            SpelledValue::Block(header, lines) => {
                 // An indentation indicator must tell the truth.
                 let header = header.replace('2', &layout.step.to_string());
                 self.text.push_str(&format!(" {header}\n"));
@@ -200,19 +200,19 @@ impl File {
                     self.text.push_str(&format!("{pad}{line}\n"));
                 }
             }
-            Spelled::Map(entries) => {
+            SpelledValue::Map(entries) => {
                 self.text.push_str(&format!("{comment}\n"));
                 self.map(entries, column + layout.step, "", layout, path);
             }
-            Spelled::List(items) => {
+            SpelledValue::List(items) => {
                 self.text.push_str(&format!("{comment}\n"));
                 let column = column + layout.list;
                 for (index, item) in items.iter().enumerate() {
                     self.text.push_str(&format!("{}-", " ".repeat(column)));
                     path.push(index.to_string());
                     match item {
-                        Spelled::Map(entries) => self.map(entries, column + 2, " ", layout, path),
-                        Spelled::List(_) => self.text.push_str(" x\n"),
+                        SpelledValue::Map(entries) => self.map(entries, column + 2, " ", layout, path),
+                        SpelledValue::List(_) => self.text.push_str(" x\n"),
                         item => self.value(item, column, "", layout, path),
                     }
                     path.pop();
@@ -220,16 +220,16 @@ impl File {
             }
         }
         let length = match value {
-            Spelled::Line(text) => text.len(),
-            Spelled::Nothing => 0,
-            Spelled::Folded(lines) => lines.join(&format!("\n{deeper}")).len(),
+            SpelledValue::Line(text) => text.len(),
+            SpelledValue::Nothing => 0,
+            SpelledValue::Folded(lines) => lines.join(&format!("\n{deeper}")).len(),
             _ => return,
         };
         self.values.push((path.clone(), at..at + length));
     }
 }
 
-fn new_value() -> impl Strategy<Value = Value> {
+fn new_value() -> impl Strategy<Value = YamlValue> {
     prop::sample::select(vec![
         "5",
         "text",
@@ -249,7 +249,7 @@ fn new_value() -> impl Strategy<Value = Value> {
     .prop_map(|text| parse(text).expect("a value"))
 }
 
-fn is_one_line(value: &Value) -> bool {
+fn is_one_line(value: &YamlValue) -> bool {
     !emit_inline(value).starts_with(['[', '{']) || matches!(emit_inline(value).as_str(), "[]" | "{}")
 }
 
@@ -276,12 +276,12 @@ proptest! {
         let before = parse(&file.text).unwrap_or_else(|error| panic!("{error}\n{}", file.text));
         prop_assume!(!file.values.is_empty());
         let (path, range) = pick.get(&file.values).clone();
-        let after = edit::set(&file.text, &Path::from_segments(&path), &value)
+        let after = edit::set(&file.text, &KeyPath::from_segments(&path), &value)
             .unwrap_or_else(|error| panic!("{path:?}: {error}\n{}", file.text));
         let mut expected = before.clone();
-        expected.set_at(&path, value.clone());
+        expected.set_path(&path, value.clone());
         prop_assert!(parse(&after).expect("reads").same_data(&expected), "{}", after);
-        if before.at(path.iter().map(String::as_str)).is_some_and(|old| old.same_data(&value)) {
+        if before.get_path(path.iter().map(String::as_str)).is_some_and(|old| old.same_data(&value)) {
             prop_assert_eq!(after, file.text);
         } else if is_one_line(&value) {
             let space = if range.is_empty() { " " } else { "" };
@@ -301,13 +301,13 @@ proptest! {
         if nested {
             path.push("child".to_owned());
         }
-        let after = edit::set(&file.text, &Path::from_segments(&path), &value)
+        let after = edit::set(&file.text, &KeyPath::from_segments(&path), &value)
             .unwrap_or_else(|error| panic!("{path:?}: {error}\n{}", file.text));
         let mut expected = parse(&file.text).expect("reads");
-        expected.set_at(&path, value);
+        expected.set_path(&path, value);
         prop_assert!(parse(&after).expect("reads").same_data(&expected), "{}", after);
         prop_assert!(is_one_insertion(&file.text, &after), "{}\n=>\n{}", file.text, after);
-        let back = edit::remove(&after, &Path::from_segments(&path)).expect("removable");
+        let back = edit::remove(&after, &KeyPath::from_segments(&path)).expect("removable");
         if !nested {
             prop_assert_eq!(back, file.text);
         }
@@ -322,26 +322,26 @@ proptest! {
         let tree = parse(&file.text).expect("reads");
         let paths: Vec<Vec<String>> = paths(&tree);
         let path = pick.get(&paths).clone();
-        let after = edit::set(&file.text, &Path::from_segments(&path), &value)
+        let after = edit::set(&file.text, &KeyPath::from_segments(&path), &value)
             .unwrap_or_else(|error| panic!("set {path:?}: {error}\n{}", file.text));
         let mut expected = tree.clone();
-        expected.set_at(&path, value);
+        expected.set_path(&path, value);
         prop_assert!(parse(&after).expect("reads").same_data(&expected), "{}", after);
-        let removed = edit::remove(&file.text, &Path::from_segments(&path))
+        let removed = edit::remove(&file.text, &KeyPath::from_segments(&path))
             .unwrap_or_else(|error| panic!("remove {path:?}: {error}\n{}", file.text));
         let mut expected = tree;
-        expected.remove_at(&path);
+        expected.remove_path(&path);
         let read = parse(&removed).expect("reads");
-        prop_assert!(read.same_data(&expected) || read.is_null() && expected.as_map().is_some_and(hermes_config::yaml::Map::is_empty), "{}", removed);
+        prop_assert!(read.same_data(&expected) || read.is_null() && expected.as_map().is_some_and(hermes_config::yaml::YamlMap::is_empty), "{}", removed);
     }
 }
 
 /// Every path in a tree, leaves and sections.
-fn paths(tree: &Value) -> Vec<Vec<String>> {
-    fn walk(value: &Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
-        let children: Vec<(String, &Value)> = match value {
-            Value::Map(map) => map.iter().map(|(key, child)| (key.to_owned(), child)).collect(),
-            Value::Seq(items) => {
+fn paths(tree: &YamlValue) -> Vec<Vec<String>> {
+    fn walk(value: &YamlValue, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+        let children: Vec<(String, &YamlValue)> = match value {
+            YamlValue::Map(map) => map.iter().map(|(key, child)| (key.to_owned(), child)).collect(),
+            YamlValue::Seq(items) => {
                 items.iter().enumerate().map(|(index, child)| (index.to_string(), child)).collect()
             }
             _ => Vec::new(),

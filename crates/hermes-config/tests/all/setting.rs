@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use hermes_config::save::{Change, full_save};
-use hermes_config::set::{self, Destination, MASK, set_value, update_value};
-use hermes_config::yaml::{Path, Value, parse};
-use hermes_config::{Error, Management};
+use hermes_config::save::{SaveChange, full_save};
+use hermes_config::set::{self, MASK, SetDestination, set_value, update_value};
+use hermes_config::yaml::{KeyPath, YamlValue, parse};
+use hermes_config::{Error, ManagedMode};
 
-use crate::support::{TempHome, env};
+use crate::support::{ConfigFixture, env};
 
 fn check_set(before: &str, key: &str, value: &str, after: &str) -> Vec<String> {
-    let temp = TempHome::with_config(before);
+    let temp = ConfigFixture::with_config(before);
     let outcome =
         set::set(&temp.home, &env(&[]), key, value).unwrap_or_else(|error| panic!("{key}: {error}"));
     assert_eq!(temp.config_text(), after, "set {key} {value}");
@@ -41,7 +41,7 @@ fn values_are_coerced() {
         // Lists and maps may be given as JSON where a list or map belongs.
         ("skills.disabled", "[\"a\", \"b\"]", ""),
     ] {
-        let temp = TempHome::with_config("# mine\n");
+        let temp = ConfigFixture::with_config("# mine\n");
         set::set(&temp.home, &env(&[]), key, value).expect(key);
         let text = temp.config_text();
         if written.is_empty() {
@@ -91,7 +91,7 @@ fn t41_3_setting_model_keeps_the_mapping() {
 /// T41-4: an empty value is a usage error.
 #[test]
 fn t41_4_empty_values_are_refused() {
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     for (key, value) in [("model", ""), ("", "x"), ("OPENAI_API_KEY", "")] {
         let error = set::set(&temp.home, &env(&[]), key, value).expect_err("usage");
         assert!(
@@ -113,14 +113,14 @@ fn secrets_go_to_the_environment_file() {
         ("FAL_KEY", "FAL_KEY"),
         ("API_SERVER_PORT", "API_SERVER_PORT"),
     ] {
-        let temp = TempHome::new();
+        let temp = ConfigFixture::new();
         let outcome = set::set(&temp.home, &env(&[]), key, "s3cret-value").expect(key);
-        assert_eq!(outcome.destination, Destination::Environment(name.to_owned()));
+        assert_eq!(outcome.destination, SetDestination::Environment(name.to_owned()));
         assert_eq!(temp.dotenv_text(), format!("{name}=s3cret-value\n"));
         assert_eq!(outcome.lines, [format!("✓ Set {name} in {}", temp.home.dotenv().display())]);
         assert!(!temp.home.config().exists());
     }
-    let temp = TempHome::new();
+    let temp = ConfigFixture::new();
     set::set(&temp.home, &env(&[]), "timezone", "UTC").expect("a plain key");
     assert_eq!(temp.config_text(), "timezone: UTC\n");
 }
@@ -133,7 +133,7 @@ fn terminal_keys_are_mirrored() {
         ("terminal.persistent_shell", "off", "TERMINAL_PERSISTENT_SHELL=False\n"),
         ("terminal.lifetime_seconds", "9", ""),
     ] {
-        let temp = TempHome::new();
+        let temp = ConfigFixture::new();
         set::set(&temp.home, &env(&[]), key, value).expect(key);
         assert_eq!(temp.dotenv_text(), line, "{key}");
     }
@@ -141,7 +141,7 @@ fn terminal_keys_are_mirrored() {
 
 #[test]
 fn get_shows_what_is_in_force_and_masks_secrets() {
-    let temp = TempHome::with_config(
+    let temp = ConfigFixture::with_config(
         "model: {provider: zai, api_key: sk-x}\nmcp_servers: {a: {command: c, env: {K: v-secret}}}\n",
     );
     let shell = env(&[("OPENAI_API_KEY", "sk-y")]);
@@ -157,7 +157,7 @@ fn get_shows_what_is_in_force_and_masks_secrets() {
 
 #[test]
 fn unset_removes_from_the_raw_file() {
-    let temp = TempHome::with_config("# c\na: 1\nagent:\n  max_turns: 5\n  verbose: true\n");
+    let temp = ConfigFixture::with_config("# c\na: 1\nagent:\n  max_turns: 5\n  verbose: true\n");
     set::unset(&temp.home, &env(&[]), "agent.max_turns").expect("there");
     assert_eq!(temp.config_text(), "# c\na: 1\nagent:\n  verbose: true\n");
     assert!(matches!(set::unset(&temp.home, &env(&[]), "agent.max_turns"), Err(Error::NotSet { .. })));
@@ -169,75 +169,84 @@ fn unset_removes_from_the_raw_file() {
 #[test]
 fn broken_files_are_never_overwritten() {
     for text in ["a: [\n", "- list\n", "\u{0}\n"] {
-        let temp = TempHome::with_config(text);
+        let temp = ConfigFixture::with_config(text);
         let error = set::set(&temp.home, &env(&[]), "x", "1").expect_err("broken");
         assert!(
             error.to_string().contains("config.yaml") && error.to_string().contains("nothing was written"),
             "{error}"
         );
-        assert!(full_save(&temp.home, Management::Free, &[]).is_err());
+        assert!(full_save(&temp.home, ManagedMode::Unmanaged, &[]).is_err());
         assert_eq!(temp.config_text(), text);
     }
 }
 
 #[test]
 fn lists_can_grow_by_one_entry() {
-    let temp = TempHome::with_config("command_allowlist: # ok\n  - ls\n");
-    let path = Path::from_segments(["command_allowlist"]);
-    update_value(&temp.home, Management::Free, &path, |current| {
-        let mut items = current.and_then(Value::as_seq).unwrap_or_default().to_vec();
-        items.push(Value::from("rm -rf"));
-        Some(Value::Seq(items))
+    let temp = ConfigFixture::with_config("command_allowlist: # ok\n  - ls\n");
+    let path = KeyPath::from_segments(["command_allowlist"]);
+    update_value(&temp.home, ManagedMode::Unmanaged, &path, |current| {
+        let mut items = current.and_then(YamlValue::as_seq).unwrap_or_default().to_vec();
+        items.push(YamlValue::from("rm -rf"));
+        Some(YamlValue::Seq(items))
     })
     .expect("updated");
     assert_eq!(temp.config_text(), "command_allowlist: # ok\n  - ls\n  - rm -rf\n");
-    set_value(&temp.home, Management::Free, &Path::from_segments(["display", "skin"]), &Value::from("x"))
-        .expect("set");
+    set_value(
+        &temp.home,
+        ManagedMode::Unmanaged,
+        &KeyPath::from_segments(["display", "skin"]),
+        &YamlValue::from("x"),
+    )
+    .expect("set");
     assert!(temp.config_text().ends_with("display:\n  skin: x\n"));
 }
 
 /// T41-2, T41-5, T41-9 and T41-14: what a full save writes, and what it does not.
 #[test]
 fn full_saves_keep_what_the_user_wrote() {
-    let temp = TempHome::with_config(
+    let temp = ConfigFixture::with_config(
         "_config_version: 33\nmodel: {api_key: '${MY_KEY}', provider: zai}\nmax_turns: 7\nmine: {a: [1]}\n123: num\n",
     );
     let changes = [
-        Change::Set(Path::from_segments(["model", "default"]), Value::from("glm-5")),
-        Change::Set(Path::from_segments(["_config_version"]), Value::Int(10)),
+        SaveChange::Set(KeyPath::from_segments(["model", "default"]), YamlValue::from("glm-5")),
+        SaveChange::Set(KeyPath::from_segments(["_config_version"]), YamlValue::Int(10)),
     ];
-    full_save(&temp.home, Management::Free, &changes).expect("saved");
+    full_save(&temp.home, ManagedMode::Unmanaged, &changes).expect("saved");
     let text = temp.config_text();
     let tree = parse(&text).expect("reads");
     assert_eq!(
         tree.lookup("model.api_key"),
-        Some(&Value::from("${MY_KEY}")),
+        Some(&YamlValue::from("${MY_KEY}")),
         "T41-14: never the expanded secret"
     );
-    assert_eq!(tree.lookup("model.default"), Some(&Value::from("glm-5")));
-    assert_eq!(tree.lookup("_config_version"), Some(&Value::Int(33)), "T41-9: never lower");
-    assert_eq!(tree.lookup("agent.max_turns"), Some(&Value::Int(7)));
+    assert_eq!(tree.lookup("model.default"), Some(&YamlValue::from("glm-5")));
+    assert_eq!(tree.lookup("_config_version"), Some(&YamlValue::Int(33)), "T41-9: never lower");
+    assert_eq!(tree.lookup("agent.max_turns"), Some(&YamlValue::Int(7)));
     assert!(tree.get("max_turns").is_none(), "moved, then dropped");
-    assert_eq!(tree.lookup("mine.a.0"), Some(&Value::Int(1)), "unknown keys survive");
-    assert_eq!(tree.lookup("compression.threshold"), Some(&Value::Float(0.85)), "T41-5: defaults are frozen");
+    assert_eq!(tree.lookup("mine.a.0"), Some(&YamlValue::Int(1)), "unknown keys survive");
+    assert_eq!(
+        tree.lookup("compression.threshold"),
+        Some(&YamlValue::Float(0.85)),
+        "T41-5: defaults are frozen"
+    );
     assert!(tree.lookup("display.streaming").is_none() && tree.lookup("stt.provider").is_none(), "T41-2");
     assert!(text.contains("\n# fallback_model:\n") && !text.contains("# security:"));
     assert!(text.contains("\n123: num\n"), "a number as key stays one");
-    full_save(&temp.home, Management::Free, &[]).expect("again");
+    full_save(&temp.home, ManagedMode::Unmanaged, &[]).expect("again");
     assert_eq!(temp.config_text(), text, "saving again changes nothing");
     let chosen =
-        TempHome::with_config("display: {streaming: false}\nfallback_model: {provider: a, model: b}\n");
-    full_save(&chosen.home, Management::Free, &[]).expect("saved");
+        ConfigFixture::with_config("display: {streaming: false}\nfallback_model: {provider: a, model: b}\n");
+    full_save(&chosen.home, ManagedMode::Unmanaged, &[]).expect("saved");
     let text = chosen.config_text();
-    assert_eq!(parse(&text).expect("reads").lookup("display.streaming"), Some(&Value::Bool(false)));
+    assert_eq!(parse(&text).expect("reads").lookup("display.streaming"), Some(&YamlValue::Bool(false)));
     assert!(!text.contains("# fallback_model"));
 }
 
 #[test]
 fn managed_homes_refuse_with_the_documented_words() {
-    let marked = TempHome::new();
+    let marked = ConfigFixture::new();
     fs::write(marked.home.managed_marker(), "").expect("write");
-    let plain = TempHome::new();
+    let plain = ConfigFixture::new();
     for (temp, shell) in [(&marked, env(&[])), (&plain, env(&[("HERMES_MANAGED", "yes")]))] {
         let error = set::set(&temp.home, &shell, "a", "b").expect_err("managed").to_string();
         let first = error.lines().next().unwrap_or_default();
@@ -246,20 +255,21 @@ fn managed_homes_refuse_with_the_documented_words() {
             "Cannot set configuration values: configuration is managed by NixOS (HERMES_MANAGED=true)."
         );
         assert!(error.contains("services.hermes-agent.settings"));
-        let managed = Management::of(&temp.home, &shell);
+        let managed = ManagedMode::detect(&temp.home, &shell);
         assert!(full_save(&temp.home, managed, &[]).is_err());
         assert!(hermes_config::env::dotenv::save(&temp.home, managed, &[("A", "b")]).is_err());
         assert!(
-            hermes_config::migrate::migrate(&temp.home, &shell, hermes_config::migrate::Run::Really).is_err()
+            hermes_config::migrate::migrate(&temp.home, &shell, hermes_config::migrate::MigrationMode::Apply)
+                .is_err()
         );
         assert!(!temp.home.config().exists() && !temp.home.dotenv().exists());
     }
-    assert_eq!(Management::of(&plain.home, &env(&[("HERMES_MANAGED", "0")])), Management::Free);
+    assert_eq!(ManagedMode::detect(&plain.home, &env(&[("HERMES_MANAGED", "0")])), ManagedMode::Unmanaged);
 }
 
 #[test]
 fn a_key_or_variable_this_release_does_not_act_on_is_told() {
-    let temp = TempHome::with_config("a: 1\n");
+    let temp = ConfigFixture::with_config("a: 1\n");
     for (key, value, told) in [
         ("voice.record_key", "ctrl+b", true),
         ("browser.headed", "true", true),

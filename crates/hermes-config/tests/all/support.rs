@@ -5,15 +5,15 @@ use std::fs;
 use hermes_config::{Config, Env, Home};
 use tempfile::TempDir;
 
-pub(crate) struct TempHome {
+pub(crate) struct ConfigFixture {
     _folder: TempDir,
     pub(crate) home: Home,
 }
 
-impl TempHome {
+impl ConfigFixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let home = Home::at(folder.path().join("home"));
+        let home = Home::new(folder.path().join("home"));
         home.ensure().expect("folders");
         Self { _folder: folder, home }
     }

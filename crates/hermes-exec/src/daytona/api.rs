@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::DaytonaOptions;
-use crate::docker::Keep;
-use crate::remote::service::{Service, failed};
+use crate::docker::InstanceRetention;
+use crate::remote::service::{HttpService, failed};
 use crate::remote::{CliError, safe_name};
 
 /// An image may have to be built.
@@ -20,11 +20,11 @@ const MOST_DISK: usize = 10;
 const LABEL: &str = "hermes_task_id";
 
 #[derive(Debug)]
-pub(super) struct Api(pub(super) Service);
+pub(super) struct DaytonaApi(pub(super) HttpService);
 
 /// What came of a command line.
 #[derive(Debug)]
-pub(super) enum Executed {
+pub(super) enum DaytonaExecution {
     Answer {
         code: i32,
         result: String,
@@ -36,7 +36,7 @@ pub(super) enum Executed {
 }
 
 #[derive(Debug, Deserialize)]
-struct Sandbox {
+struct SandboxInfo {
     id: String,
     #[serde(default)]
     state: String,
@@ -45,13 +45,13 @@ struct Sandbox {
 /// The list of sandboxes is a plain one, or a page of one.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Sandboxes {
-    Plain(Vec<Sandbox>),
-    Page { items: Vec<Sandbox> },
+enum SandboxList {
+    Plain(Vec<SandboxInfo>),
+    Page { items: Vec<SandboxInfo> },
 }
 
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct ExecuteResponse {
     #[serde(alias = "code")]
     #[serde(rename = "exitCode")]
     exit_code: i32,
@@ -59,41 +59,46 @@ struct Answer {
     result: String,
 }
 
-impl Api {
+impl DaytonaApi {
     /// The id of the task's sandbox, which runs when this returns.
-    pub(super) async fn find_or_make(
+    pub(super) async fn find_or_create(
         &self,
         options: &DaytonaOptions,
         cancel: &Cancel,
     ) -> Result<String, CliError> {
         let name = format!("hermes-{}", safe_name(&options.task));
-        let known = match options.keep {
-            Keep::Persistent => self.find(&name, &options.task, cancel).await?,
-            Keep::Ephemeral => None,
+        let known = match options.retention {
+            InstanceRetention::Persistent => self.find(&name, &options.task, cancel).await?,
+            InstanceRetention::Ephemeral => None,
         };
         let sandbox = match known {
             Some(sandbox) => sandbox,
-            None => self.make(&name, options, cancel).await?,
+            None => self.create(&name, options, cancel).await?,
         };
         self.until_started(sandbox, cancel).await
     }
 
-    async fn find(&self, name: &str, task: &str, cancel: &Cancel) -> Result<Option<Sandbox>, CliError> {
-        if let Some(found) = self.0.get::<Sandbox>(&["sandbox", name], None, cancel).await? {
+    async fn find(&self, name: &str, task: &str, cancel: &Cancel) -> Result<Option<SandboxInfo>, CliError> {
+        if let Some(found) = self.0.get::<SandboxInfo>(&["sandbox", name], None, cancel).await? {
             return Ok(Some(found));
         }
         let labels = json!({ LABEL: task }).to_string();
-        let found = self.0.get::<Sandboxes>(&["sandbox"], Some(("labels", &labels)), cancel).await?;
+        let found = self.0.get::<SandboxList>(&["sandbox"], Some(("labels", &labels)), cancel).await?;
         Ok(found.and_then(|found| match found {
-            Sandboxes::Plain(items) | Sandboxes::Page { items } => items.into_iter().next(),
+            SandboxList::Plain(items) | SandboxList::Page { items } => items.into_iter().next(),
         }))
     }
 
-    async fn make(&self, name: &str, options: &DaytonaOptions, cancel: &Cancel) -> Result<Sandbox, CliError> {
-        self.0.make(&["sandbox"], &creation(name, options), None, START_LIMIT, cancel).await
+    async fn create(
+        &self,
+        name: &str,
+        options: &DaytonaOptions,
+        cancel: &Cancel,
+    ) -> Result<SandboxInfo, CliError> {
+        self.0.create(&["sandbox"], &creation(name, options), None, START_LIMIT, cancel).await
     }
 
-    async fn until_started(&self, mut sandbox: Sandbox, cancel: &Cancel) -> Result<String, CliError> {
+    async fn until_started(&self, mut sandbox: SandboxInfo, cancel: &Cancel) -> Result<String, CliError> {
         let end = self.0.clock.monotonic() + START_LIMIT;
         let mut asked = false;
         loop {
@@ -101,7 +106,9 @@ impl Api {
                 "started" => return Ok(sandbox.id),
                 "stopped" | "archived" if !asked => {
                     asked = true;
-                    self.0.order(Method::POST, &["sandbox", &sandbox.id, "start"], None, cancel).await?;
+                    self.0
+                        .request_action(Method::POST, &["sandbox", &sandbox.id, "start"], None, cancel)
+                        .await?;
                 }
                 state @ ("error" | "build_failed" | "destroyed" | "destroying") => {
                     return Err(CliError::Refused(format!("the sandbox {} is in state {state}", sandbox.id)));
@@ -129,41 +136,41 @@ impl Api {
         command: &str,
         limit: Duration,
         cancel: &Cancel,
-    ) -> Result<Executed, CliError> {
+    ) -> Result<DaytonaExecution, CliError> {
         let body = json!({ "command": command, "timeout": limit.as_secs() });
         let path = ["toolbox", id, "toolbox", "process", "execute"];
         let request = self.0.request(Method::POST, &path, None)?.json(&body).map_err(failed)?;
-        let request = request.answer_within(limit).stall_after(limit);
+        let request = request.response_timeout(limit).stall_timeout(limit);
         let (status, text) = match self.0.send(request, limit, cancel).await {
             Ok(answer) => answer,
             Err(Error::Cancelled) => return Err(CliError::Interrupted),
             Err(Error::DeadlinePassed | Error::TimedOut { .. }) => return Err(CliError::TimedOut(limit)),
             Err(error @ Error::Connect { .. }) => return Err(CliError::Refused(error.to_string())),
-            Err(error) => return Ok(Executed::Unknown(error.to_string())),
+            Err(error) => return Ok(DaytonaExecution::Unknown(error.to_string())),
         };
         if status.is_success() {
-            let Answer { exit_code, result } = self.0.parse(&text)?;
-            return Ok(Executed::Answer { code: exit_code, result });
+            let ExecuteResponse { exit_code, result } = self.0.parse(&text)?;
+            return Ok(DaytonaExecution::Answer { code: exit_code, result });
         }
-        let said = self.0.words(status, &text);
+        let said = self.0.error_text(status, &text);
         // A sandbox that does not run is refused before anything is done; what another failure means cannot be told.
-        let stopped = match self.0.get::<Sandbox>(&["sandbox", id], None, cancel).await? {
+        let stopped = match self.0.get::<SandboxInfo>(&["sandbox", id], None, cancel).await? {
             Some(sandbox) => sandbox.state.to_lowercase() != "started",
             None => true,
         };
         if stopped || status.is_client_error() {
-            Ok(Executed::NotRun(said))
+            Ok(DaytonaExecution::NotRun(said))
         } else {
-            Ok(Executed::Unknown(said))
+            Ok(DaytonaExecution::Unknown(said))
         }
     }
 
     pub(super) async fn stop(&self, id: &str, cancel: &Cancel) -> Result<(), CliError> {
-        self.0.order(Method::POST, &["sandbox", id, "stop"], None, cancel).await
+        self.0.request_action(Method::POST, &["sandbox", id, "stop"], None, cancel).await
     }
 
     pub(super) async fn delete(&self, id: &str, cancel: &Cancel) -> Result<(), CliError> {
-        self.0.order(Method::DELETE, &["sandbox", id], None, cancel).await
+        self.0.request_action(Method::DELETE, &["sandbox", id], None, cancel).await
     }
 }
 
@@ -200,9 +207,9 @@ fn creation(name: &str, options: &DaytonaOptions) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Limits;
+    use super::super::ResourceLimits;
     use super::*;
-    use crate::capture::Bounds;
+    use crate::capture::OutputBounds;
 
     #[test]
     fn a_sandbox_is_asked_for_in_whole_gibibytes() {
@@ -210,10 +217,10 @@ mod tests {
             task: "a/b".to_owned(),
             image: "python:3.11-slim".to_owned(),
             directory: None,
-            exports: crate::remote::Forwarded::default(),
-            limits: Limits { cpus: 1.5, memory_mb: 5000, disk_mb: 51200 },
-            keep: Keep::Persistent,
-            bounds: Bounds::default(),
+            exports: crate::remote::ForwardedVariables::default(),
+            limits: ResourceLimits { cpus: 1.5, memory_mb: 5000, disk_mb: 51200 },
+            retention: InstanceRetention::Persistent,
+            bounds: OutputBounds::default(),
         };
         assert_eq!(
             creation("hermes-x", &options).to_string(),

@@ -6,18 +6,21 @@
 //! stopping a command stops the sandbox.
 
 mod api;
-mod line;
+mod transport;
 
 use std::sync::Arc;
 
-use hermes_types::{Cancel, Clock, Finished, RunError, Secret, random_hex};
+use hermes_types::{Cancel, Clock, CommandOutput, RunError, Secret, random_hex};
 
-use crate::capture::Bounds;
-use crate::docker::{Keep, Limits};
-use crate::remote::service::Service;
-use crate::remote::{Berth, CliError, Forwarded, INTERRUPTED, Left, Line, Made, Maker, PerTask, RemoteShell};
-use api::Api;
-use line::DaytonaLine;
+use crate::capture::OutputBounds;
+use crate::docker::{InstanceRetention, ResourceLimits};
+use crate::remote::service::HttpService;
+use crate::remote::{
+    AfterCommand, CliError, ForwardedVariables, INTERRUPTED, Instance, InstanceProvider, ManagedInstance,
+    PerTaskCache, RemoteShell, ScriptTransport,
+};
+use api::DaytonaApi;
+use transport::DaytonaTransport;
 
 /// The address if none is configured.
 const USUAL_ADDRESS: &str = "https://app.daytona.io/api";
@@ -30,23 +33,23 @@ pub struct DaytonaOptions {
     /// Where commands begin; the home over there if not said.
     pub directory: Option<String>,
     /// Variables for commands.
-    pub exports: Forwarded,
-    pub limits: Limits,
-    pub keep: Keep,
-    pub bounds: Bounds,
+    pub exports: ForwardedVariables,
+    pub limits: ResourceLimits,
+    pub retention: InstanceRetention,
+    pub bounds: OutputBounds,
 }
 
 /// An account with Daytona.
 #[derive(Debug)]
 pub struct DaytonaAccount {
-    api: Api,
-    tasks: PerTask<Daytona>,
+    api: DaytonaApi,
+    tasks: PerTaskCache<DaytonaEnvironment>,
 }
 
 impl DaytonaAccount {
     /// Asks nothing yet. Without an address it is Daytona's own.
     pub fn new(
-        client: hermes_net::Client,
+        client: hermes_net::HttpClient,
         address: Option<&str>,
         key: Secret,
         clock: Arc<dyn Clock>,
@@ -54,7 +57,7 @@ impl DaytonaAccount {
         if key.is_empty() {
             return Err(RunError::Unavailable("DAYTONA_API_KEY is not set".to_owned()));
         }
-        let service = Service {
+        let service = HttpService {
             name: "Daytona",
             setting: "DAYTONA_API_URL",
             client,
@@ -62,28 +65,28 @@ impl DaytonaAccount {
             key,
             clock,
         };
-        Ok(Arc::new(Self { api: Api(service), tasks: PerTask::default() }))
+        Ok(Arc::new(Self { api: DaytonaApi(service), tasks: PerTaskCache::default() }))
     }
 
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
-    pub fn open(self: &Arc<Self>, options: DaytonaOptions) -> Arc<Daytona> {
+    pub fn open(self: &Arc<Self>, options: DaytonaOptions) -> Arc<DaytonaEnvironment> {
         let task = options.task.clone();
-        let make = || Berth::new(DaytonaSandbox { account: Arc::clone(self), options });
-        self.tasks.get_or_make(&task, make)
+        let make = || ManagedInstance::new(DaytonaProvider { account: Arc::clone(self), options });
+        self.tasks.get_or_create(&task, make)
     }
 }
 
 /// A task's place in a sandbox. One that is to last is stopped when it is closed, another is removed.
-pub type Daytona = Berth<DaytonaSandbox>;
+pub type DaytonaEnvironment = ManagedInstance<DaytonaProvider>;
 
 /// What finds or makes a sandbox.
 #[derive(Debug)]
-pub struct DaytonaSandbox {
+pub struct DaytonaProvider {
     account: Arc<DaytonaAccount>,
     options: DaytonaOptions,
 }
 
-impl Maker for DaytonaSandbox {
+impl InstanceProvider for DaytonaProvider {
     const STOPPED: Option<&'static str> = None;
 
     fn new_shell(&self) -> RemoteShell {
@@ -94,36 +97,36 @@ impl Maker for DaytonaSandbox {
         RemoteShell::new(start, &self.options.exports, self.options.bounds)
     }
 
-    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
-        let id = self.account.api.find_or_make(&self.options, cancel).await?;
+    async fn create(&self, cancel: &Cancel) -> Result<Instance, CliError> {
+        let id = self.account.api.find_or_create(&self.options, cancel).await?;
         // A sandbox that was stopped has lost what shells left in its memory.
-        Ok(Made { id, making: random_hex(8) })
+        Ok(Instance { id, generation: random_hex(8) })
     }
 
-    fn not_made(&self, error: &CliError) -> String {
+    fn create_failure(&self, error: &CliError) -> String {
         format!("no Daytona sandbox: {error}")
     }
 
-    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
-        DaytonaLine { api: &self.account.api, id: &made.id }
+    fn transport<'a>(&'a self, made: &'a Instance) -> impl ScriptTransport + 'a {
+        DaytonaTransport { api: &self.account.api, id: &made.id }
     }
 
-    fn not_begun(&self, said: &str, code: i32) -> String {
+    fn start_failure(&self, said: &str, code: i32) -> String {
         format!("no bash could be started in the Daytona sandbox (exit code {code}): {said}")
     }
 
     /// Stopping a command stopped the sandbox.
-    async fn look_after(&self, _: &Made, stopped: &mut Finished, cancel: &Cancel) -> Left {
+    async fn after_stop(&self, _: &Instance, stopped: &mut CommandOutput, cancel: &Cancel) -> AfterCommand {
         let is_stopped = stopped.exit_code == INTERRUPTED && cancel.is_cancelled();
-        if is_stopped { Left::Nothing } else { Left::AsItWas }
+        if is_stopped { AfterCommand::Unusable } else { AfterCommand::Reusable }
     }
 
-    async fn close(&self, made: &Made, shell: &RemoteShell) {
-        shell.clean(&self.line(made), &made.making).await;
+    async fn close(&self, made: &Instance, shell: &RemoteShell) {
+        shell.clean(&self.transport(made), &made.generation).await;
         let (id, cancel) = (&made.id, Cancel::new());
-        let done = match self.options.keep {
-            Keep::Persistent => self.account.api.stop(id, &cancel).await,
-            Keep::Ephemeral => self.account.api.delete(id, &cancel).await,
+        let done = match self.options.retention {
+            InstanceRetention::Persistent => self.account.api.stop(id, &cancel).await,
+            InstanceRetention::Ephemeral => self.account.api.delete(id, &cancel).await,
         };
         if let Err(error) = done {
             tracing::warn!(%error, id, "the sandbox could not be closed");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DockerOptions, Keep, Network, Root};
+use super::{ContainerNetwork, DockerOptions, InstanceRetention, RootFilesystem};
 use crate::remote::safe_name;
 
 const HOME: &str = "/root";
@@ -39,32 +39,32 @@ pub(crate) const OWNER_LABEL: &str = "hermes-owner";
 
 /// What the engine turned out to be able to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Abilities {
+pub(crate) struct EngineFeatures {
     /// Whether it limits the disk a container may fill.
-    pub(crate) disk_limit: DiskLimit,
-    pub(crate) reaper: Reaper,
+    pub(crate) disk_limit: DiskLimitSupport,
+    pub(crate) init: InitProcess,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DiskLimit {
-    Works,
-    Missing,
+pub(crate) enum DiskLimitSupport {
+    Supported,
+    Unsupported,
 }
 
 /// Who collects processes that lost their parent, so that they do not eat up the limit on processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reaper {
+pub(crate) enum InitProcess {
     Engine,
-    Nobody,
+    Missing,
 }
 
 pub(crate) fn run_arguments(
     options: &DockerOptions,
     name: &str,
     owner: &str,
-    abilities: Abilities,
+    abilities: EngineFeatures,
 ) -> Vec<String> {
-    let mut words = Words(vec!["run".to_owned()]);
+    let mut words = ArgumentList(vec!["run".to_owned()]);
     words.add(["-d", "--rm", "--name", name]);
     words.add([
         "--label",
@@ -74,26 +74,26 @@ pub(crate) fn run_arguments(
         "--label",
         &format!("{OWNER_LABEL}={owner}"),
     ]);
-    if abilities.reaper == Reaper::Engine {
+    if abilities.init == InitProcess::Engine {
         words.add(["--init"]);
     }
     words.add(["-w", &directory(options)]);
     words.add(SECURITY);
-    if options.root == Root::ReadOnly {
+    if options.root == RootFilesystem::ReadOnly {
         // Packages go to the home folder, which is writable.
         words.add(["--read-only", "-e", "PIP_USER=1"]);
     }
     let mounted = host_folder(options);
     let workspace_taken = mounted.is_some() || takes_workspace(&options.volumes);
-    match options.keep {
-        Keep::Persistent => {
-            let folders = Folders::of(options);
+    match options.retention {
+        InstanceRetention::Persistent => {
+            let folders = PersistentFolders::of(options);
             words.volume(&folders.home, HOME);
             if !workspace_taken {
                 words.volume(&folders.workspace, WORKSPACE);
             }
         }
-        Keep::Ephemeral => {
+        InstanceRetention::Ephemeral => {
             if !workspace_taken {
                 words.add(["--tmpfs", "/workspace:rw,exec,size=10g"]);
             }
@@ -107,10 +107,10 @@ pub(crate) fn run_arguments(
     if limits.memory_mb > 0 {
         words.add(["--memory", &format!("{}m", limits.memory_mb)]);
     }
-    if limits.disk_mb > 0 && abilities.disk_limit == DiskLimit::Works {
+    if limits.disk_mb > 0 && abilities.disk_limit == DiskLimitSupport::Supported {
         words.add(["--storage-opt", &format!("size={}m", limits.disk_mb)]);
     }
-    if options.network == Network::Off {
+    if options.network == ContainerNetwork::Off {
         words.add(["--network=none"]);
     }
     if let Some(folder) = mounted {
@@ -123,9 +123,9 @@ pub(crate) fn run_arguments(
         words.add(["-v", &format!("{}:{HOME}/.hermes/{}:ro", file.host.display(), file.relative)]);
     }
     words.add([options.image.as_str()]);
-    match abilities.reaper {
-        Reaper::Engine => words.add(LIFE),
-        Reaper::Nobody => words.add(LIFE_OF_REAPER),
+    match abilities.init {
+        InitProcess::Engine => words.add(LIFE),
+        InitProcess::Missing => words.add(LIFE_OF_REAPER),
     }
     words.0
 }
@@ -153,12 +153,12 @@ pub(crate) fn container_directory(configured: Option<&str>) -> String {
 
 /// The two folders a persistent container keeps outside itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Folders {
+pub(crate) struct PersistentFolders {
     pub(crate) home: PathBuf,
     pub(crate) workspace: PathBuf,
 }
 
-impl Folders {
+impl PersistentFolders {
     pub(crate) fn of(options: &DockerOptions) -> Self {
         let folder = options.sandboxes.join("docker").join(safe_name(&options.task));
         Self { home: folder.join("home"), workspace: folder.join("workspace") }
@@ -176,9 +176,9 @@ fn takes_workspace(volumes: &[String]) -> bool {
     volumes.iter().any(|volume| target(volume) == Some(true))
 }
 
-struct Words(Vec<String>);
+struct ArgumentList(Vec<String>);
 
-impl Words {
+impl ArgumentList {
     fn add<const N: usize>(&mut self, words: [&str; N]) {
         self.0.extend(words.map(str::to_owned));
     }
@@ -190,10 +190,10 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Limits;
+    use super::super::ResourceLimits;
     use super::*;
-    use crate::capture::Bounds;
-    use crate::credential::Credential;
+    use crate::capture::OutputBounds;
+    use crate::credential::CredentialFile;
 
     const START: &str = "run -d --rm --name hermes-1 --label hermes-agent=1 --label hermes-task-id=task --label hermes-owner=me --init";
     const SAFE: &str = "--cap-drop ALL --cap-add DAC_OVERRIDE --cap-add CHOWN --cap-add FOWNER \
@@ -209,20 +209,21 @@ mod tests {
             sandboxes: PathBuf::from("/sb"),
             volumes: Vec::new(),
             credentials: Vec::new(),
-            exports: crate::remote::Forwarded::default(),
-            limits: Limits { cpus: 1.0, memory_mb: 5120, disk_mb: 51200 },
-            network: Network::On,
-            root: Root::ReadOnly,
-            keep: Keep::Persistent,
-            bounds: Bounds::default(),
+            exports: crate::remote::ForwardedVariables::default(),
+            limits: ResourceLimits { cpus: 1.0, memory_mb: 5120, disk_mb: 51200 },
+            network: ContainerNetwork::On,
+            root: RootFilesystem::ReadOnly,
+            retention: InstanceRetention::Persistent,
+            bounds: OutputBounds::default(),
         }
     }
 
-    fn check(options: &DockerOptions, abilities: Abilities, rest: &str) {
+    fn check(options: &DockerOptions, abilities: EngineFeatures, rest: &str) {
         assert_eq!(run_arguments(options, "hermes-1", "me", abilities).join(" "), format!("{START} {rest}"));
     }
 
-    const ALL: Abilities = Abilities { disk_limit: DiskLimit::Works, reaper: Reaper::Engine };
+    const ALL: EngineFeatures =
+        EngineFeatures { disk_limit: DiskLimitSupport::Supported, init: InitProcess::Engine };
 
     #[test]
     fn by_default_the_root_is_read_only_and_two_folders_last() {
@@ -240,22 +241,22 @@ mod tests {
     #[test]
     fn limits_and_hardening_can_be_taken_off_and_the_network_too() {
         let options = DockerOptions {
-            limits: Limits { cpus: 1.5, memory_mb: 0, disk_mb: 10 },
-            root: Root::Writable,
-            network: Network::Off,
-            keep: Keep::Ephemeral,
+            limits: ResourceLimits { cpus: 1.5, memory_mb: 0, disk_mb: 10 },
+            root: RootFilesystem::Writable,
+            network: ContainerNetwork::Off,
+            retention: InstanceRetention::Ephemeral,
             directory: Some("/srv".to_owned()),
             ..options()
         };
         check(
             &options,
-            Abilities { disk_limit: DiskLimit::Missing, ..ALL },
+            EngineFeatures { disk_limit: DiskLimitSupport::Unsupported, ..ALL },
             &format!(
                 "-w /srv {SAFE} --tmpfs /workspace:rw,exec,size=10g --tmpfs /home:rw,exec,size=1g \
                  --tmpfs /root:rw,exec,size=1g --cpus 1.5 --network=none python:3.11-slim sleep 2147483647"
             ),
         );
-        let words = run_arguments(&options, "x", "me", Abilities { reaper: Reaper::Nobody, ..ALL });
+        let words = run_arguments(&options, "x", "me", EngineFeatures { init: InitProcess::Missing, ..ALL });
         assert!(!words.iter().any(|word| word == "--init" || word.starts_with("--pull")));
         assert!(words.ends_with(&LIFE_OF_REAPER.map(str::to_owned)), "{words:?}");
     }
@@ -264,7 +265,7 @@ mod tests {
     fn the_users_folder_takes_the_place_of_the_workspace_and_a_volume_that_of_both() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().display();
-        let no_limits = Limits { cpus: 0.0, memory_mb: 0, disk_mb: 0 };
+        let no_limits = ResourceLimits { cpus: 0.0, memory_mb: 0, disk_mb: 0 };
         let mounted = DockerOptions { mount: Some(folder.path().to_owned()), limits: no_limits, ..options() };
         check(
             &mounted,
@@ -275,7 +276,7 @@ mod tests {
             ),
         );
         let volumes = vec!["/data:/workspace/:ro".to_owned(), "no colon".to_owned(), "/x:/y".to_owned()];
-        let file = Credential { host: PathBuf::from("/h/token.json"), relative: "token.json".to_owned() };
+        let file = CredentialFile { host: PathBuf::from("/h/token.json"), relative: "token.json".to_owned() };
         let both = DockerOptions { volumes, credentials: vec![file], ..mounted };
         check(
             &both,

@@ -8,10 +8,10 @@ use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock, RunError};
 use tokio::sync::OnceCell;
 
-use super::arguments::{DiskLimit, OWNER_LABEL};
-use super::{Container, Docker, DockerOptions};
+use super::arguments::{DiskLimitSupport, OWNER_LABEL};
+use super::{DockerEnvironment, DockerOptions, DockerProvider};
 use crate::owner;
-use crate::remote::{Berth, Cli, CliError, Found, PerTask, find_program};
+use crate::remote::{CliError, ClientProgram, ManagedInstance, PerTaskCache, ProgramLookup, find_program};
 use crate::variables::Variables;
 
 const PLACES: [&str; 3] =
@@ -23,47 +23,47 @@ const PROBE_LIMIT: Duration = Duration::from_mins(2);
 /// A container engine, reached through its client.
 #[derive(Debug)]
 pub struct DockerEngine {
-    cli: Cli,
-    answers: OnceCell<()>,
-    disk_limit: OnceCell<DiskLimit>,
-    tasks: PerTask<Docker>,
+    cli: ClientProgram,
+    checked: OnceCell<()>,
+    disk_limit: OnceCell<DiskLimitSupport>,
+    tasks: PerTaskCache<DockerEnvironment>,
 }
 
 impl DockerEngine {
     /// Looks for `docker`, then for `podman`. Starts nothing.
     pub fn find(variables: Variables, clock: Arc<dyn Clock>) -> Result<Arc<Self>, RunError> {
         match find_program(&NAMES, &variables, &PLACES) {
-            Found::Program(program) => Ok(Self::at(program, variables, clock)),
-            Found::NotExecutable(program) => {
+            ProgramLookup::Program(program) => Ok(Self::with_program(program, variables, clock)),
+            ProgramLookup::NotExecutable(program) => {
                 Err(RunError::Unavailable(format!("{} is there and may not be run", program.display())))
             }
-            Found::Missing => Err(RunError::Unavailable(
+            ProgramLookup::Missing => Err(RunError::Unavailable(
                 "no docker or podman was found; install one, or choose another terminal.backend".to_owned(),
             )),
         }
     }
 
     /// This client and no other.
-    pub fn at(program: PathBuf, variables: Variables, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let cli = Cli { program, variables, clock };
+    pub fn with_program(program: PathBuf, variables: Variables, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let cli = ClientProgram { program, variables, clock };
         Arc::new(Self {
             cli,
-            answers: OnceCell::new(),
+            checked: OnceCell::new(),
             disk_limit: OnceCell::new(),
-            tasks: PerTask::default(),
+            tasks: PerTaskCache::default(),
         })
     }
 
     /// Whether the engine answers; it is asked until it has once.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
-        self.answers.get_or_try_init(|| self.ask_version(cancel)).await.copied()
+        self.checked.get_or_try_init(|| self.ask_version(cancel)).await.copied()
     }
 
     async fn ask_version(&self, cancel: &Cancel) -> Result<(), RunError> {
         let program = self.cli.program.display();
-        let text = match self.cli.ask(&["version".to_owned()], None, CHECK_LIMIT, cancel).await {
+        let text = match self.cli.run(&["version".to_owned()], None, CHECK_LIMIT, cancel).await {
             Ok(said) if said.code == 0 => {
-                self.remove_orphans_beside();
+                self.spawn_orphan_removal();
                 return Ok(());
             }
             Ok(said) => {
@@ -82,12 +82,12 @@ impl DockerEngine {
     }
 
     /// Removes containers of programs that were killed; what they keep outside themselves stays. Nobody waits for it.
-    fn remove_orphans_beside(&self) {
+    fn spawn_orphan_removal(&self) {
         let cli = self.cli.clone();
         spawn_named("orphaned containers", &Cancel::new(), async move {
             let format = format!("{{{{.ID}}}} {{{{.Label \"{OWNER_LABEL}\"}}}}");
             let words = ["ps", "-a", "--filter", "label=hermes-agent=1", "--format", &format];
-            let Ok(listed) = cli.ask(&words.map(str::to_owned), None, PROBE_LIMIT, &Cancel::new()).await
+            let Ok(listed) = cli.run(&words.map(str::to_owned), None, PROBE_LIMIT, &Cancel::new()).await
             else {
                 return;
             };
@@ -95,50 +95,51 @@ impl DockerEngine {
             for (id, _) in orphans.filter(|(_, label)| owner::is_gone(label)) {
                 tracing::info!(id, "removing the container of a Hermes that is gone");
                 let _ = cli
-                    .ask(&["rm", "-f", "-v", id].map(str::to_owned), None, PROBE_LIMIT, &Cancel::new())
+                    .run(&["rm", "-f", "-v", id].map(str::to_owned), None, PROBE_LIMIT, &Cancel::new())
                     .await;
             }
         });
     }
 
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
-    pub fn open(self: &Arc<Self>, options: DockerOptions) -> Arc<Docker> {
+    pub fn open(self: &Arc<Self>, options: DockerOptions) -> Arc<DockerEnvironment> {
         let task = options.task.clone();
-        self.tasks.get_or_make(&task, || Berth::new(Container { engine: Arc::clone(self), options }))
+        self.tasks.get_or_create(&task, || {
+            ManagedInstance::new(DockerProvider { engine: Arc::clone(self), options })
+        })
     }
 
-    pub(super) fn cli(&self) -> &Cli {
+    pub(super) fn cli(&self) -> &ClientProgram {
         &self.cli
     }
 
     /// Whether the engine can limit the disk; found out once, by making a container that is never started.
-    pub(super) async fn disk_limit(&self, options: &DockerOptions, cancel: &Cancel) -> DiskLimit {
+    pub(super) async fn disk_limit(&self, options: &DockerOptions, cancel: &Cancel) -> DiskLimitSupport {
         if options.limits.disk_mb == 0 || !cfg!(target_os = "linux") {
-            return DiskLimit::Missing;
+            return DiskLimitSupport::Unsupported;
         }
         *self.disk_limit.get_or_init(|| self.probe_disk_limit(&options.image, cancel)).await
     }
 
-    async fn probe_disk_limit(&self, image: &str, cancel: &Cancel) -> DiskLimit {
-        if self.answer(&["info", "--format", "{{.Driver}}"], cancel).await.as_deref() != Some("overlay2") {
+    async fn probe_disk_limit(&self, image: &str, cancel: &Cancel) -> DiskLimitSupport {
+        if self.query(&["info", "--format", "{{.Driver}}"], cancel).await.as_deref() != Some("overlay2") {
             tracing::warn!("the engine's storage driver cannot limit a container's disk");
-            return DiskLimit::Missing;
+            return DiskLimitSupport::Unsupported;
         }
         let name = format!("hermes-probe-{}", hermes_types::random_hex(8));
-        let made = self
-            .answer(&["create", "--name", &name, "--storage-opt", "size=1m", image, "true"], cancel)
-            .await;
+        let made =
+            self.query(&["create", "--name", &name, "--storage-opt", "size=1m", image, "true"], cancel).await;
         if made.is_some() {
-            self.answer(&["rm", "-f", &name], &Cancel::new()).await;
-            return DiskLimit::Works;
+            self.query(&["rm", "-f", &name], &Cancel::new()).await;
+            return DiskLimitSupport::Supported;
         }
         tracing::warn!("the engine cannot limit a container's disk; terminal.container_disk has no effect");
-        DiskLimit::Missing
+        DiskLimitSupport::Unsupported
     }
 
-    async fn answer(&self, words: &[&str], cancel: &Cancel) -> Option<String> {
+    async fn query(&self, words: &[&str], cancel: &Cancel) -> Option<String> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        let said = self.cli.ask(&words, None, PROBE_LIMIT, cancel).await.ok()?;
+        let said = self.cli.run(&words, None, PROBE_LIMIT, cancel).await.ok()?;
         (said.code == 0).then_some(said.text)
     }
 }

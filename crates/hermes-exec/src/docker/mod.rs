@@ -11,18 +11,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_types::{Cancel, Finished, random_hex};
+use hermes_types::{Cancel, CommandOutput, random_hex};
 
 pub use engine::DockerEngine;
 
-use crate::capture::Bounds;
-use crate::credential::Credential;
+use crate::capture::OutputBounds;
+use crate::credential::CredentialFile;
 use crate::owner;
 use crate::remote::{
-    Berth, CliError, Form, Forwarded, INTERRUPTED, Left, Line, Made, Maker, Reach, RemoteShell, TIMED_OUT,
+    AfterCommand, CliError, CliTransport, CommandForm, ForwardedVariables, INTERRUPTED, Instance,
+    InstanceProvider, ManagedInstance, RemoteShell, ScriptTransport, TIMED_OUT,
 };
 pub(crate) use arguments::container_directory;
-use arguments::{Abilities, Folders, Reaper, directory, run_arguments};
+use arguments::{EngineFeatures, InitProcess, PersistentFolders, directory, run_arguments};
 
 const START_LIMIT: Duration = Duration::from_mins(2);
 const STOP_LIMIT: Duration = Duration::from_mins(1);
@@ -46,14 +47,14 @@ pub struct DockerOptions {
     /// `host:container[:ro]`.
     pub volumes: Vec<String>,
     /// Shown under `/root/.hermes`, read-only.
-    pub credentials: Vec<Credential>,
+    pub credentials: Vec<CredentialFile>,
     /// Variables for commands.
-    pub exports: Forwarded,
-    pub limits: Limits,
-    pub network: Network,
-    pub root: Root,
-    pub keep: Keep,
-    pub bounds: Bounds,
+    pub exports: ForwardedVariables,
+    pub limits: ResourceLimits,
+    pub network: ContainerNetwork,
+    pub root: RootFilesystem,
+    pub retention: InstanceRetention,
+    pub bounds: OutputBounds,
 }
 
 impl DockerOptions {
@@ -65,21 +66,21 @@ impl DockerOptions {
 
 /// What a container may use; 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct ResourceLimits {
     pub cpus: f64,
     pub memory_mb: usize,
     pub disk_mb: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
+pub enum ContainerNetwork {
     On,
     Off,
 }
 
 /// The container's own file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Root {
+pub enum RootFilesystem {
     /// Only home, workspace and temporary folders can be written to.
     ReadOnly,
     Writable,
@@ -87,59 +88,59 @@ pub enum Root {
 
 /// What is left when the container is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum InstanceRetention {
     /// Home and workspace.
     Persistent,
     Ephemeral,
 }
 
 /// A task's place in a container.
-pub type Docker = Berth<Container>;
+pub type DockerEnvironment = ManagedInstance<DockerProvider>;
 
-impl Docker {
+impl DockerEnvironment {
     /// The container's name, if there is one.
     pub async fn container(&self) -> Option<String> {
-        self.made().await.map(|made| made.id)
+        self.instance().await.map(|made| made.id)
     }
 }
 
 /// What starts a container.
 #[derive(Debug)]
-pub struct Container {
+pub struct DockerProvider {
     engine: Arc<DockerEngine>,
     options: DockerOptions,
 }
 
-impl Maker for Container {
+impl InstanceProvider for DockerProvider {
     const STOPPED: Option<&'static str> = Some("\n[The container stopped while the command was running]");
 
     fn new_shell(&self) -> RemoteShell {
         RemoteShell::new(&directory(&self.options), &self.options.exports, self.options.bounds)
     }
 
-    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
+    async fn create(&self, cancel: &Cancel) -> Result<Instance, CliError> {
         self.engine.check(cancel).await.map_err(|error| CliError::Refused(error.to_string()))?;
-        if self.options.keep == Keep::Persistent {
-            let Folders { home, workspace } = Folders::of(&self.options);
+        if self.options.retention == InstanceRetention::Persistent {
+            let PersistentFolders { home, workspace } = PersistentFolders::of(&self.options);
             for folder in [home, workspace] {
                 make_private(&folder)
                     .map_err(|error| CliError::Refused(format!("{}: {error}", folder.display())))?;
             }
         }
         let disk_limit = self.engine.disk_limit(&self.options, cancel).await;
-        let mut abilities = Abilities { disk_limit, reaper: Reaper::Engine };
+        let mut abilities = EngineFeatures { disk_limit, init: InitProcess::Engine };
         loop {
             let name = format!("hermes-{}", random_hex(8));
             let arguments = run_arguments(&self.options, &name, &owner::ourselves(), abilities);
-            match self.engine.cli().ask(&arguments, None, START_LIMIT, cancel).await {
-                Ok(said) if said.code == 0 => return Ok(Made::named(name)),
+            match self.engine.cli().run(&arguments, None, START_LIMIT, cancel).await {
+                Ok(said) if said.code == 0 => return Ok(Instance::named(name)),
                 Ok(said) => {
                     self.remove_named(&name).await;
-                    if !lacks_reaper(&said.text) || abilities.reaper == Reaper::Nobody {
+                    if !lacks_init(&said.text) || abilities.init == InitProcess::Missing {
                         return Err(not_started(&said.text));
                     }
                     tracing::warn!(said = said.text, "the engine has no init program; starting without");
-                    abilities.reaper = Reaper::Nobody;
+                    abilities.init = InitProcess::Missing;
                 }
                 Err(error) => {
                     // It may have been made all the same.
@@ -153,69 +154,69 @@ impl Maker for Container {
         }
     }
 
-    fn not_made(&self, error: &CliError) -> String {
+    fn create_failure(&self, error: &CliError) -> String {
         error.to_string()
     }
 
-    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
+    fn transport<'a>(&'a self, made: &'a Instance) -> impl ScriptTransport + 'a {
         let words = ["exec", "-i", "-w", "/", &made.id].map(str::to_owned).to_vec();
-        Reach { cli: self.engine.cli().clone(), words, form: Form::Words }
+        CliTransport { cli: self.engine.cli().clone(), prefix_arguments: words, form: CommandForm::Arguments }
     }
 
-    fn not_begun(&self, said: &str, code: i32) -> String {
+    fn start_failure(&self, said: &str, code: i32) -> String {
         let image = &self.options.image;
         format!("no bash could be started in the container of image {image} (exit code {code}): {said}")
     }
 
-    async fn is_gone(&self, made: &Made) -> bool {
+    async fn is_gone(&self, made: &Instance) -> bool {
         let words = ["inspect", "-f", "{{.State.Running}}", &made.id].map(str::to_owned);
-        let asked = self.engine.cli().ask(&words, None, LOOK_LIMIT, &Cancel::new()).await;
+        let asked = self.engine.cli().run(&words, None, LOOK_LIMIT, &Cancel::new()).await;
         asked.is_ok_and(|said| said.code != 0 || !said.text.ends_with("true"))
     }
 
     /// A command that was stopped may have left the container without room for another process, and then nothing in it
     /// can be ended either.
-    async fn look_after(&self, made: &Made, stopped: &mut Finished, _: &Cancel) -> Left {
+    async fn after_stop(&self, made: &Instance, stopped: &mut CommandOutput, _: &Cancel) -> AfterCommand {
         if !matches!(stopped.exit_code, TIMED_OUT | INTERRUPTED) {
-            return Left::AsItWas;
+            return AfterCommand::Reusable;
         }
         let words = ["exec", &made.id, "bash", "-c", "(:) | (:) | (:)"].map(str::to_owned);
-        let asked = self.engine.cli().ask(&words, None, RESPONSE_LIMIT, &Cancel::new()).await;
+        let asked = self.engine.cli().run(&words, None, RESPONSE_LIMIT, &Cancel::new()).await;
         if asked.is_ok_and(|said| said.code == 0) {
-            return Left::AsItWas;
+            return AfterCommand::Reusable;
         }
         stopped
             .output
             .push_str("\n[The container did not respond any more; the next command gets a new one]");
-        Left::Nothing
+        AfterCommand::Unusable
     }
 
-    async fn remove(&self, made: &Made) {
+    async fn remove(&self, made: &Instance) {
         self.remove_named(&made.id).await;
     }
 
-    async fn close(&self, Made { id: name, .. }: &Made, _: &RemoteShell) {
-        if self.options.keep == Keep::Persistent {
+    async fn close(&self, Instance { id: name, .. }: &Instance, _: &RemoteShell) {
+        if self.options.retention == InstanceRetention::Persistent {
             // What its processes still write belongs to the folders that stay.
-            self.tell(&["stop", "-t", STOP_GRACE, name]).await;
+            self.run_ignoring_absence(&["stop", "-t", STOP_GRACE, name]).await;
         }
         self.remove_named(name).await;
     }
 
-    fn abandon(&self, made: &Made) {
-        self.engine.cli().ask_beside(&["rm", "-f", "-v", &made.id], STOP_LIMIT);
+    fn abandon(&self, made: &Instance) {
+        self.engine.cli().run_in_background(&["rm", "-f", "-v", &made.id], STOP_LIMIT);
     }
 }
 
-impl Container {
+impl DockerProvider {
     /// Removes it and waits until it is gone: an engine that is removing it already answers at once.
     async fn remove_named(&self, name: &str) {
-        self.tell(&["rm", "-f", "-v", name]).await;
+        self.run_ignoring_absence(&["rm", "-f", "-v", name]).await;
         let words = ["ps", "-a", "-q", "--filter", &format!("name={name}")].map(str::to_owned);
         let clock = &self.engine.cli().clock;
         let end = clock.monotonic() + STOP_LIMIT;
         while clock.monotonic() < end {
-            match self.engine.cli().ask(&words, None, LOOK_LIMIT, &Cancel::new()).await {
+            match self.engine.cli().run(&words, None, LOOK_LIMIT, &Cancel::new()).await {
                 Ok(said) if said.code == 0 && !said.text.is_empty() => clock.sleep(PAUSE).await,
                 _ => return,
             }
@@ -224,9 +225,9 @@ impl Container {
     }
 
     /// Says something about a container whose absence is no failure.
-    async fn tell(&self, words: &[&str]) {
+    async fn run_ignoring_absence(&self, words: &[&str]) {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        match self.engine.cli().ask(&words, None, STOP_LIMIT, &Cancel::new()).await {
+        match self.engine.cli().run(&words, None, STOP_LIMIT, &Cancel::new()).await {
             Ok(said) if said.code == 0 || is_absence(&said.text) => {}
             Ok(said) => tracing::warn!(said = said.text, ?words, "the engine refused"),
             Err(error) => tracing::warn!(%error, ?words, "the engine gave no answer"),
@@ -239,7 +240,7 @@ fn not_started(why: &dyn std::fmt::Display) -> CliError {
 }
 
 /// Whether an engine says that it has no program to be the first in a container.
-fn lacks_reaper(said: &str) -> bool {
+fn lacks_init(said: &str) -> bool {
     ["docker-init", "catatonit", "init binary"].iter().any(|what| said.contains(what))
 }
 

@@ -8,12 +8,12 @@ mod gateway;
 
 use std::time::Duration;
 
-pub use direct::{ModalAccount, ModalDirect, Pythons};
-pub use gateway::{Modal, ModalGateway};
+pub use direct::{ModalAccount, ModalDirectEnvironment, PythonSearch};
+pub use gateway::{ModalGateway, ModalGatewayEnvironment};
 
-use crate::capture::Bounds;
-use crate::docker::{Keep, Limits};
-use crate::remote::Forwarded;
+use crate::capture::OutputBounds;
+use crate::docker::{InstanceRetention, ResourceLimits};
+use crate::remote::ForwardedVariables;
 
 const MAKE_LIMIT: Duration = Duration::from_mins(5);
 /// How long a sandbox lives at most.
@@ -27,10 +27,10 @@ pub struct ModalOptions {
     /// Where commands begin, as configured. What can only be a folder of the host is ignored.
     pub directory: Option<String>,
     /// Variables for commands.
-    pub exports: Forwarded,
-    pub limits: Limits,
-    pub keep: Keep,
+    pub exports: ForwardedVariables,
+    pub limits: ResourceLimits,
+    pub retention: InstanceRetention,
     /// The gateway ends a sandbox nobody used for so long.
     pub idle: Duration,
-    pub bounds: Bounds,
+    pub bounds: OutputBounds,
 }

@@ -11,16 +11,16 @@ use hermes_types::{Cancel, Clock};
 use rustix::fs::{Access, access};
 
 use super::{base64, script};
-use crate::capture::Bounds;
-use crate::child::{Launch, Lifetime, Wiring};
-use crate::group::Scope;
-use crate::run::{Ending, Watch, run};
+use crate::capture::OutputBounds;
+use crate::child::{Launch, Lifetime, StdioMode};
+use crate::group::KillScope;
+use crate::run::{ExitCause, RunContext, run};
 use crate::shell::quote;
 use crate::variables::Variables;
 
 /// A client program with the environment it runs in.
 #[derive(Debug, Clone)]
-pub(crate) struct Cli {
+pub(crate) struct ClientProgram {
     pub(crate) program: PathBuf,
     pub(crate) variables: Variables,
     pub(crate) clock: Arc<dyn Clock>,
@@ -28,7 +28,7 @@ pub(crate) struct Cli {
 
 /// What a client said, and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct ClientOutput {
     pub(crate) code: i32,
     pub(crate) text: String,
 }
@@ -46,48 +46,48 @@ pub(crate) enum CliError {
     Refused(String),
 }
 
-impl Cli {
+impl ClientProgram {
     /// Runs it to its end.
-    pub(crate) async fn ask(
+    pub(crate) async fn run(
         &self,
         arguments: &[String],
         stdin: Option<&[u8]>,
         limit: Duration,
         cancel: &Cancel,
-    ) -> Result<Said, CliError> {
-        let wiring = if stdin.is_some() { Wiring::Both } else { Wiring::Output };
-        let watch = Watch { limit, clock: &*self.clock, cancel, bounds: Bounds::default() };
+    ) -> Result<ClientOutput, CliError> {
+        let wiring = if stdin.is_some() { StdioMode::InputAndOutput } else { StdioMode::OutputOnly };
+        let watch = RunContext { limit, clock: &*self.clock, cancel, bounds: OutputBounds::default() };
         let ran = run(self.launch(arguments, wiring), stdin, watch)
             .await
             .map_err(|error| self.not_started(error))?;
-        match ran.ending {
-            Ending::Exited(code) => Ok(Said { code, text: ran.output.text().trim().to_owned() }),
-            Ending::TimedOut => Err(CliError::TimedOut(limit)),
-            Ending::Interrupted => Err(CliError::Interrupted),
+        match ran.exit_cause {
+            ExitCause::Exited(code) => Ok(ClientOutput { code, text: ran.output.text().trim().to_owned() }),
+            ExitCause::TimedOut => Err(CliError::TimedOut(limit)),
+            ExitCause::Interrupted => Err(CliError::Interrupted),
         }
     }
 
     /// Says it to the client without waiting for an answer, if there is still a runtime to do it.
-    pub(crate) fn ask_beside(&self, arguments: &[&str], limit: Duration) {
+    pub(crate) fn run_in_background(&self, arguments: &[&str], limit: Duration) {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         let (cli, words) = (self.clone(), arguments.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
         spawn_named(words.join(" "), &Cancel::new(), async move {
-            cli.ask(&words, None, limit, &Cancel::new()).await
+            cli.run(&words, None, limit, &Cancel::new()).await
         });
     }
 
-    pub(crate) fn launch(&self, arguments: &[String], wiring: Wiring) -> Launch {
+    pub(crate) fn launch(&self, arguments: &[String], wiring: StdioMode) -> Launch {
         Launch {
             program: self.program.clone(),
             arguments: arguments.iter().map(OsString::from).collect(),
             variables: self.variables.pairs(),
             directory: PathBuf::from("/"),
             lifetime: Lifetime::Bound,
-            scope: Scope::Group,
-            wiring,
-            fence: None,
+            scope: KillScope::Group,
+            stdio: wiring,
+            sandbox: None,
         }
     }
 
@@ -98,29 +98,29 @@ impl Cli {
 
 /// The way to a shell: a client and the words that go before `bash`.
 #[derive(Debug, Clone)]
-pub(crate) struct Reach {
-    pub(crate) cli: Cli,
-    pub(crate) words: Vec<String>,
-    pub(crate) form: Form,
+pub(crate) struct CliTransport {
+    pub(crate) cli: ClientProgram,
+    pub(crate) prefix_arguments: Vec<String>,
+    pub(crate) form: CommandForm,
 }
 
 /// How the client takes the program to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum CommandForm {
     /// As words of its own.
-    Words,
+    Arguments,
     /// As one line that a shell over there reads.
-    Line,
+    ShellLine,
 }
 
 /// Whether the shell reads the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Profile {
+pub(crate) enum ProfileLoading {
     Read,
     Skipped,
 }
 
-impl Profile {
+impl ProfileLoading {
     /// What bash is told.
     fn option(self) -> &'static str {
         match self {
@@ -132,24 +132,26 @@ impl Profile {
 }
 
 /// A bash that takes its script in base64 from the standard input, as a command line in which no single quote stands.
-pub(crate) fn bash_fed_with_base64(profile: Profile) -> String {
+pub(crate) fn bash_fed_with_base64(profile: ProfileLoading) -> String {
     let loader = base64::encode(script::LOADER.as_bytes());
     format!("base64 -d | bash {} -c \"$(printf %s {loader} | base64 -d)\"", profile.option())
 }
 
 /// A bash that takes its script from the standard input, as words.
-pub(crate) fn bash_fed_by_script(profile: Profile) -> [&'static str; 4] {
+pub(crate) fn bash_fed_by_script(profile: ProfileLoading) -> [&'static str; 4] {
     ["bash", profile.option(), "-c", script::LOADER]
 }
 
-impl Reach {
+impl CliTransport {
     /// The client's arguments for a bash that takes its script from the standard input.
-    pub(crate) fn arguments(&self, profile: Profile) -> Vec<String> {
+    pub(crate) fn arguments(&self, profile: ProfileLoading) -> Vec<String> {
         let [bash, option, flag, loader] = bash_fed_by_script(profile);
-        let mut arguments = self.words.clone();
+        let mut arguments = self.prefix_arguments.clone();
         match self.form {
-            Form::Words => arguments.extend([bash, option, flag, loader].map(str::to_owned)),
-            Form::Line => arguments.push(format!("exec {bash} {option} {flag} {}", quote(loader))),
+            CommandForm::Arguments => arguments.extend([bash, option, flag, loader].map(str::to_owned)),
+            CommandForm::ShellLine => {
+                arguments.push(format!("exec {bash} {option} {flag} {}", quote(loader)))
+            }
         }
         arguments
     }
@@ -157,9 +159,11 @@ impl Reach {
     /// Ends a process group over there: a request, a second's grace, then the kill.
     pub(crate) async fn end_group(&self, group: u32) {
         const LIMIT: Duration = Duration::from_secs(8);
-        let payload = script::payload(&script::end_group(group), None);
-        let asked =
-            self.cli.ask(&self.arguments(Profile::Skipped), Some(&payload), LIMIT, &Cancel::new()).await;
+        let payload = script::payload(&script::end_group_script(group), None);
+        let asked = self
+            .cli
+            .run(&self.arguments(ProfileLoading::Skipped), Some(&payload), LIMIT, &Cancel::new())
+            .await;
         if let Err(error) = asked {
             tracing::warn!(%error, group, "a process over there could not be ended");
         }
@@ -168,7 +172,7 @@ impl Reach {
 
 /// What looking for a program came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ProgramLookup {
     Program(PathBuf),
     /// It is there and may not be run.
     NotExecutable(PathBuf),
@@ -176,7 +180,7 @@ pub(crate) enum Found {
 }
 
 /// Looks along PATH, then in the usual places; earlier names win over earlier places.
-pub(crate) fn find_program(names: &[&str], variables: &Variables, places: &[&str]) -> Found {
+pub(crate) fn find_program(names: &[&str], variables: &Variables, places: &[&str]) -> ProgramLookup {
     let path = variables.get("PATH").unwrap_or_default();
     let folders: Vec<&Path> = path
         .split(':')
@@ -188,10 +192,10 @@ pub(crate) fn find_program(names: &[&str], variables: &Variables, places: &[&str
     for name in names {
         for file in folders.iter().map(|folder| folder.join(name)).filter(|file| file.is_file()) {
             if access(&file, Access::EXEC_OK).is_ok() {
-                return Found::Program(file);
+                return ProgramLookup::Program(file);
             }
             locked.get_or_insert(file);
         }
     }
-    locked.map_or(Found::Missing, Found::NotExecutable)
+    locked.map_or(ProgramLookup::Missing, ProgramLookup::NotExecutable)
 }

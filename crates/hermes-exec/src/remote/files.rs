@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use hermes_types::{Cancel, Command, Environment, Finished, RunError, random_hex};
+use hermes_types::{Cancel, CommandOutput, Environment, RunError, ShellCommand, random_hex};
 
 use super::script::path_word;
 use super::{INTERRUPTED, TIMED_OUT, base64};
-use crate::capture::Bounds;
+use crate::capture::OutputBounds;
 use crate::shell::quote;
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -48,7 +48,7 @@ impl std::fmt::Debug for RemoteFiles<'_> {
 
 /// What a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum RemotePathKind {
     Missing,
     File {
         size: u64,
@@ -60,10 +60,10 @@ pub enum Look {
 
 /// A path looked at closely.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Survey {
+pub struct RemotePathInfo {
     /// Where it leads with every link followed, as far as that exists.
     pub real: String,
-    pub look: Look,
+    pub kind: RemotePathKind,
     /// When it was changed, in seconds since 1970; not every system tells.
     pub modified: Option<f64>,
     /// What it holds, if it is a file and not large.
@@ -72,14 +72,14 @@ pub struct Survey {
 
 /// Where the next command starts and what `~` means there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bearings {
+pub struct RemoteLocation {
     pub directory: String,
     pub home: String,
 }
 
 /// Why something could not be done with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FileError {
+pub enum RemoteFileError {
     #[error("there is no such file")]
     Missing,
     #[error("it is a folder")]
@@ -102,7 +102,7 @@ pub enum FileError {
 
 impl<'e> RemoteFiles<'e> {
     /// `bounds` are those of the environment: what is read comes in pieces that fit into them.
-    pub fn new(environment: &'e dyn Environment, bounds: Bounds) -> Self {
+    pub fn new(environment: &'e dyn Environment, bounds: OutputBounds) -> Self {
         const SMALLEST: usize = 48;
         const LARGEST: usize = 768 * 1024;
         let piece = bounds.head.saturating_add(bounds.tail) / 4 * 3;
@@ -115,43 +115,48 @@ impl<'e> RemoteFiles<'e> {
     }
 
     /// What is there, and how large it is.
-    pub async fn look(&self, path: &str, cancel: &Cancel) -> Result<Look, FileError> {
+    pub async fn path_kind(&self, path: &str, cancel: &Cancel) -> Result<RemotePathKind, RemoteFileError> {
         let script = "if [ -d \"$__p\" ]; then echo d; elif [ -f \"$__p\" ]; then \
             [ -r \"$__p\" ] || exit 46; echo \"f $(wc -c < \"$__p\")\"; elif [ -e \"$__p\" ]; then echo o; else echo m; fi";
         let said = self.ask(path, script, None, cancel).await?;
         Ok(match said.trim().split_once(' ') {
-            None if said.trim() == "d" => Look::Folder,
-            None if said.trim() == "o" => Look::Other,
-            None if said.trim() == "m" => Look::Missing,
-            Some(("f", size)) => Look::File { size: number(size)? },
-            _ => return Err(FileError::Failed(said)),
+            None if said.trim() == "d" => RemotePathKind::Folder,
+            None if said.trim() == "o" => RemotePathKind::Other,
+            None if said.trim() == "m" => RemotePathKind::Missing,
+            Some(("f", size)) => RemotePathKind::File { size: number(size)? },
+            _ => return Err(RemoteFileError::Failed(said)),
         })
     }
 
     /// Returns what is there, where it really lies, when it was changed, and what it holds if that is not much: in one go.
-    pub async fn survey(&self, path: &str, cancel: &Cancel) -> Result<Survey, FileError> {
+    pub async fn path_info(&self, path: &str, cancel: &Cancel) -> Result<RemotePathInfo, RemoteFileError> {
         let most = SMALL.min(self.piece);
         let script = format!(
             "{SURVEY}__b=; if [ \"$__k\" = f ] && [ -r \"$__p\" ] && [ \"${{__s%% *}}\" -le {most} ] 2>/dev/null; then \
              __b=\"=$(base64 < \"$__p\" | tr -d '\\n')\"; fi\n{TELL_SURVEY}"
         );
-        Survey::read(&self.ask(path, &script, None, cancel).await?)
+        RemotePathInfo::read(&self.ask(path, &script, None, cancel).await?)
     }
 
     /// Where commands start now.
-    pub async fn bearings(&self, cancel: &Cancel) -> Result<Bearings, FileError> {
+    pub async fn location(&self, cancel: &Cancel) -> Result<RemoteLocation, RemoteFileError> {
         let said = self.run("printf '%s\\n%s' \"$PWD\" \"$HOME\"", None, cancel).await?;
         match said.output.split_once('\n') {
             Some((directory, home)) if said.exit_code == 0 => {
-                Ok(Bearings { directory: directory.to_owned(), home: home.to_owned() })
+                Ok(RemoteLocation { directory: directory.to_owned(), home: home.to_owned() })
             }
-            _ if matches!(said.exit_code, TIMED_OUT | INTERRUPTED) => Err(FileError::Stopped),
-            _ => Err(FileError::Failed(said.output)),
+            _ if matches!(said.exit_code, TIMED_OUT | INTERRUPTED) => Err(RemoteFileError::Stopped),
+            _ => Err(RemoteFileError::Failed(said.output)),
         }
     }
 
     /// The first names in a folder, at most `most`.
-    pub async fn names(&self, folder: &str, most: usize, cancel: &Cancel) -> Result<Vec<String>, FileError> {
+    pub async fn names(
+        &self,
+        folder: &str,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<Vec<String>, RemoteFileError> {
         let script = format!("ls -A -- \"$__p\" 2>/dev/null | head -n {most}");
         Ok(self.ask(folder, &script, None, cancel).await?.lines().map(str::to_owned).collect())
     }
@@ -162,7 +167,7 @@ impl<'e> RemoteFiles<'e> {
         script: &str,
         most: usize,
         cancel: &Cancel,
-    ) -> Result<(Vec<u8>, i32), FileError> {
+    ) -> Result<(Vec<u8>, i32), RemoteFileError> {
         let file = format!("/tmp/hermes-out-{}", random_hex(12));
         let first = self.piece.min(most);
         // What fits into one answer comes with it, and then the file is not needed.
@@ -174,9 +179,9 @@ impl<'e> RemoteFiles<'e> {
         let said = self.ask("/", &asked, None, cancel).await?;
         let mut parts = said.splitn(3, ' ');
         let (Some(code), Some(size), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(FileError::Failed(said));
+            return Err(RemoteFileError::Failed(said));
         };
-        let code = code.parse().map_err(|_| FileError::Failed(said.clone()))?;
+        let code = code.parse().map_err(|_| RemoteFileError::Failed(said.clone()))?;
         let mut bytes = base64::decode(text.trim()).ok_or_else(unreadable)?;
         if number(size)? > first as u64 {
             let rest = self.read(&file, first as u64, most.saturating_sub(first), cancel).await;
@@ -193,7 +198,7 @@ impl<'e> RemoteFiles<'e> {
         start: u64,
         most: usize,
         cancel: &Cancel,
-    ) -> Result<Vec<u8>, FileError> {
+    ) -> Result<Vec<u8>, RemoteFileError> {
         self.stream(path, "cat", start, most, cancel).await
     }
 
@@ -205,7 +210,7 @@ impl<'e> RemoteFiles<'e> {
         last: u64,
         most: usize,
         cancel: &Cancel,
-    ) -> Result<Vec<u8>, FileError> {
+    ) -> Result<Vec<u8>, RemoteFileError> {
         let first = first.max(1);
         if last < first {
             return Ok(Vec::new());
@@ -214,12 +219,12 @@ impl<'e> RemoteFiles<'e> {
     }
 
     /// How many line ends it has.
-    pub async fn line_count(&self, path: &str, cancel: &Cancel) -> Result<u64, FileError> {
+    pub async fn line_count(&self, path: &str, cancel: &Cancel) -> Result<u64, RemoteFileError> {
         number(&self.ask(path, &format!("{CHECK}wc -l < \"$__p\""), None, cancel).await?)
     }
 
     /// Replaces the file, or makes it and the folders on the way to it. A link stays a link; the mode stays the mode.
-    pub async fn write(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), FileError> {
+    pub async fn write(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), RemoteFileError> {
         self.put(path, bytes, ("", ""), cancel).await.map(|_| ())
     }
 
@@ -231,7 +236,7 @@ impl<'e> RemoteFiles<'e> {
         before: Option<&[u8]>,
         bytes: &[u8],
         cancel: &Cancel,
-    ) -> Result<Survey, FileError> {
+    ) -> Result<RemotePathInfo, RemoteFileError> {
         let expected = before.map(checksum).map(|sum| {
             format!(
                 "__c=$(cksum < \"$__p\" 2>/dev/null) && [ \"${{__c%% *}}\" != {sum} ] && exit {CHANGED}\n"
@@ -240,15 +245,20 @@ impl<'e> RemoteFiles<'e> {
         // A link is followed while it is written; what it is called comes last.
         let told = format!("\n__b=$(cksum < \"$__p\" 2>/dev/null); __b=${{__b%% *}}\n{SURVEY}{TELL_SURVEY}");
         let said = self.put(path, bytes, (&expected.unwrap_or_default(), &told), cancel).await?;
-        let (found, sum) = Survey::read_with(&said)?;
+        let (found, sum) = RemotePathInfo::read_with(&said)?;
         if !sum.is_empty() && sum != checksum(bytes).to_string() {
-            return Err(FileError::NotKept);
+            return Err(RemoteFileError::NotKept);
         }
-        Ok(Survey { content: Some(bytes.to_vec()), ..found })
+        Ok(RemotePathInfo { content: Some(bytes.to_vec()), ..found })
     }
 
     /// The same for a file nobody else there may read.
-    pub async fn write_private(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), FileError> {
+    pub async fn write_private(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        cancel: &Cancel,
+    ) -> Result<(), RemoteFileError> {
         self.put(path, bytes, ("umask 077; rm -f -- \"$__p\"\n", ""), cancel).await.map(|_| ())
     }
 
@@ -258,7 +268,7 @@ impl<'e> RemoteFiles<'e> {
         bytes: &[u8],
         (before, after): (&str, &str),
         cancel: &Cancel,
-    ) -> Result<String, FileError> {
+    ) -> Result<String, RemoteFileError> {
         let script = format!(
             "{before}if [ -L \"$__p\" ]; then __p=$(readlink -f -- \"$__p\") || exit {DENIED}; fi\n\
              [ ! -d \"$__p\" ] || exit {FOLDER}\n\
@@ -276,18 +286,18 @@ impl<'e> RemoteFiles<'e> {
     }
 
     /// The folder and those on the way to it.
-    pub async fn make_folder(&self, path: &str, cancel: &Cancel) -> Result<(), FileError> {
+    pub async fn make_folder(&self, path: &str, cancel: &Cancel) -> Result<(), RemoteFileError> {
         self.ask(path, "mkdir -p -- \"$__p\"", None, cancel).await.map(|_| ())
     }
 
     /// Removes a file, not a folder.
-    pub async fn remove(&self, path: &str, cancel: &Cancel) -> Result<(), FileError> {
+    pub async fn remove(&self, path: &str, cancel: &Cancel) -> Result<(), RemoteFileError> {
         let script = "[ -e \"$__p\" ] || [ -L \"$__p\" ] || exit 44\nrm -f -- \"$__p\"";
         self.ask(path, script, None, cancel).await.map(|_| ())
     }
 
     /// Gives it another name, making the folders on the way.
-    pub async fn rename(&self, from: &str, to: &str, cancel: &Cancel) -> Result<(), FileError> {
+    pub async fn rename(&self, from: &str, to: &str, cancel: &Cancel) -> Result<(), RemoteFileError> {
         let script = format!(
             "[ -e \"$__p\" ] || exit {MISSING}\n__t={}\n[ ! -d \"$__t\" ] || exit {FOLDER}\n\
              case $__t in */*) mkdir -p -- \"${{__t%/*}}/\" || exit {DENIED};; esac\nmv -f -- \"$__p\" \"$__t\"",
@@ -297,7 +307,7 @@ impl<'e> RemoteFiles<'e> {
     }
 
     /// Whether there is a program of this name.
-    pub async fn has_program(&self, name: &str, cancel: &Cancel) -> Result<bool, FileError> {
+    pub async fn has_program(&self, name: &str, cancel: &Cancel) -> Result<bool, RemoteFileError> {
         let finished = self.run(&format!("command -v {} >/dev/null 2>&1", quote(name)), None, cancel).await?;
         Ok(finished.exit_code == 0)
     }
@@ -309,7 +319,7 @@ impl<'e> RemoteFiles<'e> {
         start: u64,
         most: usize,
         cancel: &Cancel,
-    ) -> Result<Vec<u8>, FileError> {
+    ) -> Result<Vec<u8>, RemoteFileError> {
         let mut all = Vec::new();
         while all.len() < most {
             let want = self.piece.min(most - all.len());
@@ -338,53 +348,58 @@ impl<'e> RemoteFiles<'e> {
         script: &str,
         stdin: Option<&[u8]>,
         cancel: &Cancel,
-    ) -> Result<String, FileError> {
-        let Finished { output, exit_code } =
+    ) -> Result<String, RemoteFileError> {
+        let CommandOutput { output, exit_code } =
             self.run(&format!("__p={}\n{script}", path_word(path)), stdin, cancel).await?;
         match exit_code {
             0 => Ok(output),
-            MISSING => Err(FileError::Missing),
-            FOLDER => Err(FileError::Folder),
+            MISSING => Err(RemoteFileError::Missing),
+            FOLDER => Err(RemoteFileError::Folder),
             DENIED if output.trim().is_empty() || output.contains("Permission denied") => {
-                Err(FileError::Denied)
+                Err(RemoteFileError::Denied)
             }
-            CUT => Err(FileError::Cut),
-            CHANGED => Err(FileError::Changed),
-            TIMED_OUT | INTERRUPTED => Err(FileError::Stopped),
-            _ => Err(FileError::Failed(output.trim().to_owned())),
+            CUT => Err(RemoteFileError::Cut),
+            CHANGED => Err(RemoteFileError::Changed),
+            TIMED_OUT | INTERRUPTED => Err(RemoteFileError::Stopped),
+            _ => Err(RemoteFileError::Failed(output.trim().to_owned())),
         }
     }
 
-    async fn run(&self, shell: &str, stdin: Option<&[u8]>, cancel: &Cancel) -> Result<Finished, FileError> {
-        let command = Command { shell, directory: None, stdin, limit: LIMIT };
+    async fn run(
+        &self,
+        shell: &str,
+        stdin: Option<&[u8]>,
+        cancel: &Cancel,
+    ) -> Result<CommandOutput, RemoteFileError> {
+        let command = ShellCommand { shell, directory: None, stdin, timeout: LIMIT };
         Ok(self.environment.run(command, cancel).await?)
     }
 }
 
-impl Survey {
-    fn read(said: &str) -> Result<Self, FileError> {
+impl RemotePathInfo {
+    fn read(said: &str) -> Result<Self, RemoteFileError> {
         let (found, content) = Self::read_with(said)?;
         let decode = |text| base64::decode(text).ok_or_else(unreadable);
         Ok(Self { content: content.strip_prefix('=').map(decode).transpose()?, ..found })
     }
 
     /// The same with what stands in the third line.
-    fn read_with(said: &str) -> Result<(Self, &str), FileError> {
+    fn read_with(said: &str) -> Result<(Self, &str), RemoteFileError> {
         let mut lines = said.splitn(4, '\n');
         let (Some(kind), Some(figures), Some(more), Some(real)) =
             (lines.next(), lines.next(), lines.next(), lines.next())
         else {
-            return Err(FileError::Failed(said.to_owned()));
+            return Err(RemoteFileError::Failed(said.to_owned()));
         };
         let (size, modified) = figures.split_once(' ').unwrap_or((figures, ""));
         let look = match kind {
-            "d" => Look::Folder,
-            "f" => Look::File { size: number(size)? },
-            "o" => Look::Other,
-            _ => Look::Missing,
+            "d" => RemotePathKind::Folder,
+            "f" => RemotePathKind::File { size: number(size)? },
+            "o" => RemotePathKind::Other,
+            _ => RemotePathKind::Missing,
         };
         let modified = modified.parse().ok();
-        Ok((Self { real: real.to_owned(), look, modified, content: None }, more))
+        Ok((Self { real: real.to_owned(), kind: look, modified, content: None }, more))
     }
 }
 
@@ -408,12 +423,12 @@ fn checksum(bytes: &[u8]) -> u32 {
 
 const CHECK: &str = "[ -e \"$__p\" ] || exit 44\n[ ! -d \"$__p\" ] || exit 45\n[ -r \"$__p\" ] || exit 46\n";
 
-fn unreadable() -> FileError {
-    FileError::Failed("the contents could not be read back; is there a base64 program?".to_owned())
+fn unreadable() -> RemoteFileError {
+    RemoteFileError::Failed("the contents could not be read back; is there a base64 program?".to_owned())
 }
 
-fn number(text: &str) -> Result<u64, FileError> {
-    text.trim().parse().map_err(|_| FileError::Failed(format!("{text:?} is no number")))
+fn number(text: &str) -> Result<u64, RemoteFileError> {
+    text.trim().parse().map_err(|_| RemoteFileError::Failed(format!("{text:?} is no number")))
 }
 
 #[cfg(test)]

@@ -6,42 +6,43 @@
 //! group to end over there. Nothing here knows which client it is.
 
 pub(crate) mod base64;
-mod berth;
 mod cli;
-mod converse;
-mod distant;
+mod environment;
 mod files;
-mod forward;
-mod frames;
+mod forwarded_variables;
+mod frame_parser;
+mod managed_instance;
 mod names;
 mod per_task;
-mod process;
+mod process_handle;
 pub(crate) mod records;
+mod remote_process;
 mod script;
+mod script_transport;
 pub(crate) mod service;
 mod shell;
-mod site;
 mod terminal;
 
 use hermes_types::Cancel;
 use tokio::sync::{Mutex, MutexGuard};
 
-pub(crate) use berth::{Berth, Left, Made, Maker};
 pub(crate) use cli::{
-    Cli, CliError, Form, Found, Profile, Reach, bash_fed_by_script, bash_fed_with_base64, find_program,
+    CliError, CliTransport, ClientProgram, CommandForm, ProfileLoading, ProgramLookup, bash_fed_by_script,
+    bash_fed_with_base64, find_program,
 };
-pub(crate) use converse::{Heard, Line, Speech};
-pub use distant::Distant;
-pub use files::{Bearings, FileError, Look, RemoteFiles, Survey};
-pub use forward::Forwarded;
-pub(crate) use frames::{Framed, Frames};
+pub(crate) use environment::ShellHost;
+pub use environment::{RemoteEnvironment, RemoteShellSession};
+pub use files::{RemoteFileError, RemoteFiles, RemoteLocation, RemotePathInfo, RemotePathKind};
+pub use forwarded_variables::ForwardedVariables;
+pub(crate) use frame_parser::{FrameParser, FramedOutput};
+pub(crate) use managed_instance::{AfterCommand, Instance, InstanceProvider, ManagedInstance};
 pub(crate) use names::{fnv, safe_name};
-pub(crate) use per_task::PerTask;
-pub use process::{RemoteProcess, RemoteState};
-pub(crate) use script::{end_group, payload};
-pub(crate) use shell::{Called, RemoteShell, removal};
-pub(crate) use site::Site;
-pub use site::{Room, Seat};
+pub(crate) use per_task::PerTaskCache;
+pub use process_handle::{RemoteProcessHandle, RemoteProcessState};
+pub use remote_process::RemoteProcess;
+pub(crate) use script::{end_group_script, payload};
+pub(crate) use script_transport::{ScriptRequest, ScriptResponse, ScriptTransport};
+pub(crate) use shell::{CallResult, RemoteShell, removal_line};
 
 /// What a command is said to have ended with when its time was up.
 pub(crate) const TIMED_OUT: i32 = 124;
@@ -49,7 +50,10 @@ pub(crate) const TIMED_OUT: i32 = 124;
 pub(crate) const INTERRUPTED: i32 = 130;
 
 /// The lock, or none if the call is stopped while it waits for it.
-pub(crate) async fn lock_unless<'a, T>(lock: &'a Mutex<T>, cancel: &Cancel) -> Option<MutexGuard<'a, T>> {
+pub(crate) async fn lock_unless_cancelled<'a, T>(
+    lock: &'a Mutex<T>,
+    cancel: &Cancel,
+) -> Option<MutexGuard<'a, T>> {
     tokio::select! {
         biased;
         () = cancel.cancelled() => None,

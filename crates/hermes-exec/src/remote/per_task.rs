@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Remembers an environment as long as somebody holds it.
 #[derive(Debug)]
-pub(crate) struct PerTask<T>(Mutex<HashMap<String, Weak<T>>>);
+pub(crate) struct PerTaskCache<T>(Mutex<HashMap<String, Weak<T>>>);
 
-impl<T> Default for PerTask<T> {
+impl<T> Default for PerTaskCache<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> PerTask<T> {
+impl<T> PerTaskCache<T> {
     /// The task's environment; `make` runs only if it has none, and must be quick: others wait for it.
-    pub(crate) fn get_or_make(&self, task: &str, make: impl FnOnce() -> T) -> Arc<T> {
+    pub(crate) fn get_or_create(&self, task: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(task).and_then(Weak::upgrade) {
             return found;

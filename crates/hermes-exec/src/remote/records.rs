@@ -10,17 +10,19 @@ use serde_json::{Map, Value};
 
 /// What a file says.
 #[derive(Debug)]
-pub(crate) enum Records {
-    Known(Map<String, Value>),
+pub(crate) enum RecordFile {
+    Parsed(Map<String, Value>),
     /// It holds something else.
     Unreadable(serde_json::Error),
 }
 
 /// A file that is not there says nothing.
-pub(crate) fn read(file: &Path) -> io::Result<Records> {
+pub(crate) fn read(file: &Path) -> io::Result<RecordFile> {
     match std::fs::read(file) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).map_or_else(Records::Unreadable, Records::Known)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Records::Known(Map::new())),
+        Ok(bytes) => {
+            Ok(serde_json::from_slice(&bytes).map_or_else(RecordFile::Unreadable, RecordFile::Parsed))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(RecordFile::Parsed(Map::new())),
         Err(error) => Err(error),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::Forwarded;
+use super::ForwardedVariables;
 use crate::shell::quote;
 
 /// What every shell is started with: it reads its script and becomes it.
@@ -13,12 +13,12 @@ pub(crate) const LOADER: &str = r#"IFS= builtin read -r -d "" __hermes; builtin 
 
 /// The marks of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub(crate) struct FrameMarks {
     pub(crate) begin: String,
     pub(crate) end: String,
 }
 
-impl Marks {
+impl FrameMarks {
     pub(crate) fn new(id: &str) -> Self {
         Self { begin: format!("__HERMES_RUN_{id}__"), end: format!("__HERMES_CWD_{id}__") }
     }
@@ -26,7 +26,7 @@ impl Marks {
 
 /// Where the command begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start<'a> {
+pub(crate) enum StartFolder<'a> {
     /// Where the last one ended, or what is left of the way there.
     Last(&'a str),
     /// Exactly there, or not at all.
@@ -35,18 +35,18 @@ pub(crate) enum Start<'a> {
 
 /// One call.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct ShellCall<'a> {
     pub(crate) command: &'a str,
-    pub(crate) start: Start<'a>,
-    pub(crate) exports: &'a Forwarded,
+    pub(crate) start: StartFolder<'a>,
+    pub(crate) exports: &'a ForwardedVariables,
     /// The dump to read in and to renew.
     pub(crate) dump: Option<&'a str>,
-    pub(crate) input: Input,
+    pub(crate) input: CallInput,
     pub(crate) input_end: InputEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum CallInput {
     None,
     Given { bytes: usize },
 }
@@ -69,7 +69,7 @@ pub(crate) fn payload(script: &str, stdin: Option<&[u8]>) -> Vec<u8> {
 }
 
 /// Dumps what a login shell brings: functions, aliases, options and exports.
-pub(crate) fn take_dump(dump: &str, exports: &Forwarded, marks: &Marks) -> String {
+pub(crate) fn dump_script(dump: &str, exports: &ForwardedVariables, marks: &FrameMarks) -> String {
     format!(
         "builtin unset __hermes\n{}\n{}\n{FORGET_GROUP}\n\
          umask 077\n\
@@ -82,13 +82,13 @@ pub(crate) fn take_dump(dump: &str, exports: &Forwarded, marks: &Marks) -> Strin
          __hermes_code=$?\n\
          builtin printf '\\n{end}%s:%s{end}\\n' \"$__hermes_code\" /",
         export_lines(exports),
-        begin(marks),
+        begin_script(marks),
         end = marks.end,
     )
 }
 
-pub(crate) fn call(call: &Call<'_>, marks: &Marks, id: &str) -> String {
-    let Call { command, start, exports, dump, input, input_end } = call;
+pub(crate) fn call_script(call: &ShellCall<'_>, marks: &FrameMarks, id: &str) -> String {
+    let ShellCall { command, start, exports, dump, input, input_end } = call;
     let mut text = format!("builtin unset __hermes\n{}\n", export_lines(exports));
     let renew = match dump {
         Some(dump) => {
@@ -102,8 +102,10 @@ pub(crate) fn call(call: &Call<'_>, marks: &Marks, id: &str) -> String {
     };
     let end = &marks.end;
     let (enter, unset) = match start {
-        Start::Given(folder) => (format!("builtin cd -- {} || builtin exit 126", path_word(folder)), ""),
-        Start::Last(folder) => (
+        StartFolder::Given(folder) => {
+            (format!("builtin cd -- {} || builtin exit 126", path_word(folder)), "")
+        }
+        StartFolder::Last(folder) => (
             format!(
                 "__hermes_dir={}\n\
                  until builtin cd -- \"$__hermes_dir\" 2>/dev/null; do case $__hermes_dir in \
@@ -113,7 +115,7 @@ pub(crate) fn call(call: &Call<'_>, marks: &Marks, id: &str) -> String {
             "builtin unset __hermes_dir\n",
         ),
     };
-    let from = if *input == Input::None { " </dev/null" } else { "" };
+    let from = if *input == CallInput::None { " </dev/null" } else { "" };
     let (watch, unwatch) = match input_end {
         InputEnd::Known => (String::new(), ""),
         InputEnd::WithUs => (watch(*input), UNWATCH),
@@ -125,13 +127,13 @@ pub(crate) fn call(call: &Call<'_>, marks: &Marks, id: &str) -> String {
         "__hermes_end() {{ builtin trap - EXIT; {unwatch}{renew}\
          builtin printf '\\n{end}%s:%s{end}\\n' \"$1\" \"$PWD\"; builtin exit \"$1\"; }}\n\
          builtin trap '__hermes_end $?' EXIT\n{}\n{watch}{FORGET_GROUP}\n{enter}\n{unset}eval {}{from}\n__hermes_end $?",
-        begin(marks),
+        begin_script(marks),
         quote(command),
     );
     text
 }
 
-pub(crate) fn end_group(group: u32) -> String {
+pub(crate) fn end_group_script(group: u32) -> String {
     format!(
         "kill -TERM -- -{group} 2>/dev/null; kill -CONT -- -{group} 2>/dev/null\n\
          for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 -- -{group} 2>/dev/null || exit 0; sleep 0.1; done\n\
@@ -139,7 +141,7 @@ pub(crate) fn end_group(group: u32) -> String {
     )
 }
 
-pub(crate) fn remove_dump(dump: &str) -> String {
+pub(crate) fn remove_dump_script(dump: &str) -> String {
     format!("rm -f -- {dump}.sh {dump}.env {dump}.new")
 }
 
@@ -159,7 +161,7 @@ pub(crate) fn path_word(path: &str) -> String {
 
 /// Says that the shell runs, and the number of its process group. Both outputs become one over there already, so that they
 /// arrive in the order they were written.
-fn begin(marks: &Marks) -> String {
+fn begin_script(marks: &FrameMarks) -> String {
     let mark = &marks.begin;
     format!(
         "exec 2>&1\n\
@@ -176,14 +178,14 @@ const UNWATCH: &str = "builtin kill -KILL \"$__hermes_watch\" 2>/dev/null; ";
 /// Starts a process over there that ends the command's group when the stream the shell reads ends: nobody is left then who
 /// could. It is no child of the shell, which would have `wait` wait for it, and in a group of its own, which job control gives
 /// it. Its number comes back, so that it ends with the command. A command's own input passes through it.
-fn watch(input: Input) -> String {
+fn watch(input: CallInput) -> String {
     const END: &str = "[ \"$__hermes_group\" -le 1 ] || builtin kill -KILL -- \"-$__hermes_group\"";
     match input {
-        Input::None => format!(
+        CallInput::None => format!(
             "__hermes_watch=$( set -m; {{ builtin printf %s \"$BASHPID\" >&3; exec 3>&-; \
              while IFS= builtin read -r __hermes_line; do :; done; {END}; }} 3>&1 <&0 >/dev/null 2>&1 & )\n"
         ),
-        Input::Given { bytes } => format!(
+        CallInput::Given { bytes } => format!(
             "exec 0< <( set -m; {{ builtin printf '%s\\n' \"$BASHPID\"; command head -c {bytes}; exec >/dev/null; command cat; \
              {END}; }} <&0 2>/dev/null & )\n\
              IFS= builtin read -r __hermes_watch\n"
@@ -191,7 +193,7 @@ fn watch(input: Input) -> String {
     }
 }
 
-fn export_lines(exports: &Forwarded) -> String {
+fn export_lines(exports: &ForwardedVariables) -> String {
     let lines: Vec<String> =
         exports.pairs().map(|(name, value)| format!("builtin export {name}={}", quote(value))).collect();
     lines.join("\n")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_net::{Client, Error, HeaderName, Method, Request, StatusCode, Url};
+use hermes_net::{Error, HeaderName, HttpClient, HttpRequest, Method, StatusCode, Url};
 use hermes_types::{Cancel, Clock, Deadline, Secret};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,20 +14,20 @@ pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(30);
 const MOST_ANSWER: usize = 32 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct HttpService {
     /// What people call it.
     pub(crate) name: &'static str,
     /// The setting its address comes from.
     pub(crate) setting: &'static str,
-    pub(crate) client: Client,
+    pub(crate) client: HttpClient,
     pub(crate) address: String,
     pub(crate) key: Secret,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Service {
+impl HttpService {
     /// Something that is to be done to a thing; one that is gone is no failure.
-    pub(crate) async fn order(
+    pub(crate) async fn request_action(
         &self,
         method: Method,
         path: &[&str],
@@ -65,7 +65,7 @@ impl Service {
     }
 
     /// Makes a thing. `once` keeps a request that arrives twice from making two.
-    pub(crate) async fn make<T: for<'a> Deserialize<'a>>(
+    pub(crate) async fn create<T: for<'a> Deserialize<'a>>(
         &self,
         path: &[&str],
         body: &Value,
@@ -77,7 +77,8 @@ impl Service {
         if let Some(key) = once {
             request = request.header(HeaderName::from_static("x-idempotency-key"), key).map_err(failed)?;
         }
-        let (status, text) = self.send(request.answer_within(limit), limit, cancel).await.map_err(failed)?;
+        let (status, text) =
+            self.send(request.response_timeout(limit), limit, cancel).await.map_err(failed)?;
         if !status.is_success() {
             return Err(self.refused(status, &text));
         }
@@ -89,19 +90,19 @@ impl Service {
         method: Method,
         path: &[&str],
         query: Option<(&str, &str)>,
-    ) -> Result<Request, CliError> {
+    ) -> Result<HttpRequest, CliError> {
         let bad = || CliError::Refused(format!("{} is no address", self.setting));
         let mut url: Url = self.address.parse().map_err(|_| bad())?;
         url.path_segments_mut().map_err(|()| bad())?.pop_if_empty().extend(path);
         if let Some((name, value)) = query {
             url.query_pairs_mut().append_pair(name, value);
         }
-        Request::new(method, url).bearer(&self.key).map_err(failed)
+        HttpRequest::new(method, url).bearer(&self.key).map_err(failed)
     }
 
     pub(crate) async fn send(
         &self,
-        request: Request,
+        request: HttpRequest,
         limit: Duration,
         cancel: &Cancel,
     ) -> Result<(StatusCode, String), Error> {
@@ -117,13 +118,13 @@ impl Service {
     }
 
     /// What an answer that is no success says.
-    pub(crate) fn words(&self, status: StatusCode, text: &str) -> String {
+    pub(crate) fn error_text(&self, status: StatusCode, text: &str) -> String {
         let excerpt: String = text.trim().chars().take(300).collect();
         format!("{} answered {status}: {excerpt}", self.name)
     }
 
     fn refused(&self, status: StatusCode, text: &str) -> CliError {
-        CliError::Refused(self.words(status, text))
+        CliError::Refused(self.error_text(status, text))
     }
 }
 

@@ -7,14 +7,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use hermes_types::{Cancel, Command, Finished, RunError, random_hex};
+use hermes_types::{Cancel, CommandOutput, RunError, ShellCommand, random_hex};
 
-use super::cli::{CliError, Profile};
-use super::converse::{Heard, Line, Speech};
-use super::script::{self, Call, Input, Marks, Start};
-use super::{Forwarded, INTERRUPTED, INTERRUPTED_NOTE, TIMED_OUT, lock_unless};
-use crate::capture::Bounds;
-use crate::run::{Ending, Watch};
+use super::cli::{CliError, ProfileLoading};
+use super::script::{self, CallInput, FrameMarks, ShellCall, StartFolder};
+use super::script_transport::{ScriptRequest, ScriptResponse, ScriptTransport};
+use super::{ForwardedVariables, INTERRUPTED, INTERRUPTED_NOTE, TIMED_OUT, lock_unless_cancelled};
+use crate::capture::OutputBounds;
+use crate::run::{ExitCause, RunContext};
 
 /// A login shell that takes longer is not waited for.
 const LOGIN_LIMIT: Duration = Duration::from_secs(15);
@@ -22,41 +22,41 @@ const CLEAN_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct RemoteShell {
-    bounds: Bounds,
-    exports: Forwarded,
+    bounds: OutputBounds,
+    exports: ForwardedVariables,
     directory: Mutex<String>,
     /// What the dump over there is called; the same however often it is taken.
     id: String,
     /// Where it is, without its endings.
     dump: String,
-    login: tokio::sync::Mutex<Option<Asked>>,
+    login: tokio::sync::Mutex<Option<LoginRecord>>,
 }
 
 /// What the login shell brought, and in which place: a place that was made anew has nothing of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
-    place: String,
-    login: Login,
+struct LoginRecord {
+    instance: String,
+    login: LoginState,
 }
 
 /// What the login shell brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Login {
+enum LoginState {
     Dump,
     /// Nothing could be written; each call asks it anew.
     EachTime,
     /// It does not come to an end; nobody asks it again.
     Broken,
     /// It did not even begin; it is asked again.
-    Silent,
+    NotStarted,
 }
 
 /// What a call came to.
 #[derive(Debug)]
-pub(crate) enum Called {
-    Finished(Finished),
+pub(crate) enum CallResult {
+    Finished(CommandOutput),
     /// The client ended before the shell began: nothing was run.
-    NeverBegan {
+    NotStarted {
         said: String,
         code: i32,
     },
@@ -68,19 +68,19 @@ pub(crate) enum Called {
 }
 
 impl RemoteShell {
-    pub(crate) fn new(start: &str, exports: &Forwarded, bounds: Bounds) -> Self {
+    pub(crate) fn new(start: &str, exports: &ForwardedVariables, bounds: OutputBounds) -> Self {
         let id = random_hex(12);
         Self {
             bounds,
             exports: exports.clone(),
             directory: Mutex::new(start.to_owned()),
-            dump: dump_called(&id),
+            dump: dump_path(&id),
             id,
             login: tokio::sync::Mutex::new(None),
         }
     }
 
-    pub(crate) fn bounds(&self) -> Bounds {
+    pub(crate) fn bounds(&self) -> OutputBounds {
         self.bounds
     }
 
@@ -95,21 +95,22 @@ impl RemoteShell {
     }
 
     /// Removes what the dump left over there; whether nothing of it is left.
-    pub(crate) async fn clean(&self, line: &dyn Line, place: &str) -> bool {
-        let left = Asked { place: place.to_owned(), login: Login::Dump };
+    pub(crate) async fn clean(&self, line: &dyn ScriptTransport, place: &str) -> bool {
+        let left = LoginRecord { instance: place.to_owned(), login: LoginState::Dump };
         if self.login.lock().await.take() != Some(left) {
             return true;
         }
-        let speech = Speech {
-            script: &script::remove_dump(&self.dump),
+        let speech = ScriptRequest {
+            script: &script::remove_dump_script(&self.dump),
             stdin: None,
-            marks: Marks::new(&random_hex(12)),
-            profile: Profile::Skipped,
+            marks: FrameMarks::new(&random_hex(12)),
+            profile: ProfileLoading::Skipped,
         };
         let cancel = Cancel::new();
-        let watch = Watch { limit: CLEAN_LIMIT, clock: line.clock(), cancel: &cancel, bounds: self.bounds };
-        match line.speak(speech, watch).await {
-            Ok(heard) => heard.ending == Ending::Exited(0),
+        let watch =
+            RunContext { limit: CLEAN_LIMIT, clock: line.clock(), cancel: &cancel, bounds: self.bounds };
+        match line.run_script(speech, watch).await {
+            Ok(heard) => heard.exit_cause == ExitCause::Exited(0),
             Err(error) => {
                 tracing::debug!(%error, "the shell's dump could not be removed");
                 false
@@ -120,98 +121,107 @@ impl RemoteShell {
     /// Runs a command. `place` names where the line leads; another name is another file system, or an emptied one.
     pub(crate) async fn call(
         &self,
-        line: &dyn Line,
+        line: &dyn ScriptTransport,
         place: &str,
-        command: Command<'_>,
+        command: ShellCommand<'_>,
         cancel: &Cancel,
-    ) -> Result<Called, RunError> {
-        let Command { shell: text, directory, stdin, limit } = command;
+    ) -> Result<CallResult, RunError> {
+        let ShellCommand { shell: text, directory, stdin, timeout: limit } = command;
         if text.contains('\0') {
             return Err(RunError::Refused("a command cannot hold a NUL character".to_owned()));
         }
         let Some(login) = self.login(line, place, cancel).await? else {
-            return Ok(Called::Finished(stopped(String::new(), Ending::Interrupted, limit)));
+            return Ok(CallResult::Finished(stopped(String::new(), ExitCause::Interrupted, limit)));
         };
         let given = directory.map(|folder| folder.to_string_lossy().into_owned());
         let last = self.directory();
         let id = random_hex(12);
-        let marks = Marks::new(&id);
-        let call = Call {
+        let marks = FrameMarks::new(&id);
+        let call = ShellCall {
             command: text,
-            start: given.as_deref().map_or(Start::Last(&last), Start::Given),
+            start: given.as_deref().map_or(StartFolder::Last(&last), StartFolder::Given),
             exports: &self.exports,
-            dump: (login == Login::Dump).then_some(&self.dump),
-            input: stdin.map_or(Input::None, |bytes| Input::Given { bytes: bytes.len() }),
+            dump: (login == LoginState::Dump).then_some(&self.dump),
+            input: stdin.map_or(CallInput::None, |bytes| CallInput::Given { bytes: bytes.len() }),
             input_end: line.input(),
         };
-        let script = script::call(&call, &marks, &id);
-        let profile = if login == Login::EachTime { Profile::Read } else { Profile::Skipped };
-        let speech = Speech { script: &script, stdin, marks, profile };
-        let watch = Watch { limit, clock: line.clock(), cancel, bounds: self.bounds };
-        let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
-        if framed.began && login == Login::Silent {
+        let script = script::call_script(&call, &marks, &id);
+        let profile =
+            if login == LoginState::EachTime { ProfileLoading::Read } else { ProfileLoading::Skipped };
+        let speech = ScriptRequest { script: &script, stdin, marks, profile };
+        let watch = RunContext { limit, clock: line.clock(), cancel, bounds: self.bounds };
+        let ScriptResponse { framed, exit_cause: ending } =
+            line.run_script(speech, watch).await.map_err(unavailable)?;
+        if framed.began && login == LoginState::NotStarted {
             // The shell works and its profile does not.
-            *self.login.lock().await = Some(Asked { place: place.to_owned(), login: Login::Broken });
+            *self.login.lock().await =
+                Some(LoginRecord { instance: place.to_owned(), login: LoginState::Broken });
         }
-        let Ending::Exited(code) = ending else {
-            return Ok(Called::Finished(stopped(framed.output, ending, limit)));
+        let ExitCause::Exited(code) = ending else {
+            return Ok(CallResult::Finished(stopped(framed.output, ending, limit)));
         };
         if let Some(end) = framed.end {
             // A folder named for one call is for that call only.
             if given.is_none() && end.directory.starts_with('/') {
                 *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = end.directory;
             }
-            return Ok(Called::Finished(Finished { output: framed.output, exit_code: end.code }));
+            return Ok(CallResult::Finished(CommandOutput { output: framed.output, exit_code: end.code }));
         }
         if framed.began {
-            return Ok(Called::Unfinished { output: framed.output, code });
+            return Ok(CallResult::Unfinished { output: framed.output, code });
         }
-        Ok(Called::NeverBegan { said: framed.before, code })
+        Ok(CallResult::NotStarted { said: framed.before, code })
     }
 
     /// What the login shell of this place brought, asked once under the lock; none if the call was stopped meanwhile.
-    async fn login(&self, line: &dyn Line, place: &str, cancel: &Cancel) -> Result<Option<Login>, RunError> {
-        let Some(mut known) = lock_unless(&self.login, cancel).await else { return Ok(None) };
-        if let Some(asked) = known.as_ref().filter(|asked| asked.place == place) {
+    async fn login(
+        &self,
+        line: &dyn ScriptTransport,
+        place: &str,
+        cancel: &Cancel,
+    ) -> Result<Option<LoginState>, RunError> {
+        let Some(mut known) = lock_unless_cancelled(&self.login, cancel).await else { return Ok(None) };
+        if let Some(asked) = known.as_ref().filter(|asked| asked.instance == place) {
             return Ok(Some(asked.login));
         }
-        let marks = Marks::new(&random_hex(12));
-        let script = script::take_dump(&self.dump, &self.exports, &marks);
-        let speech = Speech { script: &script, stdin: None, marks, profile: Profile::Read };
-        let watch = Watch { limit: LOGIN_LIMIT, clock: line.clock(), cancel, bounds: self.bounds };
-        let Heard { framed, ending } = line.speak(speech, watch).await.map_err(unavailable)?;
+        let marks = FrameMarks::new(&random_hex(12));
+        let script = script::dump_script(&self.dump, &self.exports, &marks);
+        let speech = ScriptRequest { script: &script, stdin: None, marks, profile: ProfileLoading::Read };
+        let watch = RunContext { limit: LOGIN_LIMIT, clock: line.clock(), cancel, bounds: self.bounds };
+        let ScriptResponse { framed, exit_cause: ending } =
+            line.run_script(speech, watch).await.map_err(unavailable)?;
         let login = match (framed.end.map(|end| end.code), ending) {
-            (_, Ending::Interrupted) => return Ok(None),
-            (Some(0), _) => Login::Dump,
-            (_, Ending::TimedOut) => Login::Broken,
-            _ if framed.began => Login::EachTime,
-            _ => Login::Silent,
+            (_, ExitCause::Interrupted) => return Ok(None),
+            (Some(0), _) => LoginState::Dump,
+            (_, ExitCause::TimedOut) => LoginState::Broken,
+            _ if framed.began => LoginState::EachTime,
+            _ => LoginState::NotStarted,
         };
-        if login != Login::Dump {
+        if login != LoginState::Dump {
             tracing::warn!(?ending, said = framed.before, "the login shell over there could not be read");
         }
-        *known = (login != Login::Silent).then(|| Asked { place: place.to_owned(), login });
+        *known = (login != LoginState::NotStarted).then(|| LoginRecord { instance: place.to_owned(), login });
         Ok(Some(login))
     }
 }
 
-fn dump_called(id: &str) -> String {
+fn dump_path(id: &str) -> String {
     format!("/tmp/hermes-snap-{id}")
 }
 
 /// A line that removes the dumps so called, whatever shell reads it.
-pub(crate) fn removal<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
-    let lines: Vec<String> = ids.into_iter().map(|id| script::remove_dump(&dump_called(id))).collect();
+pub(crate) fn removal_line<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
+    let lines: Vec<String> = ids.into_iter().map(|id| script::remove_dump_script(&dump_path(id))).collect();
     lines.join("; ")
 }
 
-fn stopped(output: String, ending: Ending, limit: Duration) -> Finished {
-    if ending == Ending::Interrupted {
-        return Finished { output: output + INTERRUPTED_NOTE, exit_code: INTERRUPTED };
+fn stopped(output: String, ending: ExitCause, limit: Duration) -> CommandOutput {
+    if ending == ExitCause::Interrupted {
+        return CommandOutput { output: output + INTERRUPTED_NOTE, exit_code: INTERRUPTED };
     }
     let text = format!("Command timed out after {}s", limit.as_secs());
     let output = if output.is_empty() { text } else { format!("{output}\n[{text}]") };
-    Finished { output, exit_code: TIMED_OUT }
+    CommandOutput { output, exit_code: TIMED_OUT }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]

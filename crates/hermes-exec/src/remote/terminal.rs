@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_types::{Cancel, Clock, Command, Environment, Finished, RunError, random_hex};
+use hermes_types::{Cancel, Clock, CommandOutput, Environment, RunError, ShellCommand, random_hex};
 
-use super::Seat;
-use super::script::Marks;
-use crate::background::{Background, Ear, Far, Screen};
-use crate::child::{Launch, Running};
+use super::RemoteShellSession;
+use super::script::FrameMarks;
+use crate::background::{BackgroundProcess, BackgroundSetup, RemoteEnd, TerminalMode};
+use crate::child::{Launch, RunningChild};
 use crate::shell::quote;
 
 const BRING_LIMIT: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const CHUNK: usize = 4096;
 /// More than this before it begins is no word of a client.
 const MOST_BEFORE: usize = 64 * 1024;
 
-impl Seat {
+impl RemoteShellSession {
     /// Starts something on a terminal over there, to be talked to from here; none where there are no terminals. It ends
     /// with the connection. `owner` ends the listening and the connection.
     pub async fn start_on_terminal(
@@ -31,20 +31,27 @@ impl Seat {
         directory: Option<&Path>,
         clock: Arc<dyn Clock>,
         owner: &Cancel,
-    ) -> Result<Option<Background>, RunError> {
+    ) -> Result<Option<BackgroundProcess>, RunError> {
         let id = random_hex(12);
-        let (file, marks) = (format!("/tmp/hermes_bg_{id}.sh"), Marks::new(&id));
-        let Some(launch) = self.on_terminal(&format!("exec bash --norc {file}")) else { return Ok(None) };
+        let (file, marks) = (format!("/tmp/hermes_bg_{id}.sh"), FrameMarks::new(&id));
+        let Some(launch) = self.terminal_launch(&format!("exec bash --norc {file}")) else { return Ok(None) };
         let directory = directory.map_or_else(|| PathBuf::from(self.directory()), Path::to_owned);
-        self.bring(&file, &script(&file, &marks, command), &directory, owner).await?;
+        self.upload_script(&file, &script(&file, &marks, command), &directory, owner).await?;
         let (running, begun) = begin(launch, &marks, &*clock, owner).await?;
-        let far = Some(Far { pid: begun.pid, seat: Arc::clone(self) });
-        let ear = Ear { running, heard: begun.rest, directory, screen: Screen::Terminal, far, clock };
-        Ok(Some(Background::watch(ear, (), owner)))
+        let far = Some(RemoteEnd { pid: begun.pid, session: Arc::clone(self) });
+        let ear = BackgroundSetup {
+            running,
+            initial_output: begun.rest,
+            directory,
+            terminal: TerminalMode::Pty,
+            remote_end: far,
+            clock,
+        };
+        Ok(Some(BackgroundProcess::monitor(ear, (), owner)))
     }
 
     /// Writes the file: what the shell has at this moment, then the script.
-    async fn bring(
+    async fn upload_script(
         &self,
         file: &str,
         script: &str,
@@ -56,8 +63,8 @@ impl Seat {
              printf 'cd -- %q\\n' \"$PWD\"; cat; }} >| {file} )"
         );
         let stdin = Some(script.as_bytes());
-        let command = Command { shell: &shell, directory: Some(directory), stdin, limit: BRING_LIMIT };
-        let Finished { output, exit_code } = self.run(command, cancel).await?;
+        let command = ShellCommand { shell: &shell, directory: Some(directory), stdin, timeout: BRING_LIMIT };
+        let CommandOutput { output, exit_code } = self.run(command, cancel).await?;
         if exit_code == 0 {
             return Ok(());
         }
@@ -66,7 +73,7 @@ impl Seat {
 }
 
 /// Says under which number it runs, and becomes the command.
-fn script(file: &str, marks: &Marks, command: &str) -> String {
+fn script(file: &str, marks: &FrameMarks, command: &str) -> String {
     let mark = &marks.begin;
     format!(
         "command rm -f -- {file}\nexport PYTHONUNBUFFERED=1\n\
@@ -75,7 +82,7 @@ fn script(file: &str, marks: &Marks, command: &str) -> String {
     )
 }
 
-struct Begun {
+struct StartedTerminal {
     pid: u32,
     /// What was said after that.
     rest: Vec<u8>,
@@ -84,10 +91,10 @@ struct Begun {
 /// Starts the client and waits until the other side says that it runs.
 async fn begin(
     launch: Launch,
-    marks: &Marks,
+    marks: &FrameMarks,
     clock: &dyn Clock,
     cancel: &Cancel,
-) -> Result<(Running, Begun), RunError> {
+) -> Result<(RunningChild, StartedTerminal), RunError> {
     let failed = |error: std::io::Error| RunError::Unavailable(error.to_string());
     let running = launch.start().await.map_err(failed)?;
     let (mut heard, mut buffer) = (Vec::new(), vec![0; CHUNK]);
@@ -113,14 +120,14 @@ async fn begin(
     }
 }
 
-fn find_begin(heard: &[u8], mark: &str) -> Option<Begun> {
+fn find_begin(heard: &[u8], mark: &str) -> Option<StartedTerminal> {
     let text = String::from_utf8_lossy(heard);
     let (_, after) = text.split_once(mark)?;
     let (pid, _) = after.split_once(mark)?;
     let line = format!("{mark}{pid}{mark}");
     let start = heard.windows(line.len()).position(|window| window == line.as_bytes())? + line.len();
     let end = start + heard.get(start..)?.iter().position(|byte| *byte == b'\n')? + 1;
-    Some(Begun { pid: pid.parse().ok()?, rest: heard.get(end..)?.to_vec() })
+    Some(StartedTerminal { pid: pid.parse().ok()?, rest: heard.get(end..)?.to_vec() })
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Sandbox {
     /// Where commands keep what they fetch; nothing where there is no fence.
     fn cache_folder(&self) -> Option<PathBuf> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let folder = self.is_active().then(|| self.places.hermes_home.join(OURS))?;
+        let folder = self.is_active().then(|| self.paths.hermes_home.join(OURS))?;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).ok()?;
         Some(folder)
     }
@@ -82,12 +82,12 @@ impl Sandbox {
         let mut all: Vec<(&'static str, String)> =
             REDIRECTED.iter().map(|(name, below)| (*name, text(folder.join(below)))).collect();
         // What was fetched before serves as a source, and is checked as any other is.
-        let fetched = self.places.user_home.join("go/pkg/mod/cache/download");
+        let fetched = self.paths.user_home.join("go/pkg/mod/cache/download");
         if fetched.is_dir() {
             all.push(("GOPROXY", format!("file://{},{GO_PROXY}", text(fetched))));
         }
         // The first is filled, the others are read.
-        let packages = self.places.user_home.join(".conda/pkgs");
+        let packages = self.paths.user_home.join(".conda/pkgs");
         all.push(("CONDA_PKGS_DIRS", format!("{},{}", text(folder.join("conda")), text(packages))));
         self.link(&folder);
         all
@@ -108,7 +108,7 @@ impl Sandbox {
 
     /// Makes what the user has fetched usable in our folder.
     fn link(&self, folder: &Path) {
-        let home = &self.places.user_home;
+        let home = &self.paths.user_home;
         let pairs = |names: &[(&str, &str)]| -> Vec<(PathBuf, PathBuf)> {
             names.iter().map(|(from, to)| (home.join(from), folder.join(to))).collect()
         };

@@ -13,7 +13,7 @@ pub(super) fn looks_like_repository(folder: &Path, with: Option<&str>) -> bool {
 
 /// Whether git would follow or run what a tool writes there: anything in a `.git`, a `.git` itself, and the parts of a folder
 /// that git takes for a repository, or would with this file.
-pub(super) fn is_machinery(path: &Path) -> bool {
+pub(super) fn is_control_file(path: &Path) -> bool {
     let parts: Vec<&std::ffi::OsStr> = path.components().map(std::path::Component::as_os_str).collect();
     let is_git = |part: &&std::ffi::OsStr| part.eq_ignore_ascii_case(".git");
     if let Some(at) = parts.iter().position(is_git) {
@@ -78,7 +78,7 @@ mod tests {
             (".gitattributes", false),
             (".github/workflows/ci.yml", false),
         ] {
-            assert_eq!(is_machinery(&root.join(path)), machinery, "{path}");
+            assert_eq!(is_control_file(&root.join(path)), machinery, "{path}");
         }
     }
 }

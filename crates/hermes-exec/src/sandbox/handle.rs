@@ -13,18 +13,18 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
-pub(super) struct Handle(OwnedFd);
+pub(super) struct DirHandle(OwnedFd);
 
 /// What lies under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DirEntryKind {
     Nothing,
     Folder,
     File(RawMode),
     Other,
 }
 
-impl Handle {
+impl DirHandle {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::open(path, FOLDER, Mode::empty())?))
     }
@@ -33,14 +33,14 @@ impl Handle {
         Ok(Self(rustix::fs::openat(self.0.as_fd(), name, FOLDER, Mode::empty())?))
     }
 
-    pub(super) fn kind(&self, name: &OsStr) -> Kind {
+    pub(super) fn kind(&self, name: &OsStr) -> DirEntryKind {
         match rustix::fs::statat(self.0.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => match FileType::from_raw_mode(found.st_mode) {
-                FileType::Directory => Kind::Folder,
-                FileType::RegularFile => Kind::File(found.st_mode & 0o777),
-                _ => Kind::Other,
+                FileType::Directory => DirEntryKind::Folder,
+                FileType::RegularFile => DirEntryKind::File(found.st_mode & 0o777),
+                _ => DirEntryKind::Other,
             },
-            Err(_) => Kind::Nothing,
+            Err(_) => DirEntryKind::Nothing,
         }
     }
 
@@ -67,7 +67,7 @@ impl Handle {
     }
 
     /// Puts a whole file in a name's place.
-    pub(super) fn put(&self, name: &OsStr, bytes: &[u8], mode: RawMode) -> io::Result<()> {
+    pub(super) fn replace_file(&self, name: &OsStr, bytes: &[u8], mode: RawMode) -> io::Result<()> {
         let beside = format!(".hermes-{}", random_hex(12));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(self.0.as_fd(), &*beside, flags, Mode::from_raw_mode(mode))?;
@@ -78,13 +78,13 @@ impl Handle {
     }
 
     /// What a link leads to, if it is one.
-    pub(super) fn link(&self, name: &OsStr) -> Option<OsString> {
+    pub(super) fn read_link(&self, name: &OsStr) -> Option<OsString> {
         let target = rustix::fs::readlinkat(self.0.as_fd(), name, Vec::new()).ok()?;
         Some(OsStr::from_bytes(target.to_bytes()).to_owned())
     }
 
     /// Puts a link in a name's place.
-    pub(super) fn put_link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
+    pub(super) fn replace_link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
         let beside = format!(".hermes-{}", random_hex(12));
         rustix::fs::symlinkat(target, self.0.as_fd(), &*beside)?;
         Ok(rustix::fs::renameat(self.0.as_fd(), &*beside, self.0.as_fd(), name)?)

@@ -10,7 +10,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
 
-use super::openings::Openings;
+use super::allowed_paths::AllowedPaths;
 use super::stores::DEVICES;
 
 /// Rights up to this version are dealt with; what a kernel does not know is left out.
@@ -37,7 +37,7 @@ fn version() -> i64 {
 }
 
 /// The rules of a fence, as a descriptor a child can enter.
-pub(super) fn rules(openings: &Openings, own_devices: Option<&Path>) -> Result<OwnedFd, String> {
+pub(super) fn rules(openings: &AllowedPaths, own_devices: Option<&Path>) -> Result<OwnedFd, String> {
     let failed = |error: landlock::RulesetError| error.to_string();
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

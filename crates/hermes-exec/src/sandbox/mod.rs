@@ -8,10 +8,13 @@
 //! by one, or hidden by mounts where there are many (`openings`). What was refused is read from the command's complaint (`refusal`).
 
 mod access;
+mod allowed_paths;
 mod cache;
 #[cfg(target_os = "linux")]
-mod calls;
-mod fence;
+mod capabilities;
+mod child_sandbox;
+#[cfg(target_os = "linux")]
+mod folder_view;
 mod git;
 mod handle;
 #[cfg(target_os = "linux")]
@@ -20,38 +23,35 @@ mod limits;
 mod links;
 #[cfg(target_os = "linux")]
 mod mounts;
-mod openings;
-#[cfg(target_os = "linux")]
-mod powers;
-mod prepared;
+mod prepared_sandbox;
+mod process_monitor;
 mod refusal;
 mod repositories;
 mod rules;
+#[cfg(target_os = "linux")]
+mod seccomp;
 mod secret;
-mod sentinel;
 #[cfg(target_os = "linux")]
 mod sockets;
-mod startup;
+mod startup_files;
 mod stores;
 mod thread;
 mod tree;
-#[cfg(target_os = "linux")]
-mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use access::Access;
-pub(crate) use fence::{Fence, Stay};
+pub use access::SandboxAccess;
+pub(crate) use child_sandbox::{ChildSandbox, ExpectedRuntime};
 pub use limits::WriteRule;
-use prepared::Kept;
-pub use refusal::Refusal;
-pub(crate) use sentinel::{Bound, follow};
-pub use thread::FencedThread;
+use prepared_sandbox::PreparedCache;
+pub(crate) use process_monitor::{BoundToParent, monitor};
+pub use refusal::SandboxRefusal;
+pub use thread::SandboxedThread;
 
 /// `terminal.sandbox`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SandboxMode {
+pub enum SandboxActivation {
     /// Where the kernel can.
     #[default]
     Auto,
@@ -62,7 +62,7 @@ pub enum SandboxMode {
 
 /// How far a command's connections go: `terminal.sandbox_network`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Reach {
+pub enum NetworkReach {
     #[default]
     Everywhere,
     /// Only to sockets that are files of this machine.
@@ -71,7 +71,7 @@ pub enum Reach {
 
 /// What the fence must know.
 #[derive(Debug, Clone, Default)]
-pub struct SandboxPlaces {
+pub struct SandboxPaths {
     pub user_home: PathBuf,
     pub hermes_home: PathBuf,
     /// Folders for temporary files.
@@ -84,7 +84,7 @@ pub struct SandboxPlaces {
 
 /// Whether a fence may use mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mounting {
+enum MountPolicy {
     WherePossible,
     Never,
 }
@@ -101,27 +101,27 @@ pub enum SandboxState {
 /// Whether and how commands are fenced in. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    mode: SandboxMode,
-    reach: Reach,
-    mounting: Mounting,
-    places: Arc<SandboxPlaces>,
+    mode: SandboxActivation,
+    network_reach: NetworkReach,
+    mounting: MountPolicy,
+    paths: Arc<SandboxPaths>,
     /// What was made ready for commands, and for threads.
-    kept: Arc<Kept>,
-    threads: Arc<Kept>,
+    command_cache: Arc<PreparedCache>,
+    thread_cache: Arc<PreparedCache>,
 }
 
 /// What a fence had to do with a command that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FenceReport {
-    pub refused: Option<Refusal>,
+pub struct SandboxReport {
+    pub refused: Option<SandboxRefusal>,
     /// What the command changed in a repository and was put back.
     pub restored: Vec<String>,
 }
 
-impl FenceReport {
+impl SandboxReport {
     /// The same as one line behind an output.
     pub(crate) fn note(&self) -> Option<String> {
-        let refused = self.refused.as_ref().map(|Refusal { path, rule, setting }| {
+        let refused = self.refused.as_ref().map(|SandboxRefusal { path, rule, setting }| {
             let what = path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default();
             format!("{what}{rule}; {setting} would allow it")
         });
@@ -134,38 +134,38 @@ impl FenceReport {
 
 impl Sandbox {
     pub fn off() -> Self {
-        Self::new(SandboxMode::Off, SandboxPlaces::default())
+        Self::new(SandboxActivation::Off, SandboxPaths::default())
     }
 
-    pub fn new(mode: SandboxMode, places: SandboxPlaces) -> Self {
+    pub fn new(mode: SandboxActivation, places: SandboxPaths) -> Self {
         let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
-        let places = SandboxPlaces {
+        let places = SandboxPaths {
             user_home: real(places.user_home),
             hermes_home: real(places.hermes_home),
             temporary: places.temporary.into_iter().map(real).collect(),
             writable: places.writable.into_iter().map(real).collect(),
             programs: places.programs.into_iter().map(real).collect(),
         };
-        let mounting = Mounting::WherePossible;
+        let mounting = MountPolicy::WherePossible;
         Self {
             mode,
-            reach: Reach::default(),
+            network_reach: NetworkReach::default(),
             mounting,
-            places: Arc::new(places),
-            kept: Arc::default(),
-            threads: Arc::default(),
+            paths: Arc::new(places),
+            command_cache: Arc::default(),
+            thread_cache: Arc::default(),
         }
     }
 
     #[must_use]
-    pub fn reaching(self, reach: Reach) -> Self {
-        Self { reach, ..self }
+    pub fn with_network_reach(self, reach: NetworkReach) -> Self {
+        Self { network_reach: reach, ..self }
     }
 
     /// Does without mounts, as a system without user namespaces has to.
     #[must_use]
     pub fn without_mounts(self) -> Self {
-        Self { mounting: Mounting::Never, kept: Arc::default(), ..self }
+        Self { mounting: MountPolicy::Never, command_cache: Arc::default(), ..self }
     }
 
     /// Whether it is in force, but without what mounts would add.
@@ -174,7 +174,7 @@ impl Sandbox {
     }
 
     fn can_mount(&self) -> bool {
-        self.mounting == Mounting::WherePossible && can_mount()
+        self.mounting == MountPolicy::WherePossible && can_mount()
     }
 
     /// Whether this system can fence commands in.
@@ -183,31 +183,33 @@ impl Sandbox {
     }
 
     /// A private folder no fenced command can write to; nothing where there is no fence.
-    pub(crate) fn shelf(&self) -> Option<PathBuf> {
+    pub(crate) fn private_folder(&self) -> Option<PathBuf> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let shelf = self.is_active().then(|| self.places.hermes_home.join("sandboxes/shells"))?;
+        let shelf = self.is_active().then(|| self.paths.hermes_home.join("sandboxes/shells"))?;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&shelf).ok()?;
         Some(shelf)
     }
 
     pub(crate) fn is_active(&self) -> bool {
-        self.mode != SandboxMode::Off && is_possible()
+        self.mode != SandboxActivation::Off && is_possible()
     }
 
     /// Lets commands write to one more folder.
     #[must_use]
     pub(crate) fn with_temporary(self, folder: &Path) -> Self {
-        let mut places = (*self.places).clone();
+        let mut places = (*self.paths).clone();
         places.temporary.push(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
-        Self { places: Arc::new(places), kept: Arc::default(), threads: Arc::default(), ..self }
+        Self { paths: Arc::new(places), command_cache: Arc::default(), thread_cache: Arc::default(), ..self }
     }
 
     /// How far it is in force, in a few words.
     pub fn state(&self) -> (SandboxState, &'static str) {
         match (self.mode, is_possible()) {
-            (SandboxMode::Off, _) => (SandboxState::Off, "switched off (`terminal.sandbox: off`)"),
-            (SandboxMode::Auto, false) => (SandboxState::Off, "not possible: this kernel has no Landlock"),
-            (SandboxMode::On, false) => {
+            (SandboxActivation::Off, _) => (SandboxState::Off, "switched off (`terminal.sandbox: off`)"),
+            (SandboxActivation::Auto, false) => {
+                (SandboxState::Off, "not possible: this kernel has no Landlock")
+            }
+            (SandboxActivation::On, false) => {
                 (SandboxState::Off, "not possible: this kernel has no Landlock; no command is run")
             }
             (_, true) if self.is_partial() => (
@@ -220,12 +222,12 @@ impl Sandbox {
 
     /// Whether commands are fenced in, in a sentence for the user; none when it was switched off on purpose.
     pub(crate) fn notice(&self) -> Option<String> {
-        let network = match self.reach {
-            Reach::Everywhere => "",
-            Reach::ThisMachine => ", have no network",
+        let network = match self.network_reach {
+            NetworkReach::Everywhere => "",
+            NetworkReach::ThisMachine => ", have no network",
         };
         match (self.mode, is_possible()) {
-            (SandboxMode::Off, _) => None,
+            (SandboxActivation::Off, _) => None,
             (_, true) => {
                 let weaker = if self.is_partial() { PARTIAL } else { "" };
                 Some(format!(
@@ -233,28 +235,28 @@ impl Sandbox {
                      cannot read secret stores. `hermes config set terminal.sandbox off` switches it off.{weaker}"
                 ))
             }
-            (SandboxMode::Auto, false) => {
+            (SandboxActivation::Auto, false) => {
                 Some("This kernel has no Landlock; commands run without a sandbox.".to_owned())
             }
-            (SandboxMode::On, false) => Some(REFUSED.to_owned()),
+            (SandboxActivation::On, false) => Some(REFUSED.to_owned()),
         }
     }
 
     /// The fence for a command that starts in `directory`, in a conversation about the project `anchor` lies in. Where the
     /// command goes makes no difference to what it may write: a model chooses that.
-    pub(crate) fn around(
+    pub(crate) fn for_command(
         &self,
         anchor: &Path,
         directory: &Path,
-        stay: Stay,
-    ) -> Result<Option<Fence>, String> {
+        stay: ExpectedRuntime,
+    ) -> Result<Option<ChildSandbox>, String> {
         match (self.mode, is_possible()) {
-            (SandboxMode::Off, _) | (SandboxMode::Auto, false) => return Ok(None),
-            (SandboxMode::On, false) => return Err(REFUSED.to_owned()),
+            (SandboxActivation::Off, _) | (SandboxActivation::Auto, false) => return Ok(None),
+            (SandboxActivation::On, false) => return Err(REFUSED.to_owned()),
             (_, true) => {}
         }
         // Without it, what fills a folder or a disk would be the way out.
-        Fence::build(self, anchor, directory, stay)
+        ChildSandbox::build(self, anchor, directory, stay)
             .map(Some)
             .map_err(|reason| format!("no sandbox could be made: {reason}"))
     }

@@ -14,10 +14,10 @@ use std::sync::{Arc, LazyLock};
 
 use rustix::process::{getegid, geteuid};
 
-use super::SandboxPlaces;
-use super::limits::Limits;
-use super::sockets::Sockets;
-use super::view::View;
+use super::SandboxPaths;
+use super::folder_view::FolderView;
+use super::limits::SandboxLimits;
+use super::sockets::HiddenSockets;
 
 const NOTHING: &CStr = c"/dev/null";
 /// Folders of devices that are memory, not hardware.
@@ -34,15 +34,15 @@ pub(super) struct Mounts {
     reopened: Vec<CString>,
     hidden: Vec<CString>,
     /// Folders of which only parts can be seen.
-    views: Vec<View>,
+    views: Vec<FolderView>,
     /// Files and folders with secrets, and what takes the place of the folders.
     closed_files: Vec<CString>,
     closed_folders: Vec<CString>,
-    emptiness: CString,
+    empty_folder: CString,
     /// Where the command starts: entered once more, through the new view.
     start: CString,
     user: Option<UserMaps>,
-    devices: Option<Arc<View>>,
+    devices: Option<Arc<FolderView>>,
 }
 
 /// Who we are inside a user namespace: the same as outside.
@@ -62,17 +62,17 @@ impl Mounts {
     /// that stay usable are named.
     pub(super) fn around(
         start: &Path,
-        limits: &Limits,
+        limits: &SandboxLimits,
         (repositories, kept): (&[PathBuf], &[PathBuf]),
-        places: &SandboxPlaces,
-        devices: Option<Arc<View>>,
+        places: &SandboxPaths,
+        devices: Option<Arc<FolderView>>,
     ) -> Option<Self> {
         if !Self::are_possible() {
             return None;
         }
         let (writable, usable, user_home) = (&limits.writable, &places.writable, &limits.user_home);
         let shelf = places.hermes_home.join("sandboxes");
-        let sockets = Sockets::find(user_home, usable);
+        let sockets = HiddenSockets::find(user_home, usable);
         let memory = SHARED_MEMORY.iter().map(PathBuf::from);
         Some(Self {
             writable: texts(writable.iter().cloned().chain(memory)),
@@ -80,10 +80,10 @@ impl Mounts {
             read_only: texts(kept.iter().cloned()),
             reopened: Vec::new(),
             views: Vec::new(),
-            hidden: texts(sockets.alone),
+            hidden: texts(sockets.single),
             closed_folders: texts(sockets.folders),
             closed_files: Vec::new(),
-            emptiness: empty_folder(&shelf).ok()?,
+            empty_folder: empty_folder(&shelf).ok()?,
             start: text(start)?,
             user: UserMaps::needed(),
             devices,
@@ -92,7 +92,11 @@ impl Mounts {
 
     /// Also keeps from being read and changed what the limits say, and from being moved away with the folders around it. What
     /// stands in for closed folders lies in the Hermes home.
-    pub(super) fn keeping(mut self, limits: &Limits, hermes_home: &Path) -> io::Result<Self> {
+    pub(super) fn with_protected_paths(
+        mut self,
+        limits: &SandboxLimits,
+        hermes_home: &Path,
+    ) -> io::Result<Self> {
         let shelf = hermes_home.join("sandboxes");
         let mut unreadable = limits.unreadable.closed();
         unreadable.retain(|path| path != Path::new("/dev"));
@@ -100,9 +104,12 @@ impl Mounts {
         if limits.is_home() {
             let entries = std::fs::read_dir(&limits.user_home).into_iter().flatten().flatten();
             let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
-            unchangeable.extend(real.map(|entry| entry.path()).filter(|path| limits.keeps(path).is_some()));
+            unchangeable.extend(
+                real.map(|entry| entry.path()).filter(|path| limits.protected_reason(path).is_some()),
+            );
         }
-        let around = unreadable.iter().chain(&unchangeable).flat_map(|path| ways_to(path, &limits.writable));
+        let around =
+            unreadable.iter().chain(&unchangeable).flat_map(|path| folders_between(path, &limits.writable));
         let fixed = self.fixed.iter().map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes())));
         self.fixed = texts(fixed.chain(around));
         let (folders, files): (Vec<_>, Vec<_>) =
@@ -113,7 +120,7 @@ impl Mounts {
         let (last, first): (Vec<_>, Vec<_>) =
             with_openings.into_iter().partition(|folder| shelf.starts_with(folder));
         for folder in first.iter().chain(&last) {
-            self.views.push(View::of(folder, &limits.unreadable.openings_in(folder), &shelf)?);
+            self.views.push(FolderView::of(folder, &limits.unreadable.openings_in(folder), &shelf)?);
         }
         let known = self
             .closed_folders
@@ -153,7 +160,7 @@ impl Mounts {
             unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
         }
         for path in &self.closed_folders {
-            unless_gone(mount(&self.emptiness, path, libc::MS_BIND))?;
+            unless_gone(mount(&self.empty_folder, path, libc::MS_BIND))?;
             // Whose it is could otherwise open it.
             unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY))?;
         }
@@ -189,7 +196,7 @@ impl Mounts {
 }
 
 /// The folders between a path and the folder it may be written in.
-fn ways_to(path: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
+fn folders_between(path: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
     let Some(root) =
         open.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len())
     else {
@@ -241,7 +248,7 @@ static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
         hidden: Vec::new(),
         closed_files: Vec::new(),
         closed_folders: Vec::new(),
-        emptiness: CString::default(),
+        empty_folder: CString::default(),
         start: CString::default(),
         user: UserMaps::needed(),
         devices: None,

@@ -5,16 +5,16 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use hermes_types::Finished;
+use hermes_types::CommandOutput;
 
-use super::git::is_machinery;
-use super::limits::Limits;
-use super::tree::Part;
-use super::{Reach, SandboxPlaces};
+use super::git::is_control_file;
+use super::limits::SandboxLimits;
+use super::tree::SubtreeAccess;
+use super::{NetworkReach, SandboxPaths};
 
 /// Something the fence refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct SandboxRefusal {
     /// What could not be reached, where the complaint says it.
     pub path: Option<PathBuf>,
     /// Why, in a few words.
@@ -56,14 +56,14 @@ const NO_SOCKET: &[&str] = &[
 const MISSING: &[&str] = &["No such file or directory", "ENOENT"];
 const OFF: &str = "`terminal.sandbox: off`";
 
-impl Limits {
+impl SandboxLimits {
     /// What the fence had to do with a failure; nothing where it had not.
     pub(super) fn explain(
         &self,
-        finished: &Finished,
+        finished: &CommandOutput,
         folders: &[&Path],
-        places: &SandboxPlaces,
-    ) -> Option<Refusal> {
+        places: &SandboxPaths,
+    ) -> Option<SandboxRefusal> {
         // One that went well in the end may still have been refused something on the way; then it says which.
         let well = finished.exit_code == 0;
         let says = |line: &str, signs: &[&str]| signs.iter().any(|sign| line.contains(sign));
@@ -80,7 +80,7 @@ impl Limits {
                 }
                 continue;
             }
-            if let Some(refusal) = named.iter().find_map(|path| self.forbids(path)) {
+            if let Some(refusal) = named.iter().find_map(|path| self.refusal_for(path)) {
                 return Some(refusal);
             }
             if named.is_empty() && says(line, NOT_PERMITTED) && !well {
@@ -101,16 +101,19 @@ impl Limits {
         if finished.output.contains("no new privileges") {
             return Some(refusal(None, "commands in the sandbox cannot become another user", OFF));
         }
-        if unnamed.is_none() && self.reach == Reach::ThisMachine && says(&finished.output, NO_NETWORK) {
+        if unnamed.is_none()
+            && self.network_reach == NetworkReach::ThisMachine
+            && says(&finished.output, NO_NETWORK)
+        {
             return Some(self.unnamed());
         }
         unnamed
     }
 
-    fn forbids(&self, path: &Path) -> Option<Refusal> {
+    fn refusal_for(&self, path: &Path) -> Option<SandboxRefusal> {
         let within = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
         let shown = || Some(path.to_owned());
-        if is_machinery(path) && within(&self.writable) {
+        if is_control_file(path) && within(&self.writable) {
             let git = path.ancestors().find(|above| above.ends_with(".git")).unwrap_or(path);
             let setting = format!("`terminal.sandbox_writable: [{}]`", git.join("hooks").display());
             return Some(refusal(
@@ -122,10 +125,10 @@ impl Limits {
         if path.starts_with("/proc") {
             return Some(refusal(shown(), "other processes cannot be looked into", OFF));
         }
-        if self.hides(path).is_some() {
+        if self.unreadable_reason(path).is_some() {
             return Some(secret(path));
         }
-        if self.keeps(path).is_some() {
+        if self.protected_reason(path).is_some() {
             return Some(refusal(
                 shown(),
                 "it decides what runs outside the sandbox, or belongs to Hermes",
@@ -138,7 +141,9 @@ impl Limits {
             return Some(refusal(shown(), "it is outside the folders commands may write to", &setting));
         }
         // A folder that holds something kept out is not let in itself.
-        if !path.exists() && path.parent().is_some_and(|parent| self.writable_part(parent) == Part::Mixed) {
+        if !path.exists()
+            && path.parent().is_some_and(|parent| self.write_access(parent) == SubtreeAccess::Mixed)
+        {
             let rule =
                 "nothing new can be made in a folder that holds protected files; make it in a folder below";
             return Some(refusal(shown(), rule, OFF));
@@ -148,13 +153,15 @@ impl Limits {
 
     /// Whether it is there, and not for commands to see.
     fn is_hidden(&self, path: &Path) -> bool {
-        self.hides(path).is_some() && path.exists()
+        self.unreadable_reason(path).is_some() && path.exists()
     }
 
-    fn unnamed(&self) -> Refusal {
-        match self.reach {
-            Reach::ThisMachine => refusal(None, "commands have no network", "`terminal.sandbox_network: on`"),
-            Reach::Everywhere => refusal(
+    fn unnamed(&self) -> SandboxRefusal {
+        match self.network_reach {
+            NetworkReach::ThisMachine => {
+                refusal(None, "commands have no network", "`terminal.sandbox_network: on`")
+            }
+            NetworkReach::Everywhere => refusal(
                 None,
                 "commands in the sandbox cannot look into other processes, mount, or make namespaces",
                 OFF,
@@ -163,12 +170,12 @@ impl Limits {
     }
 }
 
-fn secret(path: &Path) -> Refusal {
+fn secret(path: &Path) -> SandboxRefusal {
     refusal(Some(path.to_owned()), "it holds secrets", OFF)
 }
 
-fn refusal(path: Option<PathBuf>, rule: &str, setting: &str) -> Refusal {
-    Refusal { path, rule: rule.to_owned(), setting: setting.to_owned() }
+fn refusal(path: Option<PathBuf>, rule: &str, setting: &str) -> SandboxRefusal {
+    SandboxRefusal { path, rule: rule.to_owned(), setting: setting.to_owned() }
 }
 
 /// The paths a complaint is about, whole. Relative ones are tried below each folder the command was in.
@@ -182,7 +189,7 @@ fn paths_in(line: &str, folders: &[&Path], home: &Path) -> Vec<PathBuf> {
         } else {
             folders.iter().map(|folder| folder.join(name)).collect()
         };
-        for candidate in candidates.iter().map(|path| real(&without_dots(path))) {
+        for candidate in candidates.iter().map(|path| resolve_links(&without_dots(path))) {
             if candidate.parent().is_some_and(Path::exists) && !found.contains(&candidate) {
                 found.push(candidate);
             }
@@ -236,7 +243,7 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// Without links in the part that exists.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
     let Some(existing) = path.ancestors().find(|part| part.exists()) else { return path.to_owned() };
     match (existing.canonicalize(), path.strip_prefix(existing)) {
         (Ok(real), Ok(rest)) if !rest.as_os_str().is_empty() => real.join(rest),

@@ -4,19 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Why a path is closed, in a few words.
-pub(super) type Reason = &'static str;
+pub(super) type DenyReason = &'static str;
 
 /// Rules for subtrees. A rule deeper in the tree overrides those above it.
 #[derive(Debug, Default)]
 pub(super) struct PathRules {
-    rules: HashMap<PathBuf, Option<Reason>>,
+    rules: HashMap<PathBuf, Option<DenyReason>>,
     /// Folders that hold something with a rule of its own.
     above: HashSet<PathBuf>,
 }
 
 impl PathRules {
     /// Closes a subtree. The first reason given for a path stays.
-    pub(super) fn close(&mut self, path: PathBuf, reason: Reason) {
+    pub(super) fn close(&mut self, path: PathBuf, reason: DenyReason) {
         self.note(&path);
         self.rules.entry(path).or_insert(Some(reason));
     }
@@ -28,12 +28,12 @@ impl PathRules {
     }
 
     /// Returns the nearest rule, with the path it is about.
-    pub(super) fn nearest<'a>(&self, path: &'a Path) -> Option<(&'a Path, Option<Reason>)> {
+    pub(super) fn nearest<'a>(&self, path: &'a Path) -> Option<(&'a Path, Option<DenyReason>)> {
         path.ancestors().find_map(|above| self.rules.get(above).map(|rule| (above, *rule)))
     }
 
     /// Returns why a path is closed; nothing where it is open.
-    pub(super) fn reason(&self, path: &Path) -> Option<Reason> {
+    pub(super) fn reason(&self, path: &Path) -> Option<DenyReason> {
         self.nearest(path).and_then(|(_, rule)| rule)
     }
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use super::SandboxPlaces;
-use super::refusal::real;
+use super::SandboxPaths;
+use super::refusal::resolve_links;
 use super::rules::PathRules;
 use super::stores::{DEVICES, STARTUP, STORES, SYSTEM_STORES};
 
 /// In the Hermes home, what commands and tools read: what tools hand out paths in, and what the model reads anyway.
-const SHOWN_IN_HERMES_HOME: &[&str] = &[
+const READABLE_IN_HERMES_HOME: &[&str] = &[
     "SOUL.md",
     "memories",
     "skills",
@@ -35,7 +35,7 @@ const SHOWN_IN_HERMES_HOME: &[&str] = &[
     super::cache::OURS,
 ];
 /// Of that, what is closed again.
-const CLOSED_IN_SHOWN: &[&str] = &["skills/.hub", "hermes-agent/.env", "hermes-agent/cli-config.yaml"];
+const UNREADABLE_EXCEPTIONS: &[&str] = &["skills/.hub", "hermes-agent/.env", "hermes-agent/cli-config.yaml"];
 /// In the Hermes home, what tools may write without a question.
 const WRITABLE_IN_HERMES_HOME: &[&str] =
     &["plans", "cache", "image_cache", "audio_cache", "document_cache", "browser_screenshots", "results"];
@@ -75,14 +75,14 @@ const MOST_ENTRIES: usize = 400;
 
 /// Rules, and the folders whose listing they follow from.
 #[derive(Debug, Default)]
-pub(super) struct Ruled {
+pub(super) struct ListedRules {
     pub(super) rules: PathRules,
     pub(super) listed: BTreeSet<PathBuf>,
 }
 
 /// What may not be read.
-pub(super) fn unreadable(places: &SandboxPlaces, project: &Path) -> Ruled {
-    let mut ruled = Ruled::default();
+pub(super) fn unreadable(places: &SandboxPaths, project: &Path) -> ListedRules {
+    let mut ruled = ListedRules::default();
     for home in homes(places) {
         ruled.close_stores(&home);
     }
@@ -103,10 +103,10 @@ pub(super) fn unreadable(places: &SandboxPlaces, project: &Path) -> Ruled {
         } else {
             ruled.rules.close(home.clone(), OURS);
         }
-        for name in SHOWN_IN_HERMES_HOME {
+        for name in READABLE_IN_HERMES_HOME {
             ruled.rules.open(home.join(name));
         }
-        for name in CLOSED_IN_SHOWN {
+        for name in UNREADABLE_EXCEPTIONS {
             ruled.rules.close(home.join(name), OURS);
         }
     }
@@ -125,14 +125,14 @@ pub(super) fn unreadable(places: &SandboxPlaces, project: &Path) -> Ruled {
 }
 
 /// What may not be changed, even where the folder around it may.
-pub(super) fn unchangeable(places: &SandboxPlaces, project: &Path) -> PathRules {
+pub(super) fn unchangeable(places: &SandboxPaths, project: &Path) -> PathRules {
     let mut rules = PathRules::default();
     for home in homes(places) {
         for name in STARTUP {
-            rules.close(real(&home.join(name)), RUN_OUTSIDE);
+            rules.close(resolve_links(&home.join(name)), RUN_OUTSIDE);
         }
         for name in STORES {
-            rules.close(real(&home.join(name)), SECRETS);
+            rules.close(resolve_links(&home.join(name)), SECRETS);
         }
     }
     for home in hermes_homes(places) {
@@ -170,12 +170,12 @@ pub(super) fn unchangeable(places: &SandboxPlaces, project: &Path) -> PathRules 
 }
 
 /// Where tools may write in the Hermes home without a question.
-pub(super) fn handed_out(places: &SandboxPlaces) -> Vec<PathBuf> {
+pub(super) fn tool_writable_folders(places: &SandboxPaths) -> Vec<PathBuf> {
     WRITABLE_IN_HERMES_HOME.iter().map(|name| places.hermes_home.join(name)).collect()
 }
 
 /// The user's home, and those of others where we could read them.
-fn homes(places: &SandboxPlaces) -> Vec<PathBuf> {
+fn homes(places: &SandboxPaths) -> Vec<PathBuf> {
     let mut homes = vec![places.user_home.clone()];
     if geteuid().is_root() {
         let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -193,38 +193,38 @@ fn homes(places: &SandboxPlaces) -> Vec<PathBuf> {
 }
 
 /// The Hermes home, the one its profile belongs to, and the usual one.
-fn hermes_homes(places: &SandboxPlaces) -> Vec<PathBuf> {
+fn hermes_homes(places: &SandboxPaths) -> Vec<PathBuf> {
     let home = &places.hermes_home;
     let mut found = vec![home.clone()];
     if let Some(profiles) = home.parent().filter(|parent| parent.ends_with("profiles")) {
         found.extend(profiles.parent().map(Path::to_owned));
     }
-    found.push(real(&places.user_home.join(".hermes")));
+    found.push(resolve_links(&places.user_home.join(".hermes")));
     found.sort();
     found.dedup();
     found.retain(|home| home.parent().is_some());
     found
 }
 
-impl Ruled {
+impl ListedRules {
     fn close_stores(&mut self, home: &Path) {
         for name in STORES {
-            self.rules.close(real(&home.join(name)), SECRETS);
+            self.rules.close(resolve_links(&home.join(name)), SECRETS);
         }
         self.close_ssh(&home.join(".ssh"));
         let hidden = |name: &str| name.starts_with('.');
-        self.close_by_name(home, |name| hidden(name) && speaks_of_secrets(name));
+        self.close_by_name(home, |name| hidden(name) && looks_secret(name));
         for folder in [".config", ".local/share"] {
             let folder = home.join(folder);
             for inner in self.entries(&folder).into_iter().filter(|path| path.is_dir()) {
-                self.close_by_name(&inner, speaks_of_secrets);
+                self.close_by_name(&inner, looks_secret);
             }
         }
     }
 
     /// Closes everything in the ssh folder but what ssh needs beside the keys: with an agent, `git push` goes on working.
     fn close_ssh(&mut self, folder: &Path) {
-        self.rules.close(real(folder), SECRETS);
+        self.rules.close(resolve_links(folder), SECRETS);
         let public = |name: &str| {
             name.starts_with("known_hosts")
                 || name.starts_with("config")
@@ -235,7 +235,7 @@ impl Ruled {
             let is_public = path.file_name().is_some_and(|name| public(&name.to_string_lossy()));
             // A link of such a name could lead to a key.
             if is_public && path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
-                self.rules.open(real(&path));
+                self.rules.open(resolve_links(&path));
             }
         }
     }
@@ -251,7 +251,7 @@ impl Ruled {
     fn close_by_name(&mut self, folder: &Path, is_secret: impl Fn(&str) -> bool) {
         for path in self.entries(folder) {
             if path.file_name().is_some_and(|name| is_secret(&name.to_string_lossy())) {
-                self.rules.close(real(&path), SECRETS);
+                self.rules.close(resolve_links(&path), SECRETS);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Ruled {
 }
 
 /// Whether a name among a user's settings says that it holds a secret.
-fn speaks_of_secrets(name: &str) -> bool {
+fn looks_secret(name: &str) -> bool {
     const WORDS: &[&str] = &["credential", "password", "passwd", "secret", "token", "cookies", "oauth"];
     const ENDINGS: &[&str] = &[
         ".pem",

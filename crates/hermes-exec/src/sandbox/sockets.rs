@@ -92,14 +92,14 @@ const MOST_ENTRIES: usize = 400;
 
 /// What is hidden.
 #[derive(Debug, Default)]
-pub(super) struct Sockets {
+pub(super) struct HiddenSockets {
     /// One by one.
-    pub(super) alone: Vec<PathBuf>,
+    pub(super) single: Vec<PathBuf>,
     /// With the folders they lie in.
     pub(super) folders: Vec<PathBuf>,
 }
 
-impl Sockets {
+impl HiddenSockets {
     /// Finds them, but for those named `usable`.
     pub(super) fn find(user_home: &Path, usable: &[PathBuf]) -> Self {
         let uid = geteuid().as_raw();
@@ -113,7 +113,7 @@ impl Sockets {
         } else {
             found.folders.push(runtime);
         }
-        found.alone.extend(SYSTEM.iter().map(PathBuf::from));
+        found.single.extend(SYSTEM.iter().map(PathBuf::from));
         found.folders.push(PathBuf::from(format!("/run/screen/S-{uid}")));
         for temporary in ["/tmp", "/var/tmp", "/run/screen"] {
             for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
@@ -125,7 +125,7 @@ impl Sockets {
                     Ok(kind) if kind.is_dir() && known && mine() && holds_socket(&entry.path()) => {
                         found.folders.push(entry.path());
                     }
-                    Ok(kind) if kind.is_socket() && known => found.alone.push(entry.path()),
+                    Ok(kind) if kind.is_socket() && known => found.single.push(entry.path()),
                     _ => {}
                 }
             }
@@ -135,13 +135,13 @@ impl Sockets {
         while let Some((folder, depth)) = open.pop() {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_ENTRIES) {
                 match entry.file_type() {
-                    Ok(kind) if kind.is_socket() => found.alone.push(entry.path()),
+                    Ok(kind) if kind.is_socket() => found.single.push(entry.path()),
                     Ok(kind) if kind.is_dir() && depth > 1 => open.push((entry.path(), depth - 1)),
                     _ => {}
                 }
             }
         }
-        found.alone.retain(|path| !usable.contains(path) && path.exists());
+        found.single.retain(|path| !usable.contains(path) && path.exists());
         found
             .folders
             .retain(|path| !is_usable(path) && path.symlink_metadata().is_ok_and(|found| found.is_dir()));

@@ -4,19 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use super::prepared::Prepared;
+use super::prepared_sandbox::PreparedSandbox;
 
 type Work = Box<dyn FnOnce() + Send>;
 
 /// A thread within the rules. It ends when this is dropped.
 #[derive(Debug)]
-pub struct FencedThread {
+pub struct SandboxedThread {
     work: mpsc::Sender<Work>,
 }
 
-impl FencedThread {
+impl SandboxedThread {
     /// Starts one. Where the kernel has no Landlock, it is a plain thread, and whoever uses it must check paths.
-    pub(super) fn start(prepared: Arc<Prepared>) -> io::Result<Self> {
+    pub(super) fn start(prepared: Arc<PreparedSandbox>) -> io::Result<Self> {
         let (work, inbox) = mpsc::channel::<Work>();
         let (entered, ready) = mpsc::channel::<io::Result<()>>();
         std::thread::Builder::new().name("files".to_owned()).spawn(move || {

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::SandboxPlaces;
+use super::SandboxPaths;
 use super::cache::{OURS, caches};
 
 /// The nearest folder above with a repository; the folder itself if there is none below the user's home.
-pub(super) fn project_of(directory: &Path, places: &SandboxPlaces) -> PathBuf {
+pub(super) fn project_of(directory: &Path, places: &SandboxPaths) -> PathBuf {
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let above = |folder: &&Path| !places.user_home.starts_with(folder) && folder.parent().is_some();
     let found = directory.ancestors().take_while(above).find(|folder| folder.join(".git").exists());
@@ -39,7 +39,7 @@ fn points_back_as_submodule(folder: &Path, project: &Path) -> bool {
 }
 
 /// Where commands of a project may write.
-pub(super) fn writable_roots(project: &Path, places: &SandboxPlaces) -> Vec<PathBuf> {
+pub(super) fn writable_roots(project: &Path, places: &SandboxPaths) -> Vec<PathBuf> {
     let mut roots = vec![project.to_owned()];
     roots.extend(repository_of(project));
     roots.extend(places.temporary.iter().chain(&places.writable).cloned());
@@ -52,7 +52,7 @@ pub(super) fn writable_roots(project: &Path, places: &SandboxPlaces) -> Vec<Path
 
 /// What a part of a tree is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum SubtreeAccess {
     Open,
     Closed,
     /// It holds some of both.
@@ -61,7 +61,7 @@ pub(super) enum Part {
 
 /// The largest open parts of a tree.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(super) struct OpenSubtrees {
     pub(super) open: Vec<PathBuf>,
     /// Folders whose entries were looked at one by one.
     pub(super) listed: Vec<PathBuf>,
@@ -69,24 +69,29 @@ pub(super) struct Parts {
 
 /// Finds them; if there are more than `most`, names the folder with too many. Links are left out: what they lead to is let
 /// in, or not, where it really lies.
-pub(super) fn parts(root: &Path, part: impl Fn(&Path) -> Part, most: usize) -> Result<Parts, PathBuf> {
-    let mut found = Parts::default();
+pub(super) fn open_subtrees(
+    root: &Path,
+    part: impl Fn(&Path) -> SubtreeAccess,
+    most: usize,
+) -> Result<OpenSubtrees, PathBuf> {
+    let mut found = OpenSubtrees::default();
     let mut waiting = vec![root.to_owned()];
     while let Some(next) = waiting.pop() {
         match part(&next) {
-            Part::Closed => continue,
-            Part::Open => {
+            SubtreeAccess::Closed => continue,
+            SubtreeAccess::Open => {
                 found.open.push(next);
                 continue;
             }
-            Part::Mixed => {}
+            SubtreeAccess::Mixed => {}
         }
         let entries = fs::read_dir(&next).into_iter().flatten().flatten();
         let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
         let room = most.saturating_sub(found.open.len() + waiting.len());
         let before = waiting.len();
-        waiting
-            .extend(real.map(|entry| entry.path()).filter(|path| part(path) != Part::Closed).take(room + 1));
+        waiting.extend(
+            real.map(|entry| entry.path()).filter(|path| part(path) != SubtreeAccess::Closed).take(room + 1),
+        );
         if waiting.len() - before > room {
             return Err(next);
         }
@@ -111,18 +116,18 @@ mod tests {
         let mut rules = PathRules::default();
         rules.close(root.join("a/secret"), "secret");
         let part = |path: &Path| match (rules.is_uniform(path), rules.reason(path)) {
-            (false, _) => Part::Mixed,
-            (true, None) => Part::Open,
-            (true, Some(_)) => Part::Closed,
+            (false, _) => SubtreeAccess::Mixed,
+            (true, None) => SubtreeAccess::Open,
+            (true, Some(_)) => SubtreeAccess::Closed,
         };
-        let mut found = parts(&root, part, 100).unwrap();
+        let mut found = open_subtrees(&root, part, 100).unwrap();
         found.open.sort();
         assert_eq!(found.open, [root.join("a/other"), root.join("b")]);
         assert_eq!(found.listed, [root.clone(), root.join("a")]);
-        assert!(parts(&root.join("a/secret"), part, 100).unwrap().open.is_empty());
-        assert!(parts(&root, part, 2).is_ok());
+        assert!(open_subtrees(&root.join("a/secret"), part, 100).unwrap().open.is_empty());
+        assert!(open_subtrees(&root, part, 2).is_ok());
         fs::create_dir(root.join("a/third")).unwrap();
-        assert!(parts(&root, part, 2).is_err());
+        assert!(open_subtrees(&root, part, 2).is_err());
     }
 
     #[test]
@@ -134,7 +139,7 @@ mod tests {
         fs::create_dir_all(root.join("home/q/.git")).unwrap();
         fs::create_dir_all(root.join("home/.git")).unwrap();
         fs::create_dir_all(root.join("home/plain")).unwrap();
-        let places = SandboxPlaces { user_home: root.join("home"), ..SandboxPlaces::default() };
+        let places = SandboxPaths { user_home: root.join("home"), ..SandboxPaths::default() };
         let check =
             |from: &str, wanted: &str| assert_eq!(project_of(&root.join(from), &places), root.join(wanted));
         check("home/p/src/deep", "home/p");

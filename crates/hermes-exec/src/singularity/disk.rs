@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 const GIGABYTE: u64 = 1_000_000_000;
 
 /// Says so in the log when `hermes-*` below the folder holds more than `most` GB. On a thread of its own: it may be much.
-pub(super) fn warn_beside(scratch: PathBuf, most: u64) {
+pub(super) fn warn_in_background(scratch: PathBuf, most: u64) {
     let measure = move || {
         let used = used_below(&scratch);
         if used > most.saturating_mul(GIGABYTE) {

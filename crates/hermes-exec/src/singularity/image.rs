@@ -9,7 +9,7 @@ use std::time::Duration;
 use hermes_types::{Cancel, random_hex};
 
 use super::SingularityHost;
-use crate::remote::{Cli, CliError, lock_unless};
+use crate::remote::{CliError, ClientProgram, lock_unless_cancelled};
 
 const BUILD_LIMIT: Duration = Duration::from_mins(10);
 
@@ -19,7 +19,8 @@ impl SingularityHost {
         let Some(address) = image.strip_prefix("docker://") else { return Ok(image.to_owned()) };
         let cache = self.cache();
         let file = cache.join(file_name(address));
-        let _one_at_a_time = lock_unless(&self.building, cancel).await.ok_or(CliError::Interrupted)?;
+        let _one_at_a_time =
+            lock_unless_cancelled(&self.building, cancel).await.ok_or(CliError::Interrupted)?;
         if file.is_file() {
             return Ok(file.display().to_string());
         }
@@ -44,9 +45,9 @@ impl SingularityHost {
             .clone()
             .with("APPTAINER_TMPDIR", &temp.to_string_lossy())
             .with("APPTAINER_CACHEDIR", &cache.to_string_lossy());
-        let cli = Cli { variables, ..self.cli.clone() };
+        let cli = ClientProgram { variables, ..self.cli.clone() };
         let words = ["build".to_owned(), unfinished.display().to_string(), image.to_owned()];
-        let asked = cli.ask(&words, None, BUILD_LIMIT, cancel).await;
+        let asked = cli.run(&words, None, BUILD_LIMIT, cancel).await;
         let built = match asked {
             Ok(said) if said.code == 0 => std::fs::rename(&unfinished, file).map_err(failed),
             Ok(said) => Err(CliError::Refused(said.text)),

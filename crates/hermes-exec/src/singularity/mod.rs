@@ -14,11 +14,11 @@ use std::time::Duration;
 use hermes_types::{Cancel, Clock, RunError, random_hex};
 use tokio::sync::Mutex;
 
-use crate::capture::Bounds;
-use crate::docker::{Keep, Limits, container_directory};
+use crate::capture::OutputBounds;
+use crate::docker::{InstanceRetention, ResourceLimits, container_directory};
 use crate::remote::{
-    Berth, Cli, CliError, Form, Forwarded, Found, Line, Made, Maker, PerTask, Reach, RemoteShell,
-    find_program, safe_name,
+    CliError, CliTransport, ClientProgram, CommandForm, ForwardedVariables, Instance, InstanceProvider,
+    ManagedInstance, PerTaskCache, ProgramLookup, RemoteShell, ScriptTransport, find_program, safe_name,
 };
 use crate::variables::Variables;
 
@@ -48,21 +48,21 @@ pub struct SingularityOptions {
     /// Where commands begin, as configured. What can only be a folder of the host is ignored.
     pub directory: Option<String>,
     /// Variables for commands.
-    pub exports: Forwarded,
-    pub limits: Limits,
-    pub keep: Keep,
-    pub bounds: Bounds,
+    pub exports: ForwardedVariables,
+    pub limits: ResourceLimits,
+    pub retention: InstanceRetention,
+    pub bounds: OutputBounds,
 }
 
 /// A machine with Apptainer.
 #[derive(Debug)]
 pub struct SingularityHost {
-    cli: Cli,
+    cli: ClientProgram,
     options: SingularityHostOptions,
     /// Held while an image is built, so that it is built once.
     building: Mutex<()>,
     measured: Once,
-    tasks: PerTask<Singularity>,
+    tasks: PerTaskCache<SingularityEnvironment>,
 }
 
 impl SingularityHost {
@@ -73,11 +73,11 @@ impl SingularityHost {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, RunError> {
         match find_program(&["apptainer", "singularity"], &variables, &["/usr/local/bin", "/usr/bin"]) {
-            Found::Program(program) => Ok(Self::at(program, options, variables, clock)),
-            Found::NotExecutable(program) => {
+            ProgramLookup::Program(program) => Ok(Self::with_program(program, options, variables, clock)),
+            ProgramLookup::NotExecutable(program) => {
                 Err(RunError::Unavailable(format!("{} is there and may not be run", program.display())))
             }
-            Found::Missing => Err(RunError::Unavailable(
+            ProgramLookup::Missing => Err(RunError::Unavailable(
                 "no apptainer or singularity was found; install one, or choose another terminal.backend"
                     .to_owned(),
             )),
@@ -85,25 +85,25 @@ impl SingularityHost {
     }
 
     /// This client and no other.
-    pub fn at(
+    pub fn with_program(
         program: PathBuf,
         options: SingularityHostOptions,
         variables: Variables,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
-        let cli = Cli { program, variables, clock };
+        let cli = ClientProgram { program, variables, clock };
         Arc::new(Self {
             cli,
             options,
             building: Mutex::new(()),
             measured: Once::new(),
-            tasks: PerTask::default(),
+            tasks: PerTaskCache::default(),
         })
     }
 
     /// Whether the client works.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
-        match self.cli.ask(&["version".to_owned()], None, CHECK_LIMIT, cancel).await {
+        match self.cli.run(&["version".to_owned()], None, CHECK_LIMIT, cancel).await {
             Ok(said) if said.code == 0 => Ok(()),
             Ok(said) => Err(RunError::Unavailable(format!(
                 "`{} version` failed: {}",
@@ -115,15 +115,17 @@ impl SingularityHost {
     }
 
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
-    pub fn open(self: &Arc<Self>, options: SingularityOptions) -> Arc<Singularity> {
+    pub fn open(self: &Arc<Self>, options: SingularityOptions) -> Arc<SingularityEnvironment> {
         let task = options.task.clone();
-        self.tasks.get_or_make(&task, || Berth::new(Instance { host: Arc::clone(self), options }))
+        self.tasks.get_or_create(&task, || {
+            ManagedInstance::new(SingularityProvider { host: Arc::clone(self), options })
+        })
     }
 
     /// Looks once, beside everything else, how much has gathered in the scratch folder.
     fn measure_scratch(&self) {
         let (scratch, warning) = (self.options.scratch.clone(), self.options.disk_warning);
-        self.measured.call_once(|| disk::warn_beside(scratch, warning));
+        self.measured.call_once(|| disk::warn_in_background(scratch, warning));
     }
 
     fn cache(&self) -> PathBuf {
@@ -146,16 +148,16 @@ pub fn scratch_folder(configured: Option<&Path>, user: Option<&str>, sandboxes: 
 }
 
 /// A task's place in an instance.
-pub type Singularity = Berth<Instance>;
+pub type SingularityEnvironment = ManagedInstance<SingularityProvider>;
 
 /// What starts an instance.
 #[derive(Debug)]
-pub struct Instance {
+pub struct SingularityProvider {
     host: Arc<SingularityHost>,
     options: SingularityOptions,
 }
 
-impl Maker for Instance {
+impl InstanceProvider for SingularityProvider {
     const STOPPED: Option<&'static str> = Some("\n[The instance stopped while the command was running]");
 
     fn new_shell(&self) -> RemoteShell {
@@ -163,18 +165,20 @@ impl Maker for Instance {
         RemoteShell::new(&start, &self.options.exports, self.options.bounds)
     }
 
-    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
+    async fn create(&self, cancel: &Cancel) -> Result<Instance, CliError> {
         self.host.check(cancel).await.map_err(|error| CliError::Refused(error.to_string()))?;
         self.host.measure_scratch();
         let image = self.host.image(&self.options.image, cancel).await?;
-        let overlay = match self.options.keep {
-            Keep::Persistent => Some(self.overlay().map_err(|error| CliError::Refused(error.to_string()))?),
-            Keep::Ephemeral => None,
+        let overlay = match self.options.retention {
+            InstanceRetention::Persistent => {
+                Some(self.overlay().map_err(|error| CliError::Refused(error.to_string()))?)
+            }
+            InstanceRetention::Ephemeral => None,
         };
         let name = format!("hermes_{}", random_hex(12));
         let arguments = start_arguments(&self.options.limits, overlay.as_deref(), &image, &name);
-        match self.host.cli.ask(&arguments, None, START_LIMIT, cancel).await {
-            Ok(said) if said.code == 0 => Ok(Made::named(name)),
+        match self.host.cli.run(&arguments, None, START_LIMIT, cancel).await {
+            Ok(said) if said.code == 0 => Ok(Instance::named(name)),
             Ok(said) => Err(CliError::Refused(said.text)),
             Err(error) => {
                 // It may have been started all the same.
@@ -184,35 +188,39 @@ impl Maker for Instance {
         }
     }
 
-    fn not_made(&self, error: &CliError) -> String {
+    fn create_failure(&self, error: &CliError) -> String {
         format!("the instance could not be started: {error}")
     }
 
-    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
-        Reach { cli: self.host.cli.clone(), words: exec_arguments(&made.id), form: Form::Words }
+    fn transport<'a>(&'a self, made: &'a Instance) -> impl ScriptTransport + 'a {
+        CliTransport {
+            cli: self.host.cli.clone(),
+            prefix_arguments: exec_arguments(&made.id),
+            form: CommandForm::Arguments,
+        }
     }
 
-    fn not_begun(&self, said: &str, code: i32) -> String {
+    fn start_failure(&self, said: &str, code: i32) -> String {
         format!("no bash could be started in image {} (exit code {code}): {said}", self.options.image)
     }
 
-    async fn is_gone(&self, Made { id: name, .. }: &Made) -> bool {
+    async fn is_gone(&self, Instance { id: name, .. }: &Instance) -> bool {
         let words = ["instance", "list", name].map(str::to_owned);
-        let asked = self.host.cli.ask(&words, None, CHECK_LIMIT, &Cancel::new()).await;
+        let asked = self.host.cli.run(&words, None, CHECK_LIMIT, &Cancel::new()).await;
         asked.is_ok_and(|said| !said.text.contains(name))
     }
 
-    async fn close(&self, made: &Made, shell: &RemoteShell) {
-        shell.clean(&self.line(made), &made.making).await;
+    async fn close(&self, made: &Instance, shell: &RemoteShell) {
+        shell.clean(&self.transport(made), &made.generation).await;
         self.stop(&made.id).await;
     }
 
-    fn abandon(&self, made: &Made) {
-        self.host.cli.ask_beside(&["instance", "stop", &made.id], STOP_LIMIT);
+    fn abandon(&self, made: &Instance) {
+        self.host.cli.run_in_background(&["instance", "stop", &made.id], STOP_LIMIT);
     }
 }
 
-impl Instance {
+impl SingularityProvider {
     /// The folder that keeps what the instance writes.
     fn overlay(&self) -> std::io::Result<PathBuf> {
         let usual = self
@@ -228,7 +236,7 @@ impl Instance {
 
     async fn stop(&self, name: &str) {
         let words = ["instance", "stop", name].map(str::to_owned);
-        match self.host.cli.ask(&words, None, STOP_LIMIT, &Cancel::new()).await {
+        match self.host.cli.run(&words, None, STOP_LIMIT, &Cancel::new()).await {
             Ok(said) if said.code == 0 || said.text.contains("no instance found") => {}
             Ok(said) => tracing::warn!(said = said.text, name, "the instance could not be stopped"),
             Err(error) => tracing::warn!(%error, name, "the instance could not be stopped"),
@@ -236,7 +244,7 @@ impl Instance {
     }
 }
 
-fn start_arguments(limits: &Limits, overlay: Option<&Path>, image: &str, name: &str) -> Vec<String> {
+fn start_arguments(limits: &ResourceLimits, overlay: Option<&Path>, image: &str, name: &str) -> Vec<String> {
     let mut words: Vec<String> =
         ["instance", "start", "--containall", "--no-home"].map(str::to_owned).to_vec();
     match overlay {
@@ -265,14 +273,14 @@ mod tests {
 
     #[test]
     fn the_words_of_a_start() {
-        let limits = Limits { cpus: 2.0, memory_mb: 5120, disk_mb: 51200 };
+        let limits = ResourceLimits { cpus: 2.0, memory_mb: 5120, disk_mb: 51200 };
         let words =
             start_arguments(&limits, Some(Path::new("/s/overlay-t")), "/c/x.sif", "hermes_1").join(" ");
         assert_eq!(
             words,
             "instance start --containall --no-home --overlay /s/overlay-t --memory 5120M --cpus 2 /c/x.sif hermes_1"
         );
-        let none = Limits { cpus: 0.0, memory_mb: 0, disk_mb: 0 };
+        let none = ResourceLimits { cpus: 0.0, memory_mb: 0, disk_mb: 0 };
         let words = start_arguments(&none, None, "docker://a", "hermes_1").join(" ");
         assert_eq!(words, "instance start --containall --no-home --writable-tmpfs docker://a hermes_1");
         assert_eq!(exec_arguments("hermes_1").join(" "), "exec --cleanenv --pwd / instance://hermes_1");

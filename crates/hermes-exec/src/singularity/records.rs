@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::remote::records::{self, Records};
+use crate::remote::records::{self, RecordFile};
 
 /// The task's overlay as it is written down; `usual` is written down if nothing is.
 pub(super) fn overlay_of(file: &Path, task: &str, usual: PathBuf) -> io::Result<PathBuf> {
     let _alone = records::lock(file)?;
     let mut known = match records::read(file)? {
-        Records::Known(known) => known,
-        Records::Unreadable(error) => {
+        RecordFile::Parsed(known) => known,
+        RecordFile::Unreadable(error) => {
             // It holds nothing that cannot be had from the task's name; but what is in it stays readable.
             tracing::warn!(%error, file = %file.display(), "the list of overlays cannot be read; it is left alone");
             return Ok(usual);

@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermes_exec::{
-    Bounds, FenceReport, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Variables,
+    LocalHost, LocalOptions, OutputBounds, Sandbox, SandboxActivation, SandboxPaths, SandboxReport, Variables,
 };
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Command};
+use hermes_types::{Cancel, ShellCommand};
 use tempfile::TempDir;
 
 use super::support::LONG;
 
-struct Shop {
+struct BuildFixture {
     _top: TempDir,
     root: PathBuf,
     host: Arc<LocalHost>,
 }
 
-impl Shop {
+impl BuildFixture {
     fn new() -> Option<Self> {
         Self::with(|sandbox| sandbox)
     }
@@ -30,7 +30,7 @@ impl Shop {
         for folder in ["user/proj", "user/.cargo/registry", "user/.npm", "tmp", "hermes"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        let places = SandboxPlaces {
+        let places = SandboxPaths {
             user_home: root.join("user"),
             hermes_home: root.join("hermes"),
             temporary: vec![root.join("tmp")],
@@ -59,8 +59,8 @@ impl Shop {
         let options = LocalOptions {
             variables: Variables::for_commands(all, &[], &[]),
             temp: root.join("tmp"),
-            bounds: Bounds::default(),
-            sandbox: change(Sandbox::new(SandboxMode::Auto, places)),
+            bounds: OutputBounds::default(),
+            sandbox: change(Sandbox::new(SandboxActivation::Auto, places)),
         };
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
         if !Sandbox::is_possible() {
@@ -79,20 +79,25 @@ impl Shop {
     /// Whether it worked; a program that is missing is no failure.
     async fn works(&self, program: &str, shell: &str) {
         let local = self.host.open(self.root.join("user/proj"));
-        let command = Command { shell, directory: None, stdin: None, limit: LONG };
-        let asked = Command { shell: &format!("command -v {program}"), ..command };
-        if local.run_outside(asked, &Cancel::new()).await.unwrap().exit_code != 0 {
+        let command = ShellCommand { shell, directory: None, stdin: None, timeout: LONG };
+        let asked = ShellCommand { shell: &format!("command -v {program}"), ..command };
+        if local.run_unsandboxed(asked, &Cancel::new()).await.unwrap().exit_code != 0 {
             hermes_testkit::peer_is_missing(&format!("{program} is not installed"));
             return;
         }
-        let (finished, report) = local.run_fenced(command, &Cancel::new()).await.unwrap();
-        assert_eq!((finished.exit_code, report), (0, FenceReport::default()), "{shell}: {}", finished.output);
+        let (finished, report) = local.run_sandboxed(command, &Cancel::new()).await.unwrap();
+        assert_eq!(
+            (finished.exit_code, report),
+            (0, SandboxReport::default()),
+            "{shell}: {}",
+            finished.output
+        );
     }
 }
 
 #[tokio::test]
 async fn git_can_be_used() {
-    let Some(shop) = Shop::new() else { return };
+    let Some(shop) = BuildFixture::new() else { return };
     for shell in [
         "git init -q . && echo x > a && git add a && git commit -qm first",
         "echo y >> a && git commit -qam second && git log --oneline | wc -l",
@@ -107,7 +112,7 @@ async fn git_can_be_used() {
 
 #[tokio::test]
 async fn a_crate_can_be_built() {
-    let Some(shop) = Shop::new() else { return };
+    let Some(shop) = BuildFixture::new() else { return };
     shop.put("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
     shop.put("build.rs", "fn main() { println!(\"cargo::rustc-env=X=1\"); }\n");
     shop.put("src/main.rs", "fn main() { assert_eq!(env!(\"X\"), \"1\"); }\n");
@@ -116,7 +121,7 @@ async fn a_crate_can_be_built() {
 
 #[tokio::test]
 async fn a_package_can_be_installed() {
-    let Some(shop) = Shop::new() else { return };
+    let Some(shop) = BuildFixture::new() else { return };
     shop.put("package.json", r#"{"name":"app","version":"1.0.0","dependencies":{"dep":"file:./dep"}}"#);
     shop.put("dep/package.json", r#"{"name":"dep","version":"1.0.0","main":"i.js","bin":{"dep":"i.js"}}"#);
     shop.put("dep/i.js", "#!/usr/bin/env node\nmodule.exports = 7;\n");
@@ -126,7 +131,7 @@ async fn a_package_can_be_installed() {
 
 #[tokio::test]
 async fn tests_can_be_run() {
-    let Some(shop) = Shop::new() else { return };
+    let Some(shop) = BuildFixture::new() else { return };
     shop.put(
         "test_x.py",
         "import multiprocessing, tempfile, threading, unittest\n\
@@ -174,7 +179,7 @@ const STORED: &[&str] = &[
 async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
     for mounts in [true, false] {
         let change = |sandbox: Sandbox| if mounts { sandbox } else { sandbox.without_mounts() };
-        let Some(shop) = Shop::with(change) else { return };
+        let Some(shop) = BuildFixture::with(change) else { return };
         let user = shop.root.join("user");
         for name in STORED {
             let path = user.join(name);
@@ -183,8 +188,8 @@ async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
         }
         let local = shop.host.open(user.join("proj"));
         let run = async |shell: &str| {
-            let command = Command { shell, directory: None, stdin: None, limit: LONG };
-            local.run_fenced(command, &Cancel::new()).await.unwrap().0
+            let command = ShellCommand { shell, directory: None, stdin: None, timeout: LONG };
+            local.run_sandboxed(command, &Cancel::new()).await.unwrap().0
         };
         for name in STORED {
             let folder = name.rsplit_once('/').unwrap().0;
@@ -213,7 +218,7 @@ async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
 /// A command that prepares links where our own folders are expected changes nothing outside.
 #[tokio::test]
 async fn links_in_our_caches_lead_nobody_elsewhere() {
-    let Some(shop) = Shop::new() else { return };
+    let Some(shop) = BuildFixture::new() else { return };
     let caches = shop.root.join("hermes/sandboxes/caches");
     let other = shop.root.join("user/other");
     fs::create_dir_all(&caches).unwrap();

@@ -4,16 +4,19 @@
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-use hermes_exec::{Bounds, Daytona, DaytonaAccount, DaytonaOptions, Forwarded, Keep, Limits, RemoteFiles};
-use hermes_net::{Client, Config, Proxies};
+use hermes_exec::{
+    DaytonaAccount, DaytonaEnvironment, DaytonaOptions, ForwardedVariables, InstanceRetention, OutputBounds,
+    RemoteFiles, ResourceLimits,
+};
+use hermes_net::{Config, HttpClient, ProxyMode};
 use hermes_task::{SystemClock, Task};
 use hermes_types::{Cancel, Secret};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::files::works_on_files;
-use super::http::{Asked, serve};
-use super::remote::{There, keeps_its_state, speaks_plainly, takes_input};
+use super::http::{RecordedHttpRequest, serve};
+use super::remote::{RemoteFixture, keeps_its_state, speaks_plainly, takes_input};
 use super::support::LONG;
 
 /// One sandbox at most, and what was asked.
@@ -42,20 +45,21 @@ impl Service {
         .await;
         let address = format!("{address}/api/");
         let clock = Arc::new(SystemClock::new());
-        let client = Client::new(Config { proxies: Proxies::Direct, ..Config::new(clock.clone()) }).unwrap();
+        let client =
+            HttpClient::new(Config { proxies: ProxyMode::Direct, ..Config::new(clock.clone()) }).unwrap();
         let account = DaytonaAccount::new(client, Some(&address), Secret::new("key"), clock).unwrap();
         Self { account, state, home, _task: task }
     }
 
-    fn open(&self, keep: Keep) -> Arc<Daytona> {
+    fn open(&self, keep: InstanceRetention) -> Arc<DaytonaEnvironment> {
         self.account.open(DaytonaOptions {
             task: "task".to_owned(),
             image: "python:3.11-slim".to_owned(),
             directory: None,
-            exports: Forwarded::pick(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
-            limits: Limits { cpus: 1.0, memory_mb: 1024, disk_mb: 1024 },
-            keep,
-            bounds: Bounds::default(),
+            exports: ForwardedVariables::select(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
+            limits: ResourceLimits { cpus: 1.0, memory_mb: 1024, disk_mb: 1024 },
+            retention: keep,
+            bounds: OutputBounds::default(),
         })
     }
 
@@ -69,7 +73,7 @@ impl Service {
     }
 }
 
-async fn answer(asked: Asked, state: &Mutex<State>, home: &std::path::Path) -> (u16, Value) {
+async fn answer(asked: RecordedHttpRequest, state: &Mutex<State>, home: &std::path::Path) -> (u16, Value) {
     let path = asked.path.strip_prefix("/api/").unwrap();
     if asked.header("authorization") != Some("Bearer key") {
         (401, json!({ "message": "Unauthorized" }))
@@ -149,13 +153,13 @@ fn manage(state: &mut State, method: &str, path: &str, body: &Value) -> (u16, Va
 #[tokio::test]
 async fn commands_run_as_they_do_here() {
     let service = Service::start().await;
-    let place = service.open(Keep::Ephemeral);
-    let there = There(&*place);
+    let place = service.open(InstanceRetention::Ephemeral);
+    let there = RemoteFixture(&*place);
     speaks_plainly(there).await;
     takes_input(there).await;
     there.check("echo $FORWARDED; [ \"$PWD\" = ~ ] && echo home", "f\nhome\n").await;
     keeps_its_state(there, service.home.path().join("x").to_str().unwrap()).await;
-    works_on_files(RemoteFiles::new(&*place, Bounds::default()), there).await;
+    works_on_files(RemoteFiles::new(&*place, OutputBounds::default()), there).await;
     place.close().await;
     assert!(service.state.lock().unwrap().sandbox.is_none());
 }
@@ -163,8 +167,8 @@ async fn commands_run_as_they_do_here() {
 #[tokio::test]
 async fn a_sandbox_that_lasts_is_found_again_and_started() {
     let service = Service::start().await;
-    let place = service.open(Keep::Persistent);
-    let there = There(&*place);
+    let place = service.open(InstanceRetention::Persistent);
+    let there = RemoteFixture(&*place);
     there.check("export A=1; cd /usr", "").await;
     let look = "GET sandbox/hermes-task".to_owned();
     let label = "GET sandbox?labels=%7B%22hermes_task_id%22%3A%22task%22%7D".to_owned();
@@ -191,8 +195,8 @@ async fn a_sandbox_that_lasts_is_found_again_and_started() {
 #[tokio::test]
 async fn time_and_interrupts_end_a_command() {
     let service = Service::start().await;
-    let place = service.open(Keep::Persistent);
-    let there = There(&*place);
+    let place = service.open(InstanceRetention::Persistent);
+    let there = RemoteFixture(&*place);
     there.check("true", "").await;
     let cancel = Cancel::new();
     let second = std::time::Duration::from_secs(1);
@@ -221,7 +225,7 @@ async fn time_and_interrupts_end_a_command() {
 #[tokio::test]
 async fn a_key_that_is_missing_or_refused_is_said() {
     let clock = Arc::new(SystemClock::new());
-    let client = Client::new(Config::new(clock.clone())).unwrap();
+    let client = HttpClient::new(Config::new(clock.clone())).unwrap();
     let none = DaytonaAccount::new(client, None, Secret::new(""), clock).unwrap_err();
     assert!(none.to_string().contains("DAYTONA_API_KEY"));
 }

@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use hermes_exec::{
-    Bounds, Docker, DockerEngine, DockerOptions, Forwarded, Keep, Limits, Network, RemoteFiles, Root,
-    Variables,
+    ContainerNetwork, DockerEngine, DockerEnvironment, DockerOptions, ForwardedVariables, InstanceRetention,
+    OutputBounds, RemoteFiles, ResourceLimits, RootFilesystem, Variables,
 };
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, RunError};
@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 use super::files::works_on_files;
 use super::remote::{
-    There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, keeps_processes,
-    mark, never_ends, running, speaks_plainly, takes_input,
+    RemoteFixture, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state,
+    keeps_processes, mark, never_ends, running, speaks_plainly, takes_input,
 };
 use super::support::{LONG, until};
 
@@ -54,12 +54,12 @@ impl Peer {
             sandboxes: self.folder.path().to_owned(),
             volumes: Vec::new(),
             credentials: Vec::new(),
-            exports: Forwarded::default(),
-            limits: Limits { cpus: 1.0, memory_mb: 256, disk_mb: 1024 },
-            network: Network::Off,
-            root: Root::ReadOnly,
-            keep: Keep::Ephemeral,
-            bounds: Bounds::default(),
+            exports: ForwardedVariables::default(),
+            limits: ResourceLimits { cpus: 1.0, memory_mb: 256, disk_mb: 1024 },
+            network: ContainerNetwork::Off,
+            root: RootFilesystem::ReadOnly,
+            retention: InstanceRetention::Ephemeral,
+            bounds: OutputBounds::default(),
         }
     }
 
@@ -76,7 +76,7 @@ impl Peer {
             .count()
     }
 
-    async fn close(&self, docker: &Docker, task: &str) {
+    async fn close(&self, docker: &DockerEnvironment, task: &str) {
         docker.close().await;
         assert_eq!(self.containers(task), 0, "a container was left behind");
         docker.close().await;
@@ -97,10 +97,10 @@ fn variables(address: &str) -> Variables {
 async fn peer_commands_run_as_they_do_here() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("plain"));
-    speaks_plainly(There(&*docker)).await;
-    takes_input(There(&*docker)).await;
-    does_not_wait_for_what_is_left_running(There(&*docker)).await;
-    keeps_processes(There(&*docker)).await;
+    speaks_plainly(RemoteFixture(&*docker)).await;
+    takes_input(RemoteFixture(&*docker)).await;
+    does_not_wait_for_what_is_left_running(RemoteFixture(&*docker)).await;
+    keeps_processes(RemoteFixture(&*docker)).await;
     engine.close(&docker, "plain").await;
 }
 
@@ -108,9 +108,9 @@ async fn peer_commands_run_as_they_do_here() {
 async fn peer_state_lasts_and_files_can_be_worked_on() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("state"));
-    keeps_its_state(There(&*docker), "/workspace/x").await;
+    keeps_its_state(RemoteFixture(&*docker), "/workspace/x").await;
     assert_eq!(docker.directory(), "/workspace/x");
-    works_on_files(RemoteFiles::new(&*docker, Bounds::default()), There(&*docker)).await;
+    works_on_files(RemoteFiles::new(&*docker, OutputBounds::default()), RemoteFixture(&*docker)).await;
     engine.close(&docker, "state").await;
 }
 
@@ -118,7 +118,7 @@ async fn peer_state_lasts_and_files_can_be_worked_on() {
 async fn peer_what_is_stopped_here_ends_in_there() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("ending"));
-    ends_what_it_started(There(&*docker)).await;
+    ends_what_it_started(RemoteFixture(&*docker)).await;
     engine.close(&docker, "ending").await;
 }
 
@@ -128,7 +128,7 @@ async fn peer_parallel_first_calls_share_one_container() {
     let one = engine.engine.open(engine.options("parallel"));
     let other = engine.engine.open(engine.options("parallel"));
     assert!(Arc::ptr_eq(&one, &other));
-    let (a, b) = tokio::join!(There(&*one).run("hostname"), There(&*other).run("hostname"));
+    let (a, b) = tokio::join!(RemoteFixture(&*one).run("hostname"), RemoteFixture(&*other).run("hostname"));
     assert_eq!((a.exit_code, &a), (0, &b));
     assert_eq!(engine.containers("parallel"), 1);
     engine.close(&one, "parallel").await;
@@ -137,9 +137,9 @@ async fn peer_parallel_first_calls_share_one_container() {
 #[tokio::test]
 async fn peer_what_is_to_last_outlives_the_container() {
     let Some(engine) = Peer::started() else { return };
-    let options = DockerOptions { keep: Keep::Persistent, ..engine.options("lasting") };
+    let options = DockerOptions { retention: InstanceRetention::Persistent, ..engine.options("lasting") };
     let docker = engine.engine.open(options);
-    let there = There(&*docker);
+    let there = RemoteFixture(&*docker);
     there.check("echo kept > /workspace/file; echo home > ~/file; cd /workspace", "").await;
     let first = docker.container().await;
     engine.close(&docker, "lasting").await;
@@ -165,7 +165,7 @@ async fn peer_what_is_to_last_outlives_the_container() {
 async fn peer_a_container_that_stops_in_the_middle_is_named() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("middle"));
-    let there = There(&*docker);
+    let there = RemoteFixture(&*docker);
     there.check("true", "").await;
     let name = docker.container().await.unwrap();
     let (cut, ()) = tokio::join!(there.run("echo begun; touch /tmp/begun; sleep 600"), async {
@@ -182,11 +182,11 @@ async fn peer_a_container_that_stops_in_the_middle_is_named() {
 async fn peer_the_host_is_out_of_reach_and_limits_hold() {
     let Some(engine) = Peer::started() else { return };
     let options = DockerOptions {
-        exports: Forwarded::pick(["FORWARDED"], |_| Some("it's".to_owned()), |_| None),
+        exports: ForwardedVariables::select(["FORWARDED"], |_| Some("it's".to_owned()), |_| None),
         ..engine.options("fence")
     };
     let docker = engine.engine.open(options);
-    let there = There(&*docker);
+    let there = RemoteFixture(&*docker);
     std::fs::write(engine.folder.path().join("secret"), "s").unwrap();
     let seen = there
         .run(&format!(
@@ -232,11 +232,11 @@ async fn peer_the_users_folder_is_the_workspace_if_asked_for() {
     let options = DockerOptions {
         mount: Some(project.path().to_owned()),
         directory: Some("/home/me/project".to_owned()),
-        root: Root::Writable,
+        root: RootFilesystem::Writable,
         ..engine.options("mounted")
     };
     let docker = engine.engine.open(options);
-    There(&*docker).check("pwd; echo x > made; touch /usr/x", "/workspace\n").await;
+    RemoteFixture(&*docker).check("pwd; echo x > made; touch /usr/x", "/workspace\n").await;
     assert_eq!(std::fs::read_to_string(project.path().join("made")).unwrap(), "x\n");
     engine.close(&docker, "mounted").await;
 }
@@ -260,7 +260,7 @@ async fn peer_an_image_that_is_not_there_and_an_engine_that_does_not_answer_are_
 async fn peer_a_container_without_room_for_a_process_is_replaced() {
     let Some(engine) = Peer::started() else { return };
     let docker = engine.engine.open(engine.options("full"));
-    let there = There(&*docker);
+    let there = RemoteFixture(&*docker);
     there.check("true", "").await;
     let filler = "import os,time\nos.setsid()\ntry:\n while True:\n  if not os.fork(): time.sleep(600)\nexcept OSError: time.sleep(600)";
     let second = std::time::Duration::from_secs(2);
@@ -275,7 +275,7 @@ async fn peer_a_container_without_room_for_a_process_is_replaced() {
 
 #[tokio::test]
 async fn a_missing_client_is_said() {
-    let missing = DockerEngine::at(
+    let missing = DockerEngine::with_program(
         Path::new("/no/such/docker").to_owned(),
         Variables::for_commands([("PATH", "/usr/bin")], &[], &[]),
         Arc::new(SystemClock::new()),
@@ -284,10 +284,14 @@ async fn a_missing_client_is_said() {
     assert!(failed.contains("/no/such/docker could not be started"), "{failed}");
 }
 
-async fn run_error(docker: &Docker) -> String {
+async fn run_error(docker: &DockerEnvironment) -> String {
     use hermes_types::Environment;
-    let command =
-        hermes_types::Command { shell: "true", directory: None, stdin: None, limit: super::support::LONG };
+    let command = hermes_types::ShellCommand {
+        shell: "true",
+        directory: None,
+        stdin: None,
+        timeout: super::support::LONG,
+    };
     match docker.run(command, &Cancel::new()).await {
         Err(RunError::Unavailable(text)) => text,
         other => panic!("{other:?}"),
@@ -299,7 +303,7 @@ async fn run_error(docker: &Docker) -> String {
 async fn peer_commands_end_when_their_client_is_killed() {
     let Some(peer) = Peer::started() else { return };
     let docker = peer.engine.open(peer.options("killed"));
-    let there = There(&*docker);
+    let there = RemoteFixture(&*docker);
     there.check("true", "").await;
     let (mark, cancel) = (mark(), Cancel::new());
     let shell = never_ends(&mark);

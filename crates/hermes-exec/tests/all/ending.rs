@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use hermes_types::Cancel;
 
-use super::support::{LONG, Place, lives, until};
+use super::support::{LONG, LocalFixture, lives, until};
 
 const SHORT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn a_time_out_ends_the_whole_group_and_says_so() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let cancel = Cancel::new();
     place.check("true", "").await;
     let finished = place.run_with("sleep 600 & echo $!; sleep 600", None, SHORT, &cancel).await;
@@ -24,7 +24,7 @@ async fn a_time_out_ends_the_whole_group_and_says_so() {
 
 #[tokio::test]
 async fn a_child_that_ignores_the_request_is_killed() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let cancel = Cancel::new();
     place.check("true", "").await;
     let command = "trap '' TERM; echo $$; while :; do sleep 1; done";
@@ -36,7 +36,7 @@ async fn a_child_that_ignores_the_request_is_killed() {
 
 #[tokio::test]
 async fn an_interrupt_comes_back_with_what_was_said() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     place.check("true", "").await;
     let cancel = Cancel::new();
     let started = place.path().join("started");
@@ -51,7 +51,7 @@ async fn an_interrupt_comes_back_with_what_was_said() {
 
 #[tokio::test]
 async fn something_left_running_does_not_hold_the_call() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let finished = place.run("sleep 600 & echo $!").await;
     assert_eq!(finished.exit_code, 0);
     let pid = finished.output.trim().to_owned();
@@ -64,7 +64,7 @@ async fn something_left_running_does_not_hold_the_call() {
 #[tokio::test]
 #[ignore = "it never ends; the test below runs it"]
 async fn a_call_that_never_ends() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let here = std::env::current_dir().unwrap();
     let (pid, files) = (here.join("pid"), here.join("files"));
     let command = format!(
@@ -78,7 +78,7 @@ async fn a_call_that_never_ends() {
 
 #[tokio::test]
 async fn what_we_started_dies_with_us() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let program = std::env::current_exe().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the process that is killed is this test program itself")]
     let mut helper = std::process::Command::new(program)
@@ -103,7 +103,7 @@ async fn what_we_started_dies_with_us() {
 
 #[tokio::test]
 async fn a_dropped_call_leaves_no_process() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     place.check("true", "").await;
     let file = place.path().join("pid");
     {

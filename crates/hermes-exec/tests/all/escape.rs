@@ -5,29 +5,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermes_exec::{
-    Bounds, FenceReport, Local, LocalHost, LocalOptions, Reach, Sandbox, SandboxMode, SandboxPlaces,
-    Variables,
+    LocalEnvironment, LocalHost, LocalOptions, NetworkReach, OutputBounds, Sandbox, SandboxActivation,
+    SandboxPaths, SandboxReport, Variables,
 };
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Command, Finished};
+use hermes_types::{Cancel, CommandOutput, ShellCommand};
 use tempfile::TempDir;
 
 use super::support::LONG;
 
-struct Cell {
+struct SandboxFixture {
     _top: TempDir,
     root: PathBuf,
     host: Arc<LocalHost>,
-    local: Local,
+    local: LocalEnvironment,
 }
 
-impl Cell {
+impl SandboxFixture {
     fn new() -> Option<Self> {
-        Self::reaching(Reach::Everywhere, &[])
+        Self::reaching(NetworkReach::Everywhere, &[])
     }
 
     /// A project with a repository in a home with secrets. `extra` folders below the top may be written too.
-    fn reaching(reach: Reach, extra: &[&str]) -> Option<Self> {
+    fn reaching(reach: NetworkReach, extra: &[&str]) -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
         for folder in [
@@ -55,7 +55,7 @@ impl Cell {
         }
         fs::create_dir_all(root.join("user/proj/.git/objects")).unwrap();
         fs::create_dir_all(root.join("user/proj/.git/refs")).unwrap();
-        let places = SandboxPlaces {
+        let places = SandboxPaths {
             user_home: root.join("user"),
             hermes_home: root.join("hermes"),
             temporary: Vec::new(),
@@ -68,8 +68,8 @@ impl Cell {
         let options = LocalOptions {
             variables: Variables::for_commands(base, &[], &[]),
             temp: root.join("tmp"),
-            bounds: Bounds::default(),
-            sandbox: Sandbox::new(SandboxMode::Auto, places).reaching(reach),
+            bounds: OutputBounds::default(),
+            sandbox: Sandbox::new(SandboxActivation::Auto, places).with_network_reach(reach),
         };
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
         let local = host.open(root.join("user/proj"));
@@ -80,10 +80,10 @@ impl Cell {
         Some(Self { _top: top, root, host, local })
     }
 
-    async fn run(&self, shell: &str) -> (Finished, FenceReport) {
+    async fn run(&self, shell: &str) -> (CommandOutput, SandboxReport) {
         let command =
-            Command { shell, directory: Some(&self.root.join("user/proj")), stdin: None, limit: LONG };
-        self.local.run_fenced(command, &Cancel::new()).await.unwrap()
+            ShellCommand { shell, directory: Some(&self.root.join("user/proj")), stdin: None, timeout: LONG };
+        self.local.run_sandboxed(command, &Cancel::new()).await.unwrap()
     }
 
     /// What must be as it was, whatever a command did.
@@ -115,7 +115,7 @@ impl Cell {
 /// From inside: a command that must fail or come to nothing.
 #[tokio::test]
 async fn every_way_out_is_closed_and_told() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let before = cell.untouched();
     let ways = [
         ("write outside", "echo x > ~/new"),
@@ -150,7 +150,7 @@ async fn every_way_out_is_closed_and_told() {
 
 #[tokio::test]
 async fn other_processes_cannot_be_looked_into() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let python = |call: &str| {
         format!(
             "python3 -c 'import ctypes, os\nl = ctypes.CDLL(None, use_errno=True)\nr = {call}\nprint(r, os.strerror(ctypes.get_errno()))\nraise SystemExit(r < 0)'"
@@ -174,7 +174,7 @@ async fn other_processes_cannot_be_looked_into() {
 
 #[tokio::test]
 async fn a_hook_cannot_be_planted() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let before = cell.untouched();
     let plant = "printf '#!/bin/sh\\nevil\\n'";
     for (what, command) in [
@@ -204,7 +204,7 @@ async fn a_hook_cannot_be_planted() {
 
 #[tokio::test]
 async fn git_cannot_be_led_to_programs_by_its_settings() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let config = cell.root.join("user/proj/.git/config");
     for (what, command, key) in [
         ("a folder of hooks", "git config core.hooksPath evil", "core.hookspath"),
@@ -230,14 +230,14 @@ async fn git_cannot_be_led_to_programs_by_its_settings() {
     // What runs nothing stays.
     let (finished, report) =
         cell.run("git config user.name A && git remote add up /srv/x && git config core.bare false").await;
-    assert_eq!((finished.exit_code, report), (0, FenceReport::default()), "{}", finished.output);
+    assert_eq!((finished.exit_code, report), (0, SandboxReport::default()), "{}", finished.output);
     let text = fs::read_to_string(&config).unwrap();
     assert!(text.contains("name = A") && text.contains("url = /srv/x"), "{text}");
 }
 
 #[tokio::test]
 async fn a_repository_that_is_led_elsewhere_is_put_back() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let other = "rm -rf .git 2>/dev/null; mv .git .g2 2>/dev/null; ln -s ~/other/.git .git";
     let (_, report) = cell.run(other).await;
     let git = cell.root.join("user/proj/.git");
@@ -249,14 +249,16 @@ async fn a_repository_that_is_led_elsewhere_is_put_back() {
 
 #[tokio::test]
 async fn hooks_the_user_lets_commands_write_can_be_written() {
-    let Some(cell) = Cell::reaching(Reach::Everywhere, &["user/proj/.git/hooks"]) else { return };
+    let Some(cell) = SandboxFixture::reaching(NetworkReach::Everywhere, &["user/proj/.git/hooks"]) else {
+        return;
+    };
     let (finished, report) = cell.run("echo x > .git/hooks/pre-commit").await;
-    assert_eq!((finished.exit_code, report), (0, FenceReport::default()), "{}", finished.output);
+    assert_eq!((finished.exit_code, report), (0, SandboxReport::default()), "{}", finished.output);
 }
 
 #[tokio::test]
 async fn without_a_network_nothing_but_this_machines_files_can_be_reached() {
-    let Some(cell) = Cell::reaching(Reach::ThisMachine, &[]) else { return };
+    let Some(cell) = SandboxFixture::reaching(NetworkReach::ThisMachine, &[]) else { return };
     for family in ["AF_INET", "AF_INET6"] {
         for kind in ["SOCK_STREAM", "SOCK_DGRAM"] {
             let (finished, report) = cell
@@ -274,7 +276,7 @@ async fn without_a_network_nothing_but_this_machines_files_can_be_reached() {
 
 #[tokio::test]
 async fn a_refusal_names_the_path_the_rule_and_the_setting() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     for (command, path, rule, setting) in [
         (
             "touch /usr/local/x",
@@ -305,7 +307,7 @@ async fn a_refusal_names_the_path_the_rule_and_the_setting() {
 /// Descriptors of ours do not reach a command.
 #[tokio::test]
 async fn nothing_of_ours_is_open_in_a_command() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let _open = fs::File::open(cell.root.join("hermes/.env")).unwrap();
     let (finished, _) = cell.run("ls -l /proc/self/fd | grep -v pipe: | grep -c hermes/").await;
     assert_eq!(finished.output.trim(), "0");
@@ -314,7 +316,7 @@ async fn nothing_of_ours_is_open_in_a_command() {
 /// A chat that works in the home folder itself: it can make files there, and still nothing delicate is read or changed.
 #[tokio::test]
 async fn the_home_folder_is_usable_and_its_secrets_are_not() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let home = cell.root.join("user");
     fs::create_dir_all(home.join(".aws")).unwrap();
     fs::write(home.join(".aws/credentials"), "aws-secret\n").unwrap();
@@ -325,8 +327,8 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     let before = cell.untouched();
     let local = cell.host.open(home.clone());
     let run = async |shell: &str| {
-        let command = Command { shell, directory: Some(&home), stdin: None, limit: LONG };
-        local.run_fenced(command, &Cancel::new()).await.unwrap()
+        let command = ShellCommand { shell, directory: Some(&home), stdin: None, timeout: LONG };
+        local.run_sandboxed(command, &Cancel::new()).await.unwrap()
     };
     let (finished, _) =
         run("echo hello > notes.txt && mkdir -p new/deep && echo x > new/deep/f && cat notes.txt").await;
@@ -428,7 +430,7 @@ const PLANTED: &[&str] = &[
 #[tokio::test]
 async fn what_other_programs_run_cannot_be_planted_in_a_home() {
     for (anchor, exists) in [("user", true), ("user", false), ("user/proj", true), ("user/proj", false)] {
-        let Some(cell) = Cell::new() else { return };
+        let Some(cell) = SandboxFixture::new() else { return };
         let home = cell.root.join("user");
         if exists {
             for path in PLANTED {
@@ -440,8 +442,9 @@ async fn what_other_programs_run_cannot_be_planted_in_a_home() {
             .iter()
             .map(|path| format!("mkdir -p $(dirname ~/{path}); echo evil > ~/{path}"))
             .collect();
-        let command = Command { shell: &plant.join("; "), directory: Some(&home), stdin: None, limit: LONG };
-        local.run_fenced(command, &Cancel::new()).await.unwrap();
+        let command =
+            ShellCommand { shell: &plant.join("; "), directory: Some(&home), stdin: None, timeout: LONG };
+        local.run_sandboxed(command, &Cancel::new()).await.unwrap();
         for path in PLANTED {
             assert!(!home.join(path).exists(), "{path} in {anchor}, folders there: {exists}");
         }
@@ -451,7 +454,7 @@ async fn what_other_programs_run_cannot_be_planted_in_a_home() {
 /// The Hermes home is closed but for what commands need; also where it lies in a folder they may write to.
 #[tokio::test]
 async fn nothing_of_the_hermes_home_is_read_but_what_is_shown() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let hidden = [
         ".env",
         "auth.json",
@@ -482,8 +485,8 @@ async fn nothing_of_the_hermes_home_is_read_but_what_is_shown() {
                 hidden.iter().map(|name| (name, false)).chain(shown.iter().map(|name| (name, true)))
             {
                 let shell = format!("cat {}", cell.root.join(home).join(name).display());
-                let command = Command { shell: &shell, directory: None, stdin: None, limit: LONG };
-                let (finished, _) = local.run_fenced(command, &Cancel::new()).await.unwrap();
+                let command = ShellCommand { shell: &shell, directory: None, stdin: None, timeout: LONG };
+                let (finished, _) = local.run_sandboxed(command, &Cancel::new()).await.unwrap();
                 assert_eq!(
                     finished.output.contains("content of"),
                     readable,
@@ -496,7 +499,7 @@ async fn nothing_of_the_hermes_home_is_read_but_what_is_shown() {
 
 #[tokio::test]
 async fn processes_outside_get_no_signals() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let (finished, _) = cell.run("kill -0 $PPID").await;
     assert_ne!(finished.exit_code, 0, "{finished:?}");
     let (finished, _) = cell.run("sleep 100 & kill $! && wait $!; [ $? -gt 128 ]").await;
@@ -506,13 +509,13 @@ async fn processes_outside_get_no_signals() {
 /// What a model says about where a command is to run does not change what it may write.
 #[tokio::test]
 async fn going_somewhere_else_opens_nothing_there_and_closes_nothing_here() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let elsewhere = cell.root.join("user/other");
     let at = |shell: &'static str, directory: PathBuf| {
         let cell = &cell;
         async move {
-            let command = Command { shell, directory: Some(&directory), stdin: None, limit: LONG };
-            cell.local.run_fenced(command, &Cancel::new()).await.unwrap()
+            let command = ShellCommand { shell, directory: Some(&directory), stdin: None, timeout: LONG };
+            cell.local.run_sandboxed(command, &Cancel::new()).await.unwrap()
         }
     };
     for (shell, directory) in [
@@ -528,14 +531,14 @@ async fn going_somewhere_else_opens_nothing_there_and_closes_nothing_here() {
     }
     let (moved, _) = cell.run("cd ../other && touch probe || cd /tmp").await;
     assert_eq!(moved.exit_code, 0);
-    let back = Command { shell: "cd ~/proj && touch here", directory: None, stdin: None, limit: LONG };
-    let (finished, _) = cell.local.run_fenced(back, &Cancel::new()).await.unwrap();
+    let back = ShellCommand { shell: "cd ~/proj && touch here", directory: None, stdin: None, timeout: LONG };
+    let (finished, _) = cell.local.run_sandboxed(back, &Cancel::new()).await.unwrap();
     assert_eq!(finished.exit_code, 0, "{finished:?}");
 }
 
 #[tokio::test]
 async fn owners_modes_and_times_of_files_outside_stay() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let outside = cell.root.join("user/other/o.txt");
     let before = fs::metadata(&outside).unwrap();
     for shell in ["chmod 777 ~/other/o.txt", "touch -d 2001-01-01 ~/other/o.txt", "chmod 700 /usr"] {
@@ -564,7 +567,7 @@ async fn owners_modes_and_times_of_files_outside_stay() {
 
 #[tokio::test]
 async fn no_other_way_to_the_kernel_is_open() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let io_uring = "python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); \
                     b = ctypes.create_string_buffer(120); exit(l.syscall(425, 8, b) < 0)'";
     let (finished, _) = cell.run(io_uring).await;
@@ -574,7 +577,7 @@ async fn no_other_way_to_the_kernel_is_open() {
 /// What a command inside the fence left for later ones does not reach one that a person lets out.
 #[tokio::test]
 async fn a_command_let_out_takes_nothing_planted_with_it() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let plant = "mkdir -p .t; printf '#!/bin/sh\\necho planted\\n' > .t/uname; chmod +x .t/uname; export PATH=$PWD/.t:$PATH; \
                  export LD_PRELOAD=$PWD/e.so; date() { echo planted; }; alias id='echo planted'; \
                  for f in $HOME/../tmp/hermes-snap-* $HOME/../hermes/sandboxes/shells/*; do echo 'echo planted' >> $f; done";
@@ -586,19 +589,19 @@ async fn a_command_let_out_takes_nothing_planted_with_it() {
     let (inside, _) = cell.run("uname").await;
     assert!(inside.output.contains("planted"), "inside it is theirs: {inside:?}");
     let folder = cell.root.join("user/proj");
-    let out = Command {
+    let out = ShellCommand {
         shell: "uname; date; id; echo ${LD_PRELOAD:-none}",
         directory: Some(&folder),
         stdin: None,
-        limit: LONG,
+        timeout: LONG,
     };
-    let outside = cell.local.run_outside(out, &Cancel::new()).await.unwrap();
+    let outside = cell.local.run_unsandboxed(out, &Cancel::new()).await.unwrap();
     assert!(!outside.output.contains("planted") && outside.output.contains("none"), "{outside:?}");
 }
 
 #[tokio::test]
 async fn a_refusal_is_told_though_the_command_went_on() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     for shell in ["cat ~/.ssh/id_ed25519 || true", "echo x > ~/new; echo done"] {
         let (finished, report) = cell.run(shell).await;
         assert_eq!(finished.exit_code, 0, "{shell}");
@@ -610,7 +613,7 @@ async fn a_refusal_is_told_though_the_command_went_on() {
 
 #[tokio::test]
 async fn submodules_are_guarded_like_the_repository_around_them() {
-    let Some(cell) = Cell::new() else { return };
+    let Some(cell) = SandboxFixture::new() else { return };
     let modules = cell.root.join("user/proj/.git/modules/sm");
     fs::create_dir_all(modules.join("hooks")).unwrap();
     fs::create_dir_all(modules.join("objects")).unwrap();

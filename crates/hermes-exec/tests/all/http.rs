@@ -9,14 +9,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// What was asked.
-pub(crate) struct Asked {
+pub(crate) struct RecordedHttpRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) body: Value,
     head: String,
 }
 
-impl Asked {
+impl RecordedHttpRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             line.split_once(": ")
@@ -26,7 +26,7 @@ impl Asked {
     }
 }
 
-type Answer = Arc<dyn Fn(Asked) -> BoxFuture<'static, (u16, Value)> + Send + Sync>;
+type Answer = Arc<dyn Fn(RecordedHttpRequest) -> BoxFuture<'static, (u16, Value)> + Send + Sync>;
 
 /// Answers until the task is dropped; gives its address.
 pub(crate) async fn serve(answer: Answer) -> (String, Task<()>) {
@@ -54,7 +54,7 @@ async fn reply(mut stream: TcpStream, answer: &Answer) {
     };
     let mut words = head.split(' ');
     let (method, path) = (words.next().unwrap().to_owned(), words.next().unwrap().to_owned());
-    let mut asked = Asked { method, path, body: Value::Null, head };
+    let mut asked = RecordedHttpRequest { method, path, body: Value::Null, head };
     let length: usize = asked.header("content-length").map_or(0, |text| text.parse().unwrap());
     while bytes.len() < body_at + length {
         stream.read_buf(&mut bytes).await.unwrap();

@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_exec::{
-    Backend, Bounds, Credentials, Elsewhere, Forwarded, Keep, Limits, Modal, ModalGateway, ModalOptions,
-    Reachable, RemoteFiles,
+    Backend, CredentialFiles, ForwardedVariables, HostExposure, InstanceRetention, ModalGateway,
+    ModalGatewayEnvironment, ModalOptions, OutputBounds, RemoteBackend, RemoteFiles, ResourceLimits,
 };
-use hermes_net::{Client, Config, Proxies};
+use hermes_net::{Config, HttpClient, ProxyMode};
 use hermes_task::{SystemClock, Task, spawn_named};
-use hermes_types::{Cancel, Command, Environment, RunError, Secret};
+use hermes_types::{Cancel, Environment, RunError, Secret, ShellCommand};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 
 use super::files::works_on_files;
-use super::http::{Asked, serve};
-use super::remote::{There, keeps_its_state, speaks_plainly, takes_input};
+use super::http::{RecordedHttpRequest, serve};
+use super::remote::{RemoteFixture, keeps_its_state, speaks_plainly, takes_input};
 use super::support::LONG;
 
 #[derive(Default)]
@@ -51,30 +51,31 @@ impl Gateway {
         }))
         .await;
         let clock = Arc::new(SystemClock::new());
-        let client = Client::new(Config { proxies: Proxies::Direct, ..Config::new(clock.clone()) }).unwrap();
+        let client =
+            HttpClient::new(Config { proxies: ProxyMode::Direct, ..Config::new(clock.clone()) }).unwrap();
         let service = ModalGateway::new(client, &address, Secret::new("token"), clock);
         Self { service, state, home, address, _task: task }
     }
 
-    fn options(&self, keep: Keep) -> ModalOptions {
+    fn options(&self, keep: InstanceRetention) -> ModalOptions {
         ModalOptions {
             task: "task".to_owned(),
             image: "python:3.11-slim".to_owned(),
             directory: Some(self.home.path().to_str().unwrap().to_owned()),
-            exports: Forwarded::pick(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
-            limits: Limits { cpus: 1.0, memory_mb: 1024, disk_mb: 0 },
-            keep,
+            exports: ForwardedVariables::select(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
+            limits: ResourceLimits { cpus: 1.0, memory_mb: 1024, disk_mb: 0 },
+            retention: keep,
             idle: Duration::from_mins(5),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
         }
     }
 
-    fn open(&self, keep: Keep) -> Arc<Modal> {
+    fn open(&self, keep: InstanceRetention) -> Arc<ModalGatewayEnvironment> {
         self.service.open(self.options(keep))
     }
 }
 
-fn answer(asked: &Asked, state: &Arc<Mutex<State>>, home: &std::path::Path) -> (u16, Value) {
+fn answer(asked: &RecordedHttpRequest, state: &Arc<Mutex<State>>, home: &std::path::Path) -> (u16, Value) {
     if asked.header("authorization") != Some("Bearer token") {
         return (401, json!({ "message": "Unauthorized" }));
     }
@@ -149,13 +150,13 @@ async fn execute(body: &Value, home: &std::path::Path, cancel: &Cancel) -> Value
 #[tokio::test]
 async fn commands_run_as_they_do_here() {
     let gateway = Gateway::start().await;
-    let place = gateway.open(Keep::Ephemeral);
-    let there = There(&*place);
+    let place = gateway.open(InstanceRetention::Ephemeral);
+    let there = RemoteFixture(&*place);
     speaks_plainly(there).await;
     takes_input(there).await;
     there.check("echo $FORWARDED", "f\n").await;
     keeps_its_state(there, gateway.home.path().join("x").to_str().unwrap()).await;
-    works_on_files(RemoteFiles::new(&*place, Bounds::default()), there).await;
+    works_on_files(RemoteFiles::new(&*place, OutputBounds::default()), there).await;
     place.close().await;
     assert_eq!(gateway.state.lock().unwrap().ended, [json!({ "snapshotBeforeTerminate": false })]);
 }
@@ -163,8 +164,8 @@ async fn commands_run_as_they_do_here() {
 #[tokio::test]
 async fn a_sandbox_is_asked_for_by_a_key_and_made_again_when_it_is_gone() {
     let gateway = Gateway::start().await;
-    let place = gateway.open(Keep::Persistent);
-    There(&*place).check("echo one", "one\n").await;
+    let place = gateway.open(InstanceRetention::Persistent);
+    RemoteFixture(&*place).check("echo one", "one\n").await;
     let asked = gateway.state.lock().unwrap().sandboxes[0].clone().unwrap();
     let home = gateway.home.path().to_str().unwrap();
     assert_eq!(
@@ -176,7 +177,7 @@ async fn a_sandbox_is_asked_for_by_a_key_and_made_again_when_it_is_gone() {
     );
     // The gateway ended it behind our back.
     gateway.state.lock().unwrap().sandboxes[0] = None;
-    There(&*place).check("echo two", "two\n").await;
+    RemoteFixture(&*place).check("echo two", "two\n").await;
     place.close().await;
     let state = gateway.state.lock().unwrap();
     assert_eq!(state.sandboxes.len(), 2);
@@ -187,8 +188,8 @@ async fn a_sandbox_is_asked_for_by_a_key_and_made_again_when_it_is_gone() {
 #[tokio::test]
 async fn time_and_interrupts_end_a_command() {
     let gateway = Gateway::start().await;
-    let place = gateway.open(Keep::Ephemeral);
-    let there = There(&*place);
+    let place = gateway.open(InstanceRetention::Ephemeral);
+    let there = RemoteFixture(&*place);
     let cancel = Cancel::new();
     there.check("true", "").await;
     let late = there.run_with("sleep 600", None, None, Duration::from_secs(1), &cancel).await;
@@ -207,10 +208,11 @@ async fn time_and_interrupts_end_a_command() {
 async fn a_token_that_is_refused_is_said() {
     let gateway = Gateway::start().await;
     let clock = Arc::new(SystemClock::new());
-    let client = Client::new(Config { proxies: Proxies::Direct, ..Config::new(clock.clone()) }).unwrap();
+    let client =
+        HttpClient::new(Config { proxies: ProxyMode::Direct, ..Config::new(clock.clone()) }).unwrap();
     let other = ModalGateway::new(client, &gateway.address, Secret::new("wrong"), clock);
-    let place = other.open(gateway.options(Keep::Ephemeral));
-    let command = Command { shell: "true", directory: None, stdin: None, limit: LONG };
+    let place = other.open(gateway.options(InstanceRetention::Ephemeral));
+    let command = ShellCommand { shell: "true", directory: None, stdin: None, timeout: LONG };
     let refused = place.run(command, &Cancel::new()).await;
     assert!(
         matches!(&refused, Err(RunError::Unavailable(text)) if text.contains("401") && !text.contains("wrong")),
@@ -225,19 +227,20 @@ async fn credential_files_are_brought_and_kept_fresh() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("google")).unwrap();
     std::fs::write(home.path().join("google/token.json"), "first").unwrap();
-    let credentials = Credentials::new(home.path());
+    let credentials = CredentialFiles::new(home.path());
     credentials.add("google/token.json").unwrap();
-    let options = Box::new(gateway.options(Keep::Ephemeral));
-    let elsewhere = Elsewhere { backend: Backend::Modal(Arc::clone(&gateway.service), options), credentials };
-    assert_eq!(elsewhere.reachable(), Reachable::Nothing);
-    let seat = elsewhere.open("task").seat();
+    let options = Box::new(gateway.options(InstanceRetention::Ephemeral));
+    let elsewhere =
+        RemoteBackend { backend: Backend::Modal(Arc::clone(&gateway.service), options), credentials };
+    assert_eq!(elsewhere.host_exposure(), HostExposure::Isolated);
+    let seat = elsewhere.open("task").open_session();
     let show = "cat ~/.hermes/google/token.json; stat -c ' %a' ~/.hermes/google/token.json";
-    There(&seat).check(show, "first 600\n").await;
+    RemoteFixture(&seat).check(show, "first 600\n").await;
     std::fs::write(home.path().join("google/token.json"), "second").unwrap();
-    There(&seat).check(show, "second 600\n").await;
+    RemoteFixture(&seat).check(show, "second 600\n").await;
     // The gateway ended the sandbox; the new one has none of it.
     std::fs::remove_dir_all(gateway.home.path().join(".hermes")).unwrap();
     gateway.state.lock().unwrap().sandboxes[0] = None;
-    There(&seat).check("true", "").await;
-    There(&seat).check(show, "second 600\n").await;
+    RemoteFixture(&seat).check("true", "").await;
+    RemoteFixture(&seat).check(show, "second 600\n").await;
 }

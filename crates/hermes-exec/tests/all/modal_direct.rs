@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_exec::{
-    Backend, Bounds, Credentials, Elsewhere, Forwarded, Keep, Limits, ModalAccount, ModalDirect,
-    ModalOptions, Pythons, Reachable, RemoteFiles, Variables,
+    Backend, CredentialFiles, ForwardedVariables, HostExposure, InstanceRetention, ModalAccount,
+    ModalDirectEnvironment, ModalOptions, OutputBounds, PythonSearch, RemoteBackend, RemoteFiles,
+    ResourceLimits, Variables,
 };
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Command, Environment, Finished, RunError};
+use hermes_types::{Cancel, CommandOutput, Environment, RunError, ShellCommand};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::files::works_on_files;
 use super::remote::{
-    There, does_not_wait_for_what_is_left_running, keeps_its_state, speaks_plainly, takes_input,
+    RemoteFixture, does_not_wait_for_what_is_left_running, keeps_its_state, speaks_plainly, takes_input,
 };
 use super::support::{LONG, lives, until};
 
@@ -55,7 +56,7 @@ impl World {
         let names: Vec<String> = TOKENS.iter().map(|(name, _)| (*name).to_owned()).collect();
         let variables =
             Variables::for_commands(base.into_iter().chain(variables.iter().copied()), &names, &[]);
-        let pythons = Pythons { configured: None, hermes_home: folder };
+        let pythons = PythonSearch { configured: None, hermes_home: folder };
         ModalAccount::new(
             pythons,
             variables,
@@ -64,20 +65,20 @@ impl World {
         )
     }
 
-    fn options(&self, keep: Keep) -> ModalOptions {
+    fn options(&self, keep: InstanceRetention) -> ModalOptions {
         ModalOptions {
             task: "task".to_owned(),
             image: "python:3.11-slim".to_owned(),
             directory: Some(self.path("").to_str().unwrap().to_owned()),
-            exports: Forwarded::pick(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
-            limits: Limits { cpus: 1.0, memory_mb: 1024, disk_mb: 51200 },
-            keep,
+            exports: ForwardedVariables::select(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
+            limits: ResourceLimits { cpus: 1.0, memory_mb: 1024, disk_mb: 51200 },
+            retention: keep,
             idle: Duration::from_mins(5),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
         }
     }
 
-    fn open(&self, keep: Keep) -> Arc<ModalDirect> {
+    fn open(&self, keep: InstanceRetention) -> Arc<ModalDirectEnvironment> {
         self.account.open(self.options(keep))
     }
 
@@ -127,8 +128,8 @@ impl World {
     }
 }
 
-async fn refused(place: &ModalDirect) -> String {
-    let command = Command { shell: "true", directory: None, stdin: None, limit: LONG };
+async fn refused(place: &ModalDirectEnvironment) -> String {
+    let command = ShellCommand { shell: "true", directory: None, stdin: None, timeout: LONG };
     match place.run(command, &Cancel::new()).await {
         Err(RunError::Unavailable(text)) => text,
         other => panic!("{other:?}"),
@@ -136,10 +137,10 @@ async fn refused(place: &ModalDirect) -> String {
 }
 
 /// Runs a command that says it has begun, and stops it then.
-async fn interrupted(world: &World, place: &ModalDirect, command: &str) -> Finished {
+async fn interrupted(world: &World, place: &ModalDirectEnvironment, command: &str) -> CommandOutput {
     let (flag, cancel) = (world.path("begun"), Cancel::new());
     let command = format!("{command}; touch {}; sleep 600", flag.display());
-    let there = There(place);
+    let there = RemoteFixture(place);
     let (stopped, ()) = tokio::join!(there.run_with(&command, None, None, LONG, &cancel), async {
         until(|| flag.exists()).await;
         cancel.cancel();
@@ -151,13 +152,13 @@ async fn interrupted(world: &World, place: &ModalDirect, command: &str) -> Finis
 #[tokio::test]
 async fn commands_run_as_they_do_here() {
     let world = World::new();
-    let place = world.open(Keep::Ephemeral);
-    let there = There(&*place);
+    let place = world.open(InstanceRetention::Ephemeral);
+    let there = RemoteFixture(&*place);
     speaks_plainly(there).await;
     takes_input(there).await;
     there.check("echo $FORWARDED", "f\n").await;
     keeps_its_state(there, world.path("x").to_str().unwrap()).await;
-    works_on_files(RemoteFiles::new(&*place, Bounds::default()), there).await;
+    works_on_files(RemoteFiles::new(&*place, OutputBounds::default()), there).await;
     does_not_wait_for_what_is_left_running(there).await;
     place.close().await;
     assert_eq!(world.calls("Sandbox.terminate").len(), 1);
@@ -167,8 +168,8 @@ async fn commands_run_as_they_do_here() {
 #[tokio::test]
 async fn calls_go_on_beside_each_other() {
     let world = World::new();
-    let place = world.open(Keep::Ephemeral);
-    let there = There(&*place);
+    let place = world.open(InstanceRetention::Ephemeral);
+    let there = RemoteFixture(&*place);
     let (first, second) = (world.path("first"), world.path("second"));
     // Each waits for the other.
     let meet = |own: &Path, other: &Path| {
@@ -183,8 +184,8 @@ async fn calls_go_on_beside_each_other() {
 #[tokio::test]
 async fn a_sandbox_is_made_as_configured_and_its_python_goes_with_it() {
     let world = World::new();
-    let place = world.open(Keep::Ephemeral);
-    There(&*place).check("true", "").await;
+    let place = world.open(InstanceRetention::Ephemeral);
+    RemoteFixture(&*place).check("true", "").await;
     let call = &world.calls("Sandbox.create")[0];
     assert_eq!(
         (&call["args"], &call["image"], &call["timeout"], &call["cpu"], &call["memory"]),
@@ -199,7 +200,7 @@ async fn a_sandbox_is_made_as_configured_and_its_python_goes_with_it() {
     place.close().await;
     until(|| !lives(&envoy)).await;
     // It comes back when it is needed.
-    There(&*place).check("true", "").await;
+    RemoteFixture(&*place).check("true", "").await;
     assert_eq!(world.envoys().len(), 2);
     place.close().await;
 }
@@ -207,20 +208,22 @@ async fn a_sandbox_is_made_as_configured_and_its_python_goes_with_it() {
 #[tokio::test]
 async fn files_last_from_sandbox_to_sandbox_by_a_snapshot() {
     let world = World::new();
-    let place = world.open(Keep::Persistent);
-    There(&*place).check("echo kept > ~/file", "").await;
+    let place = world.open(InstanceRetention::Persistent);
+    RemoteFixture(&*place).check("echo kept > ~/file", "").await;
     place.close().await;
     let image = world.calls("Sandbox.snapshot_filesystem")[0]["image"].clone();
     assert_eq!(world.snapshots(), json!({ "task": image }));
     assert_eq!(world.alive(), 0);
     // Another Hermes finds it.
-    let again = World::account(world.folder.path(), &TOKENS).open(world.options(Keep::Persistent));
-    There(&*again).check("cat ~/file", "kept\n").await;
+    let again =
+        World::account(world.folder.path(), &TOKENS).open(world.options(InstanceRetention::Persistent));
+    RemoteFixture(&*again).check("cat ~/file", "kept\n").await;
     assert_eq!(world.calls("Sandbox.create")[1]["id"], image);
     again.close().await;
     // One that is not to last begins anew.
-    let ephemeral = World::account(world.folder.path(), &TOKENS).open(world.options(Keep::Ephemeral));
-    There(&*ephemeral).check("ls ~", "").await;
+    let ephemeral =
+        World::account(world.folder.path(), &TOKENS).open(world.options(InstanceRetention::Ephemeral));
+    RemoteFixture(&*ephemeral).check("ls ~", "").await;
     ephemeral.close().await;
 }
 
@@ -229,7 +232,7 @@ async fn a_snapshot_that_is_gone_is_done_without_and_one_that_cannot_be_reached_
     let world = World::new();
     let known = r#"{"other":"im-other","task":"im-gone"}"#;
     std::fs::write(world.path("modal_snapshots.json"), known).unwrap();
-    let place = world.open(Keep::Persistent);
+    let place = world.open(InstanceRetention::Persistent);
     for (trouble, words) in [
         ("no connection to images", "ConnectionError: Could not connect"),
         ("a conflict about images", "ConflictError: Sandbox already finished"),
@@ -240,7 +243,7 @@ async fn a_snapshot_that_is_gone_is_done_without_and_one_that_cannot_be_reached_
         world.end_trouble(trouble);
     }
     assert_eq!(world.snapshots()["task"], "im-gone");
-    There(&*place).check("ls ~", "").await;
+    RemoteFixture(&*place).check("ls ~", "").await;
     place.close().await;
     assert_eq!(world.snapshots()["other"], "im-other");
     assert_eq!(world.snapshots()["task"], world.calls("Sandbox.snapshot_filesystem")[0]["image"]);
@@ -249,8 +252,8 @@ async fn a_snapshot_that_is_gone_is_done_without_and_one_that_cannot_be_reached_
 #[tokio::test]
 async fn time_ends_a_command_and_an_interrupt_its_sandbox() {
     let world = World::new();
-    let place = world.open(Keep::Persistent);
-    let there = There(&*place);
+    let place = world.open(InstanceRetention::Persistent);
+    let there = RemoteFixture(&*place);
     there.check("echo before > ~/file", "").await;
     let limit = Duration::from_secs(1);
     let late = there.run_with("sleep 600 & echo $!; sleep 600", None, None, limit, &Cancel::new()).await;
@@ -282,8 +285,8 @@ async fn time_ends_a_command_and_an_interrupt_its_sandbox() {
 #[tokio::test]
 async fn what_nobody_waits_for_is_ended() {
     let world = World::new();
-    let place = world.open(Keep::Ephemeral);
-    let (there, flag, never) = (There(&*place), world.path("begun"), Cancel::new());
+    let place = world.open(InstanceRetention::Ephemeral);
+    let (there, flag, never) = (RemoteFixture(&*place), world.path("begun"), Cancel::new());
     let command = format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 600", flag.display());
     {
         let mut call = std::pin::pin!(there.run_with(&command, None, None, LONG, &never));
@@ -301,13 +304,14 @@ async fn what_nobody_waits_for_is_ended() {
 #[tokio::test]
 async fn a_creation_nobody_waits_for_leaves_nothing() {
     let world = World::new();
-    let place = world.open(Keep::Ephemeral);
+    let place = world.open(InstanceRetention::Ephemeral);
     world.cause("creation takes long");
     let cancel = Cancel::new();
-    let (stopped, ()) = tokio::join!(There(&*place).run_with("true", None, None, LONG, &cancel), async {
-        until(|| world.calls("Sandbox.create").len() == 1).await;
-        cancel.cancel();
-    });
+    let (stopped, ()) =
+        tokio::join!(RemoteFixture(&*place).run_with("true", None, None, LONG, &cancel), async {
+            until(|| world.calls("Sandbox.create").len() == 1).await;
+            cancel.cancel();
+        });
     assert_eq!((stopped.output.as_str(), stopped.exit_code), ("\n[Command interrupted]", 130));
     world.end_trouble("creation takes long");
     until(|| world.calls("Sandbox.terminate").len() == 1).await;
@@ -317,29 +321,29 @@ async fn a_creation_nobody_waits_for_leaves_nothing() {
 #[tokio::test]
 async fn a_sandbox_that_is_gone_is_made_again() {
     let world = World::new();
-    let place = world.open(Keep::Ephemeral);
-    There(&*place).check("echo one", "one\n").await;
+    let place = world.open(InstanceRetention::Ephemeral);
+    RemoteFixture(&*place).check("echo one", "one\n").await;
     world.end_sandboxes();
-    There(&*place).check("echo two", "two\n").await;
+    RemoteFixture(&*place).check("echo two", "two\n").await;
     assert_eq!(world.calls("Sandbox.create").len(), 2);
-    let cut = There(&*place)
+    let cut = RemoteFixture(&*place)
         .run(&format!("echo said; rm {}/*.alive; kill -9 $$", world.path("sandboxes").display()))
         .await;
     assert_eq!(
         (cut.output.as_str(), cut.exit_code),
         ("said\n\n[The Modal sandbox ended while the command was running]", 137)
     );
-    There(&*place).check("echo three", "three\n").await;
+    RemoteFixture(&*place).check("echo three", "three\n").await;
     place.close().await;
 }
 
 #[tokio::test]
 async fn a_python_that_dies_is_told_and_started_again_with_the_same_sandbox() {
     let world = World::new();
-    let place = world.open(Keep::Ephemeral);
-    There(&*place).check("echo kept > ~/file", "").await;
+    let place = world.open(InstanceRetention::Ephemeral);
+    RemoteFixture(&*place).check("echo kept > ~/file", "").await;
     world.cause("the envoy dies");
-    let lost = There(&*place).run("echo never").await;
+    let lost = RemoteFixture(&*place).run("echo never").await;
     assert_eq!(lost.exit_code, 1);
     assert!(
         lost.output.starts_with("[Modal gave no answer (the Python that speaks with it has ended)")
@@ -347,7 +351,7 @@ async fn a_python_that_dies_is_told_and_started_again_with_the_same_sandbox() {
         "{lost:?}"
     );
     world.end_trouble("the envoy dies");
-    There(&*place).check("cat ~/file", "kept\n").await;
+    RemoteFixture(&*place).check("cat ~/file", "kept\n").await;
     assert_eq!((world.envoys().len(), world.calls("Sandbox.create").len()), (2, 1));
     place.close().await;
     assert_eq!(world.alive(), 0);
@@ -357,8 +361,8 @@ async fn a_python_that_dies_is_told_and_started_again_with_the_same_sandbox() {
 #[tokio::test]
 async fn what_nobody_holds_is_ended() {
     let world = World::new();
-    let place = world.open(Keep::Persistent);
-    There(&*place).check("echo kept > ~/file", "").await;
+    let place = world.open(InstanceRetention::Persistent);
+    RemoteFixture(&*place).check("echo kept > ~/file", "").await;
     let envoy = world.envoys().remove(0);
     drop(place);
     until(|| !lives(&envoy)).await;
@@ -381,18 +385,19 @@ async fn what_is_missing_is_said() {
     );
 
     let wrong = World::with(&[TOKENS[0], ("MODAL_TOKEN_SECRET", "as-wrong")]);
-    let text = refused(&wrong.open(Keep::Ephemeral)).await;
+    let text = refused(&wrong.open(InstanceRetention::Ephemeral)).await;
     assert!(text.starts_with("no Modal sandbox: AuthError: Token [MODAL_TOKEN_ID]"), "{text}");
     assert!(!text.contains("ak-right") && !text.contains("as-wrong"), "{text}");
 
     let world = World::new();
-    let options = ModalOptions { image: "no-such-image".to_owned(), ..world.options(Keep::Ephemeral) };
+    let options =
+        ModalOptions { image: "no-such-image".to_owned(), ..world.options(InstanceRetention::Ephemeral) };
     let text = refused(&world.account.open(options)).await;
     assert!(text.contains("RemoteError: Image build failed"), "{text}");
 
     let world = World::new();
     world.cause("no bash");
-    let text = refused(&world.open(Keep::Ephemeral)).await;
+    let text = refused(&world.open(InstanceRetention::Ephemeral)).await;
     assert!(
         text.contains("no bash could be started") && text.contains("(exit code 127): exec: bash: not found"),
         "{text}"
@@ -403,8 +408,8 @@ async fn what_is_missing_is_said() {
 async fn the_users_own_file_is_enough() {
     let world = World::with(&[]);
     std::fs::write(world.path(".modal.toml"), "[default]\n").unwrap();
-    let place = world.open(Keep::Ephemeral);
-    There(&*place).check("echo in", "in\n").await;
+    let place = world.open(InstanceRetention::Ephemeral);
+    RemoteFixture(&*place).check("echo in", "in\n").await;
     place.close().await;
 }
 
@@ -414,19 +419,19 @@ async fn credential_files_are_brought() {
     let world = World::new();
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("token.json"), "secret").unwrap();
-    let credentials = Credentials::new(home.path());
+    let credentials = CredentialFiles::new(home.path());
     credentials.add("token.json").unwrap();
-    let options = Box::new(world.options(Keep::Ephemeral));
+    let options = Box::new(world.options(InstanceRetention::Ephemeral));
     let backend = Backend::ModalDirect(Arc::clone(&world.account), options);
-    let elsewhere = Elsewhere { backend, credentials };
-    assert_eq!(elsewhere.reachable(), Reachable::Nothing);
+    let elsewhere = RemoteBackend { backend, credentials };
+    assert_eq!(elsewhere.host_exposure(), HostExposure::Isolated);
     elsewhere.check(&Cancel::new()).await.unwrap();
     let room = elsewhere.open("task");
-    let seat = room.seat();
+    let seat = room.open_session();
     let show = "cat ~/.hermes/token.json; stat -c ' %a' ~/.hermes/token.json";
-    There(&seat).check(show, "secret 600\n").await;
+    RemoteFixture(&seat).check(show, "secret 600\n").await;
     world.end_sandboxes();
-    There(&seat).check("true", "").await;
-    There(&seat).check(show, "secret 600\n").await;
+    RemoteFixture(&seat).check("true", "").await;
+    RemoteFixture(&seat).check(show, "secret 600\n").await;
     room.close().await;
 }

@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_exec::{
-    Bounds, Forwarded, Keep, Limits, ModalAccount, ModalDirect, ModalOptions, Program, ProgramEnd, Programs,
-    Pythons, RemoteFiles, Variables,
+    ForwardedVariables, InstanceRetention, ModalAccount, ModalDirectEnvironment, ModalOptions, OutputBounds,
+    Program, ProgramExit, ProgramRunner, PythonSearch, RemoteFiles, ResourceLimits, Variables,
 };
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Command, Environment, RunError};
+use hermes_types::{Cancel, Environment, RunError, ShellCommand};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::files::works_on_files;
 use super::remote::{
-    There, does_not_wait_for_what_is_left_running, keeps_its_state, speaks_plainly, takes_input,
+    RemoteFixture, does_not_wait_for_what_is_left_running, keeps_its_state, speaks_plainly, takes_input,
 };
 use super::support::{LONG, lives, until};
 
@@ -44,21 +44,21 @@ fn variables(home: &Path, more: &[(&str, &str)]) -> Variables {
 }
 
 fn account(python: &Path, home: &Path, more: &[(&str, &str)]) -> Arc<ModalAccount> {
-    let pythons = Pythons { configured: python.to_str(), hermes_home: home };
+    let pythons = PythonSearch { configured: python.to_str(), hermes_home: home };
     let snapshots = home.join("modal_snapshots.json");
     ModalAccount::new(pythons, variables(home, more), snapshots, Arc::new(SystemClock::new()))
 }
 
-fn options(keep: Keep, directory: Option<&Path>) -> ModalOptions {
+fn options(keep: InstanceRetention, directory: Option<&Path>) -> ModalOptions {
     ModalOptions {
         task: "task".to_owned(),
         image: "python:3.11-slim".to_owned(),
         directory: directory.map(|folder| folder.to_str().unwrap().to_owned()),
-        exports: Forwarded::default(),
-        limits: Limits { cpus: 2.0, memory_mb: 1024, disk_mb: 51200 },
-        keep,
+        exports: ForwardedVariables::default(),
+        limits: ResourceLimits { cpus: 2.0, memory_mb: 1024, disk_mb: 51200 },
+        retention: keep,
         idle: Duration::from_mins(5),
-        bounds: Bounds::default(),
+        bounds: OutputBounds::default(),
     }
 }
 
@@ -93,7 +93,7 @@ impl Server {
         Some(Self { world, child, account })
     }
 
-    fn open(&self, keep: Keep) -> Arc<ModalDirect> {
+    fn open(&self, keep: InstanceRetention) -> Arc<ModalDirectEnvironment> {
         self.account.open(options(keep, Some(self.world.path())))
     }
 }
@@ -108,12 +108,12 @@ impl Drop for Server {
 #[tokio::test]
 async fn peer_commands_run_through_the_package() {
     let Some(server) = Server::start() else { return };
-    let place = server.open(Keep::Ephemeral);
-    let there = There(&*place);
+    let place = server.open(InstanceRetention::Ephemeral);
+    let there = RemoteFixture(&*place);
     speaks_plainly(there).await;
     takes_input(there).await;
     keeps_its_state(there, server.world.path().join("x").to_str().unwrap()).await;
-    works_on_files(RemoteFiles::new(&*place, Bounds::default()), there).await;
+    works_on_files(RemoteFiles::new(&*place, OutputBounds::default()), there).await;
     does_not_wait_for_what_is_left_running(there).await;
     place.close().await;
     let asked: Value =
@@ -134,8 +134,8 @@ async fn peer_the_package_keeps_files_and_ends_what_is_stopped() {
     let Some(server) = Server::start() else { return };
     let snapshots = server.world.path().join("modal_snapshots.json");
     std::fs::write(&snapshots, r#"{"task":"im-gone"}"#).unwrap();
-    let place = server.open(Keep::Persistent);
-    let there = There(&*place);
+    let place = server.open(InstanceRetention::Persistent);
+    let there = RemoteFixture(&*place);
     there.check("ls ~; echo kept > ~/file", "").await;
     let limit = Duration::from_secs(1);
     let late = there.run_with("sleep 600 & echo $!; sleep 600", None, None, limit, &Cancel::new()).await;
@@ -175,11 +175,11 @@ async fn peer_the_package_has_all_that_is_used_of_it() {
         ],
         directory: home.path(),
         limit: LONG,
-        complaints: hermes_exec::Complaints::Keep,
+        stderr: hermes_exec::StderrMode::Merge,
     };
-    let programs = Programs::new(variables(home.path(), &[]), Arc::new(SystemClock::new()));
+    let programs = ProgramRunner::new(variables(home.path(), &[]), Arc::new(SystemClock::new()));
     let (said, end) = programs.output(program, &Cancel::new()).await.unwrap();
-    assert_eq!(end, ProgramEnd::Exited(0), "{said}");
+    assert_eq!(end, ProgramExit::Exited(0), "{said}");
     assert!(said.contains("modal.Sandbox.create\n") && said.contains("sandbox.exec\n"), "{said}");
 }
 
@@ -189,8 +189,8 @@ async fn peer_the_package_misses_the_account() {
     let home = tempfile::tempdir().unwrap();
     let account = account(&python, home.path(), &[]);
     account.check(&Cancel::new()).await.unwrap();
-    let place = account.open(options(Keep::Ephemeral, None));
-    let command = Command { shell: "true", directory: None, stdin: None, limit: LONG };
+    let place = account.open(options(InstanceRetention::Ephemeral, None));
+    let command = ShellCommand { shell: "true", directory: None, stdin: None, timeout: LONG };
     let refused = place.run(command, &Cancel::new()).await;
     assert!(
         matches!(&refused, Err(RunError::Unavailable(text)) if text.starts_with("no Modal sandbox: AuthError: Token missing")),

@@ -7,13 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use hermes_exec::{
-    Bounds, LocalHost, LocalOptions, Sandbox, Screen, Variables, end_orphaned_commands, record_commands_in,
+    LocalHost, LocalOptions, OutputBounds, Sandbox, TerminalMode, Variables, end_orphaned_commands,
+    record_commands_in,
 };
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Environment};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{LONG, Place, lives, until};
+use super::support::{LONG, LocalFixture, lives, until};
 
 /// Each starts processes that leave its group, one after the other.
 const COMMANDS: usize = 4;
@@ -78,7 +79,7 @@ async fn commands_that_never_end() {
     let options = LocalOptions {
         variables: Variables::for_commands([("PATH", "/usr/bin:/bin")], &[], &[]),
         temp: folder.clone(),
-        bounds: Bounds::default(),
+        bounds: OutputBounds::default(),
         sandbox: Sandbox::off(),
     };
     let host = LocalHost::new(options, Arc::new(SystemClock::new()));
@@ -86,7 +87,8 @@ async fn commands_that_never_end() {
         let text = format!(
             "for i in $(seq {STARTED_BY_EACH}); do env -i setsid sh -c \": > begun/{number}-$i; exec sleep 600\" & done; wait"
         );
-        let command = hermes_types::Command { shell: &text, directory: None, stdin: None, limit: LONG };
+        let command =
+            hermes_types::ShellCommand { shell: &text, directory: None, stdin: None, timeout: LONG };
         host.open(folder.clone()).run(command, &Cancel::new()).await.unwrap();
     };
     tokio::join!(run(1), run(2), run(3), run(COMMANDS));
@@ -96,13 +98,13 @@ async fn commands_that_never_end() {
 #[ignore = "it never ends; a test above runs it"]
 async fn background_processes() {
     let folder = std::env::current_dir().unwrap();
-    let place = Place::new();
+    let place = LocalFixture::new();
     let start = async |name: &str| {
         let command = format!(
             "cd {}; echo $$ > {name}.new; mv {name}.new {name}.pid; exec sleep 600",
             folder.display()
         );
-        let process = place.local.start(&command, None, Screen::None, &Cancel::new()).await.unwrap();
+        let process = place.local.start(&command, None, TerminalMode::None, &Cancel::new()).await.unwrap();
         until(|| folder.join(format!("{name}.pid")).exists()).await;
         process
     };

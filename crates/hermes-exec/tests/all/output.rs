@@ -1,10 +1,10 @@
 //! What comes back of a command's output.
 
-use super::support::Place;
+use super::support::LocalFixture;
 
 #[tokio::test]
 async fn output_is_exactly_what_was_printed() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     place.check("printf x", "x").await;
     place.check("echo a; echo b >&2; echo c", "a\nb\nc\n").await;
     place.check("true", "").await;
@@ -18,7 +18,7 @@ async fn output_is_exactly_what_was_printed() {
 
 #[tokio::test]
 async fn codes_come_back_and_a_shell_that_exits_is_clean() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     for (command, output, code) in [
         ("exit 3", "", 3),
         ("false", "", 1),
@@ -37,7 +37,7 @@ async fn codes_come_back_and_a_shell_that_exits_is_clean() {
 
 #[tokio::test]
 async fn a_long_output_keeps_both_ends_and_the_true_count() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let finished = place.run("head -c 300000 /dev/zero | tr '\\0' x; echo the end").await;
     let output = finished.output;
     assert!(output.starts_with("xxx") && output.ends_with("the end\n"));
@@ -48,7 +48,7 @@ async fn a_long_output_keeps_both_ends_and_the_true_count() {
 
 #[tokio::test]
 async fn input_is_fed_while_output_is_read() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let bytes = vec![b'y'; 500_000];
     let cancel = hermes_types::Cancel::new();
     let finished = place.run_with("cat | wc -c", Some(&bytes), super::support::LONG, &cancel).await;
@@ -64,7 +64,7 @@ async fn input_is_fed_while_output_is_read() {
 
 #[tokio::test]
 async fn a_command_longer_than_an_argument_may_be_still_runs() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let long = "x".repeat(200_000);
     let finished = place.run(&format!(": {long}\necho ran")).await;
     assert_eq!(finished.output, "ran\n");

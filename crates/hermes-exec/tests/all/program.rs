@@ -3,42 +3,43 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
+use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode, Variables};
 use hermes_task::SystemClock;
 use hermes_types::Cancel;
 
 use super::support::LONG;
 
-fn programs() -> Programs {
+fn programs() -> ProgramRunner {
     let variables = Variables::for_commands([("PATH", "/usr/bin:/bin")], &[], &[]);
-    Programs::new(variables, Arc::new(SystemClock::new()))
+    ProgramRunner::new(variables, Arc::new(SystemClock::new()))
 }
 
-fn program<'a>(name: &'a str, arguments: &[&str], complaints: Complaints) -> Program<'a> {
+fn program<'a>(name: &'a str, arguments: &[&str], complaints: StderrMode) -> Program<'a> {
     let arguments = arguments.iter().map(Into::into).collect();
-    Program { name, arguments, directory: Path::new("/"), limit: LONG, complaints }
+    Program { name, arguments, directory: Path::new("/"), limit: LONG, stderr: complaints }
 }
 
 #[tokio::test]
 async fn arguments_pass_untouched_and_the_code_comes_back() {
     let words = ["%s|", "a b", "$HOME; `id`", "it's"];
     let (output, end) =
-        programs().output(program("printf", &words, Complaints::Keep), &Cancel::new()).await.unwrap();
-    assert_eq!((output.as_str(), end), ("a b|$HOME; `id`|it's|", ProgramEnd::Exited(0)));
+        programs().output(program("printf", &words, StderrMode::Merge), &Cancel::new()).await.unwrap();
+    assert_eq!((output.as_str(), end), ("a b|$HOME; `id`|it's|", ProgramExit::Exited(0)));
     let script = ["-c", "echo out; echo complaint >&2; exit 3"];
-    let kept = programs().output(program("sh", &script, Complaints::Keep), &Cancel::new()).await.unwrap();
-    assert_eq!(kept, ("out\ncomplaint\n".to_owned(), ProgramEnd::Exited(3)));
-    let dropped = programs().output(program("sh", &script, Complaints::Drop), &Cancel::new()).await.unwrap();
+    let kept = programs().output(program("sh", &script, StderrMode::Merge), &Cancel::new()).await.unwrap();
+    assert_eq!(kept, ("out\ncomplaint\n".to_owned(), ProgramExit::Exited(3)));
+    let dropped =
+        programs().output(program("sh", &script, StderrMode::Discard), &Cancel::new()).await.unwrap();
     assert_eq!(dropped.0, "out\n");
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_named_and_what_is_cancelled_ends() {
-    let missing = program("no-such-program", &[], Complaints::Keep);
+    let missing = program("no-such-program", &[], StderrMode::Merge);
     let error = programs().output(missing, &Cancel::new()).await.unwrap_err();
     assert!(error.to_string().contains("no-such-program"), "{error}");
     let cancel = Cancel::new();
     cancel.cancel();
-    let (_, end) = programs().output(program("sleep", &["600"], Complaints::Keep), &cancel).await.unwrap();
-    assert_eq!(end, ProgramEnd::Cancelled);
+    let (_, end) = programs().output(program("sleep", &["600"], StderrMode::Merge), &cancel).await.unwrap();
+    assert_eq!(end, ProgramExit::Cancelled);
 }

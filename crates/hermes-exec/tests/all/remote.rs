@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hermes_exec::{Bounds, RemoteProcess, RemoteState};
-use hermes_types::{Cancel, Command, Environment, Finished};
+use hermes_exec::{OutputBounds, RemoteProcessHandle, RemoteProcessState};
+use hermes_types::{Cancel, CommandOutput, Environment, ShellCommand};
 
 use super::support::LONG;
 
@@ -12,10 +12,10 @@ const SHORT: Duration = Duration::from_secs(3);
 
 /// An environment under test.
 #[derive(Clone, Copy)]
-pub(crate) struct There<'e>(pub(crate) &'e dyn Environment);
+pub(crate) struct RemoteFixture<'e>(pub(crate) &'e dyn Environment);
 
-impl There<'_> {
-    pub(crate) async fn run(self, shell: &str) -> Finished {
+impl RemoteFixture<'_> {
+    pub(crate) async fn run(self, shell: &str) -> CommandOutput {
         self.run_with(shell, None, None, LONG, &Cancel::new()).await
     }
 
@@ -26,15 +26,15 @@ impl There<'_> {
         stdin: Option<&[u8]>,
         limit: Duration,
         cancel: &Cancel,
-    ) -> Finished {
-        let command = Command { shell, directory: directory.map(Path::new), stdin, limit };
+    ) -> CommandOutput {
+        let command = ShellCommand { shell, directory: directory.map(Path::new), stdin, timeout: limit };
         self.0.run(command, cancel).await.unwrap()
     }
 
     /// The command's output must be exactly this, and its code 0.
     pub(crate) async fn check(self, shell: &str, output: &str) {
         let finished = self.run(shell).await;
-        assert_eq!(finished, Finished { output: output.to_owned(), exit_code: 0 }, "{shell}");
+        assert_eq!(finished, CommandOutput { output: output.to_owned(), exit_code: 0 }, "{shell}");
     }
 
     /// Waits until no process with this number lives over there.
@@ -45,7 +45,7 @@ impl There<'_> {
 }
 
 /// Output and codes, as they are on this machine.
-pub(crate) async fn speaks_plainly(there: There<'_>) {
+pub(crate) async fn speaks_plainly(there: RemoteFixture<'_>) {
     there.check("printf x", "x").await;
     there.check("echo a; echo b >&2; echo c", "a\nb\nc\n").await;
     there.check("true", "").await;
@@ -76,7 +76,7 @@ pub(crate) async fn speaks_plainly(there: There<'_>) {
 }
 
 /// `cd` and `export` last; variables and folders named for one call do not.
-pub(crate) async fn keeps_its_state(there: There<'_>, folder: &str) {
+pub(crate) async fn keeps_its_state(there: RemoteFixture<'_>, folder: &str) {
     there
         .check(&format!("mkdir -p {folder}/a/b && cd {folder}/a/b && export A=$'it\\'s\\n' && B=1"), "")
         .await;
@@ -97,7 +97,7 @@ pub(crate) async fn keeps_its_state(there: There<'_>, folder: &str) {
     there.check("echo $C $PWD", &format!("1 {folder}\n")).await;
 }
 
-pub(crate) async fn takes_input(there: There<'_>) {
+pub(crate) async fn takes_input(there: RemoteFixture<'_>) {
     let cancel = Cancel::new();
     let bytes: Vec<u8> = (0..=255).cycle().take(500_000).collect();
     let counted = there.run_with("cat | wc -c", None, Some(&bytes), LONG, &cancel).await;
@@ -107,7 +107,7 @@ pub(crate) async fn takes_input(there: There<'_>) {
 }
 
 /// Whatever ends a call, what it started over there ends too.
-pub(crate) async fn ends_what_it_started(there: There<'_>) {
+pub(crate) async fn ends_what_it_started(there: RemoteFixture<'_>) {
     there.check("true", "").await;
     let cancel = Cancel::new();
     let late = there.run_with("sleep 600 & echo $!; sleep 600", None, None, SHORT, &cancel).await;
@@ -145,7 +145,7 @@ pub(crate) async fn ends_what_it_started(there: There<'_>) {
     there.gone(pid.trim()).await;
 }
 
-pub(crate) async fn does_not_wait_for_what_is_left_running(there: There<'_>) {
+pub(crate) async fn does_not_wait_for_what_is_left_running(there: RemoteFixture<'_>) {
     let left = there.run("sleep 600 & echo $!").await;
     assert_eq!(left.exit_code, 0);
     let pid = left.output.trim().to_owned();
@@ -154,31 +154,38 @@ pub(crate) async fn does_not_wait_for_what_is_left_running(there: There<'_>) {
 }
 
 /// Processes that run on beside the conversation.
-pub(crate) async fn keeps_processes(there: There<'_>) {
+pub(crate) async fn keeps_processes(there: RemoteFixture<'_>) {
     let cancel = Cancel::new();
-    let short = RemoteProcess::start(there.0, "echo \"$WHAT\"; pwd; exit 4", Some(Path::new("/")), &cancel)
-        .await
-        .unwrap();
+    let short =
+        RemoteProcessHandle::start(there.0, "echo \"$WHAT\"; pwd; exit 4", Some(Path::new("/")), &cancel)
+            .await
+            .unwrap();
     let state = loop {
-        match short.look(there.0, &cancel).await.unwrap() {
-            RemoteState::Running => {}
-            ended @ RemoteState::Exited(_) => break ended,
+        match short.poll_state(there.0, &cancel).await.unwrap() {
+            RemoteProcessState::Running => {}
+            ended @ RemoteProcessState::Exited(_) => break ended,
         }
     };
-    assert_eq!(state, RemoteState::Exited(4));
-    let said = short.output(there.0, Bounds::default(), 0, 100, &cancel).await.unwrap();
+    assert_eq!(state, RemoteProcessState::Exited(4));
+    let said = short.output(there.0, OutputBounds::default(), 0, 100, &cancel).await.unwrap();
     assert_eq!(String::from_utf8(said).unwrap(), "\n/\n");
-    assert_eq!(short.output(there.0, Bounds::default(), 1, 2, &cancel).await.as_deref(), Ok(&b"/\n"[..]));
-    short.forget(there.0, &cancel).await.unwrap();
+    assert_eq!(
+        short.output(there.0, OutputBounds::default(), 1, 2, &cancel).await.as_deref(),
+        Ok(&b"/\n"[..])
+    );
+    short.remove_files(there.0, &cancel).await.unwrap();
 
     there.check("export WHAT=exported; greet() { echo hi; }", "").await;
-    let long = RemoteProcess::start(there.0, "echo $WHAT; sleep 600 & wait", None, &cancel).await.unwrap();
-    assert_eq!(long.look(there.0, &cancel).await, Ok(RemoteState::Running));
-    while long.output(there.0, Bounds::default(), 0, 100, &cancel).await.as_deref() != Ok(b"exported\n") {}
+    let long =
+        RemoteProcessHandle::start(there.0, "echo $WHAT; sleep 600 & wait", None, &cancel).await.unwrap();
+    assert_eq!(long.poll_state(there.0, &cancel).await, Ok(RemoteProcessState::Running));
+    while long.output(there.0, OutputBounds::default(), 0, 100, &cancel).await.as_deref() != Ok(b"exported\n")
+    {
+    }
     long.kill(there.0, &cancel).await.unwrap();
     there.gone(&long.pid().to_string()).await;
-    assert_eq!(long.look(there.0, &cancel).await, Ok(RemoteState::Exited(-15)));
-    long.forget(there.0, &cancel).await.unwrap();
+    assert_eq!(long.poll_state(there.0, &cancel).await, Ok(RemoteProcessState::Exited(-15)));
+    long.remove_files(there.0, &cancel).await.unwrap();
     there.check("unset WHAT", "").await;
 }
 

@@ -4,20 +4,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Screen, Variables};
+use hermes_exec::{
+    LocalHost, LocalOptions, OutputBounds, Sandbox, SandboxActivation, SandboxPaths, TerminalMode, Variables,
+};
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Command, Environment, Finished};
+use hermes_types::{Cancel, CommandOutput, Environment, ShellCommand};
 use tempfile::TempDir;
 
 use super::support::LONG;
 
-struct Fenced {
+struct SandboxedHost {
     _top: TempDir,
     root: PathBuf,
     host: Arc<LocalHost>,
 }
 
-impl Fenced {
+impl SandboxedHost {
     fn new() -> Option<Self> {
         Self::with_temporary(|_| Vec::new())
     }
@@ -51,7 +53,7 @@ impl Fenced {
         ] {
             fs::write(root.join(file), "content\n").unwrap();
         }
-        let places = SandboxPlaces {
+        let places = SandboxPaths {
             user_home: root.join("user"),
             hermes_home: root.join("hermes"),
             temporary: temporary(&root),
@@ -63,8 +65,8 @@ impl Fenced {
         let options = LocalOptions {
             variables: Variables::for_commands(base, &[], &[]),
             temp: root.join("tmp"),
-            bounds: Bounds::default(),
-            sandbox: Sandbox::new(SandboxMode::Auto, places),
+            bounds: OutputBounds::default(),
+            sandbox: Sandbox::new(SandboxActivation::Auto, places),
         };
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
         if !Sandbox::is_possible() {
@@ -74,9 +76,9 @@ impl Fenced {
         Some(Self { _top: top, root, host })
     }
 
-    async fn run(&self, from: &str, shell: &str) -> Finished {
+    async fn run(&self, from: &str, shell: &str) -> CommandOutput {
         let local = self.host.open(self.root.join(from));
-        let command = Command { shell, directory: None, stdin: None, limit: LONG };
+        let command = ShellCommand { shell, directory: None, stdin: None, timeout: LONG };
         local.run(command, &Cancel::new()).await.unwrap()
     }
 
@@ -134,13 +136,13 @@ const MEDDLING: &[&str] = &[
 
 #[tokio::test]
 async fn a_project_can_be_worked_on() {
-    let Some(fenced) = Fenced::new() else { return };
+    let Some(fenced) = SandboxedHost::new() else { return };
     fenced.works("user/proj/src", WORK).await;
 }
 
 #[tokio::test]
 async fn secrets_and_the_rest_of_the_machine_are_out_of_reach() {
-    let Some(fenced) = Fenced::new() else { return };
+    let Some(fenced) = SandboxedHost::new() else { return };
     fenced.refused("user/proj", PRYING).await;
     fenced.refused("user/proj", MEDDLING).await;
     assert_eq!(fs::read_to_string(fenced.root.join("user/.bashrc")).unwrap(), "content\n");
@@ -148,7 +150,7 @@ async fn secrets_and_the_rest_of_the_machine_are_out_of_reach() {
 
 #[tokio::test]
 async fn however_full_the_folders_around_secrets_are() {
-    let Some(fenced) = Fenced::new() else { return };
+    let Some(fenced) = SandboxedHost::new() else { return };
     for number in 0..5_000 {
         fs::write(fenced.root.join(format!("user/{number}")), "").unwrap();
         fs::write(fenced.root.join(format!("extra/{number}")), "").unwrap();
@@ -161,7 +163,7 @@ async fn however_full_the_folders_around_secrets_are() {
 /// A folder commands may write to, as full as can be, with the user's home in it.
 #[tokio::test]
 async fn in_a_full_temporary_folder_the_delicate_parts_of_a_home_are_kept() {
-    let Some(fenced) = Fenced::with_temporary(|root| vec![root.to_owned()]) else { return };
+    let Some(fenced) = SandboxedHost::with_temporary(|root| vec![root.to_owned()]) else { return };
     for number in 0..5_000 {
         fs::write(fenced.root.join(number.to_string()), "").unwrap();
     }
@@ -183,18 +185,18 @@ async fn a_home_below_the_temporary_folder_can_be_worked_in() {
             fs::create_dir_all(user.join(folder)).unwrap();
         }
         fs::write(user.join(".ssh/id_ed25519"), "content\n").unwrap();
-        let places = SandboxPlaces {
+        let places = SandboxPaths {
             user_home: user.clone(),
             hermes_home: user.join(".hermes"),
             temporary: vec![root.clone()],
-            ..SandboxPlaces::default()
+            ..SandboxPaths::default()
         };
-        let sandbox = Sandbox::new(SandboxMode::Auto, places);
+        let sandbox = Sandbox::new(SandboxActivation::Auto, places);
         let base = [("HOME", user.to_str().unwrap()), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
         let options = LocalOptions {
             variables: Variables::for_commands(base, &[], &[]),
             temp: root.clone(),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
             sandbox: if mounts { sandbox } else { sandbox.without_mounts() },
         };
         if !Sandbox::is_possible() {
@@ -204,7 +206,7 @@ async fn a_home_below_the_temporary_folder_can_be_worked_in() {
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
         let local = host.open(user.join("proj"));
         let run = async |shell: &str| {
-            let command = Command { shell, directory: None, stdin: None, limit: LONG };
+            let command = ShellCommand { shell, directory: None, stdin: None, timeout: LONG };
             local.run(command, &Cancel::new()).await.unwrap()
         };
         for shell in [
@@ -231,7 +233,7 @@ async fn a_home_below_the_temporary_folder_can_be_worked_in() {
 
 #[tokio::test]
 async fn in_the_home_folder_what_is_there_can_be_changed_but_not_the_delicate_parts() {
-    let Some(fenced) = Fenced::new() else { return };
+    let Some(fenced) = SandboxedHost::new() else { return };
     fenced.works("user", &["echo x >> notes.txt", "touch other/new proj/new"]).await;
     fenced.works("user", &["echo x > made-here.txt && cat made-here.txt"]).await;
     fenced.refused("user", &["echo x >> .bashrc", "touch .ssh/x"]).await;
@@ -240,16 +242,17 @@ async fn in_the_home_folder_what_is_there_can_be_changed_but_not_the_delicate_pa
 
 #[tokio::test]
 async fn what_runs_in_the_background_is_fenced_too() {
-    let Some(fenced) = Fenced::new() else { return };
+    let Some(fenced) = SandboxedHost::new() else { return };
     let local = fenced.host.open(fenced.root.join("user/proj"));
-    let process = local.start("cat ~/.ssh/id_ed25519", None, Screen::None, &Cancel::new()).await.unwrap();
+    let process =
+        local.start("cat ~/.ssh/id_ed25519", None, TerminalMode::None, &Cancel::new()).await.unwrap();
     assert_ne!(process.ended().await, 0);
     assert!(process.output(500).contains("Permission denied"));
 }
 
 #[tokio::test]
 async fn a_usual_failure_is_not_blamed_on_the_fence() {
-    let Some(fenced) = Fenced::new() else { return };
+    let Some(fenced) = SandboxedHost::new() else { return };
     let finished = fenced.run("user/proj", "cat no-such-file").await;
     assert!(!finished.output.contains("[sandbox"), "{}", finished.output);
 }
@@ -257,7 +260,7 @@ async fn a_usual_failure_is_not_blamed_on_the_fence() {
 /// What the login shell brings is kept: a later start does not wait for it, and learns anew what it says beside.
 #[tokio::test]
 async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
-    let Some(fenced) = Fenced::new() else { return };
+    let Some(fenced) = SandboxedHost::new() else { return };
     let profile = fenced.root.join("user/.bash_profile");
     fs::write(
         &profile,
@@ -273,21 +276,21 @@ async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
     let home = fenced.root.join("user").to_str().unwrap().to_owned();
     let base =
         [("HOME", home.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin"), ("OF_THE_MOMENT", "it's now")];
-    let places = SandboxPlaces {
+    let places = SandboxPaths {
         user_home: fenced.root.join("user"),
         hermes_home: fenced.root.join("hermes"),
-        ..SandboxPlaces::default()
+        ..SandboxPaths::default()
     };
     let options = LocalOptions {
         variables: Variables::for_commands(base, &[], &[]),
         temp: fenced.root.join("tmp"),
-        bounds: Bounds::default(),
-        sandbox: Sandbox::new(SandboxMode::Auto, places),
+        bounds: OutputBounds::default(),
+        sandbox: Sandbox::new(SandboxActivation::Auto, places),
     };
     let host = LocalHost::new(options, Arc::new(SystemClock::new()));
     let local = host.open(fenced.root.join("user/proj"));
     let shell = "echo $FROM_LOGIN $OF_THE_MOMENT; greet";
-    let command = Command { shell, directory: None, stdin: None, limit: LONG };
+    let command = ShellCommand { shell, directory: None, stdin: None, timeout: LONG };
     let later = local.run(command, &Cancel::new()).await.unwrap();
     assert_eq!(later.output.trim(), "first it's now\nhello", "{later:?}");
     // Nothing of the moment is kept.
@@ -326,7 +329,7 @@ fn secrets_in_homes_of_other_users_are_hidden_from_commands_of_root() {
 #[tokio::test]
 #[ignore = "the test above runs it, in a view of the folders of its own"]
 async fn commands_of_root_beside_other_homes() {
-    let fenced = Fenced::new().unwrap();
+    let fenced = SandboxedHost::new().unwrap();
     fenced.works("user/proj", &["cat /home/ann/notes"]).await;
     fenced.refused("user/proj", &["cat /home/ann/.ssh/id_ed25519", "cat /home/ann/.aws/credentials"]).await;
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hermes_exec::{
-    Bounds, Forwarded, Keep, Limits, Singularity, SingularityHost, SingularityHostOptions,
-    SingularityOptions, Variables,
+    ForwardedVariables, InstanceRetention, OutputBounds, ResourceLimits, SingularityEnvironment,
+    SingularityHost, SingularityHostOptions, SingularityOptions, Variables,
 };
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, RunError};
 use tempfile::TempDir;
 
-use super::remote::{There, ends_what_it_started, keeps_its_state, speaks_plainly, takes_input};
+use super::remote::{RemoteFixture, ends_what_it_started, keeps_its_state, speaks_plainly, takes_input};
 
 const STAND_IN: &str = r#"#!/bin/bash
 at=$(dirname "$0")
@@ -58,15 +58,15 @@ impl Cluster {
         self.folder.path()
     }
 
-    fn open(&self, task: &str, keep: Keep) -> Arc<Singularity> {
+    fn open(&self, task: &str, keep: InstanceRetention) -> Arc<SingularityEnvironment> {
         self.host.open(SingularityOptions {
             task: task.to_owned(),
             image: "docker://python:3.11-slim".to_owned(),
             directory: Some("/tmp".to_owned()),
-            exports: Forwarded::default(),
-            limits: Limits { cpus: 1.0, memory_mb: 64, disk_mb: 0 },
-            keep,
-            bounds: Bounds::default(),
+            exports: ForwardedVariables::default(),
+            limits: ResourceLimits { cpus: 1.0, memory_mb: 64, disk_mb: 0 },
+            retention: keep,
+            bounds: OutputBounds::default(),
         })
     }
 
@@ -85,24 +85,25 @@ impl Cluster {
 #[tokio::test]
 async fn commands_run_as_they_do_here() {
     let cluster = Cluster::new();
-    let place = cluster.open("plain", Keep::Ephemeral);
-    speaks_plainly(There(&*place)).await;
-    takes_input(There(&*place)).await;
-    keeps_its_state(There(&*place), cluster.path().join("x").to_str().unwrap()).await;
-    ends_what_it_started(There(&*place)).await;
+    let place = cluster.open("plain", InstanceRetention::Ephemeral);
+    speaks_plainly(RemoteFixture(&*place)).await;
+    takes_input(RemoteFixture(&*place)).await;
+    keeps_its_state(RemoteFixture(&*place), cluster.path().join("x").to_str().unwrap()).await;
+    ends_what_it_started(RemoteFixture(&*place)).await;
     place.close().await;
 }
 
 #[tokio::test]
 async fn an_image_is_built_once_and_an_overlay_kept() {
     let cluster = Cluster::new();
-    let place = cluster.open("a/b", Keep::Persistent);
-    let (one, other) = tokio::join!(There(&*place).run("echo 1"), There(&*place).run("echo 2"));
+    let place = cluster.open("a/b", InstanceRetention::Persistent);
+    let (one, other) =
+        tokio::join!(RemoteFixture(&*place).run("echo 1"), RemoteFixture(&*place).run("echo 2"));
     assert_eq!((one.output.as_str(), other.output.as_str()), ("1\n", "2\n"));
     place.close().await;
     place.close().await;
-    let again = cluster.open("again", Keep::Ephemeral);
-    There(&*again).check("true", "").await;
+    let again = cluster.open("again", InstanceRetention::Ephemeral);
+    RemoteFixture(&*again).check("true", "").await;
     let image = "--memory 64M --cpus 1 HERE/scratch/.apptainer/python-3.11-slim.sif";
     let overlay = "HERE/scratch/hermes-overlays/overlay-t_a_b-d8fff47f6fb3aa8e".to_owned();
     let mut asked = cluster.asked();
@@ -131,8 +132,8 @@ async fn an_image_is_built_once_and_an_overlay_kept() {
 async fn an_image_that_cannot_be_built_is_used_by_its_address() {
     let cluster = Cluster::new();
     std::fs::write(cluster.path().join("no-build"), "").unwrap();
-    let place = cluster.open("t", Keep::Ephemeral);
-    There(&*place).check("echo ran", "ran\n").await;
+    let place = cluster.open("t", InstanceRetention::Ephemeral);
+    RemoteFixture(&*place).check("echo ran", "ran\n").await;
     place.close().await;
     assert!(cluster.asked()[1].ends_with("docker://python:3.11-slim"), "{:?}", cluster.asked());
 }
@@ -140,14 +141,14 @@ async fn an_image_that_cannot_be_built_is_used_by_its_address() {
 #[tokio::test]
 async fn an_instance_that_is_gone_is_started_anew() {
     let cluster = Cluster::new();
-    let place = cluster.open("t", Keep::Ephemeral);
-    There(&*place).check("cd /usr", "").await;
+    let place = cluster.open("t", InstanceRetention::Ephemeral);
+    RemoteFixture(&*place).check("cd /usr", "").await;
     for entry in std::fs::read_dir(cluster.path()).unwrap().flatten() {
         if entry.file_name().to_string_lossy().starts_with("running-") {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
-    There(&*place).check("pwd", "/usr\n").await;
+    RemoteFixture(&*place).check("pwd", "/usr\n").await;
     drop(place);
     let running = || {
         let all = std::fs::read_dir(cluster.path()).unwrap().flatten();
@@ -161,7 +162,12 @@ async fn a_program_that_is_missing_is_named() {
     let variables = Variables::for_commands([("PATH", "/usr/bin:/no/such")], &[], &[]);
     let options =
         SingularityHostOptions { scratch: "/s".into(), cache: None, records: "/r".into(), disk_warning: 1 };
-    let host = SingularityHost::at("/no/apptainer".into(), options, variables, Arc::new(SystemClock::new()));
+    let host = SingularityHost::with_program(
+        "/no/apptainer".into(),
+        options,
+        variables,
+        Arc::new(SystemClock::new()),
+    );
     let failed = host.check(&Cancel::new()).await;
     assert!(
         matches!(&failed, Err(RunError::Unavailable(text)) if text.contains("/no/apptainer")),

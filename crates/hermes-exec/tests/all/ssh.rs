@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use hermes_exec::{
-    Backend, Background, Bounds, Credentials, Elsewhere, Forwarded, RemoteFiles, Room, Seat, Ssh, SshHost,
-    SshOptions, Variables,
+    Backend, BackgroundProcess, CredentialFiles, ForwardedVariables, OutputBounds, RemoteBackend,
+    RemoteEnvironment, RemoteFiles, RemoteShellSession, SshEnvironment, SshHost, SshOptions, Variables,
 };
 use hermes_task::SystemClock;
 use hermes_testkit::SshServer;
@@ -15,8 +15,8 @@ use hermes_types::{Cancel, Environment, RunError};
 
 use super::files::works_on_files;
 use super::remote::{
-    There, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, mark, never_ends,
-    running, speaks_plainly, takes_input,
+    RemoteFixture, does_not_wait_for_what_is_left_running, ends_what_it_started, keeps_its_state, mark,
+    never_ends, running, speaks_plainly, takes_input,
 };
 use super::support::{LONG, lives, until};
 
@@ -34,10 +34,10 @@ impl Server {
             port: peer.port,
             key: Some(peer.key.clone()),
             directory: None,
-            exports: Forwarded::pick(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
+            exports: ForwardedVariables::select(["FORWARDED"], |_| Some("f".to_owned()), |_| None),
             known_hosts: Some(peer.folder.path().join("known")),
             temp: peer.folder.path().to_owned(),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
         };
         Some(Self { peer, options })
     }
@@ -51,10 +51,10 @@ impl Server {
     }
 
     /// A task's shell over there, as the tools have it.
-    fn seat(&self) -> (Room, Arc<Seat>) {
-        let credentials = Credentials::new(self.folder());
-        let room = Elsewhere { backend: Backend::Ssh(self.host()), credentials }.open("seat");
-        let seat = Arc::new(room.seat());
+    fn seat(&self) -> (RemoteEnvironment, Arc<RemoteShellSession>) {
+        let credentials = CredentialFiles::new(self.folder());
+        let room = RemoteBackend { backend: Backend::Ssh(self.host()), credentials }.open("seat");
+        let seat = Arc::new(room.open_session());
         (room, seat)
     }
 }
@@ -69,8 +69,8 @@ fn break_off(connection: &str) {
     assert!(Command::new("kill").args(["-9", connection]).status().unwrap().success());
 }
 
-async fn run_error(ssh: &Ssh) -> String {
-    let command = hermes_types::Command { shell: "true", directory: None, stdin: None, limit: LONG };
+async fn run_error(ssh: &SshEnvironment) -> String {
+    let command = hermes_types::ShellCommand { shell: "true", directory: None, stdin: None, timeout: LONG };
     match ssh.run(command, &Cancel::new()).await {
         Err(RunError::Unavailable(text)) => text,
         other => panic!("{other:?}"),
@@ -83,9 +83,9 @@ async fn peer_commands_run_as_they_do_here() {
     let host = server.host();
     let ssh = host.open("plain");
     assert!(Arc::ptr_eq(&ssh, &host.open("plain")));
-    speaks_plainly(There(&*ssh)).await;
-    takes_input(There(&*ssh)).await;
-    There(&*ssh).check("echo $FORWARDED; [ \"$PWD\" = ~ ] && echo home", "f\nhome\n").await;
+    speaks_plainly(RemoteFixture(&*ssh)).await;
+    takes_input(RemoteFixture(&*ssh)).await;
+    RemoteFixture(&*ssh).check("echo $FORWARDED; [ \"$PWD\" = ~ ] && echo home", "f\nhome\n").await;
     host.close().await;
 }
 
@@ -94,11 +94,11 @@ async fn peer_state_lasts_and_files_can_be_worked_on() {
     let Some(server) = Server::started() else { return };
     let host = server.host();
     let ssh = host.open("state");
-    let there = There(&*ssh);
+    let there = RemoteFixture(&*ssh);
     let folder = server.folder().join("there").display().to_string();
     keeps_its_state(there, &folder).await;
     there.check("mkdir files && cd files", "").await;
-    works_on_files(RemoteFiles::new(&*ssh, Bounds::default()), there).await;
+    works_on_files(RemoteFiles::new(&*ssh, OutputBounds::default()), there).await;
     let dumps = || {
         let all = std::fs::read_dir("/tmp").unwrap().flatten();
         all.filter(|entry| {
@@ -118,8 +118,8 @@ async fn peer_what_is_stopped_here_ends_over_there() {
     let Some(server) = Server::started() else { return };
     let host = server.host();
     let ssh = host.open("ending");
-    ends_what_it_started(There(&*ssh)).await;
-    does_not_wait_for_what_is_left_running(There(&*ssh)).await;
+    ends_what_it_started(RemoteFixture(&*ssh)).await;
+    does_not_wait_for_what_is_left_running(RemoteFixture(&*ssh)).await;
     host.close().await;
 }
 
@@ -128,7 +128,7 @@ async fn peer_a_connection_that_breaks_is_named_and_made_anew() {
     let Some(server) = Server::started() else { return };
     let host = server.host();
     let ssh = host.open("cut");
-    let there = There(&*ssh);
+    let there = RemoteFixture(&*ssh);
     let flag = server.folder().join("begun");
     there.check("cd /usr; export KEPT=1", "").await;
     let connection = there.run(SshServer::WHICH_CONNECTION).await.output.trim().to_owned();
@@ -160,7 +160,7 @@ async fn peer_what_a_broken_connection_has_left_is_removed_by_the_next() {
     };
     let host = server.host();
     let ssh = host.open("cut");
-    let there = There(&*ssh);
+    let there = RemoteFixture(&*ssh);
     there.check(&format!("export WHERE={mark}"), "").await;
     assert_eq!(dumps(), 1);
     let connection = there.run(SshServer::WHICH_CONNECTION).await.output.trim().to_owned();
@@ -173,7 +173,7 @@ async fn peer_what_a_broken_connection_has_left_is_removed_by_the_next() {
     host.close().await;
     assert_eq!(dumps(), 1, "nobody could remove it");
     let host = server.host();
-    There(&*host.open("next")).check("true", "").await;
+    RemoteFixture(&*host.open("next")).check("true", "").await;
     assert_eq!(dumps(), 0);
     host.close().await;
 }
@@ -193,7 +193,7 @@ async fn peer_a_login_that_cannot_be_is_said_and_nobody_is_asked() {
     // A key that is not the one taken down at the first visit.
     let host = server.host();
     let place = host.open("a");
-    There(&*place).check("true", "").await;
+    RemoteFixture(&*place).check("true", "").await;
     host.close().await;
     let known = server.folder().join("known");
     let line = std::fs::read_to_string(&known).unwrap();
@@ -207,7 +207,7 @@ async fn peer_a_login_that_cannot_be_is_said_and_nobody_is_asked() {
     );
 }
 
-async fn on_terminal(seat: &Arc<Seat>, command: &str) -> Background {
+async fn on_terminal(seat: &Arc<RemoteShellSession>, command: &str) -> BackgroundProcess {
     let clock = Arc::new(SystemClock::new());
     seat.start_on_terminal(command, None, clock, &Cancel::new()).await.unwrap().unwrap()
 }
@@ -216,7 +216,7 @@ async fn on_terminal(seat: &Arc<Seat>, command: &str) -> Background {
 async fn peer_a_process_may_have_a_terminal_over_there() {
     let Some(server) = Server::started() else { return };
     let (room, seat) = server.seat();
-    There(&*seat).check("cd /usr; export KEPT=\"it's\"", "").await;
+    RemoteFixture(&*seat).check("cd /usr; export KEPT=\"it's\"", "").await;
     let command = "test -t 0 && test -t 1 && stty size; echo \"$KEPT $FORWARDED $PWD $$\"; \
         read -r line; echo \"got $line\"; exit 3";
     let process = on_terminal(&seat, command).await;
@@ -226,13 +226,13 @@ async fn peer_a_process_may_have_a_terminal_over_there() {
     process.write(b"this\n").await.unwrap();
     assert_eq!(process.ended().await, 3);
     assert!(process.output(200).contains("got this\r\n"), "{:?}", process.output(200));
-    assert!(process.is_elsewhere());
+    assert!(process.is_remote());
     let cat = on_terminal(&seat, "cat").await;
     cat.write(b"\n~.\nthrough\n").await.unwrap();
     until(|| cat.output(200).matches("through\r\n").count() == 2).await;
     cat.close_input().await.unwrap();
     assert_eq!(cat.ended().await, 0, "no character means anything to ssh");
-    let left = There(&*seat).run("ls /tmp | grep -c '^hermes_bg_.*sh$'").await;
+    let left = RemoteFixture(&*seat).run("ls /tmp | grep -c '^hermes_bg_.*sh$'").await;
     assert_eq!(left.output, "0\n", "what was brought there is gone");
     room.close().await;
 }
@@ -251,14 +251,14 @@ async fn peer_a_process_on_a_terminal_over_there_ends_with_all_it_started_or_wit
         if ends_by == "kill" {
             assert_eq!(process.kill().await, -15);
         } else {
-            break_off(There(&*seat).run(SshServer::WHICH_CONNECTION).await.output.trim());
+            break_off(RemoteFixture(&*seat).run(SshServer::WHICH_CONNECTION).await.output.trim());
             assert_eq!(process.ended().await, 255);
             // What a broken connection leaves running is not ours to end; in a test it is.
-            There(&*seat).run(&format!("kill -9 {inner}")).await;
+            RemoteFixture(&*seat).run(&format!("kill -9 {inner}")).await;
         }
         until(|| !lives(&inner)).await;
     }
-    There(&*seat).check("echo again", "again\n").await;
+    RemoteFixture(&*seat).check("echo again", "again\n").await;
     room.close().await;
 }
 
@@ -271,10 +271,10 @@ async fn host_and_user_must_be_names() {
         port: 22,
         key: None,
         directory: None,
-        exports: Forwarded::default(),
+        exports: ForwardedVariables::default(),
         known_hosts: None,
         temp: PathBuf::from("/tmp"),
-        bounds: Bounds::default(),
+        bounds: OutputBounds::default(),
     };
     for (host, user, said) in [("", "me", "ssh_host"), ("a b", "me", "ssh_host"), ("box", "", "ssh_user")] {
         let options = SshOptions { host: host.to_owned(), user: user.to_owned(), ..options.clone() };
@@ -308,7 +308,7 @@ async fn commands_that_never_end() {
     let (one, other) = (host.open("one"), host.open("other"));
     let shell = never_ends(&std::env::var("HERMES_TEST_MARK").unwrap());
     let cancel = Cancel::new();
-    let (one, other) = (There(&*one), There(&*other));
+    let (one, other) = (RemoteFixture(&*one), RemoteFixture(&*other));
     tokio::join!(
         one.run(&shell),
         // With an input that nobody reads to its end.

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use hermes_types::{Cancel, Command, Environment};
+use hermes_types::{Cancel, Environment, ShellCommand};
 
-use super::support::{LONG, Place};
+use super::support::{LONG, LocalFixture};
 
 #[tokio::test]
 async fn cd_and_export_last_and_variables_do_not() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     place.check("mkdir sub && cd sub && export A='a b' && B=1", "").await;
     assert_eq!(place.local.directory(), place.path().join("sub"));
     place.check("echo \"$A,$B,$PWD\"", &format!("a b,,{}\n", place.path().join("sub").display())).await;
@@ -20,17 +20,18 @@ async fn cd_and_export_last_and_variables_do_not() {
 
 #[tokio::test]
 async fn tasks_do_not_see_each_other() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     place.check("export ONE=1; mkdir other; cd other", "").await;
     let other = place.host.open(place.path().to_owned());
-    let command = Command { shell: "echo \"${ONE-unset}\"; pwd", directory: None, stdin: None, limit: LONG };
+    let command =
+        ShellCommand { shell: "echo \"${ONE-unset}\"; pwd", directory: None, stdin: None, timeout: LONG };
     let finished = other.run(command, &Cancel::new()).await.unwrap();
     assert_eq!(finished.output, format!("unset\n{}\n", place.path().display()));
 }
 
 #[tokio::test]
 async fn the_login_shell_is_asked_once_and_its_functions_and_aliases_hold() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let profile =
         "echo asked >> ~/count\nexport FROM_PROFILE=yes\nhi() { echo \"hi $1\"; }\nalias greet='hi you'\n";
     fs::write(place.path().join(".bash_profile"), profile).unwrap();
@@ -41,7 +42,7 @@ async fn the_login_shell_is_asked_once_and_its_functions_and_aliases_hold() {
 
 #[tokio::test]
 async fn a_login_shell_that_fails_costs_only_what_it_would_have_brought() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     fs::write(place.path().join(".bash_profile"), "exit 9\n").unwrap();
     fs::write(place.path().join(".bashrc"), "").unwrap();
     let finished = place.run("echo hello").await;
@@ -51,7 +52,7 @@ async fn a_login_shell_that_fails_costs_only_what_it_would_have_brought() {
 
 #[tokio::test]
 async fn a_folder_that_vanished_is_replaced_by_what_is_left_of_its_way() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     place.check("mkdir -p a/b/c && cd a/b/c", "").await;
     fs::remove_dir_all(place.path().join("a/b")).unwrap();
     place.check("pwd", &format!("{}\n", place.path().join("a").display())).await;
@@ -59,10 +60,10 @@ async fn a_folder_that_vanished_is_replaced_by_what_is_left_of_its_way() {
 
 #[tokio::test]
 async fn a_folder_for_one_call_is_for_that_call() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     fs::create_dir(place.path().join("once")).unwrap();
     let once = place.path().join("once");
-    let command = Command { shell: "pwd", directory: Some(&once), stdin: None, limit: LONG };
+    let command = ShellCommand { shell: "pwd", directory: Some(&once), stdin: None, timeout: LONG };
     let finished = place.local.run(command, &Cancel::new()).await.unwrap();
     assert_eq!(finished.output, format!("{}\n", once.display()));
     place.check("pwd", &format!("{}\n", place.path().display())).await;
@@ -70,7 +71,7 @@ async fn a_folder_for_one_call_is_for_that_call() {
 
 #[tokio::test]
 async fn secrets_do_not_reach_commands() {
-    let place = Place::with(&[
+    let place = LocalFixture::with(&[
         ("OPENAI_API_KEY", "sk-x"),
         ("MINE", "1"),
         ("_HERMES_FORCE_HF_TOKEN", "t"),
@@ -86,9 +87,9 @@ async fn secrets_do_not_reach_commands() {
 
 #[tokio::test]
 async fn nothing_is_left_behind() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     place.check("export X=1; true", "").await;
-    let Place { folder, host, local } = place;
+    let LocalFixture { folder, host, local } = place;
     drop((host, local));
     let left: Vec<_> =
         fs::read_dir(folder.path().join("tmp")).unwrap().flatten().map(|entry| entry.file_name()).collect();
@@ -97,7 +98,7 @@ async fn nothing_is_left_behind() {
 
 #[tokio::test]
 async fn a_child_has_no_descriptor_but_its_three() {
-    let place = Place::new();
+    let place = LocalFixture::new();
     let _ours = fs::File::open(place.path()).unwrap();
     // The shell's own listing needs one more while it runs.
     let finished = place.run("ls -1 /proc/self/fd | wc -l").await;

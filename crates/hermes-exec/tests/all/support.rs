@@ -4,20 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_exec::{Bounds, Local, LocalHost, LocalOptions, Sandbox, Variables};
+use hermes_exec::{LocalEnvironment, LocalHost, LocalOptions, OutputBounds, Sandbox, Variables};
 use hermes_task::SystemClock;
-use hermes_types::{Cancel, Command, Environment, Finished};
+use hermes_types::{Cancel, CommandOutput, Environment, ShellCommand};
 use tempfile::TempDir;
 
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-pub(crate) struct Place {
+pub(crate) struct LocalFixture {
     pub(crate) folder: TempDir,
     pub(crate) host: Arc<LocalHost>,
-    pub(crate) local: Local,
+    pub(crate) local: LocalEnvironment,
 }
 
-impl Place {
+impl LocalFixture {
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
@@ -31,7 +31,7 @@ impl Place {
         let options = LocalOptions {
             variables: Variables::for_commands(all, &[], &[]),
             temp: folder.path().join("tmp"),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
             sandbox: Sandbox::off(),
         };
         let host = LocalHost::new(options, Arc::new(SystemClock::new()));
@@ -43,7 +43,7 @@ impl Place {
         self.folder.path()
     }
 
-    pub(crate) async fn run(&self, shell: &str) -> Finished {
+    pub(crate) async fn run(&self, shell: &str) -> CommandOutput {
         self.run_with(shell, None, LONG, &Cancel::new()).await
     }
 
@@ -53,15 +53,15 @@ impl Place {
         stdin: Option<&[u8]>,
         limit: Duration,
         cancel: &Cancel,
-    ) -> Finished {
-        let command = Command { shell, directory: None, stdin, limit };
+    ) -> CommandOutput {
+        let command = ShellCommand { shell, directory: None, stdin, timeout: limit };
         self.local.run(command, cancel).await.unwrap()
     }
 
     /// The command's output must be exactly this, and its code 0.
     pub(crate) async fn check(&self, shell: &str, output: &str) {
         let finished = self.run(shell).await;
-        assert_eq!(finished, Finished { output: output.to_owned(), exit_code: 0 }, "{shell}");
+        assert_eq!(finished, CommandOutput { output: output.to_owned(), exit_code: 0 }, "{shell}");
     }
 }
 

@@ -5,21 +5,23 @@
 //! is on disk before it runs; a run's end and what is said about it are one write; what was missed, failed or was cut off
 //! is told in a line, unless the job is delivered nowhere. The ticker waits for no job.
 
-pub(crate) mod address;
-mod attendance;
-mod own_target;
-mod places;
+pub(crate) mod destination;
+mod job_replies;
+mod job_slots;
+mod messages;
 mod prompt;
 mod run;
 mod script;
-mod tell;
+mod send_filter;
 mod tick;
-mod words;
+mod unattended_frontend;
 
 use std::time::Duration;
 
 use hermes_schedule::Zone;
-pub use hermes_schedule::{Change, Error as JobError, Job, JobId, Jobs, Listed, NewJob, Pause};
+pub use hermes_schedule::{
+    Error as JobError, Job, JobChange, JobFilter, JobId, JobStore, NewJob, PauseChange,
+};
 use hermes_task::Task;
 use hermes_types::Timestamp;
 use thiserror::Error;
@@ -27,9 +29,9 @@ use tokio::sync::oneshot;
 
 use crate::gateway::Gateway;
 
-pub(crate) use places::Places;
+pub(crate) use job_slots::JobSlots;
 
-const EVERY: Duration = Duration::from_mins(1);
+const TICK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Why a look at the jobs came to nothing.
 #[derive(Debug, Error)]
@@ -47,10 +49,10 @@ pub fn start(gateway: &Gateway) {
     let ticking = gateway.clone();
     drop(gateway.tasks.spawn("scheduled jobs", async move {
         loop {
-            ticking.beat("ticker_heartbeat");
+            ticking.write_heartbeat("ticker_heartbeat");
             match ticking.tick().await {
                 Ok(begun) => {
-                    ticking.beat("ticker_last_success");
+                    ticking.write_heartbeat("ticker_last_success");
                     drop(begun);
                 }
                 Err(error) => tracing::error!(%error, "the scheduled jobs could not be looked at"),
@@ -59,7 +61,7 @@ pub fn start(gateway: &Gateway) {
             for platform in ticking.platforms() {
                 ticking.delivery.wake(&platform);
             }
-            ticking.clock.sleep(EVERY).await;
+            ticking.clock.sleep(TICK_INTERVAL).await;
         }
     }));
 }
@@ -78,18 +80,18 @@ pub async fn tick_once(gateway: &Gateway) -> Result<usize, TickError> {
 impl Gateway {
     /// Where schedules are read, by the configuration of now.
     fn zone(&self) -> Zone {
-        let settings = self.live.now();
+        let settings = self.settings.current();
         Zone::configured(&settings.config, &settings.env)
     }
 
-    fn jobs(&self) -> Jobs {
-        Jobs::new(self.live.home().clone(), self.zone())
+    fn jobs(&self) -> JobStore {
+        JobStore::new(self.settings.home().clone(), self.zone())
     }
 
     /// Work on the list, on a thread of its own: another process may hold its lock.
-    pub async fn at_jobs<T: Send + 'static>(
+    pub async fn with_jobs<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Jobs) -> T + Send + 'static,
+        work: impl FnOnce(&JobStore) -> T + Send + 'static,
     ) -> Result<T, TickError> {
         let (answer, done) = oneshot::channel();
         let jobs = self.jobs();
@@ -102,9 +104,9 @@ impl Gateway {
     }
 
     /// A sign of life for those who look from outside.
-    fn beat(&self, name: &str) {
+    fn write_heartbeat(&self, name: &str) {
         let now = self.clock.now().seconds();
-        let written = self.live.home().folder("cron").and_then(|folder| {
+        let written = self.settings.home().folder("cron").and_then(|folder| {
             hermes_config::write::replace(&folder.join(name), format!("{now:.3}").as_bytes())
         });
         if let Err(error) = written {
@@ -114,7 +116,7 @@ impl Gateway {
 }
 
 /// A run under way.
-type Begun = Task<()>;
+type JobTask = Task<()>;
 
 /// Instants are written down to the microsecond; so are the ends of runs, to be compared with what the list says.
 fn to_micros(at: Timestamp) -> Timestamp {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hermes_schedule::{Documents, Job, JobId};
+use hermes_schedule::{Job, JobId, RunDocuments};
 use hermes_text::head;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ impl Gateway {
             Some(Value::String(id)) => vec![id.as_str()],
             _ => Vec::new(),
         };
-        let documents = Documents::new(self.live.home().clone(), self.zone());
+        let documents = RunDocuments::new(self.settings.home().clone(), self.zone());
         let read = |id: &str| {
             let text = documents.newest(&JobId::new(id))?;
             let answer = text.split_once("\n## Response\n").map_or(text.as_str(), |(_, answer)| answer);

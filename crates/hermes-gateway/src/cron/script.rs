@@ -9,9 +9,9 @@ use hermes_schedule::{Job, JobScript};
 use hermes_text::head;
 use serde_json::Value;
 
-use super::run::Failure;
+use super::run::JobFailure;
 use crate::gateway::Gateway;
-use crate::ports::{ScriptEnd, ScriptOrder};
+use crate::ports::{JobScriptOutcome, JobScriptRequest};
 
 const LIMIT: Duration = Duration::from_hours(1);
 /// Bytes of a script's words that a model reads.
@@ -20,59 +20,62 @@ const LONGEST_COMPLAINT: usize = 2000;
 
 /// What a script means for its run.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Prelude {
+pub(super) enum ScriptDirective {
     /// There is none, or it has nothing to add.
     Nothing,
     /// Goes before the prompt.
-    Words(String),
+    Prepend(String),
     /// The agent is not needed this time.
-    Rest,
+    SkipAgent,
 }
 
 impl Gateway {
     /// Runs the script of a job that has an agent too. What goes wrong is told to the model.
-    pub(super) async fn prelude(&self, job: &Job) -> Prelude {
-        let Some(name) = job.extra("script") else { return Prelude::Nothing };
+    pub(super) async fn run_prelude_script(&self, job: &Job) -> ScriptDirective {
+        let Some(name) = job.extra("script") else { return ScriptDirective::Nothing };
         let failed = |words: &str| {
             let words = redact(words, Redaction::default());
-            Prelude::Words(section("Script Error", head(&words, LONGEST)))
+            ScriptDirective::Prepend(section("Script Error", head(&words, LONGEST)))
         };
         match self.run_script(job, name).await {
             Err(words) => failed(&words),
             Ok(end) => match problem(&end) {
                 Some(words) => failed(&words),
-                None if rests(&end.output) => Prelude::Rest,
+                None if requests_skip(&end.stdout) => ScriptDirective::SkipAgent,
                 None => {
-                    let output = redact(&end.output, Redaction::default());
-                    Prelude::Words(section("Script Output", head(&output, LONGEST)))
+                    let output = redact(&end.stdout, Redaction::default());
+                    ScriptDirective::Prepend(section("Script Output", head(&output, LONGEST)))
                 }
             },
         }
     }
 
     /// Runs the script of a job that is nothing else. Its words are the answer.
-    pub(super) async fn script_alone(&self, job: &Job) -> Result<String, Failure> {
+    pub(super) async fn run_script_only(&self, job: &Job) -> Result<String, JobFailure> {
         let Some(name) = job.extra("script") else {
-            return Err(Failure::new("Configuration", "`no_agent` needs a `script`, and this job has none"));
+            return Err(JobFailure::new(
+                "Configuration",
+                "`no_agent` needs a `script`, and this job has none",
+            ));
         };
-        let end = self.run_script(job, name).await.map_err(|words| Failure::new("Script", words))?;
+        let end = self.run_script(job, name).await.map_err(|words| JobFailure::new("Script", words))?;
         match problem(&end) {
-            Some(words) => Err(Failure::new("Script", redact(&words, Redaction::default()))),
-            None if rests(&end.output) => Ok(String::new()),
-            None => Ok(redact(end.output.trim_end(), Redaction::default()).into_owned()),
+            Some(words) => Err(JobFailure::new("Script", redact(&words, Redaction::default()))),
+            None if requests_skip(&end.stdout) => Ok(String::new()),
+            None => Ok(redact(end.stdout.trim_end(), Redaction::default()).into_owned()),
         }
     }
 
-    async fn run_script(&self, job: &Job, name: &str) -> Result<ScriptEnd, String> {
-        let script = JobScript::find(self.live.home(), name).map_err(|error| error.to_string())?;
+    async fn run_script(&self, job: &Job, name: &str) -> Result<JobScriptOutcome, String> {
+        let script = JobScript::find(self.settings.home(), name).map_err(|error| error.to_string())?;
         let own = script.file.parent().unwrap_or(Path::new("/"));
         // Elsewhere only where there is no agent whose tools start there instead.
-        let directory = match job.extra("workdir").filter(|_| job.is_without_agent()) {
+        let directory = match job.extra("workdir").filter(|_| job.is_script_only()) {
             Some(folder) if Path::new(folder).is_dir() => Path::new(folder),
             Some(folder) => return Err(format!("the working folder {folder} does not exist")),
             None => own,
         };
-        let order = ScriptOrder {
+        let order = JobScriptRequest {
             file: &script.file,
             language: script.language,
             directory,
@@ -82,7 +85,7 @@ impl Gateway {
     }
 
     fn script_limit(&self) -> Duration {
-        let settings = self.live.now();
+        let settings = self.settings.current();
         let from_env =
             settings.env.get("HERMES_CRON_SCRIPT_TIMEOUT").and_then(|text| text.trim().parse().ok());
         let seconds = from_env.or_else(|| settings.config.number("cron.script_timeout_seconds"));
@@ -92,9 +95,9 @@ impl Gateway {
 }
 
 /// Why a script did not do what it should.
-fn problem(end: &ScriptEnd) -> Option<String> {
-    let complaints = head(end.complaints.trim(), LONGEST_COMPLAINT);
-    let said = if complaints.is_empty() { head(end.output.trim(), LONGEST_COMPLAINT) } else { complaints };
+fn problem(end: &JobScriptOutcome) -> Option<String> {
+    let complaints = head(end.stderr.trim(), LONGEST_COMPLAINT);
+    let said = if complaints.is_empty() { head(end.stdout.trim(), LONGEST_COMPLAINT) } else { complaints };
     match end.code {
         Some(0) => None,
         Some(code) => Some(format!("the script ended with {code}\n{said}").trim_end().to_owned()),
@@ -103,7 +106,7 @@ fn problem(end: &ScriptEnd) -> Option<String> {
 }
 
 /// Whether a script that went well says that there is nothing to do: by silence, or in its last line.
-fn rests(output: &str) -> bool {
+fn requests_skip(output: &str) -> bool {
     let Some(last) = output.lines().map(str::trim).rfind(|line| !line.is_empty()) else { return true };
     let gate: Option<Value> = serde_json::from_str(last).ok();
     gate.and_then(|gate| gate.get("wakeAgent").cloned()) == Some(Value::Bool(false))
@@ -128,14 +131,14 @@ fn section(title: &str, text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn end(output: &str, complaints: &str, code: Option<i32>) -> ScriptEnd {
-        ScriptEnd { output: output.into(), complaints: complaints.into(), code }
+    fn end(output: &str, complaints: &str, code: Option<i32>) -> JobScriptOutcome {
+        JobScriptOutcome { stdout: output.into(), stderr: complaints.into(), code }
     }
 
     #[test]
     fn silence_and_a_closed_gate_let_the_agent_rest() {
         for quiet in ["", " \n\n", "{\"wakeAgent\": false}", "checked\n{\"wakeAgent\":false, \"n\": 1}\n\n"] {
-            assert!(rests(quiet), "{quiet}");
+            assert!(requests_skip(quiet), "{quiet}");
         }
         for loud in [
             "news",
@@ -143,7 +146,7 @@ mod tests {
             "{\"wakeAgent\": false}\nbut more",
             "{\"wakeAgent\": \"false\"}",
         ] {
-            assert!(!rests(loud), "{loud}");
+            assert!(!requests_skip(loud), "{loud}");
         }
     }
 

@@ -2,51 +2,56 @@
 
 use std::time::Duration;
 
-use hermes_schedule::{Due, Finding, Job, JobId, Listed, RunStatus, TickLock, scan};
-use hermes_store::{JobClaim, JobRun, JobRunState, Retry, Telling};
+use hermes_schedule::{DueInstants, Job, JobFilter, JobId, RunStatus, ScanFinding, TickLock, scan};
+use hermes_store::{CutOffRetry, JobClaim, JobRun, JobRunState, MissedRunNotice};
 use hermes_types::{HolderId, Timestamp};
 
-use super::run::Ordered;
-use super::{Begun, TickError};
+use super::run::ClaimedRun;
+use super::{JobTask, TickError};
 use crate::gateway::Gateway;
 
 /// A process that has given no sign for this long is taken for dead, even if its number lives.
-const SILENCE: Duration = Duration::from_mins(10);
+const HOLDER_TIMEOUT: Duration = Duration::from_mins(10);
 
 impl Gateway {
     /// Looks at all jobs and starts what is due. Nothing, while another process does the same.
-    pub(super) async fn tick(&self) -> Result<Vec<Begun>, TickError> {
-        let Some(_lock) = TickLock::take(self.live.home())? else { return Ok(Vec::new()) };
+    pub(super) async fn tick(&self) -> Result<Vec<JobTask>, TickError> {
+        let Some(_lock) = TickLock::try_acquire(self.settings.home())? else { return Ok(Vec::new()) };
         let now = self.clock.now();
-        self.store.take_lease(&life(&self.holder), &self.holder, now, SILENCE).await?;
-        self.give_up_the_dead(now).await?;
-        self.record_loose().await?;
+        self.store.acquire_lease(&cron_lease_name(&self.holder), &self.holder, now, HOLDER_TIMEOUT).await?;
+        self.mark_dead_runs(now).await?;
+        self.record_ended_runs().await?;
         let open = self.store.open_job_runs().await?;
         // Before anything is run again.
-        self.tell_loose(&open).await?;
+        self.report_missed_runs(&open).await?;
         let mut begun = Vec::new();
         if !self.is_draining() {
-            for job in self.at_jobs(|jobs| jobs.list(Listed::Enabled)).await? {
+            for job in self.with_jobs(|jobs| jobs.list(JobFilter::Enabled)).await? {
                 let name = job.name().to_owned();
-                match self.look_at(job, &open, now).await {
+                match self.process_job(job, &open, now).await {
                     Ok(run) => begun.extend(run),
                     // One job must not keep the others from running.
                     Err(error) => tracing::error!(%error, name, "a scheduled job could not be looked after"),
                 }
             }
         }
-        self.tell_loose(&open).await?;
+        self.report_missed_runs(&open).await?;
         Ok(begun)
     }
 
-    async fn look_at(&self, job: Job, open: &[JobRun], now: Timestamp) -> Result<Option<Begun>, TickError> {
+    async fn process_job(
+        &self,
+        job: Job,
+        open: &[JobRun],
+        now: Timestamp,
+    ) -> Result<Option<JobTask>, TickError> {
         match scan(&job, now, self.zone()) {
-            Finding::Nothing => Ok(None),
-            Finding::Put(next) => {
+            ScanFinding::Nothing => Ok(None),
+            ScanFinding::SetNext(next) => {
                 self.advance(&job, Some(next), now).await?;
                 Ok(None)
             }
-            Finding::Broken => {
+            ScanFinding::Broken => {
                 tracing::error!(
                     name = job.name(),
                     schedule = job.display(),
@@ -55,50 +60,57 @@ impl Gateway {
                 self.advance(&job, None, now).await?;
                 Ok(None)
             }
-            Finding::Due(due) => self.begin_due(job, due, open, now).await,
+            ScanFinding::Due(due) => self.begin_due(job, due, open, now).await,
         }
     }
 
     async fn begin_due(
         &self,
         job: Job,
-        mut due: Due,
+        mut due: DueInstants,
         open: &[JobRun],
         now: Timestamp,
-    ) -> Result<Option<Begun>, TickError> {
+    ) -> Result<Option<JobTask>, TickError> {
         let recurs = job.schedule.recurs();
         let busy = open.iter().any(|run| run.job == job.id.as_str());
         let missed = std::mem::take(&mut due.missed);
-        self.note_missed(&job, missed, "Hermes was not running", Telling::Wanted, now).await?;
+        self.record_missed(&job, missed, "Hermes was not running", MissedRunNotice::Send, now).await?;
         if busy && recurs {
-            let all = due.joined.iter().copied().chain(due.run).collect();
-            self.note_missed(&job, all, "the run before it had not ended", Telling::Wanted, now).await?;
+            let all = due.coalesced.iter().copied().chain(due.run).collect();
+            self.record_missed(&job, all, "the run before it had not ended", MissedRunNotice::Send, now)
+                .await?;
             due.run = None;
         } else {
-            self.note_missed(&job, due.joined, "run together with a later one", Telling::Needless, now)
-                .await?;
+            self.record_missed(
+                &job,
+                due.coalesced,
+                "run together with a later one",
+                MissedRunNotice::Skip,
+                now,
+            )
+            .await?;
         }
         let Some(at) = due.run else {
             self.advance(&job, due.next, now).await?;
             return Ok(None);
         };
         // What recurs comes again by itself; what runs once gets a second chance after a crash.
-        let retry = if recurs { Retry::Never } else { Retry::Once };
+        let retry = if recurs { CutOffRetry::Never } else { CutOffRetry::Once };
         match self.store.claim_job_run(job.id.as_str(), at, &self.holder, retry, now).await? {
             JobClaim::Granted(run) => {
                 let left_at =
                     if recurs { self.advance(&job, due.next, now).await? } else { job.next_run_at.clone() };
-                Ok(Some(self.begin_run(Ordered { job, run, due: at, left_at })))
+                Ok(Some(self.begin_run(ClaimedRun { job, run, due: at, expected_next_run: left_at })))
             }
             JobClaim::Taken(run) => {
-                self.put_in_order(&job, &run, due.next, now).await?;
+                self.reconcile_run(&job, &run, due.next, now).await?;
                 Ok(None)
             }
         }
     }
 
     /// An instant that has a row already: a process died before the list knew of it.
-    async fn put_in_order(
+    async fn reconcile_run(
         &self,
         job: &Job,
         run: &JobRun,
@@ -108,22 +120,27 @@ impl Gateway {
         if job.schedule.recurs() {
             self.advance(job, next, now).await?;
         } else if !run.state.is_open() {
-            self.record(&job.id, job.next_run_at.clone(), status_of(run), run.ended_at.unwrap_or(now))
-                .await?;
+            self.record_run_end(
+                &job.id,
+                job.next_run_at.clone(),
+                status_of(run),
+                run.ended_at.unwrap_or(now),
+            )
+            .await?;
         }
         Ok(())
     }
 
-    async fn note_missed(
+    async fn record_missed(
         &self,
         job: &Job,
         due: Vec<Timestamp>,
         reason: &str,
-        telling: Telling,
+        telling: MissedRunNotice,
         now: Timestamp,
     ) -> Result<(), TickError> {
         if !due.is_empty() {
-            self.store.note_missed_runs(job.id.as_str(), due, reason, telling, now).await?;
+            self.store.record_missed_runs(job.id.as_str(), due, reason, telling, now).await?;
         }
         Ok(())
     }
@@ -135,11 +152,11 @@ impl Gateway {
         now: Timestamp,
     ) -> Result<Option<String>, TickError> {
         let seen = job.clone();
-        Ok(self.at_jobs(move |jobs| jobs.advance(&seen, next, now)).await??)
+        Ok(self.with_jobs(move |jobs| jobs.advance(&seen, next, now)).await??)
     }
 
     /// Writes a run's end into the list.
-    pub(super) async fn record(
+    pub(super) async fn record_run_end(
         &self,
         id: &JobId,
         left_at: Option<String>,
@@ -147,17 +164,17 @@ impl Gateway {
         ended: Timestamp,
     ) -> Result<(), TickError> {
         let id = id.clone();
-        self.at_jobs(move |jobs| jobs.record(&id, left_at.as_deref(), &status, ended)).await??;
+        self.with_jobs(move |jobs| jobs.record(&id, left_at.as_deref(), &status, ended)).await??;
         Ok(())
     }
 
     /// Runs whose process has died are marked: nobody knows how far they came.
-    async fn give_up_the_dead(&self, now: Timestamp) -> Result<(), TickError> {
+    async fn mark_dead_runs(&self, now: Timestamp) -> Result<(), TickError> {
         for run in self.store.open_job_runs().await? {
             let Some(holder) = run.holder.clone().filter(|holder| *holder != self.holder) else { continue };
-            let key = life(&holder);
+            let key = cron_lease_name(&holder);
             let silent = self.store.lease_holder(&key, now).await?.is_none();
-            if silent || !hermes_task::may_live(&holder) {
+            if silent || !hermes_task::may_be_alive(&holder) {
                 let when = if run.state == JobRunState::Claimed { "before it began" } else { "while it ran" };
                 self.store.cut_off_job_run(&run, &format!("Hermes was stopped {when}"), now).await?;
                 self.store.release_lease(&key, &holder).await?;
@@ -167,10 +184,10 @@ impl Gateway {
     }
 
     /// Ends the list has not heard of, because the process died in between.
-    async fn record_loose(&self) -> Result<(), TickError> {
-        for run in self.store.loose_job_runs().await?.into_iter().filter(|run| !run.recorded) {
+    async fn record_ended_runs(&self) -> Result<(), TickError> {
+        for run in self.store.unreported_job_runs().await?.into_iter().filter(|run| !run.recorded) {
             let alive = run.holder.as_ref().is_some_and(|holder| *holder == self.holder);
-            let recent = run.ended_at.is_some_and(|ended| self.clock.now().since(ended) < SILENCE);
+            let recent = run.ended_at.is_some_and(|ended| self.clock.now().since(ended) < HOLDER_TIMEOUT);
             if alive && recent {
                 // Its own task is about to.
                 continue;
@@ -178,9 +195,9 @@ impl Gateway {
             let (id, ended) = (JobId::new(run.job.clone()), run.ended_at.unwrap_or(run.claimed_at));
             let seen = id.clone();
             // Something that runs once and has another time by now was changed meanwhile.
-            let job = self.at_jobs(move |jobs| jobs.get(&seen)).await?;
+            let job = self.with_jobs(move |jobs| jobs.get(&seen)).await?;
             let left = job.filter(|job| job.schedule.recurs() || job.next_run() == Some(run.due_at));
-            self.record(&id, left.and_then(|job| job.next_run_at), status_of(&run), ended).await?;
+            self.record_run_end(&id, left.and_then(|job| job.next_run_at), status_of(&run), ended).await?;
             self.store.mark_job_run_recorded(run.id).await?;
         }
         Ok(())
@@ -188,7 +205,7 @@ impl Gateway {
 }
 
 /// The lease a process keeps as long as it looks after jobs.
-fn life(holder: &HolderId) -> String {
+fn cron_lease_name(holder: &HolderId) -> String {
     format!("cron:{holder}")
 }
 

@@ -6,24 +6,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
 
-use hermes_types::{Attachment, AttachmentKind, Message, Picture, Role};
+use hermes_types::{Attachment, AttachmentKind, Message, Role, WebImage};
 use regex::Regex;
 
 use super::picture;
 
 /// What was found in a text, and the text without it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ExtractedMedia {
     pub(crate) text: String,
-    pub(crate) pictures: Vec<Picture>,
+    pub(crate) pictures: Vec<WebImage>,
     pub(crate) files: Vec<Attachment>,
 }
 
 /// Whether pictures on the web are taken out of a text, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pictures {
-    Take,
-    Leave,
+pub(crate) enum WebPictures {
+    Extract,
+    Keep,
 }
 
 const AS_VOICE: &str = "[[audio_as_voice]]";
@@ -46,12 +46,12 @@ static BARE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Takes the files out of a text.
-pub(crate) fn extract(text: &str, of_the_web: Pictures) -> Found {
+pub(crate) fn extract(text: &str, of_the_web: WebPictures) -> ExtractedMedia {
     let voice = text.contains(AS_VOICE);
     let mut text = text.replace(AS_VOICE, "");
     let mut files: Vec<Attachment> = Vec::new();
     let mut add = |path: &str| {
-        let Some(file) = sendable(path, voice) else { return false };
+        let Some(file) = sendable_attachment(path, voice) else { return false };
         if !files.iter().any(|known| known.path == file.path) {
             files.push(file);
         }
@@ -61,11 +61,11 @@ pub(crate) fn extract(text: &str, of_the_web: Pictures) -> Found {
         text = without_tags(&text, tag, &mut add);
     }
     let pictures = match of_the_web {
-        Pictures::Take => picture::take_out(&mut text),
-        Pictures::Leave => Vec::new(),
+        WebPictures::Extract => picture::extract_pictures(&mut text),
+        WebPictures::Keep => Vec::new(),
     };
     text = without_bare_paths(&text, &mut add);
-    Found { text: collapse(&text), pictures, files }
+    ExtractedMedia { text: collapse(&text), pictures, files }
 }
 
 /// Takes the tags out of a text, with the code marks around them. What cannot be sent is named in words.
@@ -122,7 +122,7 @@ fn without_empty_fences(text: &str) -> String {
 }
 
 /// Tools whose results are other people's words: a tag in them is not ours.
-const FOREIGN: [&str; 11] = [
+const EXTERNAL_CONTENT_TOOLS: [&str; 11] = [
     "web_search",
     "web_extract",
     "read_file",
@@ -137,7 +137,7 @@ const FOREIGN: [&str; 11] = [
 ];
 
 /// Names the files the tools of the last turn made, where the answer itself names none.
-pub(crate) fn add_tools_files(reply: &mut Option<String>, messages: &[Message]) {
+pub(crate) fn attach_tool_files(reply: &mut Option<String>, messages: &[Message]) {
     let (Some(text), Some(tag)) = (reply, TAG.as_ref()) else { return };
     if text.contains("MEDIA:") {
         return;
@@ -147,7 +147,7 @@ pub(crate) fn add_tools_files(reply: &mut Option<String>, messages: &[Message]) 
     let known = |found: &str| before.iter().any(|message| message.content.text().contains(found));
     let own = |message: &&Message| {
         message.role == Role::Tool
-            && !message.tool_name.as_deref().is_some_and(|name| FOREIGN.contains(&name))
+            && !message.tool_name.as_deref().is_some_and(|name| EXTERNAL_CONTENT_TOOLS.contains(&name))
     };
     let mut tags: Vec<String> = Vec::new();
     let mut as_voice = false;
@@ -211,7 +211,7 @@ pub fn refuse_files_by(refuses: impl Fn(&Path) -> bool + Send + Sync + 'static) 
 }
 
 /// The file, when there is one and it may leave.
-fn sendable(path: &str, as_voice: bool) -> Option<Attachment> {
+fn sendable_attachment(path: &str, as_voice: bool) -> Option<Attachment> {
     let real = std::fs::canonicalize(expand(path)?).ok()?;
     if !real.is_file() || is_secret(&real) || REFUSES.get().is_some_and(|refuses| refuses(&real)) {
         return None;
@@ -322,8 +322,8 @@ mod tests {
         std::fs::canonicalize(path).unwrap().to_string_lossy().into_owned()
     }
 
-    fn files_of(text: &str) -> Found {
-        extract(text, Pictures::Leave)
+    fn files_of(text: &str) -> ExtractedMedia {
+        extract(text, WebPictures::Keep)
     }
 
     #[test]

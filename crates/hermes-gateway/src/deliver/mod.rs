@@ -14,33 +14,36 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use hermes_store::{Due, EarlierSend, Error, Store};
-use hermes_task::Tasks;
-use hermes_types::{Abilities, Cancel, Certainty, Channel, ChannelError, Clock, Piece, Receipt, Timestamp};
+use hermes_store::{DueReply, EarlierSend, Error, Store};
+use hermes_task::TaskGroup;
+use hermes_types::{
+    Cancel, Channel, ChannelCapabilities, ChannelError, ChatPart, Clock, DeliveryCertainty, DeliveryReceipt,
+    Timestamp,
+};
 use tokio::sync::Notify;
 
 use crate::ports::Services;
-use crate::settings::Live;
+use crate::settings::LiveSettings;
 
-pub(crate) use media::add_tools_files;
+pub(crate) use media::attach_tool_files;
 pub use media::refuse_files_by;
-pub(crate) use plan::{Spoken, in_parts, plan, plan_at};
+pub(crate) use plan::{OutgoingAnswer, plan_replies, plan_replies_at, split_reply};
 
 /// How many conversations of one platform are sent to at a time.
-const AT_ONCE: usize = 32;
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_CONCURRENT_SENDS: usize = 32;
+const INITIAL_DELAY: Duration = Duration::from_secs(1);
 /// Somebody waits for it: it is tried this often at first, and later at least each minute.
-const SHORT_PAUSE: Duration = Duration::from_secs(15);
-const SOON: u32 = 20;
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MAX_QUICK_DELAY: Duration = Duration::from_secs(15);
+const QUICK_ATTEMPTS: u32 = 20;
+const MAX_DELAY: Duration = Duration::from_mins(1);
 /// Before a platform that wants another token is tried again.
-const UNTIL_SIGNED_IN: Duration = Duration::from_mins(5);
+const REAUTHORIZATION_DELAY: Duration = Duration::from_mins(5);
 /// How often the outbox is looked at for what another process put there.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// How often somebody who waits for the end looks.
-const LOOK_BRIEFLY: Duration = Duration::from_millis(200);
+const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Longer is not tried: whoever waits has given up.
-const TOO_OLD: Duration = Duration::from_hours(24);
+const MAX_REPLY_AGE: Duration = Duration::from_hours(24);
 const LONGEST_PLAIN: usize = 3500;
 const PLAIN_MARK: &str = "(Response formatting failed, plain text:)";
 
@@ -50,51 +53,56 @@ pub(crate) struct Delivery {
     store: Store,
     clock: Arc<dyn Clock>,
     services: Arc<dyn Services>,
-    live: Live,
-    lines: Arc<Mutex<HashMap<String, Line>>>,
+    live: LiveSettings,
+    queues: Arc<Mutex<HashMap<String, PlatformQueue>>>,
     /// Something was sent, or was not; or nothing is under way any more.
     pub(crate) settled: Arc<Notify>,
 }
 
-struct Line {
+struct PlatformQueue {
     channel: Arc<dyn Channel>,
     wake: Arc<Notify>,
     cancel: Cancel,
     /// How many are being sent, or are about to be.
-    under_way: Arc<AtomicUsize>,
-    trouble: Option<Trouble>,
+    in_flight: Arc<AtomicUsize>,
+    problem: Option<DeliveryProblem>,
 }
 
 /// Why what waits for a platform does not leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    Passing(String),
+pub(crate) enum DeliveryProblem {
+    Temporary(String),
     /// Until somebody does something about it.
-    Lasting(String),
+    Permanent(String),
 }
 
-impl Trouble {
-    pub(crate) fn words(&self) -> &str {
-        let (Self::Passing(reason) | Self::Lasting(reason)) = self;
+impl DeliveryProblem {
+    pub(crate) fn message(&self) -> &str {
+        let (Self::Temporary(reason) | Self::Permanent(reason)) = self;
         reason
     }
 }
 
 impl Delivery {
-    pub(crate) fn new(store: Store, clock: Arc<dyn Clock>, services: Arc<dyn Services>, live: Live) -> Self {
-        Self { store, clock, services, live, lines: Arc::default(), settled: Arc::default() }
+    pub(crate) fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        services: Arc<dyn Services>,
+        live: LiveSettings,
+    ) -> Self {
+        Self { store, clock, services, live, queues: Arc::default(), settled: Arc::default() }
     }
 
-    pub(crate) fn connect(&self, channel: Arc<dyn Channel>, tasks: &Tasks) {
+    pub(crate) fn connect(&self, channel: Arc<dyn Channel>, tasks: &TaskGroup) {
         let platform = channel.platform().to_owned();
         let (wake, cancel) = (Arc::new(Notify::new()), tasks.cancel_token().child_token());
         let count = Arc::new(AtomicUsize::new(1));
-        let line = Line {
+        let line = PlatformQueue {
             channel: channel.clone(),
             wake: wake.clone(),
             cancel: cancel.clone(),
-            under_way: count.clone(),
-            trouble: None,
+            in_flight: count.clone(),
+            problem: None,
         };
         if let Some(old) = self.lock().insert(platform.clone(), line) {
             old.cancel.cancel();
@@ -102,7 +110,7 @@ impl Delivery {
         let delivery = self.clone();
         drop(tasks.spawn(format!("delivery to {platform}"), async move {
             tokio::select! {
-                () = delivery.work(&platform, channel, &wake, &count) => {}
+                () = delivery.run_queue(&platform, channel, &wake, &count) => {}
                 () = cancel.cancelled() => {}
             }
         }));
@@ -125,19 +133,19 @@ impl Delivery {
     }
 
     /// What a platform can do, by its own word or, where it is not connected, by the program's.
-    pub(crate) fn abilities(&self, platform: &str) -> Abilities {
-        let own = self.channel(platform).map(|channel| channel.abilities());
+    pub(crate) fn abilities(&self, platform: &str) -> ChannelCapabilities {
+        let own = self.channel(platform).map(|channel| channel.capabilities());
         own.or_else(|| self.services.abilities(platform)).unwrap_or_default()
     }
 
     /// What kept the last reply from a platform.
-    pub(crate) fn trouble(&self, platform: &str) -> Option<Trouble> {
-        self.lock().get(platform).and_then(|line| line.trouble.clone())
+    pub(crate) fn problem(&self, platform: &str) -> Option<DeliveryProblem> {
+        self.lock().get(platform).and_then(|line| line.problem.clone())
     }
 
-    pub(crate) fn note_trouble(&self, platform: &str, trouble: Option<Trouble>) {
+    pub(crate) fn record_problem(&self, platform: &str, trouble: Option<DeliveryProblem>) {
         if let Some(line) = self.lock().get_mut(platform) {
-            line.trouble = trouble;
+            line.problem = trouble;
         }
     }
 
@@ -149,35 +157,35 @@ impl Delivery {
     }
 
     /// The platform is back: what was put off because of it is due now.
-    pub(crate) async fn hurry(&self, platform: &str) {
-        if let Err(error) = self.store.hurry(platform, self.clock.now()).await {
+    pub(crate) async fn make_due(&self, platform: &str) {
+        if let Err(error) = self.store.make_due(platform, self.clock.now()).await {
             tracing::warn!(%error, platform, "what was put off stays put off");
         }
         self.wake(platform);
     }
 
     /// Waits until everything has left that is due before `patience` is over, or until it is.
-    pub(crate) async fn send_off(&self, patience: Duration) {
+    pub(crate) async fn flush(&self, patience: Duration) {
         let end = self.clock.now().plus(patience);
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
             // Before looking, so that nothing is missed between the look and the wait.
             settled.as_mut().enable();
-            if self.has_left(end).await || self.clock.now() >= end {
+            if self.is_flushed(end).await || self.clock.now() >= end {
                 return;
             }
             tokio::select! {
                 () = settled => {}
-                () = self.clock.sleep(LOOK_BRIEFLY) => {}
+                () = self.clock.sleep(FLUSH_POLL_INTERVAL) => {}
             }
         }
     }
 
     /// Whether nothing is under way, nor due before that time.
-    async fn has_left(&self, end: Timestamp) -> bool {
+    async fn is_flushed(&self, end: Timestamp) -> bool {
         for platform in self.platforms() {
             let busy =
-                self.lock().get(&platform).is_some_and(|line| line.under_way.load(Ordering::SeqCst) > 0);
+                self.lock().get(&platform).is_some_and(|line| line.in_flight.load(Ordering::SeqCst) > 0);
             let next = self.store.next_due(&platform).await;
             if busy || matches!(next, Ok(Some(at)) if at < end) {
                 return false;
@@ -186,12 +194,16 @@ impl Delivery {
         true
     }
 
-    async fn work(&self, platform: &str, channel: Arc<dyn Channel>, wake: &Notify, count: &AtomicUsize) {
+    async fn run_queue(&self, platform: &str, channel: Arc<dyn Channel>, wake: &Notify, count: &AtomicUsize) {
         let mut under_way = FuturesUnordered::new();
         loop {
             // Counted before they are claimed: whoever waits for the end must not look in between.
             count.store(under_way.len() + 1, Ordering::SeqCst);
-            match self.store.claim_due(platform, self.clock.now(), AT_ONCE - under_way.len()).await {
+            match self
+                .store
+                .claim_due(platform, self.clock.now(), MAX_CONCURRENT_SENDS - under_way.len())
+                .await
+            {
                 Ok(due) => under_way.extend(due.into_iter().map(|due| self.send(&*channel, due))),
                 Err(error) => tracing::error!(%error, platform, "the outbox cannot be read; trying again"),
             }
@@ -202,8 +214,8 @@ impl Delivery {
             let next = self.until_next(platform).await;
             tokio::select! {
                 Some(()) = under_way.next() => {}
-                () = wake.notified(), if under_way.len() < AT_ONCE => {}
-                () = self.clock.sleep(next), if under_way.len() < AT_ONCE => {}
+                () = wake.notified(), if under_way.len() < MAX_CONCURRENT_SENDS => {}
+                () = self.clock.sleep(next), if under_way.len() < MAX_CONCURRENT_SENDS => {}
             }
         }
     }
@@ -211,23 +223,26 @@ impl Delivery {
     /// How long until something postponed is due.
     async fn until_next(&self, platform: &str) -> Duration {
         match self.store.next_due(platform).await {
-            Ok(Some(at)) => at.since(self.clock.now()).clamp(Duration::from_millis(50), LOOK_EVERY),
-            Ok(None) => LOOK_EVERY,
-            Err(_) => FIRST_PAUSE,
+            Ok(Some(at)) => at.since(self.clock.now()).clamp(Duration::from_millis(50), POLL_INTERVAL),
+            Ok(None) => POLL_INTERVAL,
+            Err(_) => INITIAL_DELAY,
         }
     }
 
-    async fn send(&self, channel: &dyn Channel, due: Due) {
+    async fn send(&self, channel: &dyn Channel, due: DueReply) {
         let (id, platform) = (due.id, channel.platform());
-        if due.reply.pieces.iter().any(|piece| !matches!(piece, Piece::Text { .. }))
-            && let Some((least, most)) = self.live.now().human_delay
+        if due.reply.pieces.iter().any(|piece| !matches!(piece, ChatPart::Text { .. }))
+            && let Some((least, most)) = self.live.current().human_delay
         {
             self.clock.sleep(between(least, most)).await;
         }
         let sent = match (&due.reply.draft, due.reply.pieces.first()) {
-            (Some(draft), Some(Piece::Text { text })) => {
+            (Some(draft), Some(ChatPart::Text { text })) => {
                 match channel.edit(&due.reply.place, draft, text).await {
-                    Ok(()) => Ok(Receipt { message_ids: vec![draft.clone()], certainty: Certainty::Once }),
+                    Ok(()) => Ok(DeliveryReceipt {
+                        message_ids: vec![draft.clone()],
+                        certainty: DeliveryCertainty::Once,
+                    }),
                     // The message may be gone, or too old to be changed; then it is said anew.
                     Err(ChannelError::Refused(_)) => channel.send(&due.reply).await,
                     Err(error) => Err(error),
@@ -238,10 +253,10 @@ impl Delivery {
                 EarlierSend::None => channel.send(&due.reply).await,
             },
         };
-        self.note_trouble(platform, sent.as_ref().err().and_then(trouble_of));
+        self.record_problem(platform, sent.as_ref().err().and_then(problem_from));
         let noted = match sent {
             Ok(receipt) => self.store.mark_sent(id, receipt, self.clock.now()).await,
-            Err(error) => self.not_sent(due, error, channel.abilities().limit).await,
+            Err(error) => self.handle_send_failure(due, error, channel.capabilities().max_length).await,
         };
         if let Err(error) = noted {
             tracing::error!(%error, "what became of a reply could not be written down");
@@ -249,35 +264,48 @@ impl Delivery {
         self.settled.notify_waiters();
     }
 
-    async fn not_sent(&self, due: Due, error: ChannelError, limit: usize) -> Result<(), Error> {
+    async fn handle_send_failure(
+        &self,
+        due: DueReply,
+        error: ChannelError,
+        limit: usize,
+    ) -> Result<(), Error> {
         let now = self.clock.now();
-        let unsure = matches!(error, ChannelError::Unsure(_)) || due.earlier == EarlierSend::Unknown;
+        let unsure = matches!(error, ChannelError::DeliveryUnknown(_)) || due.earlier == EarlierSend::Unknown;
         match error {
-            ChannelError::Retry { reason, .. } | ChannelError::Unsure(reason)
-                if now.since(due.created_at) > TOO_OLD =>
+            ChannelError::Retry { reason, .. } | ChannelError::DeliveryUnknown(reason)
+                if now.since(due.created_at) > MAX_REPLY_AGE =>
             {
                 self.store.mark_undeliverable(due.id, reason, now).await
             }
             ChannelError::Retry { after, reason } => {
                 let pause = after.unwrap_or_else(|| pause(due.attempts)).max(Duration::from_millis(50));
-                self.store.postpone(due.id, now.plus(pause), reason, certainty(unsure)).await
+                self.store.postpone(due.id, now.plus(pause), reason, earlier_send(unsure)).await
             }
-            ChannelError::Unsure(reason) => {
-                self.store.postpone(due.id, now.plus(pause(due.attempts)), reason, certainty(unsure)).await
+            ChannelError::DeliveryUnknown(reason) => {
+                self.store.postpone(due.id, now.plus(pause(due.attempts)), reason, earlier_send(unsure)).await
             }
             ChannelError::Reauthorise(reason) | ChannelError::Conflict(reason) => {
-                self.store.postpone(due.id, now.plus(UNTIL_SIGNED_IN), reason, certainty(unsure)).await
+                self.store
+                    .postpone(due.id, now.plus(REAUTHORIZATION_DELAY), reason, earlier_send(unsure))
+                    .await
             }
-            ChannelError::Refused(reason) => self.say_plainly(due, reason, limit, now).await,
+            ChannelError::Refused(reason) => self.retry_as_plain_text(due, reason, limit, now).await,
         }
     }
 
     /// A text the platform refused is tried once more without its dress.
-    async fn say_plainly(&self, due: Due, reason: String, limit: usize, now: Timestamp) -> Result<(), Error> {
+    async fn retry_as_plain_text(
+        &self,
+        due: DueReply,
+        reason: String,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let plain = due.reply.pieces.iter().find_map(|piece| match piece {
-            Piece::Text { text } if !text.starts_with(PLAIN_MARK) => Some(text.clone()),
-            Piece::Picture(picture) => Some(picture.in_words()),
-            Piece::Text { .. } | Piece::File(_) => None,
+            ChatPart::Text { text } if !text.starts_with(PLAIN_MARK) => Some(text.clone()),
+            ChatPart::Picture(picture) => Some(picture.fallback_text()),
+            ChatPart::Text { .. } | ChatPart::File(_) => None,
         });
         tracing::warn!(platform = due.reply.platform, %reason, "a reply was refused");
         self.store.mark_undeliverable(due.id, reason, now).await?;
@@ -285,15 +313,15 @@ impl Delivery {
         let mut reply = due.reply;
         let room = LONGEST_PLAIN.min(limit.saturating_sub(PLAIN_MARK.len() + 1));
         reply.pieces =
-            vec![Piece::Text { text: format!("{PLAIN_MARK}\n{}", hermes_text::head(&text, room)) }];
+            vec![ChatPart::Text { text: format!("{PLAIN_MARK}\n{}", hermes_text::head(&text, room)) }];
         reply.draft = None;
         reply.idempotency_key.push_str(":plain");
         self.store.enqueue(&due.conversation, reply, now).await?;
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PlatformQueue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -304,24 +332,24 @@ fn between(least: Duration, most: Duration) -> Duration {
 }
 
 fn pause(attempts: u32) -> Duration {
-    let longest = if attempts < SOON { SHORT_PAUSE } else { LONGEST_PAUSE };
-    FIRST_PAUSE.saturating_mul(1 << attempts.min(8)).min(longest)
+    let longest = if attempts < QUICK_ATTEMPTS { MAX_QUICK_DELAY } else { MAX_DELAY };
+    INITIAL_DELAY.saturating_mul(1 << attempts.min(8)).min(longest)
 }
 
 /// What an error says about those that follow; one that was refused says nothing.
-fn trouble_of(error: &ChannelError) -> Option<Trouble> {
+fn problem_from(error: &ChannelError) -> Option<DeliveryProblem> {
     match error {
-        ChannelError::Retry { reason, .. } | ChannelError::Unsure(reason) => {
-            Some(Trouble::Passing(reason.clone()))
+        ChannelError::Retry { reason, .. } | ChannelError::DeliveryUnknown(reason) => {
+            Some(DeliveryProblem::Temporary(reason.clone()))
         }
         ChannelError::Reauthorise(reason) | ChannelError::Conflict(reason) => {
-            Some(Trouble::Lasting(reason.clone()))
+            Some(DeliveryProblem::Permanent(reason.clone()))
         }
         ChannelError::Refused(_) => None,
     }
 }
 
 /// What the next attempt has to know of those before it.
-fn certainty(unsure: bool) -> EarlierSend {
+fn earlier_send(unsure: bool) -> EarlierSend {
     if unsure { EarlierSend::Unknown } else { EarlierSend::None }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use hermes_guard::{PrivateAddresses, UrlPolicy};
-use hermes_types::Picture;
+use hermes_types::WebImage;
 use regex::{Captures, Match, Regex};
 
 const ENDINGS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
@@ -35,11 +35,13 @@ static ALT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(?i)\salt\s*=\s*(?:"([^"]*)"|'([^']*)')"#).ok());
 
 /// Takes the pictures out of a text, each address once.
-pub(super) fn take_out(text: &mut String) -> Vec<Picture> {
-    let mut pictures: Vec<Picture> = Vec::new();
-    for (pattern, read) in [(&MARKDOWN, in_markdown as Reading), (&HTML, in_html as Reading)] {
+pub(super) fn extract_pictures(text: &mut String) -> Vec<WebImage> {
+    let mut pictures: Vec<WebImage> = Vec::new();
+    for (pattern, read) in
+        [(&MARKDOWN, parse_markdown as PictureParser), (&HTML, parse_html as PictureParser)]
+    {
         let Some(pattern) = pattern.as_ref().filter(|pattern| pattern.is_match(text)) else { continue };
-        let code = code_in(text);
+        let code = code_ranges(text);
         let mut rest = String::with_capacity(text.len());
         let mut end = 0;
         for captures in pattern.captures_iter(text) {
@@ -48,7 +50,7 @@ pub(super) fn take_out(text: &mut String) -> Vec<Picture> {
                 continue;
             }
             rest.push_str(text.get(end..whole.start()).unwrap_or_default());
-            rest.push_str(left_behind(text, whole, &picture));
+            rest.push_str(replacement_text(text, whole, &picture));
             end = whole.end();
             if !pictures.iter().any(|known| known.url == picture.url) {
                 pictures.push(picture);
@@ -61,18 +63,18 @@ pub(super) fn take_out(text: &mut String) -> Vec<Picture> {
 }
 
 /// How a picture is read from what a pattern found.
-type Reading = fn(&Captures<'_>) -> Option<Picture>;
+type PictureParser = fn(&Captures<'_>) -> Option<WebImage>;
 
-fn in_markdown(found: &Captures<'_>) -> Option<Picture> {
+fn parse_markdown(found: &Captures<'_>) -> Option<WebImage> {
     let words = found.name("words").map(|words| words.as_str());
-    Some(Picture { url: found.name("url")?.as_str().to_owned(), caption: caption(words) })
+    Some(WebImage { url: found.name("url")?.as_str().to_owned(), caption: caption(words) })
 }
 
-fn in_html(found: &Captures<'_>) -> Option<Picture> {
+fn parse_html(found: &Captures<'_>) -> Option<WebImage> {
     let url = ["double", "single", "bare"].into_iter().find_map(|name| found.name(name))?;
     let words = ALT.as_ref().and_then(|alt| alt.captures(found.get(0)?.as_str()));
     let words = words.as_ref().and_then(|words| words.get(1).or(words.get(2)));
-    Some(Picture {
+    Some(WebImage {
         url: url.as_str().replace("&amp;", "&"),
         caption: caption(words.map(|words| words.as_str())),
     })
@@ -83,14 +85,14 @@ fn caption(words: Option<&str>) -> Option<String> {
 }
 
 /// A picture within a link leaves its words to it, so that the link can still be read.
-fn left_behind<'a>(text: &str, whole: Match<'_>, picture: &'a Picture) -> &'a str {
+fn replacement_text<'a>(text: &str, whole: Match<'_>, picture: &'a WebImage) -> &'a str {
     let linked = text.get(..whole.start()).is_some_and(|before| before.ends_with('['))
         && text.get(whole.end()..).is_some_and(|after| after.starts_with("]("));
     if linked { picture.caption.as_deref().unwrap_or(&picture.url) } else { "" }
 }
 
 /// Whether it looks like a picture, fits into a message, and may be handed to a platform, which then holds the address.
-fn is_showable(picture: &Picture) -> bool {
+fn is_showable(picture: &WebImage) -> bool {
     let lower = picture.url.to_lowercase();
     let host = lower.split('/').nth(2).unwrap_or_default();
     let is_picture =
@@ -103,7 +105,7 @@ fn is_showable(picture: &Picture) -> bool {
 }
 
 /// Where code stands: between fences, and between ticks on a line.
-fn code_in(text: &str) -> Vec<Range<usize>> {
+fn code_ranges(text: &str) -> Vec<Range<usize>> {
     let mut code = Vec::new();
     let mut fence: Option<&str> = None;
     let mut at = 0;
@@ -112,7 +114,7 @@ fn code_in(text: &str) -> Vec<Range<usize>> {
         match (fence, mark) {
             (None, Some(_)) => fence = mark,
             (Some(open), Some(mark)) if open == mark => fence = None,
-            (None, None) => code.extend(spans_in(line).map(|span| at + span.start..at + span.end)),
+            (None, None) => code.extend(code_spans(line).map(|span| at + span.start..at + span.end)),
             _ => {}
         }
         if fence.is_some() {
@@ -124,7 +126,7 @@ fn code_in(text: &str) -> Vec<Range<usize>> {
 }
 
 /// What stands between ticks: as many at the end as at the beginning.
-fn spans_in(line: &str) -> impl Iterator<Item = Range<usize>> {
+fn code_spans(line: &str) -> impl Iterator<Item = Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (at, _) in line.match_indices('`') {
         match runs.last_mut() {
@@ -150,7 +152,7 @@ mod tests {
 
     fn check(text: &str, left: &str, expected: &[(&str, Option<&str>)]) {
         let mut rest = text.to_owned();
-        let found = take_out(&mut rest);
+        let found = extract_pictures(&mut rest);
         let found: Vec<_> =
             found.iter().map(|picture| (picture.url.as_str(), picture.caption.as_deref())).collect();
         assert_eq!((rest.as_str(), found.as_slice()), (left, expected), "{text}");

@@ -1,15 +1,15 @@
 //! An answer as the messages it is sent in: text in parts, then pictures and files.
 
 use hermes_text::split;
-use hermes_types::{Abilities, Envelope, Piece, Place, Reply};
+use hermes_types::{ChannelCapabilities, ChatAddress, ChatPart, Envelope, OutgoingMessage};
 
-use super::media::{self, Found, Pictures};
+use super::media::{self, ExtractedMedia, WebPictures};
 
 /// An answer and where it goes.
-pub(crate) struct Spoken<'a> {
+pub(crate) struct OutgoingAnswer<'a> {
     pub(crate) text: &'a str,
     pub(crate) envelope: &'a Envelope,
-    pub(crate) abilities: Abilities,
+    pub(crate) abilities: ChannelCapabilities,
     /// Messages that already show the beginning.
     pub(crate) drafts: Vec<String>,
     /// What the keys of all its messages begin with.
@@ -17,11 +17,11 @@ pub(crate) struct Spoken<'a> {
 }
 
 /// The messages, in order. Each has a key of its own, so that each is sent once.
-pub(crate) fn plan(spoken: &Spoken<'_>) -> Vec<Reply> {
+pub(crate) fn plan_replies(spoken: &OutgoingAnswer<'_>) -> Vec<OutgoingMessage> {
     let Envelope { platform, place, message_id, .. } = spoken.envelope;
-    let mut replies = plan_at(platform, place, spoken.text, spoken.abilities, spoken.key);
+    let mut replies = plan_replies_at(platform, place, spoken.text, spoken.abilities, spoken.key);
     for (reply, draft) in replies.iter_mut().zip(&spoken.drafts) {
-        if matches!(reply.pieces.first(), Some(Piece::Text { .. })) {
+        if matches!(reply.pieces.first(), Some(ChatPart::Text { .. })) {
             reply.draft = Some(draft.clone());
         }
     }
@@ -33,23 +33,23 @@ pub(crate) fn plan(spoken: &Spoken<'_>) -> Vec<Reply> {
 }
 
 /// The same for something nobody asked for.
-pub(crate) fn plan_at(
+pub(crate) fn plan_replies_at(
     platform: &str,
-    place: &Place,
+    place: &ChatAddress,
     text: &str,
-    abilities: Abilities,
+    abilities: ChannelCapabilities,
     key: &str,
-) -> Vec<Reply> {
-    let of_the_web = if abilities.pictures { Pictures::Take } else { Pictures::Leave };
-    let Found { text, pictures, files } = media::extract(text, of_the_web);
+) -> Vec<OutgoingMessage> {
+    let of_the_web = if abilities.web_images { WebPictures::Extract } else { WebPictures::Keep };
+    let ExtractedMedia { text, pictures, files } = media::extract(text, of_the_web);
     let mut pieces = Vec::new();
     if !text.is_empty() {
-        let parts = split(&text, abilities.limit, abilities.unit);
-        pieces.extend(parts.into_iter().map(|text| Piece::Text { text }));
+        let parts = split(&text, abilities.max_length, abilities.unit);
+        pieces.extend(parts.into_iter().map(|text| ChatPart::Text { text }));
     }
-    pieces.extend(pictures.into_iter().map(Piece::Picture));
-    pieces.extend(files.into_iter().map(Piece::File));
-    let reply = |(at, piece): (usize, Piece)| Reply {
+    pieces.extend(pictures.into_iter().map(ChatPart::Picture));
+    pieces.extend(files.into_iter().map(ChatPart::File));
+    let reply = |(at, piece): (usize, ChatPart)| OutgoingMessage {
         platform: platform.to_owned(),
         place: place.clone(),
         pieces: vec![piece],
@@ -62,15 +62,15 @@ pub(crate) fn plan_at(
 }
 
 /// The same reply in as many messages as its text needs. The first keeps its key and what it answers, the last its choices.
-pub(crate) fn in_parts(reply: Reply, abilities: Abilities) -> Vec<Reply> {
-    let [Piece::Text { text }] = reply.pieces.as_slice() else { return vec![reply] };
-    let parts = split(text, abilities.limit, abilities.unit);
+pub(crate) fn split_reply(reply: OutgoingMessage, abilities: ChannelCapabilities) -> Vec<OutgoingMessage> {
+    let [ChatPart::Text { text }] = reply.pieces.as_slice() else { return vec![reply] };
+    let parts = split(text, abilities.max_length, abilities.unit);
     if parts.len() < 2 {
         return vec![reply];
     }
     let last = parts.len() - 1;
-    let part = |(at, text): (usize, String)| Reply {
-        pieces: vec![Piece::Text { text }],
+    let part = |(at, text): (usize, String)| OutgoingMessage {
+        pieces: vec![ChatPart::Text { text }],
         reply_to: reply.reply_to.clone().filter(|_| at == 0),
         choices: if at == last { reply.choices.clone() } else { Vec::new() },
         draft: reply.draft.clone().filter(|_| at == 0),

@@ -14,7 +14,7 @@ use hermes_types::{CivilTime, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::number::{is_idle_for_good, start_time};
+use super::pid_file::{is_stopped_or_zombie, start_time};
 
 /// Why a lock was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +98,7 @@ fn holder(path: &Path) -> Option<u64> {
     let began = start_time(number)?;
     let recorded = record.get("start_time").and_then(Value::as_u64);
     let same = recorded.is_none_or(|recorded| recorded == began);
-    (same && !is_idle_for_good(number)).then_some(pid)
+    (same && !is_stopped_or_zombie(number)).then_some(pid)
 }
 
 fn short_hash(identity: &str) -> String {
@@ -134,7 +134,7 @@ mod tests {
     fn one_that_ended_and_was_not_waited_for_holds_nothing() {
         #[expect(clippy::disallowed_methods, reason = "the test needs a process that has ended")]
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        while !is_idle_for_good(child.id()) {
+        while !is_stopped_or_zombie(child.id()) {
             std::thread::yield_now();
         }
         let folder = tempfile::tempdir().unwrap();

@@ -3,12 +3,12 @@
 
 mod lock;
 mod notify;
-mod number;
-mod sending;
+mod pid_file;
+mod sending_lock;
 mod state;
 
 pub use lock::{LockError, ScopedLock, lock, lock_folder};
 pub use notify::notify_service;
-pub use number::{Claim, Taken, claim, running, signal_running};
-pub use sending::SendingRight;
+pub use pid_file::{AlreadyRunning, HomeClaim, claim, running_pid, signal_running};
+pub use sending_lock::SendingLock;
 pub use state::{PlatformState, StateFile};

@@ -19,7 +19,7 @@ pub struct PlatformState {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct State {
+struct StateDocument {
     pid: u32,
     kind: &'static str,
     argv: Vec<String>,
@@ -36,16 +36,16 @@ struct State {
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<StateDocument>,
 }
 
 impl StateFile {
     pub fn new(home: &Home, now: Timestamp) -> Self {
-        let state = State {
+        let state = StateDocument {
             pid: std::process::id(),
             kind: "hermes-gateway",
             argv: std::env::args().collect(),
-            start_time: super::number::start_time(std::process::id()),
+            start_time: super::pid_file::start_time(std::process::id()),
             phase: "starting".to_owned(),
             exit_reason: None,
             platforms: BTreeMap::new(),
@@ -73,7 +73,7 @@ impl StateFile {
         });
     }
 
-    fn change(&self, now: Timestamp, change: impl FnOnce(&mut State)) {
+    fn change(&self, now: Timestamp, change: impl FnOnce(&mut StateDocument)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         state.updated_at = utc(now);

@@ -1,12 +1,12 @@
 //! What is kept about a chat beside its transcript: the entry of `sessions.json`, which other programs read and write.
 
-use hermes_types::{ChatKind, CivilTime, Envelope, Place, SessionId, Usage};
+use hermes_types::{ChatAddress, ChatKind, CivilTime, Envelope, SessionId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// An entry, in the order and with the names other programs know. Fields nobody here knows stay as they are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct SessionEntry {
     pub session_key: String,
     pub session_id: String,
     pub created_at: String,
@@ -34,7 +34,7 @@ pub struct Entry {
     #[serde(default = "unknown")]
     pub cost_status: String,
     #[serde(default)]
-    pub origin: Option<Origin>,
+    pub origin: Option<ChatOrigin>,
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -45,7 +45,7 @@ fn unknown() -> String {
 
 /// Where a chat takes place, all eight fields always written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct ChatOrigin {
     pub platform: String,
     #[serde(default)]
     pub chat_id: String,
@@ -67,8 +67,8 @@ pub struct Origin {
     pub chat_id_alt: Option<String>,
 }
 
-impl Origin {
-    pub fn of(envelope: &Envelope) -> Self {
+impl ChatOrigin {
+    pub fn from_envelope(envelope: &Envelope) -> Self {
         let Envelope { platform, place, sender, .. } = envelope;
         Self {
             platform: platform.clone(),
@@ -85,21 +85,21 @@ impl Origin {
     }
 
     /// Where something can be sent to.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ChatAddress {
         let kind = self.chat_type.as_deref().and_then(ChatKind::parse).unwrap_or(ChatKind::Dm);
-        Place {
+        ChatAddress {
             chat_name: self.chat_name.clone(),
             thread_id: self.thread_id.clone(),
             topic: self.chat_topic.clone(),
             alt_id: self.chat_id_alt.clone(),
-            ..Place::new(kind, self.chat_id.clone())
+            ..ChatAddress::new(kind, self.chat_id.clone())
         }
     }
 }
 
-impl Entry {
+impl SessionEntry {
     pub fn new(key: &str, session: &SessionId, envelope: &Envelope, now: CivilTime) -> Self {
-        let origin = Origin::of(envelope);
+        let origin = ChatOrigin::from_envelope(envelope);
         Self {
             session_key: key.to_owned(),
             session_id: session.as_str().to_owned(),
@@ -122,7 +122,7 @@ impl Entry {
     }
 
     /// The tokens of the whole session.
-    pub fn count(&mut self, usage: Usage, last_prompt: u64) {
+    pub fn set_usage(&mut self, usage: Usage, last_prompt: u64) {
         self.input_tokens = usage.input;
         self.output_tokens = usage.output;
         self.cache_read_tokens = usage.cache_read;
@@ -160,7 +160,7 @@ mod tests {
     fn an_entry_of_another_program_keeps_what_is_not_known_here() {
         let text = r#"{"session_key":"agent:main:telegram:dm:1","session_id":"20260305_091507_abcdef01",
             "created_at":"2026-03-05T09:15:07.123456","updated_at":"2026-03-05T10:15:07.5+01:00","resume_pending":true}"#;
-        let entry: Entry = serde_json::from_str(text).unwrap();
+        let entry: SessionEntry = serde_json::from_str(text).unwrap();
         assert_eq!(entry.cost_status, "unknown");
         assert_eq!(entry.last_used().map(|at| (at.hour, at.minute)), Some((10, 15)));
         let back = serde_json::to_value(&entry).unwrap();

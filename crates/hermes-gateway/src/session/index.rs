@@ -10,52 +10,52 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hermes_agent::Calendar;
 use hermes_config::{Home, write};
-use hermes_store::{Binding, Error, Store, TakenOver};
+use hermes_store::{ChatBinding, Error, Store, TranscriptImport};
 use hermes_types::{CivilTime, SessionId, Timestamp};
 use serde_json::Value;
 
-use super::entry::{Entry, parse_civil};
+use super::entry::{SessionEntry, parse_civil};
 use super::transcript;
 
 /// The chats of this home.
 #[expect(missing_debug_implementations, reason = "it holds a calendar")]
-pub struct Index {
+pub struct SessionIndex {
     store: Store,
     calendar: Calendar,
     file: PathBuf,
     changed: AtomicBool,
 }
 
-impl Index {
+impl SessionIndex {
     pub fn new(home: &Home, store: Store, calendar: Calendar) -> Self {
         Self { store, calendar, file: home.sessions_index(), changed: AtomicBool::new(false) }
     }
 
-    pub async fn find(&self, key: &str) -> Result<Option<Entry>, Error> {
+    pub async fn find(&self, key: &str) -> Result<Option<SessionEntry>, Error> {
         let binding = self.store.binding(key).await?;
         Ok(binding.and_then(|binding| read_entry(&binding.entry, key)))
     }
 
     /// Every chat, the one last used first.
-    pub async fn all(&self) -> Result<Vec<Entry>, Error> {
+    pub async fn all(&self) -> Result<Vec<SessionEntry>, Error> {
         let bindings = self.store.bindings().await?;
         Ok(bindings.iter().filter_map(|binding| read_entry(&binding.entry, &binding.key)).collect())
     }
 
     /// Notes an entry as of `now`.
-    pub async fn keep(&self, mut entry: Entry, now: Timestamp) -> Result<(), Error> {
+    pub async fn persist_used(&self, mut entry: SessionEntry, now: Timestamp) -> Result<(), Error> {
         entry.updated_at = (self.calendar)(now).to_string();
         self.bind(&entry, now).await
     }
 
     /// Notes something about a chat that is not being used.
-    pub async fn note(&self, entry: &Entry, now: Timestamp) -> Result<(), Error> {
+    pub async fn persist(&self, entry: &SessionEntry, now: Timestamp) -> Result<(), Error> {
         self.bind(entry, now).await
     }
 
-    async fn bind(&self, entry: &Entry, at: Timestamp) -> Result<(), Error> {
+    async fn bind(&self, entry: &SessionEntry, at: Timestamp) -> Result<(), Error> {
         let text = serde_json::to_string(entry).unwrap_or_default();
-        let binding = Binding {
+        let binding = ChatBinding {
             key: entry.session_key.clone(),
             session: entry.session_id.as_str().into(),
             entry: text,
@@ -76,10 +76,10 @@ impl Index {
                 return Ok(0);
             }
         };
-        let offset = offset(&self.calendar, now);
+        let offset = utc_offset_seconds(&self.calendar, now);
         let mut count = 0;
         for (key, value) in entries {
-            let Ok(mut entry) = serde_json::from_value::<Entry>(value) else {
+            let Ok(mut entry) = serde_json::from_value::<SessionEntry>(value) else {
                 tracing::warn!(key, "a chat in sessions.json cannot be read; it is left out");
                 continue;
             };
@@ -95,16 +95,16 @@ impl Index {
     /// Takes in what other programs wrote down of the conversations chats are at, where they know more of one than the
     /// database does.
     pub async fn import_transcripts(&self, now: Timestamp) -> Result<(), Error> {
-        let offset = offset(&self.calendar, now);
+        let offset = utc_offset_seconds(&self.calendar, now);
         for entry in self.all().await? {
             let Some(file) = self.transcript_file(&entry) else { continue };
-            let Some(mark) = transcript::mark(&file) else { continue };
+            let Some(mark) = transcript::file_version(&file) else { continue };
             let session = SessionId::new(entry.session_id.clone());
-            if self.store.has_looked_at(&session, &mark).await? {
+            if self.store.has_seen_transcript(&session, &mark).await? {
                 continue;
             }
             let Some(kept) = transcript::read(&file, &entry, mark, offset) else { continue };
-            if let TakenOver::Messages(count) = self.store.take_over(kept).await? {
+            if let TranscriptImport::Imported(count) = self.store.import_transcript(kept).await? {
                 tracing::info!(file = %file.display(), count, "messages were taken over from a transcript");
             }
         }
@@ -112,7 +112,7 @@ impl Index {
     }
 
     /// Where another program would have kept a chat's transcript.
-    fn transcript_file(&self, entry: &Entry) -> Option<PathBuf> {
+    fn transcript_file(&self, entry: &SessionEntry) -> Option<PathBuf> {
         let id = entry.session_id.as_str();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let is_name = !id.is_empty() && id.chars().all(plain);
@@ -124,7 +124,7 @@ impl Index {
         if !self.changed.swap(false, Ordering::Relaxed) {
             return Ok(false);
         }
-        let entries: BTreeMap<String, Entry> =
+        let entries: BTreeMap<String, SessionEntry> =
             self.all().await?.into_iter().map(|entry| (entry.session_key.clone(), entry)).collect();
         let text = serde_json::to_string_pretty(&entries).unwrap_or_default();
         if let Err(error) = write::replace(&self.file, text.as_bytes()) {
@@ -135,7 +135,7 @@ impl Index {
     }
 }
 
-fn read_entry(text: &str, key: &str) -> Option<Entry> {
+fn read_entry(text: &str, key: &str) -> Option<SessionEntry> {
     match serde_json::from_str(text) {
         Ok(entry) => Some(entry),
         Err(error) => {
@@ -146,6 +146,6 @@ fn read_entry(text: &str, key: &str) -> Option<Entry> {
 }
 
 /// Seconds the user's wall clock is ahead of UTC, now.
-fn offset(calendar: &Calendar, now: Timestamp) -> f64 {
+fn utc_offset_seconds(calendar: &Calendar, now: Timestamp) -> f64 {
     calendar(now).as_utc().seconds() - CivilTime::utc(now).as_utc().seconds()
 }

@@ -2,32 +2,37 @@
 //!
 //! Keys are opaque and stay byte for byte what existing homes have.
 
-use hermes_types::{ChatKind, Place, Sender};
+use hermes_types::{ChatAddress, ChatKind, Sender};
 
 /// Whose conversations are kept apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Isolation {
+pub struct SessionIsolation {
     /// `group_sessions_per_user`: each member of a group has a conversation of their own.
-    pub in_groups: Sharing,
+    pub in_groups: ConversationSharing,
     /// `thread_sessions_per_user`: the same inside threads.
-    pub in_threads: Sharing,
+    pub in_threads: ConversationSharing,
 }
 
 /// Who shares a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    Everybody,
-    EachTheirOwn,
+pub enum ConversationSharing {
+    Shared,
+    PerUser,
 }
 
-impl Default for Isolation {
+impl Default for SessionIsolation {
     fn default() -> Self {
-        Self { in_groups: Sharing::EachTheirOwn, in_threads: Sharing::EachTheirOwn }
+        Self { in_groups: ConversationSharing::PerUser, in_threads: ConversationSharing::PerUser }
     }
 }
 
 /// The conversation's name.
-pub fn session_key(platform: &str, place: &Place, sender: &Sender, isolation: Isolation) -> String {
+pub fn session_key(
+    platform: &str,
+    place: &ChatAddress,
+    sender: &Sender,
+    isolation: SessionIsolation,
+) -> String {
     let mut parts = vec!["agent", "main", platform, place.kind.as_str()];
     let chat = Some(place.chat_id.as_str()).filter(|id| !id.is_empty());
     let thread = place.thread_id.as_deref().filter(|id| !id.is_empty());
@@ -41,7 +46,7 @@ pub fn session_key(platform: &str, place: &Place, sender: &Sender, isolation: Is
         return parts.join(":");
     }
     let sharing = if thread.is_some() { isolation.in_threads } else { isolation.in_groups };
-    if sharing == Sharing::EachTheirOwn {
+    if sharing == ConversationSharing::PerUser {
         parts.extend(participant);
     }
     parts.join(":")
@@ -53,10 +58,10 @@ mod tests {
 
     fn key(platform: &str, kind: &str, chat: &str, thread: &str, user: &str, alt: &str) -> String {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let mut place = Place::new(ChatKind::parse(kind).unwrap(), chat);
+        let mut place = ChatAddress::new(ChatKind::parse(kind).unwrap(), chat);
         place.thread_id = some(thread);
         let sender = Sender { user_id: some(user), user_name: None, alt_id: some(alt), handle: None };
-        session_key(platform, &place, &sender, Isolation::default())
+        session_key(platform, &place, &sender, SessionIsolation::default())
     }
 
     #[test]
@@ -96,9 +101,12 @@ mod tests {
 
     #[test]
     fn a_shared_group_has_one_key() {
-        let place = Place::new(ChatKind::Group, "-5");
+        let place = ChatAddress::new(ChatKind::Group, "-5");
         let sender = Sender { user_id: Some("1".into()), ..Sender::default() };
-        let shared = Isolation { in_groups: Sharing::Everybody, in_threads: Sharing::Everybody };
+        let shared = SessionIsolation {
+            in_groups: ConversationSharing::Shared,
+            in_threads: ConversationSharing::Shared,
+        };
         assert_eq!(session_key("telegram", &place, &sender, shared), "agent:main:telegram:group:-5");
     }
 }

@@ -6,7 +6,7 @@ mod key;
 mod reset;
 mod transcript;
 
-pub use entry::{Entry, Origin};
-pub use index::Index;
-pub use key::{Isolation, Sharing, session_key};
-pub use reset::{ResetReason, expired};
+pub use entry::{ChatOrigin, SessionEntry};
+pub use index::SessionIndex;
+pub use key::{ConversationSharing, SessionIsolation, session_key};
+pub use reset::{ResetReason, reset_reason};

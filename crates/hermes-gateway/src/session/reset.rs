@@ -16,7 +16,7 @@ pub enum ResetReason {
 
 impl ResetReason {
     /// As the user reads it.
-    pub fn words(self) -> String {
+    pub fn user_text(self) -> String {
         match self {
             Self::Idle(minutes) => {
                 let (hours, rest) = (minutes / 60, minutes % 60);
@@ -32,7 +32,7 @@ impl ResetReason {
     }
 
     /// As the model reads it.
-    pub fn note(self) -> String {
+    pub fn model_text(self) -> String {
         let why = match self {
             Self::Idle(_) => "nothing was said for a long time",
             Self::Daily(_) => "conversations begin anew each day",
@@ -45,7 +45,7 @@ impl ResetReason {
 }
 
 /// Whether a conversation last used at `last` is over at `now`, both where the user is.
-pub fn expired(policy: &SessionResetSettings, last: CivilTime, now: CivilTime) -> Option<ResetReason> {
+pub fn reset_reason(policy: &SessionResetSettings, last: CivilTime, now: CivilTime) -> Option<ResetReason> {
     let idle = matches!(policy.mode, ResetMode::Idle | ResetMode::Both);
     let daily = matches!(policy.mode, ResetMode::Daily | ResetMode::Both);
     let silent = now.as_utc().since(last.as_utc());
@@ -81,12 +81,16 @@ mod tests {
     #[test]
     fn the_hour_of_the_day_counts_from_the_last_use() {
         let daily = policy(ResetMode::Daily);
-        assert_eq!(expired(&daily, at(5, 3, 59), at(5, 4, 0)), Some(ResetReason::Daily(4)));
-        assert_eq!(expired(&daily, at(5, 4, 0), at(5, 23, 0)), None);
-        assert_eq!(expired(&daily, at(4, 5, 0), at(5, 3, 59)), None, "before the hour, yesterday's counts");
-        assert_eq!(expired(&daily, at(4, 3, 0), at(5, 3, 59)), Some(ResetReason::Daily(4)));
+        assert_eq!(reset_reason(&daily, at(5, 3, 59), at(5, 4, 0)), Some(ResetReason::Daily(4)));
+        assert_eq!(reset_reason(&daily, at(5, 4, 0), at(5, 23, 0)), None);
         assert_eq!(
-            expired(&daily, CivilTime { month: 2, ..at(28, 5, 0) }, at(1, 5, 0)),
+            reset_reason(&daily, at(4, 5, 0), at(5, 3, 59)),
+            None,
+            "before the hour, yesterday's counts"
+        );
+        assert_eq!(reset_reason(&daily, at(4, 3, 0), at(5, 3, 59)), Some(ResetReason::Daily(4)));
+        assert_eq!(
+            reset_reason(&daily, CivilTime { month: 2, ..at(28, 5, 0) }, at(1, 5, 0)),
             Some(ResetReason::Daily(4))
         );
     }
@@ -94,16 +98,19 @@ mod tests {
     #[test]
     fn silence_is_looked_at_first() {
         let both = policy(ResetMode::Both);
-        assert_eq!(expired(&both, at(4, 3, 0), at(5, 5, 0)), Some(ResetReason::Idle(60)));
-        assert_eq!(expired(&policy(ResetMode::Idle), at(5, 5, 0), at(5, 6, 0)), None);
-        assert_eq!(expired(&policy(ResetMode::Idle), at(5, 5, 0), at(5, 6, 1)), Some(ResetReason::Idle(60)));
-        assert_eq!(expired(&policy(ResetMode::None), at(1, 0, 0), at(9, 0, 0)), None);
+        assert_eq!(reset_reason(&both, at(4, 3, 0), at(5, 5, 0)), Some(ResetReason::Idle(60)));
+        assert_eq!(reset_reason(&policy(ResetMode::Idle), at(5, 5, 0), at(5, 6, 0)), None);
+        assert_eq!(
+            reset_reason(&policy(ResetMode::Idle), at(5, 5, 0), at(5, 6, 1)),
+            Some(ResetReason::Idle(60))
+        );
+        assert_eq!(reset_reason(&policy(ResetMode::None), at(1, 0, 0), at(9, 0, 0)), None);
     }
 
     #[test]
     fn a_span_is_said_in_hours_and_minutes() {
-        assert_eq!(ResetReason::Idle(1440).words(), "inactive for 24h");
-        assert_eq!(ResetReason::Idle(90).words(), "inactive for 1h 30m");
-        assert_eq!(ResetReason::Idle(5).words(), "inactive for 5m");
+        assert_eq!(ResetReason::Idle(1440).user_text(), "inactive for 24h");
+        assert_eq!(ResetReason::Idle(90).user_text(), "inactive for 1h 30m");
+        assert_eq!(ResetReason::Idle(5).user_text(), "inactive for 5m");
     }
 }

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use hermes_store::{KeptElsewhere, NewMessage, NewSession};
+use hermes_store::{ExternalTranscript, NewMessage, NewSession};
 use hermes_types::{Message, Role, SessionId, Timestamp};
 use serde_json::Value;
 
-use super::entry::{Entry, parse_civil};
+use super::entry::{SessionEntry, parse_civil};
 
 /// What tells one state of the file from another; nothing, when there is no file.
-pub(super) fn mark(file: &Path) -> Option<String> {
+pub(super) fn file_version(file: &Path) -> Option<String> {
     let found = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
     let changed = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(format!("{}:{}", found.len(), changed.as_nanos()))
@@ -19,7 +19,12 @@ pub(super) fn mark(file: &Path) -> Option<String> {
 
 /// Reads a transcript, one object per line. A line that cannot be read is left out, the others count.
 /// `offset`: seconds the user's wall clock is ahead of UTC.
-pub(super) fn read(file: &Path, entry: &Entry, mark: String, offset: f64) -> Option<KeptElsewhere> {
+pub(super) fn read(
+    file: &Path,
+    entry: &SessionEntry,
+    mark: String,
+    offset: f64,
+) -> Option<ExternalTranscript> {
     let bytes = match fs::read(file) {
         Ok(bytes) => bytes,
         Err(error) => {
@@ -27,7 +32,7 @@ pub(super) fn read(file: &Path, entry: &Entry, mark: String, offset: f64) -> Opt
             return None;
         }
     };
-    let began = instant(&Value::String(entry.created_at.clone()), offset).unwrap_or(Timestamp(0.0));
+    let began = parse_timestamp(&Value::String(entry.created_at.clone()), offset).unwrap_or(Timestamp(0.0));
     let platform = entry.platform.clone().unwrap_or_else(|| "gateway".to_owned());
     let mut session = NewSession::new(SessionId::new(entry.session_id.clone()), platform, began);
     session.user_id = entry.origin.as_ref().and_then(|origin| origin.user_id.clone());
@@ -41,17 +46,17 @@ pub(super) fn read(file: &Path, entry: &Entry, mark: String, offset: f64) -> Opt
                 session.model = value.get("model").and_then(Value::as_str).map(str::to_owned);
             }
             Ok(value) => {
-                last = value.get("timestamp").and_then(|at| instant(at, offset)).unwrap_or(last);
+                last = value.get("timestamp").and_then(|at| parse_timestamp(at, offset)).unwrap_or(last);
                 match message(line) {
                     Ok(message) if message.role == Role::System => {}
                     Ok(message) => messages.push(NewMessage::new(message, last)),
-                    Err(error) => skipped(file, number, &error),
+                    Err(error) => warn_skipped_line(file, number, &error),
                 }
             }
-            Err(error) => skipped(file, number, &error),
+            Err(error) => warn_skipped_line(file, number, &error),
         }
     }
-    Some(KeptElsewhere { session, messages, mark })
+    Some(ExternalTranscript { session, messages, fingerprint: mark })
 }
 
 fn message(line: &str) -> Result<Message, serde_json::Error> {
@@ -60,12 +65,12 @@ fn message(line: &str) -> Result<Message, serde_json::Error> {
     Ok(message)
 }
 
-fn skipped(file: &Path, number: usize, error: &serde_json::Error) {
+fn warn_skipped_line(file: &Path, number: usize, error: &serde_json::Error) {
     tracing::warn!(file = %file.display(), line = number + 1, %error, "a line of a transcript cannot be read; it is left out");
 }
 
 /// Seconds, or the wall clock of the user in ISO form.
-fn instant(value: &Value, offset: f64) -> Option<Timestamp> {
+fn parse_timestamp(value: &Value, offset: f64) -> Option<Timestamp> {
     let civil = || parse_civil(value.as_str()?).map(|civil| civil.as_utc().seconds() - offset);
     value.as_f64().or_else(civil).map(Timestamp)
 }

@@ -2,58 +2,59 @@
 
 use std::fmt::Write as _;
 
-use hermes_agent::{Agent, Compressed, Conversation, Error as AgentError};
-use hermes_store::{NewSession, SessionFilter, Waiting};
+use hermes_agent::{Agent, CompressionReport, Conversation, Error as AgentError};
+use hermes_store::{NewSession, SessionFilter, WaitingMessage};
 use hermes_text::{Title, head, single_line, with_commas};
 use hermes_types::{
-    Answer, BoxFuture, Cancel, Envelope, Event, Frontend, Question, SessionId, SessionKind, TaskId,
+    BoxFuture, Cancel, Envelope, Frontend, SessionId, SessionKind, TaskId, TurnEvent, UserAnswer,
+    UserQuestion,
 };
 
-use super::Done;
+use super::SlashCommandOutcome;
 use crate::gateway::Gateway;
-use crate::session::Entry;
+use crate::session::SessionEntry;
 use crate::turn::GRACE;
 
 /// What a command answers with when it cannot be done.
-pub(super) type Ran = Result<Done, Problem>;
+pub(super) type SlashCommandResult = Result<SlashCommandOutcome, SlashCommandError>;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
+pub(super) enum SlashCommandError {
     #[error(transparent)]
     Agent(#[from] AgentError),
     #[error(transparent)]
     Store(#[from] hermes_store::Error),
     #[error("{0}")]
-    Words(String),
+    Message(String),
 }
 
-const MOST_LISTED: usize = 10;
-const LEAST_TO_COMPRESS: usize = 4;
+const MAX_LISTED: usize = 10;
+const MIN_TO_COMPRESS: usize = 4;
 const NOTHING_TO_RETRY: &str = "No previous message to retry.";
 const TOO_LITTLE: &str = "There is too little to compress; at least 4 messages are needed.";
 
 impl Gateway {
-    pub(super) async fn begin_anew(&self, row: &Waiting) -> Ran {
+    pub(super) async fn start_new_session(&self, row: &WaitingMessage) -> SlashCommandResult {
         let key = row.conversation.as_str();
         let (now, envelope) = (self.clock.now(), &row.envelope);
         let old = self.index.find(key).await?;
         let had_one = old.is_some();
         if let Some(entry) = old {
-            self.flush_in_the_background(&row.envelope, &entry);
-            self.end_old(&entry).await?;
+            self.flush_in_background(&row.envelope, &entry);
+            self.end_previous_session(&entry).await?;
             // What was agreed to and remembered for the old conversation ends with it.
             if let Ok(agent) = self.agent_for(envelope) {
-                agent.release(&TaskId::new(key));
+                agent.release_task(&TaskId::new(key));
             }
             self.emit("session:end", envelope, &entry);
         }
         let civil = (self.calendar)(now);
         let session = SessionId::generate(SessionKind::Gateway, civil);
-        let entry = Entry::new(key, &session, envelope, civil);
-        self.index.keep(entry.clone(), now).await?;
+        let entry = SessionEntry::new(key, &session, envelope, civil);
+        self.index.persist_used(entry.clone(), now).await?;
         self.emit("session:reset", envelope, &entry);
         let first = if had_one { "✨ Session reset! Starting fresh." } else { "✨ New session started!" };
-        Ok(Done::said(format!("{first}{}", self.info_block(envelope))))
+        Ok(SlashCommandOutcome::reply(format!("{first}{}", self.info_block(envelope))))
     }
 
     /// Model, provider and where it is reached.
@@ -73,63 +74,70 @@ impl Gateway {
         text
     }
 
-    pub(super) async fn undo(&self, row: &Waiting) -> Ran {
-        let Some((agent, mut conversation, _)) = self.at(row).await? else {
-            return Ok(Done::said("Nothing to undo."));
+    pub(super) async fn undo(&self, row: &WaitingMessage) -> SlashCommandResult {
+        let Some((agent, mut conversation, _)) = self.current_conversation(row).await? else {
+            return Ok(SlashCommandOutcome::reply("Nothing to undo."));
         };
         let before = conversation.messages().len();
-        let Some(taken) = agent.undo(&mut conversation).await? else {
-            return Ok(Done::said("Nothing to undo."));
+        let Some(taken) = agent.undo_last_exchange(&mut conversation).await? else {
+            return Ok(SlashCommandOutcome::reply("Nothing to undo."));
         };
         let count = before - conversation.messages().len();
         let short = single_line(&taken);
         let more = if short.chars().count() > 40 { "..." } else { "" };
-        Ok(Done::said(format!("↩️ Undid {count} message(s).\nRemoved: \"{}{more}\"", head(&short, 40))))
+        Ok(SlashCommandOutcome::reply(format!(
+            "↩️ Undid {count} message(s).\nRemoved: \"{}{more}\"",
+            head(&short, 40)
+        )))
     }
 
-    pub(super) async fn retry(&self, row: &Waiting) -> Ran {
-        let Some((agent, mut conversation, _)) = self.at(row).await? else {
-            return Ok(Done::said(NOTHING_TO_RETRY));
+    pub(super) async fn retry(&self, row: &WaitingMessage) -> SlashCommandResult {
+        let Some((agent, mut conversation, _)) = self.current_conversation(row).await? else {
+            return Ok(SlashCommandOutcome::reply(NOTHING_TO_RETRY));
         };
-        match agent.undo(&mut conversation).await? {
-            Some(words) => Ok(Done::Words(words)),
-            None => Ok(Done::said(NOTHING_TO_RETRY)),
+        match agent.undo_last_exchange(&mut conversation).await? {
+            Some(words) => Ok(SlashCommandOutcome::Prompt(words)),
+            None => Ok(SlashCommandOutcome::reply(NOTHING_TO_RETRY)),
         }
     }
 
-    pub(super) async fn title(&self, row: &Waiting, name: &str) -> Ran {
+    pub(super) async fn title(&self, row: &WaitingMessage, name: &str) -> SlashCommandResult {
         let Some(entry) = self.index.find(&row.conversation).await? else {
-            return Ok(Done::said("There is no conversation yet; say something first."));
+            return Ok(SlashCommandOutcome::reply("There is no conversation yet; say something first."));
         };
         let session = SessionId::new(entry.session_id);
         if name.is_empty() {
             let title = self.store.session(&session).await?.and_then(|row| row.title);
-            return Ok(Done::said(match title {
+            return Ok(SlashCommandOutcome::reply(match title {
                 Some(title) => format!("📌 Session: **{title}**"),
                 None => "This conversation has no name yet. `/title NAME` gives it one.".to_owned(),
             }));
         }
         let title = match Title::sanitise(name) {
             Ok(Some(title)) => title,
-            Ok(None) => return Ok(Done::said("A name needs at least one visible character.")),
-            Err(error) => return Ok(Done::said(error.to_string())),
+            Ok(None) => {
+                return Ok(SlashCommandOutcome::reply("A name needs at least one visible character."));
+            }
+            Err(error) => return Ok(SlashCommandOutcome::reply(error.to_string())),
         };
         if self.store.session(&session).await?.is_none() {
             let new = NewSession::new(session.clone(), row.envelope.platform.clone(), self.clock.now());
             self.store.create_session(new).await?;
         }
         match self.store.set_title(&session, Some(title.clone())).await {
-            Ok(()) => Ok(Done::said(format!("✏️ Session title set: **{}**", title.as_str()))),
-            Err(error) => Ok(Done::said(error.to_string())),
+            Ok(()) => Ok(SlashCommandOutcome::reply(format!("✏️ Session title set: **{}**", title.as_str()))),
+            Err(error) => Ok(SlashCommandOutcome::reply(error.to_string())),
         }
     }
 
-    pub(super) async fn resume(&self, row: &Waiting, name: &str) -> Ran {
+    pub(super) async fn resume(&self, row: &WaitingMessage, name: &str) -> SlashCommandResult {
         if name.is_empty() {
             return self.list_resumable(row).await;
         }
         let Some(session) = self.store.resolve(name).await? else {
-            return Ok(Done::said(format!("No session named '{name}' was found. /resume lists them.")));
+            return Ok(SlashCommandOutcome::reply(format!(
+                "No session named '{name}' was found. /resume lists them."
+            )));
         };
         let stored = self.store.session(&session).await?;
         // Another person's conversation is not theirs to read.
@@ -137,31 +145,36 @@ impl Gateway {
             stored.source == row.envelope.platform && stored.user_id == row.envelope.sender.user_id
         });
         if !theirs {
-            return Ok(Done::said(format!("No session named '{name}' was found. /resume lists them.")));
+            return Ok(SlashCommandOutcome::reply(format!(
+                "No session named '{name}' was found. /resume lists them."
+            )));
         }
-        let agent = self.agent_for(&row.envelope).map_err(Problem::Words)?;
-        let taken = agent.take_up_as(&session, TaskId::new(row.conversation.clone())).await?;
-        if let Some(cut_off) = &taken.cut_off {
+        let agent = self.agent_for(&row.envelope).map_err(SlashCommandError::Message)?;
+        let taken = agent.load_conversation_as(&session, TaskId::new(row.conversation.clone())).await?;
+        if let Some(cut_off) = &taken.unfinished_turn {
             agent.drop_turn(cut_off).await?;
         }
         let now = self.clock.now();
         if let Some(entry) = self.index.find(&row.conversation).await? {
-            self.flush_in_the_background(&row.envelope, &entry);
+            self.flush_in_background(&row.envelope, &entry);
             let old = SessionId::new(entry.session_id);
             self.store.end_session(&old, hermes_store::EndReason::SessionSwitch, now).await?;
         }
         self.store.reopen_session(&session).await?;
         self.index
-            .keep(Entry::new(&row.conversation, &session, &row.envelope, (self.calendar)(now)), now)
+            .persist_used(
+                SessionEntry::new(&row.conversation, &session, &row.envelope, (self.calendar)(now)),
+                now,
+            )
             .await?;
         let name = taken.title.unwrap_or_else(|| session.as_str().to_owned());
-        Ok(Done::said(format!(
+        Ok(SlashCommandOutcome::reply(format!(
             "↻ Resumed session **{name}** ({} messages). Conversation restored.",
             taken.conversation.messages().len()
         )))
     }
 
-    async fn list_resumable(&self, row: &Waiting) -> Ran {
+    async fn list_resumable(&self, row: &WaitingMessage) -> SlashCommandResult {
         let filter = SessionFilter { source: Some(row.envelope.platform.clone()) };
         let found = self.store.list_sessions(filter, 100).await?;
         let own = row.envelope.sender.user_id.as_deref();
@@ -172,63 +185,64 @@ impl Gateway {
             if stored.is_some_and(|stored| stored.user_id.as_deref() == own) {
                 lines.push(format!("• **{title}** — {}", head(&single_line(&summary.preview), 40)));
             }
-            if lines.len() == MOST_LISTED {
+            if lines.len() == MAX_LISTED {
                 break;
             }
         }
         if lines.is_empty() {
-            return Ok(Done::said("No named sessions yet. `/title NAME` names this one."));
+            return Ok(SlashCommandOutcome::reply("No named sessions yet. `/title NAME` names this one."));
         }
         lines.insert(0, "📋 **Named sessions**".to_owned());
         lines.push("\n`/resume NAME` goes on with one.".to_owned());
-        Ok(Done::said(lines.join("\n")))
+        Ok(SlashCommandOutcome::reply(lines.join("\n")))
     }
 
-    pub(super) async fn compress(&self, row: &Waiting, focus: &str) -> Ran {
-        let Some((agent, mut conversation, mut entry)) = self.at(row).await? else {
-            return Ok(Done::said(TOO_LITTLE));
+    pub(super) async fn compress(&self, row: &WaitingMessage, focus: &str) -> SlashCommandResult {
+        let Some((agent, mut conversation, mut entry)) = self.current_conversation(row).await? else {
+            return Ok(SlashCommandOutcome::reply(TOO_LITTLE));
         };
-        if conversation.messages().len() < LEAST_TO_COMPRESS {
-            return Ok(Done::said(TOO_LITTLE));
+        if conversation.messages().len() < MIN_TO_COMPRESS {
+            return Ok(SlashCommandOutcome::reply(TOO_LITTLE));
         }
         let focus = (!focus.is_empty()).then_some(focus);
         // As a turn: `/stop` ends it.
         let cancel = Cancel::new();
-        self.desk.begin(&row.conversation, cancel.clone(), None);
+        self.conversations.start_turn(&row.conversation, cancel.clone(), None);
         let overdue = async {
             cancel.cancelled().await;
             self.clock.sleep(GRACE).await;
         };
         let done = tokio::select! {
             biased;
-            done = agent.compress(&mut conversation, focus, &Silent, &cancel) => Some(done),
+            done = agent.compress(&mut conversation, focus, &SilentFrontend, &cancel) => Some(done),
             // What does not stop when told to is left alone; the step that would have changed the conversation is not made.
             () = overdue => None,
         };
-        self.desk.end(&row.conversation);
+        self.conversations.end_turn(&row.conversation);
         let done = done.transpose()?.flatten();
         if cancel.is_cancelled() && done.is_none() {
-            return Ok(Done::said("Compression was stopped; nothing was changed."));
+            return Ok(SlashCommandOutcome::reply("Compression was stopped; nothing was changed."));
         }
-        let Some(Compressed { messages_before, messages_after, tokens_before, tokens_after }) = done else {
-            return Ok(Done::said("The conversation could not be made shorter."));
+        let Some(CompressionReport { messages_before, messages_after, tokens_before, tokens_after }) = done
+        else {
+            return Ok(SlashCommandOutcome::reply("The conversation could not be made shorter."));
         };
         entry.session_id = conversation.session().as_str().to_owned();
-        self.index.keep(entry, self.clock.now()).await?;
+        self.index.persist_used(entry, self.clock.now()).await?;
         let late = if cancel.is_cancelled() { "It was too late to stop the compression. " } else { "" };
-        Ok(Done::said(format!(
+        Ok(SlashCommandOutcome::reply(format!(
             "{late}🗜️ Compressed: {messages_before} → {messages_after} messages, ~{} → ~{} tokens",
             with_commas(tokens_before),
             with_commas(tokens_after)
         )))
     }
 
-    pub(super) async fn usage(&self, row: &Waiting) -> Ran {
+    pub(super) async fn usage(&self, row: &WaitingMessage) -> SlashCommandResult {
         let Some(entry) = self.index.find(&row.conversation).await? else {
-            return Ok(Done::said("Nothing was used yet in this conversation."));
+            return Ok(SlashCommandOutcome::reply("Nothing was used yet in this conversation."));
         };
         let Some(stored) = self.store.session(&SessionId::new(entry.session_id)).await? else {
-            return Ok(Done::said("Nothing was used yet in this conversation."));
+            return Ok(SlashCommandOutcome::reply("Nothing was used yet in this conversation."));
         };
         let usage = stored.usage;
         let cost = match (stored.estimated_cost_usd, stored.cost_status.as_deref()) {
@@ -238,7 +252,7 @@ impl Gateway {
             (Some(dollars), status) => format!("${dollars:.4} ({})", status.unwrap_or("estimated")),
             (None, _) => "not known: there is no price for this model".to_owned(),
         };
-        Ok(Done::said(format!(
+        Ok(SlashCommandOutcome::reply(format!(
             "📊 **Session Token Usage**\nInput: {}\nOutput: {}\nCache read: {}\nTotal: {}\nMessages: {}\nCost: {cost}",
             with_commas(usage.input),
             with_commas(usage.output),
@@ -249,15 +263,18 @@ impl Gateway {
     }
 
     /// The conversation a chat is at; nothing, when nothing was said in it yet.
-    async fn at(&self, row: &Waiting) -> Result<Option<(Agent, Conversation, Entry)>, Problem> {
-        let agent = self.agent_for(&row.envelope).map_err(Problem::Words)?;
+    async fn current_conversation(
+        &self,
+        row: &WaitingMessage,
+    ) -> Result<Option<(Agent, Conversation, SessionEntry)>, SlashCommandError> {
+        let agent = self.agent_for(&row.envelope).map_err(SlashCommandError::Message)?;
         let Some(entry) = self.index.find(&row.conversation).await? else { return Ok(None) };
         let session = SessionId::new(entry.session_id.clone());
-        let taken = match agent.take_up_as(&session, TaskId::new(row.conversation.clone())).await {
+        let taken = match agent.load_conversation_as(&session, TaskId::new(row.conversation.clone())).await {
             Err(AgentError::NotFound(_)) => return Ok(None),
             taken => taken?,
         };
-        if let Some(cut_off) = &taken.cut_off {
+        if let Some(cut_off) = &taken.unfinished_turn {
             agent.drop_turn(cut_off).await?;
         }
         Ok(Some((agent, taken.conversation, entry)))
@@ -265,12 +282,12 @@ impl Gateway {
 }
 
 /// Shows nothing and asks nobody.
-pub(crate) struct Silent;
+pub(crate) struct SilentFrontend;
 
-impl Frontend for Silent {
-    fn show(&self, _: Event) {}
+impl Frontend for SilentFrontend {
+    fn show(&self, _: TurnEvent) {}
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Unavailable))
     }
 }

@@ -2,20 +2,20 @@
 
 use std::fmt::Write as _;
 
-use hermes_config::yaml::{Path as Key, Value};
-use hermes_config::{Management, set};
-use hermes_store::{QueueDepth, Waiting};
+use hermes_config::yaml::{KeyPath as Key, YamlValue};
+use hermes_config::{ManagedMode, set};
+use hermes_store::{QueueDepth, WaitingMessage};
 use hermes_text::head;
 use hermes_types::{Timestamp, random_hex};
 
-use super::Done;
-use super::conversation::Ran;
+use super::SlashCommandOutcome;
+use super::conversation::SlashCommandResult;
 use crate::gateway::Gateway;
-use crate::intake::answer_to;
+use crate::intake::reply_to;
 use crate::turn::background;
 
 impl Gateway {
-    pub(super) async fn status(&self, row: &Waiting) -> Ran {
+    pub(super) async fn status(&self, row: &WaitingMessage) -> SlashCommandResult {
         let entry = self.index.find(&row.conversation).await?;
         let mut text = String::from("📊 **Hermes Gateway Status**\n\n");
         if let Some(entry) = &entry {
@@ -24,42 +24,46 @@ impl Gateway {
             let _ = writeln!(text, "**Last activity:** {}", short_time(&entry.updated_at));
             let _ = writeln!(text, "**Tokens:** {}", hermes_text::with_commas(entry.total_tokens));
         }
-        let running =
-            self.desk.busy(&row.conversation).is_some_and(|busy| busy.phase == crate::desk::Phase::Running);
+        let running = self
+            .conversations
+            .busy_state(&row.conversation)
+            .is_some_and(|busy| busy.phase == crate::active_conversations::WorkerPhase::Running);
         let _ = writeln!(text, "**Agent running:** {}", if running { "Yes ⚡" } else { "No" });
         let now = self.clock.now();
         let mut waiting = self.store.inbox_depth().await?;
         // The question itself is among them.
         waiting.waiting = waiting.waiting.saturating_sub(1);
-        let _ = writeln!(text, "**Waiting:** {}", depth(waiting, now));
-        let _ = writeln!(text, "**On the way out:** {}", depth(self.store.outbox_depth().await?, now));
+        let _ = writeln!(text, "**Waiting:** {}", describe_depth(waiting, now));
+        let _ =
+            writeln!(text, "**On the way out:** {}", describe_depth(self.store.outbox_depth().await?, now));
         let _ = write!(text, "\n**Connected platforms:** {}", self.platforms().join(", "));
-        Ok(Done::said(text))
+        Ok(SlashCommandOutcome::reply(text))
     }
 
     /// This chat gets what comes unasked. It is written where existing installations look for it.
-    pub(super) fn set_home(&self, row: &Waiting) -> String {
+    pub(super) fn set_home(&self, row: &WaitingMessage) -> String {
         let envelope = &row.envelope;
         let name = format!("{}_HOME_CHANNEL", envelope.platform.to_uppercase());
         let id = envelope.place.chat_id.clone();
         let Some(key) = Key::parse(&name) else { return "This platform has no home channel.".to_owned() };
-        let settings = self.live.now();
-        let management = Management::of(self.live.home(), &settings.env);
-        let value = Value::Str(id.clone());
+        let settings = self.settings.current();
+        let management = ManagedMode::detect(self.settings.home(), &settings.env);
+        let value = YamlValue::Str(id.clone());
         let topic = envelope.place.thread_id.clone();
-        let kept = set::update_value(self.live.home(), management, &key, |_| Some(value)).and_then(|()| {
-            let Some(key) = Key::parse(&format!("{name}_THREAD_ID")) else { return Ok(()) };
-            match topic {
-                Some(topic) => {
-                    set::update_value(self.live.home(), management, &key, |_| Some(Value::Str(topic)))
+        let kept =
+            set::update_value(self.settings.home(), management, &key, |_| Some(value)).and_then(|()| {
+                let Some(key) = Key::parse(&format!("{name}_THREAD_ID")) else { return Ok(()) };
+                match topic {
+                    Some(topic) => set::update_value(self.settings.home(), management, &key, |_| {
+                        Some(YamlValue::Str(topic))
+                    }),
+                    // That of another chat is not this one's.
+                    None if settings.config.is_user_set(&format!("{name}_THREAD_ID")) => {
+                        set::remove_value(self.settings.home(), management, &key)
+                    }
+                    None => Ok(()),
                 }
-                // That of another chat is not this one's.
-                None if settings.config.is_user_set(&format!("{name}_THREAD_ID")) => {
-                    set::remove_value(self.live.home(), management, &key)
-                }
-                None => Ok(()),
-            }
-        });
+            });
         match kept {
             Ok(()) => {
                 let chat = envelope.place.chat_name.clone().or_else(|| envelope.sender.user_name.clone());
@@ -70,29 +74,29 @@ impl Gateway {
     }
 
     /// Works on something beside the conversation, in a session of its own.
-    pub(super) fn background(&self, row: &Waiting, prompt: &str) -> Done {
+    pub(super) fn start_background_work(&self, row: &WaitingMessage, prompt: &str) -> SlashCommandOutcome {
         if prompt.is_empty() {
-            return Done::said("Usage: /background <prompt>");
+            return SlashCommandOutcome::reply("Usage: /background <prompt>");
         }
         let civil = (self.calendar)(self.clock.now());
         let id = format!("bg_{:02}{:02}{:02}_{}", civil.hour, civil.minute, civil.second, random_hex(6));
-        let work = background::work(&row.envelope, prompt, &id, self.clock.now());
+        let work = background::background_message(&row.envelope, prompt, &id, self.clock.now());
         let text = format!(
             "🔄 Background task started: \"{}\"\nTask ID: {id}\nYou can keep chatting; the result comes here when it is done.",
             background::shortened(prompt)
         );
-        Done::Begin(text, Box::new(work))
+        SlashCommandOutcome::Start(text, Box::new(work))
     }
 
     /// Says something in a chat, whoever asked for it.
-    pub async fn tell(
+    pub async fn notify_chat(
         &self,
         envelope: &hermes_types::Envelope,
         key: &str,
         text: String,
         idempotency_key: String,
     ) {
-        self.say(key, answer_to(envelope, text, idempotency_key)).await;
+        self.queue_reply(key, reply_to(envelope, text, idempotency_key)).await;
     }
 }
 
@@ -100,7 +104,7 @@ fn short_time(iso: &str) -> String {
     head(iso, 16).replace('T', " ")
 }
 
-fn depth(depth: QueueDepth, now: Timestamp) -> String {
+fn describe_depth(depth: QueueDepth, now: Timestamp) -> String {
     match depth.oldest {
         Some(oldest) if depth.waiting > 0 => {
             format!("{} (oldest {} s)", depth.waiting, now.since(oldest).as_secs())

@@ -7,14 +7,14 @@ mod gateway;
 mod quick;
 mod table;
 
-use hermes_store::{FollowUp, Waiting};
-use hermes_types::Approval;
+use hermes_store::{FollowUpWork, WaitingMessage};
+use hermes_types::ApprovalDecision;
 
 use crate::gateway::Gateway;
-use crate::intake::Which;
+use crate::intake::ApprovalSelector;
 
-pub(crate) use conversation::Silent;
-pub use table::{COMMANDS, Command, Surface, Typed, WhileBusy, commands, find, parse};
+pub(crate) use conversation::SilentFrontend;
+pub use table::{BusyPolicy, COMMANDS, CommandSurface, ParsedCommand, SlashCommand, commands, find, parse};
 
 /// The most of a reason that is passed on.
 const LONGEST_REASON: usize = 280;
@@ -23,7 +23,7 @@ const LONGEST_REASON: usize = 280;
 const OWNERS_ONLY: [&str; 5] = ["model", "restart", "rollback", "update", "yolo"];
 
 /// What somebody who was not let in by name is told.
-fn owners_only(name: &str, platform: &str) -> String {
+fn owner_required_message(name: &str, platform: &str) -> String {
     format!(
         "/{name} is for owners. Add your id (see /whoami) to {}_ALLOWED_USERS, or pair with `hermes pairing approve`.",
         platform.to_uppercase()
@@ -32,105 +32,115 @@ fn owners_only(name: &str, platform: &str) -> String {
 
 /// What a command came to.
 #[derive(Debug, Clone)]
-pub(crate) enum Done {
+pub(crate) enum SlashCommandOutcome {
     /// An answer, or silence.
-    Said(Option<String>),
+    Reply(Option<String>),
     /// These words go to the model.
-    Words(String),
+    Prompt(String),
     /// An answer, and work that begins with it.
-    Begin(String, Box<FollowUp>),
+    Start(String, Box<FollowUpWork>),
 }
 
-impl Done {
-    fn said(text: impl Into<String>) -> Self {
-        Self::Said(Some(text.into()))
+impl SlashCommandOutcome {
+    fn reply(text: impl Into<String>) -> Self {
+        Self::Reply(Some(text.into()))
     }
 }
 
 impl Gateway {
     /// Runs a command. Never fails: what went wrong is the answer.
-    pub(crate) async fn run_command(&self, row: &Waiting, typed: &Typed) -> Done {
-        let Some(command) = find(&typed.name, Surface::Chat) else { return self.quick(row, typed).await };
-        if self.is_for_owners(command.name, row) && !self.is_from_owner(&row.envelope) {
-            return Done::said(owners_only(command.name, &row.envelope.platform));
+    pub(crate) async fn run_command(
+        &self,
+        row: &WaitingMessage,
+        typed: &ParsedCommand,
+    ) -> SlashCommandOutcome {
+        let Some(command) = find(&typed.name, CommandSurface::Chat) else {
+            return self.run_quick_command(row, typed).await;
+        };
+        if self.requires_owner(command.name, row) && !self.is_from_owner(&row.envelope) {
+            return SlashCommandOutcome::reply(owner_required_message(command.name, &row.envelope.platform));
         }
-        self.ports.watchers.emit(
+        self.ports.observer.emit(
             &format!("command:{}", command.name),
             serde_json::json!({
                 "platform": row.envelope.platform,
                 "user_id": row.envelope.sender.user_id,
                 "command": command.name,
-                "args": typed.rest,
+                "args": typed.arguments,
             }),
         );
         let key = row.conversation.as_str();
-        let rest = typed.rest.as_str();
+        let rest = typed.arguments.as_str();
         let ran = match command.name {
-            "start" => Ok(Done::Said(None)),
-            "help" => Ok(Done::said(self.help())),
-            "stop" => Ok(Done::said("No active task to stop.")),
+            "start" => Ok(SlashCommandOutcome::Reply(None)),
+            "help" => Ok(SlashCommandOutcome::reply(self.help())),
+            "stop" => Ok(SlashCommandOutcome::reply("No active task to stop.")),
             "approve" => Ok(self.approve(key, rest)),
-            "deny" => Ok(Done::said(self.resolve_approval(
+            "deny" => Ok(SlashCommandOutcome::reply(self.resolve_approval(
                 key,
-                Approval::Deny,
-                which(rest),
-                reason(rest).as_deref(),
+                ApprovalDecision::Deny,
+                parse_selector(rest),
+                parse_reason(rest).as_deref(),
             ))),
-            "queue" => Ok(Done::said("What is to wait for the next turn? Write `/queue TEXT`.")),
+            "queue" => {
+                Ok(SlashCommandOutcome::reply("What is to wait for the next turn? Write `/queue TEXT`."))
+            }
             "status" => self.status(row).await,
-            "whoami" => Ok(Done::said(whoami(row))),
-            "sethome" => Ok(Done::said(self.set_home(row))),
-            "background" => Ok(self.background(row, rest)),
-            "new" => self.begin_anew(row).await,
+            "whoami" => Ok(SlashCommandOutcome::reply(whoami(row))),
+            "sethome" => Ok(SlashCommandOutcome::reply(self.set_home(row))),
+            "background" => Ok(self.start_background_work(row, rest)),
+            "new" => self.start_new_session(row).await,
             "undo" => self.undo(row).await,
             "retry" => self.retry(row).await,
             "title" => self.title(row, rest).await,
             "resume" => self.resume(row, rest).await,
             "compress" => self.compress(row, rest).await,
             "usage" => self.usage(row).await,
-            name => Ok(self.ask_program(row, name, rest).await),
+            name => Ok(self.run_program_command(row, name, rest).await),
         };
-        ran.unwrap_or_else(|error| Done::said(format!("⚠️ /{} did not work: {error}", command.name)))
+        ran.unwrap_or_else(|error| {
+            SlashCommandOutcome::reply(format!("⚠️ /{} did not work: {error}", command.name))
+        })
     }
 
     /// Whether a command changes the program for everybody. Whoever comes first may choose the home channel.
-    fn is_for_owners(&self, name: &str, row: &Waiting) -> bool {
+    fn requires_owner(&self, name: &str, row: &WaitingMessage) -> bool {
         match name {
-            "sethome" => self.live.now().home_channel(&row.envelope.platform).is_some(),
+            "sethome" => self.settings.current().home_channel(&row.envelope.platform).is_some(),
             name => OWNERS_ONLY.contains(&name),
         }
     }
 
-    fn approve(&self, key: &str, rest: &str) -> Done {
+    fn approve(&self, key: &str, rest: &str) -> SlashCommandOutcome {
         let word = rest.split_whitespace().next().unwrap_or_default().to_lowercase();
         let approval = match word.as_str() {
-            "session" | "ses" => Approval::Session,
-            "always" | "permanent" | "permanently" => Approval::Always,
-            _ => Approval::Once,
+            "session" | "ses" => ApprovalDecision::Session,
+            "always" | "permanent" | "permanently" => ApprovalDecision::Always,
+            _ => ApprovalDecision::Once,
         };
-        Done::said(self.resolve_approval(key, approval, which(rest), None))
+        SlashCommandOutcome::reply(self.resolve_approval(key, approval, parse_selector(rest), None))
     }
 
-    async fn ask_program(&self, row: &Waiting, name: &str, rest: &str) -> Done {
+    async fn run_program_command(&self, row: &WaitingMessage, name: &str, rest: &str) -> SlashCommandOutcome {
         if let Some(text) = self.ports.services.command(name, rest, row).await {
-            return Done::said(text);
+            return SlashCommandOutcome::reply(text);
         }
         match self.ports.services.skill(name, rest) {
-            Some(words) => Done::Words(words),
-            None => Done::said(format!("/{name} is not available here.")),
+            Some(words) => SlashCommandOutcome::Prompt(words),
+            None => SlashCommandOutcome::reply(format!("/{name} is not available here.")),
         }
     }
 
     fn help(&self) -> String {
         let mut lines = vec!["📖 **Hermes Commands**".to_owned()];
-        for command in commands(Surface::Chat) {
+        for command in commands(CommandSurface::Chat) {
             let names: Vec<String> = std::iter::once(&command.name)
                 .chain(command.aliases)
                 .map(|name| format!("/{name}"))
                 .collect();
             let arguments =
                 if command.arguments.is_empty() { String::new() } else { format!(" {}", command.arguments) };
-            lines.push(format!("`{}{arguments}` — {}", names.join(", "), command.about));
+            lines.push(format!("`{}{arguments}` — {}", names.join(", "), command.description));
         }
         let skills = self.ports.services.skills();
         if !skills.is_empty() {
@@ -141,23 +151,23 @@ impl Gateway {
     }
 }
 
-fn which(rest: &str) -> Which<'_> {
+fn parse_selector(rest: &str) -> ApprovalSelector<'_> {
     if let Some(tag) = rest.split_whitespace().find_map(|word| word.strip_prefix('#')) {
-        return Which::Tagged(tag);
+        return ApprovalSelector::Tagged(tag);
     }
     let all = rest.split_whitespace().any(|word| word.eq_ignore_ascii_case("all"));
-    if all { Which::All } else { Which::Oldest }
+    if all { ApprovalSelector::All } else { ApprovalSelector::Oldest }
 }
 
 /// Why something is refused: what is left when the question's own words are taken away.
-fn reason(rest: &str) -> Option<String> {
+fn parse_reason(rest: &str) -> Option<String> {
     let said = |word: &&str| !word.starts_with('#') && !word.eq_ignore_ascii_case("all");
     let words: Vec<&str> = rest.split_whitespace().filter(said).collect();
     let text = words.join(" ");
     (!text.is_empty()).then(|| hermes_text::head(&text, LONGEST_REASON).to_owned())
 }
 
-fn whoami(row: &Waiting) -> String {
+fn whoami(row: &WaitingMessage) -> String {
     let envelope = &row.envelope;
     let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "not known".to_owned());
     format!(

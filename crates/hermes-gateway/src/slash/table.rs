@@ -2,7 +2,7 @@
 
 /// Where a command works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Surface {
+pub enum CommandSurface {
     Chat,
     Terminal,
     Both,
@@ -10,27 +10,27 @@ pub enum Surface {
 
 /// What happens to it while a turn runs in a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhileBusy {
+pub enum BusyPolicy {
     /// It is done at once, beside the turn.
-    Now,
+    RunNow,
     /// The turn is stopped first.
-    Stops,
+    StopTurn,
     /// It waits as words for the next turn.
-    Waits,
+    Queue,
     /// It is not done; the user is told to wait or to stop the turn.
-    Refused,
+    Refuse,
 }
 
 /// One command.
 #[derive(Debug, Clone, Copy)]
-pub struct Command {
+pub struct SlashCommand {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
     /// What may follow it.
     pub arguments: &'static str,
-    pub about: &'static str,
-    pub surface: Surface,
-    pub while_busy: WhileBusy,
+    pub description: &'static str,
+    pub surface: CommandSurface,
+    pub busy_policy: BusyPolicy,
 }
 
 const fn command(
@@ -38,91 +38,91 @@ const fn command(
     aliases: &'static [&'static str],
     arguments: &'static str,
     about: &'static str,
-    surface: Surface,
-    while_busy: WhileBusy,
-) -> Command {
-    Command { name, aliases, arguments, about, surface, while_busy }
+    surface: CommandSurface,
+    while_busy: BusyPolicy,
+) -> SlashCommand {
+    SlashCommand { name, aliases, arguments, description: about, surface, busy_policy: while_busy }
 }
 
-use Surface::{Both, Chat, Terminal};
-use WhileBusy::{Now, Refused, Stops, Waits};
+use BusyPolicy::{Queue, Refuse, RunNow, StopTurn};
+use CommandSurface::{Both, Chat, Terminal};
 
 /// In the order help shows them.
-pub const COMMANDS: &[Command] = &[
-    command("new", &["reset"], "", "end this conversation and begin another", Both, Stops),
-    command("stop", &[], "", "stop what is being done", Chat, Stops),
-    command("status", &[], "", "the conversation, queues and platforms", Chat, Now),
-    command("history", &[], "", "what was said so far", Terminal, Refused),
-    command("save", &[], "", "write the conversation to a JSON file here", Terminal, Refused),
-    command("retry", &[], "", "take the last exchange back and ask again", Both, Refused),
-    command("undo", &[], "", "take the last exchange back", Both, Refused),
-    command("title", &[], "[name]", "show or set the conversation's name", Both, Refused),
-    command("resume", &[], "[name]", "list conversations, or go on with one", Both, Refused),
-    command("compress", &["compact"], "[what matters]", "summarise older parts now", Both, Refused),
+pub const COMMANDS: &[SlashCommand] = &[
+    command("new", &["reset"], "", "end this conversation and begin another", Both, StopTurn),
+    command("stop", &[], "", "stop what is being done", Chat, StopTurn),
+    command("status", &[], "", "the conversation, queues and platforms", Chat, RunNow),
+    command("history", &[], "", "what was said so far", Terminal, Refuse),
+    command("save", &[], "", "write the conversation to a JSON file here", Terminal, Refuse),
+    command("retry", &[], "", "take the last exchange back and ask again", Both, Refuse),
+    command("undo", &[], "", "take the last exchange back", Both, Refuse),
+    command("title", &[], "[name]", "show or set the conversation's name", Both, Refuse),
+    command("resume", &[], "[name]", "list conversations, or go on with one", Both, Refuse),
+    command("compress", &["compact"], "[what matters]", "summarise older parts now", Both, Refuse),
     command(
         "rollback",
         &[],
         "[N | diff N | N file]",
         "list, compare or restore checkpoints of the files",
         Both,
-        Refused,
+        Refuse,
     ),
-    command("queue", &["q"], "text", "say this in the next turn, without interrupting", Both, Waits),
-    command("background", &["bg"], "text", "work on this beside the conversation", Chat, Now),
-    command("approve", &[], "[session | always | all]", "allow the command that waits", Chat, Now),
-    command("deny", &[], "[reason]", "do not allow the command that waits", Chat, Now),
+    command("queue", &["q"], "text", "say this in the next turn, without interrupting", Both, Queue),
+    command("background", &["bg"], "text", "work on this beside the conversation", Chat, RunNow),
+    command("approve", &[], "[session | always | all]", "allow the command that waits", Chat, RunNow),
+    command("deny", &[], "[reason]", "do not allow the command that waits", Chat, RunNow),
     command(
         "yolo",
         &[],
         "[on | off]",
         "run dangerous commands of this conversation without asking",
         Both,
-        Now,
+        RunNow,
     ),
-    command("model", &[], "[provider:model]", "show the model, or choose another", Both, Refused),
-    command("provider", &[], "", "the providers, and which can be used", Chat, Refused),
-    command("personality", &[], "[name]", "list manners of speaking, or put one on", Both, Refused),
+    command("model", &[], "[provider:model]", "show the model, or choose another", Both, Refuse),
+    command("provider", &[], "", "the providers, and which can be used", Chat, Refuse),
+    command("personality", &[], "[name]", "list manners of speaking, or put one on", Both, Refuse),
     command(
         "reasoning",
         &[],
         "[level | show | hide]",
         "how hard the model thinks: none minimal low medium high xhigh",
         Both,
-        Refused,
+        Refuse,
     ),
-    command("verbose", &[], "", "show more or less of what tools do", Both, Refused),
-    command("voice", &[], "[on | off | tts | status]", "answer with speech", Chat, Refused),
-    command("plan", &[], "[text]", "make a plan before doing anything", Both, Refused),
-    command("tools", &[], "", "the tools of this conversation", Terminal, Refused),
-    command("toolsets", &[], "", "the toolsets", Terminal, Refused),
+    command("verbose", &[], "", "show more or less of what tools do", Both, Refuse),
+    command("voice", &[], "[on | off | tts | status]", "answer with speech", Chat, Refuse),
+    command("plan", &[], "[text]", "make a plan before doing anything", Both, Refuse),
+    command("tools", &[], "", "the tools of this conversation", Terminal, Refuse),
+    command("toolsets", &[], "", "the toolsets", Terminal, Refuse),
     command(
         "cron",
         &[],
         "[list | add | edit | pause | resume | run | remove]",
         "scheduled jobs",
         Terminal,
-        Refused,
+        Refuse,
     ),
-    command("usage", &[], "", "tokens and money used by this conversation", Both, Now),
-    command("insights", &[], "[days]", "what was used lately", Both, Refused),
-    command("sethome", &["set-home"], "", "send what comes unasked to this chat", Chat, Refused),
-    command("whoami", &[], "", "how this chat and you are known here", Chat, Now),
-    command("reload-mcp", &["reload_mcp"], "", "connect to the MCP servers again", Chat, Refused),
-    command("update", &[], "", "bring Hermes up to date", Chat, Now),
-    command("restart", &[], "", "restart the gateway when the running turns have ended", Chat, Now),
-    command("version", &[], "", "which Hermes this is", Both, Now),
-    command("start", &[], "", "what some platforms send first", Chat, Now),
-    command("help", &["commands"], "", "this list", Both, Now),
-    command("clear", &[], "", "begin another conversation on an empty screen", Terminal, Refused),
-    command("quit", &["exit"], "", "leave", Terminal, Refused),
+    command("usage", &[], "", "tokens and money used by this conversation", Both, RunNow),
+    command("insights", &[], "[days]", "what was used lately", Both, Refuse),
+    command("sethome", &["set-home"], "", "send what comes unasked to this chat", Chat, Refuse),
+    command("whoami", &[], "", "how this chat and you are known here", Chat, RunNow),
+    command("reload-mcp", &["reload_mcp"], "", "connect to the MCP servers again", Chat, Refuse),
+    command("update", &[], "", "bring Hermes up to date", Chat, RunNow),
+    command("restart", &[], "", "restart the gateway when the running turns have ended", Chat, RunNow),
+    command("version", &[], "", "which Hermes this is", Both, RunNow),
+    command("start", &[], "", "what some platforms send first", Chat, RunNow),
+    command("help", &["commands"], "", "this list", Both, RunNow),
+    command("clear", &[], "", "begin another conversation on an empty screen", Terminal, Refuse),
+    command("quit", &["exit"], "", "leave", Terminal, Refuse),
 ];
 
 /// Hidden from help and menus.
 const UNLISTED: &[&str] = &["start"];
 
-impl Command {
-    pub fn is_for(&self, surface: Surface) -> bool {
-        self.surface == Surface::Both || self.surface == surface
+impl SlashCommand {
+    pub fn is_for(&self, surface: CommandSurface) -> bool {
+        self.surface == CommandSurface::Both || self.surface == surface
     }
 
     pub fn is_listed(&self) -> bool {
@@ -135,12 +135,12 @@ impl Command {
 }
 
 /// The commands of a surface, for help and menus.
-pub fn commands(surface: Surface) -> impl Iterator<Item = &'static Command> {
+pub fn commands(surface: CommandSurface) -> impl Iterator<Item = &'static SlashCommand> {
     COMMANDS.iter().filter(move |command| command.is_for(surface) && command.is_listed())
 }
 
 /// By name or alias. Some platforms write an underscore for a hyphen.
-pub fn find(name: &str, surface: Surface) -> Option<&'static Command> {
+pub fn find(name: &str, surface: CommandSurface) -> Option<&'static SlashCommand> {
     let hyphened = name.replace('_', "-");
     COMMANDS
         .iter()
@@ -149,19 +149,20 @@ pub fn find(name: &str, surface: Surface) -> Option<&'static Command> {
 
 /// What someone typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Typed {
+pub struct ParsedCommand {
     /// Lower case, without the slash and without what names the bot.
     pub name: String,
-    pub rest: String,
+    pub arguments: String,
 }
 
 /// A text that begins with a slash and a word.
-pub fn parse(text: &str) -> Option<Typed> {
+pub fn parse(text: &str) -> Option<ParsedCommand> {
     let line = text.trim_start().strip_prefix('/')?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let name = word.split('@').next().unwrap_or(word).to_lowercase();
     let plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-    (!name.is_empty() && name.chars().all(plain)).then(|| Typed { name, rest: rest.trim().to_owned() })
+    (!name.is_empty() && name.chars().all(plain))
+        .then(|| ParsedCommand { name, arguments: rest.trim().to_owned() })
 }
 
 #[cfg(test)]
@@ -182,13 +183,13 @@ mod tests {
 
     #[test]
     fn what_is_typed_is_read() {
-        let typed = |text: &str| parse(text).map(|typed| (typed.name, typed.rest));
+        let typed = |text: &str| parse(text).map(|typed| (typed.name, typed.arguments));
         assert_eq!(typed("/New@my_bot  x y "), Some(("new".into(), "x y".into())));
         assert_eq!(typed("/usr/bin/env"), None, "a path is no command");
         assert_eq!(typed("no"), None);
         assert_eq!(typed("/"), None);
-        assert_eq!(find("reload_mcp", Surface::Chat).map(|command| command.name), Some("reload-mcp"));
-        assert!(find("history", Surface::Chat).is_none());
-        assert!(find("approve", Surface::Terminal).is_none());
+        assert_eq!(find("reload_mcp", CommandSurface::Chat).map(|command| command.name), Some("reload-mcp"));
+        assert!(find("history", CommandSurface::Chat).is_none());
+        assert!(find("approve", CommandSurface::Terminal).is_none());
     }
 }

@@ -5,16 +5,18 @@
 
 use std::time::Duration;
 
-use hermes_agent::{Error as AgentError, Said, TurnOutcome, TurnRequest, TurnResult, TurnWork};
-use hermes_store::{Closing, FollowUp, Waiting};
+use hermes_agent::{Error as AgentError, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_store::{FollowUpWork, InboxCloseReason, WaitingMessage};
 use hermes_text::{head, single_line};
-use hermes_types::{Cancel, Envelope, Piece, SessionId, SessionKind, TaskId, Timestamp, TurnId, TurnState};
+use hermes_types::{
+    Cancel, ChatPart, Envelope, SessionId, SessionKind, TaskId, Timestamp, TurnId, TurnState,
+};
 
-use super::run::{missing_reply, parked};
-use crate::deliver::{self, Spoken};
+use super::run::{parked_message, undelivered_reply};
+use crate::deliver::{self, OutgoingAnswer};
 use crate::gateway::Gateway;
-use crate::ports::Wish;
-use crate::slash::Silent;
+use crate::ports::AgentRequest;
+use crate::slash::SilentFrontend;
 
 const PREFIX: &str = "background:";
 const PAUSE: Duration = Duration::from_secs(5);
@@ -25,15 +27,15 @@ pub(crate) fn is_key(conversation: &str) -> bool {
 }
 
 /// Makes the message that stands for the work.
-pub(crate) fn work(from: &Envelope, prompt: &str, id: &str, now: Timestamp) -> FollowUp {
+pub(crate) fn background_message(from: &Envelope, prompt: &str, id: &str, now: Timestamp) -> FollowUpWork {
     let envelope = Envelope {
         platform_key: format!("{PREFIX}{id}"),
-        parts: vec![Piece::Text { text: prompt.to_owned() }],
+        parts: vec![ChatPart::Text { text: prompt.to_owned() }],
         quiet_ms: 0,
         received_at: now,
         ..from.clone()
     };
-    FollowUp { conversation: format!("{PREFIX}{id}"), envelope }
+    FollowUpWork { conversation: format!("{PREFIX}{id}"), envelope }
 }
 
 /// Shortens a prompt for a line that mentions it.
@@ -44,7 +46,7 @@ pub(crate) fn shortened(prompt: &str) -> String {
 }
 
 /// Runs the work, or goes on with it, and says what it came to.
-pub(super) async fn take_turn(gateway: &Gateway, row: &Waiting) {
+pub(super) async fn run_background_turn(gateway: &Gateway, row: &WaitingMessage) {
     let prompt = row.envelope.text();
     let id = row.conversation.trim_start_matches(PREFIX);
     let text = loop {
@@ -59,7 +61,7 @@ pub(super) async fn take_turn(gateway: &Gateway, row: &Waiting) {
             }
         }
     };
-    let replies = deliver::plan(&Spoken {
+    let replies = deliver::plan_replies(&OutgoingAnswer {
         text: &text,
         envelope: &row.envelope,
         abilities: gateway.delivery.abilities(&row.envelope.platform),
@@ -67,7 +69,8 @@ pub(super) async fn take_turn(gateway: &Gateway, row: &Waiting) {
         key: id,
     });
     let rows = std::slice::from_ref(row);
-    let settled = gateway.settle_with(&row.conversation, rows, &row.envelope, Closing::Done, replies).await;
+    let settled =
+        gateway.settle_with(&row.conversation, rows, &row.envelope, InboxCloseReason::Done, replies).await;
     if let Err(error) = settled {
         tracing::error!(%error, id, "the answer of a background task could not be written down; it will be made again");
     }
@@ -76,12 +79,16 @@ pub(super) async fn take_turn(gateway: &Gateway, row: &Waiting) {
 /// The answer, or why there is none. The outer error is worth another attempt.
 async fn run(
     gateway: &Gateway,
-    row: &Waiting,
+    row: &WaitingMessage,
     prompt: &str,
     id: &str,
 ) -> Result<Result<String, String>, AgentError> {
     let envelope = &row.envelope;
-    let agent = match gateway.ports.agents.agent(&Wish { platform: &envelope.platform, ..Wish::default() }) {
+    let agent = match gateway
+        .ports
+        .agents
+        .agent(&AgentRequest { platform: &envelope.platform, ..AgentRequest::default() })
+    {
         Ok(agent) => agent,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -92,31 +99,31 @@ async fn run(
     };
     let (mut conversation, work) = match begun {
         Some(turn) if turn.state == TurnState::Running => {
-            let taken = agent.take_up_as(&turn.session, task).await?;
-            let Some(cut_off) = taken.cut_off else {
+            let taken = agent.load_conversation_as(&turn.session, task).await?;
+            let Some(cut_off) = taken.unfinished_turn else {
                 return Ok(Err("it was ended by another process".to_owned()));
             };
             (taken.conversation, TurnWork::Resume(cut_off))
         }
         Some(turn) => {
-            let reply = missing_reply(&agent, &turn).await?;
+            let reply = undelivered_reply(&agent, &turn).await?;
             return Ok(reply.ok_or_else(|| "it was stopped".to_owned()));
         }
         None => {
             let begun = agent
-                .begin_as(SessionId::new(id), envelope.platform.clone(), SessionKind::Gateway)
+                .new_conversation_with_id(SessionId::new(id), envelope.platform.clone(), SessionKind::Gateway)
                 .with_task(task)
                 .with_user(envelope.sender.user_id.clone());
-            let said = Box::new(Said { inbox: vec![row.id], ..Said::text(prompt) });
-            (begun, TurnWork::Begin { id: TurnId::generate(), said })
+            let said = Box::new(TurnInput { inbox_rows: vec![row.id], ..TurnInput::text(prompt) });
+            (begun, TurnWork::Begin { id: TurnId::generate(), input: said })
         }
     };
     let cancel = Cancel::new();
-    let request = TurnRequest { work, frontend: &Silent, cancel: &cancel, grace: None };
+    let request = TurnRequest { work, frontend: &SilentFrontend, cancel: &cancel, grace: None };
     Ok(match agent.drive(&mut conversation, request).await? {
         TurnOutcome::Ended(result) => answer(*result),
         TurnOutcome::Abandoned => Err("it did not stop when told to".to_owned()),
-        TurnOutcome::Parked(cut_off) => Err(parked(&cut_off)),
+        TurnOutcome::Parked(cut_off) => Err(parked_message(&cut_off)),
     })
 }
 

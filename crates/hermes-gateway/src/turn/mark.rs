@@ -1,16 +1,16 @@
 //! What people see at their own messages: that one was seen, and what became of it.
 
-use hermes_store::Waiting;
-use hermes_types::{Mark, Place};
+use hermes_store::WaitingMessage;
+use hermes_types::{ChatAddress, MessageStatus};
 use tokio::sync::oneshot;
 
 use crate::gateway::Gateway;
 
 /// Marks that are set. Dropped without a word, the messages came to nothing.
-pub(super) struct Marks(oneshot::Sender<Mark>);
+pub(super) struct MessageMarks(oneshot::Sender<MessageStatus>);
 
-impl Marks {
-    pub(super) fn end(self, mark: Mark) {
+impl MessageMarks {
+    pub(super) fn replace_with(self, mark: MessageStatus) {
         // Whoever set them is gone with the gateway.
         let _ = self.0.send(mark);
     }
@@ -18,24 +18,24 @@ impl Marks {
 
 impl Gateway {
     /// Marks messages as seen; beside the turn, which never waits for it.
-    pub(super) fn mark_seen(&self, rows: &[Waiting]) -> Marks {
+    pub(super) fn mark_seen(&self, rows: &[WaitingMessage]) -> MessageMarks {
         let (end, ended) = oneshot::channel();
         let channel = rows.first().and_then(|row| self.delivery.channel(&row.envelope.platform));
-        let messages: Vec<(Place, String)> = rows
+        let messages: Vec<(ChatAddress, String)> = rows
             .iter()
             .filter_map(|row| Some((row.envelope.place.clone(), row.envelope.message_id.clone()?)))
             .collect();
         if let Some(channel) = channel {
             drop(self.tasks.spawn("marks", async move {
                 for (place, message) in &messages {
-                    channel.mark(place, message, Mark::Seen).await;
+                    channel.show_message_status(place, message, MessageStatus::Processing).await;
                 }
-                let mark = ended.await.unwrap_or(Mark::Failed);
+                let mark = ended.await.unwrap_or(MessageStatus::Failed);
                 for (place, message) in &messages {
-                    channel.mark(place, message, mark).await;
+                    channel.show_message_status(place, message, mark).await;
                 }
             }));
         }
-        Marks(end)
+        MessageMarks(end)
     }
 }

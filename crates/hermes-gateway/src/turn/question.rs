@@ -1,11 +1,13 @@
 //! Questions to a person in a chat, and their answers.
 
 use hermes_text::head;
-use hermes_types::{Answer, Approval, Cancel, Choice, Envelope, Piece, Question, Reply};
+use hermes_types::{
+    ApprovalDecision, Cancel, ChatPart, Envelope, OutgoingMessage, QuickReply, UserAnswer, UserQuestion,
+};
 
-use crate::desk::{Asked, Kind};
+use crate::active_conversations::{PendingQuestion, QuestionKind};
 use crate::gateway::Gateway;
-use crate::intake::Which;
+use crate::intake::ApprovalSelector;
 
 /// The most of a command that is shown; a message of every platform has room for it.
 const LONGEST_COMMAND: usize = 3_000;
@@ -16,53 +18,55 @@ impl Gateway {
         &self,
         key: &str,
         envelope: &Envelope,
-        question: Question,
+        question: UserQuestion,
         cancel: &Cancel,
-    ) -> Answer {
+    ) -> UserAnswer {
         let (kind, text, mut choices) = match question {
-            Question::Approve { command, danger } => {
-                (Kind::Approval, approval_text(&command, &danger.reason), approval_choices())
+            UserQuestion::Approve { command, danger } => {
+                (QuestionKind::Approval, approval_text(&command, &danger.reason), approval_choices())
             }
-            Question::Clarify { question, choices } => {
-                (Kind::Clarification, clarify_text(&question, &choices), clarify_choices(&choices))
+            UserQuestion::Clarify { question, choices } => {
+                (QuestionKind::Clarification, clarify_text(&question, &choices), clarify_choices(&choices))
             }
             // A password has no place in a chat.
-            Question::Secret { .. } => return Answer::Unavailable,
+            UserQuestion::Secret { .. } => return UserAnswer::Unavailable,
         };
-        let Some(Asked { id, tag, answer }) = self.desk.ask(key, kind) else { return Answer::Unavailable };
-        if kind == Kind::Approval {
+        let Some(PendingQuestion { id, tag, answer }) = self.conversations.ask(key, kind) else {
+            return UserAnswer::Unavailable;
+        };
+        if kind == QuestionKind::Approval {
             // A button answers its own question, however late it is pressed and whatever is open by then.
             for choice in &mut choices {
-                choice.says = format!("{} #{tag}", choice.says);
+                choice.text = format!("{} #{tag}", choice.text);
             }
         }
-        let reply = Reply {
+        let reply = OutgoingMessage {
             platform: envelope.platform.clone(),
             place: envelope.place.clone(),
-            pieces: vec![Piece::Text { text }],
+            pieces: vec![ChatPart::Text { text }],
             reply_to: None,
             choices,
             draft: None,
             idempotency_key: format!("question:{}:{id}", self.holder),
         };
-        self.say(key, reply).await;
-        let settings = self.live.now();
+        self.queue_reply(key, reply).await;
+        let settings = self.settings.current();
         let patience = match kind {
-            Kind::Approval => settings.question_patience,
-            Kind::Clarification => settings.clarify_patience,
+            QuestionKind::Approval => settings.question_timeout,
+            QuestionKind::Clarification => settings.clarify_patience,
         };
         tokio::select! {
-            answer = answer => answer.unwrap_or(Answer::Unavailable),
-            () = cancel.cancelled() => Answer::Unavailable,
+            answer = answer => answer.unwrap_or(UserAnswer::Unavailable),
+            () = cancel.cancelled() => UserAnswer::Unavailable,
             () = self.clock.sleep(patience) => {
-                self.desk.withdraw(key, id);
+                self.conversations.withdraw(key, id);
                 let text = match kind {
-                    Kind::Approval => "⚠️ Approval expired; the command was not run. Ask me again if you want it.",
-                    Kind::Clarification => "⏳ No answer came; I am going on without it.",
+                    QuestionKind::Approval => "⚠️ Approval expired; the command was not run. Ask me again if you want it.",
+                    QuestionKind::Clarification => "⏳ No answer came; I am going on without it.",
                 };
                 let key_of_notice = format!("expired:{}:{id}", self.holder);
-                self.say(key, crate::intake::answer_to(envelope, text.to_owned(), key_of_notice)).await;
-                Answer::Silence
+                self.queue_reply(key, crate::intake::reply_to(envelope, text.to_owned(), key_of_notice)).await;
+                UserAnswer::TimedOut
             }
         }
     }
@@ -71,36 +75,39 @@ impl Gateway {
     pub(crate) fn resolve_approval(
         &self,
         key: &str,
-        approval: Approval,
-        which: Which<'_>,
+        approval: ApprovalDecision,
+        which: ApprovalSelector<'_>,
         reason: Option<&str>,
     ) -> String {
         let tag = match which {
-            Which::Tagged(tag) => Some(tag),
-            Which::Oldest | Which::All => None,
+            ApprovalSelector::Tagged(tag) => Some(tag),
+            ApprovalSelector::Oldest | ApprovalSelector::All => None,
         };
-        let answer = reason.map_or(Answer::Approval(approval), |reason| Answer::Text(reason.to_owned()));
+        let answer =
+            reason.map_or(UserAnswer::Approval(approval), |reason| UserAnswer::Text(reason.to_owned()));
         let mut count = 0;
-        while self.desk.answer(key, Kind::Approval, tag, answer.clone()) {
+        while self.conversations.answer(key, QuestionKind::Approval, tag, answer.clone()) {
             count += 1;
-            if which != Which::All {
+            if which != ApprovalSelector::All {
                 break;
             }
         }
         let text = match (approval, count) {
-            (_, 0) if tag.is_some_and(|tag| self.desk.is_open(tag)) => {
+            (_, 0) if tag.is_some_and(|tag| self.conversations.is_open(tag)) => {
                 "That question was put to somebody else; it is theirs to answer."
             }
-            (_, 0) if tag.is_some() && self.desk.asks_approval(key) => {
+            (_, 0) if tag.is_some() && self.conversations.asks_approval(key) => {
                 "That question is no longer open. Please answer the newer question."
             }
             (_, 0) if tag.is_some() => "That question is no longer open.",
-            (Approval::Deny, 0) => "No pending command to deny.",
-            (Approval::Deny, _) => "❌ Command denied.",
+            (ApprovalDecision::Deny, 0) => "No pending command to deny.",
+            (ApprovalDecision::Deny, _) => "❌ Command denied.",
             (_, 0) => "No pending command to approve.",
-            (Approval::Once, _) => "✅ Command approved. The agent is resuming...",
-            (Approval::Session, _) => "✅ Command approved (for this session). The agent is resuming...",
-            (Approval::Always, _) => "✅ Command approved (permanently). The agent is resuming...",
+            (ApprovalDecision::Once, _) => "✅ Command approved. The agent is resuming...",
+            (ApprovalDecision::Session, _) => {
+                "✅ Command approved (for this session). The agent is resuming..."
+            }
+            (ApprovalDecision::Always, _) => "✅ Command approved (permanently). The agent is resuming...",
         };
         text.to_owned()
     }
@@ -127,7 +134,7 @@ fn approval_text(command: &str, reason: &str) -> String {
     )
 }
 
-fn approval_choices() -> Vec<Choice> {
+fn approval_choices() -> Vec<QuickReply> {
     [
         ("Allow once", "/approve"),
         ("Allow for this session", "/approve session"),
@@ -135,7 +142,7 @@ fn approval_choices() -> Vec<Choice> {
         ("Deny", "/deny"),
     ]
     .into_iter()
-    .map(|(label, says)| Choice { label: label.to_owned(), says: says.to_owned() })
+    .map(|(label, says)| QuickReply { label: label.to_owned(), text: says.to_owned() })
     .collect()
 }
 
@@ -149,8 +156,8 @@ fn clarify_text(question: &str, choices: &[String]) -> String {
     }
 }
 
-fn clarify_choices(choices: &[String]) -> Vec<Choice> {
-    choices.iter().map(|choice| Choice { label: choice.clone(), says: choice.clone() }).collect()
+fn clarify_choices(choices: &[String]) -> Vec<QuickReply> {
+    choices.iter().map(|choice| QuickReply { label: choice.clone(), text: choice.clone() }).collect()
 }
 
 #[cfg(test)]

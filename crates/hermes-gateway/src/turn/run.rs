@@ -4,50 +4,52 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, Conversation, CutOff, Error as AgentError, Said, TurnOutcome, TurnRequest, TurnResult, TurnWork,
+    Agent, Conversation, Error as AgentError, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork,
+    UnfinishedTurn,
 };
-use hermes_store::{Closing, EndReason, Error as StoreError, SessionFilter, Waiting};
+use hermes_store::{EndReason, Error as StoreError, InboxCloseReason, SessionFilter, WaitingMessage};
 use hermes_text::head;
 use hermes_types::{
-    Cancel, Content, Envelope, Mark, Reply, Role, SessionId, SessionKind, TaskId, Turn, TurnId, TurnState,
+    Cancel, Envelope, MessageContent, MessageStatus, OutgoingMessage, Role, SessionId, SessionKind, TaskId,
+    Turn, TurnId, TurnState,
 };
 
 use super::GRACE;
 use super::background;
 use super::context::context_prompt;
-use super::present::Presenter;
-use super::settle::words_of;
+use super::presenter::Presenter;
+use super::settle::final_message;
 use crate::deliver;
 use crate::gateway::Gateway;
-use crate::intake::answer_to;
-use crate::ports::Wish;
-use crate::session::{Entry, ResetReason, expired};
+use crate::intake::reply_to;
+use crate::ports::AgentRequest;
+use crate::session::{ResetReason, SessionEntry, reset_reason};
 
 /// Said to the model when nobody has talked to it before.
 const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
 /// The most of a message or an answer hooks are told.
-const LONGEST_TOLD: usize = 500;
+const MAX_HOOK_TEXT: usize = 500;
 /// Platforms nothing is sent to unasked.
-const WITHOUT_HOME: [&str; 4] = ["webhook", "api_server", "homeassistant", "email"];
+const NO_HOME_PLATFORMS: [&str; 4] = ["webhook", "api_server", "homeassistant", "email"];
 /// How long to wait for a conversation somebody else is in.
-const WHILE_TAKEN: Duration = Duration::from_secs(2);
+const BUSY_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// A chat's conversation, ready for a turn.
-struct Opened {
+struct OpenedChat {
     conversation: Conversation,
-    entry: Entry,
+    entry: SessionEntry,
     /// It begins with this turn.
-    fresh: bool,
+    is_new: bool,
     reset: Option<ResetReason>,
-    cut_off: Option<CutOff>,
+    unfinished_turn: Option<UnfinishedTurn>,
 }
 
 /// Why there is no turn now.
-enum NotNow {
+enum TurnError {
     /// Tell the user this; the message is dealt with.
-    Tell(String),
+    Rejected(String),
     /// Somebody else is in the conversation.
-    Taken,
+    Busy,
     /// It would not stop and was left where it was.
     Abandoned,
     /// It was cut off too often; the user is told this.
@@ -55,19 +57,19 @@ enum NotNow {
     Store(StoreError),
 }
 
-impl From<StoreError> for NotNow {
+impl From<StoreError> for TurnError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<AgentError> for NotNow {
+impl From<AgentError> for TurnError {
     fn from(error: AgentError) -> Self {
         match error {
-            AgentError::Busy { .. } => Self::Taken,
+            AgentError::Busy { .. } => Self::Busy,
             AgentError::Store(error) => Self::Store(error),
             AgentError::NotFound(session) => {
-                Self::Tell(format!("The session {session} is gone. /new begins another."))
+                Self::Rejected(format!("The session {session} is gone. /new begins another."))
             }
         }
     }
@@ -75,53 +77,65 @@ impl From<AgentError> for NotNow {
 
 impl Gateway {
     /// Runs a turn for these rows and settles them. What cannot be done now is tried again.
-    pub(super) async fn take_turn(&self, key: &str, rows: Vec<Waiting>, words: Option<String>) {
+    pub(super) async fn run_turn_for_rows(
+        &self,
+        key: &str,
+        rows: Vec<WaitingMessage>,
+        words: Option<String>,
+    ) {
         let Some(last) = rows.last() else { return };
         if background::is_key(key) {
-            return background::take_turn(self, last).await;
+            return background::run_background_turn(self, last).await;
         }
         let envelope = last.envelope.clone();
         let mut told = false;
         loop {
             match self.try_turn(key, &rows, words.as_deref()).await {
                 Ok(()) => return,
-                Err(NotNow::Tell(text)) => {
-                    return self.settle_all(key, &rows, &envelope, Closing::Reported, vec![text]).await;
+                Err(TurnError::Rejected(text)) => {
+                    return self
+                        .settle_all(key, &rows, &envelope, InboxCloseReason::Reported, vec![text])
+                        .await;
                 }
-                Err(NotNow::Abandoned) => {
-                    return self.settle_all(key, &rows, &envelope, Closing::Done, Vec::new()).await;
+                Err(TurnError::Abandoned) => {
+                    return self.settle_all(key, &rows, &envelope, InboxCloseReason::Done, Vec::new()).await;
                 }
                 // Under the key of the turn, as after the next start: however often it is found, it is told once.
-                Err(NotNow::Parked(turn, text)) => {
+                Err(TurnError::Parked(turn, text)) => {
                     match self.settle_turn(key, &rows, &envelope, &turn, Some(text), None).await {
                         Ok(()) => return,
                         Err(error) => {
                             tracing::error!(%error, key, "a notice could not be written down; trying again");
-                            self.clock.sleep(super::PAUSE).await;
+                            self.clock.sleep(super::STORE_RETRY_DELAY).await;
                         }
                     }
                 }
-                Err(NotNow::Taken) => {
+                Err(TurnError::Busy) => {
                     if !told {
                         told = true;
                         let text = "This conversation is open in another Hermes; I go on when it is free."
                             .to_owned();
-                        self.say(key, answer_to(&envelope, text, format!("taken:{}", last.id))).await;
+                        self.queue_reply(key, reply_to(&envelope, text, format!("taken:{}", last.id))).await;
                     }
-                    self.clock.sleep(WHILE_TAKEN).await;
+                    self.clock.sleep(BUSY_RETRY_DELAY).await;
                 }
-                Err(NotNow::Store(error)) => {
+                Err(TurnError::Store(error)) => {
                     tracing::error!(%error, key, "a turn could not be written down; trying again");
-                    self.clock.sleep(super::PAUSE).await;
+                    self.clock.sleep(super::STORE_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    async fn try_turn(&self, key: &str, rows: &[Waiting], words: Option<&str>) -> Result<(), NotNow> {
+    async fn try_turn(
+        &self,
+        key: &str,
+        rows: &[WaitingMessage],
+        words: Option<&str>,
+    ) -> Result<(), TurnError> {
         let Some(first) = rows.first() else { return Ok(()) };
         let envelope = rows.last().map_or(&first.envelope, |last| &last.envelope);
-        let mut agent = self.agent_for(envelope).map_err(NotNow::Tell)?;
+        let mut agent = self.agent_for(envelope).map_err(TurnError::Rejected)?;
         let begun = match &first.turn {
             Some(turn) => self.store.turn(turn).await?,
             None => None,
@@ -131,41 +145,49 @@ impl Gateway {
                 self.open_unfinished(&agent, key, envelope, &turn).await?
             }
             Some(turn) => {
-                let reply = missing_reply(&agent, &turn).await?;
+                let reply = undelivered_reply(&agent, &turn).await?;
                 self.settle_turn(key, rows, envelope, &turn.id, reply, None).await?;
                 return Ok(());
             }
-            None => self.open(&agent, key, envelope).await?,
+            None => self.open_conversation(&agent, key, envelope).await?,
         };
         self.introduce(&mut agent, opened.conversation.session()).await?;
-        if opened.fresh {
-            self.tell_about_home(key, envelope).await;
+        if opened.is_new {
+            self.suggest_home_channel(key, envelope).await;
         }
         let cancel = Cancel::new();
         let presenter = Presenter::start(self, key, envelope, opened.conversation.session());
         let marks = self.mark_seen(rows);
-        let is_resumed = opened.cut_off.as_ref().is_some_and(|cut_off| is_of(rows, cut_off));
-        self.desk.begin(key, cancel.clone(), is_resumed.then(|| self.clock.now()));
+        let is_resumed =
+            opened.unfinished_turn.as_ref().is_some_and(|cut_off| is_turn_for_rows(rows, cut_off));
+        self.conversations.start_turn(key, cancel.clone(), is_resumed.then(|| self.clock.now()));
         let about = about_turn(envelope, opened.conversation.session());
-        self.ports.watchers.emit("agent:start", about.clone());
-        let ran = self.run(&agent, &mut opened, rows, words, &presenter, &cancel).await;
-        let stopped = self.desk.end(key);
+        self.ports.observer.emit("agent:start", about.clone());
+        let ran = self.drive_turn(&agent, &mut opened, rows, words, &presenter, &cancel).await;
+        let stopped = self.conversations.end_turn(key);
         let shown = presenter.finish().await;
         let result = match ran {
             Ok(result) => result,
             Err(reason) => {
-                shown.settle(self, envelope).await;
+                shown.remove_cursor(self, envelope).await;
                 return Err(reason);
             }
         };
-        let mut reply =
-            words_of(&result, stopped, self.live.now().display_on(&envelope.platform).show_reasoning);
-        deliver::add_tools_files(&mut reply, opened.conversation.messages());
+        let mut reply = final_message(
+            &result,
+            stopped,
+            self.settings.current().display_on(&envelope.platform).show_reasoning,
+        );
+        deliver::attach_tool_files(&mut reply, opened.conversation.messages());
         self.after_turn(&agent, opened, &result).await?;
-        marks.end(if result.failure.is_none() && reply.is_some() { Mark::Answered } else { Mark::Failed });
-        self.tell_ended(about, reply.as_deref());
+        marks.replace_with(if result.failure.is_none() && reply.is_some() {
+            MessageStatus::Answered
+        } else {
+            MessageStatus::Failed
+        });
+        self.emit_turn_ended(about, reply.as_deref());
         if reply.is_none() {
-            shown.clone().settle(self, envelope).await;
+            shown.clone().remove_cursor(self, envelope).await;
         }
         self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
         Ok(())
@@ -174,52 +196,52 @@ impl Gateway {
     /// As long as there is one conversation and no other, it is said how to begin it: the same words in each of its turns,
     /// so that what providers keep stays good.
     async fn introduce(&self, agent: &mut Agent, own: &SessionId) -> Result<(), StoreError> {
-        if self.introduced.load(Ordering::Relaxed) {
+        if self.has_other_sessions.load(Ordering::Relaxed) {
             return Ok(());
         }
         let sessions = self.store.list_sessions(SessionFilter::default(), 2).await?;
-        self.introduced.store(sessions.len() > 1, Ordering::Relaxed);
+        self.has_other_sessions.store(sessions.len() > 1, Ordering::Relaxed);
         if sessions.iter().all(|session| session.id == *own) {
-            let own = agent.asking.ephemeral.take();
+            let own = agent.request_options.ephemeral.take();
             let texts: Vec<String> = own.into_iter().chain([INTRODUCE.to_owned()]).collect();
-            agent.asking.ephemeral = Some(texts.join("\n\n"));
+            agent.request_options.ephemeral = Some(texts.join("\n\n"));
         }
         Ok(())
     }
 
-    fn tell_ended(&self, mut about: serde_json::Value, reply: Option<&str>) {
-        about["response"] = serde_json::json!(head(reply.unwrap_or_default(), LONGEST_TOLD));
-        self.ports.watchers.emit("agent:end", about);
+    fn emit_turn_ended(&self, mut about: serde_json::Value, reply: Option<&str>) {
+        about["response"] = serde_json::json!(head(reply.unwrap_or_default(), MAX_HOOK_TEXT));
+        self.ports.observer.emit("agent:end", about);
     }
 
     /// A chat that begins where nothing unasked could be sent to yet is told how that is changed, once.
-    async fn tell_about_home(&self, key: &str, envelope: &Envelope) {
+    async fn suggest_home_channel(&self, key: &str, envelope: &Envelope) {
         let platform = envelope.platform.as_str();
-        if WITHOUT_HOME.contains(&platform) || self.live.now().home_channel(platform).is_some() {
+        if NO_HOME_PLATFORMS.contains(&platform) || self.settings.current().home_channel(platform).is_some() {
             return;
         }
         let text = format!(
             "📬 No home channel is set for {}. /sethome makes this chat the place for what comes unasked, such as \
              scheduled jobs.",
-            proper_name(platform)
+            display_name(platform)
         );
         let key_of_notice = format!("home:{platform}:{}", envelope.place.chat_id);
-        self.say(key, answer_to(envelope, text, key_of_notice)).await;
+        self.queue_reply(key, reply_to(envelope, text, key_of_notice)).await;
     }
 
     /// The turn itself. One that does not stop when told to is left where it is.
-    async fn run(
+    async fn drive_turn(
         &self,
         agent: &Agent,
-        opened: &mut Opened,
-        rows: &[Waiting],
+        opened: &mut OpenedChat,
+        rows: &[WaitingMessage],
         words: Option<&str>,
         presenter: &Presenter,
         cancel: &Cancel,
-    ) -> Result<TurnResult, NotNow> {
-        let work = match opened.cut_off.take() {
-            Some(cut_off) if is_of(rows, &cut_off) => {
-                self.tell_resumed(rows, &cut_off).await;
+    ) -> Result<TurnResult, TurnError> {
+        let work = match opened.unfinished_turn.take() {
+            Some(cut_off) if is_turn_for_rows(rows, &cut_off) => {
+                self.notify_resumed(rows, &cut_off).await;
                 TurnWork::Resume(cut_off)
             }
             cut_off => {
@@ -227,83 +249,91 @@ impl Gateway {
                     agent.drop_turn(&cut_off).await?;
                 }
                 let window = agent.window(&opened.conversation);
-                let said = self.compose(rows, words, opened, window).await.map_err(NotNow::Tell)?;
-                TurnWork::Begin { id: TurnId::generate(), said: Box::new(said) }
+                let said =
+                    self.compose_input(rows, words, opened, window).await.map_err(TurnError::Rejected)?;
+                TurnWork::Begin { id: TurnId::generate(), input: Box::new(said) }
             }
         };
         let request = TurnRequest { work, frontend: presenter.frontend(), cancel, grace: Some(GRACE) };
         match agent.drive(&mut opened.conversation, request).await? {
             TurnOutcome::Ended(result) => Ok(*result),
-            TurnOutcome::Abandoned => Err(NotNow::Abandoned),
-            TurnOutcome::Parked(cut_off) => Err(NotNow::Parked(cut_off.turn.id.clone(), parked(&cut_off))),
+            TurnOutcome::Abandoned => Err(TurnError::Abandoned),
+            TurnOutcome::Parked(cut_off) => {
+                Err(TurnError::Parked(cut_off.turn.id.clone(), parked_message(&cut_off)))
+            }
         }
     }
 
     /// The agent for a message at its place.
     pub(crate) fn agent_for(&self, envelope: &Envelope) -> Result<Agent, String> {
-        let settings = self.live.now();
+        let settings = self.settings.current();
         let context = context_prompt(envelope, &settings, &self.platforms());
-        self.ports.agents.agent(&Wish {
+        self.ports.agents.agent(&AgentRequest {
             platform: &envelope.platform,
             context: Some(context),
-            ..Wish::default()
+            ..AgentRequest::default()
         })
     }
 
     /// The chat's conversation: the one it is at, or a new one where there is none or it is over.
-    async fn open(&self, agent: &Agent, key: &str, envelope: &Envelope) -> Result<Opened, NotNow> {
+    async fn open_conversation(
+        &self,
+        agent: &Agent,
+        key: &str,
+        envelope: &Envelope,
+    ) -> Result<OpenedChat, TurnError> {
         let now = self.clock.now();
         let civil = (self.calendar)(now);
         let entry = self.index.find(key).await?;
-        let settings = self.live.now();
+        let settings = self.settings.current();
         let policy = settings.reset_policy(&envelope.platform, envelope.place.kind);
         let task = TaskId::new(key);
         let over = entry.as_ref().and_then(|entry| self.is_over(key, entry, &policy));
         if let (Some(mut entry), None) = (entry.clone(), over) {
             let session = SessionId::new(entry.session_id.clone());
-            entry.origin = Some(crate::session::Origin::of(envelope));
-            return match agent.take_up_as(&session, task.clone()).await {
+            entry.origin = Some(crate::session::ChatOrigin::from_envelope(envelope));
+            return match agent.load_conversation_as(&session, task.clone()).await {
                 Ok(taken) => {
                     let fresh = taken.conversation.messages().is_empty();
-                    Ok(Opened {
+                    Ok(OpenedChat {
                         conversation: taken.conversation,
                         entry,
-                        fresh,
+                        is_new: fresh,
                         reset: None,
-                        cut_off: taken.cut_off,
+                        unfinished_turn: taken.unfinished_turn,
                     })
                 }
                 // Bound, but nothing was said in it yet.
                 Err(AgentError::NotFound(_)) => {
-                    let conversation = begin(agent, session, envelope, task);
-                    Ok(Opened { conversation, entry, fresh: true, reset: None, cut_off: None })
+                    let conversation = new_chat_conversation(agent, session, envelope, task);
+                    Ok(OpenedChat { conversation, entry, is_new: true, reset: None, unfinished_turn: None })
                 }
                 Err(error) => Err(error.into()),
             };
         }
         let session = SessionId::generate(SessionKind::Gateway, civil);
         if let (Some(entry), Some(reason)) = (&entry, over) {
-            self.flush_in_the_background(envelope, entry);
-            self.end_old(entry).await?;
-            agent.release(&task);
-            self.tell_reset(key, envelope, entry, reason, &policy).await;
+            self.flush_in_background(envelope, entry);
+            self.end_previous_session(entry).await?;
+            agent.release_task(&task);
+            self.notify_reset(key, envelope, entry, reason, &policy).await;
         }
-        let entry = Entry::new(key, &session, envelope, civil);
-        self.index.keep(entry.clone(), now).await?;
-        let conversation = begin(agent, session, envelope, task);
+        let entry = SessionEntry::new(key, &session, envelope, civil);
+        self.index.persist_used(entry.clone(), now).await?;
+        let conversation = new_chat_conversation(agent, session, envelope, task);
         self.emit("session:start", envelope, &entry);
-        Ok(Opened { conversation, entry, fresh: true, reset: over, cut_off: None })
+        Ok(OpenedChat { conversation, entry, is_new: true, reset: over, unfinished_turn: None })
     }
 
     /// Returns why a chat's conversation is over. As long as something it started still runs, it is not.
     pub(crate) fn is_over(
         &self,
         key: &str,
-        entry: &Entry,
+        entry: &SessionEntry,
         policy: &hermes_config::settings::SessionResetSettings,
     ) -> Option<ResetReason> {
         let now = (self.calendar)(self.clock.now());
-        let reason = expired(policy, entry.last_used()?, now)?;
+        let reason = reset_reason(policy, entry.last_used()?, now)?;
         (!self.ports.services.has_running_process(&TaskId::new(key))).then_some(reason)
     }
 
@@ -314,35 +344,35 @@ impl Gateway {
         key: &str,
         envelope: &Envelope,
         turn: &Turn,
-    ) -> Result<Opened, NotNow> {
-        let taken = agent.take_up_as(&turn.session, TaskId::new(key)).await?;
+    ) -> Result<OpenedChat, TurnError> {
+        let taken = agent.load_conversation_as(&turn.session, TaskId::new(key)).await?;
         let session = taken.conversation.session().clone();
         let mut entry = match self.index.find(key).await? {
             Some(entry) => entry,
-            None => Entry::new(key, &session, envelope, (self.calendar)(self.clock.now())),
+            None => SessionEntry::new(key, &session, envelope, (self.calendar)(self.clock.now())),
         };
         session.as_str().clone_into(&mut entry.session_id);
-        entry.origin = Some(crate::session::Origin::of(envelope));
-        Ok(Opened {
+        entry.origin = Some(crate::session::ChatOrigin::from_envelope(envelope));
+        Ok(OpenedChat {
             conversation: taken.conversation,
             entry,
-            fresh: false,
+            is_new: false,
             reset: None,
-            cut_off: taken.cut_off,
+            unfinished_turn: taken.unfinished_turn,
         })
     }
 
     /// Ends the session a chat was at.
-    pub(crate) async fn end_old(&self, entry: &Entry) -> Result<(), StoreError> {
+    pub(crate) async fn end_previous_session(&self, entry: &SessionEntry) -> Result<(), StoreError> {
         let session = SessionId::new(entry.session_id.clone());
         self.store.end_session(&session, EndReason::SessionReset, self.clock.now()).await
     }
 
-    async fn tell_reset(
+    async fn notify_reset(
         &self,
         key: &str,
         envelope: &Envelope,
-        entry: &Entry,
+        entry: &SessionEntry,
         reason: ResetReason,
         policy: &hermes_config::settings::SessionResetSettings,
     ) {
@@ -355,32 +385,32 @@ impl Gateway {
         let text = format!(
             "◐ Session automatically reset ({}). Conversation history cleared.\n/resume goes back to an earlier one; \
              `session_reset` in config.yaml says when this happens.{}",
-            reason.words(),
+            reason.user_text(),
             self.info_block(envelope)
         );
-        self.say(key, answer_to(envelope, text, format!("reset:{}", entry.session_id))).await;
+        self.queue_reply(key, reply_to(envelope, text, format!("reset:{}", entry.session_id))).await;
     }
 
-    async fn tell_resumed(&self, rows: &[Waiting], cut_off: &CutOff) {
+    async fn notify_resumed(&self, rows: &[WaitingMessage], cut_off: &UnfinishedTurn) {
         let Some(row) = rows.last().filter(|_| !cut_off.parked) else { return };
         let text = "⚠️ I was restarted in the middle of your request. I am going on with it.".to_owned();
         let key = format!("resumed:{}:{}", cut_off.turn.id, cut_off.turn.cut_offs);
-        self.say(&row.conversation, answer_to(&row.envelope, text, key)).await;
+        self.queue_reply(&row.conversation, reply_to(&row.envelope, text, key)).await;
     }
 
     /// What the model reads: all that was said, in one.
-    async fn compose(
+    async fn compose_input(
         &self,
-        rows: &[Waiting],
+        rows: &[WaitingMessage],
         words: Option<&str>,
-        opened: &Opened,
+        opened: &OpenedChat,
         window: u64,
-    ) -> Result<Said, String> {
+    ) -> Result<TurnInput, String> {
         let mut texts: Vec<String> = Vec::new();
         for row in rows {
             let text = match words {
                 Some(words) => words.to_owned(),
-                None => self.enriched(&row.envelope, &opened.conversation, window).await?,
+                None => self.message_for_model(&row.envelope, &opened.conversation, window).await?,
             };
             // The pictures of an album may all carry its caption.
             if !text.is_empty() && !texts.contains(&text) {
@@ -390,43 +420,43 @@ impl Gateway {
         let with_files = rows.iter().any(|row| row.envelope.files().next().is_some());
         let mut text = texts.join(if with_files { "\n\n" } else { "\n" });
         if let Some(reason) = opened.reset {
-            text = format!("{}\n\n{text}", reason.note());
-        } else if opened.fresh
+            text = format!("{}\n\n{text}", reason.model_text());
+        } else if opened.is_new
             && let Some(skill) = rows.first().and_then(|row| row.envelope.skill.as_deref())
             && let Some(loaded) = self.ports.services.skill(skill, &text)
         {
             text = loaded;
         }
-        Ok(Said {
-            content: Content::Text(text),
+        Ok(TurnInput {
+            content: MessageContent::Text(text),
             stored: None,
-            before: Vec::new(),
-            inbox: rows.iter().map(|row| row.id).collect(),
+            earlier_messages: Vec::new(),
+            inbox_rows: rows.iter().map(|row| row.id).collect(),
         })
     }
 
     async fn after_turn(
         &self,
         agent: &Agent,
-        mut opened: Opened,
+        mut opened: OpenedChat,
         result: &TurnResult,
     ) -> Result<(), StoreError> {
         // Compression may have moved the conversation to another session.
         opened.entry.session_id = result.session.as_str().to_owned();
-        opened.entry.count(opened.conversation.usage(), result.last_prompt_tokens);
-        self.index.keep(opened.entry, self.clock.now()).await?;
-        self.look_back(agent, opened.conversation);
+        opened.entry.set_usage(opened.conversation.usage(), result.last_prompt_tokens);
+        self.index.persist_used(opened.entry, self.clock.now()).await?;
+        self.title_and_review(agent, opened.conversation);
         Ok(())
     }
 
     /// Names the conversation and learns from it, beside everything else.
-    fn look_back(&self, agent: &Agent, conversation: Conversation) {
+    fn title_and_review(&self, agent: &Agent, conversation: Conversation) {
         let agent = agent.clone();
         drop(self.tasks.spawn_cooperative("looking back", move |cancel| async move {
             let said = conversation.messages().iter().filter(|message| message.role == Role::User).count();
             // Nobody resumes the conversation of a single event.
             if said == 1 && conversation.source() != "webhook" {
-                let _ = agent.name_conversation(&conversation, &cancel).await;
+                let _ = agent.title_conversation(&conversation, &cancel).await;
             }
             let due = agent.review_due(&conversation);
             if due.is_any() {
@@ -436,9 +466,9 @@ impl Gateway {
     }
 
     /// Queues something to be said.
-    pub(crate) async fn say(&self, key: &str, reply: Reply) {
+    pub(crate) async fn queue_reply(&self, key: &str, reply: OutgoingMessage) {
         let platform = reply.platform.clone();
-        for part in deliver::in_parts(reply, self.delivery.abilities(&platform)) {
+        for part in deliver::split_reply(reply, self.delivery.abilities(&platform)) {
             if let Err(error) = self.store.enqueue(key, part, self.clock.now()).await {
                 tracing::error!(%error, key, "something could not be said");
             }
@@ -446,8 +476,8 @@ impl Gateway {
         self.delivery.wake(&platform);
     }
 
-    pub(crate) fn emit(&self, event: &str, envelope: &Envelope, entry: &Entry) {
-        self.ports.watchers.emit(
+    pub(crate) fn emit(&self, event: &str, envelope: &Envelope, entry: &SessionEntry) {
+        self.ports.observer.emit(
             event,
             serde_json::json!({
                 "platform": envelope.platform,
@@ -460,7 +490,7 @@ impl Gateway {
 }
 
 /// Whether a turn that was cut off was the answer to these messages.
-fn is_of(rows: &[Waiting], cut_off: &CutOff) -> bool {
+fn is_turn_for_rows(rows: &[WaitingMessage], cut_off: &UnfinishedTurn) -> bool {
     rows.iter().any(|row| row.turn.as_ref() == Some(&cut_off.turn.id))
 }
 
@@ -473,12 +503,12 @@ fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
         "thread_id": envelope.place.thread_id,
         "chat_type": envelope.place.kind.as_str(),
         "session_id": session.as_str(),
-        "message": head(&envelope.text(), LONGEST_TOLD),
+        "message": head(&envelope.text(), MAX_HOOK_TEXT),
     })
 }
 
 /// A platform as people write it.
-fn proper_name(platform: &str) -> String {
+fn display_name(platform: &str) -> String {
     match platform {
         "whatsapp" => "WhatsApp".to_owned(),
         "dingtalk" => "DingTalk".to_owned(),
@@ -490,25 +520,30 @@ fn proper_name(platform: &str) -> String {
     }
 }
 
-fn begin(agent: &Agent, session: SessionId, envelope: &Envelope, task: TaskId) -> Conversation {
+fn new_chat_conversation(
+    agent: &Agent,
+    session: SessionId,
+    envelope: &Envelope,
+    task: TaskId,
+) -> Conversation {
     agent
-        .begin_as(session, envelope.platform.clone(), SessionKind::Gateway)
+        .new_conversation_with_id(session, envelope.platform.clone(), SessionKind::Gateway)
         .with_task(task)
         .with_user(envelope.sender.user_id.clone())
 }
 
-const PARKED: &str = "I was cut off twice while working on your message, so I have stopped trying. What was done until then is \
+const PARKED_MESSAGE: &str = "I was cut off twice while working on your message, so I have stopped trying. What was done until then is \
                       kept; tell me how to go on.";
 
-pub(super) fn parked(cut_off: &CutOff) -> String {
-    if cut_off.unknown.is_empty() {
-        return PARKED.to_owned();
+pub(super) fn parked_message(cut_off: &UnfinishedTurn) -> String {
+    if cut_off.unknown_calls.is_empty() {
+        return PARKED_MESSAGE.to_owned();
     }
-    format!("{PARKED} I do not know whether these took effect: {}.", cut_off.unknown.join(", "))
+    format!("{PARKED_MESSAGE} I do not know whether these took effect: {}.", cut_off.unknown_calls.join(", "))
 }
 
 /// What a turn that is closed already said in the end; its answer only never left.
-pub(super) async fn missing_reply(agent: &Agent, turn: &Turn) -> Result<Option<String>, StoreError> {
+pub(super) async fn undelivered_reply(agent: &Agent, turn: &Turn) -> Result<Option<String>, StoreError> {
     match turn.state {
         TurnState::Running | TurnState::Interrupted => Ok(None),
         TurnState::Done => {
@@ -519,6 +554,6 @@ pub(super) async fn missing_reply(agent: &Agent, turn: &Turn) -> Result<Option<S
             Ok(past.answer().or(text).filter(|text| !text.is_empty()))
         }
         TurnState::Failed => Ok(Some("Sorry, I encountered an error. Please try again.".to_owned())),
-        TurnState::Parked => Ok(Some(PARKED.to_owned())),
+        TurnState::Parked => Ok(Some(PARKED_MESSAGE.to_owned())),
     }
 }

@@ -1,14 +1,14 @@
 //! What is said at the end of a turn, and the step that closes its messages.
 
 use hermes_agent::TurnResult;
-use hermes_store::{Closing, Error as StoreError, Settled, Waiting};
-use hermes_types::{Envelope, ModelError, Reply, TurnId};
+use hermes_store::{Error as StoreError, InboxCloseReason, InboxSettlement, WaitingMessage};
+use hermes_types::{Envelope, ModelError, OutgoingMessage, TurnId};
 
-use super::present::Shown;
+use super::presenter::ShownDrafts;
+use crate::active_conversations::StopReason;
 use crate::deliver;
-use crate::desk::Stop;
 use crate::gateway::Gateway;
-use crate::intake::answer_to;
+use crate::intake::reply_to;
 
 /// Lines of reasoning that are shown at most.
 const LONGEST_THOUGHTS: usize = 15;
@@ -17,14 +17,14 @@ impl Gateway {
     pub(super) async fn settle_turn(
         &self,
         key: &str,
-        rows: &[Waiting],
+        rows: &[WaitingMessage],
         envelope: &Envelope,
         turn: &TurnId,
         text: Option<String>,
-        shown: Option<Shown>,
+        shown: Option<ShownDrafts>,
     ) -> Result<(), StoreError> {
         let replies = match text {
-            Some(text) => deliver::plan(&deliver::Spoken {
+            Some(text) => deliver::plan_replies(&deliver::OutgoingAnswer {
                 text: &text,
                 envelope,
                 abilities: self.delivery.abilities(&envelope.platform),
@@ -33,23 +33,23 @@ impl Gateway {
             }),
             None => Vec::new(),
         };
-        self.settle_with(key, rows, envelope, Closing::Done, replies).await
+        self.settle_with(key, rows, envelope, InboxCloseReason::Done, replies).await
     }
 
     pub(super) async fn settle_all(
         &self,
         key: &str,
-        rows: &[Waiting],
+        rows: &[WaitingMessage],
         envelope: &Envelope,
-        closing: Closing,
+        closing: InboxCloseReason,
         texts: Vec<String>,
     ) {
         let id = rows.last().map_or(0, |row| row.id.0);
         let replies = texts
             .into_iter()
             .enumerate()
-            .map(|(at, text)| answer_to(envelope, text, format!("told:{id}:{at}")))
-            .flat_map(|reply| deliver::in_parts(reply, self.delivery.abilities(&envelope.platform)))
+            .map(|(at, text)| reply_to(envelope, text, format!("told:{id}:{at}")))
+            .flat_map(|reply| deliver::split_reply(reply, self.delivery.abilities(&envelope.platform)))
             .collect();
         if let Err(error) = self.settle_with(key, rows, envelope, closing, replies).await {
             tracing::error!(%error, key, "an answer could not be written down; it will be made again");
@@ -59,12 +59,12 @@ impl Gateway {
     pub(super) async fn settle_with(
         &self,
         key: &str,
-        rows: &[Waiting],
+        rows: &[WaitingMessage],
         envelope: &Envelope,
-        closing: Closing,
-        replies: Vec<Reply>,
+        closing: InboxCloseReason,
+        replies: Vec<OutgoingMessage>,
     ) -> Result<(), StoreError> {
-        let settled = Settled {
+        let settled = InboxSettlement {
             inbox: rows.iter().map(|row| row.id).collect(),
             closing,
             note: None,
@@ -72,25 +72,30 @@ impl Gateway {
             replies,
             at: self.clock.now(),
         };
-        self.store.settle(settled).await?;
+        self.store.settle_inbox(settled).await?;
         self.delivery.wake(&envelope.platform);
         Ok(())
     }
 }
 
 /// What is said at the end of a turn; nothing after one that was stopped.
-pub(super) fn words_of(result: &TurnResult, stopped: Option<Stop>, show_reasoning: bool) -> Option<String> {
+pub(super) fn final_message(
+    result: &TurnResult,
+    stopped: Option<StopReason>,
+    show_reasoning: bool,
+) -> Option<String> {
     if stopped.is_some() && result.interrupted() {
         return None;
     }
     if let Some(failure) = result.failure.as_ref().filter(|_| !result.interrupted()) {
         let text = result.response.clone().unwrap_or_default();
-        let words = failure_words(failure, result.error.as_deref());
+        let words = describe_failure(failure, result.error.as_deref());
         return Some(if text.is_empty() { words } else { format!("{text}\n\n{words}") });
     }
     match (&result.response, &result.error) {
         (Some(text), _) if !text.trim().is_empty() => {
-            let thoughts = result.last_reasoning.as_deref().filter(|_| show_reasoning).and_then(thoughts);
+            let thoughts =
+                result.last_reasoning.as_deref().filter(|_| show_reasoning).and_then(format_reasoning);
             Some(thoughts.map_or_else(|| text.clone(), |thoughts| format!("{thoughts}\n\n{text}")))
         }
         (_, Some(error)) => Some(format!("(No response generated)\n\n{error}")),
@@ -99,7 +104,7 @@ pub(super) fn words_of(result: &TurnResult, stopped: Option<Stop>, show_reasonin
 }
 
 /// What the model thought, in a block; the beginning of it when it thought long.
-fn thoughts(reasoning: &str) -> Option<String> {
+fn format_reasoning(reasoning: &str) -> Option<String> {
     let lines: Vec<&str> = reasoning.trim().lines().collect();
     let shown = lines.get(..lines.len().min(LONGEST_THOUGHTS))?.join("\n").replace("```", "'''");
     let left = lines.len().saturating_sub(LONGEST_THOUGHTS);
@@ -108,7 +113,7 @@ fn thoughts(reasoning: &str) -> Option<String> {
 }
 
 /// What a person can do about a failure of the model.
-fn failure_words(failure: &ModelError, error: Option<&str>) -> String {
+fn describe_failure(failure: &ModelError, error: Option<&str>) -> String {
     let detail: String = error.unwrap_or_default().chars().take(300).collect();
     match failure {
         ModelError::TooLarge | ModelError::Compress { .. } => {
@@ -127,7 +132,7 @@ fn failure_words(failure: &ModelError, error: Option<&str>) -> String {
                 Some(400) => "The provider rejected the request.",
                 _ => "Try again in a while.",
             };
-            let kind = kind_of(*status);
+            let kind = status_kind(*status);
             format!("Sorry, I encountered an error ({kind}).\n{detail}\n\n{hint} /reset begins anew.")
         }
         ModelError::Cancelled | ModelError::DeadlinePassed(_) => {
@@ -139,7 +144,7 @@ fn failure_words(failure: &ModelError, error: Option<&str>) -> String {
 }
 
 /// What kind of failure it was, in a word.
-fn kind_of(status: Option<u16>) -> &'static str {
+fn status_kind(status: Option<u16>) -> &'static str {
     match status {
         Some(429) => "RateLimit",
         Some(503 | 529) => "Overloaded",

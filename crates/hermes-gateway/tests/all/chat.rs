@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use hermes_gateway::Services;
 use hermes_testkit::FakeChannel;
-use hermes_types::{BoxFuture, Clock as _, Mark, ModelError, Role};
+use hermes_types::{BoxFuture, Clock as _, MessageStatus, ModelError, Role};
 
-use super::support::{Bench, Plan, Step, TestModel};
+use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 #[tokio::test]
 async fn a_message_is_acknowledged_answered_and_closed() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.write("ann", "hello");
     assert_eq!(bench.channel.until_said("ann", "hello").await, "you said: hello");
     bench.until_quiet().await;
@@ -23,9 +23,10 @@ async fn a_message_is_acknowledged_answered_and_closed() {
 
 #[tokio::test]
 async fn a_conversation_goes_on_and_people_are_kept_apart() {
-    let model =
-        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
-    let bench = Bench::with(model).await;
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{said} after {}", request.messages.len() - 1))
+    });
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "one");
     bench.channel.until_said("ann", "one after 0").await;
     bench.until_quiet().await;
@@ -37,7 +38,7 @@ async fn a_conversation_goes_on_and_people_are_kept_apart() {
 
 #[tokio::test]
 async fn the_same_message_twice_is_answered_once() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     let envelope = bench.channel.envelope("ann", "once");
     bench.channel.deliver(envelope.clone());
     bench.channel.deliver(envelope);
@@ -49,10 +50,10 @@ async fn the_same_message_twice_is_answered_once() {
 #[tokio::test]
 async fn a_new_message_interrupts_and_several_are_said_as_one() {
     let model = TestModel::new(|said, _| match said {
-        "long" => Step::Hang,
-        said => Step::Say(format!("[{said}]")),
+        "long" => ModelStep::Hang,
+        said => ModelStep::Say(format!("[{said}]")),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "long");
     bench.until_asked(1).await;
     bench.channel.write("ann", "short");
@@ -63,7 +64,7 @@ async fn a_new_message_interrupts_and_several_are_said_as_one() {
 
 #[tokio::test]
 async fn stop_is_heard_while_a_turn_hangs() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
     bench.channel.write("ann", "go");
     bench.until_asked(1).await;
     bench.channel.write("ann", "/stop");
@@ -81,10 +82,10 @@ async fn stop_is_heard_while_a_turn_hangs() {
 #[tokio::test]
 async fn what_waits_behind_a_stopped_turn_is_dropped_and_new_begins_anew() {
     let model = TestModel::new(|said, request| match said {
-        "go" => Step::Hang,
-        said => Step::Say(format!("{said} after {}", request.messages.len() - 1)),
+        "go" => ModelStep::Hang,
+        said => ModelStep::Say(format!("{said} after {}", request.messages.len() - 1)),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "go");
     bench.until_asked(1).await;
     bench.channel.write("ann", "/new");
@@ -98,7 +99,8 @@ async fn what_waits_behind_a_stopped_turn_is_dropped_and_new_begins_anew() {
 
 #[tokio::test]
 async fn commands_are_answered_while_busy_without_disturbing_the_turn() {
-    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("done: {said}")))).await;
+    let bench =
+        GatewayFixture::with(TestModel::new(|said, _| ModelStep::Gate(format!("done: {said}")))).await;
     bench.channel.write("ann", "work");
     bench.until_asked(1).await;
     bench.channel.write("ann", "/status");
@@ -116,10 +118,10 @@ async fn commands_are_answered_while_busy_without_disturbing_the_turn() {
 #[tokio::test]
 async fn an_approval_is_asked_for_and_given_by_word_or_button() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say(message.content.text().into_owned()),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     for (reply, outcome) in [
         ("yes", "Approval(Once)"),
         ("/approve session", "Approval(Session)"),
@@ -129,7 +131,7 @@ async fn an_approval_is_asked_for_and_given_by_word_or_button() {
     ] {
         let before = bench.channel.posted().len();
         bench.channel.write("ann", "do it");
-        let asked = |posted: &[hermes_testkit::Posted]| {
+        let asked = |posted: &[hermes_testkit::PostedMessage]| {
             posted.iter().skip(before).find(|p| p.text.contains("requires approval")).cloned()
         };
         let question = bench.channel.until(asked).await;
@@ -137,7 +139,7 @@ async fn an_approval_is_asked_for_and_given_by_word_or_button() {
         assert_eq!(words, ["/approve", "/approve session", "/approve always", "/deny"]);
         assert!(question.text.contains("rm -rf ./build"));
         bench.channel.write("ann", reply);
-        let answered = |posted: &[hermes_testkit::Posted]| {
+        let answered = |posted: &[hermes_testkit::PostedMessage]| {
             posted.iter().skip(before).find(|p| p.text.contains(outcome)).map(|_| ())
         };
         bench.channel.until(answered).await;
@@ -148,10 +150,10 @@ async fn an_approval_is_asked_for_and_given_by_word_or_button() {
 #[tokio::test]
 async fn silence_is_no_approval() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say(message.content.text().into_owned()),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "do it");
     bench.channel.until_said("ann", "requires approval").await;
     bench.clock.advance(std::time::Duration::from_secs(301));
@@ -163,7 +165,7 @@ async fn silence_is_no_approval() {
 
 #[tokio::test]
 async fn yes_is_a_word_like_any_other_when_nothing_is_asked() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.write("ann", "yes");
     bench.channel.until_said("ann", "you said: yes").await;
 }
@@ -171,17 +173,17 @@ async fn yes_is_a_word_like_any_other_when_nothing_is_asked() {
 #[tokio::test]
 async fn tools_and_the_answer_are_shown_as_they_come() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say("the answer in many words".to_owned()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say("the answer in many words".to_owned()),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let mut plan = Plan::new(model);
+    let mut plan = GatewayFixturePlan::new(model);
     plan.config = "streaming: {enabled: true}\ndisplay: {tool_progress: all}\n";
     plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
     let bench = plan.start().await;
     bench.channel.write("ann", "go");
     bench.channel.until_said("ann", "⚙️ risky").await;
     bench.channel.write("ann", "yes");
-    let whole = |posted: &[hermes_testkit::Posted]| {
+    let whole = |posted: &[hermes_testkit::PostedMessage]| {
         posted.iter().find(|p| p.text == "the answer in many words").cloned()
     };
     let answer = bench.channel.until(whole).await;
@@ -196,10 +198,11 @@ async fn tools_and_the_answer_are_shown_as_they_come() {
 async fn a_long_answer_comes_in_parts_and_in_order() {
     let long = (0..400).map(|at| format!("sentence number {at}.")).collect::<Vec<_>>().join(" ");
     let expected = long.clone();
-    let bench = Bench::with(TestModel::new(move |_, _| Step::Say(long.clone()))).await;
+    let bench = GatewayFixture::with(TestModel::new(move |_, _| ModelStep::Say(long.clone()))).await;
     bench.channel.write("ann", "tell me");
-    let done =
-        |posted: &[hermes_testkit::Posted]| posted.iter().any(|p| p.text.contains("399")).then_some(());
+    let done = |posted: &[hermes_testkit::PostedMessage]| {
+        posted.iter().any(|p| p.text.contains("399")).then_some(())
+    };
     bench.channel.until(done).await;
     let texts = bench.channel.texts("ann");
     assert!(texts.len() > 3);
@@ -215,7 +218,7 @@ async fn a_long_answer_comes_in_parts_and_in_order() {
 #[tokio::test]
 async fn a_failing_model_is_said_and_the_message_stays() {
     let failure = ModelError::GiveUp { message: "quota is used up".into(), status: Some(429) };
-    let bench = Bench::with(TestModel::new(move |_, _| Step::Fail(failure.clone()))).await;
+    let bench = GatewayFixture::with(TestModel::new(move |_, _| ModelStep::Fail(failure.clone()))).await;
     bench.channel.write("ann", "hello");
     let text = bench.channel.until_said("ann", "Sorry").await;
     assert!(text.contains("quota is used up") && text.contains("rate limit"), "{text}");
@@ -228,9 +231,10 @@ async fn a_failing_model_is_said_and_the_message_stays() {
 
 #[tokio::test]
 async fn undo_title_resume_and_background() {
-    let model =
-        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
-    let bench = Bench::with(model).await;
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{said} after {}", request.messages.len() - 1))
+    });
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "first");
     bench.channel.until_said("ann", "first after 0").await;
     bench.until_quiet().await;
@@ -259,9 +263,10 @@ async fn undo_title_resume_and_background() {
 
 #[tokio::test]
 async fn a_chat_begins_anew_after_silence_and_says_so() {
-    let model =
-        TestModel::new(|said, request| Step::Say(format!("{} messages: {said}", request.messages.len())));
-    let mut plan = Plan::new(model);
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{} messages: {said}", request.messages.len()))
+    });
+    let mut plan = GatewayFixturePlan::new(model);
     plan.config = "session_reset: {mode: idle, idle_minutes: 60}\n";
     let bench = plan.start().await;
     bench.channel.write("ann", "one");
@@ -286,10 +291,11 @@ impl Services for AtWork {
 
 #[tokio::test]
 async fn a_chat_with_a_running_process_does_not_begin_anew() {
-    let model =
-        TestModel::new(|said, request| Step::Say(format!("{} messages: {said}", request.messages.len())));
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{} messages: {said}", request.messages.len()))
+    });
     let at_work = Arc::new(AtWork::default());
-    let mut plan = Plan { services: at_work.clone(), ..Plan::new(model) };
+    let mut plan = GatewayFixturePlan { services: at_work.clone(), ..GatewayFixturePlan::new(model) };
     plan.config = "session_reset: {mode: both, idle_minutes: 60}\n";
     let bench = plan.start().await;
     bench.channel.write("ann", "one");
@@ -307,7 +313,7 @@ async fn a_chat_with_a_running_process_does_not_begin_anew() {
 
 #[tokio::test]
 async fn a_quick_command_is_the_users_own() {
-    let mut plan = Plan::new(TestModel::echo());
+    let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.config = "quick_commands:\n  fresh: {type: alias, target: new}\n  odd: {type: dance}\n";
     let bench = plan.start().await;
     bench.channel.write("ann", "/fresh");
@@ -320,7 +326,7 @@ async fn a_quick_command_is_the_users_own() {
 
 #[tokio::test]
 async fn sethome_is_kept_and_help_lists_the_commands() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.write("ann", "/sethome");
     bench.channel.until_said("ann", "✅ Home channel set to **ann's name** (ID: chat-ann).").await;
     let kept = std::fs::read_to_string(bench.folder.path().join("config.yaml")).unwrap();
@@ -332,18 +338,23 @@ async fn sethome_is_kept_and_help_lists_the_commands() {
 
 #[tokio::test]
 async fn conversations_that_rest_cost_no_slot() {
-    let bench = Plan { channel: FakeChannel::new("fake"), ..Plan::new(TestModel::echo()) }.start().await;
+    let bench = GatewayFixturePlan {
+        channel: FakeChannel::new("fake"),
+        ..GatewayFixturePlan::new(TestModel::echo())
+    }
+    .start()
+    .await;
     for at in 0..50 {
         bench.channel.write(&format!("user{at}"), "hi");
     }
     bench.channel.until(|posted| (posted.len() == 50).then_some(())).await;
     bench.until_quiet().await;
-    assert_eq!(bench.gateway.active(), 0);
+    assert_eq!(bench.gateway.active_turns(), 0);
 }
 
 #[tokio::test]
 async fn a_first_chat_is_told_about_home_once_and_watchers_about_each_step() {
-    let mut plan = Plan::new(TestModel::echo());
+    let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.env = &[("FAKE_ALLOW_ALL_USERS", "1")];
     let bench = plan.start().await;
     bench.channel.write("ann", "hello");
@@ -375,7 +386,7 @@ async fn a_first_chat_is_told_about_home_once_and_watchers_about_each_step() {
 
 #[tokio::test]
 async fn pieces_that_come_within_the_quiet_time_are_answered_together() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     let quiet = std::time::Duration::from_millis(600);
     let piece = |text: &str| {
         let mut envelope = bench.channel.envelope("ann", text);
@@ -406,7 +417,7 @@ async fn pieces_that_come_within_the_quiet_time_are_answered_together() {
 
 #[tokio::test]
 async fn what_was_said_before_a_restart_is_not_waited_for_again() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     let mut envelope = bench.channel.envelope("ann", "old");
     envelope.quiet_ms = 600;
     envelope.received_at = bench.clock.now().minus(std::time::Duration::from_secs(5));
@@ -417,29 +428,35 @@ async fn what_was_said_before_a_restart_is_not_waited_for_again() {
 #[tokio::test]
 async fn messages_are_marked_as_seen_and_by_what_became_of_them() {
     let model = TestModel::new(|said, _| match said {
-        "bad" => Step::Fail(ModelError::GiveUp { status: Some(400), message: "no".to_owned() }),
-        said => Step::Say(said.to_owned()),
+        "bad" => ModelStep::Fail(ModelError::GiveUp { status: Some(400), message: "no".to_owned() }),
+        said => ModelStep::Say(said.to_owned()),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "good");
     let marks = bench.channel.until_marked(2).await;
-    assert_eq!(marks, [("m1".to_owned(), Mark::Seen), ("m1".to_owned(), Mark::Answered)]);
+    assert_eq!(
+        marks,
+        [("m1".to_owned(), MessageStatus::Processing), ("m1".to_owned(), MessageStatus::Answered)]
+    );
     bench.until_quiet().await;
     bench.channel.write("ann", "bad");
     let marks = bench.channel.until_marked(4).await;
-    assert_eq!(marks[2..], [("m2".to_owned(), Mark::Seen), ("m2".to_owned(), Mark::Failed)]);
+    assert_eq!(
+        marks[2..],
+        [("m2".to_owned(), MessageStatus::Processing), ("m2".to_owned(), MessageStatus::Failed)]
+    );
 }
 
 #[tokio::test]
 async fn the_very_first_conversation_begins_with_an_introduction() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     for (user, text, introduced) in
         [("ann", "one", true), ("ann", "two", true), ("bob", "three", false), ("ann", "four", false)]
     {
         bench.channel.write(user, text);
         bench.channel.until_said(user, &format!("you said: {text}")).await;
         bench.until_quiet().await;
-        let asked = bench.model.asked.lock().unwrap();
+        let asked = bench.model.requests.lock().unwrap();
         // The conversation is given a name beside; that is no turn.
         let turn =
             asked.iter().rfind(|request| request.messages.last().unwrap().content.text() == text).unwrap();
@@ -449,14 +466,14 @@ async fn the_very_first_conversation_begins_with_an_introduction() {
 
 #[tokio::test]
 async fn reasoning_is_shown_where_that_is_wanted() {
-    let model = || TestModel::new(|_, _| Step::Think("one\n```\ntwo", "the answer"));
-    let mut plan = Plan::new(model());
+    let model = || TestModel::new(|_, _| ModelStep::Think("one\n```\ntwo", "the answer"));
+    let mut plan = GatewayFixturePlan::new(model());
     plan.config = "display:\n  show_reasoning: true\n";
     let bench = plan.start().await;
     bench.channel.write("ann", "why?");
     let said = bench.channel.until_said("ann", "the answer").await;
     assert_eq!(said, "💭 **Reasoning:**\n```\none\n'''\ntwo\n```\n\nthe answer");
-    let bench = Bench::with(model()).await;
+    let bench = GatewayFixture::with(model()).await;
     bench.channel.write("ann", "why?");
     assert_eq!(bench.channel.until_said("ann", "the answer").await, "the answer");
 }
@@ -470,12 +487,12 @@ async fn files_a_tool_made_are_sent_even_if_the_answer_does_not_name_them() {
     let model = TestModel::new(move |said, request| {
         let called = request.messages.iter().any(|message| message.role == Role::Tool);
         match said {
-            "again" => Step::Say("nothing new".to_owned()),
-            _ if called => Step::Say("here it is".to_owned()),
-            _ => Step::Call("plain", "{}"),
+            "again" => ModelStep::Say("nothing new".to_owned()),
+            _ if called => ModelStep::Say("here it is".to_owned()),
+            _ => ModelStep::Call("plain", "{}"),
         }
     });
-    let mut plan = Plan::new(model);
+    let mut plan = GatewayFixturePlan::new(model);
     plan.says = Some(words);
     let bench = plan.start().await;
     bench.channel.write("ann", "draw");
@@ -490,7 +507,7 @@ async fn files_a_tool_made_are_sent_even_if_the_answer_does_not_name_them() {
 
 #[tokio::test]
 async fn a_conversation_that_runs_out_leaves_its_notes_once() {
-    let mut plan = Plan::new(TestModel::echo());
+    let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.config = "session_reset:\n  mode: idle\n  idle_minutes: 30\n";
     plan.env = &[("NOTED_ALLOW_ALL_USERS", "1"), ("NOTED_HOME_CHANNEL", "home")];
     plan.channel = FakeChannel::new("noted");
@@ -500,7 +517,7 @@ async fn a_conversation_that_runs_out_leaves_its_notes_once() {
         bench.channel.until_said("ann", text).await;
         bench.until_quiet().await;
     }
-    bench.gateway.keep_house();
+    bench.gateway.start_maintenance();
     let rounds = |span: std::time::Duration, count: usize| {
         let clock = bench.clock.clone();
         async move {
@@ -525,10 +542,10 @@ async fn a_conversation_that_runs_out_leaves_its_notes_once() {
 #[tokio::test]
 async fn a_button_answers_its_own_question_and_no_other() {
     let model = TestModel::new(|said, request| match (said, request.messages.last().unwrap().role) {
-        (_, Role::Tool) => Step::Say(format!("it came to: {said}")),
-        _ => Step::Call("risky", "{}"),
+        (_, Role::Tool) => ModelStep::Say(format!("it came to: {said}")),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     let question = |count: usize| {
         bench.channel.until(move |posted| {
             posted
@@ -562,7 +579,11 @@ impl Services for Pointing {
         (name == "review").then(|| format!("look at @all, {rest}"))
     }
 
-    fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
+    fn expand_references<'a>(
+        &'a self,
+        words: &'a str,
+        window: u64,
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
         assert!(window > 0);
         let found = words.split_once('@').map(|(before, named)| format!("{}[{named}]", before.trim_end()));
         Box::pin(std::future::ready(if words.contains("@all") {
@@ -575,7 +596,10 @@ impl Services for Pointing {
 
 #[tokio::test]
 async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
-    let bench = Plan { services: Arc::new(Pointing), ..Plan::new(TestModel::echo()) }.start().await;
+    let bench =
+        GatewayFixturePlan { services: Arc::new(Pointing), ..GatewayFixturePlan::new(TestModel::echo()) }
+            .start()
+            .await;
     let mut quoting = bench.channel.envelope("ann", "see @a");
     quoting.reply_to_text = Some("mine: @secret".to_owned());
     bench.channel.deliver(quoting);
@@ -597,9 +621,9 @@ async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
 async fn words_that_came_before_the_line_broke_are_said_with_the_notice() {
     let model = TestModel::new(|_, _| {
         let error = ModelError::GiveUp { status: Some(500), message: "the line broke".into() };
-        Step::CutOff("The first half", error)
+        ModelStep::CutOff("The first half", error)
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "go");
     let text = bench.channel.until_said("ann", "The first half").await;
     assert!(text.contains("Sorry, I encountered an error (ServerError).\nthe line broke"), "{text}");
@@ -614,10 +638,10 @@ async fn words_that_came_before_the_line_broke_are_said_with_the_notice() {
 #[tokio::test]
 async fn a_refusal_is_heard_with_its_reason() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say(message.content.text().into_owned()),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "go");
     bench.channel.until_said("ann", "requires approval").await;
     let long = "x".repeat(400);
@@ -630,7 +654,8 @@ async fn a_refusal_is_heard_with_its_reason() {
 
 #[tokio::test]
 async fn queue_says_that_it_waits_and_what_it_lacks() {
-    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("done: {said}")))).await;
+    let bench =
+        GatewayFixture::with(TestModel::new(|said, _| ModelStep::Gate(format!("done: {said}")))).await;
     bench.channel.write("ann", "/queue");
     bench.channel.until_said("ann", "`/queue TEXT`").await;
     bench.until_quiet().await;
@@ -651,7 +676,7 @@ async fn queue_says_that_it_waits_and_what_it_lacks() {
 
 #[tokio::test]
 async fn a_conversation_in_which_nothing_was_said_has_nothing_to_take_back() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.write("ann", "/new");
     bench.channel.until_said("ann", "✨").await;
     bench.until_quiet().await;
@@ -669,10 +694,10 @@ async fn a_conversation_in_which_nothing_was_said_has_nothing_to_take_back() {
 #[tokio::test]
 async fn verbose_progress_shows_the_arguments() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say("done".into()),
-        _ => Step::Call("plain", "{\"path\": \"a.txt\", \"limit\": 3}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say("done".into()),
+        _ => ModelStep::Call("plain", "{\"path\": \"a.txt\", \"limit\": 3}"),
     });
-    let mut plan = Plan::new(model);
+    let mut plan = GatewayFixturePlan::new(model);
     plan.config = "display: {tool_progress: verbose}\n";
     let bench = plan.start().await;
     bench.channel.write("ann", "go");
@@ -689,13 +714,13 @@ async fn the_older_file_of_the_gateway_counts_where_the_configuration_is_silent(
         "platforms": {"fake": {"enabled": true, "token": "old", "home_channel": {"platform": "fake", "chat_id": "c9"},
             "extra": {"a": 1, "b": 2}}}}"#;
     std::fs::write(folder.path().join("gateway.json"), legacy).unwrap();
-    let mut plan = Plan::new(TestModel::new(|said, request| {
-        Step::Say(format!("{said} after {}", request.messages.len() - 1))
+    let mut plan = GatewayFixturePlan::new(TestModel::new(|said, request| {
+        ModelStep::Say(format!("{said} after {}", request.messages.len() - 1))
     }));
     plan.env = &[("FAKE_ALLOW_ALL_USERS", "1")];
     plan.config = "quick_commands: {me: {type: alias, target: /help}}\nplatforms: {fake: {extra: {b: 3}}}\n";
     let bench = plan.start_in(folder).await;
-    let settings = bench.gateway.live.now();
+    let settings = bench.gateway.settings.current();
     assert_eq!(settings.home_channel("fake").as_deref(), Some("c9"));
     assert_eq!(settings.config.text("platforms.fake.token"), "old");
     let extra = |key: &str| settings.config.int(&format!("platforms.fake.extra.{key}"));
@@ -716,7 +741,7 @@ async fn the_older_file_of_the_gateway_counts_where_the_configuration_is_silent(
 
 #[tokio::test]
 async fn status_does_not_count_itself() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.write("ann", "/status");
     let status = bench.channel.until_said("ann", "Gateway Status").await;
     assert!(status.contains("**Waiting:** nothing"), "{status}");
@@ -724,8 +749,8 @@ async fn status_does_not_count_itself() {
 
 #[tokio::test]
 async fn a_button_of_somebody_elses_question_is_told_so() {
-    let model = TestModel::new(|_, _| Step::Call("risky", "{}"));
-    let bench = Bench::with(model).await;
+    let model = TestModel::new(|_, _| ModelStep::Call("risky", "{}"));
+    let bench = GatewayFixture::with(model).await;
     bench.channel.write("ann", "go");
     bench.channel.until_said("ann", "requires approval").await;
     let says = bench.channel.posted().into_iter().find_map(|posted| posted.choices.first().cloned()).unwrap();
@@ -735,7 +760,7 @@ async fn a_button_of_somebody_elses_question_is_told_so() {
 
 #[tokio::test]
 async fn sethome_in_a_topic_keeps_the_topic() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     let mut envelope = bench.channel.envelope("ann", "/sethome");
     envelope.place.thread_id = Some("17".to_owned());
     bench.channel.deliver(envelope);
@@ -750,7 +775,7 @@ async fn sethome_in_a_topic_keeps_the_topic() {
 
 #[tokio::test]
 async fn commands_for_owners_are_not_for_everybody() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     for command in ["model x", "restart", "update", "yolo", "rollback", "sethome"] {
         bench.channel.write("bob", &format!("/{command}"));
         let name = command.split(' ').next().unwrap();
@@ -760,22 +785,22 @@ async fn commands_for_owners_are_not_for_everybody() {
 
 #[tokio::test]
 async fn a_compression_can_be_stopped() {
-    for summary in [Step::Hang, Step::Stuck] {
+    for summary in [ModelStep::Hang, ModelStep::Stuck] {
         let model = TestModel::new(move |said, request| {
             if request.system.contains("You summarise") {
                 summary.clone()
             } else {
-                Step::Say(format!("{said} {}", "w".repeat(400)))
+                ModelStep::Say(format!("{said} {}", "w".repeat(400)))
             }
         });
-        let bench = Bench::with(model).await;
+        let bench = GatewayFixture::with(model).await;
         for turn in 0..14 {
             bench.channel.write("ann", &format!("turn {turn}"));
             bench.channel.until_said("ann", &format!("turn {turn} ")).await;
             bench.until_quiet().await;
         }
         let session = bench.store.bindings().await.unwrap()[0].session.clone();
-        let before = bench.model.asked.lock().unwrap().len();
+        let before = bench.model.requests.lock().unwrap().len();
         bench.channel.write("ann", "/compress");
         bench.until_asked(before + 1).await;
         bench.channel.write("ann", "/stop");
@@ -795,12 +820,12 @@ async fn a_compression_can_be_stopped() {
 #[tokio::test]
 async fn an_answer_near_the_limit_leaves_nothing_behind() {
     use hermes_types::Channel as _;
-    let limit = hermes_testkit::FakeChannel::new("fake").abilities().limit;
+    let limit = hermes_testkit::FakeChannel::new("fake").capabilities().max_length;
     for spare in [0, 1, 50, 99, 101] {
         let text = format!("{}end", "word ".repeat(limit / 5)).split_off(spare);
         let text = text.chars().take(limit - spare).collect::<String>().trim().to_owned();
         let said = text.clone();
-        let mut plan = Plan::new(TestModel::new(move |_, _| Step::Say(said.clone())));
+        let mut plan = GatewayFixturePlan::new(TestModel::new(move |_, _| ModelStep::Say(said.clone())));
         plan.config = "streaming: {enabled: true}\n";
         plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
         let bench = plan.start().await;
@@ -815,10 +840,10 @@ async fn an_answer_near_the_limit_leaves_nothing_behind() {
 #[tokio::test]
 async fn usage_shows_money_and_says_when_a_price_is_not_known() {
     let model = TestModel::new(|said, _| match said {
-        "priced" => Step::Say("done: priced".to_owned()),
-        _ => Step::SayUnpriced("done: unpriced".to_owned()),
+        "priced" => ModelStep::Say("done: priced".to_owned()),
+        _ => ModelStep::SayUnpriced("done: unpriced".to_owned()),
     });
-    let bench = Bench::with(model).await;
+    let bench = GatewayFixture::with(model).await;
     for (seen, (who, says, cost)) in [
         ("ann", "priced", "Cost: $0.0000 (estimated)"),
         ("ann", "unpriced", "Cost: $0.0000 and more: the price of some calls is not known"),
@@ -831,7 +856,7 @@ async fn usage_shows_money_and_says_when_a_price_is_not_known() {
         bench.channel.until_said(who, &format!("done: {says}")).await;
         bench.until_quiet().await;
         bench.channel.write(who, "/usage");
-        let told = |posted: &[hermes_testkit::Posted]| {
+        let told = |posted: &[hermes_testkit::PostedMessage]| {
             let told: Vec<String> =
                 posted.iter().filter(|p| p.text.contains("Token Usage")).map(|p| p.text.clone()).collect();
             (told.len() > seen).then(|| told.last().cloned()).flatten()
@@ -850,9 +875,10 @@ async fn a_reset_of_its_own_is_kept_by_platform_and_kind_of_chat() {
         ("session_reset: {mode: idle, idle_minutes: 5, by_platform: {fake: {mode: none}}}\n", false),
         ("session_reset: {mode: none, by_type: {group: {mode: idle, idle_minutes: 5}}}\n", false),
     ] {
-        let model =
-            TestModel::new(|said, request| Step::Say(format!("{} messages: {said}", request.messages.len())));
-        let bench = Plan { config, ..Plan::new(model) }.start().await;
+        let model = TestModel::new(|said, request| {
+            ModelStep::Say(format!("{} messages: {said}", request.messages.len()))
+        });
+        let bench = GatewayFixturePlan { config, ..GatewayFixturePlan::new(model) }.start().await;
         bench.channel.write("ann", "one");
         bench.channel.until_said("ann", "1 messages: one").await;
         bench.until_quiet().await;
@@ -865,7 +891,8 @@ async fn a_reset_of_its_own_is_kept_by_platform_and_kind_of_chat() {
 
 #[tokio::test]
 async fn a_message_waits_where_that_is_configured() {
-    let mut plan = Plan::new(TestModel::new(|said, _| Step::Gate(format!("done: {said}"))));
+    let mut plan =
+        GatewayFixturePlan::new(TestModel::new(|said, _| ModelStep::Gate(format!("done: {said}"))));
     plan.config = "display: {busy_input_mode: queue}\n";
     let bench = plan.start().await;
     bench.channel.write("ann", "work");
@@ -885,10 +912,10 @@ async fn what_is_shown_can_differ_by_platform() {
         ("display: {tool_progress: all, platforms: {other: {tool_progress: off}}}\n", true),
     ] {
         let model = TestModel::new(|_, request| match request.messages.last() {
-            Some(message) if message.role == Role::Tool => Step::Say("the end".to_owned()),
-            _ => Step::Call("plain", "{}"),
+            Some(message) if message.role == Role::Tool => ModelStep::Say("the end".to_owned()),
+            _ => ModelStep::Call("plain", "{}"),
         });
-        let bench = Plan { config, ..Plan::new(model) }.start().await;
+        let bench = GatewayFixturePlan { config, ..GatewayFixturePlan::new(model) }.start().await;
         bench.channel.write("ann", "go");
         bench.channel.until_said("ann", "the end").await;
         let texts = bench.channel.texts("ann");
@@ -898,7 +925,7 @@ async fn what_is_shown_can_differ_by_platform() {
 
 #[tokio::test]
 async fn a_stopped_answer_keeps_no_cursor() {
-    let mut plan = Plan::new(TestModel::new(|_, _| Step::HangAfter("half of an answer")));
+    let mut plan = GatewayFixturePlan::new(TestModel::new(|_, _| ModelStep::HangAfter("half of an answer")));
     plan.config = "streaming: {enabled: true}\n";
     plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
     let bench = plan.start().await;

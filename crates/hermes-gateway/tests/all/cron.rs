@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use hermes_config::Home;
 use hermes_gateway::cron::{start, tick_once};
-use hermes_schedule::{Change, Job, JobId, Jobs, Listed, NewJob, Origin, Zone};
-use hermes_store::{JobClaim, JobRun, JobRunState, Retry, SessionFilter};
+use hermes_schedule::{Job, JobChange, JobFilter, JobId, JobOrigin, JobStore, NewJob, Zone};
+use hermes_store::{CutOffRetry, JobClaim, JobRun, JobRunState, SessionFilter};
 use hermes_types::{Clock as _, HolderId, ModelError};
 use tempfile::TempDir;
 
-use super::support::{Bench, Plan, Step, TestModel};
+use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 /// A process that cannot be alive.
 const DEAD: &str = "2147483646-dead";
 
-fn jobs(folder: &TempDir) -> Jobs {
-    Jobs::new(Home::at(folder.path()), Zone::named("UTC").unwrap())
+fn jobs(folder: &TempDir) -> JobStore {
+    JobStore::new(Home::new(folder.path()), Zone::named("UTC").unwrap())
 }
 
 fn new(schedule: &str) -> NewJob {
-    let origin = Origin { platform: "fake".into(), chat_id: "chat-ann".into(), ..Origin::default() };
+    let origin = JobOrigin { platform: "fake".into(), chat_id: "chat-ann".into(), ..JobOrigin::default() };
     NewJob {
         prompt: "read the news".into(),
         name: Some("News".into()),
@@ -32,25 +32,25 @@ fn new(schedule: &str) -> NewJob {
 
 const UTC: &[(&str, &str)] = &[("HERMES_TIMEZONE", "UTC")];
 
-async fn bench(model: Arc<TestModel>) -> Bench {
-    Plan { env: UTC, ..Plan::new(model) }.start().await
+async fn bench(model: Arc<TestModel>) -> GatewayFixture {
+    GatewayFixturePlan { env: UTC, ..GatewayFixturePlan::new(model) }.start().await
 }
 
 trait Scheduled {
     fn create(&self, new: NewJob) -> Job;
-    fn jobs(&self) -> Jobs;
+    fn jobs(&self) -> JobStore;
     /// Time passes, and the jobs are looked at.
     async fn tick_after(&self, seconds: u64) -> usize;
     async fn runs(&self) -> Vec<JobRun>;
     async fn states(&self) -> Vec<JobRunState>;
 }
 
-impl Scheduled for Bench {
+impl Scheduled for GatewayFixture {
     fn create(&self, new: NewJob) -> Job {
         self.jobs().create(new, self.clock.now()).unwrap()
     }
 
-    fn jobs(&self) -> Jobs {
+    fn jobs(&self) -> JobStore {
         jobs(&self.folder)
     }
 
@@ -72,7 +72,7 @@ impl Scheduled for Bench {
 
 #[tokio::test]
 async fn a_job_runs_alone_and_its_answer_is_delivered_and_kept() {
-    let bench = bench(TestModel::new(|_, _| Step::Say("all quiet".into()))).await;
+    let bench = bench(TestModel::new(|_, _| ModelStep::Say("all quiet".into()))).await;
     let job = bench.create(NewJob { model: Some("big".into()), ..new("30m") });
     assert_eq!(bench.tick_after(60).await, 0, "not yet");
     assert_eq!(bench.tick_after(1740).await, 1);
@@ -99,7 +99,7 @@ async fn a_job_runs_alone_and_its_answer_is_delivered_and_kept() {
         document.starts_with("# Cron Job: News\n") && document.contains("## Response\n\nall quiet"),
         "{document}"
     );
-    assert!(bench.jobs().list(Listed::All).is_empty(), "what ran once is gone");
+    assert!(bench.jobs().list(JobFilter::All).is_empty(), "what ran once is gone");
     assert_eq!(bench.states().await, [JobRunState::Completed]);
     assert_eq!(bench.tick_after(60).await, 0);
 }
@@ -107,7 +107,11 @@ async fn a_job_runs_alone_and_its_answer_is_delivered_and_kept() {
 #[tokio::test]
 async fn the_ticker_looks_at_once_and_every_minute_and_is_held_up_by_nothing() {
     let bench = bench(TestModel::new(|said, _| {
-        if said.contains("slow") { Step::Gate("done at last".into()) } else { Step::Say("quick".into()) }
+        if said.contains("slow") {
+            ModelStep::Gate("done at last".into())
+        } else {
+            ModelStep::Say("quick".into())
+        }
     }))
     .await;
     bench.create(NewJob { prompt: "slow".into(), name: Some("Slow".into()), ..new("every 1m") });
@@ -137,7 +141,7 @@ async fn the_ticker_looks_at_once_and_every_minute_and_is_held_up_by_nothing() {
 }
 
 /// Waits until the ticker has looked this often and sleeps.
-async fn until_looked(bench: &Bench, looks: usize) {
+async fn until_looked(bench: &GatewayFixture, looks: usize) {
     while bench.clock.slept().iter().filter(|span| **span == Duration::from_mins(1)).count() < looks {
         tokio::task::yield_now().await;
     }
@@ -146,11 +150,11 @@ async fn until_looked(bench: &Bench, looks: usize) {
 #[tokio::test]
 async fn silence_failure_and_local_delivery() {
     let bench = bench(TestModel::new(|said, _| match () {
-        () if said.contains("quiet") => Step::Say("[SILENT] nothing new".into()),
+        () if said.contains("quiet") => ModelStep::Say("[SILENT] nothing new".into()),
         () if said.contains("broken") => {
-            Step::Fail(ModelError::GiveUp { status: Some(401), message: "no such key".into() })
+            ModelStep::Fail(ModelError::GiveUp { status: Some(401), message: "no such key".into() })
         }
-        () => Step::Say("fine".into()),
+        () => ModelStep::Say("fine".into()),
     }))
     .await;
     let quiet = bench.create(NewJob { prompt: "quiet".into(), ..new("every 10m") });
@@ -208,7 +212,7 @@ async fn a_run_cut_off_by_a_crash_is_told_and_what_recurs_is_not_repeated() {
         job.id.as_str(),
         due,
         &HolderId::new(DEAD),
-        Retry::Never,
+        CutOffRetry::Never,
         bench.clock.now(),
     );
     assert!(matches!(claim.await.unwrap(), JobClaim::Granted(_)));
@@ -227,12 +231,16 @@ async fn something_that_runs_once_gets_one_more_chance() {
     let job = bench.create(new("10m"));
     bench.clock.advance(Duration::from_mins(10));
     let (due, now) = (job.next_run().unwrap(), bench.clock.now());
-    bench.store.claim_job_run(job.id.as_str(), due, &HolderId::new(DEAD), Retry::Once, now).await.unwrap();
+    bench
+        .store
+        .claim_job_run(job.id.as_str(), due, &HolderId::new(DEAD), CutOffRetry::Once, now)
+        .await
+        .unwrap();
     assert_eq!(bench.tick_after(60).await, 1);
     bench.channel.until_said("ann", "It is run again now.").await;
     bench.channel.until_said("ann", "you said:").await;
     assert_eq!(bench.states().await, [JobRunState::Completed]);
-    assert!(bench.jobs().list(Listed::All).is_empty());
+    assert!(bench.jobs().list(JobFilter::All).is_empty());
 
     let job = bench.create(new("10m"));
     bench.clock.advance(Duration::from_mins(10));
@@ -240,7 +248,7 @@ async fn something_that_runs_once_gets_one_more_chance() {
     for _ in 0..2 {
         bench
             .store
-            .claim_job_run(job.id.as_str(), due, &HolderId::new(DEAD), Retry::Once, now)
+            .claim_job_run(job.id.as_str(), due, &HolderId::new(DEAD), CutOffRetry::Once, now)
             .await
             .unwrap();
         for run in bench.store.open_job_runs().await.unwrap() {
@@ -249,12 +257,12 @@ async fn something_that_runs_once_gets_one_more_chance() {
     }
     assert_eq!(bench.tick_after(60).await, 0);
     bench.channel.until_said("ann", "It is not tried again.").await;
-    assert!(bench.jobs().list(Listed::All).is_empty(), "it would be due for ever");
+    assert!(bench.jobs().list(JobFilter::All).is_empty(), "it would be due for ever");
 }
 
 #[tokio::test]
 async fn a_gateway_that_is_killed_in_the_middle_of_a_run_tells_of_it_at_the_next_start() {
-    let bench = bench(TestModel::new(|_, _| Step::Stuck)).await;
+    let bench = bench(TestModel::new(|_, _| ModelStep::Stuck)).await;
     bench.create(new("0 * * * *"));
     bench.clock.advance(Duration::from_hours(1));
     start(&bench.gateway);
@@ -263,7 +271,9 @@ async fn a_gateway_that_is_killed_in_the_middle_of_a_run_tells_of_it_at_the_next
     let folder = bench.kill().await;
     // In a test the process before has the same number; its silence tells.
     clock.advance(Duration::from_mins(11));
-    let bench = Plan { env: UTC, clock, ..Plan::new(TestModel::echo()) }.start_in(folder).await;
+    let bench = GatewayFixturePlan { env: UTC, clock, ..GatewayFixturePlan::new(TestModel::echo()) }
+        .start_in(folder)
+        .await;
     assert_eq!(tick_once(&bench.gateway).await.unwrap(), 0);
     bench.channel.until_said("ann", "Hermes was stopped while it ran").await;
     assert_eq!(bench.states().await, [JobRunState::Unknown]);
@@ -275,22 +285,26 @@ async fn an_end_the_list_has_not_heard_of_is_written_into_it() {
     let job = bench.create(new("10m"));
     bench.clock.advance(Duration::from_mins(10));
     let (due, now, dead) = (job.next_run().unwrap(), bench.clock.now(), HolderId::new(DEAD));
-    let claim = bench.store.claim_job_run(job.id.as_str(), due, &dead, Retry::Once, now).await.unwrap();
+    let claim = bench.store.claim_job_run(job.id.as_str(), due, &dead, CutOffRetry::Once, now).await.unwrap();
     let JobClaim::Granted(run) = claim else { panic!("{claim:?}") };
     let end =
-        hermes_store::JobEnd { state: JobRunState::Completed, error: None, replies: Vec::new(), at: now };
+        hermes_store::JobRunEnd { state: JobRunState::Completed, error: None, replies: Vec::new(), at: now };
     assert!(bench.store.finish_job_run(run, &dead, end).await.unwrap());
     assert_eq!(bench.tick_after(60).await, 0, "it is not run again");
-    assert!(bench.jobs().list(Listed::All).is_empty());
+    assert!(bench.jobs().list(JobFilter::All).is_empty());
     assert!(bench.model.questions().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_gateways_on_one_home_never_run_the_same_instant_twice() {
     let one = bench(TestModel::echo()).await;
-    let two = Plan { env: UTC, clock: one.clock.clone(), ..Plan::new(one.model.clone()) }
-        .start_in(one.folder.clone())
-        .await;
+    let two = GatewayFixturePlan {
+        env: UTC,
+        clock: one.clock.clone(),
+        ..GatewayFixturePlan::new(one.model.clone())
+    }
+    .start_in(one.folder.clone())
+    .await;
     for _ in 0..5 {
         one.create(new("* * * * *"));
     }
@@ -312,7 +326,7 @@ async fn two_gateways_on_one_home_never_run_the_same_instant_twice() {
 
 #[tokio::test]
 async fn changes_made_during_a_run_are_kept() {
-    let bench = bench(TestModel::new(|_, _| Step::Gate("done".into()))).await;
+    let bench = bench(TestModel::new(|_, _| ModelStep::Gate("done".into()))).await;
     let job = bench.create(new("every 10m"));
     let removed = bench.create(new("every 10m"));
     bench.clock.advance(Duration::from_mins(10));
@@ -320,14 +334,17 @@ async fn changes_made_during_a_run_are_kept() {
     let ticking =
         hermes_task::spawn_named("tick", &bench.cancel, async move { tick_once(&gateway).await.unwrap() });
     bench.until_asked(2).await;
-    let change =
-        Change { prompt: Some("other words".into()), name: Some("Renamed".into()), ..Change::default() };
+    let change = JobChange {
+        prompt: Some("other words".into()),
+        name: Some("Renamed".into()),
+        ..JobChange::default()
+    };
     bench.jobs().update(&job.id, change, bench.clock.now()).unwrap();
     bench.jobs().pause(&job.id, Some("enough".into()), bench.clock.now()).unwrap();
     bench.jobs().remove(&removed.id, bench.clock.now()).unwrap();
     model.gate.add_permits(2);
     assert_eq!(ticking.await.unwrap(), 2);
-    let after = bench.jobs().list(Listed::All);
+    let after = bench.jobs().list(JobFilter::All);
     assert_eq!(after.len(), 1, "what was removed is not made again");
     let after = &after[0];
     assert_eq!((after.prompt(), after.name(), after.state()), ("other words", "Renamed", "paused"));
@@ -336,7 +353,7 @@ async fn changes_made_during_a_run_are_kept() {
 
 #[tokio::test]
 async fn a_run_that_gives_no_sign_of_life_is_ended_and_told() {
-    let bench = bench(TestModel::new(|_, _| Step::Hang)).await;
+    let bench = bench(TestModel::new(|_, _| ModelStep::Hang)).await;
     let job = bench.create(new("every 10m"));
     bench.clock.advance(Duration::from_mins(10));
     let gateway = bench.gateway.clone();
@@ -364,7 +381,12 @@ async fn nothing_begins_while_the_gateway_is_about_to_end() {
 #[tokio::test]
 async fn targets_are_found_or_named_and_never_fail_a_job() {
     let env = &[("HERMES_TIMEZONE", "UTC"), ("FAKE_HOME_CHANNEL", "chat-home")];
-    let bench = Plan { env, ..Plan::new(TestModel::new(|_, _| Step::Say("hello".into()))) }.start().await;
+    let bench = GatewayFixturePlan {
+        env,
+        ..GatewayFixturePlan::new(TestModel::new(|_, _| ModelStep::Say("hello".into())))
+    }
+    .start()
+    .await;
     let make = |deliver: &str| {
         bench.create(NewJob { deliver: Some(deliver.into()), origin: None, ..new("every 10m") })
     };
@@ -393,7 +415,7 @@ async fn targets_are_found_or_named_and_never_fail_a_job() {
 
 #[tokio::test]
 async fn other_results_and_folders_come_into_a_run() {
-    let bench = bench(TestModel::new(|_, _| Step::Say("first answer".into()))).await;
+    let bench = bench(TestModel::new(|_, _| ModelStep::Say("first answer".into()))).await;
     let first = bench.create(new("every 10m"));
     bench.tick_after(600).await;
     let mut more = serde_json::Map::new();
@@ -412,7 +434,7 @@ async fn other_results_and_folders_come_into_a_run() {
 
 #[tokio::test]
 async fn missing_skills_are_named_first_and_do_not_fail_a_job() {
-    let bench = bench(TestModel::new(|_, _| Step::Say("done".into()))).await;
+    let bench = bench(TestModel::new(|_, _| ModelStep::Say("done".into()))).await;
     bench.create(NewJob { skills: vec!["gone".into()], ..new("1m") });
     assert_eq!(bench.tick_after(60).await, 1);
     let asked = bench.model.questions().remove(0);
@@ -422,10 +444,10 @@ async fn missing_skills_are_named_first_and_do_not_fail_a_job() {
 
 #[tokio::test]
 async fn an_answer_can_go_out_bare() {
-    let plan = Plan {
+    let plan = GatewayFixturePlan {
         env: UTC,
         config: "cron: {wrap_response: false, output_retention: 2}",
-        ..Plan::new(TestModel::new(|_, _| Step::Say("bare".into())))
+        ..GatewayFixturePlan::new(TestModel::new(|_, _| ModelStep::Say("bare".into())))
     };
     let bench = plan.start().await;
     let job = bench.create(new("every 5m"));
@@ -442,10 +464,14 @@ async fn an_answer_can_go_out_bare() {
 async fn a_job_spends_no_more_than_it_may() {
     // The model costs a millionth of a dollar a call; the first answer asks for a tool and would lead to a second call.
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == hermes_types::Role::Tool => Step::Say("done".into()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == hermes_types::Role::Tool => ModelStep::Say("done".into()),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let plan = Plan { env: UTC, config: "budget: {per_job_usd: 0.000001}", ..Plan::new(model) };
+    let plan = GatewayFixturePlan {
+        env: UTC,
+        config: "budget: {per_job_usd: 0.000001}",
+        ..GatewayFixturePlan::new(model)
+    };
     let bench = plan.start().await;
     let job = bench.create(new("every 10m"));
     assert_eq!(bench.tick_after(600).await, 1);
@@ -459,7 +485,7 @@ async fn a_job_spends_no_more_than_it_may() {
 
 #[tokio::test]
 async fn a_run_is_no_conversation_of_a_person() {
-    let bench = bench(TestModel::new(|_, _| Step::Say("quiet as a mouse".into()))).await;
+    let bench = bench(TestModel::new(|_, _| ModelStep::Say("quiet as a mouse".into()))).await;
     bench.create(new("every 10m"));
     assert_eq!(bench.tick_after(600).await, 1);
     bench.channel.until_said("ann", "quiet as a mouse").await;
@@ -474,11 +500,11 @@ async fn dangerous_commands_in_jobs_run_only_where_that_is_configured() {
     for (config, answer) in [("", "Unavailable"), ("approvals: {cron_mode: approve}\n", "Approval(Once)")] {
         let model = TestModel::new(|_, request| match request.messages.last() {
             Some(message) if message.role == hermes_types::Role::Tool => {
-                Step::Say(message.content.text().into_owned())
+                ModelStep::Say(message.content.text().into_owned())
             }
-            _ => Step::Call("risky", "{}"),
+            _ => ModelStep::Call("risky", "{}"),
         });
-        let bench = Plan { env: UTC, config, ..Plan::new(model) }.start().await;
+        let bench = GatewayFixturePlan { env: UTC, config, ..GatewayFixturePlan::new(model) }.start().await;
         bench.create(new("every 10m"));
         assert_eq!(bench.tick_after(600).await, 1);
         bench.channel.until_said("ann", answer).await;

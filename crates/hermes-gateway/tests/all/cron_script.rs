@@ -6,31 +6,31 @@ use std::time::Duration;
 
 use hermes_config::Home;
 use hermes_gateway::cron::tick_once;
-use hermes_gateway::{ScriptEnd, ScriptOrder, Services};
-use hermes_schedule::{Change, Job, Jobs, NewJob, Origin, Zone};
+use hermes_gateway::{JobScriptOutcome, JobScriptRequest, Services};
+use hermes_schedule::{Job, JobChange, JobOrigin, JobStore, NewJob, Zone};
 use hermes_store::JobRunState;
 use hermes_types::{BoxFuture, Clock as _, Role};
 use serde_json::{Map, Value, json};
 
-use super::support::{Bench, Plan, Step, TestModel};
+use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 const UTC: &[(&str, &str)] = &[("HERMES_TIMEZONE", "UTC"), ("FAKE_HOME_CHANNEL", "home")];
 
 /// A machine on which every script does what the test says.
-struct Machine {
-    end: Result<ScriptEnd, String>,
+struct ScriptedServices {
+    end: Result<JobScriptOutcome, String>,
     ran: Mutex<Vec<String>>,
 }
 
-impl Machine {
+impl ScriptedServices {
     fn new(output: &str, complaints: &str, code: Option<i32>) -> Arc<Self> {
-        let end = ScriptEnd { output: output.into(), complaints: complaints.into(), code };
+        let end = JobScriptOutcome { stdout: output.into(), stderr: complaints.into(), code };
         Arc::new(Self { end: Ok(end), ran: Mutex::default() })
     }
 }
 
-impl Services for Machine {
-    fn script<'a>(&'a self, order: ScriptOrder<'a>) -> BoxFuture<'a, Result<ScriptEnd, String>> {
+impl Services for ScriptedServices {
+    fn script<'a>(&'a self, order: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         let name = order.file.file_name().unwrap().to_string_lossy().into_owned();
         let folder = order.directory.file_name().unwrap().to_string_lossy().into_owned();
         let limit = order.limit.as_secs();
@@ -39,9 +39,11 @@ impl Services for Machine {
     }
 }
 
-async fn bench(machine: Arc<Machine>, config: &'static str) -> Bench {
-    let model = TestModel::new(|_, _| Step::Say("the answer".into()));
-    let bench = Plan { env: UTC, services: machine, config, ..Plan::new(model) }.start().await;
+async fn bench(machine: Arc<ScriptedServices>, config: &'static str) -> GatewayFixture {
+    let model = TestModel::new(|_, _| ModelStep::Say("the answer".into()));
+    let bench = GatewayFixturePlan { env: UTC, services: machine, config, ..GatewayFixturePlan::new(model) }
+        .start()
+        .await;
     let scripts = bench.folder.path().join("scripts");
     std::fs::create_dir(&scripts).unwrap();
     std::fs::write(scripts.join("watch.sh"), "echo hello\n").unwrap();
@@ -49,8 +51,8 @@ async fn bench(machine: Arc<Machine>, config: &'static str) -> Bench {
     bench
 }
 
-fn jobs(bench: &Bench) -> Jobs {
-    Jobs::new(Home::at(bench.folder.path()), Zone::named("UTC").unwrap())
+fn jobs(bench: &GatewayFixture) -> JobStore {
+    JobStore::new(Home::new(bench.folder.path()), Zone::named("UTC").unwrap())
 }
 
 fn fields(value: Value) -> Map<String, Value> {
@@ -62,28 +64,32 @@ fn new(name: &str, more: Value) -> NewJob {
         prompt: "read the news".into(),
         name: Some(name.into()),
         schedule: "every 10m".into(),
-        origin: Some(Origin { platform: "fake".into(), chat_id: "chat-ann".into(), ..Origin::default() }),
+        origin: Some(JobOrigin {
+            platform: "fake".into(),
+            chat_id: "chat-ann".into(),
+            ..JobOrigin::default()
+        }),
         more: fields(more),
         ..NewJob::default()
     }
 }
 
-fn create(bench: &Bench, more: Value) -> Job {
+fn create(bench: &GatewayFixture, more: Value) -> Job {
     jobs(bench).create(new("News", more), bench.clock.now()).unwrap()
 }
 
-async fn tick(bench: &Bench) -> usize {
+async fn tick(bench: &GatewayFixture) -> usize {
     bench.clock.advance(Duration::from_mins(10));
     tick_once(&bench.gateway).await.unwrap()
 }
 
-async fn states(bench: &Bench) -> Vec<JobRunState> {
+async fn states(bench: &GatewayFixture) -> Vec<JobRunState> {
     bench.store.job_runs(None, 100).await.unwrap().into_iter().map(|run| run.state).collect()
 }
 
 #[tokio::test]
 async fn what_a_script_prints_goes_before_the_prompt() {
-    let machine = Machine::new("3 new mails\n", "a warning", Some(0));
+    let machine = ScriptedServices::new("3 new mails\n", "a warning", Some(0));
     let bench = bench(machine.clone(), "cron: {script_timeout_seconds: 7}\n").await;
     create(&bench, json!({"script": "watch.sh"}));
     assert_eq!(tick(&bench).await, 1);
@@ -98,7 +104,7 @@ async fn what_a_script_prints_goes_before_the_prompt() {
 #[tokio::test]
 async fn a_script_can_let_the_agent_rest() {
     for output in ["", "looked\n{\"wakeAgent\": false}\n"] {
-        let bench = bench(Machine::new(output, "", Some(0)), "").await;
+        let bench = bench(ScriptedServices::new(output, "", Some(0)), "").await;
         create(&bench, json!({"script": "count.py"}));
         assert_eq!(tick(&bench).await, 1);
         bench.until_quiet().await;
@@ -110,7 +116,8 @@ async fn a_script_can_let_the_agent_rest() {
 #[tokio::test]
 async fn a_script_that_fails_is_told_to_the_model() {
     let bench =
-        bench(Machine::new("", "no such host, token sk-proj-abcdefghijklmnopqrstuvwx", Some(3)), "").await;
+        bench(ScriptedServices::new("", "no such host, token sk-proj-abcdefghijklmnopqrstuvwx", Some(3)), "")
+            .await;
     create(&bench, json!({"script": "watch.sh"}));
     tick(&bench).await;
     let asked = bench.model.questions().remove(0);
@@ -120,7 +127,7 @@ async fn a_script_that_fails_is_told_to_the_model() {
 
 #[tokio::test]
 async fn a_script_alone_is_delivered_as_it_is() {
-    let machine = Machine::new("disk at 91 %\n[SILENT] is no order here\n", "", Some(0));
+    let machine = ScriptedServices::new("disk at 91 %\n[SILENT] is no order here\n", "", Some(0));
     let bench = bench(machine.clone(), "").await;
     let folder = bench.folder.path().join("project").to_string_lossy().into_owned();
     let more = json!({"script": "count.py", "no_agent": true, "workdir": folder});
@@ -135,14 +142,14 @@ async fn a_script_alone_is_delivered_as_it_is() {
 
 #[tokio::test]
 async fn a_script_alone_is_silent_or_an_alarm() {
-    let quiet = bench(Machine::new(" \n", "", Some(0)), "").await;
+    let quiet = bench(ScriptedServices::new(" \n", "", Some(0)), "").await;
     create(&quiet, json!({"script": "watch.sh", "no_agent": true}));
     tick(&quiet).await;
     quiet.until_quiet().await;
     assert!(quiet.channel.posted().is_empty());
     assert_eq!(states(&quiet).await, [JobRunState::Completed]);
     for (code, words) in [(Some(2), "ended with 2"), (None, "took too long")] {
-        let bench = bench(Machine::new("half", "broken pipe", code), "").await;
+        let bench = bench(ScriptedServices::new("half", "broken pipe", code), "").await;
         let job = create(&bench, json!({"script": "watch.sh", "no_agent": true}));
         tick(&bench).await;
         bench.channel.until_said("ann", words).await;
@@ -153,7 +160,7 @@ async fn a_script_alone_is_silent_or_an_alarm() {
 
 #[tokio::test]
 async fn a_script_lies_in_its_folder_and_does_not_stop_the_gateway() {
-    let bench = bench(Machine::new("x", "", Some(0)), "").await;
+    let bench = bench(ScriptedServices::new("x", "", Some(0)), "").await;
     let scripts = bench.folder.path().join("scripts");
     std::fs::write(bench.folder.path().join("outside.sh"), "echo\n").unwrap();
     std::os::unix::fs::symlink(bench.folder.path().join("outside.sh"), scripts.join("link.sh")).unwrap();
@@ -175,7 +182,7 @@ async fn a_script_lies_in_its_folder_and_does_not_stop_the_gateway() {
     // By its whole path it is the same script; one that is gone when it is due is told.
     let whole = scripts.join("watch.sh").to_string_lossy().into_owned();
     let job = create(&bench, json!({"script": whole, "no_agent": true}));
-    let take_away = Change { more: fields(json!({"script": null})), ..Change::default() };
+    let take_away = JobChange { more: fields(json!({"script": null})), ..JobChange::default() };
     let said = jobs(&bench).update(&job.id, take_away, bench.clock.now()).unwrap_err().to_string();
     assert!(said.contains("needs a `script`"), "{said}");
     std::fs::remove_file(Path::new(&whole)).unwrap();
@@ -185,7 +192,7 @@ async fn a_script_lies_in_its_folder_and_does_not_stop_the_gateway() {
 
 #[tokio::test]
 async fn a_job_has_the_toolsets_it_names() {
-    let bench = bench(Machine::new("", "", Some(0)), "").await;
+    let bench = bench(ScriptedServices::new("", "", Some(0)), "").await;
     create(&bench, json!({"enabled_toolsets": ["web", "terminal"]}));
     tick(&bench).await;
     let wishes = bench.wishes.lock().unwrap().join("\n");
@@ -195,8 +202,14 @@ async fn a_job_has_the_toolsets_it_names() {
 
 #[tokio::test]
 async fn no_more_jobs_run_at_once_than_may() {
-    let model = TestModel::new(|_, _| Step::Gate("done".into()));
-    let bench = Plan { env: UTC, config: "cron: {max_parallel_jobs: 2}\n", ..Plan::new(model) }.start().await;
+    let model = TestModel::new(|_, _| ModelStep::Gate("done".into()));
+    let bench = GatewayFixturePlan {
+        env: UTC,
+        config: "cron: {max_parallel_jobs: 2}\n",
+        ..GatewayFixturePlan::new(model)
+    }
+    .start()
+    .await;
     for at in 0..5 {
         jobs(&bench).create(new(&format!("job {at}"), json!({})), bench.clock.now()).unwrap();
     }
@@ -225,13 +238,13 @@ async fn a_run_does_not_send_what_is_delivered_anyway() {
             .map(|message| message.content.text().into_owned())
             .collect();
         match results.len() {
-            0 => Step::Call("send_message", r#"{"target": "fake:chat-ann", "message": "hi"}"#),
-            1 => Step::Call("send_message", r#"{"target": "fake", "message": "hi"}"#),
-            2 => Step::Call("send_message", r#"{"target": "fake:chat-bob", "message": "hi"}"#),
-            _ => Step::Say(results.join("\n")),
+            0 => ModelStep::Call("send_message", r#"{"target": "fake:chat-ann", "message": "hi"}"#),
+            1 => ModelStep::Call("send_message", r#"{"target": "fake", "message": "hi"}"#),
+            2 => ModelStep::Call("send_message", r#"{"target": "fake:chat-bob", "message": "hi"}"#),
+            _ => ModelStep::Say(results.join("\n")),
         }
     });
-    let bench = Plan { env: UTC, ..Plan::new(model) }.start().await;
+    let bench = GatewayFixturePlan { env: UTC, ..GatewayFixturePlan::new(model) }.start().await;
     let more = NewJob { deliver: Some("origin,fake:home".into()), ..new("News", json!({})) };
     jobs(&bench).create(more, bench.clock.now()).unwrap();
     tick(&bench).await;

@@ -12,12 +12,12 @@ use chrono::{
 use chrono_tz::Tz;
 use hermes_config::Home;
 use hermes_gateway::cron::tick_once;
-use hermes_schedule::{Jobs, Listed, NewJob, Origin, Zone, earliest};
+use hermes_schedule::{JobFilter, JobOrigin, JobStore, NewJob, Zone, earliest_next_run};
 use hermes_store::JobRunState;
 use hermes_testkit::{FakeChannel, TestClock};
 use hermes_types::{Clock as _, Timestamp};
 
-use super::support::{Bench, Plan, Step, TestModel};
+use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 const GAP: &str = "30 2 * * *";
 const OVERLAP: &str = "45 1 * * *";
@@ -135,10 +135,11 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
     // A year of syncing to a real disk would take minutes.
     let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let folder = Arc::new(memory.unwrap());
-    let jobs = Jobs::new(Home::at(folder.path()), Zone::named(name).unwrap());
+    let jobs = JobStore::new(Home::new(folder.path()), Zone::named(name).unwrap());
     let mut ids = BTreeMap::new();
     for schedule in SCHEDULES {
-        let origin = Origin { platform: "fake".into(), chat_id: "chat-ann".into(), ..Origin::default() };
+        let origin =
+            JobOrigin { platform: "fake".into(), chat_id: "chat-ann".into(), ..JobOrigin::default() };
         let new = NewJob {
             prompt: "p".into(),
             name: Some(schedule.into()),
@@ -152,20 +153,20 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
     let mut seen: BTreeMap<(&str, i64), Fate> = BTreeMap::new();
     for window in &windows {
         clock.set_wall(seconds(window.from));
-        let model = TestModel::new(|_, _| Step::Say("[SILENT]".into()));
-        let plan = Plan {
+        let model = TestModel::new(|_, _| ModelStep::Say("[SILENT]".into()));
+        let plan = GatewayFixturePlan {
             env,
             clock: clock.clone(),
             channel: channel.clone(),
             config: "cron: {output_retention: 1}",
-            ..Plan::new(model)
+            ..GatewayFixturePlan::new(model)
         };
         let bench = plan.start_in(folder.clone()).await;
         let mut now = window.from;
         while now <= window.to {
             clock.set_wall(seconds(now));
             tick_once(&bench.gateway).await.unwrap();
-            let next = earliest(&jobs.list(Listed::Enabled)).unwrap().seconds();
+            let next = earliest_next_run(&jobs.list(JobFilter::Enabled)).unwrap().seconds();
             #[expect(clippy::cast_possible_truncation, reason = "whole seconds of a year")]
             let wait = (next as i64 - now).max(1);
             // To the look at which it is due: they come every minute.
@@ -214,7 +215,7 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
 
 /// Rows are kept for a while only; they are read before each end.
 async fn collect(
-    bench: &Bench,
+    bench: &GatewayFixture,
     ids: &BTreeMap<String, &'static str>,
     seen: &mut BTreeMap<(&'static str, i64), Fate>,
 ) {
@@ -225,7 +226,7 @@ async fn collect(
             (JobRunState::Missed, _) => Fate::Missed,
             _ => panic!("{run:?}"),
         };
-        assert!(run.told && run.recorded, "{run:?}");
+        assert!(run.notified && run.recorded, "{run:?}");
         #[expect(clippy::cast_possible_truncation, reason = "whole seconds of a year")]
         let at = run.due_at.seconds() as i64;
         let known = seen.insert((ids[&run.job], at), fate);

@@ -7,17 +7,20 @@ use hermes_gateway::Services;
 use hermes_store::OutboxState;
 use hermes_task::SystemClock;
 use hermes_testkit::{FakeChannel, SendFault};
-use hermes_types::{Abilities, Certainty, Clock as _, Courier as _, OutboxId, Picture, Piece, Reply};
+use hermes_types::{
+    ChannelCapabilities, ChatPart, Clock as _, DeliveryCertainty, MessageSender as _, OutboxId,
+    OutgoingMessage, WebImage,
+};
 
-use super::support::{Bench, Plan, Step, TestModel};
+use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 /// Lets time pass until the text is there.
-async fn in_time(bench: &Bench, part: &str) {
+async fn in_time(bench: &GatewayFixture, part: &str) {
     passing(bench, bench.channel.until_said("ann", part)).await;
 }
 
 /// Lets time pass until something has come.
-async fn passing<T>(bench: &Bench, come: impl Future<Output = T>) {
+async fn passing<T>(bench: &GatewayFixture, come: impl Future<Output = T>) {
     let time = async {
         loop {
             bench.clock.advance(Duration::from_secs(2));
@@ -32,7 +35,7 @@ async fn passing<T>(bench: &Bench, come: impl Future<Output = T>) {
 
 #[tokio::test]
 async fn what_is_not_taken_is_sent_again_and_the_order_stays() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.fail_next(SendFault::Retry);
     bench.channel.fail_next(SendFault::Retry);
     bench.channel.write("ann", "one");
@@ -44,7 +47,7 @@ async fn what_is_not_taken_is_sent_again_and_the_order_stays() {
 
 #[tokio::test]
 async fn a_chat_that_does_not_take_anything_does_not_hold_others_up() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.fail_next(SendFault::Hang);
     bench.channel.write("ann", "lost in thought");
     bench.channel.until_failed().await;
@@ -54,7 +57,7 @@ async fn a_chat_that_does_not_take_anything_does_not_hold_others_up() {
 
 #[tokio::test]
 async fn a_refused_text_is_said_plainly_once() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Say("*odd [format".into()))).await;
+    let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Say("*odd [format".into()))).await;
     bench.channel.fail_next(SendFault::Refuse);
     bench.channel.write("ann", "go");
     let text = bench.channel.until_said("ann", "odd").await;
@@ -74,7 +77,7 @@ async fn a_file_that_is_named_is_sent_after_the_text() {
     let path = std::fs::canonicalize(folder.path()).unwrap().join("chart.png");
     std::fs::write(&path, "x").unwrap();
     let text = format!("Here it is.\nMEDIA:{}", path.display());
-    let bench = Bench::with(TestModel::new(move |_, _| Step::Say(text.clone()))).await;
+    let bench = GatewayFixture::with(TestModel::new(move |_, _| ModelStep::Say(text.clone()))).await;
     bench.channel.write("ann", "draw");
     bench.channel.until(|posted| posted.iter().any(|p| !p.files.is_empty()).then_some(())).await;
     let posted = bench.channel.posted();
@@ -84,7 +87,7 @@ async fn a_file_that_is_named_is_sent_after_the_text() {
 
 #[tokio::test]
 async fn a_reply_whose_fate_is_unknown_is_sent_again_and_marked() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.fail_next(SendFault::TakeAndFail);
     bench.channel.fail_next(SendFault::Retry);
     bench.channel.write("ann", "hello");
@@ -95,7 +98,7 @@ async fn a_reply_whose_fate_is_unknown_is_sent_again_and_marked() {
     assert_eq!(posted[0].key, posted[1].key, "the same key, so that whoever can tell can tell");
     let state = bench.store.outbox_state(OutboxId(1)).await.unwrap();
     assert!(
-        matches!(&state, Some(OutboxState::Sent(receipt)) if receipt.certainty == Certainty::AtLeastOnce),
+        matches!(&state, Some(OutboxState::Sent(receipt)) if receipt.certainty == DeliveryCertainty::AtLeastOnce),
         "{state:?}"
     );
 }
@@ -103,22 +106,22 @@ async fn a_reply_whose_fate_is_unknown_is_sent_again_and_marked() {
 #[tokio::test]
 async fn a_picture_on_the_web_is_sent_after_the_text_and_named_when_it_is_refused() {
     let text = "Here.\n![a cat](https://e.org/cat.png)\nAnd more.";
-    let bench = Bench::with(TestModel::new(move |_, _| Step::Say(text.into()))).await;
+    let bench = GatewayFixture::with(TestModel::new(move |_, _| ModelStep::Say(text.into()))).await;
     bench.channel.write("ann", "draw");
     bench.channel.until(|posted| (posted.len() == 2).then_some(())).await;
     bench.until_quiet().await;
-    let seen = |bench: &Bench| -> Vec<_> {
+    let seen = |bench: &GatewayFixture| -> Vec<_> {
         bench.channel.posted().into_iter().map(|posted| (posted.text, posted.files)).collect()
     };
     let cat = vec!["https://e.org/cat.png".to_owned()];
     assert_eq!(seen(&bench), [("Here.\n\nAnd more.".to_owned(), vec![]), ("a cat".to_owned(), cat)]);
 
     let place = bench.channel.envelope("ann", "").place;
-    let picture = Picture { url: "https://e.org/no.png".to_owned(), caption: None };
-    let reply = Reply {
+    let picture = WebImage { url: "https://e.org/no.png".to_owned(), caption: None };
+    let reply = OutgoingMessage {
         platform: "fake".to_owned(),
         place,
-        pieces: vec![Piece::Picture(picture)],
+        pieces: vec![ChatPart::Picture(picture)],
         reply_to: None,
         choices: Vec::new(),
         draft: None,
@@ -133,8 +136,8 @@ async fn a_picture_on_the_web_is_sent_after_the_text_and_named_when_it_is_refuse
 #[tokio::test]
 async fn where_pictures_cannot_be_shown_their_address_stays_in_the_text() {
     let text = "![a cat](https://e.org/cat.png)";
-    let mut plan = Plan::new(TestModel::new(move |_, _| Step::Say(text.into())));
-    plan.channel = plan.channel.with(Abilities::default());
+    let mut plan = GatewayFixturePlan::new(TestModel::new(move |_, _| ModelStep::Say(text.into())));
+    plan.channel = plan.channel.with(ChannelCapabilities::default());
     let bench = plan.start().await;
     bench.channel.write("ann", "draw");
     assert_eq!(bench.channel.until_said("ann", "cat").await, text);
@@ -144,14 +147,15 @@ async fn where_pictures_cannot_be_shown_their_address_stays_in_the_text() {
 struct OneMore;
 
 impl Services for OneMore {
-    fn abilities(&self, platform: &str) -> Option<Abilities> {
-        (platform == "small").then(|| Abilities { limit: 100, ..Abilities::default() })
+    fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
+        (platform == "small")
+            .then(|| ChannelCapabilities { max_length: 100, ..ChannelCapabilities::default() })
     }
 }
 
 #[tokio::test]
 async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
-    let mut plan = Plan::new(TestModel::echo());
+    let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.services = Arc::new(OneMore);
     let bench = plan.start().await;
     let text = "word ".repeat(50);
@@ -168,7 +172,7 @@ async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
     }
     let small = FakeChannel::new("small");
     bench.gateway.connect(Arc::new(small.clone()));
-    bench.gateway.send_off(Duration::from_mins(1)).await;
+    bench.gateway.flush_outbox(Duration::from_mins(1)).await;
     let said = small.texts("ann");
     assert_eq!(said.len(), 3, "all of it has left");
     assert!(said.iter().all(|part| part.chars().count() <= 100), "{said:?}");
@@ -176,13 +180,13 @@ async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
 
 #[tokio::test]
 async fn a_long_answer_of_a_command_is_sent_whole() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     let text = (0..2_000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
-    let place = hermes_types::Place::new(hermes_types::ChatKind::Dm, "chat-ann");
-    let reply = hermes_types::Reply {
+    let place = hermes_types::ChatAddress::new(hermes_types::ChatKind::Dm, "chat-ann");
+    let reply = hermes_types::OutgoingMessage {
         platform: "fake".into(),
         place,
-        pieces: vec![hermes_types::Piece::Text { text: text.clone() }],
+        pieces: vec![hermes_types::ChatPart::Text { text: text.clone() }],
         reply_to: None,
         choices: Vec::new(),
         draft: None,

@@ -10,11 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hermes_store::{Integrity, Store};
-use hermes_testkit::{Step, TestModel};
+use hermes_store::{IntegrityReport, Store};
+use hermes_testkit::{ModelStep, TestModel};
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Envelope, Intake, Piece, Place,
-    Receipt, Reply, Role, Sender, Timestamp,
+    BoxFuture, Cancel, Channel, ChannelCapabilities, ChannelError, ChatAddress, ChatKind, ChatPart,
+    DeliveryCertainty, DeliveryReceipt, Envelope, Intake, OutgoingMessage, Role, Sender, Timestamp,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
@@ -39,7 +39,7 @@ impl Random {
 
 /// What the platform remembers.
 #[derive(Default)]
-struct Platform {
+struct RecordedPlatform {
     /// Handed over and not acknowledged, by number.
     open: BTreeMap<u64, Value>,
     acknowledged: BTreeSet<u64>,
@@ -52,7 +52,7 @@ struct Platform {
     given_up: usize,
 }
 
-impl Platform {
+impl RecordedPlatform {
     /// A reply, once: its key tells a second one.
     fn take(&mut self, key: &str, chat: &str, text: &str) {
         if !self.taken.insert(key.to_owned()) {
@@ -87,9 +87,9 @@ fn envelope(number: u64) -> Envelope {
     Envelope {
         platform: "fake".into(),
         platform_key: number.to_string(),
-        place: Place::new(ChatKind::Dm, chat),
+        place: ChatAddress::new(ChatKind::Dm, chat),
         sender: Sender { user_id: Some("ann".into()), ..Sender::default() },
-        parts: vec![Piece::Text { text: format!("msg{number}") }],
+        parts: vec![ChatPart::Text { text: format!("msg{number}") }],
         message_id: None,
         reply_to: None,
         reply_to_text: None,
@@ -99,13 +99,13 @@ fn envelope(number: u64) -> Envelope {
     }
 }
 
-struct Running {
+struct GatewayChildProcess {
     child: Child,
     lines: BufReader<TcpStream>,
     out: TcpStream,
 }
 
-impl Drop for Running {
+impl Drop for GatewayChildProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -113,7 +113,7 @@ impl Drop for Running {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the gateway under test is a process of its own")]
-fn start(home: &std::path::Path, listener: &TcpListener) -> Running {
+fn start(home: &std::path::Path, listener: &TcpListener) -> GatewayChildProcess {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "all::kill::the_gateway_that_is_killed", "--nocapture"])
         .env("KILL_TEST_HOME", home)
@@ -124,7 +124,7 @@ fn start(home: &std::path::Path, listener: &TcpListener) -> Running {
         .unwrap();
     let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
-    Running { child, out: stream.try_clone().unwrap(), lines: BufReader::new(stream) }
+    GatewayChildProcess { child, out: stream.try_clone().unwrap(), lines: BufReader::new(stream) }
 }
 
 /// Writes messages until the gateway has died `kills` times, and looks at what came of it.
@@ -132,7 +132,7 @@ fn survive(seed: u64, kills: u64) {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut random = Random(seed);
-    let mut platform = Platform::default();
+    let mut platform = RecordedPlatform::default();
     let mut next = 0;
     let mut died = 0;
     loop {
@@ -178,7 +178,7 @@ fn survive(seed: u64, kills: u64) {
 }
 
 /// One line of the child, as a platform takes it.
-fn take(platform: &mut Platform, said: &Value, out: &mut TcpStream) {
+fn take(platform: &mut RecordedPlatform, said: &Value, out: &mut TcpStream) {
     if let Some(number) = said["ack"].as_str().and_then(|key| key.parse().ok()) {
         platform.open.remove(&number);
         platform.acknowledged.insert(number);
@@ -190,7 +190,7 @@ fn take(platform: &mut Platform, said: &Value, out: &mut TcpStream) {
     }
 }
 
-fn check(seed: u64, home: &std::path::Path, platform: &Platform, messages: u64) {
+fn check(seed: u64, home: &std::path::Path, platform: &RecordedPlatform, messages: u64) {
     println!("seed {seed}: {messages} messages, {} given up after two deaths", platform.given_up);
     assert_eq!(platform.acknowledged.len() as u64, messages, "seed {seed}");
     for number in 0..messages {
@@ -199,7 +199,7 @@ fn check(seed: u64, home: &std::path::Path, platform: &Platform, messages: u64) 
     }
     // The database is sound, each message is in it once, and nothing is left open.
     let store = Store::open(&home.join("state.db")).unwrap();
-    let health: Integrity = store.check().wait().unwrap();
+    let health: IntegrityReport = store.check().wait().unwrap();
     assert!(health.is_sound(), "seed {seed}: {health:?}");
     assert_eq!(store.inbox_depth().wait().unwrap().waiting, 0, "seed {seed}");
     let mut said: BTreeMap<String, usize> = BTreeMap::new();
@@ -250,14 +250,14 @@ async fn the_gateway_that_is_killed() {
         let since = &request.messages[asked..];
         let words = since[0].content.text().into_owned();
         if since.iter().any(|message| message.role == Role::Tool) {
-            Step::Say(format!("done: {}", words.replace('\n', " ")))
+            ModelStep::Say(format!("done: {}", words.replace('\n', " ")))
         } else {
-            Step::Call("plain", "{}")
+            ModelStep::Call("plain", "{}")
         }
     });
     let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let (read, write) = stream.into_split();
-    let wire = Arc::new(Wire { out: AsyncMutex::new(write), waiting: Mutex::default() });
+    let wire = Arc::new(LineConnection { out: AsyncMutex::new(write), waiting: Mutex::default() });
     let (envelopes, incoming) = mpsc::unbounded_channel();
     let channel = Arc::new(WireChannel { wire: wire.clone(), incoming: AsyncMutex::new(incoming) });
     let gateway = start_for_real(home.as_ref(), model, channel).await;
@@ -276,12 +276,12 @@ async fn the_gateway_that_is_killed() {
     drop(gateway);
 }
 
-struct Wire {
+struct LineConnection {
     out: AsyncMutex<OwnedWriteHalf>,
     waiting: Mutex<BTreeMap<String, oneshot::Sender<()>>>,
 }
 
-impl Wire {
+impl LineConnection {
     async fn say(&self, value: Value) {
         let line = format!("{value}\n");
         let _ = self.out.lock().await.write_all(line.as_bytes()).await;
@@ -289,7 +289,7 @@ impl Wire {
 }
 
 struct WireChannel {
-    wire: Arc<Wire>,
+    wire: Arc<LineConnection>,
     incoming: AsyncMutex<mpsc::UnboundedReceiver<Envelope>>,
 }
 
@@ -298,8 +298,8 @@ impl Channel for WireChannel {
         "fake"
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn capabilities(&self) -> ChannelCapabilities {
+        ChannelCapabilities::default()
     }
 
     fn listen<'a>(
@@ -318,10 +318,13 @@ impl Channel for WireChannel {
         })
     }
 
-    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    fn send<'a>(
+        &'a self,
+        reply: &'a OutgoingMessage,
+    ) -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>> {
         Box::pin(async move {
             let text = match reply.pieces.first() {
-                Some(Piece::Text { text }) => text.clone(),
+                Some(ChatPart::Text { text }) => text.clone(),
                 _ => String::new(),
             };
             let (taken, done) = oneshot::channel();
@@ -329,11 +332,11 @@ impl Channel for WireChannel {
             let chat = &reply.place.chat_id;
             self.wire.say(json!({"send": {"key": reply.idempotency_key, "chat": chat, "text": text}})).await;
             let _ = done.await;
-            Ok(Receipt { message_ids: Vec::new(), certainty: Certainty::Once })
+            Ok(DeliveryReceipt { message_ids: Vec::new(), certainty: DeliveryCertainty::Once })
         })
     }
 
-    fn show_typing<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, ()> {
+    fn show_typing<'a>(&'a self, _: &'a ChatAddress) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }

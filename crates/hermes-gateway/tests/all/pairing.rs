@@ -3,10 +3,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use hermes_config::Home;
-use hermes_gateway::pairing::{Approval, Pairing};
-use hermes_types::{ChatKind, Place, Timestamp};
+use hermes_gateway::pairing::{PairingResult, PairingStore};
+use hermes_types::{ChatAddress, ChatKind, Timestamp};
 
-use super::support::{Plan, TestModel};
+use super::support::{GatewayFixturePlan, TestModel};
 
 fn code_in(text: &str) -> String {
     text.split('`').nth(1).unwrap().to_owned()
@@ -14,7 +14,7 @@ fn code_in(text: &str) -> String {
 
 #[tokio::test]
 async fn a_stranger_gets_a_code_and_is_known_once_it_is_approved() {
-    let mut plan = Plan::new(TestModel::echo());
+    let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.env = &[("FAKE_HOME_CHANNEL", "home")];
     let bench = plan.start().await;
     bench.channel.write("eve", "hello");
@@ -23,27 +23,30 @@ async fn a_stranger_gets_a_code_and_is_known_once_it_is_approved() {
     assert_eq!(code.len(), 8);
     assert!(text.contains(&format!("hermes pairing approve fake {code}")));
     assert!(bench.model.questions().is_empty(), "the model never sees a stranger");
-    let pairing = Pairing::new(&Home::at(bench.folder.path()));
+    let pairing = PairingStore::new(&Home::new(bench.folder.path()));
     let now = hermes_types::Clock::now(&bench.clock);
-    assert!(matches!(pairing.approve("fake", &code.to_lowercase(), now).unwrap(), Approval::Done { .. }));
+    assert!(matches!(
+        pairing.approve("fake", &code.to_lowercase(), now).unwrap(),
+        PairingResult::Approved { .. }
+    ));
     bench.channel.write("eve", "hello again");
     bench.channel.until_said("eve", "you said: hello again").await;
 }
 
 #[tokio::test]
 async fn strangers_in_groups_and_those_to_be_ignored_get_silence() {
-    let mut plan = Plan::new(TestModel::echo());
+    let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.env = &[("FAKE_ALLOWED_USERS", "ann"), ("FAKE_HOME_CHANNEL", "home")];
     let bench = plan.start().await;
     let mut envelope = bench.channel.envelope("eve", "hello");
-    envelope.place = Place::new(ChatKind::Group, "g");
+    envelope.place = ChatAddress::new(ChatKind::Group, "g");
     bench.channel.deliver(envelope);
     bench.channel.write("ann", "hi");
     bench.channel.until_said("ann", "you said: hi").await;
     bench.channel.until_acknowledged(2).await;
     assert_eq!(bench.channel.posted().len(), 1);
 
-    let mut plan = Plan::new(TestModel::echo());
+    let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.env = &[("FAKE_HOME_CHANNEL", "home")];
     plan.config = "unauthorized_dm_behavior: ignore\n";
     let bench = plan.start().await;
@@ -52,9 +55,9 @@ async fn strangers_in_groups_and_those_to_be_ignored_get_silence() {
     assert!(bench.channel.posted().is_empty());
 }
 
-fn store() -> (tempfile::TempDir, Pairing) {
+fn store() -> (tempfile::TempDir, PairingStore) {
     let folder = tempfile::tempdir().unwrap();
-    let pairing = Pairing::new(&Home::at(folder.path()));
+    let pairing = PairingStore::new(&Home::new(folder.path()));
     (folder, pairing)
 }
 
@@ -64,14 +67,14 @@ fn guessing_is_shut_out() {
     let now = Timestamp(1_000_000.0);
     let code = pairing.request("fake", "eve", None, now).unwrap().unwrap();
     for _ in 0..5 {
-        assert_eq!(pairing.approve("fake", "AAAAAAAA", now).unwrap(), Approval::UnknownCode);
+        assert_eq!(pairing.approve("fake", "AAAAAAAA", now).unwrap(), PairingResult::UnknownCode);
     }
-    assert_eq!(pairing.approve("fake", &code, now).unwrap(), Approval::LockedOut, "even the right one");
+    assert_eq!(pairing.approve("fake", &code, now).unwrap(), PairingResult::LockedOut, "even the right one");
     assert!(pairing.request("fake", "mallory", None, now).unwrap().is_err());
     let later = Timestamp(1_000_000.0 + 3_601.0);
     assert_eq!(
         pairing.approve("fake", &code, later).unwrap(),
-        Approval::UnknownCode,
+        PairingResult::UnknownCode,
         "the code is too old by now"
     );
     assert!(pairing.request("fake", "mallory", None, later).unwrap().is_ok());
@@ -92,16 +95,16 @@ fn strangers_cannot_keep_others_out() {
     let later = Timestamp(1_000_400.0);
     let code = pairing.request("fake", "friend", None, later).unwrap().unwrap();
     assert!(pairing.pending(later).len() <= 100, "and they do not pile up");
-    assert!(matches!(pairing.approve("fake", &code, later).unwrap(), Approval::Done { .. }));
+    assert!(matches!(pairing.approve("fake", &code, later).unwrap(), PairingResult::Approved { .. }));
     assert!(pairing.clear_pending(later).unwrap() > 0);
-    let file = Home::at(folder.path()).pairing().join("fake-pending.json");
+    let file = Home::new(folder.path()).pairing().join("fake-pending.json");
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
 fn people_can_be_shut_out_again_and_newer_codes_are_understood() {
     let (folder, pairing) = store();
-    let home = Home::at(folder.path());
+    let home = Home::new(folder.path());
     std::fs::create_dir_all(home.pairing()).unwrap();
     std::fs::write(
         home.pairing().join("fake-pending.json"),
@@ -111,7 +114,7 @@ fn people_can_be_shut_out_again_and_newer_codes_are_understood() {
     .unwrap();
     assert!(matches!(
         pairing.approve("fake", "abcd2345", Timestamp(1_000_001.0)).unwrap(),
-        Approval::Done { .. }
+        PairingResult::Approved { .. }
     ));
     std::fs::write(
         home.pairing().join("fake-approved.json"),

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use hermes_store::{NewMessage, NewSession, SessionFilter};
 use hermes_types::{Clock as _, Role, Timestamp, TurnState};
 
-use super::support::{Bench, Plan, Step, TestModel};
+use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 /// The process after: late enough for the lease of the one before, which in a test has the same number, to have run out.
-fn later(model: Arc<TestModel>, minutes: u64) -> Plan {
-    let plan = Plan::new(model);
+fn later(model: Arc<TestModel>, minutes: u64) -> GatewayFixturePlan {
+    let plan = GatewayFixturePlan::new(model);
     plan.clock.advance(std::time::Duration::from_mins(minutes));
     plan
 }
 
 #[tokio::test]
 async fn a_turn_that_was_cut_off_is_gone_on_with_and_said_once() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
     bench.channel.write("ann", "important");
     bench.until_asked(1).await;
     let folder = bench.kill().await;
@@ -31,13 +31,13 @@ async fn a_turn_that_was_cut_off_is_gone_on_with_and_said_once() {
 
 #[tokio::test]
 async fn what_was_written_while_nobody_was_there_waits_for_the_turn_that_was_cut_off() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
     bench.channel.write("ann", "first");
     bench.until_asked(1).await;
     let folder = bench.kill().await;
     let model = TestModel::new(|said, _| match said {
-        "first" => Step::Gate("answer to first".into()),
-        said => Step::Say(format!("answer to {said}")),
+        "first" => ModelStep::Gate("answer to first".into()),
+        said => ModelStep::Say(format!("answer to {said}")),
     });
     let plan = later(model, 2);
     let missed = plan.clock.now().minus(std::time::Duration::from_secs(5));
@@ -57,7 +57,8 @@ async fn what_was_written_while_nobody_was_there_waits_for_the_turn_that_was_cut
 
 #[tokio::test]
 async fn a_message_while_draining_waits_and_interrupts_nothing() {
-    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("done: {said}")))).await;
+    let bench =
+        GatewayFixture::with(TestModel::new(|said, _| ModelStep::Gate(format!("done: {said}")))).await;
     bench.channel.write("ann", "work");
     bench.until_asked(1).await;
     bench.gateway.drain();
@@ -76,11 +77,11 @@ async fn a_message_while_draining_waits_and_interrupts_nothing() {
 
 #[tokio::test]
 async fn a_turn_that_was_cut_off_twice_is_reported_and_left() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
     bench.channel.write("ann", "poison");
     bench.until_asked(1).await;
     let folder = bench.kill().await;
-    let bench = later(TestModel::new(|_, _| Step::Stuck), 2).start_in(folder).await;
+    let bench = later(TestModel::new(|_, _| ModelStep::Stuck), 2).start_in(folder).await;
     bench.until_asked(1).await;
     let folder = bench.kill().await;
     let bench = later(TestModel::echo(), 4).start_in(folder).await;
@@ -88,14 +89,14 @@ async fn a_turn_that_was_cut_off_twice_is_reported_and_left() {
     bench.until_quiet().await;
     assert!(bench.model.questions().is_empty());
     let folder = bench.kill().await;
-    let bench = Plan::new(TestModel::echo()).start_in(folder).await;
+    let bench = GatewayFixturePlan::new(TestModel::echo()).start_in(folder).await;
     bench.until_quiet().await;
     assert!(bench.channel.posted().is_empty(), "said once");
 }
 
 #[tokio::test]
 async fn an_answer_that_never_left_leaves_now_without_asking_again() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.fail_next(hermes_testkit::SendFault::Hang);
     bench.channel.write("ann", "hello");
     bench.until_asked(1).await;
@@ -103,7 +104,7 @@ async fn an_answer_that_never_left_leaves_now_without_asking_again() {
         tokio::task::yield_now().await;
     }
     let folder = bench.kill().await;
-    let bench = Plan::new(TestModel::new(|_, _| Step::Stuck)).start_in(folder).await;
+    let bench = GatewayFixturePlan::new(TestModel::new(|_, _| ModelStep::Stuck)).start_in(folder).await;
     bench.channel.until_said("ann", "you said: hello").await;
     assert!(bench.model.questions().is_empty());
 }
@@ -111,7 +112,7 @@ async fn an_answer_that_never_left_leaves_now_without_asking_again() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test plays a process that died")]
 async fn a_turn_that_ended_without_its_answer_being_queued_is_not_run_again() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.write("ann", "hello");
     bench.channel.until_said("ann", "you said: hello").await;
     bench.until_quiet().await;
@@ -121,7 +122,7 @@ async fn a_turn_that_ended_without_its_answer_being_queued_is_not_run_again() {
     let open = "UPDATE hx_inbox SET state = 'waiting', closed_at = NULL";
     assert_eq!(database.execute(open, []).unwrap(), 1);
     drop(database);
-    let bench = Plan::new(TestModel::new(|_, _| Step::Stuck)).start_in(folder).await;
+    let bench = GatewayFixturePlan::new(TestModel::new(|_, _| ModelStep::Stuck)).start_in(folder).await;
     bench.until_quiet().await;
     assert!(bench.model.questions().is_empty());
     assert!(bench.channel.posted().is_empty(), "it has been sent already, under the same key");
@@ -129,7 +130,7 @@ async fn a_turn_that_ended_without_its_answer_being_queued_is_not_run_again() {
 
 #[tokio::test]
 async fn what_waited_too_long_is_told_about_and_not_run() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = GatewayFixture::with(TestModel::echo()).await;
     let mut old = bench.channel.envelope("ann", "from long ago");
     old.received_at = Timestamp(1_000_000.0);
     bench.channel.deliver(old);
@@ -149,7 +150,7 @@ async fn the_list_of_chats_of_another_program_is_taken_over_and_kept() {
             "updated_at": "2026-01-02T03:00:00.000001", "platform": "fake", "mine": 7}}"#,
     )
     .unwrap();
-    let bench = Plan::new(TestModel::echo()).start_in(folder).await;
+    let bench = GatewayFixturePlan::new(TestModel::echo()).start_in(folder).await;
     bench.channel.write("ann", "hello");
     bench.channel.until_said("ann", "you said: hello").await;
     bench.until_quiet().await;
@@ -190,12 +191,12 @@ const TRANSCRIPT: [&str; 6] = [
 ];
 
 fn counting() -> Arc<TestModel> {
-    TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)))
+    TestModel::new(|said, request| ModelStep::Say(format!("{said} after {}", request.messages.len() - 1)))
 }
 
 #[tokio::test]
 async fn a_transcript_another_program_kept_is_gone_on_with_and_taken_over_once() {
-    let bench = Plan::new(counting()).start_in(home_with_transcript(&TRANSCRIPT)).await;
+    let bench = GatewayFixturePlan::new(counting()).start_in(home_with_transcript(&TRANSCRIPT)).await;
     bench.channel.write("ann", "who is Mia?");
     bench.channel.until_said("ann", "who is Mia? after 4").await;
     bench.until_quiet().await;
@@ -237,7 +238,7 @@ async fn a_transcript_fills_up_what_the_database_lacks_and_nothing_is_lost() {
     let file = folder.path().join("sessions/20260102_030000_aabbccdd.jsonl");
     let whole = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, TRANSCRIPT[..3].join("\n")).unwrap();
-    let bench = Plan::new(counting()).start_in(folder).await;
+    let bench = GatewayFixturePlan::new(counting()).start_in(folder).await;
     bench.until_quiet().await;
     let folder = bench.kill().await;
     // The other program went on with it.
@@ -260,7 +261,7 @@ async fn a_transcript_fills_up_what_the_database_lacks_and_nothing_is_lost() {
 /// A power cut, as far as a test can make one: what is in the files at the moment of the acknowledgement is all there is.
 #[tokio::test]
 async fn what_was_acknowledged_is_in_the_files_at_that_moment() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
     let elsewhere = Arc::new(tempfile::tempdir().unwrap());
     bench.channel.write("ann", "do not lose me");
     bench.channel.until_acknowledged(1).await;
@@ -277,18 +278,18 @@ async fn what_was_acknowledged_is_in_the_files_at_that_moment() {
 /// Calls a tool once, then hangs; asked again with the tool's result, it answers.
 fn calls_and_is_stuck() -> Arc<TestModel> {
     TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Stuck,
-        _ => Step::Call("plain", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Stuck,
+        _ => ModelStep::Call("plain", "{}"),
     })
 }
 
 fn never_calls() -> Arc<TestModel> {
-    TestModel::new(|_, _| Step::Say("finished".into()))
+    TestModel::new(|_, _| ModelStep::Say("finished".into()))
 }
 
 #[tokio::test]
 async fn a_turn_that_was_compressed_and_cut_off_is_gone_on_with_where_it_is() {
-    let bench = Bench::with(calls_and_is_stuck()).await;
+    let bench = GatewayFixture::with(calls_and_is_stuck()).await;
     bench.channel.write("ann", "work");
     bench.until_asked(2).await;
     let turn = bench.store.running_turns().await.unwrap()[0].clone();
@@ -318,7 +319,7 @@ async fn a_turn_that_was_compressed_and_cut_off_is_gone_on_with_where_it_is() {
 
 #[tokio::test]
 async fn a_reset_that_falls_between_death_and_restart_comes_after_the_turn_that_was_cut_off() {
-    let bench = Bench::with(calls_and_is_stuck()).await;
+    let bench = GatewayFixture::with(calls_and_is_stuck()).await;
     bench.channel.write("ann", "work");
     bench.until_asked(2).await;
     let turn = bench.store.running_turns().await.unwrap()[0].clone();
@@ -328,19 +329,19 @@ async fn a_reset_that_falls_between_death_and_restart_comes_after_the_turn_that_
     bench.channel.until_said("ann", "finished").await;
     bench.until_quiet().await;
     assert_eq!(bench.store.turn(&turn.id).await.unwrap().unwrap().state, TurnState::Done);
-    let asked = bench.model.asked.lock().unwrap()[0].clone();
+    let asked = bench.model.requests.lock().unwrap()[0].clone();
     let roles: Vec<Role> = asked.messages.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::Tool], "it went on with what had been done");
 }
 
 #[tokio::test]
 async fn a_turn_that_is_stopped_in_good_order_again_and_again_is_not_parked() {
-    let mut bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+    let mut bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
     bench.channel.write("ann", "long work");
     for time in 1..=4 {
         bench.until_asked(1).await;
         let folder = bench.end().await;
-        let model = if time == 4 { TestModel::echo() } else { TestModel::new(|_, _| Step::Stuck) };
+        let model = if time == 4 { TestModel::echo() } else { TestModel::new(|_, _| ModelStep::Stuck) };
         bench = later(model, 2 * time).start_in(folder).await;
     }
     bench.channel.until_said("ann", "you said: long work").await;
@@ -352,7 +353,7 @@ async fn a_turn_that_is_stopped_in_good_order_again_and_again_is_not_parked() {
 #[tokio::test]
 async fn work_in_the_background_outlives_the_process() {
     for orderly in [false, true] {
-        let bench = Bench::with(TestModel::new(|_, _| Step::Stuck)).await;
+        let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
         bench.channel.write("ann", "/background count the stars");
         bench.channel.until_said("ann", "Background task started").await;
         bench.until_asked(1).await;
@@ -367,7 +368,7 @@ async fn work_in_the_background_outlives_the_process() {
         // What a process it started has to say comes to the chat, too.
         let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
         let key = format!("background:{session}");
-        bench.gateway.tell_conversation(&key, "the process has ended".into(), "n".into()).await;
+        bench.gateway.notify_conversation(&key, "the process has ended".into(), "n".into()).await;
         bench.channel.until_said("ann", "the process has ended").await;
     }
 }
@@ -375,13 +376,13 @@ async fn work_in_the_background_outlives_the_process() {
 /// Asks for an approval, then says what the tool answered.
 fn asking() -> Arc<TestModel> {
     TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say(message.content.text().into_owned()),
+        _ => ModelStep::Call("risky", "{}"),
     })
 }
 
 /// Writes under a key that no message before the restart had.
-fn write_again(bench: &Bench, text: &str) {
+fn write_again(bench: &GatewayFixture, text: &str) {
     let mut envelope = bench.channel.envelope("ann", text);
     envelope.platform_key = format!("again: {text}");
     bench.channel.deliver(envelope);
@@ -390,9 +391,9 @@ fn write_again(bench: &Bench, text: &str) {
 #[tokio::test]
 async fn an_open_approval_is_asked_again_after_a_restart() {
     for orderly in [false, true] {
-        let bench = Bench::with(asking()).await;
+        let bench = GatewayFixture::with(asking()).await;
         bench.channel.write("ann", "do it");
-        let question = |posted: &[hermes_testkit::Posted]| {
+        let question = |posted: &[hermes_testkit::PostedMessage]| {
             posted.iter().find(|posted| posted.text.contains("requires approval")).cloned()
         };
         let old = bench.channel.until(question).await;
@@ -415,14 +416,14 @@ async fn an_open_approval_is_asked_again_after_a_restart() {
             [Role::User, Role::Assistant, Role::Tool, Role::Assistant],
             "each call is answered once"
         );
-        let first = bench.model.asked.lock().unwrap()[0].messages.last().map(|message| message.role);
+        let first = bench.model.requests.lock().unwrap()[0].messages.last().map(|message| message.role);
         assert_eq!(first, Some(Role::Tool), "the model is not asked for the call again");
     }
 }
 
 #[tokio::test]
 async fn an_open_approval_is_settled_when_the_conversation_goes_another_way() {
-    let bench = Bench::with(asking()).await;
+    let bench = GatewayFixture::with(asking()).await;
     bench.channel.write("ann", "do it");
     bench.channel.until_said("ann", "requires approval").await;
     let folder = bench.kill().await;

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use hermes_agent::{Agent, PromptSource};
 use hermes_config::{Env, Home};
-use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Services, Watchers, Wish};
+use hermes_gateway::{
+    AgentProvider, AgentRequest, EventObserver, Gateway, GatewayPorts, LiveSettings, NoObserver, NoServices,
+    Services,
+};
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_testkit::{FakeChannel, Plain, Risky, TestClock, Witness};
-pub(crate) use hermes_testkit::{Step, TestModel};
+use hermes_testkit::{EndRecordingTool, FakeChannel, PlainTool, RiskyTool, TestClock};
+pub(crate) use hermes_testkit::{ModelStep, TestModel};
 use hermes_types::{Cancel, Channel, CivilTime, Clock};
 use tempfile::TempDir;
 
-pub(crate) struct Maker {
-    witness: Arc<Witness>,
+pub(crate) struct TestAgentProvider {
+    witness: Arc<EndRecordingTool>,
     pub(crate) model: Arc<TestModel>,
     store: Store,
     clock: Arc<dyn Clock>,
@@ -26,38 +29,38 @@ pub(crate) struct Maker {
     wishes: Arc<Mutex<Vec<String>>>,
 }
 
-impl Agents for Maker {
-    fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String> {
+impl AgentProvider for TestAgentProvider {
+    fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String> {
         self.wishes.lock().unwrap().push(format!("{wish:?}"));
-        let prompt = PromptSource::new(Home::at(&self.folder), self.folder.join("project"));
+        let prompt = PromptSource::new(Home::new(&self.folder), self.folder.join("project"));
         let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
-        let plain = self.says.as_deref().map_or_else(Plain::new, |says| Plain::new().saying(says));
-        agent.tools = vec![Arc::new(Risky::new()), Arc::new(plain), self.witness.clone()];
+        let plain = self.says.as_deref().map_or_else(PlainTool::new, |says| PlainTool::new().saying(says));
+        agent.tools = vec![Arc::new(RiskyTool::new()), Arc::new(plain), self.witness.clone()];
         if wish.platform == "cron" {
-            agent.tools.push(Arc::new(Plain::named("send_message").saying("sent")));
+            agent.tools.push(Arc::new(PlainTool::named("send_message").saying("sent")));
         }
         if wish.platform == "noted" {
-            agent.tools.push(Arc::new(Plain::named("memory")));
-            agent.learning.flush_after = 1;
+            agent.tools.push(Arc::new(PlainTool::named("memory")));
+            agent.review_intervals.flush_after = 1;
         }
-        agent.asking.ephemeral.clone_from(&wish.context);
+        agent.request_options.ephemeral.clone_from(&wish.context);
         Ok(agent)
     }
 }
 
 /// Keeps the names of what watchers are told.
 #[derive(Default)]
-pub(crate) struct Recorder(pub(crate) Mutex<Vec<String>>);
+pub(crate) struct EventRecorder(pub(crate) Mutex<Vec<String>>);
 
-impl Watchers for Recorder {
+impl EventObserver for EventRecorder {
     fn emit(&self, event: &str, _: serde_json::Value) {
         self.0.lock().unwrap().push(event.to_owned());
     }
 }
 
-pub(crate) struct Bench {
-    pub(crate) events: Arc<Recorder>,
-    pub(crate) witness: Arc<Witness>,
+pub(crate) struct GatewayFixture {
+    pub(crate) events: Arc<EventRecorder>,
+    pub(crate) witness: Arc<EndRecordingTool>,
     pub(crate) gateway: Gateway,
     pub(crate) channel: FakeChannel,
     pub(crate) model: Arc<TestModel>,
@@ -69,7 +72,7 @@ pub(crate) struct Bench {
 }
 
 /// What a bench starts from.
-pub(crate) struct Plan {
+pub(crate) struct GatewayFixturePlan {
     pub(crate) model: Arc<TestModel>,
     pub(crate) config: &'static str,
     pub(crate) env: &'static [(&'static str, &'static str)],
@@ -80,7 +83,7 @@ pub(crate) struct Plan {
     pub(crate) services: Arc<dyn Services>,
 }
 
-impl Plan {
+impl GatewayFixturePlan {
     pub(crate) fn new(model: Arc<TestModel>) -> Self {
         Self {
             model,
@@ -97,23 +100,24 @@ impl Plan {
         }
     }
 
-    pub(crate) async fn start(self) -> Bench {
+    pub(crate) async fn start(self) -> GatewayFixture {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         self.start_in(folder).await
     }
 
     /// The same home again, as after a restart.
-    pub(crate) async fn start_in(self, folder: Arc<TempDir>) -> Bench {
+    pub(crate) async fn start_in(self, folder: Arc<TempDir>) -> GatewayFixture {
         std::fs::create_dir_all(folder.path().join("project")).unwrap();
         std::fs::create_dir_all(folder.path().join("sessions")).unwrap();
         std::fs::write(folder.path().join("config.yaml"), self.config).unwrap();
-        let home = Home::at(folder.path());
+        let home = Home::new(folder.path());
         let store = Store::open(&folder.path().join("state.db")).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
-        let live = Live::new(home, Env::from_pairs(self.env.iter().copied()), folder.path().join("project"));
+        let live =
+            LiveSettings::new(home, Env::from_pairs(self.env.iter().copied()), folder.path().join("project"));
         let wishes = Arc::default();
-        let witness = Witness::new();
-        let agents = Arc::new(Maker {
+        let witness = EndRecordingTool::new();
+        let agents = Arc::new(TestAgentProvider {
             witness: witness.clone(),
             says: self.says.clone(),
             wishes: Arc::clone(&wishes),
@@ -122,8 +126,8 @@ impl Plan {
             clock: clock.clone(),
             folder: folder.path().to_owned(),
         });
-        let events = Arc::new(Recorder::default());
-        let ports = Ports { agents, services: self.services.clone(), watchers: events.clone() };
+        let events = Arc::new(EventRecorder::default());
+        let ports = GatewayPorts { agents, services: self.services.clone(), observer: events.clone() };
         let cancel = Cancel::new();
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
         gateway.recover().await.unwrap();
@@ -132,8 +136,8 @@ impl Plan {
         drop(hermes_task::spawn_named("listening", &cancel, async move {
             let _ = listener.listen(&intake, &stop).await;
         }));
-        gateway.go_on().await.unwrap();
-        Bench {
+        gateway.resume_work().await.unwrap();
+        GatewayFixture {
             events,
             witness,
             gateway,
@@ -148,15 +152,15 @@ impl Plan {
     }
 }
 
-impl Bench {
+impl GatewayFixture {
     pub(crate) async fn with(model: Arc<TestModel>) -> Self {
-        Plan::new(model).start().await
+        GatewayFixturePlan::new(model).start().await
     }
 
     /// Waits until the model was asked this often.
     pub(crate) async fn until_asked(&self, count: usize) {
         let clock = SystemClock::new();
-        while self.model.asked.lock().unwrap().len() < count {
+        while self.model.requests.lock().unwrap().len() < count {
             clock.sleep(Duration::from_millis(2)).await;
         }
     }
@@ -167,7 +171,7 @@ impl Bench {
         loop {
             let inbox = self.store.inbox_depth().await.unwrap().waiting;
             let outbox = self.store.outbox_depth().await.unwrap().waiting;
-            if inbox == 0 && outbox == 0 && self.gateway.active() == 0 {
+            if inbox == 0 && outbox == 0 && self.gateway.active_turns() == 0 {
                 return;
             }
             clock.sleep(Duration::from_millis(2)).await;
@@ -198,9 +202,9 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
     let store = Store::open(&home.join("state.db")).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let env = Env::from_pairs([("FAKE_ALLOW_ALL_USERS", "1"), ("FAKE_HOME_CHANNEL", "home")]);
-    let live = Live::new(Home::at(home), env, home.join("project"));
-    let agents = Arc::new(Maker {
-        witness: Witness::new(),
+    let live = LiveSettings::new(Home::new(home), env, home.join("project"));
+    let agents = Arc::new(TestAgentProvider {
+        witness: EndRecordingTool::new(),
         says: None,
         model,
         store: store.clone(),
@@ -208,12 +212,12 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
         folder: home.to_owned(),
         wishes: Arc::default(),
     });
-    let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+    let ports = GatewayPorts { agents, services: Arc::new(NoServices), observer: Arc::new(NoObserver) };
     let cancel = Cancel::new();
     let gateway = Gateway::new(store, clock, Arc::new(CivilTime::utc), live, ports, &cancel);
     gateway.recover().await.unwrap();
     gateway.connect(channel.clone());
-    gateway.go_on().await.unwrap();
+    gateway.resume_work().await.unwrap();
     let intake = gateway.clone();
     drop(hermes_task::spawn_named("listening", &cancel, async move {
         let _ = channel.listen(&intake, &Cancel::new()).await;

@@ -1,6 +1,6 @@
 //! Allow lists: keys of today and of earlier releases, whole commands, and patterns.
 
-use super::shell::{Variables, read};
+use super::shell::{ShellVariables, read};
 use super::unwrap::matches_glob;
 
 /// Keys that earlier releases wrote for what has another name now. One old key may stand for several.
@@ -57,7 +57,7 @@ pub fn covers(entry: &str, command: &str) -> bool {
     {
         return false;
     }
-    let script = read(command, &Variables::default());
+    let script = read(command, &ShellVariables::default());
     let [pipeline] = script.pipelines.as_slice() else { return false };
     let [stage] = pipeline.stages.as_slice() else { return false };
     let simple = stage.redirects.is_empty()
@@ -68,7 +68,7 @@ pub fn covers(entry: &str, command: &str) -> bool {
 }
 
 /// Whether a command, or one line of it, looks like a pattern of commands to be refused.
-pub fn is_like(pattern: &str, command: &str) -> bool {
+pub fn matches_pattern(pattern: &str, command: &str) -> bool {
     let pattern = pattern.trim();
     let like = |text: &str| {
         let text = text.trim();

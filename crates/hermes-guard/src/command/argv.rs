@@ -1,17 +1,17 @@
 //! A command's words, as rules look at them.
 
-use super::shell::Word;
-use super::unwrap::{Via, program};
+use super::shell::ShellWord;
+use super::unwrap::{InvocationKind, program};
 
 #[derive(Debug)]
 pub(super) struct Argv<'a> {
     pub(super) name: String,
-    pub(super) args: &'a [Word],
-    pub(super) via: Via,
+    pub(super) args: &'a [ShellWord],
+    pub(super) via: InvocationKind,
 }
 
 impl<'a> Argv<'a> {
-    pub(super) fn of(words: &'a [Word], via: Via) -> Option<Self> {
+    pub(super) fn of(words: &'a [ShellWord], via: InvocationKind) -> Option<Self> {
         let (first, args) = words.split_first()?;
         Some(Self { name: program(first), args, via })
     }

@@ -2,8 +2,10 @@
 
 use super::argv::Argv;
 use super::rule::{is_interpreter, is_sql_client};
-use super::shell::{Direction, Script, Stage, Substitution, Variables, Word, read};
-use super::unwrap::{Run, Via, is_shell, remote_words, runs_marked, script_file, shell_text, unwrap};
+use super::shell::{Direction, PipelineStage, ShellScript, ShellVariables, ShellWord, Substitution, read};
+use super::unwrap::{
+    ExecutedItem, InvocationKind, is_shell, remote_words, runs_marked, script_file, shell_text, unwrap,
+};
 
 /// Texts within texts, to see what reads an input.
 const DEEPEST: usize = 3;
@@ -14,7 +16,7 @@ const DEEPEST: usize = 3;
 pub(super) struct Flow {
     pub(super) fetches: bool,
     pub(super) decodes: bool,
-    pub(super) tells_secrets: bool,
+    pub(super) prints_secrets: bool,
     /// How many stages, or pipelines, have been handed on.
     pub(super) seen: usize,
 }
@@ -23,7 +25,7 @@ pub(super) struct Flow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Consumer {
     /// Runs it: here, or elsewhere.
-    Shell(Via),
+    Shell(InvocationKind),
     Code,
     /// A program with a language of its own: a database, an editor, a debugger.
     Named(String),
@@ -31,11 +33,11 @@ pub(super) enum Consumer {
 }
 
 impl Consumer {
-    pub(super) fn of(stage: &Stage) -> Self {
+    pub(super) fn of(stage: &PipelineStage) -> Self {
         Self::within(stage, 0)
     }
 
-    fn within(stage: &Stage, depth: usize) -> Self {
+    fn within(stage: &PipelineStage, depth: usize) -> Self {
         if depth > DEEPEST {
             return Self::Other;
         }
@@ -48,11 +50,11 @@ impl Consumer {
         let mut found = Self::Other;
         for run in unwrap(&stage.words) {
             match run {
-                Run::Command { words, via } => {
+                ExecutedItem::Command { words, via } => {
                     let Some(argv) = Argv::of(&words, via) else { continue };
                     if reads_input(&argv) {
-                        let elsewhere = argv.name == "ssh" || via == Via::Elsewhere;
-                        let via = if elsewhere { Via::Elsewhere } else { Via::Directly };
+                        let elsewhere = argv.name == "ssh" || via == InvocationKind::Remote;
+                        let via = if elsewhere { InvocationKind::Remote } else { InvocationKind::Directly };
                         return if is_code(&argv.name) { Self::Code } else { Self::Shell(via) };
                     }
                     if acts_on_text(&argv.name) {
@@ -60,21 +62,21 @@ impl Consumer {
                     }
                 }
                 // `ssh host 'bash -s'`: the input is that of what the text starts.
-                Run::Text { word, via } => {
-                    match Self::first_of(&read(&word.text, &Variables::default()), depth + 1) {
+                ExecutedItem::Text { word, via } => {
+                    match Self::first_of(&read(&word.text, &ShellVariables::default()), depth + 1) {
                         Self::Other => {}
                         Self::Shell(_) => return Self::Shell(via),
                         inner => found = inner,
                     }
                 }
-                Run::MaybeCommand(_) | Run::MaybeText(_) => {}
+                ExecutedItem::MaybeCommand(_) | ExecutedItem::MaybeText(_) => {}
             }
         }
         found
     }
 
     /// What reads the input of a whole script: the first of its pipelines that does anything with it.
-    fn first_of(script: &Script, depth: usize) -> Self {
+    fn first_of(script: &ShellScript, depth: usize) -> Self {
         let stages = script.pipelines.iter().filter_map(|pipeline| pipeline.stages.first());
         stages
             .map(|stage| Self::within(stage, depth))
@@ -84,18 +86,18 @@ impl Consumer {
 }
 
 /// The scripts of `>(…)` that a command writes to.
-fn sinks(stage: &Stage) -> impl Iterator<Item = &Script> {
+fn sinks(stage: &PipelineStage) -> impl Iterator<Item = &ShellScript> {
     let targets = stage.redirects.iter().map(|redirect| &redirect.target);
     let inner = stage.words.iter().chain(targets).flat_map(|word| &word.inner);
     inner.filter(|inner| inner.kind == Substitution::Sink).map(|inner| &inner.script)
 }
 
-pub(super) fn has_sink(stage: &Stage) -> bool {
+pub(super) fn has_sink(stage: &PipelineStage) -> bool {
     sinks(stage).next().is_some()
 }
 
 /// The texts of here-documents and here-strings.
-pub(super) fn here_texts(stage: &Stage) -> impl Iterator<Item = &Word> {
+pub(super) fn here_texts(stage: &PipelineStage) -> impl Iterator<Item = &ShellWord> {
     stage
         .redirects
         .iter()
@@ -116,8 +118,8 @@ fn reads_input(argv: &Argv<'_>) -> bool {
     let name = argv.name.as_str();
     if is_shell(name) {
         let text = shell_text(argv.args);
-        let filled_in =
-            argv.via == Via::Xargs && text.is_none_or(|text| text.text.trim_start().starts_with("{}"));
+        let filled_in = argv.via == InvocationKind::Xargs
+            && text.is_none_or(|text| text.text.trim_start().starts_with("{}"));
         return filled_in || text.is_none() && script_file(argv.args).is_none_or(|file| is_input(&file.text));
     }
     match name {
@@ -139,19 +141,19 @@ fn is_input(file: &str) -> bool {
 }
 
 /// Every program a stage runs.
-fn programs(stage: &Stage) -> Vec<(String, Vec<String>)> {
+fn programs(stage: &PipelineStage) -> Vec<(String, Vec<String>)> {
     let runs = unwrap(&stage.words).into_iter();
     runs.filter_map(|run| match run {
-        Run::Command { words, via } => {
+        ExecutedItem::Command { words, via } => {
             let argv = Argv::of(&words, via)?;
             Some((argv.name.clone(), argv.texts().map(str::to_owned).collect()))
         }
-        Run::Text { .. } | Run::MaybeCommand(_) | Run::MaybeText(_) => None,
+        ExecutedItem::Text { .. } | ExecutedItem::MaybeCommand(_) | ExecutedItem::MaybeText(_) => None,
     })
     .collect()
 }
 
-pub(super) fn stage_fetches(stage: &Stage) -> bool {
+pub(super) fn stage_fetches(stage: &PipelineStage) -> bool {
     let here = programs(stage).iter().any(|(name, _)| {
         matches!(name.as_str(), "curl" | "wget" | "fetch" | "http" | "https" | "aria2c" | "lynx")
     });
@@ -159,11 +161,11 @@ pub(super) fn stage_fetches(stage: &Stage) -> bool {
     here || within || stage.body.as_ref().is_some_and(fetches)
 }
 
-pub(super) fn fetches(script: &Script) -> bool {
+pub(super) fn fetches(script: &ShellScript) -> bool {
     script.stages().any(stage_fetches)
 }
 
-pub(super) fn decodes(stage: &Stage) -> bool {
+pub(super) fn decodes(stage: &PipelineStage) -> bool {
     programs(stage).iter().any(|(name, args)| {
         let has = |wanted: &[&str]| args.iter().any(|arg| wanted.contains(&arg.as_str()));
         match name.as_str() {

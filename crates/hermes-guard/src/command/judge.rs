@@ -4,17 +4,19 @@ use std::collections::HashSet;
 
 use hermes_types::Danger;
 
-use super::Judgement;
+use super::CommandJudgement;
 use super::argv::Argv;
+use super::effects::CommandEffects;
 use super::flow::{Consumer, Flow, here_texts};
-use super::memory::Memory;
-use super::output::Output;
+use super::output::ShellOutput;
 use super::rule::{
-    Finding, OUTSIDE, check, check_setting, is_grave, is_interpreter, is_run_by_name, opens_shell,
-    redirected, runs_gateway, sends_given, tells_secrets,
+    OUTSIDE, RuleFinding, check, check_setting, is_interpreter, is_run_by_name, is_severe, opens_shell,
+    prints_secrets, redirected, runs_gateway, sends_arguments,
 };
-use super::shell::{Direction, Script, Stage, Substitution, Variables, Word, read};
-use super::unwrap::{Run, Via, is_shell, only_talks, program, script_file, text_in, unwrap};
+use super::shell::{Direction, PipelineStage, ShellScript, ShellVariables, ShellWord, Substitution, read};
+use super::unwrap::{
+    ExecutedItem, InvocationKind, is_inert, is_shell, program, script_file, text_in, unwrap,
+};
 
 const DEEPEST: usize = 16;
 const TOO_DEEP: &str = "command nested too deeply to check";
@@ -28,7 +30,7 @@ pub(super) const SENT: &str = "send secrets away";
 
 /// How sure it is that what is judged will be run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Certainty {
+enum JudgeCertainty {
     #[default]
     Sure,
     Guess,
@@ -36,27 +38,27 @@ enum Certainty {
 
 /// Collects what speaks against a command.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct CommandJudge {
     dangers: Vec<Danger>,
     denied: Option<Danger>,
-    pub(super) memory: Memory,
+    pub(super) effects: CommandEffects,
     pub(super) functions: HashSet<String>,
     /// What names are known to stand for; a text that is run knows them too.
-    variables: Variables,
+    variables: ShellVariables,
     depth: usize,
     /// The words of commands that are surely run.
     pub(super) executed: Vec<Vec<Option<String>>>,
     /// Whether what is read now runs on another machine or in a container.
-    pub(super) elsewhere: bool,
-    certainty: Certainty,
+    pub(super) remote: bool,
+    certainty: JudgeCertainty,
 }
 
-impl Judge {
-    pub(super) fn finish(self) -> Judgement {
+impl CommandJudge {
+    pub(super) fn finish(self) -> CommandJudgement {
         match (self.denied, self.dangers) {
-            (Some(danger), _) => Judgement::Deny(danger),
-            (None, dangers) if dangers.is_empty() => Judgement::Allow,
-            (None, dangers) => Judgement::Ask(dangers),
+            (Some(danger), _) => CommandJudgement::Deny(danger),
+            (None, dangers) if dangers.is_empty() => CommandJudgement::Allow,
+            (None, dangers) => CommandJudgement::Ask(dangers),
         }
     }
 
@@ -66,28 +68,28 @@ impl Judge {
     }
 
     /// A text a shell would read.
-    pub(super) fn text(&mut self, text: &str) {
+    pub(super) fn judge_text(&mut self, text: &str) {
         if self.depth > DEEPEST {
-            return self.add(Finding::Ask(TOO_DEEP), "");
+            return self.add(RuleFinding::Ask(TOO_DEEP), "");
         }
         self.depth += 1;
         let script = read(text, &self.variables);
         self.variables = script.variables.clone();
         if script.too_deep {
-            self.add(Finding::Ask(TOO_DEEP), "");
+            self.add(RuleFinding::Ask(TOO_DEEP), "");
         }
         if script.ambiguous {
-            self.add(Finding::Ask(AMBIGUOUS), "");
+            self.add(RuleFinding::Ask(AMBIGUOUS), "");
         }
         self.functions.extend(script.functions.iter().cloned());
-        self.script(&script);
+        self.judge_script(&script);
         self.depth -= 1;
     }
 
-    pub(super) fn add(&mut self, finding: Finding, shown: &str) {
+    pub(super) fn add(&mut self, finding: RuleFinding, shown: &str) {
         let (key, denied) = match finding {
-            Finding::Ask(key) => (key, false),
-            Finding::Deny(key) => (key, true),
+            RuleFinding::Ask(key) => (key, false),
+            RuleFinding::Deny(key) => (key, true),
         };
         let reason = if shown.is_empty() { key.to_owned() } else { format!("{key}: {shown}") };
         let danger = Danger { key: key.to_owned(), reason };
@@ -105,83 +107,87 @@ impl Judge {
     }
 
     /// Judges what may be run. Only what is grave counts, and a guess never forbids.
-    fn perhaps(&mut self, judged: impl FnOnce(&mut Self)) {
-        if self.certainty == Certainty::Guess {
+    fn judge_possible(&mut self, judged: impl FnOnce(&mut Self)) {
+        if self.certainty == JudgeCertainty::Guess {
             return;
         }
         let mut guess = Self {
             depth: self.depth + 1,
-            certainty: Certainty::Guess,
+            certainty: JudgeCertainty::Guess,
             variables: self.variables.clone(),
             ..Self::default()
         };
         judged(&mut guess);
         let found = guess.dangers.into_iter().chain(guess.denied);
-        for danger in found.filter(|danger| is_grave(&danger.key)) {
+        for danger in found.filter(|danger| is_severe(&danger.key)) {
             self.push(danger);
         }
     }
 
-    pub(super) fn perhaps_text(&mut self, text: &str) {
-        self.perhaps(|guess| guess.text(text));
+    pub(super) fn judge_possible_text(&mut self, text: &str) {
+        self.judge_possible(|guess| guess.judge_text(text));
     }
 
-    pub(super) fn script(&mut self, script: &Script) {
+    pub(super) fn judge_script(&mut self, script: &ShellScript) {
         let mut flow = Flow::default();
         for (at, pipeline) in script.pipelines.iter().enumerate() {
             for (at, stage) in pipeline.stages.iter().enumerate() {
                 let before = at.checked_sub(1).and_then(|at| pipeline.stages.get(at));
-                self.stage(stage, before);
+                self.judge_stage(stage, before);
             }
-            self.pipeline(pipeline, script.pipelines.get(..at).unwrap_or_default(), &mut flow);
+            self.judge_pipeline(pipeline, script.pipelines.get(..at).unwrap_or_default(), &mut flow);
         }
         if runs_what_it_reads(script) || runs_its_input(script) {
             let groups = script.stages().filter(|stage| stage.words.is_empty());
-            let texts: Vec<&Word> = groups.flat_map(here_texts).collect();
+            let texts: Vec<&ShellWord> = groups.flat_map(here_texts).collect();
             for text in texts {
-                self.text(&text.text);
+                self.judge_text(&text.text);
             }
         }
-        let disowns = |stage: &Stage| stage.words.first().is_some_and(|word| word.text == "disown");
+        let disowns = |stage: &PipelineStage| stage.words.first().is_some_and(|word| word.text == "disown");
         if script.stages().any(disowns) && script.stages().any(starts_gateway) {
-            self.add(Finding::Ask(OUTSIDE), "");
+            self.add(RuleFinding::Ask(OUTSIDE), "");
         }
     }
 
-    fn stage(&mut self, stage: &Stage, before: Option<&Stage>) {
+    fn judge_stage(&mut self, stage: &PipelineStage, before: Option<&PipelineStage>) {
         let targets = stage.redirects.iter().map(|redirect| &redirect.target);
         for word in stage.words.iter().chain(&stage.assignments).chain(targets) {
             for inner in &word.inner {
-                self.script(&inner.script);
+                self.judge_script(&inner.script);
             }
         }
-        self.files(stage);
+        self.judge_file_arguments(stage);
         if let Some(body) = &stage.body {
-            self.script(body);
+            self.judge_script(body);
         }
-        self.redirects(stage);
-        self.settings(stage);
-        self.words(&stage.words, stage);
-        if let Some(words) = self.memory.real_words(&stage.words) {
-            self.words(&words, stage);
+        self.judge_redirects(stage);
+        self.judge_assignments(stage);
+        self.judge_words(&stage.words, stage);
+        if let Some(words) = self.effects.real_words(&stage.words) {
+            self.judge_words(&words, stage);
         }
-        self.inputs(stage);
-        self.memory.note(stage, before);
+        self.judge_inputs(stage);
+        self.effects.record(stage, before);
     }
 
     /// `program <(…)`: a program that is not known may run what it is given as a file.
-    fn files(&mut self, stage: &Stage) {
+    fn judge_file_arguments(&mut self, stage: &PipelineStage) {
         let Some((first, rest)) = stage.words.split_first() else { return };
         let files = rest.iter().flat_map(|word| &word.inner).filter(|inner| inner.kind == Substitution::File);
-        for inner in files.filter(|_| !only_talks(&program(first))) {
-            if let Output::Text(text) = Output::of_script(&inner.script, &self.memory) {
-                self.consumed(&Consumer::Named(program(first)), &Word::plain(text.as_str()), stage);
-                self.perhaps_text(&text);
+        for inner in files.filter(|_| !is_inert(&program(first))) {
+            if let ShellOutput::Text(text) = ShellOutput::of_script(&inner.script, &self.effects) {
+                self.judge_consumed_text(
+                    &Consumer::Named(program(first)),
+                    &ShellWord::plain(text.as_str()),
+                    stage,
+                );
+                self.judge_possible_text(&text);
             }
         }
     }
 
-    fn redirects(&mut self, stage: &Stage) {
+    fn judge_redirects(&mut self, stage: &PipelineStage) {
         for redirect in &stage.redirects {
             if redirect.direction == Direction::Out
                 && let Some(finding) = redirected(&redirect.target.text)
@@ -195,7 +201,7 @@ impl Judge {
     }
 
     /// Names set for a command, and those that are run wherever they are set.
-    fn settings(&mut self, stage: &Stage) {
+    fn judge_assignments(&mut self, stage: &PipelineStage) {
         let named = stage.words.first().map(|word| word.text.as_str());
         let exported = matches!(named, Some("export" | "declare" | "typeset" | "env" | "sudo" | "doas"));
         let words = stage.words.iter().skip(1).filter(|_| exported);
@@ -207,67 +213,75 @@ impl Judge {
             self.set_variable(name, word, stage);
             let for_command = named.is_some() && !exported;
             if let Some(text) = text_in(value).filter(|_| for_command || is_run_by_name(name)) {
-                self.perhaps_text(text);
+                self.judge_possible_text(text);
             }
         }
     }
 
-    fn words(&mut self, words: &[Word], stage: &Stage) {
+    fn judge_words(&mut self, words: &[ShellWord], stage: &PipelineStage) {
         for run in unwrap(words) {
             match run {
-                Run::Command { words, via } => {
-                    let via = if self.elsewhere && via == Via::Directly { Via::Elsewhere } else { via };
+                ExecutedItem::Command { words, via } => {
+                    let via = if self.remote && via == InvocationKind::Directly {
+                        InvocationKind::Remote
+                    } else {
+                        via
+                    };
                     if let Some(argv) = Argv::of(&words, via) {
-                        self.command(&argv, &words, stage);
+                        self.judge_command(&argv, &words, stage);
                     }
                 }
-                Run::Text { word, via } => self.given_via(&word, via, stage),
-                Run::MaybeCommand(words) => self.perhaps(|guess| guess.words(&words, &Stage::default())),
-                Run::MaybeText(text) => self.perhaps_text(&text),
+                ExecutedItem::Text { word, via } => self.judge_text_via(&word, via, stage),
+                ExecutedItem::MaybeCommand(words) => {
+                    self.judge_possible(|guess| guess.judge_words(&words, &PipelineStage::default()))
+                }
+                ExecutedItem::MaybeText(text) => self.judge_possible_text(&text),
             }
         }
     }
 
-    fn command(&mut self, argv: &Argv<'_>, words: &[Word], stage: &Stage) {
+    fn judge_command(&mut self, argv: &Argv<'_>, words: &[ShellWord], stage: &PipelineStage) {
         self.executed.push(words.iter().map(|word| word.known.then(|| word.text.clone())).collect());
         if words.first().is_some_and(|word| word.hidden) {
-            self.add(Finding::Ask(UNSEEN), &argv.shown());
+            self.add(RuleFinding::Ask(UNSEEN), &argv.shown());
         }
-        self.evaluated(argv);
+        self.judge_evaluated_words(argv);
         if let Some(finding) = check(argv) {
             self.add(finding, &argv.shown());
         }
         let name = argv.name.as_str();
-        if sends_given(name)
+        if sends_arguments(name)
             && argv
                 .args
                 .iter()
                 .flat_map(|word| &word.inner)
-                .any(|inner| inner.script.stages().any(tells_secrets))
+                .any(|inner| inner.script.stages().any(prints_secrets))
         {
-            self.add(Finding::Ask(SENT), "");
+            self.add(RuleFinding::Ask(SENT), "");
         }
         let runs_file = is_shell(name) || matches!(name, "source" | ".");
         let reads_code = runs_file || is_interpreter(name);
         if reads_code {
-            self.substituted(argv, stage);
+            self.judge_process_substitution(argv, stage);
         }
         let path = if reads_code { script_file(argv.args) } else { words.first() };
         let Some(path) = path else { return };
-        if self.memory.is_fetched(&path.text) {
-            self.add(Finding::Ask(REMOTE), &argv.shown());
+        if self.effects.is_fetched(&path.text) {
+            self.add(RuleFinding::Ask(REMOTE), &argv.shown());
         }
-        match self.memory.take_written(&path.text) {
-            Some(text) if is_interpreter(name) => self.consumed(&Consumer::Code, &Word::plain(text), stage),
-            Some(text) if runs_file || path.text.contains('/') => self.text(&text),
+        match self.effects.take_written(&path.text) {
+            Some(text) if is_interpreter(name) => {
+                self.judge_consumed_text(&Consumer::Code, &ShellWord::plain(text), stage)
+            }
+            Some(text) if runs_file || path.text.contains('/') => self.judge_text(&text),
             _ => {}
         }
     }
 }
 
 /// `while read x; do $x; done`.
-fn runs_what_it_reads(script: &Script) -> bool {
-    let reads = |stage: &&Stage| stage.words.first().is_some_and(|word| word.text == "read");
+fn runs_what_it_reads(script: &ShellScript) -> bool {
+    let reads = |stage: &&PipelineStage| stage.words.first().is_some_and(|word| word.text == "read");
     let names: HashSet<String> = script
         .stages()
         .filter(reads)
@@ -278,16 +292,17 @@ fn runs_what_it_reads(script: &Script) -> bool {
 }
 
 /// `{ bash; } <<E`: a shell within a group reads what the group is given.
-fn runs_its_input(script: &Script) -> bool {
+fn runs_its_input(script: &ShellScript) -> bool {
     script.stages().any(|stage| {
         matches!(Consumer::of(stage), Consumer::Shell(_)) || stage.body.as_ref().is_some_and(runs_its_input)
     })
 }
 
-pub(super) fn starts_gateway(stage: &Stage) -> bool {
-    Argv::of(&stage.words, Via::Directly).is_some_and(|argv| !only_talks_here(&argv) && runs_gateway(&argv))
+pub(super) fn starts_gateway(stage: &PipelineStage) -> bool {
+    Argv::of(&stage.words, InvocationKind::Directly)
+        .is_some_and(|argv| !is_inert_here(&argv) && runs_gateway(&argv))
 }
 
-fn only_talks_here(argv: &Argv<'_>) -> bool {
-    only_talks(&argv.name) && argv.name != "hermes"
+fn is_inert_here(argv: &Argv<'_>) -> bool {
+    is_inert(&argv.name) && argv.name != "hermes"
 }

@@ -8,24 +8,24 @@
 
 mod allow;
 mod argv;
-mod evaluated;
+mod effects;
+mod evaluated_words;
 mod flow;
-mod given;
 mod judge;
-mod memory;
-mod normal;
+mod normalize;
 mod output;
 mod path;
 mod pipes;
 mod rule;
 mod shell;
+mod shell_input;
 mod unwrap;
 
-use hermes_types::{Danger, Verdict};
+use hermes_types::{CallVerdict, Danger};
 
-pub use allow::{covers, is_like, is_same_key};
+pub use allow::{covers, is_same_key, matches_pattern};
 
-use judge::Judge;
+use judge::CommandJudge;
 
 /// Longer commands are not looked into.
 const LONGEST: usize = 128_000;
@@ -34,7 +34,7 @@ const CONTROL: &str = "control character in the command";
 
 /// What must be known of the machine.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Places<'a> {
+pub struct HomeFolders<'a> {
     /// The user's home folder.
     pub home: Option<&'a str>,
     /// The Hermes home.
@@ -43,7 +43,7 @@ pub struct Places<'a> {
 
 /// What is to be done about a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
+pub enum CommandJudgement {
     Allow,
     /// A person has to agree to each of these.
     Ask(Vec<Danger>),
@@ -56,22 +56,22 @@ pub enum Judgement {
 /// The command is judged as it stands, because that is what the shell will read, and once more with look-alike letters
 /// made plain, because that is what a person sees. The worse of the two counts. Control characters are refused: no command
 /// needs them, and a terminal that shows them shows something else than is run.
-pub fn judge(command: &str, places: Places<'_>) -> Judgement {
+pub fn judge(command: &str, places: HomeFolders<'_>) -> CommandJudgement {
     if command.chars().count() > LONGEST {
-        return Judgement::Ask(vec![Danger { key: TOO_LONG.to_owned(), reason: TOO_LONG.to_owned() }]);
+        return CommandJudgement::Ask(vec![Danger { key: TOO_LONG.to_owned(), reason: TOO_LONG.to_owned() }]);
     }
     if let Some(c) = command.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
         let reason = format!("{CONTROL}: U+{:04X} (write it as an escape, for example $'\\e')", u32::from(c));
-        return Judgement::Deny(Danger { key: CONTROL.to_owned(), reason });
+        return CommandJudgement::Deny(Danger { key: CONTROL.to_owned(), reason });
     }
     let judged = |text: &str| {
-        let mut judge = Judge::default();
-        judge.text(text);
+        let mut judge = CommandJudge::default();
+        judge.judge_text(text);
         judge.finish()
     };
-    let raw = normal::fold_homes(command, places);
-    let plain = normal::plain_letters(&raw);
-    if plain == raw { judged(&raw) } else { judged(&raw).or_worse(judged(&plain)) }
+    let raw = normalize::fold_homes(command, places);
+    let plain = normalize::plain_letters(&raw);
+    if plain == raw { judged(&raw) } else { judged(&raw).worse_of(judged(&plain)) }
 }
 
 /// Returns the words of every command that is seen to be run, in the order in which they are met; `None` stands for a word
@@ -79,14 +79,14 @@ pub fn judge(command: &str, places: Places<'_>) -> Judgement {
 ///
 /// For comparing what is judged with what a shell runs.
 pub fn executed_words(command: &str) -> Option<Vec<Vec<Option<String>>>> {
-    let mut judge = Judge::default();
-    judge.text(command);
+    let mut judge = CommandJudge::default();
+    judge.judge_text(command);
     judge.is_certain().then_some(judge.executed)
 }
 
-impl Judgement {
+impl CommandJudgement {
     /// Returns the worse of two judgements of one command; questions of both are asked.
-    fn or_worse(self, other: Self) -> Self {
+    fn worse_of(self, other: Self) -> Self {
         match (self, other) {
             (denied @ Self::Deny(_), _) | (_, denied @ Self::Deny(_)) => denied,
             (Self::Ask(mut dangers), Self::Ask(others)) => {
@@ -104,10 +104,12 @@ impl Judgement {
 }
 
 /// The same with the first danger only.
-pub fn decide(command: &str, places: Places<'_>) -> Verdict {
+pub fn decide(command: &str, places: HomeFolders<'_>) -> CallVerdict {
     match judge(command, places) {
-        Judgement::Allow => Verdict::Allow,
-        Judgement::Ask(dangers) => dangers.into_iter().next().map_or(Verdict::Allow, Verdict::Ask),
-        Judgement::Deny(danger) => Verdict::Deny(danger),
+        CommandJudgement::Allow => CallVerdict::Allow,
+        CommandJudgement::Ask(dangers) => {
+            dangers.into_iter().next().map_or(CallVerdict::Allow, CallVerdict::Ask)
+        }
+        CommandJudgement::Deny(danger) => CallVerdict::Deny(danger),
     }
 }

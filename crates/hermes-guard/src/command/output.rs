@@ -1,17 +1,17 @@
 //! What a command hands to a shell, as far as it can be told from the command.
 
-use super::memory::{Memory, printed_text};
-use super::shell::{Script, Stage};
-use super::unwrap::{only_talks, program};
+use super::effects::{CommandEffects, printed_text};
+use super::shell::{PipelineStage, ShellScript};
+use super::unwrap::{is_inert, program};
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Output {
+pub(super) enum ShellOutput {
     /// It can be read.
     Text(String),
     /// A script that could as well be run by its name, or what a program says to set the shell up.
     Usual,
     /// Nobody has seen it.
-    Unseen,
+    Unknown,
 }
 
 /// Programs that print settings for the shell.
@@ -59,25 +59,25 @@ const SET_UP_WORDS: &[&str] = &[
 ];
 const SCRIPT_ENDINGS: &[&str] = &[".sh", ".bash", ".zsh", ".ksh", ".fish"];
 
-impl Output {
-    pub(super) fn of_script(script: &Script, memory: &Memory) -> Self {
+impl ShellOutput {
+    pub(super) fn of_script(script: &ShellScript, memory: &CommandEffects) -> Self {
         let stage = script.pipelines.last().and_then(|pipeline| pipeline.stages.last());
         stage.map_or(Self::Usual, |stage| Self::of(stage, memory))
     }
 
-    pub(super) fn of(stage: &Stage, memory: &Memory) -> Self {
+    pub(super) fn of(stage: &PipelineStage, memory: &CommandEffects) -> Self {
         if let Some(text) = printed_text(stage, None) {
             // Nothing but names that only the shell knows.
             let values: Vec<&str> = text.split_whitespace().collect();
             let unseen = !values.is_empty() && values.iter().all(|value| value.starts_with('$'));
-            return if unseen { Self::Unseen } else { Self::Text(text) };
+            return if unseen { Self::Unknown } else { Self::Text(text) };
         }
         let Some((first, rest)) = stage.words.split_first() else { return Self::Usual };
         let name = program(first);
         let names: Vec<&str> =
             rest.iter().map(|word| word.text.as_str()).filter(|text| !text.starts_with('-')).collect();
         // A file may be called like one of these words.
-        let asked_to = (!only_talks(&name) || name == "gh")
+        let asked_to = (!is_inert(&name) || name == "gh")
             && rest.iter().any(|word| SET_UP_WORDS.contains(&word.text.as_str()));
         let sets_up = asked_to
             || SET_UP.contains(&name.as_str())
@@ -89,7 +89,7 @@ impl Output {
             "cat" | "tee" if !names.is_empty() && names.iter().all(is_script) => Self::Usual,
             "true" | ":" | "done" | "fi" => Self::Usual,
             _ if sets_up => Self::Usual,
-            _ => Self::Unseen,
+            _ => Self::Unknown,
         }
     }
 }

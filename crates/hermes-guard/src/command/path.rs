@@ -74,7 +74,7 @@ const SECRETS: &[&str] = &[
 
 /// What it would mean to write there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sensitive {
+pub(super) enum SensitivePath {
     BlockDevice,
     SystemConfig,
     SshFolder,
@@ -130,9 +130,9 @@ pub(super) fn is_block_device(path: &str) -> bool {
         .any(|kind| name.starts_with(kind))
 }
 
-pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
+pub(super) fn sensitive(path: &str) -> Option<SensitivePath> {
     if is_block_device(path) {
-        return Some(Sensitive::BlockDevice);
+        return Some(SensitivePath::BlockDevice);
     }
     let path = collapse(path);
     if path == "/etc"
@@ -141,29 +141,29 @@ pub(super) fn sensitive(path: &str) -> Option<Sensitive> {
         || path.starts_with("/proc/sys")
         || path.starts_with("/usr/lib/systemd")
     {
-        return Some(Sensitive::SystemConfig);
+        return Some(SensitivePath::SystemConfig);
     }
     if path.ends_with("/.ssh") || path.contains("/.ssh/") || path.starts_with(".ssh/") {
-        return Some(Sensitive::SshFolder);
+        return Some(SensitivePath::SshFolder);
     }
     let lies_in =
         |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     if AUTOSTART.iter().any(|folder| lies_in(folder)) {
-        return Some(Sensitive::Autostart);
+        return Some(SensitivePath::Autostart);
     }
     if let Some(file) = path.strip_prefix("~/") {
         if RC_FILES.contains(&file) {
-            return Some(Sensitive::StartupFile);
+            return Some(SensitivePath::StartupFile);
         }
         if CREDENTIAL_FILES.contains(&file) {
-            return Some(Sensitive::Credentials);
+            return Some(SensitivePath::Credentials);
         }
     }
     let hermes = path.split_once(".hermes/").map(|(_, file)| file);
     if hermes.is_some_and(|file| {
         matches!(file, ".env" | "config.yaml" | "auth.json" | "SOUL.md" | "processes.json")
     }) {
-        return Some(Sensitive::HermesFile);
+        return Some(SensitivePath::HermesFile);
     }
     None
 }

@@ -7,7 +7,7 @@ const HEAD: usize = 6;
 const TAIL: usize = 4;
 
 /// A secret found in a text, as byte positions between characters.
-pub(super) struct Hit {
+pub(super) struct SecretMatch {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) with: Mask,
@@ -25,7 +25,10 @@ pub(super) enum Mask {
 }
 
 /// Replaces every hit. `find` gets the text and where to begin, and gives hits in order.
-pub(super) fn sweep(text: Cow<'_, str>, find: impl Fn(&str, usize) -> Option<Hit>) -> Cow<'_, str> {
+pub(super) fn replace_matches(
+    text: Cow<'_, str>,
+    find: impl Fn(&str, usize) -> Option<SecretMatch>,
+) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
     while let Some(hit) = find(&text, done) {

@@ -4,17 +4,17 @@
 //! twice changes nothing; the time is linear in the text. A secret shorter than 18 characters becomes `***`, a longer
 //! one keeps its first six and last four, enough to tell two keys apart.
 
-mod known;
+mod known_secrets;
 mod mask;
-mod named;
+mod named_values;
 mod prefix;
 mod shape;
 
 use std::borrow::Cow;
 
-pub use known::learn_secrets;
+pub use known_secrets::register_secrets;
 
-use mask::sweep;
+use mask::replace_matches;
 
 const MOST_ROUNDS: usize = 8;
 
@@ -46,7 +46,7 @@ pub struct Redaction {
 
 /// Masks the secrets of this installation, and everything that looks like one.
 pub fn redact(text: &str, what: Redaction) -> Cow<'_, str> {
-    redact_shapes(known::mask_known(Cow::Borrowed(text)), what)
+    redact_shapes(known_secrets::mask_known(Cow::Borrowed(text)), what)
 }
 
 /// Until nothing is left to mask: a mask can bring two things together that only then look like a secret. Masks only
@@ -64,18 +64,18 @@ fn redact_shapes(text: Cow<'_, str>, what: Redaction) -> Cow<'_, str> {
 }
 
 fn redact_once(text: Cow<'_, str>, what: Redaction) -> Cow<'_, str> {
-    let text = sweep(text, shape::private_key);
-    let text = sweep(text, prefix::known_key);
-    let text = sweep(text, |text, from| named::assignment(text, from, what.assignments));
-    let text = sweep(text, named::field);
-    let text = sweep(text, |text, from| named::yaml_field(text, from, what.assignments));
-    let text = sweep(text, named::option);
-    let text = sweep(text, named::header);
-    let text = sweep(text, shape::webhook);
-    let text = sweep(text, shape::bot_token);
-    let text = sweep(text, shape::url_password);
+    let text = replace_matches(text, shape::private_key);
+    let text = replace_matches(text, prefix::known_key);
+    let text = replace_matches(text, |text, from| named_values::assignment(text, from, what.assignments));
+    let text = replace_matches(text, named_values::field);
+    let text = replace_matches(text, |text, from| named_values::yaml_field(text, from, what.assignments));
+    let text = replace_matches(text, named_values::option);
+    let text = replace_matches(text, named_values::header);
+    let text = replace_matches(text, shape::webhook);
+    let text = replace_matches(text, shape::bot_token);
+    let text = replace_matches(text, shape::url_password);
     match what.phone_numbers {
-        PhoneNumbers::Mask => sweep(text, shape::phone_number),
+        PhoneNumbers::Mask => replace_matches(text, shape::phone_number),
         PhoneNumbers::Keep => text,
     }
 }

@@ -1,6 +1,6 @@
 //! Secrets known by their form: bot tokens, private keys, passwords in URLs, telephone numbers.
 
-use super::mask::{Hit, Mask, is_masked};
+use super::mask::{Mask, SecretMatch, is_masked};
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
@@ -15,7 +15,7 @@ const DATABASES: [&str; 9] =
     ["postgres", "postgresql", "mysql", "mongodb", "mongodb+srv", "redis", "rediss", "amqp", "amqps"];
 
 /// A PEM private key, from its first line to its last. One that breaks off ends with its last line of key material.
-pub(super) fn private_key(text: &str, from: usize) -> Option<Hit> {
+pub(super) fn private_key(text: &str, from: usize) -> Option<SecretMatch> {
     let mut at = from;
     loop {
         let start = at + text.get(at..)?.find(BEGIN)?;
@@ -25,7 +25,7 @@ pub(super) fn private_key(text: &str, from: usize) -> Option<Hit> {
         let body = at + length;
         let end = key_end(text.get(body..)?).map(|length| body + length);
         if let Some(end) = end {
-            return Some(Hit { start, end, with: Mask::Words("[REDACTED PRIVATE KEY]") });
+            return Some(SecretMatch { start, end, with: Mask::Words("[REDACTED PRIVATE KEY]") });
         }
         at = body;
     }
@@ -64,7 +64,7 @@ fn first_line(text: &str, most: usize) -> &str {
 }
 
 /// `12345678:secret`, with or without `bot` before it; the number is public and stays.
-pub(super) fn bot_token(text: &str, from: usize) -> Option<Hit> {
+pub(super) fn bot_token(text: &str, from: usize) -> Option<SecretMatch> {
     let bytes = text.as_bytes();
     let mut at = from;
     loop {
@@ -78,13 +78,13 @@ pub(super) fn bot_token(text: &str, from: usize) -> Option<Hit> {
             .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
             .count();
         if digits == 8 && length >= 30 {
-            return Some(Hit { start: at, end: at + length, with: Mask::Stars });
+            return Some(SecretMatch { start: at, end: at + length, with: Mask::Stars });
         }
     }
 }
 
 /// The password in `scheme://user:password@host`, and a name that is long enough to be a token itself.
-pub(super) fn url_password(text: &str, from: usize) -> Option<Hit> {
+pub(super) fn url_password(text: &str, from: usize) -> Option<SecretMatch> {
     let mut at = from;
     loop {
         let sign = at + text.get(at..)?.find("://")?;
@@ -107,7 +107,7 @@ pub(super) fn url_password(text: &str, from: usize) -> Option<Hit> {
         };
         if !secret.is_empty() && !is_masked(secret) {
             let start = start + offset;
-            return Some(Hit { start, end: start + secret.len(), with: Mask::Stars });
+            return Some(SecretMatch { start, end: start + secret.len(), with: Mask::Stars });
         }
     }
 }
@@ -123,7 +123,7 @@ const WEBHOOKS: [(&str, usize); 6] = [
 ];
 
 /// The last part of an address that is a secret as a whole.
-pub(super) fn webhook(text: &str, from: usize) -> Option<Hit> {
+pub(super) fn webhook(text: &str, from: usize) -> Option<SecretMatch> {
     let found = WEBHOOKS.iter().filter_map(|(address, parts)| {
         let start = from + text.get(from..)?.find(address)? + address.len();
         let path = until(text.get(start..)?, |c| ends_url(c) || matches!(c, '?' | '#' | ')' | ',' | '\\'));
@@ -131,7 +131,7 @@ pub(super) fn webhook(text: &str, from: usize) -> Option<Hit> {
         let secret = if *parts == 0 { secret.split('/').next()? } else { secret.trim_end_matches('/') };
         let offset = path.find(secret)?;
         let start = start + offset;
-        (secret.len() >= 8 && !is_masked(secret) && !secret.ends_with("***")).then_some(Hit {
+        (secret.len() >= 8 && !is_masked(secret) && !secret.ends_with("***")).then_some(SecretMatch {
             start,
             end: start + secret.len(),
             with: Mask::Stars,
@@ -166,7 +166,7 @@ fn until(text: &str, stops: impl Fn(char) -> bool) -> &str {
 }
 
 /// `+` and seven to fifteen digits (E.164), standing for themselves.
-pub(super) fn phone_number(text: &str, from: usize) -> Option<Hit> {
+pub(super) fn phone_number(text: &str, from: usize) -> Option<SecretMatch> {
     let bytes = text.as_bytes();
     let mut at = from;
     loop {
@@ -178,7 +178,7 @@ pub(super) fn phone_number(text: &str, from: usize) -> Option<Hit> {
         let stands_alone = !before.is_some_and(u8::is_ascii_alphanumeric)
             && !text.get(end..)?.chars().next().is_some_and(char::is_alphanumeric);
         if (7..=15).contains(&digits) && bytes.get(at) != Some(&b'0') && stands_alone {
-            return Some(Hit { start: plus, end, with: Mask::Phone });
+            return Some(SecretMatch { start: plus, end, with: Mask::Phone });
         }
         at = end;
     }

@@ -59,12 +59,12 @@ pub struct UrlPolicy {
 /// A refusal, in words a person understands.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
-pub struct Denied {
-    pub reason: Reason,
+pub struct UrlDenial {
+    pub reason: UrlDenialReason,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Reason {
+pub enum UrlDenialReason {
     #[error("this is not a web address")]
     NotAUrl,
     #[error("only http and https addresses can be opened, not {0}:")]
@@ -96,79 +96,82 @@ fn remedy(kind: AddressKind) -> &'static str {
     }
 }
 
-impl From<Reason> for Denied {
-    fn from(reason: Reason) -> Self {
+impl From<UrlDenialReason> for UrlDenial {
+    fn from(reason: UrlDenialReason) -> Self {
         Self { reason }
     }
 }
 
 impl UrlPolicy {
     /// Reads and checks an address as a model wrote it.
-    pub fn parse(&self, text: &str) -> Result<Url, Denied> {
-        let url = Url::parse(text.trim()).map_err(|_| Reason::NotAUrl)?;
+    pub fn parse(&self, text: &str) -> Result<Url, UrlDenial> {
+        let url = Url::parse(text.trim()).map_err(|_| UrlDenialReason::NotAUrl)?;
         self.check_url(&url)?;
         Ok(url)
     }
 
     /// Everything that can be judged before the name is resolved.
-    pub fn check_url(&self, url: &Url) -> Result<(), Denied> {
+    pub fn check_url(&self, url: &Url) -> Result<(), UrlDenial> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(Reason::Scheme(url.scheme().to_owned()).into());
+            return Err(UrlDenialReason::Scheme(url.scheme().to_owned()).into());
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Reason::Credentials.into());
+            return Err(UrlDenialReason::Credentials.into());
         }
         match url.host() {
-            None => Err(Reason::NoHost.into()),
+            None => Err(UrlDenialReason::NoHost.into()),
             Some(Host::Ipv4(address)) => self.check_address(address.into()),
             Some(Host::Ipv6(address)) => self.check_address(address.into()),
             Some(Host::Domain(name)) => self.check_name(name),
         }?;
         let host = url.host_str().unwrap_or_default();
         match self.blocklist.find(host) {
-            Some((rule, source_name)) => {
-                Err(Reason::Blocklist { host: bare(host), rule, source_name: source_name.to_owned() }.into())
+            Some((rule, source_name)) => Err(UrlDenialReason::Blocklist {
+                host: bare(host),
+                rule,
+                source_name: source_name.to_owned(),
             }
+            .into()),
             None => Ok(()),
         }
     }
 
     /// Judges an address that is about to be connected to.
-    pub fn check_address(&self, address: IpAddr) -> Result<(), Denied> {
+    pub fn check_address(&self, address: IpAddr) -> Result<(), UrlDenial> {
         let host = || address.to_string();
         match address::classify(address) {
             AddressKind::Public => Ok(()),
-            AddressKind::Metadata => Err(Reason::Metadata(host()).into()),
+            AddressKind::Metadata => Err(UrlDenialReason::Metadata(host()).into()),
             kind if self.private == PrivateAddresses::Allow && kind.can_be_allowed() => Ok(()),
-            kind => Err(Reason::Address { host: host(), kind }.into()),
+            kind => Err(UrlDenialReason::Address { host: host(), kind }.into()),
         }
     }
 
     /// [`UrlPolicy::check_url`], and that nothing in the query is a credential which a third party, such as a search or
     /// extraction service, would then hold.
-    pub fn check_shareable(&self, url: &Url) -> Result<(), Denied> {
+    pub fn check_shareable(&self, url: &Url) -> Result<(), UrlDenial> {
         self.check_url(url)?;
         for (name, value) in url.query_pairs() {
             let name = name.to_ascii_lowercase();
             if !value.is_empty() && CREDENTIAL_PARAMETERS.contains(&name.as_str()) {
-                return Err(Reason::CredentialParameter(name).into());
+                return Err(UrlDenialReason::CredentialParameter(name).into());
             }
         }
         Ok(())
     }
 
-    fn check_name(&self, name: &str) -> Result<(), Denied> {
+    fn check_name(&self, name: &str) -> Result<(), UrlDenial> {
         let name = bare(name);
         if name.is_empty() {
-            return Err(Reason::NoHost.into());
+            return Err(UrlDenialReason::NoHost.into());
         }
         if METADATA_NAMES.contains(&name.as_str()) {
-            return Err(Reason::Metadata(name).into());
+            return Err(UrlDenialReason::Metadata(name).into());
         }
         let local =
             LOCAL_NAMES.contains(&name.as_str()) || LOCAL_ENDINGS.iter().any(|end| name.ends_with(end));
         if local && self.private == PrivateAddresses::Refuse {
-            return Err(Reason::LocalName { host: name }.into());
+            return Err(UrlDenialReason::LocalName { host: name }.into());
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ mod quiet;
 mod spellings;
 mod week;
 
-use hermes_guard::{Judgement, Places, decide, judge};
-use hermes_types::Verdict;
+use hermes_guard::{CommandJudgement, HomeFolders, decide, judge};
+use hermes_types::CallVerdict;
 use proptest::prelude::*;
 
 use asked::{DANGEROUS, DENIED, DISGUISED};
@@ -23,13 +23,13 @@ use quiet::{EVERYDAY, HARMLESS};
 use spellings::SPELLINGS;
 use week::ANOTHER_WEEK;
 
-const PLACES: Places<'_> = Places { home: Some("/home/me"), hermes_home: Some("/home/me/.hermes") };
+const PLACES: HomeFolders<'_> = HomeFolders { home: Some("/home/me"), hermes_home: Some("/home/me/.hermes") };
 
 fn keys(command: &str) -> Vec<String> {
     match judge(command, PLACES) {
-        Judgement::Allow => Vec::new(),
-        Judgement::Ask(dangers) => dangers.into_iter().map(|danger| danger.key).collect(),
-        Judgement::Deny(danger) => vec![format!("DENY {}", danger.key)],
+        CommandJudgement::Allow => Vec::new(),
+        CommandJudgement::Ask(dangers) => dangers.into_iter().map(|danger| danger.key).collect(),
+        CommandJudgement::Deny(danger) => vec![format!("DENY {}", danger.key)],
     }
 }
 
@@ -180,7 +180,7 @@ fn every_danger_of_a_command_is_told() {
     let both = keys("rm -rf x && systemctl stop y; rm -rf z");
     assert_eq!(both, ["recursive delete", "stop/disable system service"]);
     match decide("sudo sh -c 'rm -rf x'", PLACES) {
-        Verdict::Ask(danger) => assert_eq!(danger.reason, "recursive delete: rm -rf x"),
+        CallVerdict::Ask(danger) => assert_eq!(danger.reason, "recursive delete: rm -rf x"),
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-use hermes_guard::{Assignments, PhoneNumbers, Redaction, learn_secrets, redact};
+use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact, register_secrets};
 use hermes_types::Secret;
 use proptest::prelude::*;
 
@@ -314,7 +314,7 @@ fn phone_numbers_if_wanted() {
 
 #[test]
 fn known_secrets_go_wherever_they_stand() {
-    learn_secrets(
+    register_secrets(
         ["correct horse battery", "hunter22", "hunter22-longer", "abc", "password"].map(Secret::new),
     );
     check("xcorrect horse batteryx abc password", "xcorrec...teryx abc password");

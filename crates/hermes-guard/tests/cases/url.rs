@@ -1,4 +1,4 @@
-use hermes_guard::{AddressKind, Blocklist, PrivateAddresses, Reason, UrlPolicy};
+use hermes_guard::{AddressKind, Blocklist, PrivateAddresses, UrlDenialReason, UrlPolicy};
 use proptest::prelude::*;
 
 fn open_policy() -> UrlPolicy {
@@ -13,7 +13,7 @@ fn check_allowed(policy: &UrlPolicy, urls: &[&str]) {
 }
 
 #[track_caller]
-fn check_denied(policy: &UrlPolicy, urls: &[&str], expected: impl Fn(&Reason) -> bool) {
+fn check_denied(policy: &UrlPolicy, urls: &[&str], expected: impl Fn(&UrlDenialReason) -> bool) {
     for url in urls {
         let reason = policy.parse(url).unwrap_err().reason;
         assert!(expected(&reason), "{url}: {reason:?}");
@@ -25,7 +25,7 @@ fn check_kind(kind: AddressKind, urls: &[&str]) {
     check_denied(
         &UrlPolicy::default(),
         urls,
-        |reason| matches!(reason, Reason::Address { kind: k, .. } if *k == kind),
+        |reason| matches!(reason, UrlDenialReason::Address { kind: k, .. } if *k == kind),
     );
     let open = open_policy();
     for url in urls {
@@ -140,7 +140,7 @@ fn local_names_are_closed_until_allowed() {
         "http://router.home.arpa/",
     ];
     check_denied(&UrlPolicy::default(), &names, |reason| {
-        matches!(reason, Reason::LocalName { .. } | Reason::NotAUrl)
+        matches!(reason, UrlDenialReason::LocalName { .. } | UrlDenialReason::NotAUrl)
     });
     check_allowed(
         &open_policy(),
@@ -164,7 +164,7 @@ fn metadata_services_are_never_open() {
         "http://metadata/",
     ];
     for policy in [UrlPolicy::default(), open_policy()] {
-        check_denied(&policy, &urls, |reason| matches!(reason, Reason::Metadata(_)));
+        check_denied(&policy, &urls, |reason| matches!(reason, UrlDenialReason::Metadata(_)));
     }
 }
 
@@ -174,15 +174,15 @@ fn only_plain_web_addresses_are_urls() {
     check_denied(
         &policy,
         &["ftp://example.com/", "file:///etc/passwd", "javascript:alert(1)", "ws://example.com/"],
-        |reason| matches!(reason, Reason::Scheme(_)),
+        |reason| matches!(reason, UrlDenialReason::Scheme(_)),
     );
     check_denied(
         &policy,
         &["https://user:pw@example.com/", "https://token@example.com/", "http://example.com@127.0.0.1/"],
-        |reason| *reason == Reason::Credentials,
+        |reason| *reason == UrlDenialReason::Credentials,
     );
     check_denied(&policy, &["", "example.com", "http://", "http://1.2.3.4.5.6.7/"], |reason| {
-        *reason == Reason::NotAUrl
+        *reason == UrlDenialReason::NotAUrl
     });
 }
 

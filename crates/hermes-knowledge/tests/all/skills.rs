@@ -17,7 +17,7 @@ fn index(root: &Path, config: &str, change: impl FnOnce(&mut SkillFilter)) -> St
     let mut filter = SkillFilter::from_config(&config, "cli");
     "linux".clone_into(&mut filter.system);
     change(&mut filter);
-    let set = SkillSet::load(&Home::at(root), &config, &Env::default(), &filter);
+    let set = SkillSet::load(&Home::new(root), &config, &Env::default(), &filter);
     let text = set.index().unwrap_or_default();
     text.split("<available_skills>\n")
         .nth(1)
@@ -84,9 +84,9 @@ fn a_skill_is_called_by_its_name_its_folder_or_its_command() {
     fs::create_dir_all(root.path().join("skills/media/cutter/scripts")).unwrap();
     fs::write(root.path().join("skills/media/cutter/scripts/run.sh"), "true").unwrap();
     let config = Config::from_text(Path::new("config.yaml"), "skills: {disabled: [away]}", &Env::default());
-    let mut filter = SkillFilter::from_config(&config, "cli").for_calling();
+    let mut filter = SkillFilter::from_config(&config, "cli").ignoring_conditions();
     "linux".clone_into(&mut filter.system);
-    let set = SkillSet::load(&Home::at(root.path()), &config, &Env::default(), &filter);
+    let set = SkillSet::load(&Home::new(root.path()), &config, &Env::default(), &filter);
     let commands: Vec<String> =
         set.commands().into_iter().map(|(name, about)| format!("{name}: {about}")).collect();
     assert_eq!(commands, ["cut-my-video: Cuts", "hidden: Invoke the hidden skill"]);

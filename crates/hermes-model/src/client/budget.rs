@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hermes_config::settings::BudgetSettings;
-use hermes_types::{BoxFuture, Completion, Cost, DeltaSink, Model, ModelError, Request, SpendingCap, Usage};
+use hermes_types::{
+    BoxFuture, Completion, Cost, DeltaSink, Model, ModelError, ModelRequest, SpendingCap, Usage,
+};
 
 /// Whose spending an account counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,36 +22,36 @@ enum Scope {
 
 /// One limit and what has been spent under it; clones share the count.
 #[derive(Debug, Clone)]
-pub struct Account {
+pub struct SpendingAccount {
     scope: Scope,
     cap: SpendingCap,
-    spent: Arc<Spent>,
+    spent: Arc<SpendingCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Spent {
+struct SpendingCounters {
     micro_usd: AtomicU64,
     tokens: AtomicU64,
     unpriced: AtomicU64,
 }
 
-impl Account {
+impl SpendingAccount {
     /// Today, of which `spent` has been used already. Good for one day: tomorrow is another account.
     pub fn day(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
-        Self::begun(Scope::Day, limit_micro_usd, spent_micro_usd)
+        Self::with_spent(Scope::Day, limit_micro_usd, spent_micro_usd)
     }
 
     /// A scheduled job, whose earlier runs have used `spent` of the limit, as far as they count.
     pub fn job(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
-        Self::begun(Scope::Job, limit_micro_usd, spent_micro_usd)
+        Self::with_spent(Scope::Job, limit_micro_usd, spent_micro_usd)
     }
 
     fn turn(cap: SpendingCap) -> Self {
         Self { scope: Scope::Turn, cap, spent: Arc::default() }
     }
 
-    fn begun(scope: Scope, limit: u64, spent: u64) -> Self {
-        let spent = Spent { micro_usd: AtomicU64::new(spent), ..Spent::default() };
+    fn with_spent(scope: Scope, limit: u64, spent: u64) -> Self {
+        let spent = SpendingCounters { micro_usd: AtomicU64::new(spent), ..SpendingCounters::default() };
         Self { scope, cap: SpendingCap { micro_usd: Some(limit), tokens: None }, spent: Arc::new(spent) }
     }
 
@@ -93,17 +95,17 @@ impl Account {
 /// The accounts a turn and its children are charged to; clones share them.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    turn: Account,
+    turn: SpendingAccount,
     /// Accounts that outlive the turn.
-    others: Vec<Account>,
+    others: Vec<SpendingAccount>,
 }
 
 /// What the ledger says was spent before this turn, in millionths of a dollar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SpentBefore {
+pub struct PriorSpending {
     pub today: u64,
     /// Absent when the turn belongs to no job.
-    pub by_job: Option<u64>,
+    pub job: Option<u64>,
 }
 
 impl Default for Budget {
@@ -115,30 +117,31 @@ impl Default for Budget {
 impl Budget {
     /// A limit for one turn.
     pub fn new(cap: SpendingCap) -> Self {
-        Self { turn: Account::turn(cap), others: Vec::new() }
+        Self { turn: SpendingAccount::turn(cap), others: Vec::new() }
     }
 
     /// Everything the user limited.
-    pub fn configured(settings: &BudgetSettings, before: SpentBefore) -> Self {
+    pub fn from_settings(settings: &BudgetSettings, before: PriorSpending) -> Self {
         let turn = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens: None };
-        let day = settings.per_day_usd.and_then(micro_usd).map(|limit| Account::day(limit, before.today));
-        let job = settings.per_job_usd.and_then(micro_usd).zip(before.by_job);
+        let day =
+            settings.per_day_usd.and_then(micro_usd).map(|limit| SpendingAccount::day(limit, before.today));
+        let job = settings.per_job_usd.and_then(micro_usd).zip(before.job);
         let mut budget = Self::new(turn);
         budget.others.extend(day);
-        budget.others.extend(job.map(|(limit, spent)| Account::job(limit, spent)));
+        budget.others.extend(job.map(|(limit, spent)| SpendingAccount::job(limit, spent)));
         budget
     }
 
     /// Charges a further account too, which other turns may share.
     #[must_use]
-    pub fn with(mut self, account: Account) -> Self {
+    pub fn with_account(mut self, account: SpendingAccount) -> Self {
         self.others.push(account);
         self
     }
 
     /// Whether another call may be made. The words say what was reached and which setting raises it.
     pub fn check(&self) -> Result<(), ModelError> {
-        self.accounts().try_for_each(Account::check)
+        self.accounts().try_for_each(SpendingAccount::check)
     }
 
     pub fn charge(&self, usage: Usage, cost: Cost) {
@@ -160,7 +163,7 @@ impl Budget {
         self.turn.spent.unpriced.load(Ordering::Relaxed)
     }
 
-    fn accounts(&self) -> impl Iterator<Item = &Account> {
+    fn accounts(&self) -> impl Iterator<Item = &SpendingAccount> {
         std::iter::once(&self.turn).chain(&self.others)
     }
 }
@@ -192,7 +195,7 @@ impl BudgetedModel {
 impl Model for BudgetedModel {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         sink: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         Box::pin(async move {
@@ -246,7 +249,7 @@ mod tests {
     #[test]
     fn days_and_jobs_begin_with_what_was_spent() {
         let settings = BudgetSettings { per_turn_usd: None, per_day_usd: Some(5.0), per_job_usd: Some(2.0) };
-        let day = Budget::configured(&settings, SpentBefore { today: 4_000_000, by_job: None });
+        let day = Budget::from_settings(&settings, PriorSpending { today: 4_000_000, job: None });
         assert_eq!(day.check(), Ok(()));
         day.charge(Usage::default(), A_DOLLAR);
         assert_eq!(
@@ -254,20 +257,21 @@ mod tests {
             "Today's calls have spent $5.0000 of their limit of $5.0000. Raise `budget.per_day_usd` to go on."
         );
         assert_eq!(day.micro_usd(), 1_000_000);
-        let job = Budget::configured(&settings, SpentBefore { today: 0, by_job: Some(2_000_000) });
+        let job = Budget::from_settings(&settings, PriorSpending { today: 0, job: Some(2_000_000) });
         assert_eq!(
             refusal(&job),
             "This job has spent $2.0000 of its limit of $2.0000. Raise `budget.per_job_usd` to go on."
         );
         let none = BudgetSettings { per_turn_usd: None, per_day_usd: None, per_job_usd: Some(f64::NAN) };
-        let free = Budget::configured(&none, SpentBefore { today: u64::MAX, by_job: Some(u64::MAX) });
+        let free = Budget::from_settings(&none, PriorSpending { today: u64::MAX, job: Some(u64::MAX) });
         assert_eq!(free.check(), Ok(()));
     }
 
     #[test]
     fn turns_share_an_account() {
-        let today = Account::day(1_500_000, 0);
-        let turns = [Budget::default().with(today.clone()), Budget::default().with(today.clone())];
+        let today = SpendingAccount::day(1_500_000, 0);
+        let turns =
+            [Budget::default().with_account(today.clone()), Budget::default().with_account(today.clone())];
         turns[0].charge(Usage::default(), A_DOLLAR);
         assert_eq!(turns[1].check(), Ok(()));
         turns[1].charge(Usage::default(), A_DOLLAR);

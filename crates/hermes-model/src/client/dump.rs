@@ -10,29 +10,29 @@ use hermes_config::write;
 use hermes_types::{Secret, Timestamp, random_hex};
 use serde_json::{Map, Value, json};
 
-use super::endpoint::Presented;
+use super::endpoint::PresentedCredential;
 
 /// Where dumps go and which requests are dumped.
 #[derive(Debug, Clone)]
-pub struct Dumps {
+pub struct RequestDumper {
     /// The home's `sessions` folder.
     pub folder: PathBuf,
-    pub extent: Extent,
+    pub scope: DumpScope,
     /// Takes out what else looks like a secret; what that is, is not decided here.
     pub mask: Option<fn(&str) -> String>,
 }
 
 /// Whoever shows what is written down. Only the binary prints, so it hands this in.
 #[derive(Clone)]
-pub struct Echo(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
+pub struct DumpEcho(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
 
-impl Echo {
+impl DumpEcho {
     pub fn new(show: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(show))
     }
 }
 
-impl fmt::Debug for Echo {
+impl fmt::Debug for DumpEcho {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Echo")
     }
@@ -40,7 +40,7 @@ impl fmt::Debug for Echo {
 
 /// Which requests are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum DumpScope {
     /// Only those that failed for good.
     Failures,
     /// Every one, before it is sent.
@@ -49,13 +49,13 @@ pub enum Extent {
 
 /// Why a request is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Occasion {
+pub(super) enum DumpReason {
     BeforeSending,
     Refused,
     RetriesExhausted,
 }
 
-impl Occasion {
+impl DumpReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::BeforeSending => "preflight",
@@ -66,22 +66,22 @@ impl Occasion {
 }
 
 /// A request as it is about to be sent.
-pub(super) struct Dumped<'a> {
+pub(super) struct DumpedRequest<'a> {
     pub(super) session: Option<&'a str>,
     pub(super) url: &'a str,
     pub(super) headers: &'a [(String, String)],
-    pub(super) presented: &'a Presented,
+    pub(super) presented: &'a PresentedCredential,
     pub(super) body: &'a [u8],
     pub(super) error: Option<&'a str>,
 }
 
-impl Dumps {
+impl RequestDumper {
     /// Writes one file and gives what is in it. Failing to is logged and never stands in a turn's way.
-    pub(super) fn write(&self, occasion: Occasion, dumped: &Dumped<'_>, now: Timestamp) -> String {
+    pub(super) fn write(&self, occasion: DumpReason, dumped: &DumpedRequest<'_>, now: Timestamp) -> String {
         let session = dumped.session.unwrap_or("none");
         let safe: String =
             session.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect();
-        let name = format!("request_dump_{safe}_{}_{}.json", moment(now), random_hex(4));
+        let name = format!("request_dump_{safe}_{}_{}.json", file_timestamp(now), random_hex(4));
         let mut dump = dumped.render(session, occasion, now);
         if let Some(mask) = self.mask {
             // The headers have been masked in a way of their own, by which a key can be recognised.
@@ -91,7 +91,7 @@ impl Dumps {
                 }
             }
         }
-        let text = blot(&dump.to_string(), dumped.presented);
+        let text = mask_credential(&dump.to_string(), dumped.presented);
         if let Err(error) = write::replace(&self.folder.join(name), text.as_bytes()) {
             tracing::warn!(%error, "a request could not be written down");
         }
@@ -99,21 +99,21 @@ impl Dumps {
     }
 }
 
-impl Dumped<'_> {
-    fn render(&self, session: &str, occasion: Occasion, now: Timestamp) -> Value {
+impl DumpedRequest<'_> {
+    fn render(&self, session: &str, occasion: DumpReason, now: Timestamp) -> Value {
         let mut headers: Map<String, Value> =
             self.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         match self.presented {
-            Presented::Bearer(key) => {
+            PresentedCredential::Bearer(key) => {
                 headers.insert("Authorization".to_owned(), json!(format!("Bearer {}", mask(key))));
             }
-            Presented::ApiKeyHeader(key) => {
+            PresentedCredential::ApiKeyHeader(key) => {
                 headers.insert("x-api-key".to_owned(), json!(mask(key)));
             }
-            Presented::Aws(_) => {
+            PresentedCredential::Aws(_) => {
                 headers.insert("Authorization".to_owned(), json!("AWS4-HMAC-SHA256 ***"));
             }
-            Presented::Nothing => {}
+            PresentedCredential::Anonymous => {}
         }
         let body: Value =
             serde_json::from_slice(self.body).unwrap_or_else(|_| json!(String::from_utf8_lossy(self.body)));
@@ -152,11 +152,13 @@ fn mask(key: &Secret) -> String {
 }
 
 /// A user may have pasted the key into the conversation.
-fn blot(text: &str, presented: &Presented) -> String {
+fn mask_credential(text: &str, presented: &PresentedCredential) -> String {
     let secrets: Vec<&Secret> = match presented {
-        Presented::Bearer(key) | Presented::ApiKeyHeader(key) => vec![key],
-        Presented::Aws(keys) => std::iter::once(&keys.secret_key).chain(&keys.session_token).collect(),
-        Presented::Nothing => Vec::new(),
+        PresentedCredential::Bearer(key) | PresentedCredential::ApiKeyHeader(key) => vec![key],
+        PresentedCredential::Aws(keys) => {
+            std::iter::once(&keys.secret_key).chain(&keys.session_token).collect()
+        }
+        PresentedCredential::Anonymous => Vec::new(),
     };
     let long_enough = |secret: &&&Secret| secret.expose().len() >= 8;
     secrets
@@ -166,7 +168,7 @@ fn blot(text: &str, presented: &Presented) -> String {
 }
 
 /// `YYYYMMDD_HHMMSS_ffffff` in UTC.
-fn moment(now: Timestamp) -> String {
+fn file_timestamp(now: Timestamp) -> String {
     let (date, time) = super::aws::stamp(now);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a second")]
     let micros = (now.seconds().fract().abs() * 1e6) as u32;

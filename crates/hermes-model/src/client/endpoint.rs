@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use hermes_types::{BoxFuture, Cancel, Secret};
 
-use super::learnt::Learnt;
-use crate::context_window::Origin;
-use crate::price::Prices;
+use super::endpoint_stats::EndpointStats;
+use crate::context_window::WindowOrigin;
+use crate::price::ModelPrices;
 use crate::provider::ModelChoice;
-use crate::wire::{Cause, Failure, WireOptions};
+use crate::wire::{FailureCause, ProviderFailure, WireOptions};
 
 /// A model at a provider.
 #[derive(Debug, Clone)]
@@ -20,40 +20,43 @@ pub struct Endpoint {
     /// Whether somebody chose the model.
     pub model_choice: ModelChoice,
     pub wire: WireOptions,
-    pub credentials: Arc<dyn Credentials>,
+    pub credentials: Arc<dyn CredentialProvider>,
     /// Where the key was found, for messages: a variable, a file, a setting.
     pub key_origin: Option<String>,
     /// The window as configured or learnt; a guess by family otherwise.
     pub context_window: u64,
-    pub window_origin: Origin,
+    pub window_origin: WindowOrigin,
     /// Prices from the provider's own list, where it has one.
-    pub prices: Option<Prices>,
+    pub prices: Option<ModelPrices>,
     /// What has been found out since; shared by clones, and newer than the fields above.
-    pub learnt: Arc<Learnt>,
+    pub stats: Arc<EndpointStats>,
 }
 
 impl Endpoint {
     /// The window as it is known by now.
     pub fn window(&self) -> u64 {
-        self.learnt.window().unwrap_or(self.context_window)
+        self.stats.window().unwrap_or(self.context_window)
     }
 
     /// The prices as they are known by now.
-    pub fn current_prices(&self) -> Option<Prices> {
-        self.learnt.prices().or(self.prices)
+    pub fn current_prices(&self) -> Option<ModelPrices> {
+        self.stats.prices().or(self.prices)
     }
 }
 
 /// Where keys come from. The only thing that knows how to renew or change one.
-pub trait Credentials: Send + Sync + fmt::Debug {
+pub trait CredentialProvider: Send + Sync + fmt::Debug {
     /// The credential to use now; renews one that is about to run out.
-    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>>;
+    fn current<'a>(
+        &'a self,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>>;
 
     /// The provider refused the credential: get a new one, if there is a way.
-    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>>;
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>>;
 
     /// The provider refused for this key alone: go on with another. `false` when there is none.
-    fn rotate(&self, refusal: &Refusal) -> bool;
+    fn rotate(&self, refusal: &KeyRefusal) -> bool;
 
     fn can_renew(&self) -> bool;
 
@@ -62,29 +65,33 @@ pub trait Credentials: Send + Sync + fmt::Debug {
 
 /// Why a key was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub cause: Cause,
+pub struct KeyRefusal {
+    pub cause: FailureCause,
     /// When the provider says it is good again.
-    pub after: Option<Duration>,
+    pub retry_after: Option<Duration>,
     /// The provider's word for a key that will never be good again, such as `token_revoked`.
-    pub final_word: Option<&'static str>,
+    pub permanent_code: Option<&'static str>,
     /// What it said, fit to be shown.
     pub message: String,
 }
 
-impl Refusal {
-    pub fn new(cause: Cause, after: Option<Duration>) -> Self {
-        Self { cause, after, final_word: None, message: String::new() }
+impl KeyRefusal {
+    pub fn new(cause: FailureCause, retry_after: Option<Duration>) -> Self {
+        Self { cause, retry_after, permanent_code: None, message: String::new() }
     }
 
-    pub(crate) fn read(cause: Cause, after: Option<Duration>, failure: &Failure) -> Self {
-        Self { final_word: failure.final_word(), message: failure.summary(), ..Self::new(cause, after) }
+    pub(crate) fn read(cause: FailureCause, after: Option<Duration>, failure: &ProviderFailure) -> Self {
+        Self {
+            permanent_code: failure.permanent_code(),
+            message: failure.summary(),
+            ..Self::new(cause, after)
+        }
     }
 }
 
 /// A credential in the form a request shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Presented {
+pub enum PresentedCredential {
     /// `Authorization: Bearer …`
     Bearer(Secret),
     /// `x-api-key: …`
@@ -92,7 +99,7 @@ pub enum Presented {
     /// Signed by the AWS scheme, which covers the body.
     Aws(AwsKeys),
     /// A local server that asks for nothing.
-    Nothing,
+    Anonymous,
 }
 
 /// What an AWS signature is made with.
@@ -107,23 +114,26 @@ pub struct AwsKeys {
 /// There is no credential; the words tell a person what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unavailable(pub String);
+pub struct CredentialUnavailable(pub String);
 
 /// One key that never changes.
 #[derive(Debug, Clone)]
-pub struct FixedKey(pub Presented);
+pub struct FixedCredential(pub PresentedCredential);
 
-impl Credentials for FixedKey {
-    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+impl CredentialProvider for FixedCredential {
+    fn current<'a>(
+        &'a self,
+        _: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>> {
         Box::pin(std::future::ready(Ok(self.0.clone())))
     }
 
-    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>> {
         let words = "this key cannot be renewed; set another with `hermes model`".to_owned();
-        Box::pin(std::future::ready(Err(Unavailable(words))))
+        Box::pin(std::future::ready(Err(CredentialUnavailable(words))))
     }
 
-    fn rotate(&self, _: &Refusal) -> bool {
+    fn rotate(&self, _: &KeyRefusal) -> bool {
         false
     }
 

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use hermes_net::header::HeaderName;
-use hermes_net::{Client, Error as NetError, Method, Response, StatusCode, Url};
-use hermes_types::{Clock, Request};
+use hermes_net::{Error as NetError, HttpClient, HttpResponse, Method, StatusCode, Url};
+use hermes_types::{Clock, ModelRequest};
 
-use super::endpoint::{Endpoint, Presented};
-use super::shown::Shown;
+use super::endpoint::{Endpoint, PresentedCredential};
+use super::replay_filter::ReplayFilter;
 use crate::client::aws;
 use crate::error::Error;
-use crate::wire::{Answer, Decoder, Ending, Failure, Streaming, build_body, decode_plain, headers, url_for};
+use crate::wire::{
+    AnswerDecoder, DecodedAnswer, ProviderFailure, StreamEnding, StreamingMode, build_body, decode_plain,
+    headers, url_for,
+};
 
 /// The most a whole answer may hold.
 const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
@@ -19,18 +22,18 @@ const REFUSAL_LIMIT: usize = 256 * 1024;
 
 /// Why there is no answer from this exchange.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ExchangeError {
     Cancelled,
     DeadlinePassed,
     /// The provider, or the way to it, failed.
-    Failed(Box<Failure>),
+    Failed(Box<ProviderFailure>),
     /// An answer came, but without the shape of one.
-    Shapeless(String),
+    Malformed(String),
     /// It cannot be sent as configured.
     Misconfigured(String),
 }
 
-impl From<NetError> for Trouble {
+impl From<NetError> for ExchangeError {
     fn from(error: NetError) -> Self {
         match error {
             NetError::Cancelled => Self::Cancelled,
@@ -38,27 +41,27 @@ impl From<NetError> for Trouble {
             NetError::InvalidUrl | NetError::Settings { .. } | NetError::Tls { .. } | NetError::Denied(_) => {
                 Self::Misconfigured(error.to_string())
             }
-            other => Self::Failed(Box::new(Failure::network(other.to_string()))),
+            other => Self::Failed(Box::new(ProviderFailure::network(other.to_string()))),
         }
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for ExchangeError {
     fn from(error: Error) -> Self {
         match error {
-            Error::AskAgain { reason } => {
-                Self::Failed(Box::new(Failure::network(format!("the answer could not be read: {reason}"))))
-            }
-            Error::AskElsewhere { missing } => Self::Shapeless(missing.to_owned()),
-            Error::Classify(fault) => Self::Failed(Box::new(Failure::from(&fault))),
+            Error::Retry { reason } => Self::Failed(Box::new(ProviderFailure::network(format!(
+                "the answer could not be read: {reason}"
+            )))),
+            Error::UseFallback { missing } => Self::Malformed(missing.to_owned()),
+            Error::Classify(fault) => Self::Failed(Box::new(ProviderFailure::from(&fault))),
         }
     }
 }
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
-    pub(super) answer: Duration,
+pub(super) struct ExchangeTimeouts {
+    pub(super) first_byte: Duration,
     /// Without anything said.
     pub(super) stall: Duration,
     /// Without a byte.
@@ -66,58 +69,61 @@ pub(super) struct Patience {
 }
 
 /// How a request is sent this time.
-pub(super) struct Sending<'a> {
-    pub(super) client: &'a Client,
+pub(super) struct ExchangeOptions<'a> {
+    pub(super) client: &'a HttpClient,
     pub(super) endpoint: &'a Endpoint,
-    pub(super) presented: Presented,
-    pub(super) streaming: Streaming,
-    pub(super) patience: Patience,
+    pub(super) presented: PresentedCredential,
+    pub(super) streaming: StreamingMode,
+    pub(super) timeouts: ExchangeTimeouts,
     pub(super) clock: &'a dyn Clock,
 }
 
 /// Sends the request once and reads the answer to its end.
 pub(super) async fn exchange(
-    sending: &Sending<'_>,
-    request: &Request,
-    shown: &mut Shown<'_>,
-) -> Result<Answer, Trouble> {
+    sending: &ExchangeOptions<'_>,
+    request: &ModelRequest,
+    shown: &mut ReplayFilter<'_>,
+) -> Result<DecodedAnswer, ExchangeError> {
     let outgoing = prepare(sending, request)?
-        .answer_within(sending.patience.answer)
-        .stall_after(sending.patience.silence)
-        .cap(ANSWER_LIMIT);
+        .response_timeout(sending.timeouts.first_byte)
+        .stall_timeout(sending.timeouts.silence)
+        .body_limit(ANSWER_LIMIT);
     let endpoint = sending.endpoint;
     let response = sending.client.send(outgoing, request.deadline, &request.cancel).await?;
     if !response.status().is_success() {
-        return Err(Trouble::Failed(Box::new(read_refusal(response).await?)));
+        return Err(ExchangeError::Failed(Box::new(read_refusal(response).await?)));
     }
     match sending.streaming {
         // Some servers ignore the wish for a stream and answer in one piece.
-        Streaming::Streamed if !is_json(&response) => read_stream(sending, response, shown).await,
+        StreamingMode::Streamed if !is_json(&response) => read_stream(sending, response, shown).await,
         _ => {
             let body = response.bytes(ANSWER_LIMIT).await?;
             let answer = decode_plain(&endpoint.wire, &body)?;
-            show_whole(&answer, shown);
+            emit_answer(&answer, shown);
             Ok(answer)
         }
     }
 }
 
-fn prepare(sending: &Sending<'_>, request: &Request) -> Result<hermes_net::Request, Trouble> {
-    let Sending { endpoint, presented, streaming, clock, .. } = sending;
-    let misconfigured = |what: String| Trouble::Misconfigured(what);
+fn prepare(
+    sending: &ExchangeOptions<'_>,
+    request: &ModelRequest,
+) -> Result<hermes_net::HttpRequest, ExchangeError> {
+    let ExchangeOptions { endpoint, presented, streaming, clock, .. } = sending;
+    let misconfigured = |what: String| ExchangeError::Misconfigured(what);
     let address = url_for(&endpoint.wire, &endpoint.model, *streaming);
     let url = Url::parse(&address).map_err(|_| {
         misconfigured(format!("`{}` is not an address; check model.base_url", endpoint.wire.base.as_str()))
     })?;
     let body = build_body(request, &endpoint.wire, *streaming).to_bytes();
-    let mut outgoing = hermes_net::Request::new(Method::POST, url.clone());
+    let mut outgoing = hermes_net::HttpRequest::new(Method::POST, url.clone());
     let mut sent = vec![
         ("content-type".to_owned(), "application/json".to_owned()),
         ("user-agent".to_owned(), concat!("HermesAgent/", env!("CARGO_PKG_VERSION")).to_owned()),
     ];
     let accept = match streaming {
-        Streaming::Streamed => "text/event-stream, application/json",
-        Streaming::Plain => "application/json",
+        StreamingMode::Streamed => "text/event-stream, application/json",
+        StreamingMode::Plain => "application/json",
     };
     sent.push(("accept".to_owned(), accept.to_owned()));
     sent.extend(headers(&endpoint.wire, request));
@@ -127,9 +133,11 @@ fn prepare(sending: &Sending<'_>, request: &Request) -> Result<hermes_net::Reque
         outgoing = outgoing.header(name, value)?;
     }
     outgoing = match presented {
-        Presented::Bearer(token) => outgoing.bearer(token)?,
-        Presented::ApiKeyHeader(key) => outgoing.secret_header(HeaderName::from_static("x-api-key"), key)?,
-        Presented::Aws(keys) => {
+        PresentedCredential::Bearer(token) => outgoing.bearer(token)?,
+        PresentedCredential::ApiKeyHeader(key) => {
+            outgoing.secret_header(HeaderName::from_static("x-api-key"), key)?
+        }
+        PresentedCredential::Aws(keys) => {
             for (name, value) in aws::sign(keys, &url, &body, clock.now()) {
                 let name = HeaderName::from_bytes(name.as_bytes())
                     .map_err(|_| misconfigured("a header name".to_owned()))?;
@@ -137,23 +145,23 @@ fn prepare(sending: &Sending<'_>, request: &Request) -> Result<hermes_net::Reque
             }
             outgoing
         }
-        Presented::Nothing => outgoing,
+        PresentedCredential::Anonymous => outgoing,
     };
     Ok(outgoing.body(body))
 }
 
-fn is_json(response: &Response) -> bool {
+fn is_json(response: &HttpResponse) -> bool {
     let kind =
         response.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.trim_start().to_ascii_lowercase().starts_with("application/json")
 }
 
 async fn read_stream(
-    sending: &Sending<'_>,
-    mut response: Response,
-    shown: &mut Shown<'_>,
-) -> Result<Answer, Trouble> {
-    let mut decoder = Decoder::new(&sending.endpoint.wire);
+    sending: &ExchangeOptions<'_>,
+    mut response: HttpResponse,
+    shown: &mut ReplayFilter<'_>,
+) -> Result<DecodedAnswer, ExchangeError> {
+    let mut decoder = AnswerDecoder::new(&sending.endpoint.wire);
     let mut spoke_at = sending.clock.monotonic();
     let mut deltas = Vec::new();
     let mut broken = None;
@@ -163,11 +171,11 @@ async fn read_stream(
                 let now = sending.clock.monotonic();
                 if !is_keep_alive(&chunk) {
                     spoke_at = now;
-                } else if now.saturating_sub(spoke_at) >= sending.patience.stall {
-                    let stalled = sending.patience.stall.as_secs();
+                } else if now.saturating_sub(spoke_at) >= sending.timeouts.stall {
+                    let stalled = sending.timeouts.stall.as_secs();
                     let words =
                         format!("the stream said nothing for {stalled} s but kept its connection alive");
-                    return Err(Trouble::Failed(Box::new(Failure::network(words))));
+                    return Err(ExchangeError::Failed(Box::new(ProviderFailure::network(words))));
                 }
                 let read = decoder.push(&chunk, &mut deltas);
                 deltas.drain(..).for_each(|delta| shown.pass(delta));
@@ -188,10 +196,10 @@ async fn read_stream(
     let ending = decoder.finish(&mut deltas)?;
     deltas.drain(..).for_each(|delta| shown.pass(delta));
     match ending {
-        Ending::Complete(answer) => Ok(*answer),
-        Ending::CutOff(_) => {
-            Err(Trouble::Failed(Box::new(Failure::network("the stream ended before the answer did"))))
-        }
+        StreamEnding::Complete(answer) => Ok(*answer),
+        StreamEnding::CutOff(_) => Err(ExchangeError::Failed(Box::new(ProviderFailure::network(
+            "the stream ended before the answer did",
+        )))),
     }
 }
 
@@ -202,7 +210,7 @@ fn is_keep_alive(chunk: &[u8]) -> bool {
 }
 
 /// A consumer of deltas sees the same, whether the answer came in pieces or not.
-fn show_whole(answer: &Answer, shown: &mut Shown<'_>) {
+fn emit_answer(answer: &DecodedAnswer, shown: &mut ReplayFilter<'_>) {
     use hermes_types::Delta;
     if let Some(reasoning) = answer.message.reasoning.clone().filter(|text| !text.is_empty()) {
         shown.pass(Delta::Reasoning(reasoning));
@@ -217,7 +225,7 @@ fn show_whole(answer: &Answer, shown: &mut Shown<'_>) {
     }
 }
 
-async fn read_refusal(response: Response) -> Result<Failure, Trouble> {
+async fn read_refusal(response: HttpResponse) -> Result<ProviderFailure, ExchangeError> {
     let status: StatusCode = response.status();
     let named: Vec<(String, String)> = response
         .headers()
@@ -226,9 +234,9 @@ async fn read_refusal(response: Response) -> Result<Failure, Trouble> {
         .collect();
     let body = match response.bytes(REFUSAL_LIMIT).await {
         Ok(body) => body.to_vec(),
-        Err(NetError::Cancelled) => return Err(Trouble::Cancelled),
+        Err(NetError::Cancelled) => return Err(ExchangeError::Cancelled),
         // The status alone says enough.
         Err(_) => Vec::new(),
     };
-    Ok(Failure::http(status.as_u16(), &named, &body))
+    Ok(ProviderFailure::http(status.as_u16(), &named, &body))
 }

@@ -4,97 +4,101 @@
 //! call of an answer that did not finish is never handed on; a key goes only to the endpoint it belongs to.
 
 mod aws;
+mod background_discovery;
 mod budget;
 mod dump;
 mod endpoint;
+mod endpoint_stats;
 mod exchange;
-mod learning;
-mod learnt;
-mod local;
-mod persistence;
-mod refusal_words;
-mod shown;
+mod local_server;
+mod refusal_messages;
+mod replay_filter;
+mod retry_policy;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hermes_net::Client;
+use hermes_net::HttpClient;
 use hermes_text::estimate_tokens;
-use hermes_types::{BoxFuture, Clock, Completion, Cost, DeltaSink, Model, ModelError, Request};
+use hermes_types::{BoxFuture, Clock, Completion, Cost, DeltaSink, Model, ModelError, ModelRequest};
 
-use crate::price::{Billing, HostKind, PricedRoute, cost};
+use crate::price::{CallBilling, HostKind, PriceKey, cost};
 use crate::wire::{
-    Answer, Cause, Circumstances, Failure, Fallback, Field, KeyPool, Refresh, Remedy, Streaming, Vendor,
-    backoff, build_body, classify, headers, invalid_response_backoff, url_for,
+    DecodedAnswer, EndpointVendor, FailureCause, FailureContext, FallbackAvailability, PoolAvailability,
+    ProviderFailure, Remedy, RequestField, StreamingMode, TokenRefresh, backoff, build_body, classify,
+    headers, invalid_response_backoff, url_for,
 };
-use dump::{Dumped, Occasion};
-use exchange::{Patience, Sending, Trouble, exchange};
-use shown::Shown;
+use dump::{DumpReason, DumpedRequest};
+use exchange::{ExchangeError, ExchangeOptions, ExchangeTimeouts, exchange};
+use replay_filter::ReplayFilter;
 
-pub use budget::{Account, Budget, BudgetedModel, SpentBefore};
-pub use dump::{Dumps, Echo, Extent};
-pub use endpoint::{AwsKeys, Credentials, Endpoint, FixedKey, Presented, Refusal, Unavailable};
-pub use learning::Learning;
-pub use learnt::Learnt;
-pub use persistence::Persistence;
+pub use background_discovery::BackgroundDiscovery;
+pub use budget::{Budget, BudgetedModel, PriorSpending, SpendingAccount};
+pub use dump::{DumpEcho, DumpScope, RequestDumper};
+pub use endpoint::{
+    AwsKeys, CredentialProvider, CredentialUnavailable, Endpoint, FixedCredential, KeyRefusal,
+    PresentedCredential,
+};
+pub use endpoint_stats::EndpointStats;
+pub use retry_policy::RetryPolicy;
 
 /// A model with its fallbacks.
 #[derive(Debug)]
 pub struct ModelClient {
-    net: Client,
+    net: HttpClient,
     clock: Arc<dyn Clock>,
     /// The first is the one configured; each further one is used when those before it have failed.
     endpoints: Vec<Endpoint>,
-    persistence: Persistence,
+    retry_policy: RetryPolicy,
     /// Which endpoint is in use; it only ever moves on.
     in_use: AtomicUsize,
     /// A server that cannot stream is not asked to again.
     streams: AtomicBool,
-    dumps: Option<Dumps>,
-    echo: Option<Echo>,
-    learning: Option<Learning>,
+    dumps: Option<RequestDumper>,
+    echo: Option<DumpEcho>,
+    discovery: Option<BackgroundDiscovery>,
 }
 
 impl ModelClient {
     /// `None` without an endpoint to ask.
     pub fn new(
-        net: Client,
+        net: HttpClient,
         clock: Arc<dyn Clock>,
         endpoints: Vec<Endpoint>,
-        persistence: Persistence,
+        persistence: RetryPolicy,
     ) -> Option<Self> {
         (!endpoints.is_empty()).then_some(Self {
             net,
             clock,
             endpoints,
-            persistence,
+            retry_policy: persistence,
             in_use: AtomicUsize::new(0),
             streams: AtomicBool::new(true),
             dumps: None,
             echo: None,
-            learning: None,
+            discovery: None,
         })
     }
 
     /// Writes requests down, as the user asked.
     #[must_use]
-    pub fn with_dumps(mut self, dumps: Option<Dumps>) -> Self {
+    pub fn with_dumps(mut self, dumps: Option<RequestDumper>) -> Self {
         self.dumps = dumps;
         self
     }
 
     /// Shows each request that is written down, too.
     #[must_use]
-    pub fn with_echo(mut self, echo: Option<Echo>) -> Self {
+    pub fn with_echo(mut self, echo: Option<DumpEcho>) -> Self {
         self.echo = echo;
         self
     }
 
     /// Finds out windows and prices after replies, in the background, and remembers them.
     #[must_use]
-    pub fn with_learning(mut self, learning: Learning) -> Self {
-        self.learning = Some(learning);
+    pub fn with_discovery(mut self, learning: BackgroundDiscovery) -> Self {
+        self.discovery = Some(learning);
         self
     }
 
@@ -103,8 +107,8 @@ impl ModelClient {
         self.endpoints.get(self.in_use.load(Ordering::Relaxed)).or(self.endpoints.last())
     }
 
-    async fn ask(&self, request: &Request, sink: DeltaSink<'_>) -> Result<Completion, ModelError> {
-        let mut shown = Shown::new(sink);
+    async fn ask(&self, request: &ModelRequest, sink: DeltaSink<'_>) -> Result<Completion, ModelError> {
+        let mut shown = ReplayFilter::new(sink);
         loop {
             let at = self.in_use.load(Ordering::Relaxed).min(self.endpoints.len().saturating_sub(1));
             let Some(endpoint) = self.endpoints.get(at) else {
@@ -113,13 +117,13 @@ impl ModelClient {
             let fallback = self.endpoints.get(at + 1);
             match self.ask_endpoint(endpoint, fallback.is_some(), request, &mut shown).await {
                 Ok(completion) => return Ok(completion),
-                Err(GaveUp::MoveOn(why)) => {
-                    let Some(next) = fallback else { return Err(gave_up(why, None)) };
+                Err(EndpointFailure::MoveOn(why)) => {
+                    let Some(next) = fallback else { return Err(give_up_error(why, None)) };
                     shown.status(format!("{why} Switching to {} ({}).", next.model, next.wire.provider));
                     self.in_use.fetch_max(at + 1, Ordering::Relaxed);
                     self.streams.store(true, Ordering::Relaxed);
                 }
-                Err(GaveUp::Final(error)) => return Err(error),
+                Err(EndpointFailure::Final(error)) => return Err(error),
             }
         }
     }
@@ -129,66 +133,74 @@ impl ModelClient {
         &self,
         endpoint: &Endpoint,
         has_fallback: bool,
-        request: &Request,
-        shown: &mut Shown<'_>,
-    ) -> Result<Completion, GaveUp> {
+        request: &ModelRequest,
+        shown: &mut ReplayFilter<'_>,
+    ) -> Result<Completion, EndpointFailure> {
         let mut endpoint = endpoint.clone();
-        if let Some(learning) = &self.learning {
+        if let Some(learning) = &self.discovery {
             match learning.prepare_local(&mut endpoint, &request.cancel).await {
                 Ok(note) => note.into_iter().for_each(|note| shown.status(note)),
-                Err(words) => return Err(unusable(words, has_fallback)),
+                Err(words) => return Err(misconfigured_error(words, has_fallback)),
             }
         }
         let mut request = request.clone();
         request.model.clone_from(&endpoint.model);
-        let mut tries = Tries::default();
+        let mut tries = AttemptState::default();
         loop {
             self.check_time(&request)?;
             let presented = endpoint
                 .credentials
                 .current(&request.cancel)
                 .await
-                .map_err(|Unavailable(words)| unusable(words, has_fallback))?;
-            let streaming =
-                if self.streams.load(Ordering::Relaxed) { Streaming::Streamed } else { Streaming::Plain };
+                .map_err(|CredentialUnavailable(words)| misconfigured_error(words, has_fallback))?;
+            let streaming = if self.streams.load(Ordering::Relaxed) {
+                StreamingMode::Streamed
+            } else {
+                StreamingMode::Plain
+            };
             shown.begin_attempt();
-            let sending = Sending {
+            let sending = ExchangeOptions {
                 client: &self.net,
                 endpoint: &endpoint,
                 presented,
                 streaming,
-                patience: self.patience(&request),
+                timeouts: self.timeouts(&request),
                 clock: &*self.clock,
             };
-            self.dump(Occasion::BeforeSending, &sending, &request, None);
+            self.dump(DumpReason::BeforeSending, &sending, &request, None);
             let outcome = exchange(&sending, &request, shown).await;
             let trouble = match outcome {
                 Ok(answer) => {
                     shown.end_attempt();
                     let completion = complete(&endpoint, answer);
-                    if let Some(learning) = &self.learning {
-                        learning.after(&endpoint, &completion).await;
+                    if let Some(learning) = &self.discovery {
+                        learning.observe_completion(&endpoint, &completion).await;
                     }
                     return Ok(completion);
                 }
                 Err(trouble) => trouble,
             };
             match trouble {
-                Trouble::Cancelled => return Err(GaveUp::Final(ModelError::Cancelled)),
-                Trouble::DeadlinePassed => return Err(GaveUp::Final(deadline_passed(tries.last.as_ref()))),
-                Trouble::Misconfigured(words) => return Err(unusable(words, has_fallback)),
-                Trouble::Shapeless(missing) => {
+                ExchangeError::Cancelled => return Err(EndpointFailure::Final(ModelError::Cancelled)),
+                ExchangeError::DeadlinePassed => {
+                    return Err(EndpointFailure::Final(deadline_error(tries.last.as_ref())));
+                }
+                ExchangeError::Misconfigured(words) => return Err(misconfigured_error(words, has_fallback)),
+                ExchangeError::Malformed(missing) => {
                     if has_fallback {
-                        return Err(GaveUp::MoveOn(format!(
+                        return Err(EndpointFailure::MoveOn(format!(
                             "{} sent no usable answer.",
                             endpoint.wire.provider
                         )));
                     }
                     tries.count += 1;
-                    if tries.count >= self.persistence.attempts {
+                    if tries.count >= self.retry_policy.attempts {
                         let message =
                             "Invalid API response shape. Likely rate limited or malformed provider response.";
-                        return Err(GaveUp::Final(gave_up(format!("{message} ({missing})"), None)));
+                        return Err(EndpointFailure::Final(give_up_error(
+                            format!("{message} ({missing})"),
+                            None,
+                        )));
                     }
                     let wait = invalid_response_backoff(tries.count);
                     shown.status(format!(
@@ -198,7 +210,7 @@ impl ModelClient {
                     ));
                     self.wait(wait, &request).await?;
                 }
-                Trouble::Failed(failure) => {
+                ExchangeError::Failed(failure) => {
                     let (presented, summary) = (sending.presented, failure.summary());
                     let (refused, shown_key) = ((*failure).clone(), presented.clone());
                     let remedied = self
@@ -212,19 +224,29 @@ impl ModelClient {
                             shown,
                         )
                         .await;
-                    if matches!(&remedied, Err(GaveUp::MoveOn(_) | GaveUp::Final(ModelError::GiveUp { .. })))
-                    {
-                        let exhausted = tries.count >= self.persistence.attempts;
-                        let occasion = if exhausted { Occasion::RetriesExhausted } else { Occasion::Refused };
+                    if matches!(
+                        &remedied,
+                        Err(EndpointFailure::MoveOn(_) | EndpointFailure::Final(ModelError::GiveUp { .. }))
+                    ) {
+                        let exhausted = tries.count >= self.retry_policy.attempts;
+                        let occasion =
+                            if exhausted { DumpReason::RetriesExhausted } else { DumpReason::Refused };
                         let (client, endpoint, clock) = (&self.net, &endpoint, &*self.clock);
-                        let patience = self.patience(&request);
-                        let sent = Sending { client, endpoint, presented, streaming, patience, clock };
+                        let patience = self.timeouts(&request);
+                        let sent = ExchangeOptions {
+                            client,
+                            endpoint,
+                            presented,
+                            streaming,
+                            timeouts: patience,
+                            clock,
+                        };
                         self.dump(occasion, &sent, &request, Some(&summary));
                     }
                     match remedied {
-                        Err(GaveUp::Final(ModelError::GiveUp { message, status })) => {
-                            let learning = self.learning.as_ref();
-                            let words = refusal_words::explain(
+                        Err(EndpointFailure::Final(ModelError::GiveUp { message, status })) => {
+                            let learning = self.discovery.as_ref();
+                            let words = refusal_messages::explain(
                                 &refused,
                                 &endpoint,
                                 &shown_key,
@@ -232,7 +254,10 @@ impl ModelClient {
                                 &request.cancel,
                             )
                             .await;
-                            return Err(GaveUp::Final(gave_up(words.unwrap_or(message), status)));
+                            return Err(EndpointFailure::Final(give_up_error(
+                                words.unwrap_or(message),
+                                status,
+                            )));
                         }
                         other => other?,
                     }
@@ -241,13 +266,19 @@ impl ModelClient {
         }
     }
 
-    fn dump(&self, occasion: Occasion, sending: &Sending<'_>, request: &Request, error: Option<&str>) {
+    fn dump(
+        &self,
+        occasion: DumpReason,
+        sending: &ExchangeOptions<'_>,
+        request: &ModelRequest,
+        error: Option<&str>,
+    ) {
         let Some(dumps) = &self.dumps else { return };
-        if occasion == Occasion::BeforeSending && dumps.extent == Extent::Failures {
+        if occasion == DumpReason::BeforeSending && dumps.scope == DumpScope::Failures {
             return;
         }
-        let Sending { endpoint, presented, streaming, clock, .. } = sending;
-        let dumped = Dumped {
+        let ExchangeOptions { endpoint, presented, streaming, clock, .. } = sending;
+        let dumped = DumpedRequest {
             session: request.session.as_deref(),
             url: &url_for(&endpoint.wire, &endpoint.model, *streaming),
             headers: &headers(&endpoint.wire, request),
@@ -265,16 +296,16 @@ impl ModelClient {
     #[expect(clippy::too_many_arguments, reason = "everything a remedy may change is named here, once")]
     async fn remedy(
         &self,
-        failure: Failure,
+        failure: ProviderFailure,
         endpoint: &mut Endpoint,
-        request: &mut Request,
-        tries: &mut Tries,
+        request: &mut ModelRequest,
+        tries: &mut AttemptState,
         has_fallback: bool,
-        streaming: Streaming,
-        shown: &mut Shown<'_>,
-    ) -> Result<(), GaveUp> {
-        if failure.is_network() && !shown.any() && streaming == Streaming::Streamed {
-            if tries.connections < self.persistence.stream_retries {
+        streaming: StreamingMode,
+        shown: &mut ReplayFilter<'_>,
+    ) -> Result<(), EndpointFailure> {
+        if failure.is_network() && !shown.has_text() && streaming == StreamingMode::Streamed {
+            if tries.connections < self.retry_policy.stream_retries {
                 tries.connections += 1;
                 tries.last = Some(failure);
                 return Ok(());
@@ -287,14 +318,22 @@ impl ModelClient {
                 return Ok(());
             }
         }
-        let known = Circumstances {
+        let known = FailureContext {
             refresh: if endpoint.credentials.can_renew() && !tries.renewed {
-                Refresh::Possible
+                TokenRefresh::Possible
             } else {
-                Refresh::Impossible
+                TokenRefresh::Impossible
             },
-            keys: if endpoint.credentials.has_another() { KeyPool::HasAnother } else { KeyPool::Exhausted },
-            fallback: if has_fallback { Fallback::Available } else { Fallback::Unavailable },
+            keys: if endpoint.credentials.has_another() {
+                PoolAvailability::HasAnother
+            } else {
+                PoolAvailability::Exhausted
+            },
+            fallback: if has_fallback {
+                FallbackAvailability::Available
+            } else {
+                FallbackAvailability::Unavailable
+            },
             prompt_tokens: estimate(request),
             context_length: endpoint.window(),
             messages: request.messages.len(),
@@ -305,13 +344,13 @@ impl ModelClient {
         let summary = verdict.summary;
         // A key that is gone for good is put away even when there is no other.
         let rotates = matches!(verdict.remedy, Remedy::RotateKey { .. } | Remedy::RefreshToken);
-        if verdict.cause == Cause::Credential && !rotates && failure.final_word().is_some() {
-            endpoint.credentials.rotate(&Refusal::read(verdict.cause, None, &failure));
+        if verdict.cause == FailureCause::Credential && !rotates && failure.permanent_code().is_some() {
+            endpoint.credentials.rotate(&KeyRefusal::read(verdict.cause, None, &failure));
         }
         match verdict.remedy {
             Remedy::Retry { after } => {
                 tries.count += 1;
-                if tries.count >= self.persistence.attempts {
+                if tries.count >= self.retry_policy.attempts {
                     return Err(self.exhausted(&summary, failure.status(), has_fallback));
                 }
                 let wait = after.unwrap_or_else(|| backoff(tries.count));
@@ -320,7 +359,7 @@ impl ModelClient {
                 self.wait(wait, request).await
             }
             Remedy::RotateKey { after } => {
-                if endpoint.credentials.rotate(&Refusal::read(verdict.cause, after, &failure)) {
+                if endpoint.credentials.rotate(&KeyRefusal::read(verdict.cause, after, &failure)) {
                     return Ok(());
                 }
                 Err(self.exhausted(&summary, failure.status(), has_fallback))
@@ -328,55 +367,57 @@ impl ModelClient {
             Remedy::RefreshToken => {
                 tries.renewed = true;
                 let renewed = endpoint.credentials.renew(&request.cancel).await;
-                renewed.map_err(|Unavailable(words)| unusable(words, has_fallback))
+                renewed.map_err(|CredentialUnavailable(words)| misconfigured_error(words, has_fallback))
             }
             Remedy::Compress { limit } => {
                 if let Some(limit) = limit {
-                    endpoint.learnt.set_refused_above(limit);
+                    endpoint.stats.set_window_from_refusal(limit);
                 }
-                Err(GaveUp::Final(match verdict.cause {
-                    Cause::TooLarge => ModelError::TooLarge,
+                Err(EndpointFailure::Final(match verdict.cause {
+                    FailureCause::TooLarge => ModelError::TooLarge,
                     _ => ModelError::Compress { limit },
                 }))
             }
             Remedy::LowerMaxTokens { to } => {
                 if request.max_tokens.is_some_and(|current| current <= to) {
-                    return Err(GaveUp::Final(gave_up(summary, failure.status())));
+                    return Err(EndpointFailure::Final(give_up_error(summary, failure.status())));
                 }
                 request.max_tokens = Some(to);
                 Ok(())
             }
-            Remedy::SwitchToFallback => Err(GaveUp::MoveOn(format!("{summary}."))),
-            Remedy::DropField(Field::Streaming) => {
+            Remedy::SwitchToFallback => Err(EndpointFailure::MoveOn(format!("{summary}."))),
+            Remedy::DropField(RequestField::Streaming) => {
                 self.streams.store(false, Ordering::Relaxed);
                 Ok(())
             }
             Remedy::DropField(field) => {
-                if field == Field::Tools {
+                if field == RequestField::Tools {
                     shown.status(format!("{} cannot use tools; it answers without them.", endpoint.model));
                 }
                 drop_field(endpoint, field);
                 Ok(())
             }
-            Remedy::GiveUp { message } => Err(GaveUp::Final(gave_up(message, failure.status()))),
+            Remedy::GiveUp { message } => {
+                Err(EndpointFailure::Final(give_up_error(message, failure.status())))
+            }
         }
     }
 
-    fn check_time(&self, request: &Request) -> Result<(), GaveUp> {
+    fn check_time(&self, request: &ModelRequest) -> Result<(), EndpointFailure> {
         if request.cancel.is_cancelled() {
-            return Err(GaveUp::Final(ModelError::Cancelled));
+            return Err(EndpointFailure::Final(ModelError::Cancelled));
         }
         if request.deadline.is_past(&*self.clock) {
-            return Err(GaveUp::Final(deadline_passed(None)));
+            return Err(EndpointFailure::Final(deadline_error(None)));
         }
         Ok(())
     }
 
     /// Waits, but not past the deadline and not after a cancellation.
-    async fn wait(&self, span: Duration, request: &Request) -> Result<(), GaveUp> {
+    async fn wait(&self, span: Duration, request: &ModelRequest) -> Result<(), EndpointFailure> {
         let left = request.deadline.remaining(&*self.clock);
         if span >= left {
-            return Err(GaveUp::Final(ModelError::DeadlinePassed(format!(
+            return Err(EndpointFailure::Final(ModelError::DeadlinePassed(format!(
                 "the provider asks to wait {} s, and the turn has {} s left",
                 span.as_secs(),
                 left.as_secs()
@@ -387,7 +428,7 @@ impl ModelClient {
         std::future::poll_fn(|context| {
             use std::task::Poll;
             if cancelled.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(GaveUp::Final(ModelError::Cancelled)));
+                return Poll::Ready(Err(EndpointFailure::Final(ModelError::Cancelled)));
             }
             sleeping.as_mut().poll(context).map(Ok)
         })
@@ -395,30 +436,33 @@ impl ModelClient {
     }
 
     /// A large prompt takes a provider longer to begin with.
-    fn patience(&self, request: &Request) -> Patience {
+    fn timeouts(&self, request: &ModelRequest) -> ExchangeTimeouts {
         let extra = match estimate(request) {
             0..=50_000 => 0,
             50_001..=100_000 => 60,
             _ => 120,
         };
-        let stall = self.persistence.stall_after + Duration::from_secs(extra);
-        let silence = self.persistence.read_within.map_or(stall, |read| read.min(stall));
-        Patience { answer: self.persistence.answer_within, stall, silence }
+        let stall = self.retry_policy.stall_timeout + Duration::from_secs(extra);
+        let silence = self.retry_policy.read_timeout.map_or(stall, |read| read.min(stall));
+        ExchangeTimeouts { first_byte: self.retry_policy.first_byte_timeout, stall, silence }
     }
 
-    fn exhausted(&self, summary: &str, status: Option<u16>, has_fallback: bool) -> GaveUp {
-        let attempts = self.persistence.attempts;
+    fn exhausted(&self, summary: &str, status: Option<u16>, has_fallback: bool) -> EndpointFailure {
+        let attempts = self.retry_policy.attempts;
         if has_fallback {
-            return GaveUp::MoveOn(format!("{summary}."));
+            return EndpointFailure::MoveOn(format!("{summary}."));
         }
-        GaveUp::Final(gave_up(format!("API call failed after {attempts} attempts: {summary}"), status))
+        EndpointFailure::Final(give_up_error(
+            format!("API call failed after {attempts} attempts: {summary}"),
+            status,
+        ))
     }
 }
 
 impl Model for ModelClient {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         sink: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         Box::pin(self.ask(request, sink))
@@ -431,47 +475,47 @@ impl Model for ModelClient {
 
 /// What has been tried with one endpoint.
 #[derive(Debug, Default)]
-struct Tries {
+struct AttemptState {
     count: u32,
     connections: u32,
     plain: bool,
     renewed: bool,
-    last: Option<Failure>,
+    last: Option<ProviderFailure>,
 }
 
 /// An endpoint has nothing left to try.
-enum GaveUp {
+enum EndpointFailure {
     /// The next one may do better; the words say why.
     MoveOn(String),
     Final(ModelError),
 }
 
 /// Nothing was wrong with the provider: the settings do not let us ask it.
-fn unusable(words: String, has_fallback: bool) -> GaveUp {
+fn misconfigured_error(words: String, has_fallback: bool) -> EndpointFailure {
     if has_fallback {
-        GaveUp::MoveOn(format!("{words}."))
+        EndpointFailure::MoveOn(format!("{words}."))
     } else {
-        GaveUp::Final(ModelError::Configure(words))
+        EndpointFailure::Final(ModelError::Configure(words))
     }
 }
 
-fn gave_up(message: String, status: Option<u16>) -> ModelError {
+fn give_up_error(message: String, status: Option<u16>) -> ModelError {
     ModelError::GiveUp { message, status }
 }
 
-fn deadline_passed(last: Option<&Failure>) -> ModelError {
-    let words = last.map_or_else(|| "the turn's time is used up".to_owned(), Failure::summary);
+fn deadline_error(last: Option<&ProviderFailure>) -> ModelError {
+    let words = last.map_or_else(|| "the turn's time is used up".to_owned(), ProviderFailure::summary);
     ModelError::DeadlinePassed(words)
 }
 
 /// Left out from now on for this request's further attempts.
-fn drop_field(endpoint: &mut Endpoint, field: Field) {
+fn drop_field(endpoint: &mut Endpoint, field: RequestField) {
     if !endpoint.wire.dropped.contains(&field) {
         endpoint.wire.dropped.push(field);
     }
 }
 
-fn estimate(request: &Request) -> u64 {
+fn estimate(request: &ModelRequest) -> u64 {
     let messages: u64 = request
         .messages
         .iter()
@@ -488,11 +532,14 @@ fn estimate(request: &Request) -> u64 {
     estimate_tokens(&request.system) + messages + tools
 }
 
-fn complete(endpoint: &Endpoint, answer: Answer) -> Completion {
-    let host =
-        if matches!(endpoint.wire.vendor, Vendor::Other) { HostKind::Private } else { HostKind::Public };
-    let route = PricedRoute { provider: &endpoint.wire.provider, model: &endpoint.model, host };
-    let billing = Billing::find(&route, answer.reported_cost, endpoint.current_prices());
+fn complete(endpoint: &Endpoint, answer: DecodedAnswer) -> Completion {
+    let host = if matches!(endpoint.wire.vendor, EndpointVendor::Other) {
+        HostKind::Private
+    } else {
+        HostKind::Public
+    };
+    let route = PriceKey { provider: &endpoint.wire.provider, model: &endpoint.model, host };
+    let billing = CallBilling::find(&route, answer.reported_cost, endpoint.current_prices());
     let cost = answer.usage.map_or(Cost::UNKNOWN, |usage| cost(usage, billing).0);
     answer.into_completion(&endpoint.wire.provider, &endpoint.model, cost)
 }

@@ -3,10 +3,10 @@
 //! Every function takes the body of one kind of answer; asking for it is the caller's affair. A size outside 1,024 to
 //! 10,000,000 is a mistake and counts as none.
 
-use hermes_types::{Fields, Raw};
+use hermes_types::{JsonFields, RawJson};
 use serde_json::Value;
 
-use crate::wire::fields::{FieldsExt as _, whole_number};
+use crate::wire::fields::{JsonFieldsExt as _, whole_number};
 
 /// Names under which servers publish the size, the surest first.
 const KEYS: [&str; 10] = [
@@ -25,12 +25,12 @@ const KEYS: [&str; 10] = [
 /// The size of a model in the answer of `/models`: the model of that id, the only model, or one whose id contains the
 /// name or is contained in it.
 pub fn from_models(body: &[u8], model: &str) -> Option<u64> {
-    let fields: Fields = serde_json::from_slice(body).ok()?;
-    let list: Vec<Raw> = fields.list("data").or_else(|| fields.list("models"))?;
+    let fields: JsonFields = serde_json::from_slice(body).ok()?;
+    let list: Vec<RawJson> = fields.list("data").or_else(|| fields.list("models"))?;
     let models: Vec<(String, Value)> = list
         .iter()
         .map(|raw| {
-            let entry: Fields = raw.read().unwrap_or_default();
+            let entry: JsonFields = raw.read().unwrap_or_default();
             let id = ["id", "key", "name", "model"].into_iter().find_map(|name| entry.text(name));
             (id.unwrap_or_default().to_ascii_lowercase(), raw.to_value())
         })
@@ -50,12 +50,12 @@ pub fn from_models(body: &[u8], model: &str) -> Option<u64> {
 /// The size in the catalogue of a provider that knows its models: by id, canonical slug or bare name, dots and hyphens
 /// alike. No other likeness counts, since `claude-sonnet-4` is not `claude-sonnet-4-6`.
 pub fn from_catalogue(body: &[u8], model: &str) -> Option<u64> {
-    let fields: Fields = serde_json::from_slice(body).ok()?;
-    let entries: Vec<Raw> = fields.list("data").or_else(|| fields.list("models"))?;
+    let fields: JsonFields = serde_json::from_slice(body).ok()?;
+    let entries: Vec<RawJson> = fields.list("data").or_else(|| fields.list("models"))?;
     let plain = |name: &str| name.trim().to_ascii_lowercase().replace('.', "-");
     let bare = |name: &str| plain(name.rsplit('/').next().unwrap_or_default());
-    let names = |raw: &Raw| -> Vec<String> {
-        let entry: Fields = raw.read().unwrap_or_default();
+    let names = |raw: &RawJson| -> Vec<String> {
+        let entry: JsonFields = raw.read().unwrap_or_default();
         ["id", "canonical_slug"].into_iter().filter_map(|name| entry.text(name)).collect()
     };
     let wanted = plain(model);
@@ -91,14 +91,14 @@ fn is_window(size: u64) -> bool {
 
 /// llama.cpp's `/props`: what the server was started with.
 pub fn from_props(body: &[u8]) -> Option<u64> {
-    let fields: Fields = serde_json::from_slice(body).ok()?;
+    let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let settings = fields.object("default_generation_settings")?;
     settings.number("n_ctx").filter(|size| is_window(*size))
 }
 
 /// Ollama's `/api/show`: the model's own size, else the window it is set to.
 pub fn from_ollama(body: &[u8]) -> Option<u64> {
-    let fields: Fields = serde_json::from_slice(body).ok()?;
+    let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let info = fields.object("model_info").unwrap_or_default();
     let trained = info
         .iter()
@@ -110,7 +110,7 @@ pub fn from_ollama(body: &[u8]) -> Option<u64> {
 
 /// The window that a Modelfile sets, from the `parameters` of `/api/show`.
 pub fn ollama_num_ctx(body: &[u8]) -> Option<u64> {
-    let fields: Fields = serde_json::from_slice(body).ok()?;
+    let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let parameters = fields.text("parameters")?;
     parameters.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -120,15 +120,15 @@ pub fn ollama_num_ctx(body: &[u8]) -> Option<u64> {
 
 /// LM Studio's `/api/v1/models`: what a loaded instance was given, else the model's maximum.
 pub fn from_lm_studio(body: &[u8], model: &str) -> Option<u64> {
-    let fields: Fields = serde_json::from_slice(body).ok()?;
-    let models: Vec<Fields> = fields
+    let fields: JsonFields = serde_json::from_slice(body).ok()?;
+    let models: Vec<JsonFields> = fields
         .list("models")
         .or_else(|| fields.list("data"))?
         .iter()
         .filter_map(|raw| raw.read().ok())
         .collect();
     let wanted = model.to_ascii_lowercase();
-    let named = |entry: &&Fields| {
+    let named = |entry: &&JsonFields| {
         ["key", "id"]
             .into_iter()
             .filter_map(|name| entry.text(name))
@@ -137,7 +137,7 @@ pub fn from_lm_studio(body: &[u8], model: &str) -> Option<u64> {
     let entry = models.iter().find(named).or_else(|| models.first().filter(|_| models.len() == 1))?;
     let instances = entry.list("loaded_instances").unwrap_or_default();
     let loaded = instances.iter().find_map(|raw| {
-        let instance: Fields = raw.read().ok()?;
+        let instance: JsonFields = raw.read().ok()?;
         instance
             .object("config")
             .and_then(|config| config.number("context_length"))
@@ -151,11 +151,11 @@ pub fn from_lm_studio(body: &[u8], model: &str) -> Option<u64> {
 
 /// The registry of models.dev: `{provider: {models: {id: {limit: {context}}}}}`.
 pub fn from_models_dev(body: &[u8], provider: &str, model: &str) -> Option<u64> {
-    let registry: Fields = serde_json::from_slice(body).ok()?;
+    let registry: JsonFields = serde_json::from_slice(body).ok()?;
     let models = registry.object(provider)?.object("models")?;
     let wanted = model.to_ascii_lowercase();
     let (_, raw) = models.iter().find(|(id, _)| id.to_ascii_lowercase() == wanted)?;
-    let entry: Fields = raw.read().ok()?;
+    let entry: JsonFields = raw.read().ok()?;
     entry.object("limit")?.number("context").filter(|size| is_window(*size))
 }
 

@@ -11,19 +11,19 @@ use hermes_config::{Env, is_usable_key, user_home, write};
 use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
 use serde_json::{Map, Value, json};
 
+use super::detached::run_detached;
 use super::error::SignInError;
-use super::http::{Body, post, text};
-use super::whole::to_the_end;
-use super::{HeldAuth, Means, time};
-use crate::client::{Credentials, Presented, Refusal, Unavailable};
+use super::http::{TokenRequestBody, post, text};
+use super::{CredentialContext, LockedAuthFile, time};
+use crate::client::{CredentialProvider, CredentialUnavailable, KeyRefusal, PresentedCredential};
 
 const CLIENT: &str = "9d1c250a-e61b-44d9-88ed-5944d1962f5e";
-const EARLY: Duration = Duration::from_mins(1);
-const PATIENCE: Duration = Duration::from_secs(15);
+const RENEWAL_MARGIN: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Where Anthropic's credential is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum AnthropicCredentialSource {
     Key { key: Secret, variable: &'static str },
     File(PathBuf),
 }
@@ -35,22 +35,24 @@ pub fn is_api_key(key: &Secret) -> bool {
 
 /// The first of: a token variable, the credentials file, the key variable. A token that cannot renew itself gives way
 /// to a file that can.
-pub fn find(env: &Env) -> Option<Source> {
+pub fn find(env: &Env) -> Option<AnthropicCredentialSource> {
     let in_variable = |variable: &'static str| {
         let key = env.get(variable).filter(|key| is_usable_key(key))?;
-        Some(Source::Key { key: Secret::new(key.trim()), variable })
+        Some(AnthropicCredentialSource::Key { key: Secret::new(key.trim()), variable })
     };
     let path = user_home(env).ok()?.join(".claude/.credentials.json");
     let stored = read_oauth(&path);
     let renewable = stored.as_ref().is_some_and(|oauth| text(oauth, "refreshToken").is_some());
     let token = in_variable("ANTHROPIC_TOKEN").or_else(|| in_variable("CLAUDE_CODE_OAUTH_TOKEN"));
     match token {
-        Some(Source::Key { key, .. }) if renewable && !is_api_key(&key) => return Some(Source::File(path)),
+        Some(AnthropicCredentialSource::Key { key, .. }) if renewable && !is_api_key(&key) => {
+            return Some(AnthropicCredentialSource::File(path));
+        }
         Some(source) => return Some(source),
         None => {}
     }
     let usable = stored.is_some_and(|oauth| text(&oauth, "accessToken").is_some() || renewable);
-    usable.then_some(Source::File(path)).or_else(|| in_variable("ANTHROPIC_API_KEY"))
+    usable.then_some(AnthropicCredentialSource::File(path)).or_else(|| in_variable("ANTHROPIC_API_KEY"))
 }
 
 fn read_document(path: &Path) -> Option<Map<String, Value>> {
@@ -66,44 +68,47 @@ fn read_oauth(path: &Path) -> Option<Map<String, Value>> {
 
 /// The token in the credentials file, renewed when it runs out.
 #[derive(Debug, Clone)]
-pub struct TokenFile {
-    means: Means,
+pub struct AnthropicTokenFile {
+    context: CredentialContext,
     path: PathBuf,
     shown: Arc<Mutex<Option<Secret>>>,
 }
 
-impl TokenFile {
-    pub fn new(means: Means, path: PathBuf) -> Self {
-        Self { means, path, shown: Arc::default() }
+impl AnthropicTokenFile {
+    pub fn new(context: CredentialContext, path: PathBuf) -> Self {
+        Self { context, path, shown: Arc::default() }
     }
 
-    fn hold(&self, token: Secret) -> Secret {
+    fn cache_token(&self, token: Secret) -> Secret {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         token
     }
 
     /// The file's token, unless it has run out or is the one refused; else its successor.
     async fn obtain(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
-        if let Some(token) = self.good(&self.read()?, refused.as_ref()) {
-            return Ok(self.hold(token));
+        if let Some(token) = self.usable_token(&self.read()?, refused.as_ref()) {
+            return Ok(self.cache_token(token));
         }
         let this = self.clone();
-        to_the_end(async move { this.fetch(refused).await }).await
+        run_detached(async move { this.fetch(refused).await }).await
     }
 
     async fn fetch(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
         // Our own lock keeps our own processes from spending the same refresh token twice.
-        let _held = HeldAuth::take(&self.means.auth).await?;
+        let _held = LockedAuthFile::lock(&self.context.auth).await?;
         let oauth = self.read()?;
-        if let Some(token) = self.good(&oauth, refused.as_ref()) {
-            return Ok(self.hold(token));
+        if let Some(token) = self.usable_token(&oauth, refused.as_ref()) {
+            return Ok(self.cache_token(token));
         }
         let refresh = text(&oauth, "refreshToken").map(Secret::new);
-        let refresh = refresh.ok_or_else(|| self.again("its token has run out and cannot be renewed"))?;
-        let fresh = match renew(&self.means, &refresh).await {
+        let refresh =
+            refresh.ok_or_else(|| self.sign_in_again_error("its token has run out and cannot be renewed"))?;
+        let fresh = match renew(&self.context, &refresh).await {
             Ok(fresh) => fresh,
-            Err(Unrenewed::Refused) => return Err(self.again("its token is no longer valid")),
-            Err(Unrenewed::Failed(error)) => return Err(error),
+            Err(TokenRenewalError::Refused) => {
+                return Err(self.sign_in_again_error("its token is no longer valid"));
+            }
+            Err(TokenRenewalError::Failed(error)) => return Err(error),
         };
         let mut fields = Map::new();
         fields.insert("accessToken".to_owned(), Value::from(fresh.access.expose()));
@@ -111,19 +116,19 @@ impl TokenFile {
             fields.insert("refreshToken".to_owned(), Value::from(next.expose()));
         }
         #[expect(clippy::cast_possible_truncation, reason = "milliseconds of our era fit")]
-        let until = (fresh.until.seconds() * 1000.0) as i64;
+        let until = (fresh.expires_at.seconds() * 1000.0) as i64;
         fields.insert("expiresAt".to_owned(), Value::from(until));
         self.write_back(fields)?;
-        Ok(self.hold(fresh.access))
+        Ok(self.cache_token(fresh.access))
     }
 
     fn read(&self) -> Result<Map<String, Value>, SignInError> {
-        read_oauth(&self.path).ok_or_else(|| self.again("it holds no token"))
+        read_oauth(&self.path).ok_or_else(|| self.sign_in_again_error("it holds no token"))
     }
 
-    fn good(&self, oauth: &Map<String, Value>, refused: Option<&Secret>) -> Option<Secret> {
+    fn usable_token(&self, oauth: &Map<String, Value>, refused: Option<&Secret>) -> Option<Secret> {
         let token = Secret::new(text(oauth, "accessToken")?);
-        let fresh = refused != Some(&token) && lasts(oauth, self.means.clock.now());
+        let fresh = refused != Some(&token) && is_valid_at(oauth, self.context.clock.now());
         fresh.then_some(token)
     }
 
@@ -141,7 +146,7 @@ impl TokenFile {
         Ok(write::replace(&self.path, &bytes)?)
     }
 
-    fn again(&self, why: &str) -> SignInError {
+    fn sign_in_again_error(&self, why: &str) -> SignInError {
         SignInError::Account(format!(
             "The Anthropic token comes from {}, and {why}. Sign in there again, or set ANTHROPIC_API_KEY.",
             self.path.display()
@@ -150,15 +155,15 @@ impl TokenFile {
 }
 
 /// A new pair of tokens.
-pub(super) struct Fresh {
+pub(super) struct TokenPair {
     pub(super) access: Secret,
     /// Absent when the old one stays.
     pub(super) refresh: Option<Secret>,
-    pub(super) until: Timestamp,
+    pub(super) expires_at: Timestamp,
 }
 
 /// Why there is none.
-pub(super) enum Unrenewed {
+pub(super) enum TokenRenewalError {
     /// For good.
     Refused,
     Failed(SignInError),
@@ -166,48 +171,58 @@ pub(super) enum Unrenewed {
 
 /// Asks both servers; the second answers for accounts that have not moved. Not cancellable: the answer may hold the only
 /// copy of the next refresh token.
-pub(super) async fn renew(means: &Means, refresh: &Secret) -> Result<Fresh, Unrenewed> {
-    let mut failure = Unrenewed::Refused;
-    for url in &means.sites.anthropic_token {
+pub(super) async fn renew(
+    means: &CredentialContext,
+    refresh: &Secret,
+) -> Result<TokenPair, TokenRenewalError> {
+    let mut failure = TokenRenewalError::Refused;
+    for url in &means.urls.anthropic_token {
         let body = json!({
             "grant_type": "refresh_token", "refresh_token": refresh.expose(), "client_id": CLIENT,
         });
-        match post(means, url, None, Body::Json(body), PATIENCE, &Cancel::new()).await {
+        match post(means, url, None, TokenRequestBody::Json(body), TIMEOUT, &Cancel::new()).await {
             Ok(reply) if reply.status >= 500 => {
-                failure = Unrenewed::Failed(reply.failure("Renewing the Anthropic token"));
+                failure = TokenRenewalError::Failed(reply.failure("Renewing the Anthropic token"));
             }
             Ok(reply) => match reply.secret("access_token").filter(|_| reply.is_success()) {
                 Some(access) => {
                     let life = reply.number("expires_in").filter(|s| *s > 0.0).unwrap_or(3_600.0).min(1e9);
                     let until = means.clock.now().plus(Duration::from_secs_f64(life));
-                    return Ok(Fresh { access, refresh: reply.secret("refresh_token"), until });
+                    return Ok(TokenPair {
+                        access,
+                        refresh: reply.secret("refresh_token"),
+                        expires_at: until,
+                    });
                 }
-                None => failure = Unrenewed::Refused,
+                None => failure = TokenRenewalError::Refused,
             },
-            Err(error) => failure = Unrenewed::Failed(error),
+            Err(error) => failure = TokenRenewalError::Failed(error),
         }
     }
     Err(failure)
 }
 
-fn lasts(oauth: &Map<String, Value>, now: Timestamp) -> bool {
+fn is_valid_at(oauth: &Map<String, Value>, now: Timestamp) -> bool {
     let until = oauth.get("expiresAt").and_then(time::read);
-    until.is_none_or(|until| until.seconds() > now.plus(EARLY).seconds())
+    until.is_none_or(|until| until.seconds() > now.plus(RENEWAL_MARGIN).seconds())
 }
 
-impl Credentials for TokenFile {
-    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
-        Box::pin(async move { Ok(Presented::Bearer(self.obtain(None).await?)) })
+impl CredentialProvider for AnthropicTokenFile {
+    fn current<'a>(
+        &'a self,
+        _: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>> {
+        Box::pin(async move { Ok(PresentedCredential::Bearer(self.obtain(None).await?)) })
     }
 
-    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>> {
         Box::pin(async move {
             let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Ok(self.obtain(shown).await.map(|_| ())?)
         })
     }
 
-    fn rotate(&self, _: &Refusal) -> bool {
+    fn rotate(&self, _: &KeyRefusal) -> bool {
         false
     }
 

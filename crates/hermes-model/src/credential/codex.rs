@@ -11,18 +11,18 @@ use hermes_config::{Env, expand_tilde, user_home};
 use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::device::{Code, Listener, Progress, Shape, incomplete};
+use super::detached::run_detached;
+use super::device::{DeviceCode, DeviceCodeFormat, SignInListener, SignInProgress, missing_field_error};
 use super::error::SignInError;
-use super::http::{Body, Reply, post, text};
-use super::whole::to_the_end;
-use super::{HeldAuth, Means, time, token};
-use crate::client::{Credentials, Presented, Refusal, Unavailable};
+use super::http::{TokenRequestBody, TokenResponse, post, text};
+use super::{CredentialContext, LockedAuthFile, time, token};
+use crate::client::{CredentialProvider, CredentialUnavailable, KeyRefusal, PresentedCredential};
 
 pub(super) const PROVIDER: &str = "openai-codex";
 const CLIENT: &str = "app_EMoamEEZ73f0CkXaXp7hrann";
-const EARLY: Duration = Duration::from_mins(2);
+const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
 /// How long a code may be confirmed.
-const CODE_LIFE: Duration = Duration::from_mins(15);
+const CODE_LIFETIME: Duration = Duration::from_mins(15);
 
 /// Whether stored state holds tokens.
 pub fn is_signed_in(state: &Value) -> bool {
@@ -57,38 +57,38 @@ fn foreign_tokens(env: &Env) -> Option<Map<String, Value>> {
 
 /// The credentials of a Codex sign-in.
 #[derive(Debug, Clone)]
-pub struct Codex {
-    means: Means,
+pub struct CodexCredentials {
+    context: CredentialContext,
     access: Arc<Mutex<Option<Secret>>>,
 }
 
-impl Codex {
-    pub fn new(means: Means) -> Self {
-        Self { means, access: Arc::default() }
+impl CodexCredentials {
+    pub fn new(context: CredentialContext) -> Self {
+        Self { context, access: Arc::default() }
     }
 
-    fn held(&self) -> Option<Secret> {
+    fn cached_token(&self) -> Option<Secret> {
         self.access.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn hold(&self, token: Secret) -> Secret {
+    fn cache_token(&self, token: Secret) -> Secret {
         *self.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         token
     }
 
     /// The token in use, or one from the file; renewed when it is about to run out, or when it is the one refused.
     async fn obtain(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
-        let now = self.means.clock.now();
-        let known = self.held().filter(|token| refused.is_none() && lasts(token, now));
+        let now = self.context.clock.now();
+        let known = self.cached_token().filter(|token| refused.is_none() && is_valid_at(token, now));
         if let Some(token) = known {
             return Ok(token);
         }
         let this = self.clone();
-        to_the_end(async move { this.fetch(refused, now).await }).await
+        run_detached(async move { this.fetch(refused, now).await }).await
     }
 
     async fn fetch(&self, refused: Option<Secret>, now: Timestamp) -> Result<Secret, SignInError> {
-        let held = HeldAuth::take(&self.means.auth).await?;
+        let held = LockedAuthFile::lock(&self.context.auth).await?;
         let auth = held.read().await?;
         let stored = auth.provider(PROVIDER).filter(|state| is_signed_in(state));
         let tokens = stored.and_then(|state| state.get("tokens")?.as_object()).cloned();
@@ -97,48 +97,56 @@ impl Codex {
             None => self.import(&held).await?,
         };
         let access = text(&tokens, "access_token").map(Secret::new);
-        if let Some(access) = access.filter(|token| lasts(token, now) && refused.as_ref() != Some(token)) {
-            return Ok(self.hold(access));
+        if let Some(access) =
+            access.filter(|token| is_valid_at(token, now) && refused.as_ref() != Some(token))
+        {
+            return Ok(self.cache_token(access));
         }
         let refresh = text(&tokens, "refresh_token").map(Secret::new);
-        let refresh = refresh.ok_or_else(|| again("The Codex sign-in has run out and cannot be renewed."))?;
-        let fresh = renew(&self.means, &refresh).await?;
+        let refresh = refresh
+            .ok_or_else(|| sign_in_again_error("The Codex sign-in has run out and cannot be renewed."))?;
+        let fresh = renew(&self.context, &refresh).await?;
         let access = text(&fresh, "access_token").map(Secret::new);
-        save(&self.means, &held, fresh).await?;
-        access.map(|token| self.hold(token)).ok_or_else(|| again("The renewed sign-in holds no token."))
+        save(&self.context, &held, fresh).await?;
+        access
+            .map(|token| self.cache_token(token))
+            .ok_or_else(|| sign_in_again_error("The renewed sign-in holds no token."))
     }
 
-    async fn import(&self, held: &HeldAuth) -> Result<Map<String, Value>, SignInError> {
-        let tokens =
-            foreign_tokens(&self.means.env).ok_or_else(|| again("You are not signed in to Codex."))?;
-        save(&self.means, held, tokens.clone()).await?;
+    async fn import(&self, held: &LockedAuthFile) -> Result<Map<String, Value>, SignInError> {
+        let tokens = foreign_tokens(&self.context.env)
+            .ok_or_else(|| sign_in_again_error("You are not signed in to Codex."))?;
+        save(&self.context, held, tokens.clone()).await?;
         tracing::info!("copied the Codex sign-in of another program");
         Ok(tokens)
     }
 }
 
 /// A token without a date is taken at its word.
-fn lasts(token: &Secret, now: Timestamp) -> bool {
-    token::expiry(token.expose()).is_none_or(|until| until.seconds() > now.plus(EARLY).seconds())
+fn is_valid_at(token: &Secret, now: Timestamp) -> bool {
+    token::expiry(token.expose()).is_none_or(|until| until.seconds() > now.plus(RENEWAL_MARGIN).seconds())
 }
 
-fn again(why: &str) -> SignInError {
+fn sign_in_again_error(why: &str) -> SignInError {
     SignInError::SignInAgain { provider: "OpenAI Codex", why: why.to_owned() }
 }
 
-impl Credentials for Codex {
-    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
-        Box::pin(async move { Ok(Presented::Bearer(self.obtain(None).await?)) })
+impl CredentialProvider for CodexCredentials {
+    fn current<'a>(
+        &'a self,
+        _: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>> {
+        Box::pin(async move { Ok(PresentedCredential::Bearer(self.obtain(None).await?)) })
     }
 
-    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>> {
         Box::pin(async move {
-            let refused = self.held().unwrap_or_else(|| Secret::new(String::new()));
+            let refused = self.cached_token().unwrap_or_else(|| Secret::new(String::new()));
             Ok(self.obtain(Some(refused)).await.map(|_| ())?)
         })
     }
 
-    fn rotate(&self, _: &Refusal) -> bool {
+    fn rotate(&self, _: &KeyRefusal) -> bool {
         false
     }
 
@@ -152,28 +160,35 @@ impl Credentials for Codex {
 }
 
 /// Not cancellable: the answer holds the only copy of the next refresh token.
-pub(super) async fn renew(means: &Means, refresh: &Secret) -> Result<Map<String, Value>, SignInError> {
+pub(super) async fn renew(
+    means: &CredentialContext,
+    refresh: &Secret,
+) -> Result<Map<String, Value>, SignInError> {
     let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose()), ("client_id", CLIENT)];
-    let reply = ask(means, "/oauth/token", Body::Form(&form), &Cancel::new()).await?;
+    let reply = ask(means, "/oauth/token", TokenRequestBody::Form(&form), &Cancel::new()).await?;
     if reply.is_success() && reply.text("access_token").is_some() {
         return Ok(tokens(&reply));
     }
     Err(match reply.refusal().as_str() {
         "invalid_grant" | "invalid_token" | "invalid_request" => {
-            again("The Codex sign-in is no longer valid.")
+            sign_in_again_error("The Codex sign-in is no longer valid.")
         }
-        _ if reply.status == 401 => again("The Codex sign-in is no longer valid."),
+        _ if reply.status == 401 => sign_in_again_error("The Codex sign-in is no longer valid."),
         _ => reply.failure("Renewing the Codex sign-in"),
     })
 }
 
-fn tokens(reply: &Reply) -> Map<String, Value> {
+fn tokens(reply: &TokenResponse) -> Map<String, Value> {
     let kept = ["access_token", "refresh_token"];
     kept.into_iter().filter_map(|name| Some((name.to_owned(), Value::from(reply.text(name)?)))).collect()
 }
 
 /// Stores tokens; a server that sends no new refresh token means the old one to stay.
-async fn save(means: &Means, held: &HeldAuth, tokens: Map<String, Value>) -> Result<(), SignInError> {
+async fn save(
+    means: &CredentialContext,
+    held: &LockedAuthFile,
+    tokens: Map<String, Value>,
+) -> Result<(), SignInError> {
     let now = time::iso(means.clock.now());
     held.update(move |auth| {
         let mut state = match auth.provider(PROVIDER) {
@@ -190,29 +205,42 @@ async fn save(means: &Means, held: &HeldAuth, tokens: Map<String, Value>) -> Res
     .await
 }
 
-async fn ask(means: &Means, path: &str, body: Body<'_>, cancel: &Cancel) -> Result<Reply, SignInError> {
+async fn ask(
+    means: &CredentialContext,
+    path: &str,
+    body: TokenRequestBody<'_>,
+    cancel: &Cancel,
+) -> Result<TokenResponse, SignInError> {
     let given = means.env.number("HERMES_CODEX_REFRESH_TIMEOUT_SECONDS").filter(|seconds| *seconds > 0.0);
     let patience = Duration::from_secs_f64(given.unwrap_or(20.0).min(3_600.0));
-    post(means, &format!("{}{path}", means.sites.codex_issuer), None, body, patience, cancel).await
+    post(means, &format!("{}{path}", means.urls.codex_issuer), None, body, patience, cancel).await
 }
 
 /// Shows a code, waits until it is confirmed, and stores the tokens.
-pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel) -> Result<(), SignInError> {
-    let issuer = &means.sites.codex_issuer;
-    let begun =
-        ask(means, "/api/accounts/deviceauth/usercode", Body::Json(json!({"client_id": CLIENT})), cancel)
-            .await?;
-    let shape = Shape {
+pub(super) async fn login(
+    means: &CredentialContext,
+    listener: SignInListener<'_>,
+    cancel: &Cancel,
+) -> Result<(), SignInError> {
+    let issuer = &means.urls.codex_issuer;
+    let begun = ask(
+        means,
+        "/api/accounts/deviceauth/usercode",
+        TokenRequestBody::Json(json!({"client_id": CLIENT})),
+        cancel,
+    )
+    .await?;
+    let shape = DeviceCodeFormat {
         device: "device_auth_id",
         page: Some(format!("{issuer}/codex/device")),
-        lifetime: Some(CODE_LIFE),
-        pause: (Duration::from_secs(3), Duration::from_mins(1)),
+        lifetime: Some(CODE_LIFETIME),
+        poll_interval_bounds: (Duration::from_secs(3), Duration::from_mins(1)),
     };
-    let code = Code::show(&begun, &shape, listener)?;
-    let rhythm = code.rhythm(&*means.clock, Duration::ZERO);
+    let code = DeviceCode::show(&begun, &shape, listener)?;
+    let rhythm = code.poller(&*means.clock, Duration::ZERO);
     let grant = loop {
         rhythm.wait(cancel).await?;
-        let body = Body::Json(json!({"device_auth_id": code.device, "user_code": code.user}));
+        let body = TokenRequestBody::Json(json!({"device_auth_id": code.device, "user_code": code.user}));
         let reply = ask(means, "/api/accounts/deviceauth/token", body, cancel).await?;
         match reply.status {
             200 => break reply,
@@ -220,9 +248,10 @@ pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel
             _ => return Err(reply.failure("The sign-in")),
         }
     };
-    listener(Progress::Confirmed);
-    let authorization = grant.text("authorization_code").ok_or_else(|| incomplete("authorization_code"))?;
-    let verifier = grant.text("code_verifier").ok_or_else(|| incomplete("code_verifier"))?;
+    listener(SignInProgress::Confirmed);
+    let authorization =
+        grant.text("authorization_code").ok_or_else(|| missing_field_error("authorization_code"))?;
+    let verifier = grant.text("code_verifier").ok_or_else(|| missing_field_error("code_verifier"))?;
     let callback = format!("{issuer}/deviceauth/callback");
     let form = [
         ("grant_type", "authorization_code"),
@@ -231,11 +260,11 @@ pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel
         ("client_id", CLIENT),
         ("code_verifier", verifier),
     ];
-    let reply = ask(means, "/oauth/token", Body::Form(&form), cancel).await?;
+    let reply = ask(means, "/oauth/token", TokenRequestBody::Form(&form), cancel).await?;
     if !reply.is_success() || reply.text("access_token").is_none() {
         return Err(reply.failure("The sign-in"));
     }
-    let held = HeldAuth::take(&means.auth).await?;
+    let held = LockedAuthFile::lock(&means.auth).await?;
     save(means, &held, tokens(&reply)).await?;
     held.update(|auth| auth.set_active_provider(Some(PROVIDER))).await
 }

@@ -8,21 +8,21 @@ use std::fmt;
 use hermes_types::{BoxFuture, Cancel};
 use thiserror::Error;
 
-use super::Means;
+use super::CredentialContext;
 
 /// A program and its arguments, as they are started: no shell in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandLine {
+pub struct ProgramInvocation {
     pub program: String,
     pub arguments: Vec<String>,
 }
 
 /// Starts programs.
-pub trait Commands: Send + Sync + fmt::Debug {
+pub trait CommandRunner: Send + Sync + fmt::Debug {
     /// Runs a program to its end, without input, and gives what it printed. The words of a failure name no output.
     fn output<'a>(
         &'a self,
-        line: &'a CommandLine,
+        line: &'a ProgramInvocation,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Vec<u8>, CommandFailure>>;
 }
@@ -44,8 +44,8 @@ pub enum CommandFailure {
 }
 
 pub(super) async fn run_command(
-    means: &Means,
-    line: &CommandLine,
+    means: &CredentialContext,
+    line: &ProgramInvocation,
     cancel: &Cancel,
 ) -> Result<Vec<u8>, CommandFailure> {
     match &means.commands {
@@ -54,7 +54,7 @@ pub(super) async fn run_command(
     }
 }
 
-impl CommandLine {
+impl ProgramInvocation {
     pub fn new(program: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         Self { program: program.to_owned(), arguments }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn words_are_split_as_a_shell_does() {
         let check = |text: &str, expected: Option<&[&str]>| {
-            let line = CommandLine::split(text);
+            let line = ProgramInvocation::split(text);
             let words = line.map(|line| [vec![line.program], line.arguments].concat());
             let expected =
                 expected.map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());

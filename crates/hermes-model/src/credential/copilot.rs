@@ -8,21 +8,21 @@ use hermes_config::{Env, is_usable_key, user_home};
 use hermes_types::{BoxFuture, Cancel, Secret};
 use serde_json::{Value, json};
 
-use super::command::{CommandLine, run_command};
-use super::device::{Code, Listener, Progress, Shape, still_waiting};
+use super::command::{ProgramInvocation, run_command};
+use super::device::{DeviceCode, DeviceCodeFormat, SignInListener, SignInProgress, check_pending};
 use super::error::SignInError;
-use super::http::{Body, post};
-use super::{HeldAuth, Means, time};
-use crate::client::{Credentials, Presented, Refusal, Unavailable};
+use super::http::{TokenRequestBody, post};
+use super::{CredentialContext, LockedAuthFile, time};
+use crate::client::{CredentialProvider, CredentialUnavailable, KeyRefusal, PresentedCredential};
 
 pub(super) const PROVIDER: &str = "copilot";
 const CLIENT: &str = "Ov23li8tweQw6odWQebz";
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 const VARIABLES: [&str; 3] = ["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
 
 /// Why there is no token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Missing {
+pub enum CopilotTokenError {
     Nothing,
     /// Only a classic personal token, which Copilot refuses.
     ClassicToken {
@@ -31,7 +31,7 @@ pub enum Missing {
 }
 
 /// The first usable token and where it is: a variable, then our own sign-in.
-pub fn find(env: &Env, stored: Option<&Value>) -> Result<(Secret, String), Missing> {
+pub fn find(env: &Env, stored: Option<&Value>) -> Result<(Secret, String), CopilotTokenError> {
     let mut classic = None;
     for variable in VARIABLES {
         let Some(token) = env.get(variable).map(str::trim).filter(|token| is_usable_key(token)) else {
@@ -47,8 +47,8 @@ pub fn find(env: &Env, stored: Option<&Value>) -> Result<(Secret, String), Missi
         stored.and_then(|state| state.get("access_token")?.as_str()).filter(|token| is_accepted(token));
     match (signed_in, classic) {
         (Some(token), _) => Ok((Secret::new(token), "auth.json".to_owned())),
-        (None, Some(variable)) => Err(Missing::ClassicToken { variable: variable.to_owned() }),
-        (None, None) => Err(Missing::Nothing),
+        (None, Some(variable)) => Err(CopilotTokenError::ClassicToken { variable: variable.to_owned() }),
+        (None, None) => Err(CopilotTokenError::Nothing),
     }
 }
 
@@ -63,31 +63,31 @@ pub fn has_gh(env: &Env) -> bool {
 
 /// The token of GitHub's own program, asked for once.
 #[derive(Debug)]
-pub struct GhToken {
-    means: Means,
+pub struct GhCliToken {
+    context: CredentialContext,
     token: Mutex<Option<Secret>>,
 }
 
-impl GhToken {
-    pub fn new(means: Means) -> Self {
-        Self { means, token: Mutex::new(None) }
+impl GhCliToken {
+    pub fn new(context: CredentialContext) -> Self {
+        Self { context, token: Mutex::new(None) }
     }
 
-    async fn ask(&self, cancel: &Cancel) -> Result<Secret, Unavailable> {
+    async fn fetch(&self, cancel: &Cancel) -> Result<Secret, CredentialUnavailable> {
         let held = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(token) = held {
             return Ok(token);
         }
         let advice = "Set COPILOT_GITHUB_TOKEN, or run `hermes model` and choose Copilot";
-        let line = CommandLine::new("gh", &["auth", "token"]);
-        let printed = run_command(&self.means, &line, cancel)
+        let line = ProgramInvocation::new("gh", &["auth", "token"]);
+        let printed = run_command(&self.context, &line, cancel)
             .await
-            .map_err(|why| Unavailable(format!("`gh auth token` {why}. {advice}")))?;
+            .map_err(|why| CredentialUnavailable(format!("`gh auth token` {why}. {advice}")))?;
         let printed = String::from_utf8_lossy(&printed);
         let token = printed.trim();
         if !is_accepted(token) {
             let kind = if is_classic(token) { "a classic token, which Copilot refuses" } else { "no token" };
-            return Err(Unavailable(format!("`gh auth token` printed {kind}. {advice}")));
+            return Err(CredentialUnavailable(format!("`gh auth token` printed {kind}. {advice}")));
         }
         let token = Secret::new(token);
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
@@ -95,19 +95,22 @@ impl GhToken {
     }
 }
 
-impl Credentials for GhToken {
-    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
-        Box::pin(async move { Ok(Presented::Bearer(self.ask(cancel).await?)) })
+impl CredentialProvider for GhCliToken {
+    fn current<'a>(
+        &'a self,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>> {
+        Box::pin(async move { Ok(PresentedCredential::Bearer(self.fetch(cancel).await?)) })
     }
 
-    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>> {
         Box::pin(async move {
             *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            self.ask(cancel).await.map(|_| ())
+            self.fetch(cancel).await.map(|_| ())
         })
     }
 
-    fn rotate(&self, _: &Refusal) -> bool {
+    fn rotate(&self, _: &KeyRefusal) -> bool {
         false
     }
 
@@ -129,19 +132,23 @@ fn is_accepted(token: &str) -> bool {
 }
 
 /// GitHub's device flow; the token is kept in `auth.json`.
-pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel) -> Result<(), SignInError> {
-    let site = &means.sites.github;
+pub(super) async fn login(
+    means: &CredentialContext,
+    listener: SignInListener<'_>,
+    cancel: &Cancel,
+) -> Result<(), SignInError> {
+    let site = &means.urls.github;
     let form = [("client_id", CLIENT), ("scope", "read:user")];
     let url = format!("{site}/login/device/code");
-    let begun = post(means, &url, None, Body::Form(&form), PATIENCE, cancel).await?;
-    let shape = Shape {
+    let begun = post(means, &url, None, TokenRequestBody::Form(&form), TIMEOUT, cancel).await?;
+    let shape = DeviceCodeFormat {
         device: "device_code",
         page: None,
         lifetime: None,
-        pause: (Duration::from_secs(1), Duration::from_mins(1)),
+        poll_interval_bounds: (Duration::from_secs(1), Duration::from_mins(1)),
     };
-    let code = Code::show(&begun, &shape, listener)?;
-    let mut rhythm = code.rhythm(&*means.clock, Duration::from_secs(5));
+    let code = DeviceCode::show(&begun, &shape, listener)?;
+    let mut rhythm = code.poller(&*means.clock, Duration::from_secs(5));
     let form = [
         ("client_id", CLIENT),
         ("device_code", code.device.as_str()),
@@ -150,17 +157,17 @@ pub(super) async fn login(means: &Means, listener: Listener<'_>, cancel: &Cancel
     let token = loop {
         rhythm.wait(cancel).await?;
         let url = format!("{site}/login/oauth/access_token");
-        let reply = post(means, &url, None, Body::Form(&form), PATIENCE, cancel).await?;
+        let reply = post(means, &url, None, TokenRequestBody::Form(&form), TIMEOUT, cancel).await?;
         if let Some(token) = reply.secret("access_token") {
             break token;
         }
-        still_waiting(&reply, &mut rhythm)?;
+        check_pending(&reply, &mut rhythm)?;
     };
-    listener(Progress::Confirmed);
+    listener(SignInProgress::Confirmed);
     let state = json!({
         "access_token": token.expose(), "token_type": "bearer", "obtained_at": time::iso(means.clock.now()),
     });
-    let held = HeldAuth::take(&means.auth).await?;
+    let held = LockedAuthFile::lock(&means.auth).await?;
     held.update(move |auth| {
         auth.set_provider(PROVIDER, state);
         auth.set_active_provider(Some(PROVIDER));
@@ -175,17 +182,17 @@ mod tests {
     #[test]
     fn tokens() {
         #[track_caller]
-        fn check(pairs: &[(&str, &str)], stored: Option<&Value>, expected: Result<&str, Missing>) {
+        fn check(pairs: &[(&str, &str)], stored: Option<&Value>, expected: Result<&str, CopilotTokenError>) {
             let env = Env::from_pairs(pairs.iter().copied());
             let found = find(&env, stored).map(|(_, origin)| origin);
             assert_eq!(found, expected.map(str::to_owned));
         }
-        let classic = |name: &str| Err(Missing::ClassicToken { variable: name.to_owned() });
+        let classic = |name: &str| Err(CopilotTokenError::ClassicToken { variable: name.to_owned() });
         check(&[("GITHUB_TOKEN", "gho_1"), ("GH_TOKEN", "github_pat_2")], None, Ok("GH_TOKEN"));
         check(&[("COPILOT_GITHUB_TOKEN", "ghp_1"), ("GITHUB_TOKEN", "ghu_2")], None, Ok("GITHUB_TOKEN"));
         check(&[("GH_TOKEN", "ghp_12")], None, classic("GH_TOKEN"));
         check(&[("GH_TOKEN", "ghp_12")], Some(&json!({"access_token": "gho_3"})), Ok("auth.json"));
-        check(&[("GH_TOKEN", "something")], None, Err(Missing::Nothing));
-        check(&[], None, Err(Missing::Nothing));
+        check(&[("GH_TOKEN", "something")], None, Err(CopilotTokenError::Nothing));
+        check(&[], None, Err(CopilotTokenError::Nothing));
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use hermes_types::{Cancel, Clock, Deadline};
 
 use super::error::SignInError;
-use super::http::Reply;
+use super::http::TokenResponse;
 
 /// What a sign-in tells whoever watches it. No browser is opened: the person does that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
+pub enum SignInProgress {
     /// Open the address and enter the code.
     Code {
         url: String,
@@ -27,10 +27,10 @@ pub enum Progress {
 }
 
 /// Watches a sign-in.
-pub type Listener<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+pub type SignInListener<'a> = &'a (dyn Fn(SignInProgress) + Send + Sync);
 
 /// How a server's answer to "begin a sign-in" looks.
-pub(super) struct Shape {
+pub(super) struct DeviceCodeFormat {
     /// The field with the code that only we see.
     pub(super) device: &'static str,
     /// The page to open, where the answer does not say it.
@@ -38,50 +38,63 @@ pub(super) struct Shape {
     /// How long the code is good for, where the answer does not say it.
     pub(super) lifetime: Option<Duration>,
     /// The shortest and the longest pause between two questions.
-    pub(super) pause: (Duration, Duration),
+    pub(super) poll_interval_bounds: (Duration, Duration),
 }
 
 /// A code that waits for a person.
-pub(super) struct Code {
+pub(super) struct DeviceCode {
     pub(super) device: String,
     pub(super) user: String,
     lifetime: Duration,
-    pause: Duration,
+    poll_interval: Duration,
 }
 
-impl Code {
+impl DeviceCode {
     /// Reads the answer and shows the code.
-    pub(super) fn show(reply: &Reply, shape: &Shape, listener: Listener<'_>) -> Result<Self, SignInError> {
+    pub(super) fn show(
+        reply: &TokenResponse,
+        shape: &DeviceCodeFormat,
+        listener: SignInListener<'_>,
+    ) -> Result<Self, SignInError> {
         if !reply.is_success() {
             return Err(reply.failure("Starting the sign-in"));
         }
-        let needed = |name: &str| reply.text(name).map(str::to_owned).ok_or_else(|| incomplete(name));
+        let needed =
+            |name: &str| reply.text(name).map(str::to_owned).ok_or_else(|| missing_field_error(name));
         let device = needed(shape.device)?;
         let user = needed("user_code").or_else(|_| needed("usercode"))?;
         let lifetime = shape.lifetime.unwrap_or_else(|| seconds(reply.number("expires_in"), 900, 3_600));
-        listener(Progress::Code {
+        listener(SignInProgress::Code {
             url: shape.page.clone().map_or_else(|| needed("verification_uri"), Ok)?,
             complete_url: reply.text("verification_uri_complete").map(str::to_owned),
             user_code: user.clone(),
             expires_in: lifetime,
         });
-        let (least, most) = shape.pause;
+        let (least, most) = shape.poll_interval_bounds;
         let pause = seconds(reply.number("interval"), 5, 60).clamp(least, most);
-        Ok(Self { device, user, lifetime, pause })
+        Ok(Self { device, user, lifetime, poll_interval: pause })
     }
 
     /// `step` is how much slower it gets when the server asks for it.
-    pub(super) fn rhythm<'a>(&self, clock: &'a dyn Clock, step: Duration) -> Rhythm<'a> {
-        Rhythm { clock, pause: self.pause, step, end: Deadline::after(clock, self.lifetime) }
+    pub(super) fn poller<'a>(&self, clock: &'a dyn Clock, step: Duration) -> DeviceCodePoller<'a> {
+        DeviceCodePoller {
+            clock,
+            poll_interval: self.poll_interval,
+            step,
+            deadline: Deadline::after(clock, self.lifetime),
+        }
     }
 }
 
-pub(super) fn incomplete(name: &str) -> SignInError {
+pub(super) fn missing_field_error(name: &str) -> SignInError {
     SignInError::TryLater(format!("The sign-in server's answer lacks `{name}`. Try again shortly."))
 }
 
 /// What the usual words of a server mean that has no token yet.
-pub(super) fn still_waiting(reply: &Reply, rhythm: &mut Rhythm<'_>) -> Result<(), SignInError> {
+pub(super) fn check_pending(
+    reply: &TokenResponse,
+    rhythm: &mut DeviceCodePoller<'_>,
+) -> Result<(), SignInError> {
     match reply.refusal().as_str() {
         "authorization_pending" => Ok(()),
         "slow_down" => {
@@ -95,27 +108,27 @@ pub(super) fn still_waiting(reply: &Reply, rhythm: &mut Rhythm<'_>) -> Result<()
 }
 
 /// When to ask again whether the code was confirmed.
-pub(super) struct Rhythm<'a> {
+pub(super) struct DeviceCodePoller<'a> {
     clock: &'a dyn Clock,
-    pause: Duration,
+    poll_interval: Duration,
     /// How much slower when the server asks for it.
     step: Duration,
-    end: Deadline,
+    deadline: Deadline,
 }
 
-const SLOWEST: Duration = Duration::from_secs(30);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-impl Rhythm<'_> {
+impl DeviceCodePoller<'_> {
     fn slow_down(&mut self) {
-        self.pause = (self.pause + self.step).min(SLOWEST.max(self.pause));
+        self.poll_interval = (self.poll_interval + self.step).min(MAX_POLL_INTERVAL.max(self.poll_interval));
     }
 
     /// Waits for the next question; an error when the code has run out or somebody cancelled.
     pub(super) async fn wait(&self, cancel: &Cancel) -> Result<(), SignInError> {
-        if self.end.remaining(self.clock) < self.pause {
+        if self.deadline.remaining(self.clock) < self.poll_interval {
             return Err(SignInError::Expired);
         }
-        sleep(self.clock, self.pause, cancel).await
+        sleep(self.clock, self.poll_interval, cancel).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::client::Unavailable;
+use crate::client::CredentialUnavailable;
 
 /// Texts are safe to show: they carry no token and no body of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -29,7 +29,7 @@ pub enum SignInError {
     Storage(String),
 }
 
-impl From<SignInError> for Unavailable {
+impl From<SignInError> for CredentialUnavailable {
     fn from(error: SignInError) -> Self {
         Self(error.to_string())
     }

@@ -5,28 +5,28 @@
 use std::time::Duration;
 
 use hermes_net::header::{ACCEPT, CONTENT_TYPE};
-use hermes_net::{Method, Request, Url};
+use hermes_net::{HttpRequest, Method, Url};
 use hermes_types::{Cancel, Deadline, Secret};
 use serde_json::{Map, Value};
 
-use super::Means;
+use super::CredentialContext;
 use super::error::SignInError;
 
 const LIMIT: usize = 256 * 1024;
 
 /// What a token server said.
-pub(super) struct Reply {
+pub(super) struct TokenResponse {
     pub(super) status: u16,
     pub(super) fields: Map<String, Value>,
 }
 
 /// What is sent.
-pub(super) enum Body<'a> {
+pub(super) enum TokenRequestBody<'a> {
     Form(&'a [(&'a str, &'a str)]),
     Json(Value),
 }
 
-impl Reply {
+impl TokenResponse {
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -79,27 +79,27 @@ pub(super) fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a
 
 /// Posts and reads the answer, whatever its status.
 pub(super) async fn post(
-    means: &Means,
+    means: &CredentialContext,
     url: &str,
     bearer: Option<&Secret>,
-    body: Body<'_>,
+    body: TokenRequestBody<'_>,
     patience: Duration,
     cancel: &Cancel,
-) -> Result<Reply, SignInError> {
+) -> Result<TokenResponse, SignInError> {
     let url = Url::parse(url)
         .map_err(|_| SignInError::Storage("The sign-in server's address cannot be used.".to_owned()))?;
-    let mut request = Request::new(Method::POST, url).header(ACCEPT, "application/json")?;
+    let mut request = HttpRequest::new(Method::POST, url).header(ACCEPT, "application/json")?;
     request = match body {
-        Body::Form(fields) => {
+        TokenRequestBody::Form(fields) => {
             let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
             request.header(CONTENT_TYPE, "application/x-www-form-urlencoded")?.body(form)
         }
-        Body::Json(value) => request.json(&value)?,
+        TokenRequestBody::Json(value) => request.json(&value)?,
     };
     if let Some(token) = bearer {
         request = request.bearer(token)?;
     }
-    let request = request.answer_within(patience).stall_after(patience).cap(LIMIT);
+    let request = request.response_timeout(patience).stall_timeout(patience).body_limit(LIMIT);
     let deadline = Deadline::after(&*means.clock, patience);
     let response = means.net.send(request, deadline, cancel).await?;
     let status = response.status().as_u16();
@@ -108,5 +108,5 @@ pub(super) async fn post(
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    Ok(Reply { status, fields })
+    Ok(TokenResponse { status, fields })
 }

@@ -1,23 +1,23 @@
 //! Signing in and out, as calls of a library: whoever watches shows the code, and nobody opens a browser.
 
 use hermes_config::auth::AuthFile;
-use hermes_config::yaml::{Path, Value};
-use hermes_config::{Env, Home, Management, canonical_provider, set};
+use hermes_config::yaml::{KeyPath, YamlValue};
+use hermes_config::{Env, Home, ManagedMode, canonical_provider, set};
 use hermes_types::Cancel;
 
-use super::device::Listener;
+use super::device::SignInListener;
 use super::error::SignInError;
-use super::{Means, codex, copilot, nous};
+use super::{CredentialContext, codex, copilot, nous};
 
 /// Providers one can sign in to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SignIn {
+pub enum SignInProvider {
     Nous,
     Codex,
     Copilot,
 }
 
-impl SignIn {
+impl SignInProvider {
     /// By id or alias.
     pub fn of(provider: &str) -> Option<Self> {
         match canonical_provider(provider).ok()? {
@@ -39,9 +39,9 @@ impl SignIn {
 
 /// Signs in to Nous Portal as the flags of `hermes login` say, and makes it the active provider.
 pub async fn login_to_nous(
-    means: &Means,
-    options: &nous::Options,
-    listener: Listener<'_>,
+    means: &CredentialContext,
+    options: &nous::NousLoginOptions,
+    listener: SignInListener<'_>,
     cancel: &Cancel,
 ) -> Result<(), SignInError> {
     nous::login(means, options, listener, cancel).await
@@ -49,16 +49,19 @@ pub async fn login_to_nous(
 
 /// Signs in and makes the provider the active one.
 pub async fn login(
-    means: &Means,
+    means: &CredentialContext,
     provider: &str,
-    listener: Listener<'_>,
+    listener: SignInListener<'_>,
     cancel: &Cancel,
-) -> Result<SignIn, SignInError> {
-    let which = SignIn::of(provider).ok_or_else(|| SignInError::NoSignIn(provider.trim().to_owned()))?;
+) -> Result<SignInProvider, SignInError> {
+    let which =
+        SignInProvider::of(provider).ok_or_else(|| SignInError::NoSignIn(provider.trim().to_owned()))?;
     match which {
-        SignIn::Nous => nous::login(means, &nous::Options::default(), listener, cancel).await?,
-        SignIn::Codex => codex::login(means, listener, cancel).await?,
-        SignIn::Copilot => copilot::login(means, listener, cancel).await?,
+        SignInProvider::Nous => {
+            nous::login(means, &nous::NousLoginOptions::default(), listener, cancel).await?
+        }
+        SignInProvider::Codex => codex::login(means, listener, cancel).await?,
+        SignInProvider::Copilot => copilot::login(means, listener, cancel).await?,
     }
     Ok(which)
 }
@@ -69,12 +72,12 @@ pub fn logout(home: &Home, env: &Env, provider: &str) -> Result<bool, SignInErro
     let unknown = || SignInError::NoSignIn(provider.trim().to_owned());
     let id = canonical_provider(provider).map_err(|_| unknown())?;
     let removed = AuthFile::new(home).update(|auth| auth.remove_provider(id))?;
-    let chosen = |value: &Value| {
+    let chosen = |value: &YamlValue| {
         value.as_str().is_some_and(|name| canonical_provider(name).is_ok_and(|named| named == id))
     };
-    if let Some(path) = Path::parse("model.provider") {
-        set::update_value(home, Management::of(home, env), &path, |current| {
-            current.filter(|value| chosen(value)).map(|_| Value::Str("auto".to_owned()))
+    if let Some(path) = KeyPath::parse("model.provider") {
+        set::update_value(home, ManagedMode::detect(home, env), &path, |current| {
+            current.filter(|value| chosen(value)).map(|_| YamlValue::Str("auto".to_owned()))
         })?;
     }
     Ok(removed)

@@ -9,55 +9,55 @@ pub mod aws;
 pub mod codex;
 mod command;
 pub mod copilot;
+mod detached;
 mod device;
 mod error;
 mod http;
+mod locked_auth_file;
 mod login;
 pub mod nous;
 pub mod pool;
-mod store;
 mod time;
 mod token;
-mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hermes_config::auth::AuthFile;
 use hermes_config::{Env, Home};
-use hermes_net::Client;
+use hermes_net::HttpClient;
 use hermes_types::{Clock, Secret};
 
-use crate::client::{Credentials, FixedKey, Presented};
-use crate::wire::Mode;
+use crate::client::{CredentialProvider, FixedCredential, PresentedCredential};
+use crate::wire::ApiMode;
 
-pub use command::{CommandFailure, CommandLine, Commands};
-pub use device::{Listener, Progress};
+pub use command::{CommandFailure, CommandRunner, ProgramInvocation};
+pub use device::{SignInListener, SignInProgress};
 pub use error::SignInError;
-pub use login::{SignIn, login, login_to_nous, logout};
+use locked_auth_file::LockedAuthFile;
+pub(crate) use locked_auth_file::run_on_thread;
+pub use login::{SignInProvider, login, login_to_nous, logout};
 pub use pool::has_pool;
-use store::HeldAuth;
-pub(crate) use store::aside;
 
 /// What renewing a credential takes.
 #[derive(Debug, Clone)]
-pub struct Means {
-    pub net: Client,
+pub struct CredentialContext {
+    pub net: HttpClient,
     pub clock: Arc<dyn Clock>,
     pub auth: AuthFile,
     pub env: Env,
-    pub sites: Sites,
+    pub urls: ServiceUrls,
     /// How other programs are started; without it, credentials that only they know cannot be had.
-    pub commands: Option<Arc<dyn Commands>>,
+    pub commands: Option<Arc<dyn CommandRunner>>,
 }
 
-impl Means {
-    pub fn new(net: Client, clock: Arc<dyn Clock>, home: &Home, env: Env) -> Self {
-        Self { net, clock, auth: AuthFile::new(home), env, sites: Sites::default(), commands: None }
+impl CredentialContext {
+    pub fn new(net: HttpClient, clock: Arc<dyn Clock>, home: &Home, env: Env) -> Self {
+        Self { net, clock, auth: AuthFile::new(home), env, urls: ServiceUrls::default(), commands: None }
     }
 
     #[must_use]
-    pub fn with_commands(mut self, commands: Arc<dyn Commands>) -> Self {
+    pub fn with_commands(mut self, commands: Arc<dyn CommandRunner>) -> Self {
         self.commands = Some(commands);
         self
     }
@@ -65,7 +65,7 @@ impl Means {
 
 /// The servers that issue tokens and publish facts. Only tests say others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sites {
+pub struct ServiceUrls {
     /// Used when neither the sign-in nor the environment names a portal.
     pub nous_portal: String,
     pub codex_issuer: String,
@@ -87,7 +87,7 @@ pub struct Sites {
     pub zai: Vec<(String, String)>,
 }
 
-impl Default for Sites {
+impl Default for ServiceUrls {
     fn default() -> Self {
         Self {
             nous_portal: "https://portal.nousresearch.com".to_owned(),
@@ -117,53 +117,55 @@ impl Default for Sites {
 
 /// Where the key of a target is kept.
 #[derive(Debug, Clone)]
-pub enum Keys {
-    Fixed(Presented),
-    Pool(pool::PoolName),
+pub enum KeySource {
+    Fixed(PresentedCredential),
+    Pool(pool::PoolSpec),
     Nous,
     Codex,
     /// The credentials file of Anthropic's own client.
     AnthropicFile(PathBuf),
-    Aws(aws::Source),
+    Aws(aws::AwsCredentialSource),
     /// GitHub's own program knows it.
     Gh,
 }
 
-impl Keys {
+impl KeySource {
     /// A key that never changes, shown as a bearer token until the wire is known.
-    pub fn key(key: Secret) -> Self {
-        Self::Fixed(Presented::Bearer(key))
+    pub fn bearer(key: Secret) -> Self {
+        Self::Fixed(PresentedCredential::Bearer(key))
     }
 
     /// The same keys in the form a wire wants to see them.
     #[must_use]
-    pub fn shown_on(self, mode: Mode) -> Self {
+    pub fn for_mode(self, mode: ApiMode) -> Self {
         match self {
-            Self::Fixed(Presented::Bearer(key)) => Self::Fixed(show(mode, key)),
-            Self::Pool(name) => Self::Pool(pool::PoolName { mode, ..name }),
+            Self::Fixed(PresentedCredential::Bearer(key)) => Self::Fixed(present_key(mode, key)),
+            Self::Pool(name) => Self::Pool(pool::PoolSpec { mode, ..name }),
             other => other,
         }
     }
 
     /// Credentials for an endpoint.
-    pub fn credentials(&self, means: &Means) -> Arc<dyn Credentials> {
+    pub fn credentials(&self, means: &CredentialContext) -> Arc<dyn CredentialProvider> {
         match self {
-            Self::Fixed(presented) => Arc::new(FixedKey(presented.clone())),
-            Self::Pool(name) => Arc::new(pool::Pool::open(means, name.clone())),
-            Self::Nous => Arc::new(nous::Nous::new(means.clone())),
-            Self::Codex => Arc::new(codex::Codex::new(means.clone())),
-            Self::AnthropicFile(path) => Arc::new(anthropic::TokenFile::new(means.clone(), path.clone())),
-            Self::Gh => Arc::new(copilot::GhToken::new(means.clone())),
+            Self::Fixed(presented) => Arc::new(FixedCredential(presented.clone())),
+            Self::Pool(name) => Arc::new(pool::CredentialPool::open(means, name.clone())),
+            Self::Nous => Arc::new(nous::NousCredentials::new(means.clone())),
+            Self::Codex => Arc::new(codex::CodexCredentials::new(means.clone())),
+            Self::AnthropicFile(path) => {
+                Arc::new(anthropic::AnthropicTokenFile::new(means.clone(), path.clone()))
+            }
+            Self::Gh => Arc::new(copilot::GhCliToken::new(means.clone())),
             Self::Aws(source) => Arc::new(aws::AwsCredentials::new(means.clone(), source.clone())),
         }
     }
 }
 
 /// Anthropic's own API keys have a header of their own; everything else is a bearer token.
-pub(crate) fn show(mode: Mode, key: Secret) -> Presented {
-    if mode == Mode::Anthropic && anthropic::is_api_key(&key) {
-        Presented::ApiKeyHeader(key)
+pub(crate) fn present_key(mode: ApiMode, key: Secret) -> PresentedCredential {
+    if mode == ApiMode::Anthropic && anthropic::is_api_key(&key) {
+        PresentedCredential::ApiKeyHeader(key)
     } else {
-        Presented::Bearer(key)
+        PresentedCredential::Bearer(key)
     }
 }

@@ -14,48 +14,48 @@ use hermes_config::{Home, write};
 use hermes_types::{Cancel, Timestamp};
 use sha2::{Digest as _, Sha256};
 
-use super::FRESH;
-use super::ask::{Question, Silence};
-use super::models::Age;
-use crate::credential::Means;
+use super::LIST_TTL;
+use super::models::ListFreshness;
+use super::query::{DiscoveryQuery, QueryError};
+use crate::credential::CredentialContext;
 
-const AFTER_FAILURE: Duration = Duration::from_mins(5);
+const FAILURE_COOLDOWN: Duration = Duration::from_mins(5);
 
 /// What has failed lately, by file.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct ModelListCache {
     failed: Mutex<HashMap<PathBuf, Duration>>,
 }
 
-impl Shelf {
+impl ModelListCache {
     /// The copy on disk while it is fresh, else a new answer, else the stale copy.
     pub(super) async fn fetch(
         &self,
-        means: &Means,
+        means: &CredentialContext,
         path: &Path,
-        question: Question,
+        question: DiscoveryQuery,
         cancel: &Cancel,
     ) -> Option<Vec<u8>> {
-        self.fetch_or_say(means, path, question, Age::Recent, cancel).await.ok()
+        self.try_fetch(means, path, question, ListFreshness::Recent, cancel).await.ok()
     }
 
     /// The same, with the reason when there is nothing at all.
-    pub(super) async fn fetch_or_say(
+    pub(super) async fn try_fetch(
         &self,
-        means: &Means,
+        means: &CredentialContext,
         path: &Path,
-        question: Question,
-        wanted: Age,
+        question: DiscoveryQuery,
+        wanted: ListFreshness,
         cancel: &Cancel,
-    ) -> Result<Vec<u8>, Silence> {
-        let fresh = age(path, means.clock.now()).is_some_and(|age| age < FRESH);
-        let stale = || std::fs::read(path).map_err(|_| Silence::Unreachable);
-        if wanted == Age::Recent && (fresh || self.has_failed(path, means.clock.monotonic())) {
+    ) -> Result<Vec<u8>, QueryError> {
+        let fresh = age(path, means.clock.now()).is_some_and(|age| age < LIST_TTL);
+        let stale = || std::fs::read(path).map_err(|_| QueryError::Unreachable);
+        if wanted == ListFreshness::Recent && (fresh || self.has_failed(path, means.clock.monotonic())) {
             return stale();
         }
-        match question.ask(means, cancel).await {
+        match question.send(means, cancel).await {
             Ok(body) => {
-                keep(path, &body, means.clock.now());
+                write_copy(path, &body, means.clock.now());
                 Ok(body)
             }
             Err(silence) => {
@@ -73,7 +73,7 @@ impl Shelf {
     }
 
     fn has_failed(&self, path: &Path, now: Duration) -> bool {
-        self.failed().get(path).is_some_and(|then| now.saturating_sub(*then) < AFTER_FAILURE)
+        self.failed().get(path).is_some_and(|then| now.saturating_sub(*then) < FAILURE_COOLDOWN)
     }
 }
 
@@ -99,7 +99,7 @@ fn age(path: &Path, now: Timestamp) -> Option<Duration> {
     (then.seconds() <= now.seconds() + 1.0).then(|| now.since(then))
 }
 
-fn keep(path: &Path, body: &[u8], now: Timestamp) {
+fn write_copy(path: &Path, body: &[u8], now: Timestamp) {
     let dated = Duration::try_from_secs_f64(now.seconds()).unwrap_or_default();
     let kept = write::replace(path, body).map_err(|error| error.to_string()).and_then(|()| {
         let file = File::options().write(true).open(path).map_err(|error| error.to_string())?;

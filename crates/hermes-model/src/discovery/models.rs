@@ -2,15 +2,15 @@
 //!
 //! Every provider words its list differently; what comes out is one form, in the order in which a person should see it.
 
-use hermes_types::{Cancel, Effort, Fields, Raw};
+use hermes_types::{Cancel, JsonFields, RawJson, ReasoningEffort};
 use thiserror::Error;
 
-use super::Lookup;
-use super::ask::{Question, Silence};
+use super::ModelDiscovery;
 use super::cache;
+use super::query::{DiscoveryQuery, QueryError};
 use crate::client::Endpoint;
-use crate::wire::fields::FieldsExt as _;
-use crate::wire::{Credential, Mode, Vendor};
+use crate::wire::fields::JsonFieldsExt as _;
+use crate::wire::{ApiMode, CredentialKind, EndpointVendor};
 
 /// A model in a provider's list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,21 +19,21 @@ pub struct ListedModel {
     /// The paths it can be asked under; empty where the list does not say.
     pub endpoints: Vec<String>,
     /// The levels of effort it knows; empty where the list does not say.
-    pub efforts: Vec<Effort>,
+    pub efforts: Vec<ReasoningEffort>,
 }
 
 /// How old an answer may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Age {
+pub enum ListFreshness {
     /// Up to an hour: enough to choose from.
     Recent,
     /// As it is now, if the server can be asked.
-    New,
+    Current,
 }
 
 /// Why there is no list. The known models of the provider may be shown instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unlisted {
+pub enum ModelListError {
     #[error("{host} could not be reached")]
     Unreachable { host: String },
     #[error("{host} answered with HTTP {status}")]
@@ -43,57 +43,57 @@ pub enum Unlisted {
     NoList { host: String },
 }
 
-impl Lookup {
+impl ModelDiscovery {
     /// The models of an endpoint. For a person who chooses; a turn never waits for it.
     pub async fn models(
         &self,
         endpoint: &Endpoint,
-        age: Age,
+        age: ListFreshness,
         cancel: &Cancel,
-    ) -> Result<Vec<ListedModel>, Unlisted> {
+    ) -> Result<Vec<ListedModel>, ModelListError> {
         let host = endpoint.wire.base.host().to_owned();
-        if endpoint.wire.vendor == Vendor::Bedrock {
-            return Err(Unlisted::NoList { host });
+        if endpoint.wire.vendor == EndpointVendor::Bedrock {
+            return Err(ModelListError::NoList { host });
         }
         let body = self.list_body(endpoint, age, cancel).await.map_err(|silence| match silence {
-            Silence::Unreachable => Unlisted::Unreachable { host: host.clone() },
-            Silence::Refused(status) => Unlisted::Refused { host: host.clone(), status },
+            QueryError::Unreachable => ModelListError::Unreachable { host: host.clone() },
+            QueryError::Refused(status) => ModelListError::Refused { host: host.clone(), status },
         })?;
         let models = read(endpoint.wire.vendor, &body);
-        if models.is_empty() { Err(Unlisted::NoList { host }) } else { Ok(models) }
+        if models.is_empty() { Err(ModelListError::NoList { host }) } else { Ok(models) }
     }
 
     /// The answer of `/models`, under the address with the version and then without, or the other way round.
     pub(super) async fn list_body(
         &self,
         endpoint: &Endpoint,
-        age: Age,
+        age: ListFreshness,
         cancel: &Cancel,
-    ) -> Result<Vec<u8>, Silence> {
-        let presented = endpoint.credentials.current(cancel).await.map_err(|_| Silence::Unreachable)?;
-        let mut silence = Silence::Unreachable;
+    ) -> Result<Vec<u8>, QueryError> {
+        let presented = endpoint.credentials.current(cancel).await.map_err(|_| QueryError::Unreachable)?;
+        let mut silence = QueryError::Unreachable;
         for url in addresses(endpoint) {
-            let mut question = Question::get(&url).showing(presented.clone());
-            if endpoint.wire.mode == Mode::Anthropic {
+            let mut question = DiscoveryQuery::get(&url).with_credential(presented.clone());
+            if endpoint.wire.mode == ApiMode::Anthropic {
                 question = question.header("anthropic-version", "2023-06-01");
-                if endpoint.wire.credential == Credential::OAuth {
+                if endpoint.wire.credential == CredentialKind::OAuth {
                     question = question.header("anthropic-beta", "oauth-2025-04-20");
                 }
             }
-            if endpoint.wire.vendor == Vendor::Copilot {
+            if endpoint.wire.vendor == EndpointVendor::Copilot {
                 question =
                     question.header("editor-version", concat!("HermesAgent/", env!("CARGO_PKG_VERSION")));
             }
             // What runs at home may serve something else a moment later.
             let kept = cache::list_path(&self.home, &url).filter(|_| !endpoint.wire.base.is_local());
             let answer = match kept {
-                Some(path) => self.shelf.fetch_or_say(&self.means, &path, question, age, cancel).await,
-                None => question.ask(&self.means, cancel).await,
+                Some(path) => self.cache.try_fetch(&self.context, &path, question, age, cancel).await,
+                None => question.send(&self.context, cancel).await,
             };
             match answer {
                 Ok(body) => return Ok(body),
                 // A host that is not there is not there under another path either.
-                Err(Silence::Unreachable) => return Err(Silence::Unreachable),
+                Err(QueryError::Unreachable) => return Err(QueryError::Unreachable),
                 Err(why) => silence = why,
             }
         }
@@ -104,29 +104,29 @@ impl Lookup {
 fn addresses(endpoint: &Endpoint) -> Vec<String> {
     let base = endpoint.wire.base.as_str();
     match endpoint.wire.vendor {
-        Vendor::Codex => return vec![format!("{base}/models?client_version=1.0.0")],
-        Vendor::Copilot => return vec![format!("{base}/models")],
+        EndpointVendor::Codex => return vec![format!("{base}/models?client_version=1.0.0")],
+        EndpointVendor::Copilot => return vec![format!("{base}/models")],
         _ => {}
     }
     let bare = base.strip_suffix("/v1");
-    if endpoint.wire.mode == Mode::Anthropic {
+    if endpoint.wire.mode == ApiMode::Anthropic {
         return vec![format!("{}/v1/models?limit=1000", bare.unwrap_or(base))];
     }
     let other = bare.map_or_else(|| format!("{base}/v1"), str::to_owned);
     vec![format!("{base}/models"), format!("{other}/models")]
 }
 
-fn read(vendor: Vendor, body: &[u8]) -> Vec<ListedModel> {
-    let list: Vec<Raw> = match serde_json::from_slice::<Fields>(body) {
+fn read(vendor: EndpointVendor, body: &[u8]) -> Vec<ListedModel> {
+    let list: Vec<RawJson> = match serde_json::from_slice::<JsonFields>(body) {
         Ok(fields) => fields.list("data").or_else(|| fields.list("models")).unwrap_or_default(),
         // Some servers send the bare list.
         Err(_) => serde_json::from_slice(body).unwrap_or_default(),
     };
-    let entries: Vec<Fields> = list.iter().filter_map(|raw| raw.read().ok()).collect();
+    let entries: Vec<JsonFields> = list.iter().filter_map(|raw| raw.read().ok()).collect();
     match vendor {
-        Vendor::Codex => read_codex(&entries),
-        Vendor::Copilot => entries.iter().filter_map(read_copilot).collect(),
-        Vendor::Nous => {
+        EndpointVendor::Codex => read_codex(&entries),
+        EndpointVendor::Copilot => entries.iter().filter_map(read_copilot).collect(),
+        EndpointVendor::Nous => {
             let mut models: Vec<ListedModel> = entries.iter().filter_map(plain).collect();
             models.retain(|model| !model.id.to_ascii_lowercase().contains("hermes"));
             models.sort_by_key(|model| nous_rank(&model.id));
@@ -136,7 +136,7 @@ fn read(vendor: Vendor, body: &[u8]) -> Vec<ListedModel> {
     }
 }
 
-fn plain(entry: &Fields) -> Option<ListedModel> {
+fn plain(entry: &JsonFields) -> Option<ListedModel> {
     let id = ["id", "slug", "key", "name", "model"].into_iter().find_map(|name| entry.text(name))?;
     // Google puts the kind before the name in its list, and nowhere else.
     let id = id.trim();
@@ -158,13 +158,13 @@ fn nous_rank(id: &str) -> u8 {
     }
 }
 
-fn read_codex(entries: &[Fields]) -> Vec<ListedModel> {
+fn read_codex(entries: &[JsonFields]) -> Vec<ListedModel> {
     let mut models: Vec<(u64, ListedModel)> = entries
         .iter()
         .filter(|entry| {
             let hidden =
                 entry.text("visibility").is_some_and(|how| matches!(how.as_str(), "hide" | "hidden"));
-            !hidden && !says(entry, "supported_in_api", false)
+            !hidden && !has_flag(entry, "supported_in_api", false)
         })
         .filter_map(|entry| Some((entry.number("priority").unwrap_or(u64::MAX), plain(entry)?)))
         .collect();
@@ -172,13 +172,13 @@ fn read_codex(entries: &[Fields]) -> Vec<ListedModel> {
     models.into_iter().map(|(_, model)| model).collect()
 }
 
-fn says(entry: &Fields, name: &str, value: bool) -> bool {
+fn has_flag(entry: &JsonFields, name: &str, value: bool) -> bool {
     entry.get(name).and_then(|raw| raw.read::<bool>().ok()) == Some(value)
 }
 
-fn read_copilot(entry: &Fields) -> Option<ListedModel> {
+fn read_copilot(entry: &JsonFields) -> Option<ListedModel> {
     const USABLE: [&str; 3] = ["/chat/completions", "/responses", "/v1/messages"];
-    if says(entry, "model_picker_enabled", false) {
+    if has_flag(entry, "model_picker_enabled", false) {
         return None;
     }
     let capabilities = entry.object("capabilities").unwrap_or_default();
@@ -193,7 +193,7 @@ fn read_copilot(entry: &Fields) -> Option<ListedModel> {
     let supports = capabilities.object("supports").unwrap_or_default();
     let efforts: Vec<String> =
         supports.get("reasoning_effort").and_then(|raw| raw.read().ok()).unwrap_or_default();
-    let efforts = efforts.iter().filter_map(|level| Effort::parse(level)).collect();
+    let efforts = efforts.iter().filter_map(|level| ReasoningEffort::parse(level)).collect();
     Some(ListedModel { endpoints, efforts, ..plain(entry)? })
 }
 
@@ -202,24 +202,24 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(vendor: Vendor, body: &str, expected: &[&str]) {
+    fn check(vendor: EndpointVendor, body: &str, expected: &[&str]) {
         let ids: Vec<String> = read(vendor, body.as_bytes()).into_iter().map(|model| model.id).collect();
         assert_eq!(ids, expected, "{body}");
     }
 
     #[test]
     fn lists() {
-        check(Vendor::Other, r#"{"data":[{"id":"b"},{"id":" "},{"x":1},7,{"id":"a"}]}"#, &["b", "a"]);
-        check(Vendor::Other, r#"[{"id":"bare"}]"#, &["bare"]);
-        check(Vendor::Other, r#"{"data":[{"id":"models/gemini-x"}]}"#, &["gemini-x"]);
-        check(Vendor::Other, "<html>", &[]);
+        check(EndpointVendor::Other, r#"{"data":[{"id":"b"},{"id":" "},{"x":1},7,{"id":"a"}]}"#, &["b", "a"]);
+        check(EndpointVendor::Other, r#"[{"id":"bare"}]"#, &["bare"]);
+        check(EndpointVendor::Other, r#"{"data":[{"id":"models/gemini-x"}]}"#, &["gemini-x"]);
+        check(EndpointVendor::Other, "<html>", &[]);
         check(
-            Vendor::Nous,
+            EndpointVendor::Nous,
             r#"{"data":[{"id":"x/sonnet-pro"},{"id":"z/other"},{"id":"Hermes-4"},{"id":"g/gemini-pro"},{"id":"a/opus"}]}"#,
             &["a/opus", "g/gemini-pro", "z/other", "x/sonnet-pro"],
         );
         check(
-            Vendor::Codex,
+            EndpointVendor::Codex,
             r#"{"models":[{"slug":"c","priority":3},{"slug":"a","priority":1,"visibility":"list"},{"slug":"h","visibility":"hide","priority":0},{"slug":"n","supported_in_api":false},{"slug":"last"}]}"#,
             &["a", "c", "last"],
         );
@@ -233,10 +233,10 @@ mod tests {
             {"id":"embed","capabilities":{"type":"embeddings"}},
             {"id":"ws","capabilities":{"type":"chat"},"supported_endpoints":["/ws"]},
             {"id":"plain","model_picker_enabled":true}]}"#;
-        let models = read(Vendor::Copilot, body.as_bytes());
+        let models = read(EndpointVendor::Copilot, body.as_bytes());
         let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(ids, ["claude", "plain"]);
         assert_eq!(models[0].endpoints, ["/v1/messages"]);
-        assert_eq!(models[0].efforts, [Effort::Low, Effort::High]);
+        assert_eq!(models[0].efforts, [ReasoningEffort::Low, ReasoningEffort::High]);
     }
 }

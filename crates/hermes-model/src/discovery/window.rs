@@ -5,39 +5,39 @@
 
 use hermes_types::Cancel;
 
-use super::ask::Question;
-use super::{DAY, FRESH, Lookup};
-use crate::client::{Endpoint, Presented};
-use crate::context_window::{Origin, from_catalogue, from_models, from_models_dev};
-use crate::credential::aside;
-use crate::provider::KnownModels;
-use crate::provider::registry::{self, Kind, Provider};
-use crate::wire::{Mode, Vendor};
+use super::query::DiscoveryQuery;
+use super::{DAY, LIST_TTL, ModelDiscovery};
+use crate::client::{Endpoint, PresentedCredential};
+use crate::context_window::{WindowOrigin, from_catalogue, from_models, from_models_dev};
+use crate::credential::run_on_thread;
+use crate::provider::ModelFactsFile;
+use crate::provider::registry::{self, Provider, ProviderKind};
+use crate::wire::{ApiMode, EndpointVendor};
 
-impl Lookup {
+impl ModelDiscovery {
     /// Whether what is known of an endpoint's window is worth a question: it was only guessed, or asked for long ago.
     /// A server of the user's own may have been started anew with another size.
     pub fn should_ask_window(&self, endpoint: &Endpoint) -> bool {
-        let good_for = if endpoint.wire.base.is_local() { FRESH } else { DAY };
-        if endpoint.learnt.is_settled() {
+        let good_for = if endpoint.wire.base.is_local() { LIST_TTL } else { DAY };
+        if endpoint.stats.is_window_confirmed() {
             return false;
         }
         match endpoint.window_origin {
-            Origin::Configured | Origin::Refusal => false,
-            Origin::Asked(at) => self.now().since(at) >= good_for,
-            Origin::Guessed => true,
+            WindowOrigin::Configured | WindowOrigin::Refusal => false,
+            WindowOrigin::Asked(at) => self.now().since(at) >= good_for,
+            WindowOrigin::Guessed => true,
         }
     }
 
     /// Asks for the window, uses it from now on, and remembers it.
     pub async fn learn_window(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let window = self.discover_window(endpoint, cancel).await?;
-        endpoint.learnt.set_window(window);
+        endpoint.stats.set_window(window);
         let (home, now) = (self.home.clone(), self.now());
         let (model, base) = (endpoint.model.clone(), endpoint.wire.base.as_str().to_owned());
-        let written = aside(move || {
+        let written = run_on_thread(move || {
             let kept =
-                KnownModels::remember(&home, &model, &base, |known| known.window = Some((window, now)));
+                ModelFactsFile::update(&home, &model, &base, |known| known.window = Some((window, now)));
             if let Err(error) = kept {
                 tracing::debug!(%error, "a window is not remembered");
             }
@@ -51,18 +51,18 @@ impl Lookup {
     /// Asks for the window. `None` when nobody knows: the guess stays.
     pub async fn discover_window(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let model = endpoint.model.as_str();
-        let Some(provider) = home_of(endpoint) else {
+        let Some(provider) = provider_of(endpoint) else {
             return self.ask_host(endpoint, cancel).await;
         };
-        if provider.kind == Kind::Aws {
+        if provider.kind == ProviderKind::Aws {
             return None;
         }
-        if provider.kind == Kind::Anthropic
+        if provider.kind == ProviderKind::Anthropic
             && let Some(size) = self.ask_anthropic(endpoint, cancel).await
         {
             return Some(size);
         }
-        if endpoint.wire.vendor == Vendor::Nous
+        if endpoint.wire.vendor == EndpointVendor::Nous
             && let Some(size) = self.catalogue_window(model, cancel).await
         {
             return Some(size);
@@ -86,23 +86,23 @@ impl Lookup {
     /// Only keys of the API may ask for the list.
     async fn ask_anthropic(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let presented = endpoint.credentials.current(cancel).await.ok()?;
-        if !matches!(presented, Presented::ApiKeyHeader(_)) {
+        if !matches!(presented, PresentedCredential::ApiKeyHeader(_)) {
             return None;
         }
         let base = endpoint.wire.base.as_str().trim_end_matches("/v1");
-        let question = Question::get(&format!("{base}/v1/models?limit=1000"))
+        let question = DiscoveryQuery::get(&format!("{base}/v1/models?limit=1000"))
             .header("anthropic-version", "2023-06-01")
-            .showing(presented);
-        from_catalogue(&question.ask(&self.means, cancel).await.ok()?, &endpoint.model)
+            .with_credential(presented);
+        from_catalogue(&question.send(&self.context, cancel).await.ok()?, &endpoint.model)
     }
 
     /// A host nobody knows: its own list, then what only local servers answer.
     async fn ask_host(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let presented = endpoint.credentials.current(cancel).await.ok()?;
         let (base, model) = (endpoint.wire.base.as_str(), endpoint.model.as_str());
-        let listed = Question::get(&format!("{base}/models")).showing(presented.clone());
-        if endpoint.wire.mode != Mode::Converse
-            && let Ok(body) = listed.ask(&self.means, cancel).await
+        let listed = DiscoveryQuery::get(&format!("{base}/models")).with_credential(presented.clone());
+        if endpoint.wire.mode != ApiMode::Converse
+            && let Ok(body) = listed.send(&self.context, cancel).await
             && let Some(size) = from_models(&body, model)
         {
             return Some(size);
@@ -119,9 +119,10 @@ impl Lookup {
 }
 
 /// The provider whose models an endpoint serves; `None` for a host of the user's own.
-fn home_of(endpoint: &Endpoint) -> Option<&'static Provider> {
-    let named = registry::find(&endpoint.wire.provider).filter(|provider| provider.kind != Kind::Custom);
-    named.or_else(|| registry::at_host(endpoint.wire.base.host()))
+fn provider_of(endpoint: &Endpoint) -> Option<&'static Provider> {
+    let named =
+        registry::find(&endpoint.wire.provider).filter(|provider| provider.kind != ProviderKind::Custom);
+    named.or_else(|| registry::find_by_host(endpoint.wire.base.host()))
 }
 
 /// What models.dev calls a provider.

@@ -5,32 +5,32 @@ use std::time::Duration;
 use hermes_types::{Cancel, Secret};
 use serde_json::json;
 
-use super::Lookup;
-use super::ask::Question;
-use crate::client::Presented;
+use super::ModelDiscovery;
+use super::query::DiscoveryQuery;
+use crate::client::PresentedCredential;
 
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Where a key is at home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ZaiSite {
+pub struct ZaiEndpoint {
     pub base_url: String,
     /// A model that answered there.
     pub model: String,
 }
 
-impl Lookup {
+impl ModelDiscovery {
     /// Tries a key with the smallest question there is. For setup, when a person waits; every address is Z.AI's own.
-    pub async fn find_zai(&self, key: &Secret, cancel: &Cancel) -> Option<ZaiSite> {
-        for (base_url, model) in &self.means.sites.zai {
+    pub async fn find_zai(&self, key: &Secret, cancel: &Cancel) -> Option<ZaiEndpoint> {
+        for (base_url, model) in &self.context.urls.zai {
             let body = json!({
                 "model": model, "messages": [{"role": "user", "content": "ping"}], "max_tokens": 1, "stream": false,
             });
-            let question = Question::post(&format!("{base_url}/chat/completions"), body)
-                .showing(Presented::Bearer(key.clone()))
-                .within(PATIENCE);
-            if question.ask(&self.means, cancel).await.is_ok() {
-                return Some(ZaiSite { base_url: base_url.clone(), model: model.clone() });
+            let question = DiscoveryQuery::post(&format!("{base_url}/chat/completions"), body)
+                .with_credential(PresentedCredential::Bearer(key.clone()))
+                .with_timeout(TIMEOUT);
+            if question.send(&self.context, cancel).await.is_ok() {
+                return Some(ZaiEndpoint { base_url: base_url.clone(), model: model.clone() });
             }
             if cancel.is_cancelled() {
                 return None;

@@ -10,7 +10,7 @@ mod phrase;
 use hermes_text::estimate_tokens;
 use hermes_types::{
     BoxFuture, Completion, Cost, CostStatus, Delta, DeltaSink, FinishReason, Message, Model, ModelError,
-    Request, Role, ToolCall, Usage,
+    ModelRequest, Role, ToolCall, Usage,
 };
 
 use intent::Intent;
@@ -30,7 +30,7 @@ pub struct OfflineModel;
 impl Model for OfflineModel {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         sink: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         Box::pin(async move {
@@ -38,7 +38,7 @@ impl Model for OfflineModel {
                 return Err(ModelError::Cancelled);
             }
             let message = answer(request);
-            announce(&message, sink);
+            stream_message(&message, sink);
             Ok(complete(request, message))
         })
     }
@@ -49,9 +49,9 @@ impl Model for OfflineModel {
 }
 
 /// The next step of the turn: another call, or the last word.
-fn answer(request: &Request) -> Message {
+fn answer(request: &ModelRequest) -> Message {
     let turn = current_turn(&request.messages);
-    let Some((asked, since)) = turn.split_first() else { return said(EXPLANATION.trim()) };
+    let Some((asked, since)) = turn.split_first() else { return assistant_message(EXPLANATION.trim()) };
     let intents = intent::read(&asked.content.text());
     let made: Vec<&ToolCall> = since.iter().flat_map(|message| &message.tool_calls).collect();
     if let Some(next) = intents.get(made.len()) {
@@ -63,21 +63,21 @@ fn answer(request: &Request) -> Message {
             return message;
         }
         if made.is_empty() {
-            return said(&unavailable(next));
+            return assistant_message(&unavailable(next));
         }
     }
     if made.is_empty() {
-        return said(EXPLANATION.trim());
+        return assistant_message(EXPLANATION.trim());
     }
     let results: Vec<String> = made
         .iter()
         .zip(&intents)
         .map(|(call, intent)| {
             let result = since.iter().rfind(|message| message.tool_call_id.as_ref() == Some(&call.id));
-            phrase::result(intent, result.map(|message| message.content.text()).as_deref())
+            phrase::describe_result(intent, result.map(|message| message.content.text()).as_deref())
         })
         .collect();
-    said(&format!("{}\n\n{}", results.join("\n\n"), phrase::SIGNATURE))
+    assistant_message(&format!("{}\n\n{}", results.join("\n\n"), phrase::SIGNATURE))
 }
 
 /// The newest thing a person said, and everything after it.
@@ -94,14 +94,14 @@ fn unavailable(intent: &Intent) -> String {
     )
 }
 
-fn said(text: &str) -> Message {
+fn assistant_message(text: &str) -> Message {
     let mut message = Message::assistant(text);
     message.finish_reason = Some(FinishReason::Stop);
     message
 }
 
 /// Streams like any other model, a line at a time.
-fn announce(message: &Message, sink: DeltaSink<'_>) {
+fn stream_message(message: &Message, sink: DeltaSink<'_>) {
     for call in &message.tool_calls {
         sink(Delta::ToolStarted { name: call.name.clone() });
     }
@@ -110,7 +110,7 @@ fn announce(message: &Message, sink: DeltaSink<'_>) {
     }
 }
 
-fn complete(request: &Request, message: Message) -> Completion {
+fn complete(request: &ModelRequest, message: Message) -> Completion {
     let sent = request.messages.iter().map(|message| estimate_tokens(&message.content.text())).sum::<u64>();
     let usage = Usage {
         input: sent + estimate_tokens(&request.system),

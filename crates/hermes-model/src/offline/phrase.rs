@@ -13,7 +13,7 @@ const SHOWN_CHARS: usize = 4000;
 const SHOWN_MATCHES: usize = 40;
 
 /// What came of one call.
-pub(super) fn result(intent: &Intent, content: Option<&str>) -> String {
+pub(super) fn describe_result(intent: &Intent, content: Option<&str>) -> String {
     let Some(content) = content else { return format!("{} gave no answer.", intent.tool()) };
     // A hint may follow the JSON.
     let json = content.split_once("\n\n[Hint").map_or(content, |(json, _)| json);
@@ -22,23 +22,23 @@ pub(super) fn result(intent: &Intent, content: Option<&str>) -> String {
         return format!("That did not work: {error}");
     }
     match intent {
-        Intent::ListFiles { path } => listed(path, &value, content),
-        Intent::Run { command } => ran(command, &value, content),
+        Intent::ListFiles { path } => describe_listing(path, &value, content),
+        Intent::Run { command } => describe_run(command, &value, content),
         Intent::ReadFile { path } => format!("{path}:\n{}", block(&text_of(&value, "content", content))),
         Intent::WriteFile { path, .. } => match value.get("bytes_written").and_then(Value::as_u64) {
             Some(bytes) => format!("Wrote {bytes} bytes to {path}."),
             None => format!("Wrote {path}."),
         },
-        Intent::Search { pattern, path } => found(pattern, path, &value, content),
-        Intent::FindFiles { pattern, path } => found_files(pattern, path, &value, content),
+        Intent::Search { pattern, path } => describe_matches(pattern, path, &value, content),
+        Intent::FindFiles { pattern, path } => describe_files(pattern, path, &value, content),
         Intent::Remember { .. } | Intent::Forget { .. } => text_of(&value, "message", "Done."),
-        Intent::Recall { .. } => recalled(&value),
+        Intent::Recall { .. } => describe_memory(&value),
         Intent::Schedule { schedule, prompt } => format!("Scheduled ({schedule}): {prompt}"),
         Intent::ListSchedules | Intent::SearchPast { .. } => block(content),
     }
 }
 
-fn listed(path: &str, value: &Value, content: &str) -> String {
+fn describe_listing(path: &str, value: &Value, content: &str) -> String {
     let Some(files) = value.get("files").and_then(Value::as_array) else {
         return format!("The files in {}:\n{}", place(path), block(&output(value, content)));
     };
@@ -51,7 +51,7 @@ fn listed(path: &str, value: &Value, content: &str) -> String {
     format!("The files in {}{which}:\n{}", place(path), block(&names.join("\n")))
 }
 
-fn ran(command: &str, value: &Value, content: &str) -> String {
+fn describe_run(command: &str, value: &Value, content: &str) -> String {
     let shown = block(&output(value, content));
     match value.get("exit_code").and_then(Value::as_i64) {
         Some(0) | None => format!("`{command}`:\n{shown}"),
@@ -59,7 +59,7 @@ fn ran(command: &str, value: &Value, content: &str) -> String {
     }
 }
 
-fn found(pattern: &str, path: &str, value: &Value, content: &str) -> String {
+fn describe_matches(pattern: &str, path: &str, value: &Value, content: &str) -> String {
     let Some(matches) = value.get("matches").and_then(Value::as_array) else {
         return format!("Matches for `{pattern}` in {}:\n{}", place(path), block(content));
     };
@@ -80,7 +80,7 @@ fn found(pattern: &str, path: &str, value: &Value, content: &str) -> String {
     format!("{total} matches for `{pattern}` in {}:\n{}", place(path), block(&lines.join("\n")))
 }
 
-fn found_files(pattern: &str, path: &str, value: &Value, content: &str) -> String {
+fn describe_files(pattern: &str, path: &str, value: &Value, content: &str) -> String {
     let Some(files) = value.get("files").and_then(Value::as_array) else {
         return format!("Files matching `{pattern}`:\n{}", block(content));
     };
@@ -91,7 +91,7 @@ fn found_files(pattern: &str, path: &str, value: &Value, content: &str) -> Strin
     format!("Files matching `{pattern}`:\n{}", block(&names.join("\n")))
 }
 
-fn recalled(value: &Value) -> String {
+fn describe_memory(value: &Value) -> String {
     let entries: Vec<&str> = value
         .get("entries")
         .and_then(Value::as_array)

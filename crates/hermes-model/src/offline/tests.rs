@@ -1,13 +1,13 @@
-use hermes_types::{CallId, Cancel, Clock, Deadline, Raw, Timestamp, ToolSpec};
+use hermes_types::{CallId, Cancel, Clock, Deadline, RawJson, Timestamp, ToolSpec};
 use serde_json::json;
 
 use super::intent::{Intent, MemoryTarget};
 use super::*;
 
 #[derive(Debug)]
-struct StandingClock;
+struct FrozenClock;
 
-impl Clock for StandingClock {
+impl Clock for FrozenClock {
     fn now(&self) -> Timestamp {
         Timestamp(0.0)
     }
@@ -21,13 +21,13 @@ impl Clock for StandingClock {
     }
 }
 
-fn request(messages: Vec<Message>, tools: &[&str]) -> Request {
+fn request(messages: Vec<Message>, tools: &[&str]) -> ModelRequest {
     let tool = |name: &&str| ToolSpec {
         name: (*name).to_owned(),
         description: String::new(),
-        parameters: Raw::from_value(&json!({})),
+        parameters: RawJson::from_value(&json!({})),
     };
-    Request {
+    ModelRequest {
         model: MODEL_NAME.into(),
         system: String::new(),
         messages,
@@ -36,7 +36,7 @@ fn request(messages: Vec<Message>, tools: &[&str]) -> Request {
         temperature: None,
         effort: None,
         session: None,
-        deadline: Deadline::after(&StandingClock, std::time::Duration::from_mins(1)),
+        deadline: Deadline::after(&FrozenClock, std::time::Duration::from_mins(1)),
         cancel: Cancel::new(),
     }
 }
@@ -179,34 +179,39 @@ fn and_joins_steps_but_not_words() {
 #[test]
 fn failures_are_told_as_failures() {
     let intent = Intent::ReadFile { path: "x.txt".into() };
-    let said = phrase::result(&intent, Some(r#"{"error": "File not found: x.txt"}"#));
+    let said = phrase::describe_result(&intent, Some(r#"{"error": "File not found: x.txt"}"#));
     assert_eq!(said, "That did not work: File not found: x.txt");
-    assert_eq!(phrase::result(&intent, None), "read_file gave no answer.");
+    assert_eq!(phrase::describe_result(&intent, None), "read_file gave no answer.");
 }
 
 #[test]
 fn a_listing_by_search_is_a_list() {
     let intent = Intent::ListFiles { path: ".".into() };
     let content = "{\"total_count\":3,\"files\":[\"b\",\"a\"],\"truncated\":true}\n\n[Hint: Results truncated. Use offset=2]";
-    let said = phrase::result(&intent, Some(content));
+    let said = phrase::describe_result(&intent, Some(content));
     assert_eq!(said, "The files in this folder (the 2 newest of 3):\n```\na\nb\n```");
 }
 
 #[test]
 fn fences_and_lengths_hold() {
     let intent = Intent::Run { command: "cat".into() };
-    let said =
-        phrase::result(&intent, Some(&json!({"output": "````\ncode\n````", "exit_code": 0}).to_string()));
+    let said = phrase::describe_result(
+        &intent,
+        Some(&json!({"output": "````\ncode\n````", "exit_code": 0}).to_string()),
+    );
     assert!(said.contains("`````\n````\ncode"), "{said}");
-    let said =
-        phrase::result(&intent, Some(&json!({"output": "é".repeat(9000), "exit_code": 0}).to_string()));
+    let said = phrase::describe_result(
+        &intent,
+        Some(&json!({"output": "é".repeat(9000), "exit_code": 0}).to_string()),
+    );
     assert!(said.contains("(5000 more characters)"), "{said}");
 }
 
 #[test]
 fn memories_are_listed() {
     let intent = Intent::Recall { target: MemoryTarget::User };
-    let said = phrase::result(&intent, Some(r#"{"success":true,"target":"user","entries":["likes tea"]}"#));
+    let said =
+        phrase::describe_result(&intent, Some(r#"{"success":true,"target":"user","entries":["likes tea"]}"#));
     assert_eq!(said, "About you:\n- likes tea");
 }
 

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use hermes_types::{Fields, Raw};
+use hermes_types::{JsonFields, RawJson};
 
-use super::{Prices, decimal};
-use crate::wire::fields::FieldsExt as _;
+use super::{ModelPrices, decimal};
+use crate::wire::fields::JsonFieldsExt as _;
 
 /// Prices by model id, also found by the bare name and the canonical slug.
 #[derive(Debug, Clone, Default)]
 pub struct PriceList {
-    by_name: HashMap<String, Prices>,
+    by_name: HashMap<String, ModelPrices>,
 }
 
 impl PriceList {
-    pub fn get(&self, model: &str) -> Option<Prices> {
+    pub fn get(&self, model: &str) -> Option<ModelPrices> {
         let model = model.trim().to_ascii_lowercase();
         let bare = model.rsplit('/').next().unwrap_or_default();
         self.by_name.get(&model).or_else(|| self.by_name.get(bare)).copied()
@@ -28,12 +28,12 @@ impl PriceList {
 /// Reads the answer of `/models`. A model without readable prices is left out.
 pub fn read_models(body: &[u8]) -> PriceList {
     let mut list = PriceList::default();
-    let fields: Fields = serde_json::from_slice(body).unwrap_or_default();
-    let models: Vec<Raw> = fields.list("data").or_else(|| fields.list("models")).unwrap_or_default();
-    let models: Vec<(String, Option<String>, Prices)> = models
+    let fields: JsonFields = serde_json::from_slice(body).unwrap_or_default();
+    let models: Vec<RawJson> = fields.list("data").or_else(|| fields.list("models")).unwrap_or_default();
+    let models: Vec<(String, Option<String>, ModelPrices)> = models
         .iter()
         .filter_map(|raw| {
-            let model: Fields = raw.read().ok()?;
+            let model: JsonFields = raw.read().ok()?;
             let id = model.text("id")?.to_ascii_lowercase();
             Some((id, model.text("canonical_slug"), prices(&model.object("pricing")?)?))
         })
@@ -54,11 +54,11 @@ pub fn read_models(body: &[u8]) -> PriceList {
 }
 
 /// Dollars per token, as text or number; a negative price means that it varies.
-fn prices(pricing: &Fields) -> Option<Prices> {
+fn prices(pricing: &JsonFields) -> Option<ModelPrices> {
     let per_million = |names: &[&str]| -> Option<u64> {
         names.iter().find_map(|name| decimal::scaled(&pricing.scalar(name)?, 12))
     };
-    let prices = Prices {
+    let prices = ModelPrices {
         input: per_million(&["prompt", "input"]),
         output: per_million(&["completion", "output"]),
         cache_read: per_million(&["input_cache_read", "cache_read", "cached_input"]),

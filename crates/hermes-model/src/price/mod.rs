@@ -14,7 +14,7 @@ pub use snapshot::snapshot;
 
 /// Prices of one model, in millionths of a dollar per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Prices {
+pub struct ModelPrices {
     pub input: Option<u64>,
     pub output: Option<u64>,
     pub cache_read: Option<u64>,
@@ -51,21 +51,21 @@ impl CostSource {
 
 /// How a call is paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Billing {
+pub enum CallBilling {
     /// A subscription covers it.
     Included,
     /// The provider said what it cost, in millionths of a dollar.
     Reported(u64),
-    Priced(Prices, CostSource),
+    Priced(ModelPrices, CostSource),
     Unknown,
 }
 
-impl Billing {
+impl CallBilling {
     /// The first of: subscription, what the provider reported, the provider's own list, the built-in snapshot.
     ///
     /// The snapshot holds the prices of vendors, so it is asked only for requests that go to the vendor or to an
     /// aggregator; a model of the same name on a private host costs something else.
-    pub fn find(route: &PricedRoute<'_>, reported: Option<u64>, listed: Option<Prices>) -> Self {
+    pub fn find(route: &PriceKey<'_>, reported: Option<u64>, listed: Option<ModelPrices>) -> Self {
         if route.provider == "openai-codex" {
             return Self::Included;
         }
@@ -85,7 +85,7 @@ impl Billing {
 
 /// What the price of a call depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct PricedRoute<'a> {
+pub struct PriceKey<'a> {
     pub provider: &'a str,
     pub model: &'a str,
     pub host: HostKind,
@@ -98,22 +98,24 @@ pub enum HostKind {
     Private,
 }
 
-pub fn cost(usage: Usage, billing: Billing) -> (Cost, CostSource) {
+pub fn cost(usage: Usage, billing: CallBilling) -> (Cost, CostSource) {
     match billing {
-        Billing::Included => (Cost { micro_usd: Some(0), status: CostStatus::Included }, CostSource::None),
-        Billing::Reported(amount) => {
+        CallBilling::Included => {
+            (Cost { micro_usd: Some(0), status: CostStatus::Included }, CostSource::None)
+        }
+        CallBilling::Reported(amount) => {
             (Cost { micro_usd: Some(amount), status: CostStatus::Actual }, CostSource::ProviderCostApi)
         }
-        Billing::Priced(prices, source) => match amount(usage, prices) {
+        CallBilling::Priced(prices, source) => match amount(usage, prices) {
             Some(amount) => (Cost { micro_usd: Some(amount), status: CostStatus::Estimated }, source),
             None => (Cost::UNKNOWN, CostSource::None),
         },
-        Billing::Unknown => (Cost::UNKNOWN, CostSource::None),
+        CallBilling::Unknown => (Cost::UNKNOWN, CostSource::None),
     }
 }
 
 /// `None` when tokens were used that have no price.
-fn amount(usage: Usage, prices: Prices) -> Option<u64> {
+fn amount(usage: Usage, prices: ModelPrices) -> Option<u64> {
     let buckets = [
         (usage.input, prices.input),
         (usage.output, prices.output),
@@ -142,7 +144,7 @@ mod tests {
     const MILLION: u64 = 1_000_000;
 
     #[track_caller]
-    fn check(usage: [u64; 4], billing: Billing, micro_usd: Option<u64>, status: CostStatus) {
+    fn check(usage: [u64; 4], billing: CallBilling, micro_usd: Option<u64>, status: CostStatus) {
         let [input, output, cache_read, cache_write] = usage;
         let usage = Usage { input, output, cache_read, cache_write, reasoning: 0 };
         let (cost, source) = cost(usage, billing);
@@ -152,9 +154,9 @@ mod tests {
 
     #[test]
     fn costs() {
-        let route = |provider, model, host| PricedRoute { provider, model, host };
+        let route = |provider, model, host| PriceKey { provider, model, host };
         let sonnet =
-            Billing::find(&route("anthropic", "claude-sonnet-4-20250514", HostKind::Public), None, None);
+            CallBilling::find(&route("anthropic", "claude-sonnet-4-20250514", HostKind::Public), None, None);
         check(
             [MILLION, MILLION, MILLION, MILLION],
             sonnet,
@@ -162,14 +164,14 @@ mod tests {
             CostStatus::Estimated,
         );
         check([1, 0, 0, 0], sonnet, Some(3), CostStatus::Estimated);
-        let deepseek = Billing::find(&route("deepseek", "deepseek-chat", HostKind::Public), None, None);
+        let deepseek = CallBilling::find(&route("deepseek", "deepseek-chat", HostKind::Public), None, None);
         check([MILLION, 0, 0, 0], deepseek, Some(140_000), CostStatus::Estimated);
         check([MILLION, 0, 1, 0], deepseek, None, CostStatus::Unknown);
-        let codex = Billing::find(&route("openai-codex", "gpt-5", HostKind::Public), Some(5), None);
+        let codex = CallBilling::find(&route("openai-codex", "gpt-5", HostKind::Public), Some(5), None);
         check([MILLION, 0, 0, 0], codex, Some(0), CostStatus::Included);
-        let own = Billing::find(&route("custom", "gpt-4o", HostKind::Private), None, None);
+        let own = CallBilling::find(&route("custom", "gpt-4o", HostKind::Private), None, None);
         check([MILLION, 0, 0, 0], own, None, CostStatus::Unknown);
-        let reported = Billing::find(&route("openrouter", "x/y", HostKind::Public), Some(1234), None);
+        let reported = CallBilling::find(&route("openrouter", "x/y", HostKind::Public), Some(1234), None);
         check([MILLION, 0, 0, 0], reported, Some(1234), CostStatus::Actual);
     }
 }

@@ -1,7 +1,7 @@
 //! Prices that vendors published, for models whose provider publishes none by itself.
 // table: exempt from the length limit
 
-use super::Prices;
+use super::ModelPrices;
 
 /// Dollars per million in ten-thousandths of a dollar: input, output, cache read, cache write; zero where the vendor names none.
 const SNAPSHOT: [(&str, [u64; 4]); 18] = [
@@ -26,11 +26,11 @@ const SNAPSHOT: [(&str, [u64; 4]); 18] = [
 ];
 
 /// Prices of exactly that model. A later model of the same family has other prices, so names are not matched loosely.
-pub fn snapshot(model: &str) -> Option<Prices> {
+pub fn snapshot(model: &str) -> Option<ModelPrices> {
     let name = plain_name(model);
     let (_, [input, output, read, write]) = SNAPSHOT.iter().find(|(key, _)| *key == name)?;
     let known = |price: u64| (price > 0).then_some(price * 100);
-    Some(Prices {
+    Some(ModelPrices {
         input: known(*input),
         output: known(*output),
         cache_read: known(*read),

@@ -5,21 +5,21 @@
 
 use std::time::Duration;
 
-use hermes_config::settings::AuxiliaryTask;
-use hermes_config::{Surface, canonical_provider};
+use hermes_config::settings::AuxiliaryTaskSettings;
+use hermes_config::{ProgramSurface, canonical_provider};
 use hermes_types::Secret;
 
-use super::auto::is_signed_in;
+use super::detection::is_signed_in;
 use super::error::ResolveError;
-use super::facts::Facts;
-use super::registry::{Detection, Kind, Provider, REGISTRY, find};
-use super::resolve::{Choice, Resolved, resolve};
-use super::target::Target;
+use super::inputs::ProviderInputs;
+use super::registry::{DetectionPolicy, Provider, ProviderKind, REGISTRY, find};
+use super::resolve::{ProviderChoice, ResolvedModel, resolve};
+use super::target::ModelTarget;
 use crate::credential::{anthropic, codex};
 
 /// A side task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
+pub enum SideTask {
     Vision,
     WebExtract,
     Compression,
@@ -32,7 +32,7 @@ pub enum Task {
     Title,
 }
 
-impl Task {
+impl SideTask {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vision => "vision",
@@ -49,23 +49,23 @@ impl Task {
 
 /// Who does a side task, and how long it may take.
 #[derive(Debug, Clone)]
-pub struct Auxiliary {
-    pub target: Target,
+pub struct SideTaskTarget {
+    pub target: ModelTarget,
     pub timeout: Duration,
 }
 
 /// `None` when no model is at hand. An explicitly named provider that cannot be used is an error, except for pictures,
 /// which then go the automatic way.
 pub fn find_model(
-    facts: &Facts,
-    task: Task,
-    explicit: &Choice,
-    main: Option<&Target>,
-    surface: Surface,
-) -> Result<Option<Auxiliary>, ResolveError> {
-    let settings = AuxiliaryTask::resolve(&facts.config, &facts.env, task.as_str());
+    facts: &ProviderInputs,
+    task: SideTask,
+    explicit: &ProviderChoice,
+    main: Option<&ModelTarget>,
+    surface: ProgramSurface,
+) -> Result<Option<SideTaskTarget>, ResolveError> {
+    let settings = AuxiliaryTaskSettings::resolve(&facts.config, &facts.env, task.as_str());
     let said = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
-    let wish = Wish {
+    let wish = SideTaskRequest {
         provider: said(&explicit.provider).unwrap_or_else(|| settings.provider.clone()),
         model: said(&explicit.model).or_else(|| settings.model.clone()),
         base_url: said(&explicit.base_url).or_else(|| settings.base_url.clone()),
@@ -74,40 +74,40 @@ pub fn find_model(
             .clone()
             .or_else(|| settings.api_key.as_ref().map(|key| Secret::new(key.expose()))),
     };
-    let chains = Chains { facts, main, surface, wish: &wish };
+    let chains = SideTaskResolver { inputs: facts, main, surface, request: &wish };
     let target = if wish.base_url.is_some() {
         Some(chains.direct()?)
     } else {
         match wish.provider.trim().to_ascii_lowercase().as_str() {
             "auto" | "" => chains.automatic(task),
-            "main" => chains.main_like(),
+            "main" => chains.first_configured(),
             named => match chains.named(named) {
                 Ok(target) => Some(target),
-                Err(_) if task == Task::Vision => chains.automatic(task),
+                Err(_) if task == SideTask::Vision => chains.automatic(task),
                 Err(error) => return Err(error),
             },
         }
     };
-    Ok(target.map(|target| Auxiliary { target, timeout: settings.timeout }))
+    Ok(target.map(|target| SideTaskTarget { target, timeout: settings.timeout }))
 }
 
-struct Wish {
+struct SideTaskRequest {
     provider: String,
     model: Option<String>,
     base_url: Option<String>,
     api_key: Option<Secret>,
 }
 
-struct Chains<'a> {
-    facts: &'a Facts,
-    main: Option<&'a Target>,
-    surface: Surface,
-    wish: &'a Wish,
+struct SideTaskResolver<'a> {
+    inputs: &'a ProviderInputs,
+    main: Option<&'a ModelTarget>,
+    surface: ProgramSurface,
+    request: &'a SideTaskRequest,
 }
 
 /// Whose turn it is in a chain.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum ChainStep {
     OpenRouter,
     Nous,
     Codex,
@@ -116,54 +116,63 @@ enum Step {
     ApiKeys,
 }
 
-impl Chains<'_> {
-    fn automatic(&self, task: Task) -> Option<Target> {
-        let text = [Step::OpenRouter, Step::Nous, Step::Custom, Step::Codex, Step::ApiKeys];
-        let pictures = [Step::OpenRouter, Step::Nous, Step::Codex, Step::Anthropic, Step::Custom];
-        if task == Task::Vision {
+impl SideTaskResolver<'_> {
+    fn automatic(&self, task: SideTask) -> Option<ModelTarget> {
+        let text =
+            [ChainStep::OpenRouter, ChainStep::Nous, ChainStep::Custom, ChainStep::Codex, ChainStep::ApiKeys];
+        let pictures = [
+            ChainStep::OpenRouter,
+            ChainStep::Nous,
+            ChainStep::Codex,
+            ChainStep::Anthropic,
+            ChainStep::Custom,
+        ];
+        if task == SideTask::Vision {
             let first = pictures.into_iter().filter(|step| self.is_main(*step));
             return first.chain(pictures).find_map(|step| self.step(step));
         }
         text.into_iter().find_map(|step| self.step(step))
     }
 
-    fn main_like(&self) -> Option<Target> {
-        [Step::Custom, Step::Codex, Step::ApiKeys].into_iter().find_map(|step| self.step(step))
+    fn first_configured(&self) -> Option<ModelTarget> {
+        [ChainStep::Custom, ChainStep::Codex, ChainStep::ApiKeys].into_iter().find_map(|step| self.step(step))
     }
 
-    fn is_main(&self, step: Step) -> bool {
-        let main = self.main.map(Target::provider).unwrap_or_default();
+    fn is_main(&self, step: ChainStep) -> bool {
+        let main = self.main.map(ModelTarget::provider).unwrap_or_default();
         match step {
-            Step::OpenRouter => main == "openrouter",
-            Step::Nous => main == "nous",
-            Step::Codex => main == "openai-codex",
-            Step::Anthropic => main == "anthropic",
-            Step::Custom => main == "custom",
-            Step::ApiKeys => false,
+            ChainStep::OpenRouter => main == "openrouter",
+            ChainStep::Nous => main == "nous",
+            ChainStep::Codex => main == "openai-codex",
+            ChainStep::Anthropic => main == "anthropic",
+            ChainStep::Custom => main == "custom",
+            ChainStep::ApiKeys => false,
         }
     }
 
-    fn step(&self, step: Step) -> Option<Target> {
-        let facts = self.facts;
+    fn step(&self, step: ChainStep) -> Option<ModelTarget> {
+        let facts = self.inputs;
         match step {
-            Step::OpenRouter => {
+            ChainStep::OpenRouter => {
                 let has_key = facts.has_key_in(&["OPENROUTER_API_KEY"]) || facts.has_pool("openrouter");
                 has_key.then(|| self.provider(find("openrouter")?)).flatten()
             }
-            Step::Nous => {
-                let active = facts.auth.active_provider() == Some("nous") || self.is_main(Step::Nous);
+            ChainStep::Nous => {
+                let active = facts.auth.active_provider() == Some("nous") || self.is_main(ChainStep::Nous);
                 let nous = find("nous").filter(|nous| active && is_signed_in(facts, nous))?;
                 self.provider(nous)
             }
-            Step::Custom => self.custom(),
-            Step::Codex => {
+            ChainStep::Custom => self.custom(),
+            ChainStep::Codex => {
                 let usable = facts.auth.provider("openai-codex").is_some_and(codex::is_signed_in);
                 usable.then(|| self.provider(find("openai-codex")?)).flatten()
             }
-            Step::Anthropic => anthropic::find(&facts.env).and_then(|_| self.provider(find("anthropic")?)),
-            Step::ApiKeys => REGISTRY
+            ChainStep::Anthropic => {
+                anthropic::find(&facts.env).and_then(|_| self.provider(find("anthropic")?))
+            }
+            ChainStep::ApiKeys => REGISTRY
                 .iter()
-                .filter(|provider| provider.detection == Detection::Allowed)
+                .filter(|provider| provider.detection == DetectionPolicy::Allowed)
                 .filter(|provider| facts.has_key_in(provider.keys) || facts.has_pool(provider.id))
                 .find_map(|provider| self.provider(provider)),
         }
@@ -171,10 +180,11 @@ impl Chains<'_> {
 
     /// A provider with its model for side tasks. In the automatic chains a wish for `vendor/model` holds only where
     /// models are named like that.
-    fn provider(&self, provider: &'static Provider) -> Option<Target> {
-        let wish = self.wish.model.clone().filter(|model| !model.contains('/') || provider.names_vendors());
+    fn provider(&self, provider: &'static Provider) -> Option<ModelTarget> {
+        let wish =
+            self.request.model.clone().filter(|model| !model.contains('/') || provider.uses_vendor_prefix());
         let model = wish.unwrap_or_else(|| self.usual_model(provider));
-        self.ask(&Choice::of(provider.id, &model)).ok()
+        self.ask(&ProviderChoice::of(provider.id, &model)).ok()
     }
 
     fn usual_model(&self, provider: &Provider) -> String {
@@ -187,51 +197,51 @@ impl Chains<'_> {
     }
 
     /// The user's own endpoint, or OpenAI itself, with the main model.
-    fn custom(&self) -> Option<Target> {
+    fn custom(&self) -> Option<ModelTarget> {
         let main = self.main.filter(|main| matches!(main.provider(), "custom" | "openai"));
-        let wish = self.wish.model.clone().filter(|model| !model.contains('/'));
+        let wish = self.request.model.clone().filter(|model| !model.contains('/'));
         if let Some(main) = main {
             let mut target = main.clone();
             target.model = wish.unwrap_or(target.model);
             return Some(target);
         }
-        self.facts.address_in("OPENAI_BASE_URL")?;
+        self.inputs.address_in("OPENAI_BASE_URL")?;
         let model = wish.unwrap_or_else(|| "gpt-4o-mini".to_owned());
-        self.ask(&Choice::of("custom", &model)).ok()
+        self.ask(&ProviderChoice::of("custom", &model)).ok()
     }
 
     /// An address of the task's own; keys of other endpoints do not go there.
-    fn direct(&self) -> Result<Target, ResolveError> {
+    fn direct(&self) -> Result<ModelTarget, ResolveError> {
         let model = self
-            .wish
+            .request
             .model
             .clone()
             .or_else(|| self.main.map(|main| main.model.clone()))
             .unwrap_or_else(|| "gpt-4o-mini".to_owned());
-        self.ask(&Choice {
-            base_url: self.wish.base_url.clone(),
-            api_key: self.wish.api_key.clone(),
-            ..Choice::of("custom", &model)
+        self.ask(&ProviderChoice {
+            base_url: self.request.base_url.clone(),
+            api_key: self.request.api_key.clone(),
+            ..ProviderChoice::of("custom", &model)
         })
     }
 
-    fn named(&self, name: &str) -> Result<Target, ResolveError> {
+    fn named(&self, name: &str) -> Result<ModelTarget, ResolveError> {
         let provider = canonical_provider(name).ok().and_then(find);
-        let usual = || provider.filter(|p| p.kind != Kind::Custom).map(|p| self.usual_model(p));
+        let usual = || provider.filter(|p| p.kind != ProviderKind::Custom).map(|p| self.usual_model(p));
         let main = || self.main.map(|main| main.model.clone());
-        let model = self.wish.model.clone().or_else(usual).or_else(main);
-        self.ask(&Choice {
+        let model = self.request.model.clone().or_else(usual).or_else(main);
+        self.ask(&ProviderChoice {
             provider: Some(name.to_owned()),
             model: model.or_else(|| Some("gpt-4o-mini".to_owned())),
             base_url: None,
-            api_key: self.wish.api_key.clone(),
+            api_key: self.request.api_key.clone(),
         })
     }
 
-    fn ask(&self, choice: &Choice) -> Result<Target, ResolveError> {
-        match resolve(self.facts, choice, self.surface)? {
-            Resolved::Target(target) => Ok(*target),
-            Resolved::Offline => {
+    fn ask(&self, choice: &ProviderChoice) -> Result<ModelTarget, ResolveError> {
+        match resolve(self.inputs, choice, self.surface)? {
+            ResolvedModel::Target(target) => Ok(*target),
+            ResolvedModel::Offline => {
                 Err(ResolveError::UnknownProvider { name: choice.provider.clone().unwrap_or_default() })
             }
         }

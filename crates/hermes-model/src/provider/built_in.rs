@@ -4,22 +4,22 @@
 //! put together with the address of another.
 
 use super::error::ResolveError;
-use super::facts::FoundKey;
-use super::registry::{KIMI_PLAN, Kind, Provider};
-use super::resolve::Search;
+use super::inputs::FoundKey;
+use super::registry::{KIMI_PLAN, Provider, ProviderKind};
+use super::resolve::TargetResolver;
 use super::target::TargetParts;
-use crate::client::Presented;
-use crate::credential::{Keys, anthropic, aws, codex, copilot, nous};
-use crate::wire::{AwsAuth, Base, Credential};
+use crate::client::PresentedCredential;
+use crate::credential::{KeySource, anthropic, aws, codex, copilot, nous};
+use crate::wire::{AwsAuth, BaseUrl, CredentialKind};
 
-impl Search<'_> {
+impl TargetResolver<'_> {
     pub(super) fn api_key(
         &self,
         provider: &'static Provider,
         parts: &mut TargetParts,
     ) -> Result<(), ResolveError> {
         let key =
-            self.choice.key().or_else(|| self.facts.key_in(provider.keys)).or_else(|| self.configured_key());
+            self.choice.key().or_else(|| self.inputs.key_in(provider.keys)).or_else(|| self.configured_key());
         parts.base_url = self.base_of(provider);
         let plan = key.as_ref().is_some_and(|found| found.key.expose().starts_with(KIMI_PLAN.0));
         if provider.id == "kimi-coding" && plan && parts.base_url == provider.base_url {
@@ -29,10 +29,10 @@ impl Search<'_> {
             // Google's own wire lives at the bare address; the chat wire is one level below.
             parts.base_url.push_str("/openai");
         }
-        if key.is_none() && !self.facts.has_pool(provider.id) {
+        if key.is_none() && !self.inputs.has_pool(provider.id) {
             return Err(ResolveError::no_key(provider.id, provider.keys.first().copied()));
         }
-        self.put_key(parts, key, provider.id);
+        self.set_key(parts, key, provider.id);
         Ok(())
     }
 
@@ -42,11 +42,11 @@ impl Search<'_> {
         parts: &mut TargetParts,
     ) -> Result<(), ResolveError> {
         parts.base_url = self.base_of(provider);
-        let base = Base::parse(&parts.base_url);
+        let base = BaseUrl::parse(&parts.base_url);
         let explicit =
             self.choice.key().or_else(|| self.configured_key().filter(|_| !base.is_under("anthropic.com")));
         if let Some(found) = explicit {
-            self.put_key(parts, Some(found), "");
+            self.set_key(parts, Some(found), "");
         } else if base.path().ends_with("/anthropic") && !base.is_under("anthropic.com") {
             // Somebody else's endpoint: our Anthropic credentials are none of its business.
             return Err(ResolveError::Unusable {
@@ -57,29 +57,29 @@ impl Search<'_> {
                 ),
             });
         } else {
-            match anthropic::find(&self.facts.env) {
-                Some(anthropic::Source::Key { key, variable }) => {
+            match anthropic::find(&self.inputs.env) {
+                Some(anthropic::AnthropicCredentialSource::Key { key, variable }) => {
                     let found = FoundKey { key, origin: variable.to_owned() };
-                    self.put_key(parts, Some(found), "anthropic");
+                    self.set_key(parts, Some(found), "anthropic");
                 }
-                Some(anthropic::Source::File(path)) => {
+                Some(anthropic::AnthropicCredentialSource::File(path)) => {
                     parts.key_origin = Some(path.display().to_string());
-                    parts.keys = Keys::AnthropicFile(path);
+                    parts.key_source = KeySource::AnthropicFile(path);
                 }
-                None if self.facts.has_pool("anthropic") => self.put_key(parts, None, "anthropic"),
+                None if self.inputs.has_pool("anthropic") => self.set_key(parts, None, "anthropic"),
                 None => match self.configured_key() {
-                    Some(found) => self.put_key(parts, Some(found), ""),
+                    Some(found) => self.set_key(parts, Some(found), ""),
                     None => return Err(ResolveError::no_key(provider.id, Some("ANTHROPIC_API_KEY"))),
                 },
             }
         }
-        let token = match &parts.keys {
-            Keys::Fixed(Presented::Bearer(key)) => !anthropic::is_api_key(key),
-            Keys::AnthropicFile(_) => true,
+        let token = match &parts.key_source {
+            KeySource::Fixed(PresentedCredential::Bearer(key)) => !anthropic::is_api_key(key),
+            KeySource::AnthropicFile(_) => true,
             _ => false,
         };
         if token && base.is_under("anthropic.com") {
-            parts.credential = Credential::OAuth;
+            parts.credential = CredentialKind::OAuth;
         }
         Ok(())
     }
@@ -91,15 +91,15 @@ impl Search<'_> {
     ) -> Result<(), ResolveError> {
         parts.base_url = self.base_of(provider);
         if let Some(found) = self.choice.key() {
-            self.put_key(parts, Some(found), "");
+            self.set_key(parts, Some(found), "");
             return Ok(());
         }
-        let state = self.facts.auth.provider(provider.id);
+        let state = self.inputs.auth.provider(provider.id);
         let signed_in = match provider.id {
             "nous" => state.is_some_and(nous::is_signed_in),
-            _ => state.is_some_and(codex::is_signed_in) || codex::can_import(&self.facts.env),
+            _ => state.is_some_and(codex::is_signed_in) || codex::can_import(&self.inputs.env),
         };
-        parts.credential = Credential::OAuth;
+        parts.credential = CredentialKind::OAuth;
         if signed_in {
             if provider.id == "nous" {
                 // The portal said where its inference is; that wins over the environment.
@@ -108,18 +108,18 @@ impl Search<'_> {
                 {
                     parts.base_url = stored;
                 }
-                parts.keys = Keys::Nous;
+                parts.key_source = KeySource::Nous;
             } else {
-                parts.keys = Keys::Codex;
+                parts.key_source = KeySource::Codex;
             }
             parts.key_origin = Some("auth.json".to_owned());
             return Ok(());
         }
-        let key = self.facts.key_in(provider.keys);
-        if key.is_none() && !self.facts.has_pool(provider.id) {
+        let key = self.inputs.key_in(provider.keys);
+        if key.is_none() && !self.inputs.has_pool(provider.id) {
             return Err(ResolveError::NotSignedIn { provider: provider.id.to_owned(), hint: String::new() });
         }
-        self.put_key(parts, key, provider.id);
+        self.set_key(parts, key, provider.id);
         Ok(())
     }
 
@@ -131,19 +131,19 @@ impl Search<'_> {
         parts.base_url = self.base_of(provider);
         let found = match self.choice.key() {
             Some(found) => Ok(found),
-            None => copilot::find(&self.facts.env, self.facts.auth.provider("copilot"))
+            None => copilot::find(&self.inputs.env, self.inputs.auth.provider("copilot"))
                 .map(|(key, origin)| FoundKey { key, origin }),
         };
         match found {
-            Ok(found) => self.put_key(parts, Some(found), ""),
-            Err(_) if copilot::has_gh(&self.facts.env) => {
+            Ok(found) => self.set_key(parts, Some(found), ""),
+            Err(_) if copilot::has_gh(&self.inputs.env) => {
                 parts.key_origin = Some("gh auth token".to_owned());
-                parts.keys = Keys::Gh;
+                parts.key_source = KeySource::Gh;
             }
-            Err(copilot::Missing::Nothing) => {
+            Err(copilot::CopilotTokenError::Nothing) => {
                 return Err(ResolveError::no_key(provider.id, Some("COPILOT_GITHUB_TOKEN")));
             }
-            Err(copilot::Missing::ClassicToken { variable }) => {
+            Err(copilot::CopilotTokenError::ClassicToken { variable }) => {
                 return Err(ResolveError::Unusable {
                     provider: provider.id.to_owned(),
                     why: format!(
@@ -157,18 +157,18 @@ impl Search<'_> {
     }
 
     pub(super) fn aws(&self, parts: &mut TargetParts) {
-        let source = aws::Source::find(&self.facts.config, &self.facts.env);
+        let source = aws::AwsCredentialSource::find(&self.inputs.config, &self.inputs.env);
         let region = source.region().to_owned();
         parts.base_url = self
             .choice
             .base_url
             .clone()
             .or_else(|| self.configured_base())
-            .or_else(|| self.facts.address_in("BEDROCK_BASE_URL"))
+            .or_else(|| self.inputs.address_in("BEDROCK_BASE_URL"))
             .unwrap_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"));
         parts.aws = if source.is_bearer() { AwsAuth::Bearer } else { AwsAuth::Signed };
         parts.key_origin = Some(source.origin());
-        parts.keys = Keys::Aws(source);
+        parts.key_source = KeySource::Aws(source);
     }
 
     /// Flag, file, variable, the provider's own.
@@ -179,16 +179,16 @@ impl Search<'_> {
 
     /// The variable that moves a provider; Nous has an older one, too.
     fn base_in_environment(&self, provider: &Provider) -> Option<String> {
-        let older = || self.facts.address_in("NOUS_BASE_URL").filter(|_| provider.id == "nous");
-        self.facts.address_in(provider.base_variable).or_else(older)
+        let older = || self.inputs.address_in("NOUS_BASE_URL").filter(|_| provider.id == "nous");
+        self.inputs.address_in(provider.base_variable).or_else(older)
     }
 
     /// Whether an address is one the provider's key belongs to.
-    pub(super) fn owns(&self, provider: &Provider, url: &str) -> bool {
-        let host = |text: &str| Base::parse(text).host().to_owned();
+    pub(super) fn is_key_address(&self, provider: &Provider, url: &str) -> bool {
+        let host = |text: &str| BaseUrl::parse(text).host().to_owned();
         let known =
             [Some(provider.base_url.to_owned()), self.configured_base(), self.base_in_environment(provider)];
-        let at_aws = provider.kind == Kind::Aws && Base::parse(url).is_under("amazonaws.com");
+        let at_aws = provider.kind == ProviderKind::Aws && BaseUrl::parse(url).is_under("amazonaws.com");
         at_aws || known.into_iter().flatten().any(|own| host(&own) == host(url))
     }
 }

@@ -1,45 +1,55 @@
 //! Models that stand in when the main one fails.
 
-use hermes_config::Surface;
+use hermes_config::ProgramSurface;
 use hermes_config::settings::FallbackModel;
 use hermes_types::Secret;
 
 use super::error::ResolveError;
-use super::facts::Facts;
-use super::resolve::{Choice, resolve};
-use super::target::Target;
+use super::inputs::ProviderInputs;
+use super::resolve::{ProviderChoice, resolve};
+use super::target::ModelTarget;
 
 /// An entry of the chain that cannot be used, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedFallback {
     pub provider: String,
     pub model: String,
-    pub why: ResolveError,
+    pub error: ResolveError,
 }
 
 /// The chain in the order to try. An entry without credentials is left out, not fatal; one that repeats the main model
 /// would only fail the same way.
-pub fn chain(facts: &Facts, main: Option<&Target>, surface: Surface) -> (Vec<Target>, Vec<Skipped>) {
-    let mut targets: Vec<Target> = Vec::new();
+pub fn chain(
+    facts: &ProviderInputs,
+    main: Option<&ModelTarget>,
+    surface: ProgramSurface,
+) -> (Vec<ModelTarget>, Vec<SkippedFallback>) {
+    let mut targets: Vec<ModelTarget> = Vec::new();
     let mut skipped = Vec::new();
     for entry in FallbackModel::chain(&facts.config) {
-        match one(facts, &entry, surface) {
+        match resolve_entry(facts, &entry, surface) {
             Ok(target) => {
                 let known = main.into_iter().chain(&targets).any(|other| is_same(other, &target));
                 if !known {
                     targets.push(target);
                 }
             }
-            Err(why) => skipped.push(Skipped { provider: entry.provider, model: entry.model, why }),
+            Err(why) => {
+                skipped.push(SkippedFallback { provider: entry.provider, model: entry.model, error: why })
+            }
         }
     }
     (targets, skipped)
 }
 
 /// A model as a setting names it: a fallback, or the cheap one for simple turns.
-pub fn one(facts: &Facts, entry: &FallbackModel, surface: Surface) -> Result<Target, ResolveError> {
+pub fn resolve_entry(
+    facts: &ProviderInputs,
+    entry: &FallbackModel,
+    surface: ProgramSurface,
+) -> Result<ModelTarget, ResolveError> {
     let key = entry.api_key_env.as_deref().and_then(|variable| facts.key_in(&[variable]));
-    let choice = Choice {
+    let choice = ProviderChoice {
         provider: Some(entry.provider.clone()),
         model: Some(entry.model.clone()),
         base_url: entry.base_url.clone(),
@@ -52,6 +62,6 @@ pub fn one(facts: &Facts, entry: &FallbackModel, surface: Surface) -> Result<Tar
     resolve(facts, &choice, surface)?.target().ok_or_else(unusable)
 }
 
-fn is_same(a: &Target, b: &Target) -> bool {
+fn is_same(a: &ModelTarget, b: &ModelTarget) -> bool {
     (a.provider(), &a.model, a.base_url()) == (b.provider(), &b.model, b.base_url())
 }

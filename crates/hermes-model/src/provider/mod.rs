@@ -3,17 +3,17 @@
 //! Decides from what is configured; sends nothing and renews nothing. Invariant: a key goes only to the host it belongs
 //! to, and a provider somebody named is never silently replaced by another.
 
-mod auto;
 pub mod auxiliary;
 mod built_in;
 pub mod catalogue;
-mod custom;
+mod custom_endpoint;
+mod detection;
 mod error;
-mod facts;
 pub mod fallback;
-mod known;
-mod likeness;
+mod inputs;
+mod model_facts;
 pub mod name;
+mod name_similarity;
 pub mod registry;
 mod resolve;
 pub mod switch;
@@ -21,9 +21,9 @@ mod target;
 mod window;
 
 pub use error::ResolveError;
-pub use facts::Facts;
-pub use known::{Known, KnownModels};
-pub use registry::{Kind, Provider};
-pub use resolve::{Choice, Resolved, resolve};
-pub use target::{ModelChoice, Target};
+pub use inputs::ProviderInputs;
+pub use model_facts::{ModelFacts, ModelFactsFile};
+pub use registry::{Provider, ProviderKind};
+pub use resolve::{ProviderChoice, ResolvedModel, resolve};
+pub use target::{ModelChoice, ModelTarget};
 pub use window::LearntWindows;

@@ -3,12 +3,12 @@
 use hermes_config::settings::CustomProvider;
 use hermes_config::{ALIASES, canonical_provider, custom_slug};
 
-use super::facts::Facts;
+use super::inputs::ProviderInputs;
 use super::registry::Provider;
 
 /// What a typed model string asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ModelReference {
     /// As typed; absent when the string names only a model.
     pub provider: Option<String>,
     pub model: String,
@@ -16,14 +16,14 @@ pub struct Wanted {
 
 /// Splits at the first colon only where the left side is a provider and the right side is not the tag of a local model.
 /// `custom:a:b` names the user's own endpoint `a` if there is one, and else the model `a:b` of the configured endpoint.
-pub fn parse(text: &str, facts: &Facts) -> Wanted {
+pub fn parse(text: &str, facts: &ProviderInputs) -> ModelReference {
     let own = || CustomProvider::all(&facts.config).into_iter().map(|entry| custom_slug(&entry.name));
     split(text, |name| own().any(|slug| slug == custom_slug(name)))
 }
 
-fn split(text: &str, is_own: impl Fn(&str) -> bool) -> Wanted {
+fn split(text: &str, is_own: impl Fn(&str) -> bool) -> ModelReference {
     let text = text.trim();
-    let whole = || Wanted { provider: None, model: text.to_owned() };
+    let whole = || ModelReference { provider: None, model: text.to_owned() };
     let Some((left, right)) = text.split_once(':') else { return whole() };
     let (left, right) = (left.trim(), right.trim());
     if right.is_empty() || left.contains('/') {
@@ -35,12 +35,15 @@ fn split(text: &str, is_own: impl Fn(&str) -> bool) -> Wanted {
         && !model.trim().is_empty()
         && (is_own(name.trim()) || !is_tag(model.trim()))
     {
-        return Wanted { provider: Some(format!("custom:{}", name.trim())), model: model.trim().to_owned() };
+        return ModelReference {
+            provider: Some(format!("custom:{}", name.trim())),
+            model: model.trim().to_owned(),
+        };
     }
     match canonical_provider(left) {
         Ok("auto") | Err(_) => whole(),
         Ok(_) if is_tag(right) => whole(),
-        Ok(_) => Wanted { provider: Some(left.to_lowercase()), model: right.to_owned() },
+        Ok(_) => ModelReference { provider: Some(left.to_lowercase()), model: right.to_owned() },
     }
 }
 
@@ -99,7 +102,7 @@ mod tests {
     fn model_strings() {
         #[track_caller]
         fn check(text: &str, provider: Option<&str>, model: &str) {
-            let wanted = Wanted { provider: provider.map(str::to_owned), model: model.to_owned() };
+            let wanted = ModelReference { provider: provider.map(str::to_owned), model: model.to_owned() };
             assert_eq!(split(text, |name| name == "my box"), wanted, "{text}");
         }
         check("gpt-5.4", None, "gpt-5.4");

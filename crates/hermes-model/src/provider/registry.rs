@@ -4,11 +4,11 @@
 
 use hermes_config::canonical_provider;
 
-use crate::wire::{Base, Mode};
+use crate::wire::{ApiMode, BaseUrl};
 
 /// How a provider is paid for and signed in to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderKind {
     ApiKey,
     /// One key, many vendors' models, named `vendor/model`.
     Aggregator,
@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// Whether a provider may be picked because its key happens to be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detection {
+pub enum DetectionPolicy {
     Allowed,
     /// The variable is in many environments for other reasons, or only newer homes know the provider.
     OnlyByName,
@@ -42,13 +42,13 @@ pub struct Provider {
     /// Variable that moves it elsewhere; empty when there is none.
     pub base_variable: &'static str,
     /// The wire it usually speaks; the address and the model may say otherwise.
-    pub mode: Mode,
-    pub kind: Kind,
+    pub mode: ApiMode,
+    pub kind: ProviderKind,
     /// What aggregators put before the slash for its models; empty when nothing.
     pub vendor: &'static str,
     /// Its model for side tasks; empty when nobody has chosen one.
     pub auxiliary_model: &'static str,
-    pub detection: Detection,
+    pub detection: DetectionPolicy,
 }
 
 const fn api(
@@ -62,20 +62,20 @@ const fn api(
         base_url,
         keys,
         base_variable,
-        mode: Mode::Chat,
-        kind: Kind::ApiKey,
+        mode: ApiMode::Chat,
+        kind: ProviderKind::ApiKey,
         vendor: "",
         auxiliary_model: "",
-        detection: Detection::OnlyByName,
+        detection: DetectionPolicy::OnlyByName,
     }
 }
 
 impl Provider {
-    const fn mode(self, mode: Mode) -> Self {
+    const fn mode(self, mode: ApiMode) -> Self {
         Self { mode, ..self }
     }
 
-    const fn kind(self, kind: Kind) -> Self {
+    const fn kind(self, kind: ProviderKind) -> Self {
         Self { kind, ..self }
     }
 
@@ -88,62 +88,63 @@ impl Provider {
     }
 
     const fn detected(self) -> Self {
-        Self { detection: Detection::Allowed, ..self }
+        Self { detection: DetectionPolicy::Allowed, ..self }
     }
 
     /// Whether models are named `vendor/model` here.
-    pub fn names_vendors(&self) -> bool {
-        matches!(self.kind, Kind::Aggregator | Kind::Custom) || matches!(self.id, "nous" | "huggingface")
+    pub fn uses_vendor_prefix(&self) -> bool {
+        matches!(self.kind, ProviderKind::Aggregator | ProviderKind::Custom)
+            || matches!(self.id, "nous" | "huggingface")
     }
 }
 
 #[rustfmt::skip]
 pub(super) const OPENROUTER: &Provider = &api("openrouter", "https://openrouter.ai/api/v1", &["OPENROUTER_API_KEY", "OPENAI_API_KEY"], "OPENROUTER_BASE_URL")
-        .kind(Kind::Aggregator).auxiliary("google/gemini-3-flash-preview");
+        .kind(ProviderKind::Aggregator).auxiliary("google/gemini-3-flash-preview");
 
 #[rustfmt::skip]
 pub(super) const OPENAI: &Provider = &api("openai", "https://api.openai.com/v1", &["OPENAI_API_KEY"], "OPENAI_BASE_URL")
-        .mode(Mode::Responses).vendor("openai").auxiliary("gpt-4o-mini");
+        .mode(ApiMode::Responses).vendor("openai").auxiliary("gpt-4o-mini");
 
 #[rustfmt::skip]
-pub(crate) const CUSTOM: &Provider = &api("custom", "", &["OPENAI_API_KEY"], "OPENAI_BASE_URL").kind(Kind::Custom).auxiliary("gpt-4o-mini");
+pub(crate) const CUSTOM: &Provider = &api("custom", "", &["OPENAI_API_KEY"], "OPENAI_BASE_URL").kind(ProviderKind::Custom).auxiliary("gpt-4o-mini");
 
 /// Detected ones stand in the order in which they are looked for.
 #[rustfmt::skip]
 pub const REGISTRY: &[Provider] = &[
     *OPENROUTER,
     api("nous", "https://inference-api.nousresearch.com/v1", &["NOUS_API_KEY"], "NOUS_INFERENCE_BASE_URL")
-        .kind(Kind::OAuth).auxiliary("google/gemini-3-flash-preview"),
+        .kind(ProviderKind::OAuth).auxiliary("google/gemini-3-flash-preview"),
     *OPENAI,
     api("openai-codex", "https://chatgpt.com/backend-api/codex", &[], "HERMES_CODEX_BASE_URL")
-        .mode(Mode::Responses).kind(Kind::OAuth).vendor("openai").auxiliary("gpt-5.2-codex"),
+        .mode(ApiMode::Responses).kind(ProviderKind::OAuth).vendor("openai").auxiliary("gpt-5.2-codex"),
     api("zai", "https://api.z.ai/api/paas/v4", &["GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"], "GLM_BASE_URL")
         .vendor("z-ai").auxiliary("glm-4.5-flash").detected(),
     api("kimi-coding", "https://api.moonshot.ai/v1", &["KIMI_API_KEY"], "KIMI_BASE_URL")
         .vendor("moonshotai").auxiliary("kimi-k2-turbo-preview").detected(),
     api("minimax", "https://api.minimax.io/anthropic", &["MINIMAX_API_KEY"], "MINIMAX_BASE_URL")
-        .mode(Mode::Anthropic).vendor("minimax").auxiliary("MiniMax-M2.7-highspeed").detected(),
+        .mode(ApiMode::Anthropic).vendor("minimax").auxiliary("MiniMax-M2.7-highspeed").detected(),
     api("anthropic", "https://api.anthropic.com", &["ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"], "")
-        .mode(Mode::Anthropic).kind(Kind::Anthropic).vendor("anthropic").auxiliary("claude-haiku-4-5-20251001").detected(),
+        .mode(ApiMode::Anthropic).kind(ProviderKind::Anthropic).vendor("anthropic").auxiliary("claude-haiku-4-5-20251001").detected(),
     api("alibaba", "https://coding-intl.dashscope.aliyuncs.com/v1", &["DASHSCOPE_API_KEY"], "DASHSCOPE_BASE_URL")
         .vendor("qwen").detected(),
     api("minimax-cn", "https://api.minimaxi.com/anthropic", &["MINIMAX_CN_API_KEY"], "MINIMAX_CN_BASE_URL")
-        .mode(Mode::Anthropic).vendor("minimax").auxiliary("MiniMax-M2.7-highspeed").detected(),
+        .mode(ApiMode::Anthropic).vendor("minimax").auxiliary("MiniMax-M2.7-highspeed").detected(),
     api("deepseek", "https://api.deepseek.com/v1", &["DEEPSEEK_API_KEY"], "DEEPSEEK_BASE_URL")
         .vendor("deepseek").detected(),
     api("ai-gateway", "https://ai-gateway.vercel.sh/v1", &["AI_GATEWAY_API_KEY"], "AI_GATEWAY_BASE_URL")
-        .kind(Kind::Aggregator).auxiliary("google/gemini-3-flash").detected(),
+        .kind(ProviderKind::Aggregator).auxiliary("google/gemini-3-flash").detected(),
     api("opencode-zen", "https://opencode.ai/zen/v1", &["OPENCODE_ZEN_API_KEY"], "OPENCODE_ZEN_BASE_URL")
         .auxiliary("gemini-3-flash").detected(),
     api("opencode-go", "https://opencode.ai/zen/go/v1", &["OPENCODE_GO_API_KEY"], "OPENCODE_GO_BASE_URL")
         .auxiliary("glm-5").detected(),
     api("kilocode", "https://api.kilo.ai/api/gateway", &["KILOCODE_API_KEY"], "KILOCODE_BASE_URL")
-        .kind(Kind::Aggregator).auxiliary("google/gemini-3-flash-preview").detected(),
+        .kind(ProviderKind::Aggregator).auxiliary("google/gemini-3-flash-preview").detected(),
     api("huggingface", "https://router.huggingface.co/v1", &["HF_TOKEN"], "HF_BASE_URL").detected(),
     api("copilot", "https://api.githubcopilot.com", &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"], "")
-        .kind(Kind::Copilot).vendor("openai"),
-    api("copilot-acp", "acp://copilot", &[], "COPILOT_ACP_BASE_URL").kind(Kind::Process),
-    api("bedrock", "", &[], "BEDROCK_BASE_URL").mode(Mode::Converse).kind(Kind::Aws),
+        .kind(ProviderKind::Copilot).vendor("openai"),
+    api("copilot-acp", "acp://copilot", &[], "COPILOT_ACP_BASE_URL").kind(ProviderKind::Process),
+    api("bedrock", "", &[], "BEDROCK_BASE_URL").mode(ApiMode::Converse).kind(ProviderKind::Aws),
     *CUSTOM,
     api("gemini", "https://generativelanguage.googleapis.com/v1beta", &["GOOGLE_API_KEY", "GEMINI_API_KEY"], "GEMINI_BASE_URL")
         .vendor("google"),
@@ -158,7 +159,7 @@ pub const REGISTRY: &[Provider] = &[
     api("xiaomi", "", &["XIAOMI_API_KEY"], "XIAOMI_BASE_URL"),
     api("tencent-tokenhub", "", &["TENCENT_TOKENHUB_API_KEY"], "TENCENT_TOKENHUB_BASE_URL"),
     api("azure-foundry", "", &["AZURE_FOUNDRY_API_KEY"], "AZURE_FOUNDRY_BASE_URL"),
-    api("offline", "", &[], "").kind(Kind::Offline),
+    api("offline", "", &[], "").kind(ProviderKind::Offline),
 ];
 
 /// LM Studio is a custom endpoint that everybody has at the same address.
@@ -173,9 +174,9 @@ pub(crate) fn find_named(name: &str) -> Option<&'static Provider> {
 }
 
 /// The provider that is known to live at a host.
-pub(crate) fn at_host(host: &str) -> Option<&'static Provider> {
+pub(crate) fn find_by_host(host: &str) -> Option<&'static Provider> {
     let lives = |provider: &&Provider| {
-        !provider.base_url.is_empty() && Base::parse(provider.base_url).host() == host && !host.is_empty()
+        !provider.base_url.is_empty() && BaseUrl::parse(provider.base_url).host() == host && !host.is_empty()
     };
     REGISTRY.iter().find(lives)
 }
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn detection_keeps_the_documented_order() {
         let order: Vec<&str> =
-            REGISTRY.iter().filter(|p| p.detection == Detection::Allowed).map(|p| p.id).collect();
+            REGISTRY.iter().filter(|p| p.detection == DetectionPolicy::Allowed).map(|p| p.id).collect();
         let documented = "zai kimi-coding minimax anthropic alibaba minimax-cn deepseek ai-gateway opencode-zen \
                           opencode-go kilocode huggingface";
         assert_eq!(order.join(" "), documented);

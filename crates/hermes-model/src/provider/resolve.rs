@@ -5,36 +5,36 @@
 
 use hermes_config::keys::DEFAULT_MODEL;
 use hermes_config::settings::CustomProvider;
-use hermes_config::{Surface, canonical_provider, custom_slug, precedence};
+use hermes_config::{ProgramSurface, canonical_provider, custom_slug, precedence};
 use hermes_types::Secret;
 
-use super::auto::{self, Picked};
 use super::catalogue;
-use super::custom::{self, Asked};
+use super::custom_endpoint::{self, RequestedProvider};
+use super::detection::{self, DetectedProvider};
 use super::error::ResolveError;
-use super::facts::{Facts, FoundKey};
+use super::inputs::{FoundKey, ProviderInputs};
 use super::name;
-use super::registry::{CUSTOM, Kind, LM_STUDIO, Provider, find};
-use super::target::{ModelChoice, Target, TargetParts};
-use crate::credential::{Keys, pool};
-use crate::wire::{AwsAuth, Base, Credential, Mode};
+use super::registry::{CUSTOM, LM_STUDIO, Provider, ProviderKind, find};
+use super::target::{ModelChoice, ModelTarget, TargetParts};
+use crate::credential::{KeySource, pool};
+use crate::wire::{ApiMode, AwsAuth, BaseUrl, CredentialKind};
 
 /// What a flag, a command or another setting asks for; empty fields leave it to the configuration.
 #[derive(Debug, Clone, Default)]
-pub struct Choice {
+pub struct ProviderChoice {
     pub provider: Option<String>,
     pub model: Option<String>,
     pub base_url: Option<String>,
     pub api_key: Option<Secret>,
 }
 
-impl Choice {
+impl ProviderChoice {
     pub fn of(provider: &str, model: &str) -> Self {
         Self { provider: Some(provider.to_owned()), model: Some(model.to_owned()), ..Self::default() }
     }
 
     /// Blank fields count as empty, and addresses lose their final slash.
-    fn tidy(&self, facts: &Facts) -> Self {
+    fn normalized(&self, facts: &ProviderInputs) -> Self {
         let said = |text: &Option<String>| {
             text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
         };
@@ -60,13 +60,13 @@ impl Choice {
 
 /// Who answers.
 #[derive(Debug, Clone)]
-pub enum Resolved {
+pub enum ResolvedModel {
     /// The built-in model of rules: nothing is configured, or it was asked for.
     Offline,
-    Target(Box<Target>),
+    Target(Box<ModelTarget>),
 }
 
-impl Resolved {
+impl ResolvedModel {
     /// The id for logs and status lines.
     pub fn provider(&self) -> &str {
         match self {
@@ -75,7 +75,7 @@ impl Resolved {
         }
     }
 
-    pub fn target(self) -> Option<Target> {
+    pub fn target(self) -> Option<ModelTarget> {
         match self {
             Self::Offline => None,
             Self::Target(target) => Some(*target),
@@ -84,24 +84,30 @@ impl Resolved {
 }
 
 /// Finds the provider, address, model and key for a choice.
-pub fn resolve(facts: &Facts, choice: &Choice, surface: Surface) -> Result<Resolved, ResolveError> {
-    let choice = choice.tidy(facts);
+pub fn resolve(
+    facts: &ProviderInputs,
+    choice: &ProviderChoice,
+    surface: ProgramSurface,
+) -> Result<ResolvedModel, ResolveError> {
+    let choice = choice.normalized(facts);
     let requested = precedence::provider(&facts.config, &facts.env, choice.provider.as_deref());
-    let search = Search { facts, choice: &choice, surface, requested: &requested };
+    let search = TargetResolver { inputs: facts, choice: &choice, surface, requested: &requested };
     let target = match search.named()? {
-        Named::BuiltIn(provider) if provider.kind == Kind::Offline => return Ok(Resolved::Offline),
-        Named::BuiltIn(provider) => search.built_in(provider)?,
-        Named::Own(entry) => search.own(&entry),
-        Named::Auto => match auto::pick(facts, &choice) {
-            Picked::Offline => return Ok(Resolved::Offline),
-            Picked::Address => search.address(Asked::Auto)?,
-            Picked::Provider(provider) => search.built_in(provider)?,
+        NamedProvider::BuiltIn(provider) if provider.kind == ProviderKind::Offline => {
+            return Ok(ResolvedModel::Offline);
+        }
+        NamedProvider::BuiltIn(provider) => search.resolve_built_in(provider)?,
+        NamedProvider::Own(entry) => search.resolve_custom(&entry),
+        NamedProvider::Auto => match detection::detect(facts, &choice) {
+            DetectedProvider::Offline => return Ok(ResolvedModel::Offline),
+            DetectedProvider::ConfiguredAddress => search.resolve_address(RequestedProvider::Auto)?,
+            DetectedProvider::Provider(provider) => search.resolve_built_in(provider)?,
         },
     };
-    Ok(Resolved::Target(Box::new(target)))
+    Ok(ResolvedModel::Target(Box::new(target)))
 }
 
-enum Named {
+enum NamedProvider {
     Auto,
     BuiltIn(&'static Provider),
     /// One of the user's own endpoints.
@@ -109,27 +115,27 @@ enum Named {
 }
 
 /// One search, with everything it looks at.
-pub(super) struct Search<'a> {
-    pub(super) facts: &'a Facts,
-    pub(super) choice: &'a Choice,
-    pub(super) surface: Surface,
+pub(super) struct TargetResolver<'a> {
+    pub(super) inputs: &'a ProviderInputs,
+    pub(super) choice: &'a ProviderChoice,
+    pub(super) surface: ProgramSurface,
     /// As written: an id, an alias, a custom name, or `auto`.
     pub(super) requested: &'a str,
 }
 
-impl Search<'_> {
+impl TargetResolver<'_> {
     /// Built-in names and aliases come before the user's own of the same name.
-    fn named(&self) -> Result<Named, ResolveError> {
+    fn named(&self) -> Result<NamedProvider, ResolveError> {
         let unknown = || ResolveError::UnknownProvider { name: self.requested.trim().to_owned() };
         match canonical_provider(self.requested) {
-            Ok("auto") => Ok(Named::Auto),
-            Ok(id) => find(id).map(Named::BuiltIn).ok_or_else(unknown),
+            Ok("auto") => Ok(NamedProvider::Auto),
+            Ok(id) => find(id).map(NamedProvider::BuiltIn).ok_or_else(unknown),
             Err(_) => {
                 let slug = custom_slug(self.requested);
-                let own = CustomProvider::all(&self.facts.config);
+                let own = CustomProvider::all(&self.inputs.config);
                 own.into_iter()
                     .find(|entry| custom_slug(&entry.name) == slug)
-                    .map(Named::Own)
+                    .map(NamedProvider::Own)
                     .ok_or_else(unknown)
             }
         }
@@ -138,7 +144,8 @@ impl Search<'_> {
     /// Whether the `model` section speaks about the provider that was chosen.
     pub(super) fn config_applies(&self) -> bool {
         let Some(chosen) = &self.choice.provider else { return true };
-        let configured = self.facts.config.text_if_any("model.provider").unwrap_or_else(|| "auto".to_owned());
+        let configured =
+            self.inputs.config.non_empty_text("model.provider").unwrap_or_else(|| "auto".to_owned());
         match (canonical_provider(&configured), canonical_provider(chosen)) {
             (Ok(a), Ok(b)) => a == b,
             _ => custom_slug(&configured) == custom_slug(chosen),
@@ -147,18 +154,20 @@ impl Search<'_> {
 
     /// T41-19: an address left over from another provider is not this one's.
     pub(super) fn configured_base(&self) -> Option<String> {
-        precedence::base_url(&self.facts.config, self.requested)
+        precedence::base_url(&self.inputs.config, self.requested)
     }
 
     pub(super) fn configured_key(&self) -> Option<FoundKey> {
-        self.facts.configured_key().filter(|_| self.config_applies())
+        self.inputs.configured_key().filter(|_| self.config_applies())
     }
 
-    fn built_in(&self, provider: &'static Provider) -> Result<Target, ResolveError> {
+    fn resolve_built_in(&self, provider: &'static Provider) -> Result<ModelTarget, ResolveError> {
         match provider.kind {
-            Kind::Custom => return self.address(Asked::Custom),
-            Kind::Aggregator if provider.id == "openrouter" => return self.address(Asked::OpenRouter),
-            Kind::Process => {
+            ProviderKind::Custom => return self.resolve_address(RequestedProvider::Custom),
+            ProviderKind::Aggregator if provider.id == "openrouter" => {
+                return self.resolve_address(RequestedProvider::OpenRouter);
+            }
+            ProviderKind::Process => {
                 return Err(ResolveError::Unusable {
                     provider: provider.id.to_owned(),
                     why: "The Copilot agent process cannot be used as a model here. Use provider `copilot` with the \
@@ -172,105 +181,109 @@ impl Search<'_> {
         // is meant for it.
         if let Some(url) = &self.choice.base_url
             && self.choice.api_key.is_none()
-            && !self.owns(provider, url)
+            && !self.is_key_address(provider, url)
         {
-            let asked = if self.choice.provider.is_none() { Asked::Auto } else { Asked::Custom };
-            return self.address(asked);
+            let asked = if self.choice.provider.is_none() {
+                RequestedProvider::Auto
+            } else {
+                RequestedProvider::Custom
+            };
+            return self.resolve_address(asked);
         }
         let mut parts = self.parts(provider);
         match provider.kind {
-            Kind::Anthropic => self.anthropic(provider, &mut parts)?,
-            Kind::OAuth => self.oauth(provider, &mut parts)?,
-            Kind::Copilot => self.copilot(provider, &mut parts)?,
-            Kind::Aws => self.aws(&mut parts),
+            ProviderKind::Anthropic => self.anthropic(provider, &mut parts)?,
+            ProviderKind::OAuth => self.oauth(provider, &mut parts)?,
+            ProviderKind::Copilot => self.copilot(provider, &mut parts)?,
+            ProviderKind::Aws => self.aws(&mut parts),
             _ => self.api_key(provider, &mut parts)?,
         }
         if parts.base_url.is_empty() {
             return Err(ResolveError::NoAddress { provider: provider.id.to_owned() });
         }
-        Ok(Target::build(self, parts))
+        Ok(ModelTarget::build(self, parts))
     }
 
     /// The openrouter/custom path.
-    fn address(&self, asked: Asked) -> Result<Target, ResolveError> {
-        let found = custom::find(self, asked)?;
+    fn resolve_address(&self, asked: RequestedProvider) -> Result<ModelTarget, ResolveError> {
+        let found = custom_endpoint::find(self, asked)?;
         let mut parts = self.parts(found.provider);
         let pool = if found.provider.id == "openrouter" { "openrouter" } else { "" };
         parts.base_url = found.base_url;
-        self.put_key(&mut parts, found.key, pool);
-        Ok(Target::build(self, parts))
+        self.set_key(&mut parts, found.key, pool);
+        Ok(ModelTarget::build(self, parts))
     }
 
     /// One of the user's own endpoints.
-    fn own(&self, entry: &CustomProvider) -> Target {
+    fn resolve_custom(&self, entry: &CustomProvider) -> ModelTarget {
         let mut parts = self.parts(CUSTOM);
         let base = self.choice.base_url.clone().unwrap_or_else(|| entry.base_url.clone());
         // Its key belongs to its host.
-        let at_home = Base::parse(&base).host() == Base::parse(&entry.base_url).host();
+        let at_home = BaseUrl::parse(&base).host() == BaseUrl::parse(&entry.base_url).host();
         let own_key = || {
             let origin = format!("custom provider {}", entry.name);
             let written = entry.api_key.as_ref().and_then(|key| FoundKey::new(key.expose(), &origin));
-            written.or_else(|| self.facts.key_in(&[entry.api_key_env.as_deref()?]))
+            written.or_else(|| self.inputs.key_in(&[entry.api_key_env.as_deref()?]))
         };
         let key = self.choice.key().or_else(|| own_key().filter(|_| at_home)).or_else(|| {
-            let fits = custom::openai_key_fits(self.facts, &Base::parse(&base));
-            self.facts.key_in(&["OPENAI_API_KEY"]).filter(|_| fits)
+            let fits = custom_endpoint::openai_key_fits(self.inputs, &BaseUrl::parse(&base));
+            self.inputs.key_in(&["OPENAI_API_KEY"]).filter(|_| fits)
         });
-        parts.base_url = custom::with_version(&base, entry.api_mode.as_deref());
+        parts.base_url = custom_endpoint::with_version(&base, entry.api_mode.as_deref());
         parts.api_mode = entry.api_mode.clone().or(parts.api_mode);
         if let Some(model) = &entry.model
             && self.choice.model.is_none()
-            && (parts.model_choice == ModelChoice::Assumed || !self.config_applies())
+            && (parts.model_choice == ModelChoice::Default || !self.config_applies())
         {
             parts.model.clone_from(model);
-            parts.model_choice = ModelChoice::Said;
+            parts.model_choice = ModelChoice::Explicit;
         }
         let sizes = entry.context_lengths.iter();
         parts.context_length = parts
             .context_length
             .or_else(|| sizes.clone().find(|(id, _)| *id == parts.model).map(|(_, size)| *size));
-        self.put_key(&mut parts, key, &format!("custom:{}", custom_slug(&entry.name)));
-        Target::build(self, parts)
+        self.set_key(&mut parts, key, &format!("custom:{}", custom_slug(&entry.name)));
+        ModelTarget::build(self, parts)
     }
 
     /// A key given for this call is used alone; others share the provider's pool, where it has one.
-    pub(super) fn put_key(&self, parts: &mut TargetParts, key: Option<FoundKey>, pool_name: &str) {
+    pub(super) fn set_key(&self, parts: &mut TargetParts, key: Option<FoundKey>, pool_name: &str) {
         let explicit = self.choice.api_key.is_some();
-        let base = Base::parse(&parts.base_url);
+        let base = BaseUrl::parse(&parts.base_url);
         parts.key_origin = key.as_ref().map(|found| found.origin.clone());
-        if !explicit && !pool_name.is_empty() && self.facts.has_pool(pool_name) {
-            parts.keys = Keys::Pool(pool::PoolName {
+        if !explicit && !pool_name.is_empty() && self.inputs.has_pool(pool_name) {
+            parts.key_source = KeySource::Pool(pool::PoolSpec {
                 name: pool_name.to_owned(),
                 host: base.host().to_owned(),
-                strategy: pool::Strategy::configured(&self.facts.config, pool_name),
-                mode: Mode::Chat,
-                besides: key.map(|found| found.key),
+                strategy: pool::PoolStrategy::from_config(&self.inputs.config, pool_name),
+                mode: ApiMode::Chat,
+                extra_key: key.map(|found| found.key),
             });
             return;
         }
-        parts.keys = match key {
-            Some(found) => Keys::key(found.key),
-            None => custom::without_key(&base),
+        parts.key_source = match key {
+            Some(found) => KeySource::bearer(found.key),
+            None => custom_endpoint::missing_key_source(&base),
         };
     }
 
     fn parts(&self, provider: &'static Provider) -> TargetParts {
         let (model, model_choice) = self.model_for(provider);
-        let configured = |key: &str| self.facts.config.text_if_any(key).filter(|_| self.config_applies());
+        let configured = |key: &str| self.inputs.config.non_empty_text(key).filter(|_| self.config_applies());
         let same_model = self.choice.model.as_ref().is_none_or(|chosen| {
-            self.facts.config.text_if_any("model.default").is_some_and(|default| default == *chosen)
+            self.inputs.config.non_empty_text("model.default").is_some_and(|default| default == *chosen)
         });
-        let size = self.facts.config.int("model.context_length").and_then(|size| u64::try_from(size).ok());
+        let size = self.inputs.config.int("model.context_length").and_then(|size| u64::try_from(size).ok());
         TargetParts {
             provider,
             model,
             model_choice,
             base_url: String::new(),
-            keys: Keys::key(Secret::new(String::new())),
+            key_source: KeySource::bearer(Secret::new(String::new())),
             key_origin: None,
             api_mode: configured("model.api_mode"),
             context_length: size.filter(|size| *size > 0 && same_model && self.config_applies()),
-            credential: Credential::ApiKey,
+            credential: CredentialKind::ApiKey,
             aws: AwsAuth::Signed,
         }
     }
@@ -278,16 +291,16 @@ impl Search<'_> {
     /// The model, by the provider's own name for it. A default that was meant for another provider is replaced.
     fn model_for(&self, provider: &Provider) -> (String, ModelChoice) {
         if let Some(model) = &self.choice.model {
-            return (name::for_provider(provider, model), ModelChoice::Said);
+            return (name::for_provider(provider, model), ModelChoice::Explicit);
         }
-        let model = precedence::model(&self.facts.config, &self.facts.env, self.surface, None);
-        let assumed = model == DEFAULT_MODEL && !self.facts.config.is_user_set("model.default");
-        let said = if assumed { ModelChoice::Assumed } else { ModelChoice::Said };
+        let model = precedence::model(&self.inputs.config, &self.inputs.env, self.surface, None);
+        let assumed = model == DEFAULT_MODEL && !self.inputs.config.is_user_set("model.default");
+        let said = if assumed { ModelChoice::Default } else { ModelChoice::Explicit };
         let own = name::for_provider(provider, &model);
-        let foreign = own.contains('/') && !provider.names_vendors();
+        let foreign = own.contains('/') && !provider.uses_vendor_prefix();
         match catalogue::models(provider.id).first() {
             Some(default) if foreign && (assumed || !self.config_applies()) => {
-                ((*default).to_owned(), ModelChoice::Assumed)
+                ((*default).to_owned(), ModelChoice::Default)
             }
             _ => (own, said),
         }

@@ -4,17 +4,17 @@
 //! Invariant: nobody is switched to a provider they have no credentials for, and never to an aggregator merely because
 //! its catalogue holds a name.
 
-use hermes_config::Surface;
+use hermes_config::ProgramSurface;
 use hermes_types::Cancel;
 use thiserror::Error;
 
 use super::error::ResolveError;
-use super::facts::Facts;
-use super::registry::{self, Kind, Provider, REGISTRY};
-use super::resolve::{Choice, Resolved, resolve};
-use super::target::Target;
-use super::{catalogue, likeness, name};
-use crate::discovery::{Age, Lookup, Unlisted};
+use super::inputs::ProviderInputs;
+use super::registry::{self, Provider, ProviderKind, REGISTRY};
+use super::resolve::{ProviderChoice, ResolvedModel, resolve};
+use super::target::ModelTarget;
+use super::{catalogue, name, name_similarity};
+use crate::discovery::{ListFreshness, ModelDiscovery, ModelListError};
 
 /// Why nothing is switched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -23,7 +23,7 @@ pub enum SwitchError {
     #[error("Name a model, for example: hermes model openrouter:anthropic/claude-opus-4.6")]
     Empty,
     #[error("Model names must not contain spaces.")]
-    Blank,
+    ContainsSpaces,
     /// Show why there is no such endpoint.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -31,14 +31,14 @@ pub enum SwitchError {
 
 /// Something to know about a model that was switched to all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
+pub enum SwitchNote {
     /// Not in the provider's list; these are alike.
     NotListed { model: String, provider: String, alike: Vec<String> },
     /// There was no list to look in.
-    Unchecked { model: String, why: Unlisted },
+    Unchecked { model: String, why: ModelListError },
 }
 
-impl std::fmt::Display for Note {
+impl std::fmt::Display for SwitchNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotListed { model, provider, alike } => {
@@ -52,21 +52,21 @@ impl std::fmt::Display for Note {
 
 /// Who answers after the switch, as far as it can be said without asking.
 pub fn plan(
-    facts: &Facts,
-    current: Option<&Target>,
+    facts: &ProviderInputs,
+    current: Option<&ModelTarget>,
     text: &str,
-    surface: Surface,
-) -> Result<Resolved, SwitchError> {
+    surface: ProgramSurface,
+) -> Result<ResolvedModel, SwitchError> {
     let text = text.trim();
     if text.is_empty() {
         return Err(SwitchError::Empty);
     }
     let wanted = name::parse(text, facts);
     if wanted.model.chars().any(char::is_whitespace) {
-        return Err(SwitchError::Blank);
+        return Err(SwitchError::ContainsSpaces);
     }
     if let Some(provider) = &wanted.provider {
-        return Ok(resolve(facts, &Choice::of(provider, &wanted.model), surface)?);
+        return Ok(resolve(facts, &ProviderChoice::of(provider, &wanted.model), surface)?);
     }
     let Some(current) = current else {
         return Ok(resolve(facts, &guess(facts, None, &wanted.model, surface), surface)?);
@@ -74,7 +74,7 @@ pub fn plan(
     let own = current.provider() == "custom" || current.wire.base.is_local();
     // At home any name may mean anything, also that of a provider: it is taken as a model there.
     if own {
-        return Ok(Resolved::Target(Box::new(current.with_model(facts, &wanted.model))));
+        return Ok(ResolvedModel::Target(Box::new(current.with_model(facts, &wanted.model))));
     }
     let choice = guess(facts, registry::find(current.provider()), &wanted.model, surface);
     let stays = choice.provider.as_deref() == Some(current.provider());
@@ -82,25 +82,30 @@ pub fn plan(
         // The same address and key, also where those came from the command line.
         let provider = registry::find(current.provider()).unwrap_or(registry::CUSTOM);
         let model = name::for_provider(provider, model);
-        if provider.kind != Kind::Copilot && provider.kind != Kind::Aws {
-            return Ok(Resolved::Target(Box::new(current.with_model(facts, &model))));
+        if provider.kind != ProviderKind::Copilot && provider.kind != ProviderKind::Aws {
+            return Ok(ResolvedModel::Target(Box::new(current.with_model(facts, &model))));
         }
     }
     Ok(resolve(facts, &choice, surface)?)
 }
 
 /// The provider a bare name belongs to.
-fn guess(facts: &Facts, current: Option<&Provider>, text: &str, surface: Surface) -> Choice {
-    let stay = |model: &str| Choice {
+fn guess(
+    facts: &ProviderInputs,
+    current: Option<&Provider>,
+    text: &str,
+    surface: ProgramSurface,
+) -> ProviderChoice {
+    let stay = |model: &str| ProviderChoice {
         provider: current.map(|provider| provider.id.to_owned()),
         model: Some(model.to_owned()),
-        ..Choice::default()
+        ..ProviderChoice::default()
     };
     if name::is_provider(text)
         && let Some(provider) = registry::find_named(text)
     {
         let model = catalogue::models(provider.id).first().map(|model| (*model).to_owned());
-        return Choice { provider: Some(provider.id.to_owned()), model, ..Choice::default() };
+        return ProviderChoice { provider: Some(provider.id.to_owned()), model, ..ProviderChoice::default() };
     }
     let serves = |provider: &Provider| catalogue::models(provider.id).iter().any(|id| is_same(id, text));
     if current.is_some_and(serves) {
@@ -108,20 +113,21 @@ fn guess(facts: &Facts, current: Option<&Provider>, text: &str, surface: Surface
     }
     let hits: Vec<&Provider> =
         REGISTRY.iter().filter(|provider| is_direct(provider) && serves(provider)).collect();
-    let usable = |provider: &Provider| resolve(facts, &Choice::of(provider.id, text), surface).is_ok();
+    let usable =
+        |provider: &Provider| resolve(facts, &ProviderChoice::of(provider.id, text), surface).is_ok();
     if let Some(provider) = hits.iter().find(|provider| usable(provider)) {
-        return Choice::of(provider.id, text);
+        return ProviderChoice::of(provider.id, text);
     }
     let slug = catalogue::models("openrouter")
         .iter()
         .find(|slug| is_same(slug, text) || slug.rsplit('/').next().is_some_and(|bare| is_same(bare, text)));
     match (slug, current) {
         // An aggregator that one already uses knows it by that name, too.
-        (Some(slug), Some(current)) if current.names_vendors() => stay(slug),
-        (Some(slug), _) if usable(registry::OPENROUTER) => Choice::of("openrouter", slug),
+        (Some(slug), Some(current)) if current.uses_vendor_prefix() => stay(slug),
+        (Some(slug), _) if usable(registry::OPENROUTER) => ProviderChoice::of("openrouter", slug),
         // Nobody else has a key for it; the refusal says which one is missing.
         (_, None) if !hits.is_empty() => {
-            hits.first().map_or_else(|| stay(text), |hit| Choice::of(hit.id, text))
+            hits.first().map_or_else(|| stay(text), |hit| ProviderChoice::of(hit.id, text))
         }
         _ => stay(text),
     }
@@ -129,8 +135,8 @@ fn guess(facts: &Facts, current: Option<&Provider>, text: &str, surface: Surface
 
 /// A provider whose catalogue is its own. GitHub tokens are in many environments for other reasons.
 fn is_direct(provider: &Provider) -> bool {
-    let own = matches!(provider.kind, Kind::ApiKey | Kind::Anthropic | Kind::OAuth);
-    own && !provider.names_vendors()
+    let own = matches!(provider.kind, ProviderKind::ApiKey | ProviderKind::Anthropic | ProviderKind::OAuth);
+    own && !provider.uses_vendor_prefix()
 }
 
 /// Vendors write dots where aggregators write hyphens, and the other way round.
@@ -140,27 +146,31 @@ fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// Looks a model up in its endpoint's own list, takes over what the list says about it, and gives what is worth a word.
-pub async fn validate(lookup: &Lookup, target: &mut Target, cancel: &Cancel) -> Option<Note> {
-    let endpoint = target.endpoint(lookup.means());
-    match lookup.models(&endpoint, Age::New, cancel).await {
+pub async fn validate(
+    lookup: &ModelDiscovery,
+    target: &mut ModelTarget,
+    cancel: &Cancel,
+) -> Option<SwitchNote> {
+    let endpoint = target.endpoint(lookup.credential_context());
+    match lookup.models(&endpoint, ListFreshness::Current, cancel).await {
         Ok(models) => {
             if let Some(listed) = models.iter().find(|listed| listed.id.eq_ignore_ascii_case(&target.model)) {
-                target.heed(listed);
+                target.apply_listing(listed);
                 return None;
             }
             let ids = models.iter().map(|listed| listed.id.as_str());
-            Some(Note::NotListed {
+            Some(SwitchNote::NotListed {
                 model: target.model.clone(),
                 provider: target.provider().to_owned(),
-                alike: likeness::closest(&target.model, ids, 3),
+                alike: name_similarity::closest(&target.model, ids, 3),
             })
         }
         // A provider without a list is no worse for it, if we know the model.
-        Err(Unlisted::NoList { .. })
+        Err(ModelListError::NoList { .. })
             if catalogue::models(target.provider()).contains(&target.model.as_str()) =>
         {
             None
         }
-        Err(why) => Some(Note::Unchecked { model: target.model.clone(), why }),
+        Err(why) => Some(SwitchNote::Unchecked { model: target.model.clone(), why }),
     }
 }

@@ -5,42 +5,43 @@ use std::sync::Arc;
 use hermes_config::settings::ProviderRouting;
 use hermes_config::{Config, yaml};
 
-use super::custom;
-use super::facts::Facts;
-use super::registry::{self, Kind, Provider};
-use super::resolve::Search;
-use super::window::{self, NameValue};
+use super::custom_endpoint;
+use super::inputs::ProviderInputs;
+use super::registry::{self, Provider, ProviderKind};
+use super::resolve::TargetResolver;
+use super::window::{self, NameSignificance};
 use crate::caching::CachePolicy;
 use crate::client::Endpoint;
-use crate::context_window::Origin;
-use crate::credential::{Keys, Means};
+use crate::context_window::WindowOrigin;
+use crate::credential::{CredentialContext, KeySource};
 use crate::discovery::ListedModel;
-use crate::price::Prices;
+use crate::price::ModelPrices;
 use crate::wire::{
-    AwsAuth, Credential, Guardrail, Mode, ParameterSupport, Route, Routing, Vendor, WireOptions,
+    ApiMode, AwsAuth, CredentialKind, EndpointVendor, Guardrail, ModelRoute, ParameterSupport,
+    UpstreamRouting, WireOptions,
 };
 
 /// Whether somebody asked for the model, or it is only our default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelChoice {
-    Said,
+    Explicit,
     /// A local server that serves a single model may be asked for its name instead.
-    Assumed,
+    Default,
 }
 
 /// Everything about an endpoint except the means to renew its key.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct ModelTarget {
     pub model: String,
     pub model_choice: ModelChoice,
     pub wire: WireOptions,
-    pub keys: Keys,
+    pub key_source: KeySource,
     /// A variable, a file, a setting: where the key was found, for messages.
     pub key_origin: Option<String>,
     pub context_window: u64,
-    pub window_origin: Origin,
+    pub window_origin: WindowOrigin,
     /// From the provider's own list, as it was when it was last read.
-    pub prices: Option<Prices>,
+    pub prices: Option<ModelPrices>,
 }
 
 /// What a search has found so far.
@@ -49,20 +50,20 @@ pub(super) struct TargetParts {
     pub(super) model: String,
     pub(super) model_choice: ModelChoice,
     pub(super) base_url: String,
-    pub(super) keys: Keys,
+    pub(super) key_source: KeySource,
     pub(super) key_origin: Option<String>,
     pub(super) api_mode: Option<String>,
     /// As the user set it.
     pub(super) context_length: Option<u64>,
-    pub(super) credential: Credential,
+    pub(super) credential: CredentialKind,
     pub(super) aws: AwsAuth,
 }
 
-impl Target {
-    pub(super) fn build(search: &Search<'_>, parts: TargetParts) -> Self {
-        let facts = search.facts;
+impl ModelTarget {
+    pub(super) fn build(search: &TargetResolver<'_>, parts: TargetParts) -> Self {
+        let facts = search.inputs;
         let provider = parts.provider.id;
-        let mode = Mode::choose(&Route {
+        let mode = ApiMode::choose(&ModelRoute {
             provider,
             base_url: &parts.base_url,
             model: &parts.model,
@@ -73,26 +74,26 @@ impl Target {
         let mut wire = WireOptions::new(mode, provider, &parts.base_url);
         wire.credential = parts.credential;
         wire.aws = parts.aws;
-        wire.cache = CachePolicy::for_route(mode, wire.vendor, &parts.model, wanted_cache(&facts.config));
+        wire.cache = CachePolicy::for_route(mode, wire.vendor, &parts.model, configured_cache(&facts.config));
         wire.context_length = parts.context_length;
         match wire.vendor {
-            Vendor::OpenRouter => wire.routing = routing(&facts.config),
-            Vendor::Nous => wire.tags = vec!["product=hermes-agent".to_owned()],
-            Vendor::Bedrock => wire.guardrail = guardrail(&facts.config),
+            EndpointVendor::OpenRouter => wire.routing = routing(&facts.config),
+            EndpointVendor::Nous => wire.tags = vec!["product=hermes-agent".to_owned()],
+            EndpointVendor::Bedrock => wire.guardrail = guardrail(&facts.config),
             _ => {}
         }
-        if parts.provider.kind == Kind::Custom {
+        if parts.provider.kind == ProviderKind::Custom {
             let size = facts.config.int("model.ollama_num_ctx").and_then(|size| u64::try_from(size).ok());
             wire.ollama_num_ctx = size.filter(|size| *size > 0);
         }
         let (context_window, window_origin) =
             window_of(facts, parts.provider, &parts.model, &wire, parts.context_length);
-        let prices = facts.known.get(&parts.model, wire.base.as_str()).and_then(|known| known.prices);
+        let prices = facts.model_facts.get(&parts.model, wire.base.as_str()).and_then(|known| known.prices);
         Self {
             model: parts.model,
             model_choice: parts.model_choice,
             wire,
-            keys: parts.keys.shown_on(mode),
+            key_source: parts.key_source.for_mode(mode),
             key_origin: parts.key_origin,
             context_window,
             window_origin,
@@ -102,20 +103,20 @@ impl Target {
 
     /// The same endpoint, asked for another of its models.
     #[must_use]
-    pub fn with_model(&self, facts: &Facts, model: &str) -> Self {
+    pub fn with_model(&self, facts: &ProviderInputs, model: &str) -> Self {
         let provider = registry::find(self.provider()).unwrap_or(registry::CUSTOM);
         let mut wire = self.wire.clone();
-        wire.context_length =
-            said_about(facts, provider, model).or_else(|| custom::context_length(facts, &wire.base, model));
-        wire.cache = CachePolicy::for_route(wire.mode, wire.vendor, model, wanted_cache(&facts.config));
+        wire.context_length = configured_window(facts, provider, model)
+            .or_else(|| custom_endpoint::context_length(facts, &wire.base, model));
+        wire.cache = CachePolicy::for_route(wire.mode, wire.vendor, model, configured_cache(&facts.config));
         wire.effort_levels = None;
         let (context_window, window_origin) = window_of(facts, provider, model, &wire, wire.context_length);
-        let prices = facts.known.get(model, wire.base.as_str()).and_then(|known| known.prices);
+        let prices = facts.model_facts.get(model, wire.base.as_str()).and_then(|known| known.prices);
         Self {
             model: model.to_owned(),
-            model_choice: ModelChoice::Said,
+            model_choice: ModelChoice::Explicit,
             wire,
-            keys: self.keys.clone(),
+            key_source: self.key_source.clone(),
             key_origin: self.key_origin.clone(),
             context_window,
             window_origin,
@@ -124,7 +125,7 @@ impl Target {
     }
 
     /// Takes over what a provider's own list says about the model: the wires it can be asked on, the levels of effort.
-    pub fn heed(&mut self, listed: &ListedModel) {
+    pub fn apply_listing(&mut self, listed: &ListedModel) {
         if !listed.efforts.is_empty() {
             self.wire.effort_levels = Some(listed.efforts.clone());
         }
@@ -132,15 +133,15 @@ impl Target {
         if self.provider() != "copilot" || endpoints.is_empty() {
             return;
         }
-        let mode = Mode::choose(&Route {
+        let mode = ApiMode::choose(&ModelRoute {
             provider: self.provider(),
             base_url: self.base_url(),
             model: &self.model,
             endpoints: &endpoints,
-            ..Route::default()
+            ..ModelRoute::default()
         });
         self.wire.mode = mode;
-        self.keys = self.keys.clone().shown_on(mode);
+        self.key_source = self.key_source.clone().for_mode(mode);
     }
 
     pub fn provider(&self) -> &str {
@@ -152,67 +153,68 @@ impl Target {
     }
 
     /// The endpoint, with credentials that know how to renew themselves.
-    pub fn endpoint(&self, means: &Means) -> Endpoint {
+    pub fn endpoint(&self, means: &CredentialContext) -> Endpoint {
         Endpoint {
             model: self.model.clone(),
             model_choice: self.model_choice,
             wire: self.wire.clone(),
-            credentials: self.keys.credentials(means),
+            credentials: self.key_source.credentials(means),
             key_origin: self.key_origin.clone(),
             context_window: self.context_window,
             window_origin: self.window_origin,
             prices: self.prices,
-            learnt: Arc::default(),
+            stats: Arc::default(),
         }
     }
 }
 
 /// `model.context_length`, where it was written about this model and this provider.
-fn said_about(facts: &Facts, provider: &Provider, model: &str) -> Option<u64> {
+fn configured_window(facts: &ProviderInputs, provider: &Provider, model: &str) -> Option<u64> {
     let config = &facts.config;
-    let named = config.text_if_any("model.provider").unwrap_or_else(|| "auto".to_owned());
+    let named = config.non_empty_text("model.provider").unwrap_or_else(|| "auto".to_owned());
     let about = registry::find_named(&named).is_none_or(|other| other.id == provider.id)
-        && config.text_if_any("model.default").is_some_and(|default| default == model);
+        && config.non_empty_text("model.default").is_some_and(|default| default == model);
     let size = config.int("model.context_length").and_then(|size| u64::try_from(size).ok());
     size.filter(|size| about && *size > 0)
 }
 
 fn window_of(
-    facts: &Facts,
+    facts: &ProviderInputs,
     provider: &Provider,
     model: &str,
     wire: &WireOptions,
     configured: Option<u64>,
-) -> (u64, Origin) {
+) -> (u64, WindowOrigin) {
     if let Some(size) = configured {
-        return (size, Origin::Configured);
+        return (size, WindowOrigin::Configured);
     }
-    if let Some(size) = facts.learnt.get(model, wire.base.as_str()) {
-        return (size, Origin::Refusal);
+    if let Some(size) = facts.learnt_windows.get(model, wire.base.as_str()) {
+        return (size, WindowOrigin::Refusal);
     }
-    let asked = facts.known.get(model, wire.base.as_str()).and_then(|known| known.window);
+    let asked = facts.model_facts.get(model, wire.base.as_str()).and_then(|known| known.window);
     if let Some((size, at)) = asked {
-        return (size, Origin::Asked(at));
+        return (size, WindowOrigin::Asked(at));
     }
-    let names = if provider.kind == Kind::Custom && registry::at_host(wire.base.host()).is_none() {
-        NameValue::Meaningless
+    let names = if provider.kind == ProviderKind::Custom && registry::find_by_host(wire.base.host()).is_none()
+    {
+        NameSignificance::Meaningless
     } else {
-        NameValue::Meaningful
+        NameSignificance::Meaningful
     };
-    (window::guess(provider.kind, names, model), Origin::Guessed)
+    (window::guess(provider.kind, names, model), WindowOrigin::Guessed)
 }
 
-fn wanted_cache(config: &Config) -> CachePolicy {
+fn configured_cache(config: &Config) -> CachePolicy {
     match config.text("prompt_caching.cache_ttl").trim() {
         "1h" => CachePolicy::OneHour,
         _ => CachePolicy::FiveMinutes,
     }
 }
 
-fn routing(config: &Config) -> Routing {
+fn routing(config: &Config) -> UpstreamRouting {
     let wanted = ProviderRouting::from_config(config);
     let required = wanted.require_parameters == Some(true);
-    Routing {
+    UpstreamRouting {
         only: wanted.only,
         ignore: wanted.ignore,
         order: wanted.order,
@@ -225,7 +227,10 @@ fn routing(config: &Config) -> Routing {
 fn guardrail(config: &Config) -> Option<Guardrail> {
     let map = config.map("bedrock.guardrail");
     let text = |key: &str| {
-        map.get(key).and_then(yaml::Value::scalar_text).map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
+        map.get(key)
+            .and_then(yaml::YamlValue::scalar_text)
+            .map(|t| t.trim().to_owned())
+            .filter(|t| !t.is_empty())
     };
     Some(Guardrail {
         identifier: text("guardrail_identifier")?,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hermes_config::lock::{Lock, Patience};
-use hermes_config::yaml::{Path, Value, edit, parse};
+use hermes_config::lock::{FileLock, LockTimeout};
+use hermes_config::yaml::{KeyPath, YamlValue, edit, parse};
 use hermes_config::{Home, write};
 
-use super::registry::Kind;
-use crate::context_window::{DEFAULT, cache_key, of_bedrock, of_family};
+use super::registry::ProviderKind;
+use crate::context_window::{DEFAULT, bedrock_window, cache_key, family_window};
 
 /// Sizes that providers named in errors, kept in `context_length_cache.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,15 +23,15 @@ impl LearntWindows {
 
     pub fn parse(text: &str) -> Self {
         let tree = parse(text).unwrap_or_default();
-        let entries = tree.get("context_lengths").and_then(Value::as_map);
-        let sizes = entries.into_iter().flat_map(hermes_config::yaml::Map::iter);
+        let entries = tree.get("context_lengths").and_then(YamlValue::as_map);
+        let sizes = entries.into_iter().flat_map(hermes_config::yaml::YamlMap::iter);
         Self(sizes.filter_map(|(key, size)| Some((key.to_owned(), positive(size)?))).collect())
     }
 
     /// Adds one size to the file and leaves everything else in it as it is. Blocks on the disk.
-    pub fn remember(home: &Home, model: &str, base_url: &str, size: u64) -> hermes_config::Result<()> {
+    pub fn save(home: &Home, model: &str, base_url: &str, size: u64) -> hermes_config::Result<()> {
         let path = home.context_length_cache();
-        let _lock = Lock::take(&path.with_extension("yaml.lock"), Patience::SETTINGS)?;
+        let _lock = FileLock::acquire(&path.with_extension("yaml.lock"), LockTimeout::SETTINGS)?;
         let text = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(path = %path.display(), %error, "not text; a context length is not remembered");
@@ -39,8 +39,8 @@ impl LearntWindows {
             }
             text => text.unwrap_or_default(),
         };
-        let place = Path::from_segments(["context_lengths".to_owned(), cache_key(model, base_url)]);
-        let size = Value::Int(i128::from(size));
+        let place = KeyPath::from_segments(["context_lengths".to_owned(), cache_key(model, base_url)]);
+        let size = YamlValue::Int(i128::from(size));
         match edit::set(&text, &place, &size) {
             Ok(text) => write::replace(&path, text.as_bytes()),
             Err(error) => {
@@ -55,24 +55,24 @@ impl LearntWindows {
     }
 }
 
-fn positive(value: &Value) -> Option<u64> {
+fn positive(value: &YamlValue) -> Option<u64> {
     u64::try_from(value.as_int()?).ok().filter(|size| *size > 0)
 }
 
 /// Whether a model's name says anything at a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NameValue {
+pub(super) enum NameSignificance {
     Meaningful,
     /// A custom host may serve anything under any name.
     Meaningless,
 }
 
 /// The window when neither the user nor the provider has said it.
-pub(super) fn guess(kind: Kind, names: NameValue, model: &str) -> u64 {
+pub(super) fn guess(kind: ProviderKind, names: NameSignificance, model: &str) -> u64 {
     match (kind, names) {
-        (Kind::Aws, _) => of_bedrock(model),
-        (_, NameValue::Meaningful) => of_family(model).unwrap_or(DEFAULT),
-        (_, NameValue::Meaningless) => DEFAULT,
+        (ProviderKind::Aws, _) => bedrock_window(model),
+        (_, NameSignificance::Meaningful) => family_window(model).unwrap_or(DEFAULT),
+        (_, NameSignificance::Meaningless) => DEFAULT,
     }
 }
 

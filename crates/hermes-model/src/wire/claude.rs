@@ -35,7 +35,7 @@ pub fn output_limit(model: &str) -> u64 {
 
 /// How a model is told to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Thinking {
+pub(crate) enum ThinkingMode {
     /// It decides how much, within an effort.
     Adaptive,
     /// It is given a budget in tokens.
@@ -44,14 +44,14 @@ pub(crate) enum Thinking {
     Absent,
 }
 
-pub(crate) fn thinking(model: &str) -> Thinking {
+pub(crate) fn thinking(model: &str) -> ThinkingMode {
     let name = model.to_ascii_lowercase().replace('.', "-");
     if name.contains("haiku") {
-        return Thinking::Absent;
+        return ThinkingMode::Absent;
     }
     match version(&name) {
-        Some(version) if version >= (4, 6) => Thinking::Adaptive,
-        _ => Thinking::Budgeted,
+        Some(version) if version >= (4, 6) => ThinkingMode::Adaptive,
+        _ => ThinkingMode::Budgeted,
     }
 }
 
@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn thinking_by_version() {
         let check = |model: &str, expected| assert_eq!(thinking(model), expected, "{model}");
-        check("claude-sonnet-4-6", Thinking::Adaptive);
-        check("us.anthropic.claude-opus-4-7-v1:0", Thinking::Adaptive);
-        check("claude-sonnet-4-20250514", Thinking::Budgeted);
-        check("claude-3-7-sonnet", Thinking::Budgeted);
-        check("claude-haiku-4-6", Thinking::Absent);
+        check("claude-sonnet-4-6", ThinkingMode::Adaptive);
+        check("us.anthropic.claude-opus-4-7-v1:0", ThinkingMode::Adaptive);
+        check("claude-sonnet-4-20250514", ThinkingMode::Budgeted);
+        check("claude-3-7-sonnet", ThinkingMode::Budgeted);
+        check("claude-haiku-4-6", ThinkingMode::Absent);
     }
 }

@@ -5,9 +5,9 @@
 //! Claude's own are followed by an entry that names the endpoint, because nobody else can check their signatures.
 //! Whoever alters a message drops its details.
 
-use hermes_types::{Fields, Raw};
+use hermes_types::{JsonFields, RawJson};
 
-use super::fields::{FieldsExt as _, raw_list};
+use super::fields::{JsonFieldsExt as _, raw_list};
 use super::options::CLAUDE_FAMILY;
 
 const ORIGIN: &str = "hermes.origin";
@@ -20,8 +20,8 @@ enum Kind {
     Origin,
 }
 
-fn kind(entry: &Raw) -> Kind {
-    let Ok(fields) = entry.read::<Fields>() else {
+fn kind(entry: &RawJson) -> Kind {
+    let Ok(fields) = entry.read::<JsonFields>() else {
         return Kind::Chat;
     };
     match fields.text("type").as_deref() {
@@ -32,16 +32,16 @@ fn kind(entry: &Raw) -> Kind {
     }
 }
 
-fn entries(details: &Raw) -> Vec<Raw> {
+fn entries(details: &RawJson) -> Vec<RawJson> {
     details.read().unwrap_or_default()
 }
 
 /// What a chat server gets back: the very bytes if all of it is a chat server's, else the part that is.
-pub(crate) fn for_chat(details: &Raw) -> Option<Raw> {
-    let Ok(entries) = details.read::<Vec<Raw>>() else {
+pub(crate) fn for_chat(details: &RawJson) -> Option<RawJson> {
+    let Ok(entries) = details.read::<Vec<RawJson>>() else {
         return Some(details.clone());
     };
-    let kept: Vec<&Raw> = entries.iter().filter(|entry| kind(entry) == Kind::Chat).collect();
+    let kept: Vec<&RawJson> = entries.iter().filter(|entry| kind(entry) == Kind::Chat).collect();
     if kept.len() == entries.len() {
         return (!entries.is_empty()).then(|| details.clone());
     }
@@ -49,34 +49,34 @@ pub(crate) fn for_chat(details: &Raw) -> Option<Raw> {
 }
 
 /// Thinking blocks that an endpoint of that family can check.
-pub(crate) fn thinking_blocks(details: &Raw, family: &str) -> Vec<Raw> {
+pub(crate) fn thinking_blocks(details: &RawJson, family: &str) -> Vec<RawJson> {
     let entries = entries(details);
     let origin = entries
         .iter()
         .filter(|entry| kind(entry) == Kind::Origin)
-        .find_map(|entry| entry.read::<Fields>().ok()?.text("family"));
+        .find_map(|entry| entry.read::<JsonFields>().ok()?.text("family"));
     if origin.as_deref().unwrap_or(CLAUDE_FAMILY) != family {
         return Vec::new();
     }
     entries.into_iter().filter(|entry| kind(entry) == Kind::Thinking && is_signed(entry)).collect()
 }
 
-fn is_signed(block: &Raw) -> bool {
-    let Ok(fields) = block.read::<Fields>() else { return false };
+fn is_signed(block: &RawJson) -> bool {
+    let Ok(fields) = block.read::<JsonFields>() else { return false };
     ["signature", "data"].into_iter().any(|name| fields.text(name).is_some_and(|text| !text.is_empty()))
 }
 
-pub(crate) fn converse_blocks(details: &Raw) -> Vec<Raw> {
+pub(crate) fn converse_blocks(details: &RawJson) -> Vec<RawJson> {
     entries(details).into_iter().filter(|entry| kind(entry) == Kind::Converse).collect()
 }
 
 /// Thinking blocks as a message keeps them.
-pub(crate) fn keep_thinking(blocks: &[Raw], family: &str) -> Option<Raw> {
+pub(crate) fn stored_thinking(blocks: &[RawJson], family: &str) -> Option<RawJson> {
     if blocks.is_empty() {
         return None;
     }
     let origin = (family != CLAUDE_FAMILY)
-        .then(|| Raw::from_value(&serde_json::json!({"type": ORIGIN, "family": family})));
+        .then(|| RawJson::from_value(&serde_json::json!({"type": ORIGIN, "family": family})));
     raw_list(blocks.iter().chain(&origin))
 }
 
@@ -84,8 +84,8 @@ pub(crate) fn keep_thinking(blocks: &[Raw], family: &str) -> Option<Raw> {
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> Raw {
-        Raw::parse(text.to_owned()).unwrap()
+    fn raw(text: &str) -> RawJson {
+        RawJson::parse(text.to_owned()).unwrap()
     }
 
     #[test]
@@ -95,12 +95,12 @@ mod tests {
         assert!(thinking_blocks(&chat, CLAUDE_FAMILY).is_empty());
 
         let block = raw(r#"{"type":"thinking","thinking":"t", "signature":"s"}"#);
-        let claude = keep_thinking(std::slice::from_ref(&block), CLAUDE_FAMILY).unwrap();
+        let claude = stored_thinking(std::slice::from_ref(&block), CLAUDE_FAMILY).unwrap();
         assert_eq!(thinking_blocks(&claude, CLAUDE_FAMILY), std::slice::from_ref(&block));
         assert!(thinking_blocks(&claude, "api.minimax.io").is_empty());
         assert_eq!(for_chat(&claude), None);
 
-        let other = keep_thinking(std::slice::from_ref(&block), "api.minimax.io").unwrap();
+        let other = stored_thinking(std::slice::from_ref(&block), "api.minimax.io").unwrap();
         assert_eq!(thinking_blocks(&other, "api.minimax.io"), [block]);
         assert!(thinking_blocks(&other, CLAUDE_FAMILY).is_empty());
     }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use hermes_types::{Content, Part, Request};
+use hermes_types::{ContentPart, MessageContent, ModelRequest};
 
-use super::base::Base;
+use super::base_url::BaseUrl;
 use super::claude::is_claude;
-use super::mode::Mode;
-use super::options::{Credential, Streaming, Vendor, WireOptions};
+use super::mode::ApiMode;
+use super::options::{CredentialKind, EndpointVendor, StreamingMode, WireOptions};
 
 const FINE_GRAINED: &str = "fine-grained-tool-streaming-2025-05-14";
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
@@ -16,28 +16,28 @@ const OAUTH: &str = "oauth-2025-04-20";
 /// What is put behind a base URL on a wire whose path does not depend on the model.
 ///
 /// A base that already ends with the path, or with its `/v1`, does not get it twice.
-pub fn path_for(mode: Mode, base: &Base) -> &'static str {
+pub fn path_for(mode: ApiMode, base: &BaseUrl) -> &'static str {
     let ends = |tail: &str| base.path().ends_with(tail);
     match mode {
-        Mode::Chat if ends("/chat/completions") => "",
-        Mode::Chat => "/chat/completions",
-        Mode::Responses if ends("/responses") => "",
-        Mode::Responses => "/responses",
-        Mode::Anthropic if ends("/v1/messages") => "",
-        Mode::Anthropic if ends("/v1") => "/messages",
-        Mode::Anthropic => "/v1/messages",
-        Mode::Converse => "",
+        ApiMode::Chat if ends("/chat/completions") => "",
+        ApiMode::Chat => "/chat/completions",
+        ApiMode::Responses if ends("/responses") => "",
+        ApiMode::Responses => "/responses",
+        ApiMode::Anthropic if ends("/v1/messages") => "",
+        ApiMode::Anthropic if ends("/v1") => "/messages",
+        ApiMode::Anthropic => "/v1/messages",
+        ApiMode::Converse => "",
     }
 }
 
 /// The whole address of a request.
-pub fn url_for(options: &WireOptions, model: &str, streaming: Streaming) -> String {
+pub fn url_for(options: &WireOptions, model: &str, streaming: StreamingMode) -> String {
     let base = options.base.as_str();
     let action = match (options.mode, streaming) {
-        (Mode::Converse, Streaming::Plain) => "converse",
-        (Mode::Converse, Streaming::Streamed) => "converse-stream",
-        (_, Streaming::Plain) if options.is_bedrock_messages() => "invoke",
-        (_, Streaming::Streamed) if options.is_bedrock_messages() => "invoke-with-response-stream",
+        (ApiMode::Converse, StreamingMode::Plain) => "converse",
+        (ApiMode::Converse, StreamingMode::Streamed) => "converse-stream",
+        (_, StreamingMode::Plain) if options.is_bedrock_messages() => "invoke",
+        (_, StreamingMode::Streamed) if options.is_bedrock_messages() => "invoke-with-response-stream",
         (mode, _) => {
             let path = path_for(mode, &options.base);
             // A query, as Azure wants one, stays behind the path.
@@ -69,11 +69,11 @@ fn escape(model: &str) -> String {
 
 /// Headers of the wire and the vendor. Credentials and the user agent are the client's affair; we never present
 /// ourselves as another program.
-pub fn headers(options: &WireOptions, request: &Request) -> Vec<(String, String)> {
+pub fn headers(options: &WireOptions, request: &ModelRequest) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: &str| set(&mut headers, name, value);
     match options.vendor {
-        Vendor::OpenRouter => {
+        EndpointVendor::OpenRouter => {
             put("HTTP-Referer", "https://hermes-agent.nousresearch.com");
             put("X-OpenRouter-Title", "Hermes Agent");
             put("X-OpenRouter-Categories", "productivity,cli-agent");
@@ -81,7 +81,7 @@ pub fn headers(options: &WireOptions, request: &Request) -> Vec<(String, String)
                 put("x-anthropic-beta", FINE_GRAINED);
             }
         }
-        Vendor::Copilot => {
+        EndpointVendor::Copilot => {
             put("Editor-Version", concat!("HermesAgent/", env!("CARGO_PKG_VERSION")));
             put("Openai-Intent", "conversation-edits");
             put("x-initiator", "agent");
@@ -91,10 +91,10 @@ pub fn headers(options: &WireOptions, request: &Request) -> Vec<(String, String)
         }
         _ => {}
     }
-    if options.mode == Mode::Anthropic && !options.is_bedrock_messages() {
+    if options.mode == ApiMode::Anthropic && !options.is_bedrock_messages() {
         put("anthropic-version", "2023-06-01");
         let mut betas = vec![INTERLEAVED, FINE_GRAINED];
-        if options.credential == Credential::OAuth {
+        if options.credential == CredentialKind::OAuth {
             betas.push(OAUTH);
         }
         put("anthropic-beta", &betas.join(","));
@@ -124,10 +124,10 @@ fn set(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
     }
 }
 
-fn has_images(request: &Request) -> bool {
+fn has_images(request: &ModelRequest) -> bool {
     request.messages.iter().any(|message| match &message.content {
-        Content::Parts(parts) => parts.iter().any(|part| matches!(part, Part::Image { .. })),
-        Content::Text(_) => false,
+        MessageContent::Parts(parts) => parts.iter().any(|part| matches!(part, ContentPart::Image { .. })),
+        MessageContent::Text(_) => false,
     })
 }
 
@@ -136,21 +136,25 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(mode: Mode, base: &str, url: &str) {
+    fn check(mode: ApiMode, base: &str, url: &str) {
         let options = WireOptions::new(mode, "custom", base);
-        assert_eq!(url_for(&options, "m", Streaming::Streamed), url);
+        assert_eq!(url_for(&options, "m", StreamingMode::Streamed), url);
     }
 
     #[test]
     fn v1_is_never_doubled() {
-        check(Mode::Chat, "https://openrouter.ai/api/v1/", "https://openrouter.ai/api/v1/chat/completions");
-        check(Mode::Chat, "http://h/v1/chat/completions", "http://h/v1/chat/completions");
-        check(Mode::Chat, "https://a/d/?api-version=1", "https://a/d/chat/completions?api-version=1");
-        check(Mode::Responses, "https://api.openai.com/v1", "https://api.openai.com/v1/responses");
-        check(Mode::Anthropic, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages");
-        check(Mode::Anthropic, "https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages");
         check(
-            Mode::Anthropic,
+            ApiMode::Chat,
+            "https://openrouter.ai/api/v1/",
+            "https://openrouter.ai/api/v1/chat/completions",
+        );
+        check(ApiMode::Chat, "http://h/v1/chat/completions", "http://h/v1/chat/completions");
+        check(ApiMode::Chat, "https://a/d/?api-version=1", "https://a/d/chat/completions?api-version=1");
+        check(ApiMode::Responses, "https://api.openai.com/v1", "https://api.openai.com/v1/responses");
+        check(ApiMode::Anthropic, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages");
+        check(ApiMode::Anthropic, "https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages");
+        check(
+            ApiMode::Anthropic,
             "https://api.minimax.io/anthropic",
             "https://api.minimax.io/anthropic/v1/messages",
         );
@@ -159,14 +163,14 @@ mod tests {
     #[test]
     fn aws_paths_carry_the_model() {
         let base = "https://bedrock-runtime.us-east-1.amazonaws.com";
-        let options = WireOptions::new(Mode::Converse, "bedrock", base);
+        let options = WireOptions::new(ApiMode::Converse, "bedrock", base);
         assert_eq!(
-            url_for(&options, "amazon.nova-pro-v1:0", Streaming::Streamed),
+            url_for(&options, "amazon.nova-pro-v1:0", StreamingMode::Streamed),
             format!("{base}/model/amazon.nova-pro-v1%3A0/converse-stream")
         );
-        let options = WireOptions::new(Mode::Anthropic, "bedrock", base);
+        let options = WireOptions::new(ApiMode::Anthropic, "bedrock", base);
         assert_eq!(
-            url_for(&options, "us.anthropic.claude-x", Streaming::Plain),
+            url_for(&options, "us.anthropic.claude-x", StreamingMode::Plain),
             format!("{base}/model/us.anthropic.claude-x/invoke")
         );
     }

@@ -1,20 +1,20 @@
 //! Reading JSON objects of strangers: a field of the wrong type counts as absent, never as a failure.
 
-use hermes_types::{Fields, Raw};
+use hermes_types::{JsonFields, RawJson};
 use serde_json::Value;
 
-pub(crate) trait FieldsExt {
+pub(crate) trait JsonFieldsExt {
     fn text(&self, name: &str) -> Option<String>;
     fn number(&self, name: &str) -> Option<u64>;
-    fn object(&self, name: &str) -> Option<Fields>;
-    fn list(&self, name: &str) -> Option<Vec<Raw>>;
+    fn object(&self, name: &str) -> Option<JsonFields>;
+    fn list(&self, name: &str) -> Option<Vec<RawJson>>;
     /// A string or number as text.
     fn scalar(&self, name: &str) -> Option<String>;
     /// Present and not null.
-    fn given(&self, name: &str) -> Option<&Raw>;
+    fn non_null(&self, name: &str) -> Option<&RawJson>;
 }
 
-impl FieldsExt for Fields {
+impl JsonFieldsExt for JsonFields {
     fn text(&self, name: &str) -> Option<String> {
         read_text(self.get(name)?)
     }
@@ -23,11 +23,11 @@ impl FieldsExt for Fields {
         whole_number(&self.get(name)?.to_value())
     }
 
-    fn object(&self, name: &str) -> Option<Fields> {
+    fn object(&self, name: &str) -> Option<JsonFields> {
         self.get(name)?.read().ok()
     }
 
-    fn list(&self, name: &str) -> Option<Vec<Raw>> {
+    fn list(&self, name: &str) -> Option<Vec<RawJson>> {
         self.get(name)?.read().ok()
     }
 
@@ -39,23 +39,23 @@ impl FieldsExt for Fields {
         }
     }
 
-    fn given(&self, name: &str) -> Option<&Raw> {
+    fn non_null(&self, name: &str) -> Option<&RawJson> {
         self.get(name).filter(|raw| !raw.is_null())
     }
 }
 
 /// A string; half of a surrogate pair, which some servers let through, becomes U+FFFD instead of costing the whole text.
-pub(crate) fn read_text(raw: &Raw) -> Option<String> {
+pub(crate) fn read_text(raw: &RawJson) -> Option<String> {
     if let Ok(text) = raw.read::<String>() {
         return Some(text);
     }
     if !raw.as_str().starts_with('"') {
         return None;
     }
-    serde_json::from_str(&mend_surrogates(raw.as_str())).ok()
+    serde_json::from_str(&repair_surrogates(raw.as_str())).ok()
 }
 
-fn mend_surrogates(json: &str) -> String {
+fn repair_surrogates(json: &str) -> String {
     let unit =
         |rest: &str| -> Option<u16> { u16::from_str_radix(rest.strip_prefix("\\u")?.get(..4)?, 16).ok() };
     let mut out = String::with_capacity(json.len());
@@ -96,12 +96,12 @@ fn floor(number: f64) -> Option<u64> {
 }
 
 /// Joins raw values to a list without touching a byte of them.
-pub(crate) fn raw_list<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Option<Raw> {
-    let items: Vec<&str> = items.into_iter().map(Raw::as_str).collect();
+pub(crate) fn raw_list<'a>(items: impl IntoIterator<Item = &'a RawJson>) -> Option<RawJson> {
+    let items: Vec<&str> = items.into_iter().map(RawJson::as_str).collect();
     if items.is_empty() {
         return None;
     }
-    Raw::parse(format!("[{}]", items.join(","))).ok()
+    RawJson::parse(format!("[{}]", items.join(","))).ok()
 }
 
 #[cfg(test)]
@@ -111,23 +111,23 @@ mod tests {
     #[test]
     fn half_pairs_do_not_cost_the_text() {
         let check = |json: &str, expected: &str| {
-            let raw = Raw::parse(json.to_owned()).unwrap();
+            let raw = RawJson::parse(json.to_owned()).unwrap();
             assert_eq!(read_text(&raw).as_deref(), Some(expected), "{json}");
         };
         check(r#""a\ud83d""#, "a\u{fffd}");
         check(r#""\ude00b\\ud83d \n""#, "\u{fffd}b\\ud83d \n");
         check(r#""\ud83d\ude00 \ud83d\u0041é""#, "😀 \u{fffd}Aé");
-        assert_eq!(read_text(&Raw::parse("7".into()).unwrap()), None);
+        assert_eq!(read_text(&RawJson::parse("7".into()).unwrap()), None);
     }
 
     #[test]
     fn a_wrong_type_is_an_absent_field() {
-        let fields: Fields =
+        let fields: JsonFields =
             serde_json::from_str(r#"{"a":"1","b":2.0,"c":[1, 2],"d":null,"e":-1,"f":1e99}"#).unwrap();
         assert_eq!((fields.number("a"), fields.number("b"), fields.number("e")), (Some(1), Some(2), None));
         assert_eq!((fields.number("f"), fields.text("b"), fields.object("c").is_some()), (None, None, false));
         assert_eq!(fields.scalar("b").as_deref(), Some("2.0"));
-        assert!(fields.given("d").is_none() && fields.given("c").is_some());
+        assert!(fields.non_null("d").is_none() && fields.non_null("c").is_some());
         assert_eq!(raw_list(&fields.list("c").unwrap()).unwrap().as_str(), "[1,2]");
     }
 }

@@ -3,7 +3,7 @@
 //! Pure: requests go in as types and come out as a tree of JSON, answers go in as bytes in any pieces and come out as
 //! deltas and one assembled message. Opening connections, waiting and retrying belong to the client.
 
-mod base;
+mod base_url;
 mod claude;
 mod decode;
 mod details;
@@ -16,18 +16,19 @@ mod options;
 mod remedy;
 mod request;
 
-pub use base::Base;
+pub use base_url::BaseUrl;
 pub use claude::output_limit as claude_output_limit;
-pub use decode::{Answer, CutOff, Decoder, Ending, decode_plain};
+pub use decode::{AnswerDecoder, DecodedAnswer, PartialAnswer, StreamEnding, decode_plain};
 pub use effort::{clamp as clamp_effort, supports_chat_reasoning};
 pub use endpoint::{headers, path_for, url_for};
-pub use mode::{AwsAuth, Mode, Route, is_bedrock_claude};
-pub use node::{Node, Object};
+pub use mode::{ApiMode, AwsAuth, ModelRoute, is_bedrock_claude};
+pub use node::{JsonNode, JsonObject};
 pub use options::{
-    Credential, Field, Guardrail, ParameterSupport, Routing, Streaming, ToolChoice, Vendor, WireOptions,
+    CredentialKind, EndpointVendor, Guardrail, ParameterSupport, RequestField, StreamingMode, ToolChoice,
+    UpstreamRouting, WireOptions,
 };
 pub use remedy::{
-    Cause, Circumstances, Failure, Fallback, KeyPool, Refresh, Remedy, Verdict, backoff, classify,
-    invalid_response_backoff, is_connection_loss, limit_in_text,
+    FailureCause, FailureContext, FailureDiagnosis, FallbackAvailability, PoolAvailability, ProviderFailure,
+    Remedy, TokenRefresh, backoff, classify, invalid_response_backoff, is_connection_loss, limit_in_text,
 };
 pub use request::build_body;

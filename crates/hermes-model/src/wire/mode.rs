@@ -1,10 +1,10 @@
 //! Which of the four wires a provider is spoken to on.
 
-use super::base::Base;
+use super::base_url::BaseUrl;
 
 /// A way of talking to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum ApiMode {
     Chat,
     Responses,
     Anthropic,
@@ -21,7 +21,7 @@ pub enum AwsAuth {
 
 /// What is known about a route when its wire is chosen.
 #[derive(Debug, Clone, Default)]
-pub struct Route<'a> {
+pub struct ModelRoute<'a> {
     pub provider: &'a str,
     pub base_url: &'a str,
     pub model: &'a str,
@@ -32,7 +32,7 @@ pub struct Route<'a> {
     pub aws: AwsAuth,
 }
 
-impl Mode {
+impl ApiMode {
     pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Converse];
 
     /// The name used in configuration files.
@@ -50,11 +50,11 @@ impl Mode {
         Self::ALL.into_iter().find(|mode| mode.as_str() == text)
     }
 
-    pub fn choose(route: &Route<'_>) -> Self {
+    pub fn choose(route: &ModelRoute<'_>) -> Self {
         if let Some(mode) = route.explicit.and_then(Self::parse) {
             return mode;
         }
-        let base = Base::parse(route.base_url);
+        let base = BaseUrl::parse(route.base_url);
         let provider = route.provider.trim().to_ascii_lowercase();
         match provider.as_str() {
             "openai-codex" => return Self::Responses,
@@ -81,7 +81,7 @@ impl Mode {
     }
 }
 
-pub(crate) fn is_codex_backend(base: &Base) -> bool {
+pub(crate) fn is_codex_backend(base: &BaseUrl) -> bool {
     base.host() == "chatgpt.com" && base.path().starts_with("/backend-api/codex")
 }
 
@@ -96,9 +96,9 @@ pub fn is_bedrock_claude(model: &str) -> bool {
     rest.starts_with("anthropic.claude")
 }
 
-fn for_copilot(route: &Route<'_>) -> Mode {
+fn for_copilot(route: &ModelRoute<'_>) -> ApiMode {
     if !route.endpoints.is_empty() && route.endpoints.iter().all(|path| *path == "/v1/messages") {
-        return Mode::Anthropic;
+        return ApiMode::Anthropic;
     }
     let model = route.model.trim().to_ascii_lowercase();
     let name = model.rsplit('/').next().unwrap_or_default();
@@ -107,7 +107,7 @@ fn for_copilot(route: &Route<'_>) -> Mode {
         .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>())
         .and_then(|digits| digits.parse().ok())
         .unwrap_or(0);
-    if major >= 5 && !name.starts_with("gpt-5-mini") { Mode::Responses } else { Mode::Chat }
+    if major >= 5 && !name.starts_with("gpt-5-mini") { ApiMode::Responses } else { ApiMode::Chat }
 }
 
 #[cfg(test)]
@@ -115,53 +115,61 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(provider: &str, base_url: &str, model: &str, mode: Mode) {
-        let route = Route { provider, base_url, model, ..Route::default() };
-        assert_eq!(Mode::choose(&route), mode, "{provider} {base_url} {model}");
+    fn check(provider: &str, base_url: &str, model: &str, mode: ApiMode) {
+        let route = ModelRoute { provider, base_url, model, ..ModelRoute::default() };
+        assert_eq!(ApiMode::choose(&route), mode, "{provider} {base_url} {model}");
     }
 
     #[test]
     fn by_provider_and_host() {
-        check("openrouter", "https://openrouter.ai/api/v1", "openai/gpt-5", Mode::Chat);
-        check("custom", "https://openrouter.ai/api/v1?via=api.openai.com", "x", Mode::Chat);
-        check("custom", "https://api.openai.com.evil.example/v1", "x", Mode::Chat);
-        check("custom", "https://api.openai.com/v1", "gpt-5", Mode::Responses);
-        check("openai", "", "gpt-5", Mode::Responses);
-        check("openai", "http://localhost:8000/v1", "x", Mode::Chat);
-        check("openai-codex", "", "gpt-5.2-codex", Mode::Responses);
-        check("custom", "https://chatgpt.com/backend-api/codex", "x", Mode::Responses);
-        check("anthropic", "https://proxy.example", "x", Mode::Anthropic);
-        check("custom", "https://api.anthropic.com", "x", Mode::Anthropic);
-        check("alibaba", "https://dashscope.aliyuncs.com/apps/anthropic/", "x", Mode::Anthropic);
-        check("alibaba", "https://coding-intl.dashscope.aliyuncs.com/v1", "x", Mode::Chat);
-        check("minimax", "https://api.minimax.io/anthropic", "x", Mode::Anthropic);
-        check("minimax", "https://api.minimax.io/v1", "x", Mode::Chat);
-        check("bedrock", "", "us.anthropic.claude-sonnet-4-6", Mode::Anthropic);
-        check("bedrock", "", "amazon.nova-pro-v1:0", Mode::Converse);
-        check("copilot", "https://api.githubcopilot.com", "gpt-5.1", Mode::Responses);
-        check("copilot", "https://api.githubcopilot.com", "gpt-5-mini-2", Mode::Chat);
-        check("copilot", "https://api.githubcopilot.com", "gpt-4.1", Mode::Chat);
-        check("copilot", "https://api.githubcopilot.com", "claude-sonnet-4", Mode::Chat);
+        check("openrouter", "https://openrouter.ai/api/v1", "openai/gpt-5", ApiMode::Chat);
+        check("custom", "https://openrouter.ai/api/v1?via=api.openai.com", "x", ApiMode::Chat);
+        check("custom", "https://api.openai.com.evil.example/v1", "x", ApiMode::Chat);
+        check("custom", "https://api.openai.com/v1", "gpt-5", ApiMode::Responses);
+        check("openai", "", "gpt-5", ApiMode::Responses);
+        check("openai", "http://localhost:8000/v1", "x", ApiMode::Chat);
+        check("openai-codex", "", "gpt-5.2-codex", ApiMode::Responses);
+        check("custom", "https://chatgpt.com/backend-api/codex", "x", ApiMode::Responses);
+        check("anthropic", "https://proxy.example", "x", ApiMode::Anthropic);
+        check("custom", "https://api.anthropic.com", "x", ApiMode::Anthropic);
+        check("alibaba", "https://dashscope.aliyuncs.com/apps/anthropic/", "x", ApiMode::Anthropic);
+        check("alibaba", "https://coding-intl.dashscope.aliyuncs.com/v1", "x", ApiMode::Chat);
+        check("minimax", "https://api.minimax.io/anthropic", "x", ApiMode::Anthropic);
+        check("minimax", "https://api.minimax.io/v1", "x", ApiMode::Chat);
+        check("bedrock", "", "us.anthropic.claude-sonnet-4-6", ApiMode::Anthropic);
+        check("bedrock", "", "amazon.nova-pro-v1:0", ApiMode::Converse);
+        check("copilot", "https://api.githubcopilot.com", "gpt-5.1", ApiMode::Responses);
+        check("copilot", "https://api.githubcopilot.com", "gpt-5-mini-2", ApiMode::Chat);
+        check("copilot", "https://api.githubcopilot.com", "gpt-4.1", ApiMode::Chat);
+        check("copilot", "https://api.githubcopilot.com", "claude-sonnet-4", ApiMode::Chat);
     }
 
     #[test]
     fn a_valid_explicit_mode_wins_and_an_invalid_one_is_ignored() {
-        let route = |explicit| Route { provider: "anthropic", explicit: Some(explicit), ..Route::default() };
-        assert_eq!(Mode::choose(&route("chat_completions")), Mode::Chat);
-        assert_eq!(Mode::choose(&route("chat")), Mode::Anthropic);
+        let route = |explicit| ModelRoute {
+            provider: "anthropic",
+            explicit: Some(explicit),
+            ..ModelRoute::default()
+        };
+        assert_eq!(ApiMode::choose(&route("chat_completions")), ApiMode::Chat);
+        assert_eq!(ApiMode::choose(&route("chat")), ApiMode::Anthropic);
     }
 
     #[test]
     fn other_facts_count() {
-        let bearer = Route {
+        let bearer = ModelRoute {
             provider: "bedrock",
             model: "anthropic.claude-3-haiku",
             aws: AwsAuth::Bearer,
-            ..Route::default()
+            ..ModelRoute::default()
         };
-        assert_eq!(Mode::choose(&bearer), Mode::Converse);
-        let only_messages =
-            Route { provider: "copilot", model: "c", endpoints: &["/v1/messages"], ..Route::default() };
-        assert_eq!(Mode::choose(&only_messages), Mode::Anthropic);
+        assert_eq!(ApiMode::choose(&bearer), ApiMode::Converse);
+        let only_messages = ModelRoute {
+            provider: "copilot",
+            model: "c",
+            endpoints: &["/v1/messages"],
+            ..ModelRoute::default()
+        };
+        assert_eq!(ApiMode::choose(&only_messages), ApiMode::Anthropic);
     }
 }

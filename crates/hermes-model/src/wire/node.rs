@@ -5,36 +5,36 @@
 
 use std::borrow::Cow;
 
-use hermes_types::Raw;
+use hermes_types::RawJson;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// One JSON value of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Node<'a> {
+pub enum JsonNode<'a> {
     Value(Value),
     Text(Cow<'a, str>),
-    Raw(Cow<'a, Raw>),
-    List(Vec<Node<'a>>),
-    Object(Object<'a>),
+    Raw(Cow<'a, RawJson>),
+    List(Vec<JsonNode<'a>>),
+    Object(JsonObject<'a>),
 }
 
 /// A JSON object in the order its fields were set.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Object<'a>(Vec<(&'static str, Node<'a>)>);
+pub struct JsonObject<'a>(Vec<(&'static str, JsonNode<'a>)>);
 
-impl<'a> Object<'a> {
+impl<'a> JsonObject<'a> {
     pub fn new() -> Self {
         Self::default()
     }
 
     #[must_use]
-    pub fn with(mut self, name: &'static str, node: impl Into<Node<'a>>) -> Self {
+    pub fn with(mut self, name: &'static str, node: impl Into<JsonNode<'a>>) -> Self {
         self.set(name, node);
         self
     }
 
-    pub fn set(&mut self, name: &'static str, node: impl Into<Node<'a>>) {
+    pub fn set(&mut self, name: &'static str, node: impl Into<JsonNode<'a>>) {
         let node = node.into();
         match self.0.iter_mut().find(|(key, _)| *key == name) {
             Some((_, slot)) => *slot = node,
@@ -42,11 +42,11 @@ impl<'a> Object<'a> {
         }
     }
 
-    pub fn get(&self, name: &str) -> Option<&Node<'a>> {
+    pub fn get(&self, name: &str) -> Option<&JsonNode<'a>> {
         self.0.iter().find(|(key, _)| *key == name).map(|(_, node)| node)
     }
 
-    pub fn get_mut(&mut self, name: &str) -> Option<&mut Node<'a>> {
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut JsonNode<'a>> {
         self.0.iter_mut().find(|(key, _)| *key == name).map(|(_, node)| node)
     }
 
@@ -74,13 +74,13 @@ impl<'a> Object<'a> {
     }
 }
 
-impl Serialize for Object<'_> {
+impl Serialize for JsonObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, node)| (name, node)))
     }
 }
 
-impl Serialize for Node<'_> {
+impl Serialize for JsonNode<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Value(value) => value.serialize(serializer),
@@ -92,62 +92,62 @@ impl Serialize for Node<'_> {
     }
 }
 
-impl From<Value> for Node<'_> {
+impl From<Value> for JsonNode<'_> {
     fn from(value: Value) -> Self {
         Self::Value(value)
     }
 }
 
-impl From<bool> for Node<'_> {
+impl From<bool> for JsonNode<'_> {
     fn from(value: bool) -> Self {
         Self::Value(value.into())
     }
 }
 
-impl From<u64> for Node<'_> {
+impl From<u64> for JsonNode<'_> {
     fn from(value: u64) -> Self {
         Self::Value(value.into())
     }
 }
 
-impl<'a> From<&'a str> for Node<'a> {
+impl<'a> From<&'a str> for JsonNode<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<String> for Node<'_> {
+impl From<String> for JsonNode<'_> {
     fn from(text: String) -> Self {
         Self::Text(Cow::Owned(text))
     }
 }
 
-impl<'a> From<Cow<'a, str>> for Node<'a> {
+impl<'a> From<Cow<'a, str>> for JsonNode<'a> {
     fn from(text: Cow<'a, str>) -> Self {
         Self::Text(text)
     }
 }
 
-impl<'a> From<&'a Raw> for Node<'a> {
-    fn from(raw: &'a Raw) -> Self {
+impl<'a> From<&'a RawJson> for JsonNode<'a> {
+    fn from(raw: &'a RawJson) -> Self {
         Self::Raw(Cow::Borrowed(raw))
     }
 }
 
-impl From<Raw> for Node<'_> {
-    fn from(raw: Raw) -> Self {
+impl From<RawJson> for JsonNode<'_> {
+    fn from(raw: RawJson) -> Self {
         Self::Raw(Cow::Owned(raw))
     }
 }
 
-impl<'a> From<Vec<Node<'a>>> for Node<'a> {
-    fn from(list: Vec<Node<'a>>) -> Self {
+impl<'a> From<Vec<JsonNode<'a>>> for JsonNode<'a> {
+    fn from(list: Vec<JsonNode<'a>>) -> Self {
         Self::List(list)
     }
 }
 
-impl<'a> From<Object<'a>> for Node<'a> {
-    fn from(object: Object<'a>) -> Self {
+impl<'a> From<JsonObject<'a>> for JsonNode<'a> {
+    fn from(object: JsonObject<'a>) -> Self {
         Self::Object(object)
     }
 }
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn raw_values_keep_every_byte() {
-        let raw = Raw::parse(r#"[ {"n": 1.10e0, "s":"a\/b\u0041"} ]"#.to_owned()).unwrap();
-        let object = Object::new().with("a", 1_u64).with("details", &raw).with("a", "x");
+        let raw = RawJson::parse(r#"[ {"n": 1.10e0, "s":"a\/b\u0041"} ]"#.to_owned()).unwrap();
+        let object = JsonObject::new().with("a", 1_u64).with("details", &raw).with("a", "x");
         assert_eq!(object.to_bytes(), br#"{"a":"x","details":[ {"n": 1.10e0, "s":"a\/b\u0041"} ]}"#);
     }
 }

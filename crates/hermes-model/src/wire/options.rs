@@ -3,15 +3,15 @@
 //! Data only. The same options shape the body, the headers, the address and the reading of the answer, so that one value
 //! follows a call from end to end; remedies add to `dropped` and build the request again.
 
-use hermes_types::Effort;
+use hermes_types::ReasoningEffort;
 
-use super::base::Base;
-use super::mode::{AwsAuth, Mode, is_codex_backend};
+use super::base_url::BaseUrl;
+use super::mode::{ApiMode, AwsAuth, is_codex_backend};
 use crate::caching::CachePolicy;
 
 /// The operator of an endpoint, where it has habits of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Vendor {
+pub enum EndpointVendor {
     OpenRouter,
     Nous,
     AiGateway,
@@ -26,9 +26,9 @@ pub enum Vendor {
     Other,
 }
 
-impl Vendor {
+impl EndpointVendor {
     /// The host decides; the provider id only for operators whose address people change.
-    pub fn of(provider: &str, base: &Base) -> Self {
+    pub fn of(provider: &str, base: &BaseUrl) -> Self {
         match provider.trim().to_ascii_lowercase().as_str() {
             "nous" => return Self::Nous,
             "ai-gateway" => return Self::AiGateway,
@@ -61,7 +61,7 @@ impl Vendor {
 
 /// Whether the answer comes in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Streaming {
+pub enum StreamingMode {
     Streamed,
     Plain,
 }
@@ -78,7 +78,7 @@ pub enum ToolChoice {
 
 /// `provider_routing`: which upstreams OpenRouter may use. Empty settings are not sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Routing {
+pub struct UpstreamRouting {
     pub only: Vec<String>,
     pub ignore: Vec<String>,
     pub order: Vec<String>,
@@ -106,7 +106,7 @@ pub struct Guardrail {
 
 /// How the credential is presented, as far as other headers depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Credential {
+pub enum CredentialKind {
     #[default]
     ApiKey,
     OAuth,
@@ -114,7 +114,7 @@ pub enum Credential {
 
 /// A part of a request that an endpoint refused and that is left out, or renamed, from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Field {
+pub enum RequestField {
     /// `max_tokens` becomes `max_completion_tokens`.
     MaxTokensName,
     MaxTokens,
@@ -135,42 +135,42 @@ pub enum Field {
 /// Everything besides the request that shapes its body.
 #[derive(Debug, Clone)]
 pub struct WireOptions {
-    pub mode: Mode,
+    pub mode: ApiMode,
     /// The provider's id in the registry.
     pub provider: String,
-    pub base: Base,
-    pub vendor: Vendor,
-    pub credential: Credential,
+    pub base: BaseUrl,
+    pub vendor: EndpointVendor,
+    pub credential: CredentialKind,
     pub aws: AwsAuth,
     pub cache: CachePolicy,
-    pub routing: Routing,
+    pub routing: UpstreamRouting,
     /// Sent to Nous.
     pub tags: Vec<String>,
     /// Levels a catalogue lists for the model; absent when it says nothing.
-    pub effort_levels: Option<Vec<Effort>>,
+    pub effort_levels: Option<Vec<ReasoningEffort>>,
     /// The window as configured; an output limit must stay below it.
     pub context_length: Option<u64>,
     /// The window a local Ollama is asked to use.
     pub ollama_num_ctx: Option<u64>,
     pub tool_choice: ToolChoice,
     pub guardrail: Option<Guardrail>,
-    pub dropped: Vec<Field>,
+    pub dropped: Vec<RequestField>,
     /// Sent last, so that they win over ours.
     pub extra_headers: Vec<(String, String)>,
 }
 
 impl WireOptions {
-    pub fn new(mode: Mode, provider: &str, base_url: &str) -> Self {
-        let base = Base::parse(base_url);
+    pub fn new(mode: ApiMode, provider: &str, base_url: &str) -> Self {
+        let base = BaseUrl::parse(base_url);
         Self {
             mode,
             provider: provider.to_owned(),
-            vendor: Vendor::of(provider, &base),
+            vendor: EndpointVendor::of(provider, &base),
             base,
-            credential: Credential::default(),
+            credential: CredentialKind::default(),
             aws: AwsAuth::default(),
             cache: CachePolicy::Off,
-            routing: Routing::default(),
+            routing: UpstreamRouting::default(),
             tags: Vec::new(),
             effort_levels: None,
             context_length: None,
@@ -184,17 +184,17 @@ impl WireOptions {
 
     /// Messages bodies inside AWS's own envelope.
     pub fn is_bedrock_messages(&self) -> bool {
-        self.mode == Mode::Anthropic && self.vendor == Vendor::Bedrock
+        self.mode == ApiMode::Anthropic && self.vendor == EndpointVendor::Bedrock
     }
 
-    pub(crate) fn sends(&self, field: Field) -> bool {
+    pub(crate) fn sends(&self, field: RequestField) -> bool {
         !self.dropped.contains(&field)
     }
 
     /// Who can check a thinking block's signature. Claude's are good wherever Claude runs; others only at home.
     pub(crate) fn signature_family(&self) -> &str {
         match self.vendor {
-            Vendor::Anthropic | Vendor::Bedrock | Vendor::Copilot => CLAUDE_FAMILY,
+            EndpointVendor::Anthropic | EndpointVendor::Bedrock | EndpointVendor::Copilot => CLAUDE_FAMILY,
             _ => self.base.host(),
         }
     }

@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::Config;
-use hermes_model::client::{AwsKeys, Credentials, Presented};
-use hermes_model::credential::{CommandFailure, CommandLine, Commands, Keys, aws};
+use hermes_model::client::{AwsKeys, CredentialProvider, PresentedCredential};
+use hermes_model::credential::{CommandFailure, CommandRunner, KeySource, ProgramInvocation, aws};
 use hermes_types::{BoxFuture, Cancel};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, current};
+use super::issuer_fixture::{IssuerFixture, current};
 
 #[tokio::test]
 async fn aws_profiles() {
-    let stage = Stage::new("", &json!({}), &[("AWS_PROFILE", "work")]).await;
+    let stage = IssuerFixture::new("", &json!({}), &[("AWS_PROFILE", "work")]).await;
     let folder = stage.home.join(".aws");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("config"), "[profile work]\nregion = eu-north-1\n").unwrap();
-    let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
-    let source = aws::Source::find(&config, &stage.means.env);
+    let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.context.env);
+    let source = aws::AwsCredentialSource::find(&config, &stage.context.env);
     assert_eq!((source.region(), source.is_bearer()), ("eu-north-1", false));
-    let credentials = Keys::Aws(source).credentials(&stage.means);
+    let credentials = KeySource::Aws(source).credentials(&stage.context);
     let told = current(&*credentials).await.unwrap_err();
     assert!(told.contains("`work`") && told.contains("hermes model"), "{told}");
     std::fs::write(
@@ -33,14 +33,14 @@ async fn aws_profiles() {
     assert!(shown.contains("AK") && shown.contains("eu-north-1") && !shown.contains("hidden"), "{shown}");
 }
 
-fn find(stage: &Stage) -> aws::Source {
-    let config = Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
-    aws::Source::find(&config, &stage.means.env)
+fn find(stage: &IssuerFixture) -> aws::AwsCredentialSource {
+    let config = Config::from_text(Path::new("config.yaml"), "", &stage.context.env);
+    aws::AwsCredentialSource::find(&config, &stage.context.env)
 }
 
-async fn keys(credentials: &dyn Credentials) -> Result<AwsKeys, String> {
+async fn keys(credentials: &dyn CredentialProvider) -> Result<AwsKeys, String> {
     match credentials.current(&Cancel::new()).await {
-        Ok(Presented::Aws(keys)) => Ok(keys),
+        Ok(PresentedCredential::Aws(keys)) => Ok(keys),
         Ok(other) => Err(format!("{other:?}")),
         Err(error) => Err(error.to_string()),
     }
@@ -63,8 +63,8 @@ async fn the_role_of_a_machine() {
         + &answer("path: /metadata/latest/api/token, method: PUT", "'tok'")
         + &answer(&format!("path: {ROLE}"), "'my-role'")
         + &answer(&format!("path: {ROLE}my-role"), &granted("M2").to_string());
-    let stage = Stage::still(&replies, &[("AWS_REGION", "eu-west-1")]).await;
-    let credentials = Keys::Aws(find(&stage)).credentials(&stage.means);
+    let stage = IssuerFixture::still(&replies, &[("AWS_REGION", "eu-west-1")]).await;
+    let credentials = KeySource::Aws(find(&stage)).credentials(&stage.context);
     let first = keys(&*credentials).await.unwrap();
     assert_eq!((first.access_key.as_str(), first.region.as_str()), ("M1", "eu-west-1"));
     assert_eq!(first.session_token.as_ref().map(hermes_types::Secret::expose), Some("session"));
@@ -77,12 +77,12 @@ async fn the_role_of_a_machine() {
 
 #[tokio::test]
 async fn no_role_is_said_in_words() {
-    let stage = Stage::still("", &[]).await;
-    let told = keys(&*Keys::Aws(find(&stage)).credentials(&stage.means)).await.unwrap_err();
+    let stage = IssuerFixture::still("", &[]).await;
+    let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("no role") && told.contains("AWS_PROFILE"), "{told}");
     // Switched off, nothing is asked.
-    let stage = Stage::still("", &[("AWS_EC2_METADATA_DISABLED", "true")]).await;
-    let told = keys(&*Keys::Aws(find(&stage)).credentials(&stage.means)).await.unwrap_err();
+    let stage = IssuerFixture::still("", &[("AWS_EC2_METADATA_DISABLED", "true")]).await;
+    let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("`default` holds no keys"), "{told}");
     stage.server.assert_requests(0);
 }
@@ -94,12 +94,16 @@ async fn the_role_of_a_container() {
         ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/role"),
         ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "Basic x"),
     ];
-    let stage = Stage::still(&answer(when, &granted("C1").to_string()), &env).await;
-    assert!(aws::is_detectable(&stage.means.env));
-    assert_eq!(keys(&*Keys::Aws(find(&stage)).credentials(&stage.means)).await.unwrap().access_key, "C1");
+    let stage = IssuerFixture::still(&answer(when, &granted("C1").to_string()), &env).await;
+    assert!(aws::is_detectable(&stage.context.env));
+    assert_eq!(
+        keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap().access_key,
+        "C1"
+    );
     // A whole address must be one that keys may travel to.
-    let stage = Stage::still("", &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.test/role")]).await;
-    let told = keys(&*Keys::Aws(find(&stage)).credentials(&stage.means)).await.unwrap_err();
+    let stage =
+        IssuerFixture::still("", &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.test/role")]).await;
+    let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("neither secure nor on this machine"), "{told}");
 }
 
@@ -107,7 +111,7 @@ async fn the_role_of_a_container() {
 async fn a_token_is_exchanged_for_a_role() {
     let xml = "<R><Credentials><AccessKeyId>W1</AccessKeyId><SecretAccessKey>hidden</SecretAccessKey><SessionToken>s</SessionToken><Expiration>2026-01-02T04:04:05Z</Expiration></Credentials></R>";
     let replies = answer("path: /sts-us-west-2/, body_contains: 'WebIdentityToken=jwt'", &format!("'{xml}'"));
-    let mut stage = Stage::still(&replies, &[]).await;
+    let mut stage = IssuerFixture::still(&replies, &[]).await;
     std::fs::write(stage.home.join("token"), "jwt\n").unwrap();
     let file = stage.home.join("token").to_string_lossy().into_owned();
     let env = [
@@ -115,9 +119,9 @@ async fn a_token_is_exchanged_for_a_role() {
         ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r"),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", &file),
     ];
-    stage.means.env = hermes_config::Env::from_pairs(env);
-    assert!(aws::is_detectable(&stage.means.env));
-    let credentials = Keys::Aws(find(&stage)).credentials(&stage.means);
+    stage.context.env = hermes_config::Env::from_pairs(env);
+    assert!(aws::is_detectable(&stage.context.env));
+    let credentials = KeySource::Aws(find(&stage)).credentials(&stage.context);
     assert_eq!(keys(&*credentials).await.unwrap().access_key, "W1");
     let asked = stage.server.request(0).body_text().into_owned();
     assert!(asked.contains("Action=AssumeRoleWithWebIdentity") && asked.contains("role%2Fr"), "{asked}");
@@ -131,7 +135,7 @@ async fn a_sign_in_of_awss_own_tools() {
         "path: /sso-eu-central-1/federation/credentials, headers: {x-amz-sso_bearer_token: sso-token}",
         &body.to_string(),
     );
-    let stage = Stage::still(&replies, &[("AWS_PROFILE", "corp")]).await;
+    let stage = IssuerFixture::still(&replies, &[("AWS_PROFILE", "corp")]).await;
     let (folder, cache) = (stage.home.join(".aws"), stage.home.join(".aws/sso/cache"));
     std::fs::create_dir_all(&cache).unwrap();
     std::fs::write(
@@ -139,7 +143,7 @@ async fn a_sign_in_of_awss_own_tools() {
         "[profile corp]\nsso_session = main\nsso_account_id = 123\nsso_role_name = dev\n[sso-session main]\nsso_start_url = https://corp.example/start\nsso_region = eu-central-1\n",
     )
     .unwrap();
-    let credentials = Keys::Aws(find(&stage)).credentials(&stage.means);
+    let credentials = KeySource::Aws(find(&stage)).credentials(&stage.context);
     let told = keys(&*credentials).await.unwrap_err();
     assert!(told.contains("aws sso login --profile corp"), "{told}");
     let sign_in = |token: &str, until: &str| {
@@ -159,15 +163,15 @@ async fn a_sign_in_of_awss_own_tools() {
 
 /// Prints what it is told to, and remembers what it was asked to run.
 #[derive(Debug, Default)]
-struct Scripted {
+struct ScriptedCommands {
     prints: String,
-    ran: Mutex<Vec<CommandLine>>,
+    ran: Mutex<Vec<ProgramInvocation>>,
 }
 
-impl Commands for Scripted {
+impl CommandRunner for ScriptedCommands {
     fn output<'a>(
         &'a self,
-        line: &'a CommandLine,
+        line: &'a ProgramInvocation,
         _: &'a Cancel,
     ) -> BoxFuture<'a, Result<Vec<u8>, CommandFailure>> {
         self.ran.lock().unwrap().push(line.clone());
@@ -177,7 +181,7 @@ impl Commands for Scripted {
 
 #[tokio::test]
 async fn a_program_that_prints_keys() {
-    let mut stage = Stage::still("", &[("AWS_PROFILE", "tool")]).await;
+    let mut stage = IssuerFixture::still("", &[("AWS_PROFILE", "tool")]).await;
     std::fs::create_dir_all(stage.home.join(".aws")).unwrap();
     std::fs::write(
         stage.home.join(".aws/config"),
@@ -185,31 +189,35 @@ async fn a_program_that_prints_keys() {
     )
     .unwrap();
     // Without anybody to start it, that is said.
-    let told = keys(&*Keys::Aws(find(&stage)).credentials(&stage.means)).await.unwrap_err();
+    let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("credential_process") && told.contains("cannot be run here"), "{told}");
-    let program = Arc::new(Scripted { prints: granted("P1").to_string(), ..Scripted::default() });
-    stage.means = stage.means.clone().with_commands(program.clone());
-    assert_eq!(keys(&*Keys::Aws(find(&stage)).credentials(&stage.means)).await.unwrap().access_key, "P1");
-    assert_eq!(*program.ran.lock().unwrap(), [CommandLine::new("/opt/a b", &["--json"])]);
-    let silent = Arc::new(Scripted { prints: "hidden".to_owned(), ..Scripted::default() });
-    stage.means = stage.means.clone().with_commands(silent);
-    let told = keys(&*Keys::Aws(find(&stage)).credentials(&stage.means)).await.unwrap_err();
+    let program =
+        Arc::new(ScriptedCommands { prints: granted("P1").to_string(), ..ScriptedCommands::default() });
+    stage.context = stage.context.clone().with_commands(program.clone());
+    assert_eq!(
+        keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap().access_key,
+        "P1"
+    );
+    assert_eq!(*program.ran.lock().unwrap(), [ProgramInvocation::new("/opt/a b", &["--json"])]);
+    let silent = Arc::new(ScriptedCommands { prints: "hidden".to_owned(), ..ScriptedCommands::default() });
+    stage.context = stage.context.clone().with_commands(silent);
+    let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("printed no keys") && !told.contains("hidden"), "{told}");
 }
 
 #[tokio::test]
 async fn the_token_of_githubs_own_program() {
-    let mut stage = Stage::still("", &[]).await;
-    let told = current(&*Keys::Gh.credentials(&stage.means)).await.unwrap_err();
+    let mut stage = IssuerFixture::still("", &[]).await;
+    let told = current(&*KeySource::Gh.credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("COPILOT_GITHUB_TOKEN"), "{told}");
     for (prints, expected) in
         [("gho_1234\n", Ok("gho_1234")), ("ghp_classic", Err("classic")), ("", Err("no token"))]
     {
-        stage.means = stage
-            .means
-            .clone()
-            .with_commands(Arc::new(Scripted { prints: prints.to_owned(), ..Scripted::default() }));
-        let shown = current(&*Keys::Gh.credentials(&stage.means)).await;
+        stage.context = stage.context.clone().with_commands(Arc::new(ScriptedCommands {
+            prints: prints.to_owned(),
+            ..ScriptedCommands::default()
+        }));
+        let shown = current(&*KeySource::Gh.credentials(&stage.context)).await;
         match expected {
             Ok(token) => assert_eq!(shown.as_deref(), Ok(token)),
             Err(word) => assert!(shown.unwrap_err().contains(word)),

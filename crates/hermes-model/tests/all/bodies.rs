@@ -2,10 +2,10 @@
 
 use hermes_model::caching::CachePolicy;
 use hermes_model::wire::{
-    Credential, Field, Guardrail, Mode, ParameterSupport, Routing, Streaming, ToolChoice, WireOptions,
-    build_body, headers,
+    ApiMode, CredentialKind, Guardrail, ParameterSupport, RequestField, StreamingMode, ToolChoice,
+    UpstreamRouting, WireOptions, build_body, headers,
 };
-use hermes_types::{Effort, Message, ToolCall};
+use hermes_types::{Message, ReasoningEffort, ToolCall};
 use serde_json::{Value, json};
 
 use super::support::{body, bytes, message, options, raw, request, tool};
@@ -18,14 +18,14 @@ fn conversation() -> Vec<Message> {
 }
 
 fn openrouter() -> WireOptions {
-    WireOptions::new(Mode::Chat, "openrouter", "https://openrouter.ai/api/v1")
+    WireOptions::new(ApiMode::Chat, "openrouter", "https://openrouter.ai/api/v1")
 }
 
 #[test]
 fn chat_sends_only_what_every_server_knows() {
     let mut asked = request("m", conversation());
     asked.tools = vec![tool()];
-    let text = bytes(&asked, &options(Mode::Chat));
+    let text = bytes(&asked, &options(ApiMode::Chat));
     assert_eq!(
         text,
         concat!(
@@ -37,15 +37,15 @@ fn chat_sends_only_what_every_server_knows() {
         )
     );
     let before = asked.messages.clone();
-    let _ = bytes(&asked, &options(Mode::Chat));
+    let _ = bytes(&asked, &options(ApiMode::Chat));
     assert_eq!(asked.messages, before, "history is never touched");
 }
 
 #[test]
 fn chat_streams_with_usage() {
     let asked = request("m", vec![Message::user("hi")]);
-    let known = options(Mode::Chat);
-    let value = build_body(&asked, &known, Streaming::Streamed).to_value();
+    let known = options(ApiMode::Chat);
+    let value = build_body(&asked, &known, StreamingMode::Streamed).to_value();
     assert_eq!((&value["stream"], &value["stream_options"]), (&json!(true), &json!({"include_usage": true})));
     assert!(
         value.get("tools").is_none() && value.get("max_tokens").is_none() && value.get("reasoning").is_none()
@@ -57,9 +57,9 @@ fn max_tokens_has_a_name_for_every_host() {
     let mut asked = request("gpt-5", vec![Message::user("hi")]);
     asked.max_tokens = Some(10);
     asked.temperature = Some(0.7);
-    let value = body(&asked, &options(Mode::Chat));
+    let value = body(&asked, &options(ApiMode::Chat));
     assert_eq!((&value["max_tokens"], &value["temperature"]), (&json!(10), &json!(0.7)));
-    let openai = WireOptions::new(Mode::Chat, "openai", "https://api.openai.com/v1");
+    let openai = WireOptions::new(ApiMode::Chat, "openai", "https://api.openai.com/v1");
     let value = body(&asked, &openai);
     assert_eq!((&value["max_completion_tokens"], value.get("max_tokens")), (&json!(10), None));
     assert_eq!(value["messages"][0]["role"], "developer");
@@ -71,31 +71,31 @@ fn max_tokens_has_a_name_for_every_host() {
 #[test]
 fn openrouter_gets_routing_and_reasoning() {
     let mut known = openrouter();
-    known.routing = Routing {
+    known.routing = UpstreamRouting {
         order: vec!["a".into()],
         sort: Some("price".into()),
         parameters: ParameterSupport::Required,
-        ..Routing::default()
+        ..UpstreamRouting::default()
     };
     let mut asked = request("openai/gpt-5", vec![Message::user("hi")]);
     let value = body(&asked, &known);
     assert_eq!(value["provider"], json!({"order": ["a"], "sort": "price", "require_parameters": true}));
     assert_eq!(value["reasoning"], json!({"enabled": true, "effort": "medium"}));
-    asked.effort = Some(Effort::None);
+    asked.effort = Some(ReasoningEffort::None);
     assert_eq!(body(&asked, &known)["reasoning"], json!({"enabled": false}));
-    known.dropped = vec![Field::Reasoning];
+    known.dropped = vec![RequestField::Reasoning];
     assert_eq!(body(&asked, &known).get("reasoning"), None);
 }
 
 #[test]
 fn nous_and_ollama_have_fields_of_their_own() {
-    let mut nous = WireOptions::new(Mode::Chat, "nous", "https://inference-api.nousresearch.com/v1");
+    let mut nous = WireOptions::new(ApiMode::Chat, "nous", "https://inference-api.nousresearch.com/v1");
     nous.tags = vec!["t".into()];
     let mut asked = request("Hermes-4", vec![Message::user("hi")]);
-    asked.effort = Some(Effort::None);
+    asked.effort = Some(ReasoningEffort::None);
     let value = body(&asked, &nous);
     assert_eq!((value.get("reasoning"), &value["tags"]), (None, &json!(["t"])));
-    let mut ollama = options(Mode::Chat);
+    let mut ollama = options(ApiMode::Chat);
     ollama.ollama_num_ctx = Some(32_768);
     assert_eq!(body(&asked, &ollama)["options"], json!({"num_ctx": 32_768}));
 }
@@ -112,7 +112,7 @@ fn cache_markers_are_at_most_four() {
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["messages"][3].get("cache_control"), None, "tool messages stay unmarked");
     assert_eq!(value["messages"][3]["content"], "a.txt");
-    let native = WireOptions { cache: CachePolicy::OneHour, ..options(Mode::Anthropic) };
+    let native = WireOptions { cache: CachePolicy::OneHour, ..options(ApiMode::Anthropic) };
     let text = bytes(&asked, &native);
     assert_eq!(text.matches(r#""ttl":"1h""#).count(), 4);
     asked.messages = vec![message(r#"{"role":"user","content":[]}"#)];
@@ -124,7 +124,7 @@ fn responses_body() {
     let mut asked = request("gpt-5", conversation());
     asked.tools = vec![tool()];
     asked.max_tokens = Some(99);
-    let text = bytes(&asked, &options(Mode::Responses));
+    let text = bytes(&asked, &options(ApiMode::Responses));
     assert_eq!(
         text,
         concat!(
@@ -159,14 +159,14 @@ fn responses_permits_no_other_fields() {
     ];
     let mut asked = request("gpt-5", conversation());
     asked.tools = vec![tool()];
-    (asked.max_tokens, asked.temperature, asked.effort) = (Some(9), Some(0.5), Some(Effort::High));
+    (asked.max_tokens, asked.temperature, asked.effort) = (Some(9), Some(0.5), Some(ReasoningEffort::High));
     for (provider, base) in [
         ("openai", "https://api.openai.com/v1"),
         ("openai-codex", "https://chatgpt.com/backend-api/codex"),
         ("copilot", "https://api.githubcopilot.com"),
     ] {
-        let known = WireOptions::new(Mode::Responses, provider, base);
-        let body = build_body(&asked, &known, Streaming::Streamed);
+        let known = WireOptions::new(ApiMode::Responses, provider, base);
+        let body = build_body(&asked, &known, StreamingMode::Streamed);
         assert!(body.names().all(|name| allowed.contains(&name)), "{:?}", body.names().collect::<Vec<_>>());
         let has = |name: &str| body.get(name).is_some();
         assert_eq!(
@@ -181,14 +181,14 @@ fn responses_permits_no_other_fields() {
 fn responses_reasoning_always_has_a_follower() {
     let lonely = r#"{"role":"assistant","content":"","codex_reasoning_items":[{"id":"rs_1","encrypted_content":"e","summary":[{"a":1}]},{"id":"rs_2","encrypted_content":""},{"id":"rs_1","encrypted_content":"e"}]}"#;
     let asked = request("gpt-5", vec![Message::user("hi"), message(lonely), message(lonely)]);
-    let value = body(&asked, &options(Mode::Responses));
+    let value = body(&asked, &options(ApiMode::Responses));
     assert_eq!(
         value["input"],
         json!([{"role": "user", "content": "hi"},
             {"type": "reasoning", "id": "rs_1", "encrypted_content": "e", "summary": [{"a": 1}]},
             {"role": "assistant", "content": ""}])
     );
-    let off = WireOptions { dropped: vec![Field::ReasoningReplay], ..options(Mode::Responses) };
+    let off = WireOptions { dropped: vec![RequestField::ReasoningReplay], ..options(ApiMode::Responses) };
     assert_eq!(body(&asked, &off)["input"].as_array().unwrap().len(), 1);
 }
 
@@ -209,7 +209,7 @@ fn responses_pictures_ids_and_effort() {
             message(r#"{"role":"tool","tool_call_id":"call_x|fc_y","content":"ok"}"#),
         ],
     );
-    let mut known = options(Mode::Responses);
+    let mut known = options(ApiMode::Responses);
     let value = body(&asked, &known);
     assert_eq!(
         value["input"][0]["content"],
@@ -219,12 +219,13 @@ fn responses_pictures_ids_and_effort() {
     assert_eq!(value["input"].as_array().unwrap().len(), 3, "a result without an id is left out");
     assert_eq!(value["input"][1]["call_id"], "call_x");
     assert_eq!(value["input"][2]["call_id"], "call_x");
-    let asked = hermes_types::Request { effort: Some(Effort::None), system: " ".into(), ..asked };
+    let asked =
+        hermes_types::ModelRequest { effort: Some(ReasoningEffort::None), system: " ".into(), ..asked };
     let value = body(&asked, &known);
     assert_eq!((value.get("reasoning"), &value["include"]), (None, &json!([])));
     assert!(value["instructions"].as_str().unwrap().contains("Hermes"));
-    known.effort_levels = Some(vec![Effort::Low, Effort::High]);
-    let asked = hermes_types::Request { effort: Some(Effort::Xhigh), ..asked };
+    known.effort_levels = Some(vec![ReasoningEffort::Low, ReasoningEffort::High]);
+    let asked = hermes_types::ModelRequest { effort: Some(ReasoningEffort::Xhigh), ..asked };
     assert_eq!(body(&asked, &known)["reasoning"]["effort"], "high");
 }
 
@@ -240,7 +241,7 @@ fn anthropic_body() {
         vec![Message::user("List files."), assistant, Message::tool(&call, ""), Message::user("And?")],
     );
     asked.tools = vec![tool()];
-    let text = bytes(&asked, &options(Mode::Anthropic));
+    let text = bytes(&asked, &options(ApiMode::Anthropic));
     assert_eq!(
         text,
         concat!(
@@ -253,9 +254,9 @@ fn anthropic_body() {
             r#""tool_choice":{"type":"auto"}}"#,
         )
     );
-    let minimax = WireOptions::new(Mode::Anthropic, "minimax", "https://api.minimax.io/anthropic");
+    let minimax = WireOptions::new(ApiMode::Anthropic, "minimax", "https://api.minimax.io/anthropic");
     assert!(!bytes(&asked, &minimax).contains("signature"), "another family cannot check the signature");
-    assert!(!bytes(&asked, &options(Mode::Chat)).contains("signature\":\"s"), "nor can a chat server");
+    assert!(!bytes(&asked, &options(ApiMode::Chat)).contains("signature\":\"s"), "nor can a chat server");
 }
 
 #[test]
@@ -278,7 +279,7 @@ fn anthropic_repairs_what_the_api_refuses() {
             ),
         ],
     );
-    let value = body(&asked, &options(Mode::Anthropic));
+    let value = body(&asked, &options(ApiMode::Anthropic));
     assert_eq!(
         value["messages"],
         json!([
@@ -295,10 +296,10 @@ fn anthropic_repairs_what_the_api_refuses() {
 
 #[test]
 fn anthropic_thinking() {
-    let check = |model: &str, effort: Option<Effort>, expected: Value| {
+    let check = |model: &str, effort: Option<ReasoningEffort>, expected: Value| {
         let mut asked = request(model, vec![Message::user("hi")]);
         (asked.effort, asked.max_tokens, asked.temperature) = (effort, Some(5_000), Some(0.2));
-        let value = body(&asked, &options(Mode::Anthropic));
+        let value = body(&asked, &options(ApiMode::Anthropic));
         let seen = json!([
             value.get("thinking"),
             value.get("output_config"),
@@ -309,27 +310,27 @@ fn anthropic_thinking() {
     };
     check(
         "claude-sonnet-4-6",
-        Some(Effort::Xhigh),
+        Some(ReasoningEffort::Xhigh),
         json!([{"type": "adaptive"}, {"effort": "max"}, null, 5_000]),
     );
     check(
         "claude-opus-4-6",
-        Some(Effort::Minimal),
+        Some(ReasoningEffort::Minimal),
         json!([{"type": "adaptive"}, {"effort": "low"}, null, 5_000]),
     );
     check(
         "claude-sonnet-4",
-        Some(Effort::High),
+        Some(ReasoningEffort::High),
         json!([{"type": "enabled", "budget_tokens": 16_000}, null, 1, 20_096]),
     );
     check(
         "claude-sonnet-4",
-        Some(Effort::Minimal),
+        Some(ReasoningEffort::Minimal),
         json!([{"type": "enabled", "budget_tokens": 8_000}, null, 1, 12_096]),
     );
-    check("claude-haiku-4-5", Some(Effort::High), json!([null, null, 0.2, 5_000]));
+    check("claude-haiku-4-5", Some(ReasoningEffort::High), json!([null, null, 0.2, 5_000]));
     check("claude-sonnet-4", None, json!([null, null, 0.2, 5_000]));
-    check("claude-sonnet-4", Some(Effort::None), json!([null, null, 0.2, 5_000]));
+    check("claude-sonnet-4", Some(ReasoningEffort::None), json!([null, null, 0.2, 5_000]));
 }
 
 #[test]
@@ -337,10 +338,10 @@ fn anthropic_limits_choices_and_aws() {
     let mut asked = request("us.anthropic.claude-sonnet-4-6", vec![Message::user("hi")]);
     asked.tools = vec![tool()];
     let mut aws =
-        WireOptions::new(Mode::Anthropic, "bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com");
+        WireOptions::new(ApiMode::Anthropic, "bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com");
     aws.context_length = Some(50_000);
     aws.tool_choice = ToolChoice::Required;
-    let body = build_body(&asked, &aws, Streaming::Streamed).to_value();
+    let body = build_body(&asked, &aws, StreamingMode::Streamed).to_value();
     assert_eq!((body.get("model"), body.get("stream")), (None, None));
     assert_eq!(
         (&body["anthropic_version"], &body["max_tokens"]),
@@ -356,7 +357,7 @@ fn anthropic_limits_choices_and_aws() {
     assert_eq!(super::support::body(&asked, &aws).get("tools"), None);
     asked.model = "qwen3.5-plus".into();
     let dashscope =
-        WireOptions::new(Mode::Anthropic, "alibaba", "https://dashscope.aliyuncs.com/apps/anthropic");
+        WireOptions::new(ApiMode::Anthropic, "alibaba", "https://dashscope.aliyuncs.com/apps/anthropic");
     assert_eq!(super::support::body(&asked, &dashscope)["model"], "qwen3.5-plus");
 }
 
@@ -372,7 +373,7 @@ fn converse_body() {
     asked.tools = vec![tool()];
     asked.messages[2].reasoning_details =
         Some(raw(r#"[{"reasoningContent":{"reasoningText":{"text":"Hm.", "signature":"s"}}}]"#));
-    let mut known = options(Mode::Converse);
+    let mut known = options(ApiMode::Converse);
     known.guardrail = Some(Guardrail {
         identifier: "g".into(),
         version: "1".into(),
@@ -416,11 +417,11 @@ fn headers_stay_with_their_vendor() {
     assert!(claude.iter().any(|line| line.starts_with("x-anthropic-beta: fine-grained")), "{claude:?}");
     assert_eq!(names(&openrouter(), "openai/gpt-5").len(), 3);
     assert!(
-        names(&WireOptions::new(Mode::Chat, "nous", "https://inference-api.nousresearch.com/v1"), "m")
+        names(&WireOptions::new(ApiMode::Chat, "nous", "https://inference-api.nousresearch.com/v1"), "m")
             .is_empty()
     );
-    let mut anthropic = options(Mode::Anthropic);
-    anthropic.credential = Credential::OAuth;
+    let mut anthropic = options(ApiMode::Anthropic);
+    anthropic.credential = CredentialKind::OAuth;
     anthropic.extra_headers = vec![("Anthropic-Beta".into(), "mine".into()), ("x-a".into(), "1".into())];
     assert_eq!(
         names(&anthropic, "claude"),

@@ -5,69 +5,73 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hermes_model::client::{
-    Credentials, Dumps, Echo, Endpoint, Extent, FixedKey, ModelClient, Persistence, Presented, Refusal,
-    Unavailable,
+    CredentialProvider, CredentialUnavailable, DumpEcho, DumpScope, Endpoint, FixedCredential, KeyRefusal,
+    ModelClient, PresentedCredential, RequestDumper, RetryPolicy,
 };
-use hermes_model::context_window::Origin;
-use hermes_model::wire::{Mode, WireOptions};
-use hermes_net::{Client, Config, Proxies};
-use hermes_testkit::script::{CutHow, Event, ToolCall as ScriptedCall};
-use hermes_testkit::{ModelServer, Reply, Script, TestClock};
+use hermes_model::context_window::WindowOrigin;
+use hermes_model::wire::{ApiMode, WireOptions};
+use hermes_net::{Config, HttpClient, ProxyMode};
+use hermes_testkit::script::{CutKind, ReplyEvent, ScriptedToolCall as ScriptedCall};
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TestClock};
 use hermes_types::{
-    BoxFuture, Cancel, Clock, Completion, Deadline, Delta, Message, Model, ModelError, Raw, Request, Secret,
-    ToolSpec,
+    BoxFuture, Cancel, Clock, Completion, Deadline, Delta, Message, Model, ModelError, ModelRequest, RawJson,
+    Secret, ToolSpec,
 };
 use serde_json::json;
 
-const MODES: [Mode; 3] = [Mode::Chat, Mode::Responses, Mode::Anthropic];
+const MODES: [ApiMode; 3] = [ApiMode::Chat, ApiMode::Responses, ApiMode::Anthropic];
 const KEY: &str = "sk-test-0123456789abcdefghij";
 
-struct Bench {
+struct ClientFixture {
     server: ModelServer,
     clock: Arc<TestClock>,
-    net: Client,
+    net: HttpClient,
 }
 
-impl Bench {
-    async fn new(script: Script) -> Self {
+impl ClientFixture {
+    async fn new(script: ModelScript) -> Self {
         let clock = Arc::new(TestClock::auto_advance_up_to(Duration::from_mins(2)));
         let mut config = Config::new(clock.clone());
-        config.proxies = Proxies::Direct;
-        Self { server: ModelServer::start(script).await.unwrap(), clock, net: Client::new(config).unwrap() }
+        config.proxies = ProxyMode::Direct;
+        Self {
+            server: ModelServer::start(script).await.unwrap(),
+            clock,
+            net: HttpClient::new(config).unwrap(),
+        }
     }
 
-    fn endpoint(&self, mode: Mode, provider: &str) -> Endpoint {
-        let base = if mode == Mode::Anthropic { self.server.url() } else { self.server.base_url() };
+    fn endpoint(&self, mode: ApiMode, provider: &str) -> Endpoint {
+        let base = if mode == ApiMode::Anthropic { self.server.url() } else { self.server.base_url() };
         let presented = match mode {
-            Mode::Anthropic => Presented::ApiKeyHeader(Secret::new(KEY)),
-            _ => Presented::Bearer(Secret::new(KEY)),
+            ApiMode::Anthropic => PresentedCredential::ApiKeyHeader(Secret::new(KEY)),
+            _ => PresentedCredential::Bearer(Secret::new(KEY)),
         };
         Endpoint {
             model: "test-model".into(),
-            model_choice: hermes_model::provider::ModelChoice::Said,
+            model_choice: hermes_model::provider::ModelChoice::Explicit,
             key_origin: None,
             wire: WireOptions::new(mode, provider, &base),
-            credentials: Arc::new(FixedKey(presented)),
+            credentials: Arc::new(FixedCredential(presented)),
             context_window: 128_000,
-            window_origin: Origin::Configured,
+            window_origin: WindowOrigin::Configured,
             prices: None,
-            learnt: Arc::default(),
+            stats: Arc::default(),
         }
     }
 
     fn client(&self, endpoints: Vec<Endpoint>) -> ModelClient {
-        ModelClient::new(self.net.clone(), self.clock.clone(), endpoints, Persistence::default()).unwrap()
+        ModelClient::new(self.net.clone(), self.clock.clone(), endpoints, RetryPolicy::default()).unwrap()
     }
 
-    fn request(&self, text: &str) -> Request {
+    fn request(&self, text: &str) -> ModelRequest {
         let terminal = ToolSpec {
             name: "terminal".into(),
             description: "runs a command".into(),
-            parameters: Raw::from_value(
+            parameters: RawJson::from_value(
                 &json!({"type": "object", "properties": {"command": {"type": "string"}}}),
             ),
         };
-        Request {
+        ModelRequest {
             model: "asked-model".into(),
             system: "You are a test.".into(),
             messages: vec![Message::user(text)],
@@ -84,14 +88,14 @@ impl Bench {
 
 /// What a consumer that honours `Restart` holds at the end, and everything it was told.
 #[derive(Debug, Default)]
-struct Heard {
+struct ConsumedDeltas {
     text: String,
     restarts: usize,
     statuses: Vec<String>,
     tools: Vec<String>,
 }
 
-impl Heard {
+impl ConsumedDeltas {
     fn take(&mut self, delta: Delta) {
         match delta {
             Delta::Text(text) => self.text.push_str(&text),
@@ -106,15 +110,18 @@ impl Heard {
     }
 }
 
-async fn ask(client: &ModelClient, request: &Request) -> (Result<Completion, ModelError>, Heard) {
-    let mut heard = Heard::default();
+async fn ask(
+    client: &ModelClient,
+    request: &ModelRequest,
+) -> (Result<Completion, ModelError>, ConsumedDeltas) {
+    let mut heard = ConsumedDeltas::default();
     let result = client.complete(request, &mut |delta| heard.take(delta)).await;
     (result, heard)
 }
 
 /// One endpoint, one script: the text that arrives, the text that was shown, and the number of requests it took.
-async fn check(mode: Mode, script: Script, expected: &str, requests: usize) -> Heard {
-    let bench = Bench::new(script).await;
+async fn check(mode: ApiMode, script: ModelScript, expected: &str, requests: usize) -> ConsumedDeltas {
+    let bench = ClientFixture::new(script).await;
     let client = bench.client(vec![bench.endpoint(mode, "custom")]);
     let (result, heard) = ask(&client, &bench.request("hi")).await;
     let completion = result.unwrap_or_else(|error| panic!("{mode:?}: {error}"));
@@ -129,7 +136,7 @@ async fn text_arrives_on_every_wire() {
     for mode in MODES {
         check(
             mode,
-            Script::new().reply(Reply::deltas(["Hel", "lo ", "wörld"]).usage(12, 3)),
+            ModelScript::new().reply(ScriptedReply::deltas(["Hel", "lo ", "wörld"]).usage(12, 3)),
             "Hello wörld",
             1,
         )
@@ -144,7 +151,8 @@ async fn tool_calls_arrive_whole() {
             ScriptedCall::new("terminal", json!({"command": "ls"})),
             ScriptedCall::new("terminal", json!({"command": "pwd"})),
         ];
-        let bench = Bench::new(Script::new().reply(Reply::tools(calls)).write_size(7)).await;
+        let bench =
+            ClientFixture::new(ModelScript::new().reply(ScriptedReply::tools(calls)).write_size(7)).await;
         let client = bench.client(vec![bench.endpoint(mode, "custom")]);
         let (result, heard) = ask(&client, &bench.request("hi")).await;
         let arguments: Vec<_> =
@@ -160,8 +168,9 @@ async fn tool_calls_arrive_whole() {
 async fn passing_failures_are_waited_out() {
     for mode in MODES {
         for status in [429, 500, 502, 503, 529] {
-            let script =
-                Script::new().reply(Reply::fail(status, "try later").repeat(2)).reply(Reply::text("fine"));
+            let script = ModelScript::new()
+                .reply(ScriptedReply::fail(status, "try later").repeat(2))
+                .reply(ScriptedReply::text("fine"));
             let heard = check(mode, script, "fine", 3).await;
             assert_eq!(heard.statuses.len(), 2, "{mode:?} {status}: the user sees a sign of life: {heard:?}");
         }
@@ -170,11 +179,13 @@ async fn passing_failures_are_waited_out() {
 
 #[tokio::test]
 async fn a_named_wait_is_kept() {
-    let bench = Bench::new(
-        Script::new().reply(Reply::fail(429, "slow down").retry_after(37)).reply(Reply::text("ok")),
+    let bench = ClientFixture::new(
+        ModelScript::new()
+            .reply(ScriptedReply::fail(429, "slow down").retry_after(37))
+            .reply(ScriptedReply::text("ok")),
     )
     .await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
     ask(&client, &bench.request("hi")).await.0.unwrap();
     assert!(bench.clock.slept().contains(&Duration::from_secs(37)), "{:?}", bench.clock.slept());
 }
@@ -186,8 +197,10 @@ async fn giving_up_has_words_and_a_status() {
         (404, "model not found", "model not found"),
         (500, "the house is on fire", "API call failed after 3 attempts"),
     ] {
-        let bench = Bench::new(Script::new().reply(Reply::fail(status, message).forever())).await;
-        let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+        let bench =
+            ClientFixture::new(ModelScript::new().reply(ScriptedReply::fail(status, message).forever()))
+                .await;
+        let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
         let (result, _) = ask(&client, &bench.request("hi")).await;
         let error = result.unwrap_err();
         assert!(error.to_string().to_lowercase().contains(&words.to_lowercase()), "{status}: {error}");
@@ -201,17 +214,19 @@ async fn giving_up_has_words_and_a_status() {
 #[tokio::test]
 async fn a_conversation_that_is_too_long_asks_for_compression() {
     let body = json!({"error": {"message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.", "code": "context_length_exceeded"}});
-    let bench = Bench::new(Script::new().reply(Reply::http(400, body))).await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let bench = ClientFixture::new(ModelScript::new().reply(ScriptedReply::http(400, body))).await;
+    let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
     let (result, _) = ask(&client, &bench.request("hi")).await;
     assert_eq!(result.unwrap_err(), ModelError::Compress { limit: Some(8192) });
 }
 
 #[tokio::test]
 async fn a_stream_cut_before_anything_was_shown_is_asked_for_again_at_once() {
-    for how in [CutHow::Fin, CutHow::Rst] {
+    for how in [CutKind::Fin, CutKind::Rst] {
         for mode in MODES {
-            let script = Script::new().reply(Reply::new().cut(how).repeat(2)).reply(Reply::text("whole"));
+            let script = ModelScript::new()
+                .reply(ScriptedReply::new().cut(how).repeat(2))
+                .reply(ScriptedReply::text("whole"));
             check(mode, script, "whole", 3).await;
         }
     }
@@ -220,14 +235,22 @@ async fn a_stream_cut_before_anything_was_shown_is_asked_for_again_at_once() {
 #[tokio::test]
 async fn a_stream_cut_in_the_middle_shows_nothing_twice() {
     for mode in MODES {
-        let cut = || Reply::deltas(["One ", "two "]).cut(CutHow::Rst);
-        let heard =
-            check(mode, Script::new().reply(cut()).reply(Reply::text("One two three")), "One two three", 2)
-                .await;
+        let cut = || ScriptedReply::deltas(["One ", "two "]).cut(CutKind::Rst);
+        let heard = check(
+            mode,
+            ModelScript::new().reply(cut()).reply(ScriptedReply::text("One two three")),
+            "One two three",
+            2,
+        )
+        .await;
         assert_eq!(heard.restarts, 0, "{mode:?}");
-        let heard =
-            check(mode, Script::new().reply(cut()).reply(Reply::text("Something else")), "Something else", 2)
-                .await;
+        let heard = check(
+            mode,
+            ModelScript::new().reply(cut()).reply(ScriptedReply::text("Something else")),
+            "Something else",
+            2,
+        )
+        .await;
         assert_eq!(heard.restarts, 1, "{mode:?}");
     }
 }
@@ -235,9 +258,11 @@ async fn a_stream_cut_in_the_middle_shows_nothing_twice() {
 #[tokio::test]
 async fn a_half_tool_call_is_never_handed_on() {
     for mode in MODES {
-        let half = Reply::tool("terminal", json!({"command": "rm -rf build && make everything again"}))
-            .cut_after(CutHow::Rst, 420);
-        let bench = Bench::new(Script::new().reply(half).reply(Reply::text("done"))).await;
+        let half =
+            ScriptedReply::tool("terminal", json!({"command": "rm -rf build && make everything again"}))
+                .cut_after(CutKind::Rst, 420);
+        let bench =
+            ClientFixture::new(ModelScript::new().reply(half).reply(ScriptedReply::text("done"))).await;
         let client = bench.client(vec![bench.endpoint(mode, "custom")]);
         let (result, _) = ask(&client, &bench.request("hi")).await;
         let message = result.unwrap().message;
@@ -251,9 +276,11 @@ async fn a_half_tool_call_is_never_handed_on() {
 
 #[tokio::test]
 async fn a_server_that_cannot_stream_is_asked_plainly() {
-    let script = Script::new().reply(Reply::new().cut(CutHow::Rst).repeat(3)).reply(Reply::text("plain"));
-    let bench = Bench::new(script).await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let script = ModelScript::new()
+        .reply(ScriptedReply::new().cut(CutKind::Rst).repeat(3))
+        .reply(ScriptedReply::text("plain"));
+    let bench = ClientFixture::new(script).await;
+    let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
     let (result, heard) = ask(&client, &bench.request("hi")).await;
     assert_eq!(result.unwrap().message.content.text(), "plain");
     assert_eq!(heard.text, "plain");
@@ -265,8 +292,9 @@ async fn a_server_that_cannot_stream_is_asked_plainly() {
 #[tokio::test]
 async fn an_error_inside_a_stream_is_an_error() {
     for mode in MODES {
-        let script =
-            Script::new().reply(Reply::new().stream_error("overloaded")).reply(Reply::text("better"));
+        let script = ModelScript::new()
+            .reply(ScriptedReply::new().stream_error("overloaded"))
+            .reply(ScriptedReply::text("better"));
         check(mode, script, "better", 2).await;
     }
 }
@@ -274,18 +302,21 @@ async fn an_error_inside_a_stream_is_an_error() {
 #[tokio::test]
 async fn malformed_chunks_are_asked_for_again() {
     for mode in MODES {
-        let script = Script::new().reply(Reply::new().event(Event::Malformed)).reply(Reply::text("clean"));
+        let script = ModelScript::new()
+            .reply(ScriptedReply::new().event(ReplyEvent::Malformed))
+            .reply(ScriptedReply::text("clean"));
         check(mode, script, "clean", 2).await;
     }
 }
 
 #[tokio::test]
 async fn the_next_endpoint_is_used_and_kept() {
-    let script = Script::new()
-        .reply(Reply::fail(429, "rate limit").when_model("first").forever())
-        .reply(Reply::text("from the second").when_model("second").forever());
-    let bench = Bench::new(script).await;
-    let mut endpoints = vec![bench.endpoint(Mode::Chat, "custom"), bench.endpoint(Mode::Chat, "custom")];
+    let script = ModelScript::new()
+        .reply(ScriptedReply::fail(429, "rate limit").when_model("first").forever())
+        .reply(ScriptedReply::text("from the second").when_model("second").forever());
+    let bench = ClientFixture::new(script).await;
+    let mut endpoints =
+        vec![bench.endpoint(ApiMode::Chat, "custom"), bench.endpoint(ApiMode::Chat, "custom")];
     endpoints[0].model = "first".into();
     endpoints[1].model = "second".into();
     let client = bench.client(endpoints);
@@ -299,23 +330,27 @@ async fn the_next_endpoint_is_used_and_kept() {
 
 #[tokio::test]
 async fn cancelling_ends_a_stalled_stream_and_closes_the_connection() {
-    let bench = Bench::new(Script::new().reply(Reply::deltas(["thinking"]).stall())).await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let bench =
+        ClientFixture::new(ModelScript::new().reply(ScriptedReply::deltas(["thinking"]).stall())).await;
+    let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
     let request = bench.request("hi");
-    let mut heard = Heard::default();
+    let mut heard = ConsumedDeltas::default();
     let mut sink = |delta| {
         heard.take(delta);
         request.cancel.cancel();
     };
     let result = client.complete(&request, &mut sink).await;
     assert_eq!(result.unwrap_err(), ModelError::Cancelled);
-    assert_eq!(bench.server.wait_for_end(0).await, hermes_testkit::Outcome::Disconnected);
+    assert_eq!(bench.server.wait_for_end(0).await, hermes_testkit::RequestOutcome::Disconnected);
 }
 
 #[tokio::test]
 async fn cancelling_ends_a_wait_between_attempts() {
-    let bench = Bench::new(Script::new().reply(Reply::fail(429, "later").retry_after(200).forever())).await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let bench = ClientFixture::new(
+        ModelScript::new().reply(ScriptedReply::fail(429, "later").retry_after(200).forever()),
+    )
+    .await;
+    let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
     let request = bench.request("hi");
     let mut sink = |delta| {
         if matches!(delta, Delta::Status(_)) {
@@ -332,12 +367,12 @@ async fn long_waits_and_used_up_quotas_are_not_waited_for() {
     let quota =
         json!({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}});
     let replies = [
-        (Reply::fail(429, "later").retry_after(3600), "asks to wait 60 minutes"),
-        (Reply::http(429, quota), "quota is used up"),
+        (ScriptedReply::fail(429, "later").retry_after(3600), "asks to wait 60 minutes"),
+        (ScriptedReply::http(429, quota), "quota is used up"),
     ];
     for (reply, words) in replies {
-        let bench = Bench::new(Script::new().reply(reply.forever())).await;
-        let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+        let bench = ClientFixture::new(ModelScript::new().reply(reply.forever())).await;
+        let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
         let (result, _) = ask(&client, &bench.request("hi")).await;
         let error = result.unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
@@ -349,12 +384,13 @@ async fn long_waits_and_used_up_quotas_are_not_waited_for() {
 async fn the_key_goes_in_the_right_header_and_into_no_error() {
     for mode in MODES {
         let body = json!({"error": {"message": format!("Incorrect API key provided: {KEY}.")}});
-        let bench = Bench::new(Script::new().reply(Reply::http(401, body).forever())).await;
+        let bench =
+            ClientFixture::new(ModelScript::new().reply(ScriptedReply::http(401, body).forever())).await;
         let client = bench.client(vec![bench.endpoint(mode, "custom")]);
         let (result, heard) = ask(&client, &bench.request("hi")).await;
         let sent = bench.server.request(0);
         let shown = match mode {
-            Mode::Anthropic => sent.header("x-api-key").unwrap_or_default().to_owned(),
+            ApiMode::Anthropic => sent.header("x-api-key").unwrap_or_default().to_owned(),
             _ => sent.header("authorization").unwrap_or_default().replace("Bearer ", ""),
         };
         assert_eq!(shown, KEY, "{mode:?}");
@@ -367,24 +403,27 @@ async fn the_key_goes_in_the_right_header_and_into_no_error() {
 
 /// Credentials that are refused until they have been renewed, or until another key is taken.
 #[derive(Debug, Default)]
-struct Renewable {
+struct RenewableCredentials {
     renewals: AtomicUsize,
     rotations: AtomicUsize,
     spare_keys: usize,
 }
 
-impl Credentials for Renewable {
-    fn current<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+impl CredentialProvider for RenewableCredentials {
+    fn current<'a>(
+        &'a self,
+        _: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>> {
         let number = self.renewals.load(Ordering::Relaxed) + self.rotations.load(Ordering::Relaxed);
-        Box::pin(std::future::ready(Ok(Presented::Bearer(Secret::new(format!("token-{number}"))))))
+        Box::pin(std::future::ready(Ok(PresentedCredential::Bearer(Secret::new(format!("token-{number}"))))))
     }
 
-    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, _: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>> {
         self.renewals.fetch_add(1, Ordering::Relaxed);
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn rotate(&self, _: &Refusal) -> bool {
+    fn rotate(&self, _: &KeyRefusal) -> bool {
         self.rotations.fetch_add(1, Ordering::Relaxed) < self.spare_keys
     }
 
@@ -398,11 +437,11 @@ impl Credentials for Renewable {
 }
 
 async fn tokens_used(
-    credentials: Renewable,
-    script: Script,
+    credentials: RenewableCredentials,
+    script: ModelScript,
 ) -> (Result<Completion, ModelError>, Vec<String>) {
-    let bench = Bench::new(script).await;
-    let mut endpoint = bench.endpoint(Mode::Chat, "nous");
+    let bench = ClientFixture::new(script).await;
+    let mut endpoint = bench.endpoint(ApiMode::Chat, "nous");
     endpoint.credentials = Arc::new(credentials);
     let (result, _) = ask(&bench.client(vec![endpoint]), &bench.request("hi")).await;
     let used = bench.server.requests();
@@ -413,28 +452,33 @@ async fn tokens_used(
 
 #[tokio::test]
 async fn a_refused_token_is_renewed_once() {
-    let script = Script::new().reply(Reply::fail(401, "expired")).reply(Reply::text("ok"));
-    let (result, used) = tokens_used(Renewable::default(), script).await;
+    let script =
+        ModelScript::new().reply(ScriptedReply::fail(401, "expired")).reply(ScriptedReply::text("ok"));
+    let (result, used) = tokens_used(RenewableCredentials::default(), script).await;
     assert_eq!(result.unwrap().message.content.text(), "ok");
     assert_eq!(used, ["Bearer token-0", "Bearer token-1"]);
-    let (result, used) =
-        tokens_used(Renewable::default(), Script::new().reply(Reply::fail(401, "expired").forever())).await;
+    let (result, used) = tokens_used(
+        RenewableCredentials::default(),
+        ModelScript::new().reply(ScriptedReply::fail(401, "expired").forever()),
+    )
+    .await;
     assert!(result.is_err());
     assert_eq!(used.len(), 2, "not again and again: {used:?}");
 }
 
 #[tokio::test]
 async fn a_used_up_key_gives_way_to_the_next() {
-    let script = Script::new().reply(Reply::fail(429, "quota")).reply(Reply::text("ok"));
-    let (result, used) = tokens_used(Renewable { spare_keys: 1, ..Renewable::default() }, script).await;
+    let script = ModelScript::new().reply(ScriptedReply::fail(429, "quota")).reply(ScriptedReply::text("ok"));
+    let (result, used) =
+        tokens_used(RenewableCredentials { spare_keys: 1, ..RenewableCredentials::default() }, script).await;
     assert_eq!(result.unwrap().message.content.text(), "ok");
     assert_eq!(used, ["Bearer token-0", "Bearer token-1"]);
 }
 
 #[tokio::test]
 async fn usage_and_cost_come_with_the_answer() {
-    let bench = Bench::new(Script::new().reply(Reply::text("x").usage(1000, 500))).await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let bench = ClientFixture::new(ModelScript::new().reply(ScriptedReply::text("x").usage(1000, 500))).await;
+    let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
     let completion = ask(&client, &bench.request("hi")).await.0.unwrap();
     let usage = completion.usage.unwrap();
     assert_eq!((usage.input, usage.output), (1000, 500));
@@ -445,9 +489,9 @@ async fn usage_and_cost_come_with_the_answer() {
 #[tokio::test]
 async fn an_endless_answer_is_refused_within_its_cap() {
     let big = "x".repeat(1 << 20);
-    let script = Script::new().reply(Reply::deltas([&big; 80]).forever());
-    let bench = Bench::new(script).await;
-    let client = bench.client(vec![bench.endpoint(Mode::Chat, "custom")]);
+    let script = ModelScript::new().reply(ScriptedReply::deltas([&big; 80]).forever());
+    let bench = ClientFixture::new(script).await;
+    let client = bench.client(vec![bench.endpoint(ApiMode::Chat, "custom")]);
     let (result, _) = ask(&client, &bench.request("hi")).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("larger than"), "{error}");
@@ -457,7 +501,8 @@ async fn an_endless_answer_is_refused_within_its_cap() {
 async fn one_event_of_ten_megabytes_is_refused() {
     for mode in MODES {
         let huge = "x".repeat(10 << 20);
-        let bench = Bench::new(Script::new().reply(Reply::deltas([&huge]).forever())).await;
+        let bench =
+            ClientFixture::new(ModelScript::new().reply(ScriptedReply::deltas([&huge]).forever())).await;
         let client = bench.client(vec![bench.endpoint(mode, "custom")]);
         let (result, heard) = ask(&client, &bench.request("hi")).await;
         // A plain answer of that size is within bounds; as an event of a stream it is not.
@@ -475,10 +520,13 @@ async fn no_key_is_in_any_file_a_failing_turn_writes() {
     for mode in MODES {
         let home = hermes_testkit::TempHome::builder().file("sessions/.keep", "").build().unwrap();
         let body = json!({"error": {"message": format!("Incorrect API key provided: {KEY}.")}});
-        let bench =
-            Bench::new(Script::new().reply(Reply::fail(503, "busy")).reply(Reply::http(401, body).forever()))
-                .await;
-        let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All, mask: None };
+        let bench = ClientFixture::new(
+            ModelScript::new()
+                .reply(ScriptedReply::fail(503, "busy"))
+                .reply(ScriptedReply::http(401, body).forever()),
+        )
+        .await;
+        let dumps = RequestDumper { folder: home.join("sessions"), scope: DumpScope::All, mask: None };
         let client = bench.client(vec![bench.endpoint(mode, "custom")]).with_dumps(Some(dumps));
         let mut request = bench.request(&format!("my key is {KEY}"));
         request.session = Some("20260305_091507_abcdef".into());
@@ -508,23 +556,24 @@ fn the_clock_of_these_tests_does_not_pass_by_itself() {
 }
 
 /// A client whose clock stands still until the test moves it.
-async fn still(script: Script, persistence: Persistence) -> (Bench, ModelClient) {
-    let mut bench = Bench::new(script).await;
+async fn still(script: ModelScript, persistence: RetryPolicy) -> (ClientFixture, ModelClient) {
+    let mut bench = ClientFixture::new(script).await;
     bench.clock = Arc::new(TestClock::new());
-    bench.net = Client::new(Config { proxies: Proxies::Direct, ..Config::new(bench.clock.clone()) }).unwrap();
-    let endpoints = vec![bench.endpoint(Mode::Chat, "custom")];
+    bench.net =
+        HttpClient::new(Config { proxies: ProxyMode::Direct, ..Config::new(bench.clock.clone()) }).unwrap();
+    let endpoints = vec![bench.endpoint(ApiMode::Chat, "custom")];
     let client = ModelClient::new(bench.net.clone(), bench.clock.clone(), endpoints, persistence).unwrap();
     (bench, client)
 }
 
 /// Asks, and lets time pass in steps, each once the client has heard what the server said before.
 async fn ask_slowly(
-    bench: &Bench,
+    bench: &ClientFixture,
     client: &ModelClient,
     gates: &[&str],
     step: Duration,
-) -> (Result<Completion, ModelError>, Heard) {
-    let (mut heard, request) = (Heard::default(), bench.request("hi"));
+) -> (Result<Completion, ModelError>, ConsumedDeltas) {
+    let (mut heard, request) = (ConsumedDeltas::default(), bench.request("hi"));
     let told = Cancel::new();
     let mut sink = |delta: Delta| {
         if matches!(delta, Delta::Text(_)) {
@@ -550,18 +599,18 @@ async fn ask_slowly(
 
 #[tokio::test]
 async fn a_stream_of_keep_alives_is_given_up() {
-    let comment = |text: &str| Event::Comment(text.into());
-    let script = Script::new()
+    let comment = |text: &str| ReplyEvent::Comment(text.into());
+    let script = ModelScript::new()
         .reply(
-            Reply::deltas(["so "])
-                .event(Event::Wait("one".into()))
+            ScriptedReply::deltas(["so "])
+                .event(ReplyEvent::Wait("one".into()))
                 .event(comment("b"))
-                .event(Event::Wait("two".into()))
+                .event(ReplyEvent::Wait("two".into()))
                 .event(comment("c"))
                 .stall(),
         )
-        .reply(Reply::text("so it is"));
-    let (bench, client) = still(script, Persistence { attempts: 2, ..Persistence::default() }).await;
+        .reply(ScriptedReply::text("so it is"));
+    let (bench, client) = still(script, RetryPolicy { attempts: 2, ..RetryPolicy::default() }).await;
     let waited = async {
         // The pause before the second attempt.
         bench.server.wait_for_requests(1).await;
@@ -582,9 +631,9 @@ async fn a_stream_of_keep_alives_is_given_up() {
 
 #[tokio::test]
 async fn a_silent_stream_can_be_given_up_sooner() {
-    let script = Script::new().reply(Reply::deltas(["so "]).stall());
+    let script = ModelScript::new().reply(ScriptedReply::deltas(["so "]).stall());
     let sooner =
-        Persistence { attempts: 1, read_within: Some(Duration::from_mins(1)), ..Persistence::default() };
+        RetryPolicy { attempts: 1, read_timeout: Some(Duration::from_mins(1)), ..RetryPolicy::default() };
     let (bench, client) = still(script, sooner).await;
     let request = bench.request("hi");
     let told = Cancel::new();
@@ -605,13 +654,13 @@ async fn a_silent_stream_can_be_given_up_sooner() {
 async fn what_is_written_down_can_be_shown() {
     let home = hermes_testkit::TempHome::new().unwrap();
     std::fs::create_dir(home.join("sessions")).unwrap();
-    let bench = Bench::new(Script::new().reply(Reply::text("ok"))).await;
+    let bench = ClientFixture::new(ModelScript::new().reply(ScriptedReply::text("ok"))).await;
     let shown = Arc::new(std::sync::Mutex::new(Vec::new()));
     let kept = shown.clone();
-    let echo = Echo::new(move |text| kept.lock().unwrap().push(text.to_owned()));
-    let dumps = Dumps { folder: home.join("sessions"), extent: Extent::All, mask: None };
+    let echo = DumpEcho::new(move |text| kept.lock().unwrap().push(text.to_owned()));
+    let dumps = RequestDumper { folder: home.join("sessions"), scope: DumpScope::All, mask: None };
     let client = bench
-        .client(vec![bench.endpoint(Mode::Chat, "custom")])
+        .client(vec![bench.endpoint(ApiMode::Chat, "custom")])
         .with_dumps(Some(dumps))
         .with_echo(Some(echo));
     ask(&client, &bench.request("hi")).await.0.unwrap();

@@ -1,10 +1,12 @@
 //! AWS: frames built here, bit by bit, and read there.
 
 use hermes_model::Error;
-use hermes_model::wire::{Cause, Circumstances, Failure, Mode, Remedy, WireOptions, classify, decode_plain};
+use hermes_model::wire::{
+    ApiMode, FailureCause, FailureContext, ProviderFailure, Remedy, WireOptions, classify, decode_plain,
+};
 use hermes_types::FinishReason;
 
-use super::support::{base64, event_frame, frame, hear, options};
+use super::support::{base64, decode_stream, event_frame, frame, options};
 
 pub(crate) fn stream() -> Vec<u8> {
     [
@@ -25,7 +27,7 @@ pub(crate) fn stream() -> Vec<u8> {
 
 #[test]
 fn a_stream_of_frames() {
-    let heard = hear(&options(Mode::Converse), [stream().as_slice()]);
+    let heard = decode_stream(&options(ApiMode::Converse), [stream().as_slice()]);
     let answer = heard.answer();
     assert_eq!((heard.text().as_str(), heard.reasoning().as_str()), ("One moment.", "Hm."));
     assert_eq!(heard.started(), ["terminal"]);
@@ -41,7 +43,7 @@ fn a_stream_of_frames() {
 #[test]
 fn a_stream_that_breaks_off() {
     let whole = stream();
-    let heard = hear(&options(Mode::Converse), [&whole[..whole.len() / 2]]);
+    let heard = decode_stream(&options(ApiMode::Converse), [&whole[..whole.len() / 2]]);
     assert!(heard.cut_off().partial.tool_calls.is_empty());
 }
 
@@ -51,9 +53,9 @@ fn a_flipped_bit_is_noticed() {
     for at in (0..whole.len()).step_by(7) {
         let mut bytes = whole.clone();
         bytes[at] ^= 4;
-        let heard = hear(&options(Mode::Converse), [bytes.as_slice()]);
+        let heard = decode_stream(&options(ApiMode::Converse), [bytes.as_slice()]);
         assert!(
-            !matches!(&heard.ending, Ok(hermes_model::wire::Ending::Complete(_))),
+            !matches!(&heard.ending, Ok(hermes_model::wire::StreamEnding::Complete(_))),
             "byte {at}: {heard:?}"
         );
     }
@@ -63,17 +65,17 @@ fn a_flipped_bit_is_noticed() {
 fn exceptions_are_refusals() {
     let headers = [(":message-type", "exception"), (":exception-type", "throttlingException")];
     let bytes = frame(&headers, br#"{"message":"Too many tokens, please wait before trying again."}"#);
-    let heard = hear(&options(Mode::Converse), [bytes.as_slice()]);
+    let heard = decode_stream(&options(ApiMode::Converse), [bytes.as_slice()]);
     let Err(Error::Classify(fault)) = heard.ending else { panic!("{heard:?}") };
     assert_eq!((fault.status, fault.kind.as_deref()), (Some(429), Some("throttlingException")));
-    let verdict = classify(&Failure::from(&fault), &Circumstances::default());
-    assert_eq!((verdict.cause, verdict.remedy), (Cause::RateLimit, Remedy::Retry { after: None }));
+    let verdict = classify(&ProviderFailure::from(&fault), &FailureContext::default());
+    assert_eq!((verdict.cause, verdict.remedy), (FailureCause::RateLimit, Remedy::Retry { after: None }));
 }
 
 #[test]
 fn messages_inside_frames() {
     let known =
-        WireOptions::new(Mode::Anthropic, "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com");
+        WireOptions::new(ApiMode::Anthropic, "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com");
     let chunk =
         |event: &str| event_frame("chunk", &format!(r#"{{"bytes":"{}","p":"x"}}"#, base64(event.as_bytes())));
     let bytes = [
@@ -83,14 +85,14 @@ fn messages_inside_frames() {
         chunk(r#"{"type":"message_stop"}"#),
     ]
     .concat();
-    let heard = hear(&known, [bytes.as_slice()]);
+    let heard = decode_stream(&known, [bytes.as_slice()]);
     assert_eq!((heard.text().as_str(), heard.answer().response_id.as_deref()), ("Grüße", Some("msg_1")));
 }
 
 #[test]
 fn a_plain_answer() {
     let body = r#"{"output":{"message":{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"Hm.", "signature":"s\/"}}},{"text":"Hi"},{"toolUse":{"toolUseId":"t","name":"f","input":{"x": 1}}}]}},"stopReason":"max_tokens","usage":{"inputTokens":1,"outputTokens":2}}"#;
-    let answer = decode_plain(&options(Mode::Converse), body.as_bytes()).unwrap();
+    let answer = decode_plain(&options(ApiMode::Converse), body.as_bytes()).unwrap();
     assert_eq!(answer.message.content.text(), "Hi");
     assert_eq!(answer.message.tool_calls[0].arguments, r#"{"x": 1}"#);
     assert_eq!(answer.finish_reason(), &FinishReason::Length);

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::{Env, Home};
-use hermes_model::credential::pool::{PoolName, Strategy};
+use hermes_model::credential::pool::{PoolSpec, PoolStrategy};
 use hermes_model::credential::{
-    Keys, Progress, SignIn, SignInError, aws, login, login_to_nous, logout, nous,
+    KeySource, SignInError, SignInProgress, SignInProvider, aws, login, login_to_nous, logout, nous,
 };
-use hermes_net::Verification;
-use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_net::CertificateVerification;
+use hermes_testkit::{ModelScript, ModelServer, TempHome};
 use hermes_types::{Cancel, Secret};
 use serde_json::{Value, json};
 
+use super::issuer_fixture::{IssuerFixture, current, renew};
 use super::pool::{pool_entry, pool_name};
-use super::stage::{Stage, current, renew};
 
 /// The clock of a stage starts at 2026-01-02 03:04:05.
 const LONG_AGO: &str = "2026-01-01T00:00:00Z";
@@ -54,8 +54,8 @@ fn refuse_mint(status: u16, word: &str) -> String {
 
 #[tokio::test]
 async fn a_key_that_lasts_is_used_without_asking() {
-    let stage = Stage::new("", &signed_in(LONG_AGO, LATER), &[]).await;
-    let nous = Keys::Nous.credentials(&stage.means);
+    let stage = IssuerFixture::new("", &signed_in(LONG_AGO, LATER), &[]).await;
+    let nous = KeySource::Nous.credentials(&stage.context);
     assert_eq!(current(&*nous).await, Ok("key0".to_owned()));
     assert_eq!(stage.server.request_count(), 0);
 }
@@ -64,8 +64,8 @@ async fn a_key_that_lasts_is_used_without_asking() {
 async fn a_rotated_token_is_saved_before_the_key_is_minted() {
     // Trap 14: whatever happens after the rotation, the only token that still works is on disk.
     let replies = refresh("ref0", 1) + &refuse_mint(500, "boom");
-    let stage = Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
-    let told = current(&*Keys::Nous.credentials(&stage.means)).await.unwrap_err();
+    let stage = IssuerFixture::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
+    let told = current(&*KeySource::Nous.credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("HTTP 500"), "{told}");
     let state = stage.nous();
     assert_eq!((&state["refresh_token"], &state["access_token"]), (&json!("ref1"), &json!("acc1")));
@@ -81,7 +81,7 @@ async fn the_rotated_token_is_on_disk_when_the_mint_arrives() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let script = format!("replies:\n{}{}", refresh("ref0", 1), mint("key1"));
-    let server = ModelServer::builder(Script::from_yaml("issuer", &script).unwrap())
+    let server = ModelServer::builder(ModelScript::from_yaml("issuer", &script).unwrap())
         .on_request(Arc::new(move |request| {
             let state: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
             let token = state["providers"]["nous"]["refresh_token"].as_str().unwrap().to_owned();
@@ -90,10 +90,10 @@ async fn the_rotated_token_is_on_disk_when_the_mint_arrives() {
         .start()
         .await
         .unwrap();
-    let mut stage = Stage::new("", &json!({}), &[]).await;
-    stage.means.auth = hermes_config::auth::AuthFile::new(&Home::at(home.path()));
-    stage.means.sites.nous_portal = server.url();
-    assert_eq!(current(&*Keys::Nous.credentials(&stage.means)).await, Ok("key1".to_owned()));
+    let mut stage = IssuerFixture::new("", &json!({}), &[]).await;
+    stage.context.auth = hermes_config::auth::AuthFile::new(&Home::new(home.path()));
+    stage.context.urls.nous_portal = server.url();
+    assert_eq!(current(&*KeySource::Nous.credentials(&stage.context)).await, Ok("key1".to_owned()));
     assert_eq!(*seen.lock().unwrap(), ["/api/oauth/token ref0", "/api/oauth/agent-key ref1"]);
 }
 
@@ -101,10 +101,13 @@ async fn the_rotated_token_is_on_disk_when_the_mint_arrives() {
 async fn a_second_mint_uses_the_newest_token() {
     let replies =
         refresh("ref0", 1) + &refuse_mint(401, "invalid_token") + &refresh("ref1", 2) + &mint("key2");
-    let stage =
-        Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[("HERMES_NOUS_MIN_KEY_TTL_SECONDS", "5")])
-            .await;
-    let nous = Keys::Nous.credentials(&stage.means);
+    let stage = IssuerFixture::new(
+        &replies,
+        &signed_in(LONG_AGO, LONG_AGO),
+        &[("HERMES_NOUS_MIN_KEY_TTL_SECONDS", "5")],
+    )
+    .await;
+    let nous = KeySource::Nous.credentials(&stage.context);
     assert_eq!(current(&*nous).await, Ok("key2".to_owned()));
     let state = stage.nous();
     assert_eq!((&state["refresh_token"], &state["agent_key_id"]), (&json!("ref2"), &json!("id")));
@@ -120,9 +123,9 @@ async fn a_second_mint_uses_the_newest_token() {
 
 #[tokio::test]
 async fn a_refused_key_is_renewed_once() {
-    let stage = Stage::new(&mint("key1"), &signed_in(LATER, LATER), &[]).await;
-    let nous = Keys::Nous.credentials(&stage.means);
-    let other = Keys::Nous.credentials(&stage.means);
+    let stage = IssuerFixture::new(&mint("key1"), &signed_in(LATER, LATER), &[]).await;
+    let nous = KeySource::Nous.credentials(&stage.context);
+    let other = KeySource::Nous.credentials(&stage.context);
     assert!(nous.can_renew());
     assert_eq!(
         (current(&*nous).await, current(&*other).await),
@@ -139,8 +142,9 @@ async fn a_refused_key_is_renewed_once() {
 #[tokio::test]
 async fn two_at_once_rotate_once() {
     let replies = refresh("ref0", 1) + &mint("key1");
-    let stage = Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
-    let (one, two) = (Keys::Nous.credentials(&stage.means), Keys::Nous.credentials(&stage.means));
+    let stage = IssuerFixture::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
+    let (one, two) =
+        (KeySource::Nous.credentials(&stage.context), KeySource::Nous.credentials(&stage.context));
     let (first, second) = tokio::join!(current(&*one), current(&*two));
     assert_eq!((first, second), (Ok("key1".to_owned()), Ok("key1".to_owned())));
     stage.server.assert_requests(2);
@@ -151,8 +155,8 @@ async fn newer_tokens_are_the_key_themselves() {
     let body = json!({"access_token": "jwt1", "refresh_token": "ref1", "expires_in": 900, "scope": "inference:invoke"});
     let mut auth = signed_in(LONG_AGO, LONG_AGO);
     auth["providers"]["nous"]["scope"] = json!("profile inference:invoke");
-    let stage = Stage::new(&reply("/api/oauth/token", "ref0", 200, &body), &auth, &[]).await;
-    let nous = Keys::Nous.credentials(&stage.means);
+    let stage = IssuerFixture::new(&reply("/api/oauth/token", "ref0", 200, &body), &auth, &[]).await;
+    let nous = KeySource::Nous.credentials(&stage.context);
     assert_eq!(current(&*nous).await, Ok("jwt1".to_owned()));
     let state = stage.nous();
     assert_eq!(
@@ -165,8 +169,8 @@ async fn newer_tokens_are_the_key_themselves() {
 #[tokio::test]
 async fn refusals_are_told_in_words() {
     async fn check(replies: String, words: &[&str]) {
-        let stage = Stage::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
-        let told = current(&*Keys::Nous.credentials(&stage.means)).await.unwrap_err();
+        let stage = IssuerFixture::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
+        let told = current(&*KeySource::Nous.credentials(&stage.context)).await.unwrap_err();
         for word in words {
             assert!(told.contains(word), "{told} lacks {word}");
         }
@@ -187,10 +191,10 @@ async fn refusals_are_told_in_words() {
 
 #[tokio::test]
 async fn without_a_sign_in() {
-    let stage = Stage::new("", &json!({"version": 1}), &[]).await;
-    let told = current(&*Keys::Nous.credentials(&stage.means)).await.unwrap_err();
+    let stage = IssuerFixture::new("", &json!({"version": 1}), &[]).await;
+    let told = current(&*KeySource::Nous.credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("not signed in") && told.contains("hermes login"), "{told}");
-    let told = current(&*Keys::Codex.credentials(&stage.means)).await.unwrap_err();
+    let told = current(&*KeySource::Codex.credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("not signed in") && told.contains("hermes login"), "{told}");
 }
 
@@ -217,16 +221,16 @@ async fn signing_in_to_nous() {
             &json!({"access_token": "acc9", "refresh_token": "ref9", "expires_in": 900, "token_type": "Bearer"}),
         )
         + &mint("key9");
-    let stage = Stage::new(&replies, &json!({"other": 1, "providers": {"x": {"y": 2}}}), &[]).await;
+    let stage = IssuerFixture::new(&replies, &json!({"other": 1, "providers": {"x": {"y": 2}}}), &[]).await;
     let (result, steps) = stage.login("nous").await;
-    assert_eq!(result, Ok(SignIn::Nous));
-    let code = Progress::Code {
+    assert_eq!(result, Ok(SignInProvider::Nous));
+    let code = SignInProgress::Code {
         url: "https://p/device".to_owned(),
         complete_url: Some("https://p/device?c=1".to_owned()),
         user_code: "ABCD-EFGH".to_owned(),
         expires_in: Duration::from_mins(10),
     };
-    assert_eq!(steps, [code, Progress::Confirmed]);
+    assert_eq!(steps, [code, SignInProgress::Confirmed]);
     let waits: Vec<u64> = stage.clock.slept().iter().map(Duration::as_secs).filter(|s| *s < 10).collect();
     assert_eq!(waits, [1, 1, 2, 2]);
     let auth = stage.auth();
@@ -261,15 +265,15 @@ async fn the_flags_of_a_sign_in_are_kept_with_it() {
             200,
             &json!({"api_key": "key9", "expires_in": 7200}),
         );
-    let stage = Stage::new(&replies, &json!({}), &[]).await;
-    let options = nous::Options {
+    let stage = IssuerFixture::new(&replies, &json!({}), &[]).await;
+    let options = nous::NousLoginOptions {
         portal_url: Some(format!("{}/mine/", stage.server.url())),
         inference_url: Some("https://i.example/v1/".to_owned()),
         client_id: Some("me".to_owned()),
         scope: Some("inference:other".to_owned()),
-        tls: nous::Tls { ca_bundle: None, verification: Verification::Skipped },
+        tls: nous::TlsOverrides { ca_bundle: None, verification: CertificateVerification::Skipped },
     };
-    assert_eq!(login_to_nous(&stage.means, &options, &|_| {}, &Cancel::new()).await, Ok(()));
+    assert_eq!(login_to_nous(&stage.context, &options, &|_| {}, &Cancel::new()).await, Ok(()));
     let state = stage.nous();
     assert_eq!(state["tls"], json!({"insecure": true, "ca_bundle": null}));
     assert_eq!(
@@ -282,30 +286,33 @@ async fn the_flags_of_a_sign_in_are_kept_with_it() {
         )
     );
     // A bundle that cannot be used is said before anything is asked.
-    let broken =
-        nous::Tls { ca_bundle: Some(stage.home.join("none.pem")), verification: Verification::Required };
-    let options = nous::Options { tls: broken, ..nous::Options::default() };
-    let told = login_to_nous(&stage.means, &options, &|_| {}, &Cancel::new()).await.unwrap_err().to_string();
+    let broken = nous::TlsOverrides {
+        ca_bundle: Some(stage.home.join("none.pem")),
+        verification: CertificateVerification::Required,
+    };
+    let options = nous::NousLoginOptions { tls: broken, ..nous::NousLoginOptions::default() };
+    let told =
+        login_to_nous(&stage.context, &options, &|_| {}, &Cancel::new()).await.unwrap_err().to_string();
     assert!(told.contains("none.pem"), "{told}");
 }
 
 #[tokio::test]
 async fn a_renewal_nobody_waits_for_is_finished() {
-    async fn check(keys: Keys, auth: Value, path: &str, body: Value, file: &str, expected: &str) {
+    async fn check(keys: KeySource, auth: Value, path: &str, body: Value, file: &str, expected: &str) {
         let replies = format!(
             "  - when: {{path: {path}}}\n    events: [{{wait: gate}}]\n    http: {{status: 200, body: {body}}}\n"
         );
-        let stage = Stage::new(&replies, &auth, &[]).await;
+        let stage = IssuerFixture::new(&replies, &auth, &[]).await;
         let keys = match keys {
-            Keys::AnthropicFile(_) => {
+            KeySource::AnthropicFile(_) => {
                 let old =
                     json!({"claudeAiOauth": {"accessToken": "a0", "refreshToken": "r0", "expiresAt": 1}});
                 std::fs::write(stage.home.join(file), old.to_string()).unwrap();
-                Keys::AnthropicFile(stage.home.join(file))
+                KeySource::AnthropicFile(stage.home.join(file))
             }
             other => other,
         };
-        let credentials = keys.credentials(&stage.means);
+        let credentials = keys.credentials(&stage.context);
         let cancel = Cancel::new();
         {
             let mut asking = credentials.current(&cancel);
@@ -325,7 +332,7 @@ async fn a_renewal_nobody_waits_for_is_finished() {
     }
     let pair = json!({"access_token": "acc1", "refresh_token": "rotated", "expires_in": 900});
     check(
-        Keys::Nous,
+        KeySource::Nous,
         signed_in(LONG_AGO, LONG_AGO),
         "/api/oauth/token",
         pair.clone(),
@@ -334,15 +341,15 @@ async fn a_renewal_nobody_waits_for_is_finished() {
     )
     .await;
     let state = codex_state(&web_token(NOW - 5, "old"));
-    check(Keys::Codex, state, "/oauth/token", pair.clone(), "auth.json", "rotated").await;
-    let none = Keys::AnthropicFile("".into());
+    check(KeySource::Codex, state, "/oauth/token", pair.clone(), "auth.json", "rotated").await;
+    let none = KeySource::AnthropicFile("".into());
     check(none, json!({}), "/first", pair, "anthropic.json", "rotated").await;
 }
 
 #[tokio::test]
 async fn sign_ins_that_end_badly() {
     async fn check(replies: String, expected: SignInError) {
-        let stage = Stage::new(&replies, &json!({"kept": true}), &[]).await;
+        let stage = IssuerFixture::new(&replies, &json!({"kept": true}), &[]).await;
         assert_eq!(stage.login("nous").await.0, Err(expected));
         assert_eq!(stage.auth(), json!({"kept": true}));
     }
@@ -350,12 +357,12 @@ async fn sign_ins_that_end_badly() {
     check(device_code(600) + &poll(400, &json!({"error": "expired_token"})), SignInError::Expired).await;
     let pending = poll(400, &json!({"error": "authorization_pending"}));
     check(device_code(3) + &pending + &pending + &pending + &pending, SignInError::Expired).await;
-    let stage = Stage::new(&device_code(600), &json!({}), &[]).await;
+    let stage = IssuerFixture::new(&device_code(600), &json!({}), &[]).await;
     let cancel = Cancel::new();
     cancel.cancel();
-    assert_eq!(login(&stage.means, "nous", &|_| {}, &cancel).await, Err(SignInError::Cancelled));
+    assert_eq!(login(&stage.context, "nous", &|_| {}, &cancel).await, Err(SignInError::Cancelled));
     assert_eq!(
-        login(&stage.means, "zai", &|_| {}, &cancel).await,
+        login(&stage.context, "zai", &|_| {}, &cancel).await,
         Err(SignInError::NoSignIn("zai".to_owned()))
     );
 }
@@ -365,11 +372,11 @@ async fn an_account_without_a_plan_is_signed_in_with_a_note() {
     let replies = device_code(600)
         + &poll(200, &json!({"access_token": "acc9", "refresh_token": "ref9", "expires_in": 900}))
         + &refuse_mint(402, "subscription_required");
-    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    let stage = IssuerFixture::new(&replies, &json!({}), &[]).await;
     let (result, steps) = stage.login("nous").await;
-    assert_eq!(result, Ok(SignIn::Nous));
+    assert_eq!(result, Ok(SignInProvider::Nous));
     assert!(
-        matches!(steps.last(), Some(Progress::Note(words)) if words.contains("subscription")),
+        matches!(steps.last(), Some(SignInProgress::Note(words)) if words.contains("subscription")),
         "{steps:?}"
     );
     assert_eq!(stage.nous()["refresh_token"], json!("ref9"));
@@ -408,8 +415,9 @@ fn codex_refresh(with: &str, access: &str) -> String {
 #[tokio::test]
 async fn codex_tokens_are_renewed_early_and_once() {
     let (old, new) = (web_token(NOW + 60, "old"), web_token(NOW + 3_600, "new"));
-    let stage = Stage::new(&codex_refresh("cref0", &new), &codex_state(&old), &[]).await;
-    let (one, two) = (Keys::Codex.credentials(&stage.means), Keys::Codex.credentials(&stage.means));
+    let stage = IssuerFixture::new(&codex_refresh("cref0", &new), &codex_state(&old), &[]).await;
+    let (one, two) =
+        (KeySource::Codex.credentials(&stage.context), KeySource::Codex.credentials(&stage.context));
     let (first, second) = tokio::join!(current(&*one), current(&*two));
     assert_eq!((first, second), (Ok(new.clone()), Ok(new.clone())));
     stage.server.assert_requests(1);
@@ -427,18 +435,18 @@ async fn codex_tokens_are_renewed_early_and_once() {
 #[tokio::test]
 async fn a_refused_codex_token_is_renewed() {
     let (old, new) = (web_token(NOW + 3_600, "old"), web_token(NOW + 3_600, "new"));
-    let stage = Stage::new(&codex_refresh("cref0", &new), &codex_state(&old), &[]).await;
-    let codex = Keys::Codex.credentials(&stage.means);
+    let stage = IssuerFixture::new(&codex_refresh("cref0", &new), &codex_state(&old), &[]).await;
+    let codex = KeySource::Codex.credentials(&stage.context);
     assert_eq!(current(&*codex).await, Ok(old));
     assert_eq!(renew(&*codex).await, Ok(()));
     assert_eq!(current(&*codex).await, Ok(new));
-    let gone = Stage::new(
+    let gone = IssuerFixture::new(
         &reply("/oauth/token", "cref0", 400, &json!({"error": {"code": "invalid_grant"}})),
         &codex_state("x"),
         &[],
     )
     .await;
-    let codex = Keys::Codex.credentials(&gone.means);
+    let codex = KeySource::Codex.credentials(&gone.context);
     assert_eq!(current(&*codex).await, Ok("x".to_owned()));
     assert!(renew(&*codex).await.unwrap_err().contains("hermes login"));
 }
@@ -446,16 +454,16 @@ async fn a_refused_codex_token_is_renewed() {
 #[tokio::test]
 async fn a_foreign_codex_sign_in_is_copied_once() {
     let token = web_token(NOW + 3_600, "theirs");
-    let stage = Stage::new("", &json!({}), &[]).await;
+    let stage = IssuerFixture::new("", &json!({}), &[]).await;
     let theirs = stage.home.join(".codex");
     std::fs::create_dir(&theirs).unwrap();
     let text = json!({"tokens": {"access_token": token, "refresh_token": "theirs"}}).to_string();
     std::fs::write(theirs.join("auth.json"), &text).unwrap();
-    assert_eq!(current(&*Keys::Codex.credentials(&stage.means)).await, Ok(token.clone()));
+    assert_eq!(current(&*KeySource::Codex.credentials(&stage.context)).await, Ok(token.clone()));
     assert_eq!(stage.auth()["providers"]["openai-codex"]["tokens"]["refresh_token"], json!("theirs"));
     assert_eq!(std::fs::read_to_string(theirs.join("auth.json")).unwrap(), text);
     std::fs::remove_dir_all(&theirs).unwrap();
-    assert_eq!(current(&*Keys::Codex.credentials(&stage.means)).await, Ok(token));
+    assert_eq!(current(&*KeySource::Codex.credentials(&stage.context)).await, Ok(token));
 }
 
 #[tokio::test]
@@ -475,10 +483,10 @@ async fn signing_in_to_codex() {
             200,
             &json!({"access_token": "cacc", "refresh_token": "cref"}),
         );
-    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    let stage = IssuerFixture::new(&replies, &json!({}), &[]).await;
     let (result, steps) = stage.login("codex").await;
-    assert_eq!(result, Ok(SignIn::Codex));
-    assert!(matches!(&steps[0], Progress::Code { user_code, .. } if user_code == "WXYZ"));
+    assert_eq!(result, Ok(SignInProvider::Codex));
+    assert!(matches!(&steps[0], SignInProgress::Code { user_code, .. } if user_code == "WXYZ"));
     let waits: Vec<u64> = stage.clock.slept().iter().map(Duration::as_secs).filter(|s| *s < 10).collect();
     assert_eq!(waits, [3, 3, 3]);
     let last = stage.bodies().pop().unwrap();
@@ -494,13 +502,13 @@ async fn signing_in_to_copilot_and_out_again() {
     let replies = reply("/login/device/code", "client_id=Ov23", 200, &code)
         + &reply(token, "gdev", 200, &json!({"error": "slow_down"}))
         + &reply(token, "gdev", 200, &json!({"access_token": "gho_new"}));
-    let stage = Stage::new(&replies, &json!({}), &[]).await;
-    assert_eq!(stage.login("github").await.0, Ok(SignIn::Copilot));
+    let stage = IssuerFixture::new(&replies, &json!({}), &[]).await;
+    assert_eq!(stage.login("github").await.0, Ok(SignInProvider::Copilot));
     assert_eq!(stage.auth()["providers"]["copilot"]["access_token"], json!("gho_new"));
-    let home = Home::at(stage.home.path());
+    let home = Home::new(stage.home.path());
     std::fs::write(home.config(), "# mine\nmodel:\n  provider: github\n  default: gpt-5.4\n").unwrap();
-    assert_eq!(logout(&home, &stage.means.env, "copilot"), Ok(true));
-    assert_eq!(logout(&home, &stage.means.env, "copilot"), Ok(false));
+    assert_eq!(logout(&home, &stage.context.env, "copilot"), Ok(true));
+    assert_eq!(logout(&home, &stage.context.env, "copilot"), Ok(false));
     let auth = stage.auth();
     assert_eq!((&auth["active_provider"], auth["providers"].get("copilot")), (&Value::Null, None));
     assert_eq!(stage.home.read("config.yaml"), "# mine\nmodel:\n  provider: auto\n  default: gpt-5.4\n");
@@ -515,14 +523,14 @@ async fn anthropics_file_is_renewed_in_place() {
             200,
             &json!({"access_token": "aacc1", "refresh_token": "aref1", "expires_in": 3600}),
         );
-    let stage = Stage::new(&replies, &json!({}), &[]).await;
+    let stage = IssuerFixture::new(&replies, &json!({}), &[]).await;
     let path = stage.home.join("credentials.json");
     let write = |until: u64| {
         let text = json!({"other": {"a": 1}, "claudeAiOauth": {"accessToken": "aacc0", "refreshToken": "aref0", "expiresAt": until * 1000, "scopes": ["x"]}});
         std::fs::write(&path, text.to_string()).unwrap();
     };
     write(NOW + 3_600);
-    let file = Keys::AnthropicFile(path.clone()).credentials(&stage.means);
+    let file = KeySource::AnthropicFile(path.clone()).credentials(&stage.context);
     assert_eq!(current(&*file).await, Ok("aacc0".to_owned()));
     write(NOW + 30);
     assert_eq!(current(&*file).await, Ok("aacc1".to_owned()));
@@ -537,15 +545,15 @@ async fn anthropics_file_is_renewed_in_place() {
 
 #[test]
 fn where_anthropics_credential_is_found() {
-    use hermes_model::credential::anthropic::{Source, find};
+    use hermes_model::credential::anthropic::{AnthropicCredentialSource, find};
     #[track_caller]
     fn check(file: &Value, env: &[(&str, &str)], expected: &str) {
         let home = TempHome::builder().file(".claude/.credentials.json", file.to_string()).build().unwrap();
         let user = home.path().to_string_lossy().into_owned();
         let env = Env::from_pairs([("HOME", user.as_str())].into_iter().chain(env.iter().copied()));
         let shown = match find(&env) {
-            Some(Source::Key { variable, .. }) => variable,
-            Some(Source::File(_)) => "file",
+            Some(AnthropicCredentialSource::Key { variable, .. }) => variable,
+            Some(AnthropicCredentialSource::File(_)) => "file",
             None => "none",
         };
         assert_eq!(shown, expected);
@@ -573,18 +581,21 @@ async fn no_credential_shows_itself() {
         "providers": {"nous": {"access_token": "hidden", "refresh_token": "hidden", "agent_key": "hidden", "agent_key_expires_at": LATER}},
         "credential_pool": {"zai": [pool_entry("a", "hidden", &json!({}))]},
     });
-    let stage = Stage::new("", &auth, &[("AWS_BEARER_TOKEN_BEDROCK", "hidden")]).await;
-    let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.means.env);
+    let stage = IssuerFixture::new("", &auth, &[("AWS_BEARER_TOKEN_BEDROCK", "hidden")]).await;
+    let config = hermes_config::Config::from_text(Path::new("config.yaml"), "", &stage.context.env);
     let keys = [
-        Keys::Nous,
-        Keys::key(Secret::new("hidden")),
-        Keys::Pool(PoolName { besides: Some(Secret::new("hidden")), ..pool_name(Strategy::FillFirst) }),
-        Keys::Aws(aws::Source::find(&config, &stage.means.env)),
+        KeySource::Nous,
+        KeySource::bearer(Secret::new("hidden")),
+        KeySource::Pool(PoolSpec {
+            extra_key: Some(Secret::new("hidden")),
+            ..pool_name(PoolStrategy::FillFirst)
+        }),
+        KeySource::Aws(aws::AwsCredentialSource::find(&config, &stage.context.env)),
     ];
     for key in keys {
-        let credentials = key.credentials(&stage.means);
+        let credentials = key.credentials(&stage.context);
         assert!(credentials.current(&Cancel::new()).await.is_ok());
-        let shown = format!("{key:?} {credentials:?} {:?}", stage.means);
+        let shown = format!("{key:?} {credentials:?} {:?}", stage.context);
         assert!(!shown.contains("hidden"), "{shown}");
     }
 }

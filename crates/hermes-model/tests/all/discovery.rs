@@ -4,18 +4,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_model::client::{Endpoint, FixedKey, Learning, ModelClient, Persistence, Presented};
-use hermes_model::context_window::Origin;
-use hermes_model::discovery::{Age, Lookup};
-use hermes_model::provider::{KnownModels, LearntWindows};
-use hermes_model::wire::{Mode, WireOptions};
-use hermes_net::{Client, Config, Proxies, Resolve};
+use hermes_model::client::{
+    BackgroundDiscovery, Endpoint, FixedCredential, ModelClient, PresentedCredential, RetryPolicy,
+};
+use hermes_model::context_window::WindowOrigin;
+use hermes_model::discovery::{ListFreshness, ModelDiscovery};
+use hermes_model::provider::{LearntWindows, ModelFactsFile};
+use hermes_model::wire::{ApiMode, WireOptions};
+use hermes_net::{Config, HostResolver, HttpClient, ProxyMode};
 use hermes_types::{
     BoxFuture, Cancel, Clock as _, CostStatus, Deadline, Message, Model as _, ModelError, Secret, Timestamp,
 };
 use serde_json::{Value, json};
 
-use super::stage::Stage;
+use super::issuer_fixture::IssuerFixture;
 use super::support::request;
 
 const KEY: &str = "sk-test-0123456789abcdefghij";
@@ -32,34 +34,34 @@ fn post(path: &str, body: &Value) -> String {
     )
 }
 
-fn endpoint(stage: &Stage, provider: &str, mode: Mode, model: &str) -> Endpoint {
-    let base = if mode == Mode::Anthropic { stage.server.url() } else { stage.server.base_url() };
+fn endpoint(stage: &IssuerFixture, provider: &str, mode: ApiMode, model: &str) -> Endpoint {
+    let base = if mode == ApiMode::Anthropic { stage.server.url() } else { stage.server.base_url() };
     let key = match mode {
-        Mode::Anthropic => Presented::ApiKeyHeader(Secret::new(KEY)),
-        _ => Presented::Bearer(Secret::new(KEY)),
+        ApiMode::Anthropic => PresentedCredential::ApiKeyHeader(Secret::new(KEY)),
+        _ => PresentedCredential::Bearer(Secret::new(KEY)),
     };
     Endpoint {
         model: model.to_owned(),
-        model_choice: hermes_model::provider::ModelChoice::Said,
+        model_choice: hermes_model::provider::ModelChoice::Explicit,
         key_origin: None,
         wire: WireOptions::new(mode, provider, &base),
-        credentials: Arc::new(FixedKey(key)),
+        credentials: Arc::new(FixedCredential(key)),
         context_window: 128_000,
-        window_origin: Origin::Guessed,
+        window_origin: WindowOrigin::Guessed,
         prices: None,
-        learnt: Arc::default(),
+        stats: Arc::default(),
     }
 }
 
-fn lookup(stage: &Stage) -> Lookup {
-    Lookup::new(stage.means.clone(), stage.home())
+fn lookup(stage: &IssuerFixture) -> ModelDiscovery {
+    ModelDiscovery::new(stage.context.clone(), stage.home())
 }
 
 #[tokio::test]
 async fn an_unknown_host_is_asked_itself_and_nobody_else() {
     async fn check(replies: &str, model: &str, expected: Option<u64>, asked: &[&str]) {
-        let stage = Stage::still(replies, &[]).await;
-        let endpoint = endpoint(&stage, "custom", Mode::Chat, model);
+        let stage = IssuerFixture::still(replies, &[]).await;
+        let endpoint = endpoint(&stage, "custom", ApiMode::Chat, model);
         assert_eq!(lookup(&stage).discover_window(&endpoint, &Cancel::new()).await, expected, "{replies}");
         assert_eq!(stage.paths(), asked);
         assert!(stage.server.requests().iter().all(|r| r.header("authorization").is_some()));
@@ -85,8 +87,8 @@ async fn an_unknown_host_is_asked_itself_and_nobody_else() {
 #[tokio::test]
 async fn a_known_provider_is_looked_up() {
     async fn check(replies: &str, provider: &str, model: &str, expected: Option<u64>, asked: &[&str]) {
-        let stage = Stage::still(replies, &[]).await;
-        let mode = if provider == "anthropic" { Mode::Anthropic } else { Mode::Chat };
+        let stage = IssuerFixture::still(replies, &[]).await;
+        let mode = if provider == "anthropic" { ApiMode::Anthropic } else { ApiMode::Chat };
         let mut endpoint = endpoint(&stage, provider, mode, model);
         if provider != "anthropic" {
             // Nothing is there; whoever asks it would fail.
@@ -121,10 +123,10 @@ async fn registries_are_kept_for_an_hour_and_failures_for_five_minutes() {
         dev(10_000),
         dev(20_000)
     );
-    let stage = Stage::still(&replies, &[]).await;
+    let stage = IssuerFixture::still(&replies, &[]).await;
     let lookup = lookup(&stage);
-    let mut endpoint = endpoint(&stage, "zai", Mode::Chat, "m");
-    endpoint.wire = WireOptions::new(Mode::Chat, "zai", "https://provider.invalid/v1");
+    let mut endpoint = endpoint(&stage, "zai", ApiMode::Chat, "m");
+    endpoint.wire = WireOptions::new(ApiMode::Chat, "zai", "https://provider.invalid/v1");
     let mut at = Duration::ZERO;
     for (minutes, window, asked) in
         [(0, 10_000, 1), (59, 10_000, 1), (61, 10_000, 2), (65, 10_000, 2), (67, 20_000, 3)]
@@ -144,33 +146,38 @@ async fn registries_are_kept_for_an_hour_and_failures_for_five_minutes() {
 
 #[tokio::test]
 async fn what_is_worth_a_question() {
-    let stage = Stage::still("", &[]).await;
+    let stage = IssuerFixture::still("", &[]).await;
     let lookup = lookup(&stage);
-    let ago = |span| Origin::Asked(stage.clock.now().minus(span));
-    let check = |origin: Origin, base: &str, expected: bool| {
-        let mut endpoint = endpoint(&stage, "custom", Mode::Chat, "m");
-        endpoint.wire = WireOptions::new(Mode::Chat, "custom", base);
+    let ago = |span| WindowOrigin::Asked(stage.clock.now().minus(span));
+    let check = |origin: WindowOrigin, base: &str, expected: bool| {
+        let mut endpoint = endpoint(&stage, "custom", ApiMode::Chat, "m");
+        endpoint.wire = WireOptions::new(ApiMode::Chat, "custom", base);
         endpoint.window_origin = origin;
         assert_eq!(lookup.should_ask_window(&endpoint), expected, "{origin:?} {base}");
     };
     let (near, far) = ("http://127.0.0.1:1/v1", "https://h.example/v1");
-    check(Origin::Guessed, far, true);
-    check(Origin::Configured, far, false);
-    check(Origin::Refusal, near, false);
+    check(WindowOrigin::Guessed, far, true);
+    check(WindowOrigin::Configured, far, false);
+    check(WindowOrigin::Refusal, near, false);
     check(ago(Duration::from_hours(2)), far, false);
     check(ago(Duration::from_hours(25)), far, true);
     check(ago(Duration::from_hours(2)), near, true);
     check(ago(Duration::from_mins(2)), near, false);
 }
 
-fn client(stage: &Stage, endpoint: &Endpoint) -> ModelClient {
-    let persistence = Persistence { attempts: 1, ..Persistence::default() };
-    ModelClient::new(stage.means.net.clone(), stage.means.clock.clone(), vec![endpoint.clone()], persistence)
-        .unwrap()
-        .with_learning(Learning::new(lookup(stage), Cancel::new()))
+fn client(stage: &IssuerFixture, endpoint: &Endpoint) -> ModelClient {
+    let persistence = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    ModelClient::new(
+        stage.context.net.clone(),
+        stage.context.clock.clone(),
+        vec![endpoint.clone()],
+        persistence,
+    )
+    .unwrap()
+    .with_discovery(BackgroundDiscovery::new(lookup(stage), Cancel::new()))
 }
 
-async fn ask(stage: &Stage, client: &ModelClient) -> Result<hermes_types::Completion, ModelError> {
+async fn ask(stage: &IssuerFixture, client: &ModelClient) -> Result<hermes_types::Completion, ModelError> {
     let mut asked = request("m", vec![Message::user("hi")]);
     asked.deadline = Deadline::after(&stage.clock, Duration::from_mins(5));
     client.complete(&asked, &mut |_| ()).await
@@ -194,14 +201,14 @@ async fn a_window_is_asked_for_when_a_session_grows() {
     let replies = answer(60_000)
         + &answer(65_000)
         + &get("/v1/models", &json!({"data": [{"id": "m", "n_ctx": 90_000}]}));
-    let stage = Stage::still(&replies, &[]).await;
-    let endpoint = endpoint(&stage, "custom", Mode::Chat, "m");
+    let stage = IssuerFixture::still(&replies, &[]).await;
+    let endpoint = endpoint(&stage, "custom", ApiMode::Chat, "m");
     let client = client(&stage, &endpoint);
     ask(&stage, &client).await.unwrap();
     assert_eq!((stage.paths().len(), client.context_window("m")), (1, 128_000));
     ask(&stage, &client).await.unwrap();
     until(|| client.context_window("m") == 90_000).await;
-    let known = || KnownModels::read(&stage.home()).get("m", &stage.server.base_url());
+    let known = || ModelFactsFile::read(&stage.home()).get("m", &stage.server.base_url());
     until(|| known().is_some()).await;
     assert_eq!(known().unwrap().window, Some((90_000, stage.clock.now())));
 }
@@ -210,10 +217,10 @@ async fn a_window_is_asked_for_when_a_session_grows() {
 async fn a_limit_is_remembered_only_when_a_success_has_proven_it() {
     let refusal = "  - http: {status: 400, body: {error: {message: 'This model has a maximum context length of 16384 tokens.'}}}\n";
     let guessed = "  - http: {status: 400, body: {error: {message: 'prompt is too long'}}}\n";
-    let stage = Stage::still(&format!("{guessed}{refusal}{}{}", answer(5), answer(5)), &[]).await;
+    let stage = IssuerFixture::still(&format!("{guessed}{refusal}{}{}", answer(5), answer(5)), &[]).await;
     let other = "context_lengths:\n  x@y: 5 # mine\nnote: kept\n";
     std::fs::write(stage.home.join("context_length_cache.yaml"), other).unwrap();
-    let client = client(&stage, &endpoint(&stage, "custom", Mode::Chat, "m"));
+    let client = client(&stage, &endpoint(&stage, "custom", ApiMode::Chat, "m"));
     assert_eq!(ask(&stage, &client).await, Err(ModelError::Compress { limit: None }));
     assert_eq!(ask(&stage, &client).await, Err(ModelError::Compress { limit: Some(16_384) }));
     assert_eq!(client.context_window("m"), 16_384);
@@ -231,15 +238,16 @@ async fn a_limit_is_remembered_only_when_a_success_has_proven_it() {
 #[tokio::test]
 async fn prices_are_fetched_after_a_reply_and_kept() {
     let list = json!({"data": [{"id": "m", "pricing": {"prompt": "0.000001", "completion": "0.000002"}}]});
-    let stage = Stage::still(&(answer(1_000) + &answer(1_000) + &get("/v1/models", &list)), &[]).await;
-    let mut endpoint = endpoint(&stage, "kilocode", Mode::Chat, "m");
-    endpoint.window_origin = Origin::Configured;
+    let stage =
+        IssuerFixture::still(&(answer(1_000) + &answer(1_000) + &get("/v1/models", &list)), &[]).await;
+    let mut endpoint = endpoint(&stage, "kilocode", ApiMode::Chat, "m");
+    endpoint.window_origin = WindowOrigin::Configured;
     let first = client(&stage, &endpoint);
     assert_eq!(ask(&stage, &first).await.unwrap().cost.status, CostStatus::Unknown);
     until(|| endpoint.current_prices().is_some()).await;
     let cost = ask(&stage, &first).await.unwrap().cost;
     assert_eq!((cost.micro_usd, cost.status), (Some(1_002), CostStatus::Estimated));
-    let known = || KnownModels::read(&stage.home()).get("m", &stage.server.base_url());
+    let known = || ModelFactsFile::read(&stage.home()).get("m", &stage.server.base_url());
     until(|| known().is_some()).await;
     assert_eq!(
         (known().unwrap().prices, known().unwrap().prices_at),
@@ -258,8 +266,8 @@ async fn prices_first_and_the_window_later() {
         + &answer(80_000)
         + &get("/v1/models", &list)
         + &get("/dev.json", &dev);
-    let stage = Stage::still(&replies, &[]).await;
-    let endpoint = endpoint(&stage, "kilocode", Mode::Chat, "m");
+    let stage = IssuerFixture::still(&replies, &[]).await;
+    let endpoint = endpoint(&stage, "kilocode", ApiMode::Chat, "m");
     let client = client(&stage, &endpoint);
     ask(&stage, &client).await.unwrap();
     until(|| endpoint.current_prices().is_some()).await;
@@ -275,8 +283,8 @@ async fn prices_first_and_the_window_later() {
 async fn a_providers_own_word_is_not_asked_about() {
     let refusal =
         "  - http: {status: 400, body: {error: {message: 'maximum context length is 16384 tokens'}}}\n";
-    let stage = Stage::still(&format!("{refusal}{}", answer(12_000)), &[]).await;
-    let client = client(&stage, &endpoint(&stage, "custom", Mode::Chat, "m"));
+    let stage = IssuerFixture::still(&format!("{refusal}{}", answer(12_000)), &[]).await;
+    let client = client(&stage, &endpoint(&stage, "custom", ApiMode::Chat, "m"));
     assert_eq!(ask(&stage, &client).await, Err(ModelError::Compress { limit: Some(16_384) }));
     ask(&stage, &client).await.unwrap();
     until(|| LearntWindows::read(&stage.home()).get("m", &stage.server.base_url()).is_some()).await;
@@ -285,9 +293,9 @@ async fn a_providers_own_word_is_not_asked_about() {
 
 /// Every name is this machine.
 #[derive(Debug)]
-struct Here;
+struct LoopbackResolver;
 
-impl Resolve for Here {
+impl HostResolver for LoopbackResolver {
     fn resolve<'a>(&'a self, _: &'a str) -> BoxFuture<'a, std::io::Result<Vec<IpAddr>>> {
         Box::pin(async { Ok(vec![IpAddr::from([127, 0, 0, 1])]) })
     }
@@ -301,28 +309,29 @@ async fn the_list_of_a_hosted_endpoint_is_kept() {
         list("one"),
         list("two")
     ) + "  - when: {path: '*'}\n    repeat: forever\n    http: {status: 500, body: {}}\n";
-    let mut stage = Stage::still(&replies, &[]).await;
-    let clock = stage.means.clock.clone();
-    let config = Config { proxies: Proxies::Direct, resolver: Arc::new(Here), ..Config::new(clock) };
-    stage.means.net = Client::new(config).unwrap();
-    let mut endpoint = endpoint(&stage, "custom", Mode::Chat, "one");
+    let mut stage = IssuerFixture::still(&replies, &[]).await;
+    let clock = stage.context.clock.clone();
+    let config =
+        Config { proxies: ProxyMode::Direct, resolver: Arc::new(LoopbackResolver), ..Config::new(clock) };
+    stage.context.net = HttpClient::new(config).unwrap();
+    let mut endpoint = endpoint(&stage, "custom", ApiMode::Chat, "one");
     let base = format!("http://hosted.example:{}/v1", stage.server.address().port());
-    endpoint.wire = WireOptions::new(Mode::Chat, "custom", &base);
+    endpoint.wire = WireOptions::new(ApiMode::Chat, "custom", &base);
     let lookup = lookup(&stage);
     let cancel = Cancel::new();
     let ids = async |age| {
         let listed = lookup.models(&endpoint, age, &cancel).await;
         listed.map(|models| models.into_iter().map(|model| model.id).collect::<Vec<_>>().join(" "))
     };
-    assert_eq!(ids(Age::Recent).await.as_deref(), Ok("one"));
+    assert_eq!(ids(ListFreshness::Recent).await.as_deref(), Ok("one"));
     // The same answer serves for the price.
     assert!(lookup.has_prices(&endpoint));
     assert_eq!(lookup.prices(&endpoint, &cancel).await.unwrap().input, Some(1_000_000));
-    assert_eq!((ids(Age::Recent).await.as_deref(), stage.server.request_count()), (Ok("one"), 1));
-    assert_eq!((ids(Age::New).await.as_deref(), stage.server.request_count()), (Ok("two"), 2));
+    assert_eq!((ids(ListFreshness::Recent).await.as_deref(), stage.server.request_count()), (Ok("one"), 1));
+    assert_eq!((ids(ListFreshness::Current).await.as_deref(), stage.server.request_count()), (Ok("two"), 2));
     // Refused, under both addresses: the copy serves.
     stage.clock.advance(Duration::from_hours(2));
-    assert_eq!(ids(Age::Recent).await.as_deref(), Ok("two"));
+    assert_eq!(ids(ListFreshness::Recent).await.as_deref(), Ok("two"));
     // No part of the address is in a name.
     let folder = stage.home.join("cache/models");
     let names: Vec<String> = std::fs::read_dir(folder)
@@ -335,7 +344,7 @@ async fn the_list_of_a_hosted_endpoint_is_kept() {
 #[test]
 fn known_models_survive_strangers() {
     let check = |text: &str, window: Option<(u64, Timestamp)>| {
-        let known = KnownModels::parse(text.as_bytes());
+        let known = ModelFactsFile::parse(text.as_bytes());
         assert_eq!(known.get("m", "b").and_then(|known| known.window), window, "{text}");
     };
     check(r#"{"m@b": {"window": 5, "window_at": 7.0, "more": []}}"#, Some((5, Timestamp(7.0))));
@@ -353,8 +362,8 @@ async fn ollama_is_asked_for_the_window_it_is_given() {
         "parameters": "num_ctx 16384",
         "capabilities": ["completion", "tools"],
     });
-    let stage = Stage::still(&(answer(10) + &answer(10) + &post("/api/show", &show)), &[]).await;
-    let endpoint = endpoint(&stage, "custom", Mode::Chat, "m");
+    let stage = IssuerFixture::still(&(answer(10) + &answer(10) + &post("/api/show", &show)), &[]).await;
+    let endpoint = endpoint(&stage, "custom", ApiMode::Chat, "m");
     let client = client(&stage, &endpoint);
     ask(&stage, &client).await.unwrap();
     ask(&stage, &client).await.unwrap();
@@ -369,8 +378,8 @@ async fn ollama_is_asked_for_the_window_it_is_given() {
 #[tokio::test]
 async fn a_model_without_tools_is_said_to_be_one() {
     let show = json!({"model_info": {"x.context_length": 8_192}, "capabilities": ["completion"]});
-    let stage = Stage::still(&(answer(10) + &post("/api/show", &show)), &[]).await;
-    let endpoint = endpoint(&stage, "custom", Mode::Chat, "m");
+    let stage = IssuerFixture::still(&(answer(10) + &post("/api/show", &show)), &[]).await;
+    let endpoint = endpoint(&stage, "custom", ApiMode::Chat, "m");
     let mut told = Vec::new();
     let mut asked = request("m", vec![Message::user("hi")]);
     asked.deadline = Deadline::after(&stage.clock, Duration::from_mins(5));
@@ -387,9 +396,10 @@ async fn a_model_without_tools_is_said_to_be_one() {
 async fn a_local_server_names_its_only_model() {
     async fn check(models: &[&str]) -> (Result<(), String>, Option<String>) {
         let data: Vec<_> = models.iter().map(|id| json!({"id": id})).collect();
-        let stage = Stage::still(&(answer(10) + &get("/v1/models", &json!({"data": data}))), &[]).await;
-        let mut endpoint = endpoint(&stage, "custom", Mode::Chat, "anthropic/claude-opus-4.6");
-        endpoint.model_choice = hermes_model::provider::ModelChoice::Assumed;
+        let stage =
+            IssuerFixture::still(&(answer(10) + &get("/v1/models", &json!({"data": data}))), &[]).await;
+        let mut endpoint = endpoint(&stage, "custom", ApiMode::Chat, "anthropic/claude-opus-4.6");
+        endpoint.model_choice = hermes_model::provider::ModelChoice::Default;
         let done = ask(&stage, &client(&stage, &endpoint)).await.map(drop).map_err(|error| error.to_string());
         let sent = stage.server.requests().into_iter().find(|sent| sent.path().ends_with("/completions"));
         (done, sent.map(|sent| sent.json()["model"].as_str().unwrap_or_default().to_owned()))
@@ -407,8 +417,8 @@ async fn refusals_are_told_in_words_that_help() {
     async fn check(reply: &str, expected: &[&str]) {
         let replies = format!("  - when: {{path: /v1/chat/completions}}\n    {reply}\n")
             + &get("/v1/models", &json!({"data": [{"id": "llama3.2:latest"}, {"id": "qwen3:8b"}]}));
-        let stage = Stage::still(&replies, &[]).await;
-        let mut endpoint = endpoint(&stage, "custom", Mode::Chat, "llama3.2");
+        let stage = IssuerFixture::still(&replies, &[]).await;
+        let mut endpoint = endpoint(&stage, "custom", ApiMode::Chat, "llama3.2");
         endpoint.key_origin = Some("OPENROUTER_API_KEY".to_owned());
         let told = ask(&stage, &client(&stage, &endpoint)).await.unwrap_err().to_string();
         for words in expected {

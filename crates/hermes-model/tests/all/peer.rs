@@ -1,46 +1,52 @@
 //! The same script on three wires, streamed and plain: what we send is understood, what comes back is read alike.
 
-use hermes_model::wire::{Base, Mode, Streaming, WireOptions, build_body, decode_plain, path_for};
+use hermes_model::wire::{ApiMode, BaseUrl, StreamingMode, WireOptions, build_body, decode_plain, path_for};
 use hermes_testkit::script::{
-    Event, Finish, Quirk, Reasoning, ReasoningField, ToolCall, ToolCalls, Usage, UsageSetting,
+    Quirk, Reasoning, ReasoningField, ReplyEvent, ScriptedFinish, ScriptedToolCall, ScriptedToolCalls,
+    ScriptedUsage, UsageSetting,
 };
-use hermes_testkit::{ModelServer, Reply, Script, http_post};
-use hermes_types::{FinishReason, Message, Request};
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, http_post};
+use hermes_types::{FinishReason, Message, ModelRequest};
 use serde_json::json;
 
-use super::support::{Heard, hear, message, options, request, tool};
+use super::support::{StreamResult, decode_stream, message, options, request, tool};
 
-const TEXT_WIRES: [Mode; 3] = [Mode::Chat, Mode::Responses, Mode::Anthropic];
+const TEXT_WIRES: [ApiMode; 3] = [ApiMode::Chat, ApiMode::Responses, ApiMode::Anthropic];
 
 /// The options of a wire, at the address of the scripted server.
-fn at(server: &ModelServer, mode: Mode) -> WireOptions {
-    let base = if mode == Mode::Anthropic { server.url() } else { format!("{}/v1", server.url()) };
-    WireOptions { base: Base::parse(&base), ..options(mode) }
+fn at(server: &ModelServer, mode: ApiMode) -> WireOptions {
+    let base = if mode == ApiMode::Anthropic { server.url() } else { format!("{}/v1", server.url()) };
+    WireOptions { base: BaseUrl::parse(&base), ..options(mode) }
 }
 
-fn ask(mode: Mode, reply: Reply, asked: &Request, streaming: Streaming) -> (Heard, ModelServer) {
-    let server = ModelServer::start_blocking(Script::new().reply(reply)).unwrap();
+fn ask(
+    mode: ApiMode,
+    reply: ScriptedReply,
+    asked: &ModelRequest,
+    streaming: StreamingMode,
+) -> (StreamResult, ModelServer) {
+    let server = ModelServer::start_blocking(ModelScript::new().reply(reply)).unwrap();
     let known = at(&server, mode);
     let path = format!("{}{}", known.base.path(), path_for(mode, &known.base));
     let body = build_body(asked, &known, streaming).to_value();
     let reply = http_post(server.address(), &path, &body).unwrap();
     assert_eq!(reply.status, 200, "{mode:?}: {}", reply.text());
     let heard = match streaming {
-        Streaming::Streamed => hear(&known, [reply.body.as_slice()]),
-        Streaming::Plain => Heard {
+        StreamingMode::Streamed => decode_stream(&known, [reply.body.as_slice()]),
+        StreamingMode::Plain => StreamResult {
             deltas: Vec::new(),
             ending: decode_plain(&known, &reply.body)
-                .map(|answer| hermes_model::wire::Ending::Complete(Box::new(answer))),
+                .map(|answer| hermes_model::wire::StreamEnding::Complete(Box::new(answer))),
         },
     };
     (heard, server)
 }
 
-fn everywhere(reply: &Reply, look: impl Fn(Mode, Streaming, &Heard)) {
+fn everywhere(reply: &ScriptedReply, look: impl Fn(ApiMode, StreamingMode, &StreamResult)) {
     let mut asked = request("test-model", vec![Message::user("hi")]);
     asked.tools = vec![tool()];
     for mode in TEXT_WIRES {
-        for streaming in [Streaming::Streamed, Streaming::Plain] {
+        for streaming in [StreamingMode::Streamed, StreamingMode::Plain] {
             let (heard, _) = ask(mode, reply.clone(), &asked, streaming);
             look(mode, streaming, &heard);
         }
@@ -49,12 +55,9 @@ fn everywhere(reply: &Reply, look: impl Fn(Mode, Streaming, &Heard)) {
 
 #[test]
 fn text_with_usage() {
-    let reply = Reply::deltas(["Größe ", "zählt."]).event(Event::Usage(UsageSetting::Exact(Usage {
-        input: 100,
-        output: 20,
-        cached: 60,
-        ..Usage::default()
-    })));
+    let reply = ScriptedReply::deltas(["Größe ", "zählt."]).event(ReplyEvent::Usage(UsageSetting::Exact(
+        ScriptedUsage { input: 100, output: 20, cached: 60, ..ScriptedUsage::default() },
+    )));
     everywhere(&reply, |mode, streaming, heard| {
         let answer = heard.answer();
         assert_eq!(answer.message.content.text(), "Größe zählt.", "{mode:?} {streaming:?}");
@@ -67,27 +70,27 @@ fn text_with_usage() {
             (40, 60, 20, 100),
             "{mode:?}"
         );
-        if streaming == Streaming::Streamed {
+        if streaming == StreamingMode::Streamed {
             assert_eq!(heard.text(), "Größe zählt.");
         }
     });
-    everywhere(&Reply::text("x").no_usage(), |_, _, heard| assert_eq!(heard.answer().usage, None));
+    everywhere(&ScriptedReply::text("x").no_usage(), |_, _, heard| assert_eq!(heard.answer().usage, None));
 }
 
 #[test]
 fn reasoning_then_parallel_calls() {
-    let reply = Reply::new()
-        .event(Event::Reasoning(Reasoning {
+    let reply = ScriptedReply::new()
+        .event(ReplyEvent::Reasoning(Reasoning {
             text: ["Let ", "me see."].into(),
             signature: Some("c2ln".into()),
             encrypted: Some("ZW5j".into()),
             ..Reasoning::default()
         }))
         .then_text("One moment.")
-        .event(Event::Tools(ToolCalls {
+        .event(ReplyEvent::Tools(ScriptedToolCalls {
             calls: vec![
-                ToolCall::new("terminal", json!({"command": "ls"})).id("call_a").split(&[1, 4]),
-                ToolCall::new("terminal", json!({"command": "日本"})).id("call_b").every(2),
+                ScriptedToolCall::new("terminal", json!({"command": "ls"})).id("call_a").split(&[1, 4]),
+                ScriptedToolCall::new("terminal", json!({"command": "日本"})).id("call_b").every(2),
             ],
             interleave: true,
         }));
@@ -108,12 +111,12 @@ fn reasoning_then_parallel_calls() {
         assert_eq!(answer.message.content.text(), "One moment.");
         assert_eq!(answer.message.reasoning.as_deref(), Some("Let me see."), "{mode:?} {streaming:?}");
         match mode {
-            Mode::Responses => {
+            ApiMode::Responses => {
                 assert!(answer.message.codex_reasoning_items.as_ref().unwrap().as_str().contains("ZW5j"));
             }
             _ => assert!(answer.message.reasoning_details.as_ref().unwrap().as_str().contains("c2ln")),
         }
-        if streaming == Streaming::Streamed {
+        if streaming == StreamingMode::Streamed {
             assert_eq!((heard.reasoning().as_str(), heard.text().as_str()), ("Let me see.", "One moment."));
             assert_eq!(heard.started(), ["terminal", "terminal"]);
         }
@@ -122,10 +125,11 @@ fn reasoning_then_parallel_calls() {
 
 #[test]
 fn finish_reasons() {
-    for (finish, expected) in
-        [(Finish::Length, FinishReason::Length), (Finish::ContentFilter, FinishReason::ContentFilter)]
-    {
-        everywhere(&Reply::text("x").finish(finish.clone()), |mode, streaming, heard| {
+    for (finish, expected) in [
+        (ScriptedFinish::Length, FinishReason::Length),
+        (ScriptedFinish::ContentFilter, FinishReason::ContentFilter),
+    ] {
+        everywhere(&ScriptedReply::text("x").finish(finish.clone()), |mode, streaming, heard| {
             assert_eq!(heard.answer().finish_reason(), &expected, "{mode:?} {streaming:?}");
         });
     }
@@ -133,13 +137,13 @@ fn finish_reasons() {
 
 #[test]
 fn cut_off_streams_hold_no_call() {
-    let reply = Reply::new()
+    let reply = ScriptedReply::new()
         .then_text("So ")
-        .then_tool(ToolCall::new("terminal", json!(r#"{"command": "rm -"#)).id("call_1"))
+        .then_tool(ScriptedToolCall::new("terminal", json!(r#"{"command": "rm -"#)).id("call_1"))
         .quirk(Quirk::NoEnd);
     let asked = request("test-model", vec![Message::user("hi")]);
     for mode in TEXT_WIRES {
-        let (heard, _) = ask(mode, reply.clone(), &asked, Streaming::Streamed);
+        let (heard, _) = ask(mode, reply.clone(), &asked, StreamingMode::Streamed);
         let cut = heard.cut_off();
         assert_eq!((cut.partial.content.text().as_ref(), cut.lost_calls.len()), ("So ", 1), "{mode:?}");
         assert!(cut.partial.tool_calls.is_empty());
@@ -149,9 +153,9 @@ fn cut_off_streams_hold_no_call() {
 #[test]
 fn quirks_of_chat_servers() {
     let calls = || {
-        Reply::tools([
-            ToolCall::new("a", json!({"x": 1})).id("call_a"),
-            ToolCall::new("b", json!({"y": 2})).id("call_b"),
+        ScriptedReply::tools([
+            ScriptedToolCall::new("a", json!({"x": 1})).id("call_a"),
+            ScriptedToolCall::new("b", json!({"y": 2})).id("call_b"),
         ])
     };
     let asked = request("test-model", vec![Message::user("hi")]);
@@ -164,7 +168,7 @@ fn quirks_of_chat_servers() {
         vec![Quirk::Crlf, Quirk::NoSpace, Quirk::NoDone, Quirk::NoRole, Quirk::NoFinalBlank],
     ] {
         let reply = quirks.iter().fold(calls(), |reply, quirk| reply.quirk(*quirk));
-        let (heard, _) = ask(Mode::Chat, reply, &asked, Streaming::Streamed);
+        let (heard, _) = ask(ApiMode::Chat, reply, &asked, StreamingMode::Streamed);
         let answer = heard.answer();
         let seen: Vec<_> = answer
             .message
@@ -180,27 +184,27 @@ fn quirks_of_chat_servers() {
 #[test]
 fn what_must_go_back_goes_back_byte_for_byte() {
     let details = r#"[ {"type":"reasoning.encrypted", "data":"a\/b==", "n": 1.10e0} ]"#;
-    let first = Reply::new()
-        .event(Event::Reasoning(Reasoning {
+    let first = ScriptedReply::new()
+        .event(ReplyEvent::Reasoning(Reasoning {
             details: Some(json!(details)),
             field: ReasoningField::Reasoning,
             ..Reasoning::default()
         }))
         .then_tool(
-            ToolCall::new("terminal", json!({}))
+            ScriptedToolCall::new("terminal", json!({}))
                 .id("call_1")
                 .extra_content(json!({"google": {"thought_signature": "sig=="}})),
         );
-    for streaming in [Streaming::Streamed, Streaming::Plain] {
+    for streaming in [StreamingMode::Streamed, StreamingMode::Plain] {
         let mut asked = request("test-model", vec![Message::user("hi")]);
-        let (heard, _) = ask(Mode::Chat, first.clone(), &asked, streaming);
+        let (heard, _) = ask(ApiMode::Chat, first.clone(), &asked, streaming);
         let mut answered = heard.answer().message.clone();
         // Through the database and back.
         answered = message(&serde_json::to_string(&answered).unwrap());
         let result = Message::tool(&answered.tool_calls[0], "ok");
         asked.messages.extend([answered, result]);
-        let known = options(Mode::Chat);
-        let body = String::from_utf8(build_body(&asked, &known, Streaming::Plain).to_bytes()).unwrap();
+        let known = options(ApiMode::Chat);
+        let body = String::from_utf8(build_body(&asked, &known, StreamingMode::Plain).to_bytes()).unwrap();
         assert!(body.contains(&format!(r#""reasoning_details":{details}"#)), "{streaming:?} {body}");
         assert!(body.contains(r#""extra_content":{"google":{"thought_signature":"sig=="}}"#), "{body}");
     }
@@ -221,7 +225,7 @@ fn the_server_understands_our_requests() {
     asked.tools = vec![tool()];
     for mode in TEXT_WIRES {
         let (_, server) =
-            ask(mode, Reply::text("ok").when_tool_result("call_1"), &asked, Streaming::Streamed);
+            ask(mode, ScriptedReply::text("ok").when_tool_result("call_1"), &asked, StreamingMode::Streamed);
         let seen = server.request(0);
         assert_eq!(seen.tool_result("call_1"), "a.txt", "{mode:?}");
         assert_eq!(
@@ -236,25 +240,27 @@ fn the_server_understands_our_requests() {
 
 #[test]
 fn refusals_of_every_wire_are_classified() {
-    use hermes_model::wire::{Cause, Circumstances, Failure, classify};
+    use hermes_model::wire::{FailureCause, FailureContext, ProviderFailure, classify};
     for mode in TEXT_WIRES {
         for (status, cause) in [
-            (401, Cause::Credential),
-            (402, Cause::Billing),
-            (404, Cause::Request),
-            (413, Cause::TooLarge),
-            (429, Cause::RateLimit),
-            (500, Cause::Server),
-            (529, Cause::Server),
+            (401, FailureCause::Credential),
+            (402, FailureCause::Billing),
+            (404, FailureCause::Request),
+            (413, FailureCause::TooLarge),
+            (429, FailureCause::RateLimit),
+            (500, FailureCause::Server),
+            (529, FailureCause::Server),
         ] {
-            let server = ModelServer::start_blocking(Script::new().reply(Reply::fail(status, "no"))).unwrap();
+            let server =
+                ModelServer::start_blocking(ModelScript::new().reply(ScriptedReply::fail(status, "no")))
+                    .unwrap();
             let known = at(&server, mode);
             let path = format!("{}{}", known.base.path(), path_for(mode, &known.base));
             let asked = request("m", vec![Message::user("hi")]);
-            let body = build_body(&asked, &known, Streaming::Plain).to_value();
+            let body = build_body(&asked, &known, StreamingMode::Plain).to_value();
             let reply = http_post(server.address(), &path, &body).unwrap();
-            let failure = Failure::http(reply.status, &reply.headers, &reply.body);
-            assert_eq!(classify(&failure, &Circumstances::default()).cause, cause, "{mode:?} {status}");
+            let failure = ProviderFailure::http(reply.status, &reply.headers, &reply.body);
+            assert_eq!(classify(&failure, &FailureContext::default()).cause, cause, "{mode:?} {status}");
         }
     }
 }

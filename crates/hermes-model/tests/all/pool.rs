@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_model::client::{Credentials as _, Endpoint, ModelClient, Persistence, Refusal};
-use hermes_model::context_window::Origin;
-use hermes_model::credential::pool::{Pool, PoolName, Strategy};
-use hermes_model::wire::{Cause, Mode, WireOptions};
+use hermes_model::client::{CredentialProvider as _, Endpoint, KeyRefusal, ModelClient, RetryPolicy};
+use hermes_model::context_window::WindowOrigin;
+use hermes_model::credential::pool::{CredentialPool, PoolSpec, PoolStrategy};
+use hermes_model::wire::{ApiMode, FailureCause, WireOptions};
 use hermes_types::{Deadline, Message, Model as _, Secret};
 use serde_json::{Value, json};
 
 use super::credential::{NOW, web_token};
-use super::stage::{Stage, current, renew};
+use super::issuer_fixture::{IssuerFixture, current, renew};
 use super::support::request;
 
 pub(crate) fn pool_entry(id: &str, key: &str, extra: &Value) -> Value {
@@ -20,13 +20,13 @@ pub(crate) fn pool_entry(id: &str, key: &str, extra: &Value) -> Value {
     entry
 }
 
-pub(crate) fn pool_name(strategy: Strategy) -> PoolName {
-    PoolName {
+pub(crate) fn pool_name(strategy: PoolStrategy) -> PoolSpec {
+    PoolSpec {
         name: "zai".to_owned(),
         host: "api.z.ai".to_owned(),
         strategy,
-        mode: Mode::Chat,
-        besides: None,
+        mode: ApiMode::Chat,
+        extra_key: None,
     }
 }
 
@@ -43,13 +43,14 @@ async fn a_pool_rests_its_keys() {
             &json!({"last_status": "exhausted", "last_status_at": NOW - 10, "last_error_code": 429})
         ),
     ]);
-    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries, "other": ["?"]}}), &[]).await;
-    let pool = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    let stage =
+        IssuerFixture::new("", &json!({"credential_pool": {"zai": entries, "other": ["?"]}}), &[]).await;
+    let pool = CredentialPool::open(&stage.context, pool_name(PoolStrategy::FillFirst));
     assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
     assert!(pool.has_another() && !pool.can_renew());
-    assert!(pool.rotate(&Refusal::new(Cause::RateLimit, None)));
+    assert!(pool.rotate(&KeyRefusal::new(FailureCause::RateLimit, None)));
     assert_eq!(current(&pool).await, Ok("key-b".to_owned()));
-    assert!(!pool.rotate(&Refusal::new(Cause::Credential, None)));
+    assert!(!pool.rotate(&KeyRefusal::new(FailureCause::Credential, None)));
     let told = current(&pool).await.unwrap_err();
     assert!(told.contains("zai") && told.contains("5 min") && !told.contains("key-"), "{told}");
     // On disk, with everything else as it was.
@@ -63,7 +64,7 @@ async fn a_pool_rests_its_keys() {
     );
     assert_eq!((&b["last_error_code"], &b["last_status_at"]), (&json!(401), &json!(1_767_323_045.0)));
     // Another process sees the same; a refused key is back after five minutes, a used-up one after an hour.
-    let reopened = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    let reopened = CredentialPool::open(&stage.context, pool_name(PoolStrategy::FillFirst));
     assert!(current(&reopened).await.is_err());
     stage.clock.advance(Duration::from_secs(301));
     assert_eq!(current(&reopened).await, Ok("key-b".to_owned()));
@@ -74,35 +75,35 @@ async fn a_pool_rests_its_keys() {
 
 #[tokio::test]
 async fn a_pool_takes_turns() {
-    async fn check(strategy: Strategy, besides: Option<&str>, expected: &[&str]) {
+    async fn check(strategy: PoolStrategy, besides: Option<&str>, expected: &[&str]) {
         let entries = json!([
             pool_entry("a", "key-a", &json!({"request_count": 5})),
             pool_entry("b", "key-b", &json!({"request_count": 1})),
         ]);
-        let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
-        let name = PoolName { besides: besides.map(Secret::new), ..pool_name(strategy) };
-        let pool = Pool::open(&stage.means, name);
+        let stage = IssuerFixture::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+        let name = PoolSpec { extra_key: besides.map(Secret::new), ..pool_name(strategy) };
+        let pool = CredentialPool::open(&stage.context, name);
         for key in expected {
             assert_eq!(current(&pool).await.as_deref(), Ok(*key), "{strategy:?}");
         }
     }
-    check(Strategy::FillFirst, None, &["key-a", "key-a"]).await;
-    check(Strategy::RoundRobin, None, &["key-b", "key-a", "key-b"]).await;
-    check(Strategy::LeastUsed, None, &["key-b", "key-b"]).await;
-    check(Strategy::FillFirst, Some("key-env"), &["key-env"]).await;
+    check(PoolStrategy::FillFirst, None, &["key-a", "key-a"]).await;
+    check(PoolStrategy::RoundRobin, None, &["key-b", "key-a", "key-b"]).await;
+    check(PoolStrategy::LeastUsed, None, &["key-b", "key-b"]).await;
+    check(PoolStrategy::FillFirst, Some("key-env"), &["key-env"]).await;
     // A key that is stored already does not take part twice.
-    check(Strategy::RoundRobin, Some("key-b"), &["key-b", "key-a", "key-b"]).await;
+    check(PoolStrategy::RoundRobin, Some("key-b"), &["key-b", "key-a", "key-b"]).await;
     let entries = json!([pool_entry("a", "key-a", &json!({}))]);
-    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
-    let pool = Pool::open(&stage.means, pool_name(Strategy::Random));
+    let stage = IssuerFixture::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let pool = CredentialPool::open(&stage.context, pool_name(PoolStrategy::Random));
     assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
     // The time a server names counts instead of the usual hour.
-    assert!(!pool.rotate(&Refusal::new(Cause::RateLimit, Some(Duration::from_secs(20)))));
+    assert!(!pool.rotate(&KeyRefusal::new(FailureCause::RateLimit, Some(Duration::from_secs(20)))));
     stage.clock.advance(Duration::from_secs(21));
     assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
 }
 
-fn stored(stage: &Stage, pool: &str, id: &str) -> Value {
+fn stored(stage: &IssuerFixture, pool: &str, id: &str) -> Value {
     let entries = stage.auth()["credential_pool"][pool].clone();
     entries.as_array().unwrap().iter().find(|entry| entry["id"] == id).unwrap().clone()
 }
@@ -110,8 +111,8 @@ fn stored(stage: &Stage, pool: &str, id: &str) -> Value {
 #[tokio::test]
 async fn turns_are_counted_on_disk() {
     let entries = json!([pool_entry("a", "key-a", &json!({})), pool_entry("b", "key-b", &json!({}))]);
-    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
-    let pool = Pool::open(&stage.means, pool_name(Strategy::RoundRobin));
+    let stage = IssuerFixture::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let pool = CredentialPool::open(&stage.context, pool_name(PoolStrategy::RoundRobin));
     for key in ["key-a", "key-b", "key-a"] {
         assert_eq!(current(&pool).await.as_deref(), Ok(key));
     }
@@ -119,7 +120,7 @@ async fn turns_are_counted_on_disk() {
     assert_eq!(current(&pool).await.as_deref(), Ok("key-b"));
     assert_eq!(stored(&stage, "zai", "a")["request_count"], 2);
     // Another process goes on where this one is.
-    let next = Pool::open(&stage.means, pool_name(Strategy::RoundRobin));
+    let next = CredentialPool::open(&stage.context, pool_name(PoolStrategy::RoundRobin));
     assert_eq!(current(&next).await.as_deref(), Ok("key-b"));
 }
 
@@ -127,13 +128,13 @@ async fn turns_are_counted_on_disk() {
 async fn a_key_refused_for_good_is_dead() {
     let entries =
         json!([pool_entry("a", "key-a", &json!({})), pool_entry("b", "key-b", &json!({"priority": 9}))]);
-    let stage = Stage::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
-    let pool = Pool::open(&stage.means, pool_name(Strategy::FillFirst));
+    let stage = IssuerFixture::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let pool = CredentialPool::open(&stage.context, pool_name(PoolStrategy::FillFirst));
     assert_eq!(current(&pool).await.as_deref(), Ok("key-a"));
-    let revoked = Refusal {
-        final_word: Some("token_revoked"),
+    let revoked = KeyRefusal {
+        permanent_code: Some("token_revoked"),
         message: "HTTP 401: gone".to_owned(),
-        ..Refusal::new(Cause::Credential, Some(Duration::from_secs(1)))
+        ..KeyRefusal::new(FailureCause::Credential, Some(Duration::from_secs(1)))
     };
     assert!(pool.rotate(&revoked));
     assert_eq!(current(&pool).await.as_deref(), Ok("key-b"));
@@ -151,12 +152,12 @@ async fn a_key_refused_for_good_is_dead() {
     assert_eq!(current(&pool).await.as_deref(), Ok("key-b"));
 }
 
-fn codex_pool() -> PoolName {
-    PoolName {
+fn codex_pool() -> PoolSpec {
+    PoolSpec {
         name: "openai-codex".to_owned(),
         host: "chatgpt.com".to_owned(),
-        mode: Mode::Responses,
-        ..pool_name(Strategy::FillFirst)
+        mode: ApiMode::Responses,
+        ..pool_name(PoolStrategy::FillFirst)
     }
 }
 
@@ -173,8 +174,9 @@ async fn tokens_of_a_pool_are_renewed() {
     let entries = json!([pool_entry("a", &old, &json!({"auth_type": "oauth", "refresh_token": "r0"}))]);
     let replies = exchange("r0", 200, &json!({"access_token": new, "refresh_token": "r1"}))
         + &exchange("r1", 200, &json!({"access_token": newest}));
-    let stage = Stage::new(&replies, &json!({"credential_pool": {"openai-codex": entries}}), &[]).await;
-    let pool = Pool::open(&stage.means, codex_pool());
+    let stage =
+        IssuerFixture::new(&replies, &json!({"credential_pool": {"openai-codex": entries}}), &[]).await;
+    let pool = CredentialPool::open(&stage.context, codex_pool());
     // About to run out: renewed before it is shown, and written down.
     assert_eq!(current(&pool).await, Ok(new.clone()));
     let entry = stored(&stage, "openai-codex", "a");
@@ -198,20 +200,21 @@ async fn a_token_that_cannot_be_renewed_is_put_away() {
     let oauth = json!({"auth_type": "oauth", "refresh_token": "r0"});
     let entries = json!([pool_entry("a", &old, &oauth), pool_entry("b", &good, &json!({"priority": 5}))]);
     let replies = exchange("r0", 400, &json!({"error": "invalid_grant"}));
-    let stage = Stage::new(&replies, &json!({"credential_pool": {"openai-codex": entries}}), &[]).await;
-    let pool = Pool::open(&stage.means, codex_pool());
+    let stage =
+        IssuerFixture::new(&replies, &json!({"credential_pool": {"openai-codex": entries}}), &[]).await;
+    let pool = CredentialPool::open(&stage.context, codex_pool());
     assert_eq!(current(&pool).await, Ok(good));
     let dead = stored(&stage, "openai-codex", "a");
     assert_eq!((&dead["last_status"], &dead["last_error_reason"]), (&json!("dead"), &json!("invalid_grant")));
     // A server that is only busy costs nothing but the wait.
     let entries = json!([pool_entry("a", &old, &oauth)]);
-    let stage = Stage::new(
+    let stage = IssuerFixture::new(
         &exchange("r0", 503, &json!({})),
         &json!({"credential_pool": {"openai-codex": entries}}),
         &[],
     )
     .await;
-    let pool = Pool::open(&stage.means, codex_pool());
+    let pool = CredentialPool::open(&stage.context, codex_pool());
     assert!(current(&pool).await.unwrap_err().contains("503"));
     assert_eq!(stored(&stage, "openai-codex", "a")["last_status"], Value::Null);
 }
@@ -234,13 +237,13 @@ async fn a_sign_in_of_a_pool_buys_a_new_key() {
     };
     let replies = exchange(&json!({"access_token": "acc1", "refresh_token": "r1", "expires_in": 900}))
         + &mint(&json!({"api_key": "key1", "expires_in": 7200}));
-    let stage = Stage::new(&replies, &json!({"credential_pool": {"nous": [entry]}}), &[]).await;
-    let name = PoolName { name: "nous".to_owned(), ..pool_name(Strategy::FillFirst) };
-    let pool = Pool::open(&stage.means, name.clone());
+    let stage = IssuerFixture::new(&replies, &json!({"credential_pool": {"nous": [entry]}}), &[]).await;
+    let name = PoolSpec { name: "nous".to_owned(), ..pool_name(PoolStrategy::FillFirst) };
+    let pool = CredentialPool::open(&stage.context, name.clone());
     assert_eq!(current(&pool).await.as_deref(), Ok("key1"));
     let kept = stored(&stage, "nous", "a");
     assert_eq!((&kept["refresh_token"], &kept["agent_key"]), (&json!("r1"), &json!("key1")));
-    assert_eq!(current(&Pool::open(&stage.means, name)).await.as_deref(), Ok("key1"));
+    assert_eq!(current(&CredentialPool::open(&stage.context, name)).await.as_deref(), Ok("key1"));
     stage.server.assert_requests(2);
 }
 
@@ -255,20 +258,20 @@ async fn a_revoked_key_is_put_away_and_the_next_one_answers() {
   - when: {path: /v1/chat/completions, headers: {authorization: Bearer key-b}}
     http: {status: 401, body: {error: {message: 'no more', code: token_invalidated}}}
 ";
-    let stage = Stage::new(replies, &json!({"credential_pool": {"zai": entries}}), &[]).await;
+    let stage = IssuerFixture::new(replies, &json!({"credential_pool": {"zai": entries}}), &[]).await;
     let endpoint = Endpoint {
         model: "m".to_owned(),
-        model_choice: hermes_model::provider::ModelChoice::Said,
+        model_choice: hermes_model::provider::ModelChoice::Explicit,
         key_origin: None,
-        wire: WireOptions::new(Mode::Chat, "zai", &stage.server.base_url()),
-        credentials: Arc::new(Pool::open(&stage.means, pool_name(Strategy::FillFirst))),
+        wire: WireOptions::new(ApiMode::Chat, "zai", &stage.server.base_url()),
+        credentials: Arc::new(CredentialPool::open(&stage.context, pool_name(PoolStrategy::FillFirst))),
         context_window: 128_000,
-        window_origin: Origin::Configured,
+        window_origin: WindowOrigin::Configured,
         prices: None,
-        learnt: Arc::default(),
+        stats: Arc::default(),
     };
-    let (net, clock) = (stage.means.net.clone(), stage.means.clock.clone());
-    let client = ModelClient::new(net, clock, vec![endpoint.clone()], Persistence::default()).unwrap();
+    let (net, clock) = (stage.context.net.clone(), stage.context.clock.clone());
+    let client = ModelClient::new(net, clock, vec![endpoint.clone()], RetryPolicy::default()).unwrap();
     let mut asked = request("m", vec![Message::user("hi")]);
     asked.deadline = Deadline::after(&stage.clock, Duration::from_mins(5));
     let answer = client.complete(&asked, &mut |_| ()).await.unwrap();

@@ -1,11 +1,13 @@
 //! Whatever the bytes and however they are cut.
 
-use hermes_model::wire::{Circumstances, Failure, Mode, WireOptions, classify, decode_plain, limit_in_text};
+use hermes_model::wire::{
+    ApiMode, FailureContext, ProviderFailure, WireOptions, classify, decode_plain, limit_in_text,
+};
 use hermes_model::{context_window, price};
-use hermes_types::Raw;
+use hermes_types::RawJson;
 use proptest::prelude::*;
 
-use super::support::{hear, message, options, request};
+use super::support::{decode_stream, message, options, request};
 use super::{converse, support};
 
 const CHAT: &[&str] = &[
@@ -44,21 +46,22 @@ const ANTHROPIC: &[&str] = &[
     r#"{"type":"message_stop"}"#,
 ];
 
-fn whole(mode: Mode) -> Vec<u8> {
+fn whole(mode: ApiMode) -> Vec<u8> {
     match mode {
-        Mode::Chat => support::sse(CHAT),
-        Mode::Responses => support::sse(RESPONSES),
-        Mode::Anthropic => support::sse(ANTHROPIC),
-        Mode::Converse => converse::stream(),
+        ApiMode::Chat => support::sse(CHAT),
+        ApiMode::Responses => support::sse(RESPONSES),
+        ApiMode::Anthropic => support::sse(ANTHROPIC),
+        ApiMode::Converse => converse::stream(),
     }
 }
 
-fn any_mode() -> impl Strategy<Value = Mode> {
-    prop::sample::select(Mode::ALL.to_vec())
+fn any_mode() -> impl Strategy<Value = ApiMode> {
+    prop::sample::select(ApiMode::ALL.to_vec())
 }
 
 fn any_options() -> impl Strategy<Value = WireOptions> {
-    let aws = WireOptions::new(Mode::Anthropic, "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com");
+    let aws =
+        WireOptions::new(ApiMode::Anthropic, "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com");
     prop_oneof![any_mode().prop_map(options), Just(aws)]
 }
 
@@ -119,16 +122,16 @@ proptest! {
             rest = after;
         }
         let known = options(mode);
-        prop_assert_eq!(hear(&known, pieces).essence(), hear(&known, [bytes]).essence());
+        prop_assert_eq!(decode_stream(&known, pieces).essence(), decode_stream(&known, [bytes]).essence());
     }
 
     #[test]
     fn garbage_never_panics(known in any_options(), bytes in events()) {
-        let _ = hear(&known, [bytes.as_slice()]);
+        let _ = decode_stream(&known, [bytes.as_slice()]);
         let _ = decode_plain(&known, &bytes);
-        let _ = classify(&Failure::http(400, &[], &bytes), &Circumstances::default());
+        let _ = classify(&ProviderFailure::http(400, &[], &bytes), &FailureContext::default());
         let text = String::from_utf8_lossy(&bytes);
-        let _ = classify(&Failure::http(500, &[("retry-after".into(), text.clone().into_owned())], &bytes), &Circumstances::default());
+        let _ = classify(&ProviderFailure::http(500, &[("retry-after".into(), text.clone().into_owned())], &bytes), &FailureContext::default());
         let _ = limit_in_text(&text);
         let _ = price::read_models(&bytes);
         let _ = price::micro_usd(&text);
@@ -141,7 +144,7 @@ proptest! {
         let _ = limit_in_text(&text);
         let message = format!("max_tokens {text} exceed context limit {text} can only afford {text} try again in {text}");
         let body = serde_json::json!({"error": message}).to_string();
-        let _ = classify(&Failure::http(400, &[], body.as_bytes()), &Circumstances::default());
+        let _ = classify(&ProviderFailure::http(400, &[], body.as_bytes()), &FailureContext::default());
     }
 
     #[test]
@@ -149,7 +152,7 @@ proptest! {
         let quoted = serde_json::json!(signature).to_string();
         let details = format!(r#"[{space}{{"type":"reasoning.encrypted","data":{quoted},{space}"n":{number}}}]"#);
         let body = format!(r#"{{"choices":[{{"message":{{"content":"x","reasoning_details":{details}}}}}]}}"#);
-        let known = options(Mode::Chat);
+        let known = options(ApiMode::Chat);
         let answer = decode_plain(&known, body.as_bytes()).unwrap();
         let asked = request("m", vec![message(&serde_json::to_string(&answer.message).unwrap())]);
         let replayed = format!(r#""reasoning_details":{details}"#);
@@ -157,17 +160,17 @@ proptest! {
 
         let item = format!(r#"{{"type":"reasoning","id":"rs_1","summary":[],{space}"encrypted_content":{quoted}}}"#);
         let body = format!(r#"{{"status":"completed","output":[{item},{{"type":"message","content":"x"}}]}}"#);
-        let known = options(Mode::Responses);
+        let known = options(ApiMode::Responses);
         let answer = decode_plain(&known, body.as_bytes()).unwrap();
         let kept = format!("[{item}]");
-        prop_assert_eq!(answer.message.codex_reasoning_items.as_ref().map(Raw::as_str), Some(kept.as_str()));
+        prop_assert_eq!(answer.message.codex_reasoning_items.as_ref().map(RawJson::as_str), Some(kept.as_str()));
         let asked = request("m", vec![message(&serde_json::to_string(&answer.message).unwrap())]);
         let replayed = format!(r#""encrypted_content":{quoted}"#);
         prop_assert!(support::bytes(&asked, &known).contains(&replayed));
 
         let block = format!(r#"{{"type":"thinking",{space}"thinking":"t","signature":{quoted}}}"#);
         let body = format!(r#"{{"content":[{block},{{"type":"text","text":"x"}}],"stop_reason":"end_turn"}}"#);
-        let known = options(Mode::Anthropic);
+        let known = options(ApiMode::Anthropic);
         let answer = decode_plain(&known, body.as_bytes()).unwrap();
         let asked = request("m", vec![message(&serde_json::to_string(&answer.message).unwrap())]);
         prop_assert!(support::bytes(&asked, &known).contains(&block));
@@ -182,16 +185,16 @@ proptest! {
     ) {
         let text = format!("{before}{prefix}{tail}{after}");
         for body in [text.clone(), format!("<html><title>{text}</title>")] {
-            let summary = Failure::http(400, &[], body.as_bytes()).summary();
+            let summary = ProviderFailure::http(400, &[], body.as_bytes()).summary();
             prop_assert!(!summary.contains(&tail), "{summary}");
         }
     }
 
     #[test]
     fn what_strangers_left_on_disk_is_read_or_ignored(text in any::<Vec<u8>>()) {
-        hermes_model::provider::KnownModels::parse(&text);
+        hermes_model::provider::ModelFactsFile::parse(&text);
         let lossy = String::from_utf8_lossy(&text);
         hermes_model::provider::LearntWindows::parse(&lossy);
-        hermes_model::credential::CommandLine::split(&lossy);
+        hermes_model::credential::ProgramInvocation::split(&lossy);
     }
 }

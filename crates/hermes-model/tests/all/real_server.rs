@@ -12,20 +12,20 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use hermes_model::client::{Endpoint, FixedKey, ModelClient, Persistence, Presented};
-use hermes_model::context_window::Origin;
-use hermes_model::wire::{Mode, WireOptions};
-use hermes_net::{Client, Config, Proxies};
-use hermes_testkit::script::ToolCall as ScriptedCall;
-use hermes_testkit::{ModelServer, Reply, Script, TestClock};
+use hermes_model::client::{Endpoint, FixedCredential, ModelClient, PresentedCredential, RetryPolicy};
+use hermes_model::context_window::WindowOrigin;
+use hermes_model::wire::{ApiMode, WireOptions};
+use hermes_net::{Config, HttpClient, ProxyMode};
+use hermes_testkit::script::ScriptedToolCall as ScriptedCall;
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TestClock};
 use hermes_types::{
-    Cancel, Completion, Deadline, Delta, FinishReason, Message, Model, ModelError, Request, Secret,
+    Cancel, Completion, Deadline, Delta, FinishReason, Message, Model, ModelError, ModelRequest, Secret,
 };
 use serde_json::{Value, json};
 
 use super::support::tool;
 
-const WIRES: [Mode; 3] = [Mode::Chat, Mode::Responses, Mode::Anthropic];
+const WIRES: [ApiMode; 3] = [ApiMode::Chat, ApiMode::Responses, ApiMode::Anthropic];
 const KEY: &str = "sk-peer-0123456789abcdefghij";
 const WORDS: &str = "A server nobody here wrote says: größer, 日本.";
 /// Loading it takes seconds on a quiet machine; longer than this and it never will.
@@ -102,51 +102,51 @@ fn installed() -> Option<PathBuf> {
 }
 
 /// What the proxy fetches; one reply per kind of turn, told apart by what the user says.
-fn upstream() -> Script {
+fn upstream() -> ModelScript {
     let call = || ScriptedCall::new("terminal", json!({"command": "ls \"größer\""})).id("call_1").every(3);
-    Script::new()
+    ModelScript::new()
         .reply(
-            Reply::deltas(["Trans", "lated: ", "größer, 日本."])
+            ScriptedReply::deltas(["Trans", "lated: ", "größer, 日本."])
                 .usage(12, 3)
                 .when_user_contains("speak")
                 .forever(),
         )
-        .reply(Reply::text("Three files.").when_tool_result("call_1").forever())
-        .reply(Reply::tools([call()]).usage(12, 3).when_user_contains("list").forever())
+        .reply(ScriptedReply::text("Three files.").when_tool_result("call_1").forever())
+        .reply(ScriptedReply::tools([call()]).usage(12, 3).when_user_contains("list").forever())
 }
 
 struct Peer {
     proxy: Proxy,
     upstream: ModelServer,
     clock: Arc<TestClock>,
-    net: Client,
+    net: HttpClient,
 }
 
 impl Peer {
-    fn client(&self, mode: Mode, model: &str, key: &str) -> ModelClient {
+    fn client(&self, mode: ApiMode, model: &str, key: &str) -> ModelClient {
         let root = format!("http://127.0.0.1:{}", self.proxy.port);
-        let base = if mode == Mode::Anthropic { root } else { format!("{root}/v1") };
+        let base = if mode == ApiMode::Anthropic { root } else { format!("{root}/v1") };
         let secret = Secret::new(key);
         let endpoint = Endpoint {
             model: model.to_owned(),
-            model_choice: hermes_model::provider::ModelChoice::Said,
+            model_choice: hermes_model::provider::ModelChoice::Explicit,
             key_origin: None,
             wire: WireOptions::new(mode, "custom", &base),
-            credentials: Arc::new(FixedKey(match mode {
-                Mode::Anthropic => Presented::ApiKeyHeader(secret),
-                _ => Presented::Bearer(secret),
+            credentials: Arc::new(FixedCredential(match mode {
+                ApiMode::Anthropic => PresentedCredential::ApiKeyHeader(secret),
+                _ => PresentedCredential::Bearer(secret),
             })),
             context_window: 128_000,
-            window_origin: Origin::Configured,
+            window_origin: WindowOrigin::Configured,
             prices: None,
-            learnt: Arc::default(),
+            stats: Arc::default(),
         };
-        ModelClient::new(self.net.clone(), self.clock.clone(), vec![endpoint], Persistence::default())
+        ModelClient::new(self.net.clone(), self.clock.clone(), vec![endpoint], RetryPolicy::default())
             .unwrap()
     }
 
-    fn request(&self, messages: Vec<Message>) -> Request {
-        Request {
+    fn request(&self, messages: Vec<Message>) -> ModelRequest {
+        ModelRequest {
             model: "set by the endpoint".to_owned(),
             system: "Be brief.".to_owned(),
             messages,
@@ -162,7 +162,7 @@ impl Peer {
 
     async fn ask(
         &self,
-        mode: Mode,
+        mode: ApiMode,
         model: &str,
         messages: Vec<Message>,
     ) -> (Result<Completion, ModelError>, String) {
@@ -184,10 +184,10 @@ async fn peer_turns_through_a_proxy_that_nobody_here_wrote() {
     let Some(program) = installed() else { return };
     let clock = Arc::new(TestClock::auto_advance_up_to(Duration::from_mins(2)));
     let mut config = Config::new(clock.clone());
-    config.proxies = Proxies::Direct;
+    config.proxies = ProxyMode::Direct;
     let upstream = ModelServer::start_blocking(upstream()).unwrap();
     let proxy = Proxy::start(&program, &upstream.base_url());
-    let peer = Peer { proxy, upstream, clock, net: Client::new(config).unwrap() };
+    let peer = Peer { proxy, upstream, clock, net: HttpClient::new(config).unwrap() };
     it_speaks_for_itself(&peer).await;
     it_translates(&peer).await;
     it_refuses(&peer).await;
@@ -195,7 +195,7 @@ async fn peer_turns_through_a_proxy_that_nobody_here_wrote() {
 
 async fn it_speaks_for_itself(peer: &Peer) {
     // Its canned answers cannot be streamed as Responses: it fails at its own first event.
-    for mode in [Mode::Chat, Mode::Anthropic] {
+    for mode in [ApiMode::Chat, ApiMode::Anthropic] {
         let (result, shown) = peer.ask(mode, "spoken", vec![Message::user("hi")]).await;
         let completion = result.unwrap_or_else(|error| panic!("{mode:?}: {error:?}"));
         assert_eq!(completion.message.content.text(), WORDS, "{mode:?}");
@@ -251,10 +251,10 @@ async fn it_refuses(peer: &Peer) {
     for (model, words) in
         [("limited", "API call failed after 3 attempts"), ("failing", "API call failed after 3 attempts")]
     {
-        let (result, _) = peer.ask(Mode::Chat, model, vec![Message::user("hi")]).await;
+        let (result, _) = peer.ask(ApiMode::Chat, model, vec![Message::user("hi")]).await;
         let error = result.unwrap_err();
         assert!(error.to_string().contains(words), "{model}: {error:?}");
     }
-    let (result, _) = peer.ask(Mode::Chat, "overflowing", vec![Message::user("hi")]).await;
+    let (result, _) = peer.ask(ApiMode::Chat, "overflowing", vec![Message::user("hi")]).await;
     assert!(matches!(result, Err(ModelError::Compress { .. })), "{result:?}");
 }

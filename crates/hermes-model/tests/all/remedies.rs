@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use hermes_model::wire::{
-    Cause, Circumstances, Failure, Fallback, Field, KeyPool, Refresh, Remedy, classify,
+    FailureCause, FailureContext, FallbackAvailability, PoolAvailability, ProviderFailure, Remedy,
+    RequestField, TokenRefresh, classify,
 };
 
-fn small() -> Circumstances {
-    Circumstances { prompt_tokens: 1_000, context_length: 128_000, messages: 4, ..Circumstances::default() }
+fn small() -> FailureContext {
+    FailureContext { prompt_tokens: 1_000, context_length: 128_000, messages: 4, ..FailureContext::default() }
 }
 
-fn refuse(status: u16, message: &str) -> Failure {
+fn refuse(status: u16, message: &str) -> ProviderFailure {
     let body = serde_json::json!({"error": {"message": message}}).to_string();
-    Failure::http(status, &[], body.as_bytes())
+    ProviderFailure::http(status, &[], body.as_bytes())
 }
 
 #[track_caller]
-fn check(status: u16, message: &str, cause: Cause, remedy: &Remedy) {
+fn check(status: u16, message: &str, cause: FailureCause, remedy: &Remedy) {
     let verdict = classify(&refuse(status, message), &small());
     assert_eq!((verdict.cause, &verdict.remedy), (cause, remedy), "{status} {message}");
 }
@@ -25,76 +26,76 @@ const RETRY: Remedy = Remedy::Retry { after: None };
 
 #[test]
 fn the_table_in_its_order() {
-    check(429, "slow down", Cause::RateLimit, &RETRY);
-    check(400, "You exceeded your current quota", Cause::RateLimit, &RETRY);
-    check(503, "Rate limit reached", Cause::RateLimit, &RETRY);
-    check(413, "too big", Cause::TooLarge, &Remedy::Compress { limit: None });
-    check(400, "Payload Too Large", Cause::TooLarge, &Remedy::Compress { limit: None });
+    check(429, "slow down", FailureCause::RateLimit, &RETRY);
+    check(400, "You exceeded your current quota", FailureCause::RateLimit, &RETRY);
+    check(503, "Rate limit reached", FailureCause::RateLimit, &RETRY);
+    check(413, "too big", FailureCause::TooLarge, &Remedy::Compress { limit: None });
+    check(400, "Payload Too Large", FailureCause::TooLarge, &Remedy::Compress { limit: None });
     check(
         400,
         "This model's maximum context length is 8192 tokens.",
-        Cause::ContextOverflow,
+        FailureCause::ContextOverflow,
         &Remedy::Compress { limit: Some(8_192) },
     );
     check(
         400,
         "This model's maximum context length is 900000 tokens.",
-        Cause::ContextOverflow,
+        FailureCause::ContextOverflow,
         &Remedy::Compress { limit: None },
     );
     check(
         500,
         "prompt is too long: 210000 tokens > 100000 maximum",
-        Cause::ContextOverflow,
+        FailureCause::ContextOverflow,
         &Remedy::Compress { limit: Some(100_000) },
     );
-    check(400, "", Cause::Request, &RETRY);
-    check(400, "Error", Cause::Request, &RETRY);
-    check(500, "boom", Cause::Server, &RETRY);
-    check(529, "Overloaded", Cause::Server, &RETRY);
-    check(408, "timeout", Cause::Server, &RETRY);
+    check(400, "", FailureCause::Request, &RETRY);
+    check(400, "Error", FailureCause::Request, &RETRY);
+    check(500, "boom", FailureCause::Server, &RETRY);
+    check(529, "Overloaded", FailureCause::Server, &RETRY);
+    check(408, "timeout", FailureCause::Server, &RETRY);
 }
 
 #[test]
 fn hopeless_requests_end_with_words_for_a_person() {
     for (status, message, cause) in [
-        (401, "Incorrect API key provided", Cause::Credential),
-        (403, "no access", Cause::Credential),
-        (404, "model not found", Cause::Request),
-        (422, "bad schema", Cause::Request),
-        (402, "Insufficient credits", Cause::Billing),
-        (500, "xyz is not a valid model ID", Cause::Request),
+        (401, "Incorrect API key provided", FailureCause::Credential),
+        (403, "no access", FailureCause::Credential),
+        (404, "model not found", FailureCause::Request),
+        (422, "bad schema", FailureCause::Request),
+        (402, "Insufficient credits", FailureCause::Billing),
+        (500, "xyz is not a valid model ID", FailureCause::Request),
     ] {
         let verdict = classify(&refuse(status, message), &small());
         let Remedy::GiveUp { message: words } = &verdict.remedy else { panic!("{verdict:?}") };
         assert_eq!(verdict.cause, cause);
         assert!(words.contains(message) && words.contains(&format!("HTTP {status}")), "{words}");
-        let with_fallback = Circumstances { fallback: Fallback::Available, ..small() };
+        let with_fallback = FailureContext { fallback: FallbackAvailability::Available, ..small() };
         assert_eq!(classify(&refuse(status, message), &with_fallback).remedy, Remedy::SwitchToFallback);
     }
 }
 
 #[test]
 fn keys_and_tokens_come_first() {
-    let known = Circumstances {
-        refresh: Refresh::Possible,
-        keys: KeyPool::HasAnother,
-        fallback: Fallback::Available,
+    let known = FailureContext {
+        refresh: TokenRefresh::Possible,
+        keys: PoolAvailability::HasAnother,
+        fallback: FallbackAvailability::Available,
         ..small()
     };
     assert_eq!(classify(&refuse(401, "expired"), &known).remedy, Remedy::RefreshToken);
     assert_eq!(classify(&refuse(429, "slow"), &known).remedy, Remedy::RotateKey { after: None });
     assert_eq!(classify(&refuse(402, "pay"), &known).remedy, Remedy::RotateKey { after: None });
-    let refreshed = Circumstances { refresh: Refresh::Impossible, ..known.clone() };
+    let refreshed = FailureContext { refresh: TokenRefresh::Impossible, ..known.clone() };
     assert_eq!(classify(&refuse(401, "expired"), &refreshed).remedy, Remedy::RotateKey { after: None });
-    let last_key = Circumstances { keys: KeyPool::Exhausted, ..known };
+    let last_key = FailureContext { keys: PoolAvailability::Exhausted, ..known };
     assert_eq!(classify(&refuse(429, "slow"), &last_key).remedy, Remedy::SwitchToFallback);
 }
 
 #[test]
 fn a_bare_400_means_overflow_only_on_a_big_session() {
-    let big = Circumstances { prompt_tokens: 60_000, ..small() };
-    let long = Circumstances { messages: 81, ..small() };
+    let big = FailureContext { prompt_tokens: 60_000, ..small() };
+    let long = FailureContext { messages: 81, ..small() };
     for known in [big, long] {
         assert_eq!(classify(&refuse(400, "Bad Request"), &known).remedy, Remedy::Compress { limit: None });
     }
@@ -103,7 +104,7 @@ fn a_bare_400_means_overflow_only_on_a_big_session() {
 
 #[test]
 fn output_limits_are_lowered() {
-    let known = Circumstances { max_tokens: Some(64_000), ..small() };
+    let known = FailureContext { max_tokens: Some(64_000), ..small() };
     let remedy = |status, message: &str| classify(&refuse(status, message), &known).remedy;
     assert_eq!(
         remedy(400, "max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens"),
@@ -117,16 +118,16 @@ fn output_limits_are_lowered() {
         remedy(402, "You requested up to 64000 tokens, but can only afford 3519."),
         Remedy::LowerMaxTokens { to: 3_519 }
     );
-    let lowered = Circumstances { max_tokens: Some(8_192), ..small() };
+    let lowered = FailureContext { max_tokens: Some(8_192), ..small() };
     let again = classify(&refuse(400, "max_tokens: 64000 > 8192, which is the maximum allowed"), &lowered);
     assert!(!matches!(again.remedy, Remedy::LowerMaxTokens { .. }), "no endless lowering: {again:?}");
 }
 
 #[test]
 fn fields_are_dropped_once() {
-    let check = |message: &str, field: Field| {
+    let check = |message: &str, field: RequestField| {
         assert_eq!(classify(&refuse(400, message), &small()).remedy, Remedy::DropField(field), "{message}");
-        let dropped = Circumstances { dropped: vec![field], ..small() };
+        let dropped = FailureContext { dropped: vec![field], ..small() };
         assert!(
             matches!(classify(&refuse(400, message), &dropped).remedy, Remedy::GiveUp { .. }),
             "{message}"
@@ -134,28 +135,34 @@ fn fields_are_dropped_once() {
     };
     check(
         "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-        Field::MaxTokensName,
+        RequestField::MaxTokensName,
     );
     check(
         "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.",
-        Field::Temperature,
+        RequestField::Temperature,
     );
-    check("Unrecognized request argument supplied: reasoning", Field::Reasoning);
-    check("messages.1.assistant.reasoning_content: Extra inputs are not permitted", Field::ReasoningReplay);
-    check("messages.1.content.0: Invalid `signature` in `thinking` block", Field::ReasoningReplay);
+    check("Unrecognized request argument supplied: reasoning", RequestField::Reasoning);
+    check(
+        "messages.1.assistant.reasoning_content: Extra inputs are not permitted",
+        RequestField::ReasoningReplay,
+    );
+    check("messages.1.content.0: Invalid `signature` in `thinking` block", RequestField::ReasoningReplay);
     check(
         "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
-        Field::ReasoningReplay,
+        RequestField::ReasoningReplay,
     );
-    check("Unknown parameter: 'stream_options'.", Field::StreamOptions);
-    check("User is not authorized to perform: bedrock:InvokeModelWithResponseStream", Field::Streaming);
-    check("registry.ollama.ai/library/x does not support tools", Field::Tools);
-    let param = Failure::http(
+    check("Unknown parameter: 'stream_options'.", RequestField::StreamOptions);
+    check(
+        "User is not authorized to perform: bedrock:InvokeModelWithResponseStream",
+        RequestField::Streaming,
+    );
+    check("registry.ollama.ai/library/x does not support tools", RequestField::Tools);
+    let param = ProviderFailure::http(
         400,
         &[],
         br#"{"error":{"message":"Unsupported parameter for tools and max_tokens.","param":"temperature"}}"#,
     );
-    assert_eq!(classify(&param, &small()).remedy, Remedy::DropField(Field::Temperature));
+    assert_eq!(classify(&param, &small()).remedy, Remedy::DropField(RequestField::Temperature));
 }
 
 #[test]
@@ -168,7 +175,7 @@ fn a_disliked_schema_does_not_cost_the_tools() {
 #[test]
 fn waits_are_taken_from_the_provider() {
     let headers = [("Retry-After".to_owned(), "12".to_owned())];
-    let verdict = classify(&Failure::http(429, &headers, b"{}"), &small());
+    let verdict = classify(&ProviderFailure::http(429, &headers, b"{}"), &small());
     assert_eq!(verdict.remedy, Remedy::Retry { after: Some(Duration::from_secs(12)) });
     let verdict = classify(&refuse(429, "Please try again in 1.5s."), &small());
     assert_eq!(verdict.remedy, Remedy::Retry { after: Some(Duration::from_millis(1_500)) });
@@ -176,13 +183,13 @@ fn waits_are_taken_from_the_provider() {
 
 #[test]
 fn network_trouble_is_retried_whatever_it_says() {
-    let verdict = classify(&Failure::network("dns error: host not found"), &small());
-    assert_eq!((verdict.cause, verdict.remedy), (Cause::Network, RETRY));
+    let verdict = classify(&ProviderFailure::network("dns error: host not found"), &small());
+    assert_eq!((verdict.cause, verdict.remedy), (FailureCause::Network, RETRY));
 }
 
 #[test]
 fn summaries() {
-    let summary = |status, body: &str| Failure::http(status, &[], body.as_bytes()).summary();
+    let summary = |status, body: &str| ProviderFailure::http(status, &[], body.as_bytes()).summary();
     assert_eq!(
         summary(
             502,
@@ -215,7 +222,7 @@ fn summaries() {
 fn no_key_is_shown_wherever_it_stands() {
     #[track_caller]
     fn check(body: &str, shown: &str) {
-        assert_eq!(Failure::http(400, &[], body.as_bytes()).summary(), shown);
+        assert_eq!(ProviderFailure::http(400, &[], body.as_bytes()).summary(), shown);
     }
     check("key sk-abcdefghijklmnop1234 is wrong", "HTTP 400: key [key] is wrong");
     check(

@@ -1,14 +1,14 @@
 //! Answers event by event, on the wires of plain text.
 
 use hermes_model::Error;
-use hermes_model::wire::{Mode, decode_plain};
-use hermes_types::{Delta, FinishReason, Raw};
+use hermes_model::wire::{ApiMode, decode_plain};
+use hermes_types::{Delta, FinishReason, RawJson};
 use serde_json::json;
 
-use super::support::{hear, options, sse};
+use super::support::{decode_stream, options, sse};
 
-fn chat(chunks: &[&str]) -> super::support::Heard {
-    hear(&options(Mode::Chat), [sse(chunks).as_slice()])
+fn chat(chunks: &[&str]) -> super::support::StreamResult {
+    decode_stream(&options(ApiMode::Chat), [sse(chunks).as_slice()])
 }
 
 #[test]
@@ -90,7 +90,8 @@ fn streams_that_end_too_early() {
     );
     assert!(cut.partial.tool_calls.is_empty());
 
-    let torn = hear(&options(Mode::Chat), [&b"data: {\"choices\":[{\"delta\":{\"content\":\"Ha"[..]]);
+    let torn =
+        decode_stream(&options(ApiMode::Chat), [&b"data: {\"choices\":[{\"delta\":{\"content\":\"Ha"[..]]);
     assert!(torn.cut_off().partial.content.is_empty());
 
     let unsaid = chat(&[r#"{"choices":[{"delta":{"content":"whole"}}]}"#, "[DONE]"]);
@@ -111,53 +112,53 @@ fn streams_that_end_too_early() {
 
 #[test]
 fn errors_inside_a_stream() {
-    let fault = |mode, events: &[&str]| match hear(&options(mode), [sse(events).as_slice()]).ending {
+    let fault = |mode, events: &[&str]| match decode_stream(&options(mode), [sse(events).as_slice()]).ending {
         Err(Error::Classify(fault)) => (fault.message, fault.status),
         other => panic!("{other:?}"),
     };
     let hello = r#"{"choices":[{"delta":{"content":"So "}}]}"#;
     assert_eq!(
-        fault(Mode::Chat, &[hello, r#"{"error":{"message":"Provider disconnected","code":502}}"#]),
+        fault(ApiMode::Chat, &[hello, r#"{"error":{"message":"Provider disconnected","code":502}}"#]),
         ("Provider disconnected".into(), Some(502))
     );
-    assert_eq!(fault(Mode::Chat, &[hello, r#"{"error":"plain words"}"#]), ("plain words".into(), None));
+    assert_eq!(fault(ApiMode::Chat, &[hello, r#"{"error":"plain words"}"#]), ("plain words".into(), None));
     assert_eq!(
         fault(
-            Mode::Chat,
+            ApiMode::Chat,
             &[r#"{"choices":[{"delta":{},"error":{"message":"x","type":"rate_limit_error"}}]}"#]
         ),
         ("x".into(), Some(429))
     );
     assert_eq!(
         fault(
-            Mode::Anthropic,
+            ApiMode::Anthropic,
             &[r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#]
         ),
         ("Overloaded".into(), Some(529))
     );
     assert_eq!(
-        fault(Mode::Responses, &[r#"{"type":"error","code":"server_error","message":"Oh"}"#]),
+        fault(ApiMode::Responses, &[r#"{"type":"error","code":"server_error","message":"Oh"}"#]),
         ("Oh".into(), Some(500))
     );
     assert_eq!(
         fault(
-            Mode::Responses,
+            ApiMode::Responses,
             &[
                 r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"slow"}}}"#
             ]
         ),
         ("slow".into(), Some(429))
     );
-    let named = hear(&options(Mode::Chat), [&b"event: error\ndata: connection lost\n\n"[..]]);
+    let named = decode_stream(&options(ApiMode::Chat), [&b"event: error\ndata: connection lost\n\n"[..]]);
     assert!(matches!(named.ending, Err(Error::Classify(_))));
 }
 
 #[test]
 fn malformed_chunks_are_typed() {
-    for mode in [Mode::Chat, Mode::Responses, Mode::Anthropic] {
+    for mode in [ApiMode::Chat, ApiMode::Responses, ApiMode::Anthropic] {
         for garbage in ["{\"a\":", "[]", "null", "7", "\"x\""] {
-            let heard = hear(&options(mode), [sse(&[garbage]).as_slice()]);
-            assert!(matches!(heard.ending, Err(Error::AskAgain { .. })), "{mode:?} {garbage} {heard:?}");
+            let heard = decode_stream(&options(mode), [sse(&[garbage]).as_slice()]);
+            assert!(matches!(heard.ending, Err(Error::Retry { .. })), "{mode:?} {garbage} {heard:?}");
         }
     }
 }
@@ -173,21 +174,21 @@ fn noise_behind_the_end_is_ignored() {
 fn shapes_without_an_answer() {
     let missing = |mode, body: &str| decode_plain(&options(mode), body.as_bytes()).unwrap_err();
     for (mode, body) in [
-        (Mode::Chat, "{}"),
-        (Mode::Chat, r#"{"choices":[]}"#),
-        (Mode::Chat, r#"{"choices":null}"#),
-        (Mode::Responses, r#"{"status":"completed","output":[]}"#),
-        (Mode::Responses, r#"{"output":"x"}"#),
-        (Mode::Anthropic, r#"{"content":[]}"#),
-        (Mode::Anthropic, r#"{"content":"x"}"#),
-        (Mode::Converse, r#"{"output":{}}"#),
+        (ApiMode::Chat, "{}"),
+        (ApiMode::Chat, r#"{"choices":[]}"#),
+        (ApiMode::Chat, r#"{"choices":null}"#),
+        (ApiMode::Responses, r#"{"status":"completed","output":[]}"#),
+        (ApiMode::Responses, r#"{"output":"x"}"#),
+        (ApiMode::Anthropic, r#"{"content":[]}"#),
+        (ApiMode::Anthropic, r#"{"content":"x"}"#),
+        (ApiMode::Converse, r#"{"output":{}}"#),
     ] {
-        assert!(matches!(missing(mode, body), Error::AskElsewhere { .. }), "{mode:?} {body}");
+        assert!(matches!(missing(mode, body), Error::UseFallback { .. }), "{mode:?} {body}");
     }
-    assert!(matches!(missing(Mode::Chat, "<html>"), Error::AskAgain { .. }));
-    assert!(matches!(missing(Mode::Chat, r#"{"error":{"message":"x"}}"#), Error::Classify(_)));
+    assert!(matches!(missing(ApiMode::Chat, "<html>"), Error::Retry { .. }));
+    assert!(matches!(missing(ApiMode::Chat, r#"{"error":{"message":"x"}}"#), Error::Classify(_)));
     assert!(matches!(
-        missing(Mode::Responses, r#"{"status":"failed","output":[],"error":{"message":"x"}}"#),
+        missing(ApiMode::Responses, r#"{"status":"failed","output":[],"error":{"message":"x"}}"#),
         Error::Classify(_)
     ));
 }
@@ -196,18 +197,18 @@ fn shapes_without_an_answer() {
 fn a_server_that_ignores_the_wish_for_a_stream() {
     let body = br#"
         {"choices":[{"message":{"content":"<think>hm</think>Hi","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
-    let heard = hear(&options(Mode::Chat), body.chunks(5));
+    let heard = decode_stream(&options(ApiMode::Chat), body.chunks(5));
     assert_eq!((heard.text().as_str(), heard.reasoning().as_str(), heard.started()), ("Hi", "hm", vec!["f"]));
     assert_eq!(heard.answer().message.tool_calls.len(), 1);
-    let torn = hear(&options(Mode::Chat), [&body[..60]]);
-    assert!(matches!(torn.ending, Err(Error::AskAgain { .. })));
+    let torn = decode_stream(&options(ApiMode::Chat), [&body[..60]]);
+    assert!(matches!(torn.ending, Err(Error::Retry { .. })));
 }
 
 #[test]
 fn plain_answers_of_local_servers() {
     let read = |message: &str| {
         let body = format!(r#"{{"id":"i","choices":[{{"message":{message},"finish_reason":"stop"}}]}}"#);
-        decode_plain(&options(Mode::Chat), body.as_bytes()).unwrap()
+        decode_plain(&options(ApiMode::Chat), body.as_bytes()).unwrap()
     };
     assert_eq!(read(r#"{"content":{"text":"a"}}"#).message.content.text(), "a");
     assert_eq!(read(r#"{"content":["a","b"]}"#).message.content.text(), "a\nb");
@@ -228,13 +229,13 @@ fn plain_answers_of_local_servers() {
         r#"{{"content":"x","reasoning":"r","reasoning_content":"r","reasoning_details":{details}}}"#
     ));
     assert_eq!(thought.message.reasoning.as_deref(), Some("r\n\ns"));
-    assert_eq!(thought.message.reasoning_details.as_ref().map(Raw::as_str), Some(details));
+    assert_eq!(thought.message.reasoning_details.as_ref().map(RawJson::as_str), Some(details));
 }
 
 #[test]
 fn responses_finish_reasons() {
     let check = |body: &str, expected: FinishReason| {
-        let answer = decode_plain(&options(Mode::Responses), body.as_bytes()).unwrap();
+        let answer = decode_plain(&options(ApiMode::Responses), body.as_bytes()).unwrap();
         assert_eq!(answer.finish_reason(), &expected, "{body}");
     };
     let text = r#"{"type":"message","content":[{"type":"output_text","text":"x"}]}"#;
@@ -270,18 +271,18 @@ fn responses_output_may_be_missing_at_the_end() {
         r#"{"type":"response.completed","response":{"status":"completed","output":[],"usage":{"input_tokens":2,"output_tokens":1}}}"#.to_owned(),
     ];
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
-    let heard = hear(&options(Mode::Responses), [sse(&events).as_slice()]);
+    let heard = decode_stream(&options(ApiMode::Responses), [sse(&events).as_slice()]);
     let answer = heard.answer();
     assert_eq!(heard.text(), "Hi", "text without deltas is shown at the end");
     assert_eq!(answer.message.codex_reasoning_items.as_ref().unwrap().as_str(), format!("[{item}]"));
     assert_eq!((answer.response_id.as_deref(), answer.usage.unwrap().input), (Some("resp_1"), 2));
-    let cut = hear(&options(Mode::Responses), [sse(&events[..3]).as_slice()]);
+    let cut = decode_stream(&options(ApiMode::Responses), [sse(&events[..3]).as_slice()]);
     assert!(cut.cut_off().lost_calls.is_empty());
 }
 
 #[test]
 fn anthropic_blocks() {
-    let heard = hear(&options(Mode::Anthropic), [sse(&[
+    let heard = decode_stream(&options(ApiMode::Anthropic), [sse(&[
         r#"{"type":"message_start","message":{"id":"msg_1","model":"claude-x","usage":{"input_tokens":5,"cache_read_input_tokens":7,"output_tokens":1}}}"#,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm."}}"#,
@@ -316,7 +317,7 @@ fn anthropic_endings() {
     let text = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"x"}}"#;
     let call = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}"#;
     let stop = |reason: &str| format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}"}}}}"#);
-    let run = |events: &[&str]| hear(&options(Mode::Anthropic), [sse(events).as_slice()]);
+    let run = |events: &[&str]| decode_stream(&options(ApiMode::Anthropic), [sse(events).as_slice()]);
     for (word, expected) in [
         ("end_turn", FinishReason::Stop),
         ("stop_sequence", FinishReason::Stop),
@@ -333,7 +334,7 @@ fn anthropic_endings() {
     );
     assert_eq!(run(&[call, &stop("tool_use")]).answer().message.tool_calls[0].arguments, "{}");
     assert!(run(&[call, &stop("max_tokens")]).answer().has_broken_arguments());
-    assert!(matches!(run(&[&stop("end_turn")]).ending, Err(Error::AskElsewhere { .. })));
+    assert!(matches!(run(&[&stop("end_turn")]).ending, Err(Error::UseFallback { .. })));
 }
 
 #[test]
@@ -348,7 +349,7 @@ fn two_calls_of_one_id_are_told_apart() {
         item("fc_1", "a"),
         item("fc_2", "b")
     );
-    let answer = decode_plain(&options(Mode::Responses), body.as_bytes()).unwrap();
+    let answer = decode_plain(&options(ApiMode::Responses), body.as_bytes()).unwrap();
     let calls = &answer.message.tool_calls;
     assert_eq!(calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!((calls[0].id.as_str(), calls[0].call_id.as_deref()), ("call_1", Some("call_1")));

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use hermes_model::Error;
-use hermes_model::wire::Streaming;
-use hermes_model::wire::{Answer, CutOff, Decoder, Ending, Mode, WireOptions, build_body};
+use hermes_model::wire::StreamingMode;
+use hermes_model::wire::{
+    AnswerDecoder, ApiMode, DecodedAnswer, PartialAnswer, StreamEnding, WireOptions, build_body,
+};
 use hermes_testkit::TestClock;
-use hermes_types::{Cancel, Deadline, Delta, Message, Raw, Request, ToolSpec};
+use hermes_types::{Cancel, Deadline, Delta, Message, ModelRequest, RawJson, ToolSpec};
 use serde_json::Value;
 
-pub(crate) fn request(model: &str, messages: Vec<Message>) -> Request {
-    Request {
+pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
         model: model.to_owned(),
         system: "Be brief.".to_owned(),
         messages,
@@ -32,53 +34,53 @@ pub(crate) fn tool() -> ToolSpec {
     }
 }
 
-pub(crate) fn raw(text: &str) -> Raw {
-    Raw::parse(text.to_owned()).unwrap()
+pub(crate) fn raw(text: &str) -> RawJson {
+    RawJson::parse(text.to_owned()).unwrap()
 }
 
 pub(crate) fn message(json: &str) -> Message {
     serde_json::from_str(json).unwrap()
 }
 
-pub(crate) fn options(mode: Mode) -> WireOptions {
+pub(crate) fn options(mode: ApiMode) -> WireOptions {
     match mode {
-        Mode::Chat => WireOptions::new(mode, "custom", "http://localhost/v1"),
-        Mode::Responses => WireOptions::new(mode, "openai", "https://api.openai.com/v1"),
-        Mode::Anthropic => WireOptions::new(mode, "anthropic", "https://api.anthropic.com"),
-        Mode::Converse => {
+        ApiMode::Chat => WireOptions::new(mode, "custom", "http://localhost/v1"),
+        ApiMode::Responses => WireOptions::new(mode, "openai", "https://api.openai.com/v1"),
+        ApiMode::Anthropic => WireOptions::new(mode, "anthropic", "https://api.anthropic.com"),
+        ApiMode::Converse => {
             WireOptions::new(mode, "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com")
         }
     }
 }
 
-pub(crate) fn body(request: &Request, options: &WireOptions) -> Value {
-    build_body(request, options, Streaming::Plain).to_value()
+pub(crate) fn body(request: &ModelRequest, options: &WireOptions) -> Value {
+    build_body(request, options, StreamingMode::Plain).to_value()
 }
 
-pub(crate) fn bytes(request: &Request, options: &WireOptions) -> String {
-    String::from_utf8(build_body(request, options, Streaming::Plain).to_bytes()).unwrap()
+pub(crate) fn bytes(request: &ModelRequest, options: &WireOptions) -> String {
+    String::from_utf8(build_body(request, options, StreamingMode::Plain).to_bytes()).unwrap()
 }
 
 /// What came out of a stream.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct StreamResult {
     pub(crate) deltas: Vec<Delta>,
-    pub(crate) ending: Result<Ending, Error>,
+    pub(crate) ending: Result<StreamEnding, Error>,
 }
 
-impl Heard {
+impl StreamResult {
     #[track_caller]
-    pub(crate) fn answer(&self) -> &Answer {
+    pub(crate) fn answer(&self) -> &DecodedAnswer {
         match &self.ending {
-            Ok(Ending::Complete(answer)) => answer,
+            Ok(StreamEnding::Complete(answer)) => answer,
             other => panic!("no answer: {other:?}"),
         }
     }
 
     #[track_caller]
-    pub(crate) fn cut_off(&self) -> &CutOff {
+    pub(crate) fn cut_off(&self) -> &PartialAnswer {
         match &self.ending {
-            Ok(Ending::CutOff(cut)) => cut,
+            Ok(StreamEnding::CutOff(cut)) => cut,
             other => panic!("not cut off: {other:?}"),
         }
     }
@@ -107,8 +109,8 @@ impl Heard {
     }
 
     /// Deltas joined, and ids that were made up taken out: what must not depend on how the bytes were cut.
-    pub(crate) fn essence(mut self) -> (String, String, Vec<String>, Result<Ending, Error>) {
-        if let Ok(Ending::Complete(answer)) = &mut self.ending {
+    pub(crate) fn essence(mut self) -> (String, String, Vec<String>, Result<StreamEnding, Error>) {
+        if let Ok(StreamEnding::Complete(answer)) = &mut self.ending {
             for call in &mut answer.message.tool_calls {
                 if call.id.as_str().len() == 17 {
                     call.id = hermes_types::CallId::new("made_up".to_owned());
@@ -122,17 +124,20 @@ impl Heard {
     }
 }
 
-pub(crate) fn hear<'a>(options: &WireOptions, pieces: impl IntoIterator<Item = &'a [u8]>) -> Heard {
-    let mut decoder = Decoder::new(options);
+pub(crate) fn decode_stream<'a>(
+    options: &WireOptions,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> StreamResult {
+    let mut decoder = AnswerDecoder::new(options);
     let mut deltas = Vec::new();
     for piece in pieces {
         if let Err(error) = decoder.push(piece, &mut deltas) {
             assert_eq!(decoder.push(b"more", &mut deltas), Err(error.clone()), "an error is final");
-            return Heard { deltas, ending: Err(error) };
+            return StreamResult { deltas, ending: Err(error) };
         }
     }
     let ending = decoder.finish(&mut deltas);
-    Heard { deltas, ending }
+    StreamResult { deltas, ending }
 }
 
 /// One `data:` event per line of JSON.

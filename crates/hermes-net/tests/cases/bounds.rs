@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use hermes_net::{Error, Wait};
-use hermes_testkit::Outcome;
+use hermes_net::{Error, TimeoutPhase};
+use hermes_testkit::RequestOutcome;
 use hermes_types::Cancel;
 
-use super::support::{MINUTE, Net, chat, model};
+use super::support::{MINUTE, NetFixture, chat, model};
 
 const STALLS: &str = "replies: [{events: [{text: one}, stall]}]";
 const SILENT: &str = "replies: [{events: [stall]}]";
@@ -14,8 +14,8 @@ const SILENT: &str = "replies: [{events: [stall]}]";
 #[tokio::test]
 async fn a_stall_in_the_body_is_noticed() {
     let server = model(STALLS).await;
-    let net = Net::new();
-    let mut response = net.send(chat(&server).stall_after(MINUTE)).await.unwrap();
+    let net = NetFixture::new();
+    let mut response = net.send(chat(&server).stall_timeout(MINUTE)).await.unwrap();
     server.wait_until_at("stall", 1).await;
     let error = net
         .after(MINUTE, async {
@@ -28,21 +28,21 @@ async fn a_stall_in_the_body_is_noticed() {
         .await;
     assert_eq!(error, Error::Stalled { host: server.address().to_string(), after: MINUTE });
     drop(response);
-    assert_eq!(server.wait_for_end(0).await, Outcome::Disconnected);
+    assert_eq!(server.wait_for_end(0).await, RequestOutcome::Disconnected);
 }
 
 #[tokio::test]
 async fn an_answer_that_does_not_come_is_given_up() {
     let server = model(SILENT).await;
-    let net = Net::new();
-    let request = chat(&server).answer_within(MINUTE);
+    let net = NetFixture::new();
+    let request = chat(&server).response_timeout(MINUTE);
     let error = net.after(MINUTE, net.send(request)).await.unwrap_err();
-    assert_eq!(error, Error::TimedOut { host: server.address().to_string(), wait: Wait::Answer });
+    assert_eq!(error, Error::TimedOut { host: server.address().to_string(), wait: TimeoutPhase::Answer });
 }
 
 #[tokio::test]
 async fn the_deadline_ends_everything() {
-    let net = Net::new();
+    let net = NetFixture::new();
     let cancel = Cancel::new();
     let second = Duration::from_secs(1);
 
@@ -76,7 +76,7 @@ async fn the_deadline_ends_everything() {
 #[tokio::test]
 async fn cancelling_closes_the_connection() {
     let server = model(STALLS).await;
-    let net = Net::new();
+    let net = NetFixture::new();
     let cancel = Cancel::new();
     let mut response = net.client.send(chat(&server), net.deadline(), &cancel).await.unwrap();
     server.wait_until_at("stall", 1).await;
@@ -93,13 +93,13 @@ async fn cancelling_closes_the_connection() {
     };
     assert_eq!(tokio::join!(read, stop).0, Error::Cancelled);
     drop(response);
-    assert_eq!(server.wait_for_end(0).await, Outcome::Disconnected);
+    assert_eq!(server.wait_for_end(0).await, RequestOutcome::Disconnected);
 }
 
 #[tokio::test]
 async fn cancelling_before_the_answer() {
     let server = model(SILENT).await;
-    let net = Net::new();
+    let net = NetFixture::new();
     let cancel = Cancel::new();
     let stop = async {
         server.wait_until_at("stall", 1).await;
@@ -107,5 +107,5 @@ async fn cancelling_before_the_answer() {
     };
     let (result, ()) = tokio::join!(net.client.send(chat(&server), net.deadline(), &cancel), stop);
     assert_eq!(result.unwrap_err(), Error::Cancelled);
-    assert_eq!(server.wait_for_end(0).await, Outcome::Disconnected);
+    assert_eq!(server.wait_for_end(0).await, RequestOutcome::Disconnected);
 }

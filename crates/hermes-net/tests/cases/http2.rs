@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hermes_task::Tasks;
+use hermes_task::TaskGroup;
 use hermes_types::Cancel;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::support::Net;
+use super::support::NetFixture;
 use super::tls::{fixture, server_config};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -59,10 +59,10 @@ async fn serve(mut peer: impl AsyncRead + AsyncWrite + Unpin) -> Option<()> {
     }
 }
 
-async fn server() -> (SocketAddr, Tasks) {
+async fn server() -> (SocketAddr, TaskGroup) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let tasks = Tasks::new(&Cancel::new());
+    let tasks = TaskGroup::new(&Cancel::new());
     let mut config = server_config();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -77,7 +77,7 @@ async fn server() -> (SocketAddr, Tasks) {
 #[tokio::test]
 async fn requests_share_a_connection() {
     let (address, _tasks) = server().await;
-    let net = Net::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
+    let net = NetFixture::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
     let url = format!("https://{address}/");
     assert_eq!(net.get(&url).await.unwrap().text(100).await.unwrap(), "stream 1");
     let at_once = tokio::join!(net.get(&url), net.get(&url));

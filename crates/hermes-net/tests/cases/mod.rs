@@ -2,7 +2,7 @@ mod bounds;
 mod failures;
 mod http2;
 mod proxy;
-mod raw;
+mod raw_server;
 mod redirects;
 mod retry_after;
 mod secrets;

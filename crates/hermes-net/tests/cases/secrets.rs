@@ -1,16 +1,16 @@
 //! Nothing secret in what is shown or logged.
 
-use hermes_net::{Error, HeaderName, Request};
+use hermes_net::{Error, HeaderName, HttpRequest};
 use hermes_types::Secret;
 use tokio::net::TcpListener;
 
-use super::raw::{Raw, Then, ok, redirect};
-use super::support::Net;
+use super::raw_server::{AfterResponse, RawServer, ok, redirect};
+use super::support::NetFixture;
 
 const SECRET: &str = "s3cr3t-v4lue";
 
-fn loaded(url: &str) -> Request {
-    Request::post(url)
+fn loaded(url: &str) -> HttpRequest {
+    HttpRequest::post(url)
         .unwrap()
         .bearer(&Secret::new(SECRET))
         .unwrap()
@@ -35,13 +35,15 @@ async fn errors_and_debug_forms_are_clean() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
     };
-    let dead = Raw::start(|_| (Vec::new(), Then::Close)).await;
-    let noise = Raw::start(|_| (b"not http at all\r\n\r\n".to_vec(), Then::Close)).await;
-    let short =
-        Raw::start(|_| (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec(), Then::Close)).await;
-    let body = Raw::saying(&ok(&format!("{{\"a\": \"{SECRET}\"}}"))).await;
-    let bounce = Raw::saying(&redirect(302, &format!("http://10.0.0.1/?key={SECRET}"))).await;
-    let wrong = Raw::saying(&redirect(302, &format!("http://[{SECRET}/"))).await;
+    let dead = RawServer::start(|_| (Vec::new(), AfterResponse::Close)).await;
+    let noise = RawServer::start(|_| (b"not http at all\r\n\r\n".to_vec(), AfterResponse::Close)).await;
+    let short = RawServer::start(|_| {
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx".to_vec(), AfterResponse::Close)
+    })
+    .await;
+    let body = RawServer::answering(&ok(&format!("{{\"a\": \"{SECRET}\"}}"))).await;
+    let bounce = RawServer::answering(&redirect(302, &format!("http://10.0.0.1/?key={SECRET}"))).await;
+    let wrong = RawServer::answering(&redirect(302, &format!("http://[{SECRET}/"))).await;
     let addresses = [
         closed.to_string(),
         dead.address.to_string(),
@@ -52,11 +54,11 @@ async fn errors_and_debug_forms_are_clean() {
         wrong.address.to_string(),
         "nowhere.test".to_owned(),
     ];
-    let net = Net::new();
+    let net = NetFixture::new();
     for address in addresses {
         for request in [
             loaded(&everywhere(&address)),
-            loaded(&everywhere(&address)).follow(2),
+            loaded(&everywhere(&address)).follow_redirects(2),
             loaded(&everywhere(&address)).untrusted(),
         ] {
             check(&format!("{request:?}"));
@@ -77,7 +79,7 @@ async fn errors_and_debug_forms_are_clean() {
 
 #[test]
 fn a_value_that_cannot_be_sent_is_not_repeated() {
-    let request = Request::get("http://example.com/").unwrap();
+    let request = HttpRequest::get("http://example.com/").unwrap();
     let error = request.clone().bearer(&Secret::new(format!("{SECRET}\n"))).unwrap_err();
     check(&format!("{error} {error:?}"));
     assert!(matches!(error, Error::Other { .. }));

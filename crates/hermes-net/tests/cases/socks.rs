@@ -2,18 +2,18 @@
 
 use std::net::SocketAddr;
 
-use hermes_net::{Proxies, Url};
+use hermes_net::{ProxyMode, Url};
 use hermes_task::{Task, spawn_named};
 use hermes_types::Cancel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::raw::ok;
-use super::support::Net;
+use super::raw_server::ok;
+use super::support::NetFixture;
 
 /// What one client of the proxy asked for.
 #[derive(Debug, PartialEq)]
-struct Asked {
+struct SocksRequest {
     user: String,
     password: String,
     name: String,
@@ -22,7 +22,7 @@ struct Asked {
 }
 
 /// A proxy for one connection, which plays the server behind it too.
-async fn proxy() -> (SocketAddr, Task<Asked>) {
+async fn proxy() -> (SocketAddr, Task<SocksRequest>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let task = spawn_named("a SOCKS proxy", &Cancel::new(), async move {
@@ -44,7 +44,7 @@ async fn proxy() -> (SocketAddr, Task<Asked>) {
         let read = peer.read(&mut request).await.unwrap();
         peer.write_all(ok("through").as_bytes()).await.unwrap();
         let request = String::from_utf8_lossy(request.get(..read).unwrap()).into_owned();
-        Asked { user, password, name, port, request }
+        SocksRequest { user, password, name, port, request }
     });
     (address, task)
 }
@@ -63,8 +63,8 @@ async fn counted(peer: &mut TcpStream, skip: usize) -> Vec<u8> {
 async fn names_are_left_to_the_proxy() {
     let (address, task) = proxy().await;
     let url = Url::parse(&format!("socks5h://me:s3cr3t@{address}")).unwrap();
-    let net = Net::with(|config| {
-        config.proxies = Proxies::Fixed { http: Some(url), https: None, bypass: String::new() };
+    let net = NetFixture::with(|config| {
+        config.proxies = ProxyMode::Fixed { http: Some(url), https: None, bypass: String::new() };
     });
     assert_eq!(net.get("http://far.test:8080/a").await.unwrap().text(100).await.unwrap(), "through");
     let asked = task.await.unwrap();

@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_guard::{PrivateAddresses, UrlPolicy};
-use hermes_net::{Client, Config, Error, Proxies, Request, Resolve, Response};
-use hermes_testkit::{ModelServer, Script, TestClock};
+use hermes_net::{Config, Error, HostResolver, HttpClient, HttpRequest, HttpResponse, ProxyMode};
+use hermes_testkit::{ModelScript, ModelServer, TestClock};
 use hermes_types::{BoxFuture, Cancel, Clock, Deadline};
 
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
 /// A client, the clock it waits on, and the names it was asked for.
-pub(crate) struct Net {
-    pub(crate) client: Client,
+pub(crate) struct NetFixture {
+    pub(crate) client: HttpClient,
     pub(crate) clock: TestClock,
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<FakeResolver>,
 }
 
-impl Net {
+impl NetFixture {
     pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
@@ -33,12 +33,12 @@ impl Net {
 
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         let clock = TestClock::new();
-        let names = Arc::new(Names::default());
+        let names = Arc::new(FakeResolver::default());
         let mut config = Config::new(Arc::new(clock.clone()));
-        config.proxies = Proxies::Direct;
+        config.proxies = ProxyMode::Direct;
         config.resolver = names.clone();
         change(&mut config);
-        Self { client: Client::new(config).unwrap(), clock, names }
+        Self { client: HttpClient::new(config).unwrap(), clock, names }
     }
 
     pub(crate) fn deadline(&self) -> Deadline {
@@ -49,12 +49,12 @@ impl Net {
         Deadline::after(&self.clock as &dyn Clock, span)
     }
 
-    pub(crate) async fn send(&self, request: Request) -> Result<Response, Error> {
+    pub(crate) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Error> {
         self.client.send(request, self.deadline(), &Cancel::new()).await
     }
 
-    pub(crate) async fn get(&self, url: &str) -> Result<Response, Error> {
-        self.send(Request::get(url)?).await
+    pub(crate) async fn get(&self, url: &str) -> Result<HttpResponse, Error> {
+        self.send(HttpRequest::get(url)?).await
     }
 
     /// Does the work while the clock moves on by `span` each time the work waits.
@@ -80,12 +80,12 @@ pub(crate) fn open_policy() -> UrlPolicy {
 
 /// A resolver that knows what a test taught it and remembers what it was asked.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct FakeResolver {
     known: Mutex<HashMap<String, Vec<IpAddr>>>,
     asked: Mutex<Vec<String>>,
 }
 
-impl Names {
+impl FakeResolver {
     pub(crate) fn set(&self, name: &str, addresses: &[&str]) {
         let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
         self.known.lock().unwrap().insert(name.to_owned(), addresses);
@@ -96,7 +96,7 @@ impl Names {
     }
 }
 
-impl Resolve for Names {
+impl HostResolver for FakeResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         self.asked.lock().unwrap().push(name.to_owned());
         let found = self.known.lock().unwrap().get(name).cloned();
@@ -105,11 +105,11 @@ impl Resolve for Names {
 }
 
 pub(crate) async fn model(yaml: &str) -> ModelServer {
-    ModelServer::start(Script::from_yaml("test", yaml).unwrap()).await.unwrap()
+    ModelServer::start(ModelScript::from_yaml("test", yaml).unwrap()).await.unwrap()
 }
 
-pub(crate) fn chat(server: &ModelServer) -> Request {
+pub(crate) fn chat(server: &ModelServer) -> HttpRequest {
     let body =
         serde_json::json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "hi"}]});
-    Request::post(&format!("{}/chat/completions", server.base_url())).unwrap().json(&body).unwrap()
+    HttpRequest::post(&format!("{}/chat/completions", server.base_url())).unwrap().json(&body).unwrap()
 }

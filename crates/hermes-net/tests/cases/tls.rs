@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hermes_net::{Client, Config, Error, Verification};
-use hermes_task::Tasks;
+use hermes_net::{CertificateVerification, Config, Error, HttpClient};
+use hermes_task::TaskGroup;
 use hermes_testkit::TestClock;
 use hermes_types::Cancel;
 use rustls::ServerConfig;
@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::raw::ok;
-use super::support::Net;
+use super::raw_server::ok;
+use super::support::NetFixture;
 
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -38,10 +38,10 @@ pub(crate) fn server_config() -> ServerConfig {
         .unwrap()
 }
 
-async fn secure_server() -> (SocketAddr, Tasks) {
+async fn secure_server() -> (SocketAddr, TaskGroup) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let tasks = Tasks::new(&Cancel::new());
+    let tasks = TaskGroup::new(&Cancel::new());
     tasks.spawn("secure server", async move {
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(mut stream) = acceptor().accept(stream).await else { continue };
@@ -55,8 +55,8 @@ async fn secure_server() -> (SocketAddr, Tasks) {
     (address, tasks)
 }
 
-fn trusting() -> Net {
-    let net = Net::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
+fn trusting() -> NetFixture {
+    let net = NetFixture::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
     net.names.set("secure.test", &["127.0.0.1"]);
     net.names.set("other.test", &["127.0.0.1"]);
     net
@@ -76,7 +76,7 @@ async fn an_own_authority_is_believed() {
 #[tokio::test]
 async fn an_unknown_authority_is_not() {
     let (address, _tasks) = secure_server().await;
-    let error = Net::new().get(&format!("https://{address}/")).await.unwrap_err();
+    let error = NetFixture::new().get(&format!("https://{address}/")).await.unwrap_err();
     assert!(matches!(&error, Error::Tls { why, .. } if why.contains("unknown authority")), "{error:?}");
     assert!(!error.is_transient());
 }
@@ -92,13 +92,13 @@ async fn nor_is_a_certificate_for_another_name() {
 async fn nor_a_server_that_does_not_speak_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let tasks = Tasks::new(&Cancel::new());
+    let tasks = TaskGroup::new(&Cancel::new());
     tasks.spawn("plain server", async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.read_exact(&mut [0; 16]).await.unwrap();
         stream.write_all(ok("plain").as_bytes()).await.unwrap();
     });
-    let error = Net::new().get(&format!("https://{address}/")).await.unwrap_err();
+    let error = NetFixture::new().get(&format!("https://{address}/")).await.unwrap_err();
     assert!(matches!(error, Error::Tls { .. } | Error::Connect { .. }), "{error:?}");
 }
 
@@ -107,7 +107,7 @@ fn a_bundle_that_cannot_be_used_is_named() {
     for (file, words) in [("missing.pem", "missing.pem"), ("server-key.pem", "it holds no certificate")] {
         let mut config = Config::new(Arc::new(TestClock::new()));
         config.ca_bundle = Some(fixture(file));
-        let error = Client::new(config).unwrap_err();
+        let error = HttpClient::new(config).unwrap_err();
         assert!(matches!(&error, Error::Settings { why } if why.contains(words)), "{error:?}");
     }
 }
@@ -115,35 +115,38 @@ fn a_bundle_that_cannot_be_used_is_named() {
 #[tokio::test]
 async fn a_client_can_be_told_whom_else_to_believe() {
     let (address, _tasks) = secure_server().await;
-    let net = Net::new();
+    let net = NetFixture::new();
     let url = format!("https://{address}/");
-    let fetch = async |client: &Client| {
-        let request = hermes_net::Request::get(&url).unwrap();
+    let fetch = async |client: &HttpClient| {
+        let request = hermes_net::HttpRequest::get(&url).unwrap();
         client.send(request, net.deadline(), &Cancel::new()).await?.text(100).await
     };
     let refused = fetch(&net.client).await.unwrap_err();
     assert!(matches!(refused, Error::Tls { .. }), "{refused:?}");
-    let bundled = net.client.trusting(Some(fixture("ca.pem")), Verification::Required).unwrap();
+    let bundled =
+        net.client.with_verification(Some(fixture("ca.pem")), CertificateVerification::Required).unwrap();
     assert_eq!(fetch(&bundled).await.unwrap(), "secure");
-    let careless = net.client.trusting(None, Verification::Skipped).unwrap();
+    let careless = net.client.with_verification(None, CertificateVerification::Skipped).unwrap();
     assert_eq!(fetch(&careless).await.unwrap(), "secure");
     // A name the certificate does not hold is believed then, too; that is what was asked for.
     assert!(fetch(&net.client).await.is_err(), "the first client is as it was");
-    assert!(net.client.trusting(Some(fixture("none.pem")), Verification::Required).is_err());
+    assert!(
+        net.client.with_verification(Some(fixture("none.pem")), CertificateVerification::Required).is_err()
+    );
 }
 
 #[tokio::test]
 async fn a_name_can_be_led_elsewhere_and_is_still_checked() {
     let (address, _tasks) = secure_server().await;
-    let net = Net::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
+    let net = NetFixture::with(|config| config.ca_bundle = Some(fixture("ca.pem")));
     let url = format!("https://secure.test:{}/", address.port());
     assert!(matches!(net.get(&url).await, Err(Error::Connect { .. })), "nobody knows the name");
-    let names = Arc::new(super::support::Names::default());
+    let names = Arc::new(super::support::FakeResolver::default());
     names.set("secure.test", &["127.0.0.1"]);
     names.set("other.test", &["127.0.0.1"]);
-    let led = net.client.resolving(names).unwrap();
+    let led = net.client.with_resolver(names).unwrap();
     let fetch = async |url: &str| {
-        let request = hermes_net::Request::get(url)?;
+        let request = hermes_net::HttpRequest::get(url)?;
         led.send(request, net.deadline(), &Cancel::new()).await?.text(100).await
     };
     assert_eq!(fetch(&url).await.unwrap(), "secure");

@@ -1,16 +1,16 @@
 //! What arrives, and how connections are used.
 
-use hermes_net::{Error, HeaderName, Request, StatusCode};
+use hermes_net::{Error, HeaderName, HttpRequest, StatusCode};
 use hermes_types::Secret;
 use serde_json::{Value, json};
 
-use super::raw::{Raw, Then, ok};
-use super::support::{Net, chat, model};
+use super::raw_server::{AfterResponse, RawServer, ok};
+use super::support::{NetFixture, chat, model};
 
 #[tokio::test]
 async fn a_stream_arrives_piece_by_piece() {
     let server = model("replies: [{events: [{text: one}, {wait: go}, {text: two}]}]").await;
-    let net = Net::new();
+    let net = NetFixture::new();
     let mut response = net.send(chat(&server).bearer(&Secret::new("key-1")).unwrap()).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     let mut text = String::new();
@@ -32,13 +32,15 @@ async fn a_stream_arrives_piece_by_piece() {
 
 #[tokio::test]
 async fn whole_bodies() {
-    let server = Raw::saying(&ok(r#"{"a": 1}"#)).await;
-    let net = Net::new();
+    let server = RawServer::answering(&ok(r#"{"a": 1}"#)).await;
+    let net = NetFixture::new();
     let value: Value = net.get(&server.url("/")).await.unwrap().json(100).await.unwrap();
     assert_eq!(value, json!({"a": 1}));
     assert_eq!(net.get(&server.url("/")).await.unwrap().text(100).await.unwrap(), r#"{"a": 1}"#);
-    let request =
-        Request::post(&server.url("/p?q=1")).unwrap().header(HeaderName::from_static("x-a"), "b").unwrap();
+    let request = HttpRequest::post(&server.url("/p?q=1"))
+        .unwrap()
+        .header(HeaderName::from_static("x-a"), "b")
+        .unwrap();
     net.send(request.body("hello")).await.unwrap().bytes(100).await.unwrap();
     let sent = server.requests().pop().unwrap();
     assert!(sent.starts_with("POST /p?q=1 HTTP/1.1\r\n") && sent.contains("x-a: b\r\n"), "{sent}");
@@ -57,11 +59,11 @@ async fn compressed_bodies_are_unpacked() {
         [head.as_bytes(), body].concat()
     };
     let (good, bad) = (answer(packed), answer(b"this is not gzip at all"));
-    let server = Raw::start(move |request| {
-        (if request.starts_with("GET /good") { good.clone() } else { bad.clone() }, Then::Keep)
+    let server = RawServer::start(move |request| {
+        (if request.starts_with("GET /good") { good.clone() } else { bad.clone() }, AfterResponse::Keep)
     })
     .await;
-    let net = Net::new();
+    let net = NetFixture::new();
     assert_eq!(net.get(&server.url("/good")).await.unwrap().text(100).await.unwrap(), "unpacked text");
     let error = net.get(&server.url("/bad")).await.unwrap().text(100).await.unwrap_err();
     assert!(matches!(error, Error::Malformed { .. }), "{error:?}");
@@ -69,19 +71,19 @@ async fn compressed_bodies_are_unpacked() {
 
 #[tokio::test]
 async fn a_connection_is_used_again() {
-    let server = Raw::saying(&ok("x")).await;
-    let net = Net::open();
+    let server = RawServer::answering(&ok("x")).await;
+    let net = NetFixture::open();
     for _ in 0..3 {
         net.get(&server.url("/")).await.unwrap().bytes(10).await.unwrap();
     }
     assert_eq!(server.connections(), 1);
     // Requests on a model's word never ride on a connection that was made without checks.
-    let request = Request::get(&server.url("/")).unwrap().untrusted();
+    let request = HttpRequest::get(&server.url("/")).unwrap().untrusted();
     net.send(request).await.unwrap().bytes(10).await.unwrap();
     assert_eq!(server.connections(), 2);
     let clone = net.client.clone();
     clone
-        .send(Request::get(&server.url("/")).unwrap(), net.deadline(), &hermes_types::Cancel::new())
+        .send(HttpRequest::get(&server.url("/")).unwrap(), net.deadline(), &hermes_types::Cancel::new())
         .await
         .unwrap()
         .bytes(10)
@@ -94,14 +96,14 @@ async fn a_connection_is_used_again() {
 async fn bodies_are_capped() {
     let chunks = "4\r\nabcd\r\n4\r\nefgh\r\n4\r\nijkl\r\n0\r\n\r\n";
     let chunked =
-        Raw::saying(&format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}")).await;
-    let announced = Raw::saying("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await;
-    let net = Net::open();
+        RawServer::answering(&format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}")).await;
+    let announced = RawServer::answering("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await;
+    let net = NetFixture::open();
     let too_large = |error: Error| matches!(error, Error::TooLarge { limit: 10, .. });
     assert!(too_large(net.get(&chunked.url("/")).await.unwrap().bytes(10).await.unwrap_err()));
     assert!(too_large(net.get(&announced.url("/")).await.unwrap().bytes(10).await.unwrap_err()));
     assert_eq!(net.get(&chunked.url("/")).await.unwrap().bytes(12).await.unwrap().len(), 12);
-    let request = Request::get(&chunked.url("/")).unwrap().cap(10);
+    let request = HttpRequest::get(&chunked.url("/")).unwrap().body_limit(10);
     let mut response = net.send(request.clone()).await.unwrap();
     let error = loop {
         match response.next_chunk().await {
@@ -115,12 +117,12 @@ async fn bodies_are_capped() {
 
 #[tokio::test]
 async fn a_body_of_another_kind_is_not_quoted() {
-    let server = Raw::saying(&ok(r#"{"token": "s3cr3t"}"#)).await;
-    let net = Net::new();
+    let server = RawServer::answering(&ok(r#"{"token": "s3cr3t"}"#)).await;
+    let net = NetFixture::new();
     let error = net.get(&server.url("/")).await.unwrap().json::<Vec<u8>>(100).await.unwrap_err();
     assert!(matches!(error, Error::Malformed { .. }));
     assert!(error.to_string().ends_with("it has other fields (line 1, column 0)"), "{error}");
-    let server = Raw::saying(&ok("<html>")).await;
+    let server = RawServer::answering(&ok("<html>")).await;
     let error = net.get(&server.url("/")).await.unwrap().json::<Value>(100).await.unwrap_err();
     assert!(error.to_string().ends_with("it is not JSON (line 1, column 1)"), "{error}");
 }

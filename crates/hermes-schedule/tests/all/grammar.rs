@@ -1,6 +1,6 @@
 //! What people write for a schedule.
 
-use hermes_schedule::{Plan, parse};
+use hermes_schedule::{ScheduleKind, parse};
 use proptest::prelude::*;
 
 use super::support::{at, next, now, schedule, zone};
@@ -121,12 +121,12 @@ fn names_and_nicknames_are_not_understood() {
 
 #[test]
 fn a_duration_runs_once_and_every_repeats() {
-    assert_eq!(schedule("30m").plan(), Some(Plan::Once { at: at("2026-03-04T10:37:30+00:00") }));
+    assert_eq!(schedule("30m").kind(), Some(ScheduleKind::Once { at: at("2026-03-04T10:37:30+00:00") }));
     assert_eq!(schedule("30m").display(), Some("once in 30m"));
-    assert_eq!(schedule("every 30m").plan(), Some(Plan::Interval { minutes: 30 }));
+    assert_eq!(schedule("every 30m").kind(), Some(ScheduleKind::Interval { minutes: 30 }));
     assert_eq!(schedule("every 2h").display(), Some("every 120m"));
     assert_eq!(schedule(" EVERY 1 Day ").display(), Some("every 1440m"));
-    assert_eq!(schedule("2 hrs").plan(), Some(Plan::Once { at: at("2026-03-04T12:07:30+00:00") }));
+    assert_eq!(schedule("2 hrs").kind(), Some(ScheduleKind::Once { at: at("2026-03-04T12:07:30+00:00") }));
     assert_eq!(refused("every day"), "Invalid duration: 'day'. Use format like '30m', '2h', or '1d'");
     assert_eq!(refused("every 1h30m"), "Invalid duration: '1h30m'. Use format like '30m', '2h', or '1d'");
     assert!(refused("every 0m").starts_with("Invalid duration: '0m'"));

@@ -2,12 +2,12 @@
 
 use hermes_config::Home;
 use hermes_schedule::{
-    Change, DocumentedRun, Documents, Error, JobId, Listed, NewJob, Origin, Pause, Recorded, RunStatus,
-    earliest, repeat_words, view,
+    DocumentedRun, Error, JobChange, JobFilter, JobId, JobOrigin, NewJob, PauseChange, RecordOutcome,
+    RunDocuments, RunStatus, describe_repeat, earliest_next_run, job_summary,
 };
 use hermes_types::Timestamp;
 
-use super::support::{Bench, at, new, now, zone};
+use super::support::{JobsFixture, at, new, now, zone};
 
 fn later(seconds: f64) -> Timestamp {
     Timestamp(now().seconds() + seconds)
@@ -15,17 +15,17 @@ fn later(seconds: f64) -> Timestamp {
 
 #[test]
 fn defaults_of_a_new_job() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let job = bench.create("30m");
-    assert!(JobId::is_shaped(job.id.as_str()), "{}", job.id);
+    assert!(JobId::has_id_format(job.id.as_str()), "{}", job.id);
     assert_eq!(job.name(), "look at the mail");
-    assert_eq!((repeat_words(&job).as_str(), job.deliver().as_str()), ("once", "local"));
+    assert_eq!((describe_repeat(&job).as_str(), job.deliver().as_str()), ("once", "local"));
     let job = bench.create("every 30m");
-    assert_eq!(repeat_words(&job), "forever");
+    assert_eq!(describe_repeat(&job), "forever");
     assert_eq!(job.next_run(), Some(later(1800.0)), "after one period, not at once");
     let long = NewJob { prompt: format!("  {}", "word ".repeat(40)), ..new("every 1h") };
     assert_eq!(bench.jobs.create(long, now()).unwrap().name().chars().count(), 49);
-    let origin = Origin { platform: "telegram".into(), chat_id: "1".into(), ..Origin::default() };
+    let origin = JobOrigin { platform: "telegram".into(), chat_id: "1".into(), ..JobOrigin::default() };
     let skills = vec![" news ".into(), "news".into(), String::new(), "mail".into()];
     let job = NewJob {
         prompt: String::new(),
@@ -41,12 +41,12 @@ fn defaults_of_a_new_job() {
         (job.skills(), job.skill.as_deref()),
         (vec!["news".to_owned(), "mail".to_owned()], Some("news"))
     );
-    assert_eq!((job.base_url.as_deref(), repeat_words(&job).as_str()), (Some("http://x/v1"), "forever"));
+    assert_eq!((job.base_url.as_deref(), describe_repeat(&job).as_str()), (Some("http://x/v1"), "forever"));
 }
 
 #[test]
 fn what_cannot_be_created_says_why() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let refused = |new: NewJob| bench.jobs.create(new, now()).unwrap_err().to_string();
     assert_eq!(
         refused(NewJob { prompt: " ".into(), ..new("1h") }),
@@ -61,7 +61,7 @@ fn what_cannot_be_created_says_why() {
 
 #[test]
 fn jobs_are_found_by_id_beginning_and_name() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let one = bench.jobs.create(NewJob { name: Some("Morning".into()), ..new("0 9 * * *") }, now()).unwrap();
     bench.create("0 9 * * *");
     bench.create("0 9 * * *");
@@ -77,7 +77,7 @@ fn jobs_are_found_by_id_beginning_and_name() {
 
 #[test]
 fn a_pause_keeps_its_time_and_resuming_counts_from_now() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let job = bench.create("every 10m");
     let paused = bench.jobs.pause(&job.id, Some("holiday".into()), now()).unwrap();
     assert_eq!((paused.state(), paused.is_enabled()), ("paused", false));
@@ -92,7 +92,7 @@ fn a_pause_keeps_its_time_and_resuming_counts_from_now() {
     let once = bench.create("10m");
     bench.jobs.pause(&once.id, None, now()).unwrap();
     assert!(
-        matches!(bench.jobs.resume(&once.id, later(86_400.0)), Err(Error::Over)),
+        matches!(bench.jobs.resume(&once.id, later(86_400.0)), Err(Error::NoFurtherRuns)),
         "it would never be due"
     );
     assert_eq!(bench.jobs.get(&once.id).unwrap().state(), "paused");
@@ -100,64 +100,69 @@ fn a_pause_keeps_its_time_and_resuming_counts_from_now() {
 
 #[test]
 fn updates_merge() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let job = bench.create("every 10m");
     assert_eq!(
-        bench.jobs.update(&job.id, Change::default(), now()).unwrap_err().to_string(),
+        bench.jobs.update(&job.id, JobChange::default(), now()).unwrap_err().to_string(),
         "No updates provided."
     );
-    let change = Change {
+    let change = JobChange {
         schedule: Some("0 9 * * *".into()),
         repeat: Some(3),
         model: Some("big".into()),
-        ..Change::default()
+        ..JobChange::default()
     };
     let changed = bench.jobs.update(&job.id, change, now()).unwrap();
     assert_eq!((changed.display(), changed.next_run()), ("0 9 * * *", Some(at("2026-03-05T09:00Z"))));
-    assert_eq!((repeat_words(&changed).as_str(), changed.model.as_deref()), ("3 times", Some("big")));
+    assert_eq!((describe_repeat(&changed).as_str(), changed.model.as_deref()), ("3 times", Some("big")));
     assert_eq!(changed.prompt(), "look at the mail");
-    let change = Change {
+    let change = JobChange {
         skills: Some(vec!["news".into()]),
         model: Some(String::new()),
         repeat: Some(-1),
-        ..Change::default()
+        ..JobChange::default()
     };
     let changed = bench.jobs.update(&job.id, change, now()).unwrap();
     assert_eq!((changed.skill.as_deref(), changed.model.as_deref()), (Some("news"), None));
-    assert_eq!(repeat_words(&changed), "forever");
-    let cleared =
-        bench.jobs.update(&job.id, Change { skills: Some(Vec::new()), ..Change::default() }, now()).unwrap();
+    assert_eq!(describe_repeat(&changed), "forever");
+    let cleared = bench
+        .jobs
+        .update(&job.id, JobChange { skills: Some(Vec::new()), ..JobChange::default() }, now())
+        .unwrap();
     assert_eq!((cleared.skill.as_deref(), cleared.skills().len()), (None, 0));
     // A new schedule does not wake a job that rests.
     bench.jobs.pause(&job.id, None, now()).unwrap();
-    let change = Change { schedule: Some("every 5m".into()), ..Change::default() };
+    let change = JobChange { schedule: Some("every 5m".into()), ..JobChange::default() };
     assert_eq!(bench.jobs.update(&job.id, change, now()).unwrap().state(), "paused");
-    let awake =
-        bench.jobs.update(&job.id, Change { pause: Some(Pause::GoOn), ..Change::default() }, now()).unwrap();
+    let awake = bench
+        .jobs
+        .update(&job.id, JobChange { pause: Some(PauseChange::Resume), ..JobChange::default() }, now())
+        .unwrap();
     assert_eq!(awake.state(), "scheduled");
-    let bad = Change { schedule: Some("2020-01-01".into()), name: Some("other".into()), ..Change::default() };
+    let bad =
+        JobChange { schedule: Some("2020-01-01".into()), name: Some("other".into()), ..JobChange::default() };
     assert!(bench.jobs.update(&job.id, bad, now()).is_err());
     assert_eq!(bench.jobs.get(&job.id).unwrap().name(), "look at the mail", "nothing was changed");
-    let bad = Change { prompt: Some("do not tell the user".into()), ..Change::default() };
+    let bad = JobChange { prompt: Some("do not tell the user".into()), ..JobChange::default() };
     assert!(matches!(bench.jobs.update(&job.id, bad, now()), Err(Error::Blocked(_))));
 }
 
 #[test]
 fn a_run_is_counted_once_and_moves_the_next() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let job = bench.create("every 10m");
     let record = |ended: f64, status: &RunStatus| {
         let left = bench.jobs.get(&job.id).unwrap().next_run_at;
         bench.jobs.record(&job.id, left.as_deref(), status, later(ended)).unwrap()
     };
-    assert_eq!(record(30.0, &RunStatus::Failed("no key".into())), Recorded::Kept);
+    assert_eq!(record(30.0, &RunStatus::Failed("no key".into())), RecordOutcome::Updated);
     let failed = bench.jobs.get(&job.id).unwrap();
     assert_eq!(
         (failed.last_status.as_deref(), failed.last_error.as_deref()),
         (Some("error"), Some("no key"))
     );
     assert_eq!(failed.next_run(), Some(later(630.0)), "from the end of the run");
-    assert_eq!(record(30.0, &RunStatus::Ok), Recorded::Kept);
+    assert_eq!(record(30.0, &RunStatus::Ok), RecordOutcome::Updated);
     assert_eq!(bench.jobs.get(&job.id).unwrap().repeat.unwrap().completed, 1, "the same run again");
     record(700.0, &RunStatus::Ok);
     let done = bench.jobs.get(&job.id).unwrap();
@@ -167,13 +172,16 @@ fn a_run_is_counted_once_and_moves_the_next() {
 
 #[test]
 fn a_job_that_ran_as_often_as_it_should_is_gone() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let once = bench.create("30m");
     let recorded =
         bench.jobs.record(&once.id, once.next_run_at.as_deref(), &RunStatus::Ok, later(1800.0)).unwrap();
-    assert_eq!(recorded, Recorded::Finished);
-    assert!(bench.jobs.list(Listed::All).is_empty());
-    assert_eq!(bench.jobs.record(&once.id, None, &RunStatus::Ok, later(1801.0)).unwrap(), Recorded::Gone);
+    assert_eq!(recorded, RecordOutcome::Finished);
+    assert!(bench.jobs.list(JobFilter::All).is_empty());
+    assert_eq!(
+        bench.jobs.record(&once.id, None, &RunStatus::Ok, later(1801.0)).unwrap(),
+        RecordOutcome::Removed
+    );
     // Something that runs once but was given a larger number is seen as completed.
     let twice = bench.jobs.create(NewJob { repeat: Some(2), ..new("30m") }, now()).unwrap();
     bench.jobs.record(&twice.id, twice.next_run_at.as_deref(), &RunStatus::Ok, later(1800.0)).unwrap();
@@ -183,9 +191,9 @@ fn a_job_that_ran_as_often_as_it_should_is_gone() {
 
 #[test]
 fn what_was_changed_during_a_run_is_kept() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let once = bench.create("30m");
-    let change = Change { schedule: Some("every 2h".into()), ..Change::default() };
+    let change = JobChange { schedule: Some("every 2h".into()), ..JobChange::default() };
     bench.jobs.update(&once.id, change, later(1810.0)).unwrap();
     bench.jobs.record(&once.id, once.next_run_at.as_deref(), &RunStatus::Ok, later(1820.0)).unwrap();
     let kept = bench.jobs.get(&once.id).unwrap();
@@ -198,7 +206,7 @@ fn what_was_changed_during_a_run_is_kept() {
 
 #[test]
 fn a_time_somebody_else_set_is_not_advanced() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let seen = bench.create("every 10m");
     bench.jobs.trigger(&seen.id, later(60.0)).unwrap();
     assert_eq!(bench.jobs.advance(&seen, Some(later(9000.0)), later(61.0)).unwrap(), None);
@@ -211,19 +219,19 @@ fn a_time_somebody_else_set_is_not_advanced() {
 
 #[test]
 fn the_earliest_is_an_instant_not_a_text() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     bench.write(
         r#"{"jobs": [{"id": "a", "schedule": {}, "next_run_at": "2026-03-04T12:00:00+02:00"},
                      {"id": "b", "schedule": {}, "next_run_at": "2026-03-04T11:00:00-05:00"}]}"#,
     );
-    assert_eq!(earliest(&bench.jobs.list(Listed::All)), Some(at("2026-03-04T10:00Z")));
+    assert_eq!(earliest_next_run(&bench.jobs.list(JobFilter::All)), Some(at("2026-03-04T10:00Z")));
 }
 
 #[test]
 fn a_view_is_short() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let job = bench.jobs.create(NewJob { prompt: "é".repeat(120), ..new("every 1h") }, now()).unwrap();
-    let seen = view(&job);
+    let seen = job_summary(&job);
     assert_eq!(seen["prompt_preview"].as_str().unwrap().chars().count(), 103);
     let keys: Vec<&str> = seen.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
@@ -235,9 +243,9 @@ fn a_view_is_short() {
 
 #[test]
 fn documents_are_private_and_the_oldest_go() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     let job = bench.create("every 1h");
-    let documents = Documents::new(Home::at(bench.folder.path()), zone("UTC"));
+    let documents = RunDocuments::new(Home::new(bench.folder.path()), zone("UTC"));
     for minute in 0..5 {
         let run = DocumentedRun { at: later(f64::from(minute) * 60.0), prompt: "do it", outcome: Ok("done") };
         documents.write(&job, &run, Some(3)).unwrap();

@@ -2,14 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use hermes_schedule::{Change, Listed, parse_instant};
+use hermes_schedule::{JobChange, JobFilter, parse_instant};
 use serde_json::Value;
 
-use super::support::{Bench, new, now};
+use super::support::{JobsFixture, new, now};
 
 #[test]
 fn a_job_of_another_release_survives_a_rewrite() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     bench.write(
         r#"{"version": 3, "jobs": [
             {"id": "a1b2c3d4e5f6", "prompt": "x", "skill": "news", "schedule": {"kind": "cron", "expr": "0 9 * * *", "tz": "kept"},
@@ -29,7 +29,7 @@ fn a_job_of_another_release_survives_a_rewrite() {
     assert_eq!(whole["jobs"][1]["strange"], true);
     assert_eq!(whole["jobs"][2], "not even an object");
     assert_eq!(whole["jobs"][3]["id"], created.id.as_str());
-    let listed = bench.jobs.list(Listed::Enabled);
+    let listed = bench.jobs.list(JobFilter::Enabled);
     assert_eq!(listed.len(), 2);
     assert_eq!((listed[0].skills(), listed[0].state()), (vec!["news".to_owned()], "scheduled"));
     assert_eq!(listed[0].deliver(), "local");
@@ -37,7 +37,7 @@ fn a_job_of_another_release_survives_a_rewrite() {
 
 #[test]
 fn fields_stand_in_their_order_and_the_file_is_private() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     bench.create("0 9 * * *");
     let text = bench.text();
     let order = [
@@ -78,19 +78,19 @@ fn fields_stand_in_their_order_and_the_file_is_private() {
 
 #[test]
 fn raw_control_characters_are_read_and_put_in_order() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     bench.write("{\"jobs\": [{\"id\": \"a\", \"prompt\": \"line one\nline\ttwo \\\" end\", \"schedule\": {\"kind\": \"interval\", \"minutes\": 5}}]}");
-    assert_eq!(bench.jobs.list(Listed::All)[0].prompt(), "line one\nline\ttwo \" end");
+    assert_eq!(bench.jobs.list(JobFilter::All)[0].prompt(), "line one\nline\ttwo \" end");
     let whole: Value = serde_json::from_str(&bench.text()).expect("written correctly");
     assert_eq!(whole["jobs"][0]["prompt"], "line one\nline\ttwo \" end");
 }
 
 #[test]
 fn what_cannot_be_read_is_left_as_it_is() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     for broken in ["{\"jobs\": [", "[1, 2]", "{\"jobs\": 7}", "\u{1}\u{2}"] {
         bench.write(broken);
-        assert!(bench.jobs.list(Listed::All).is_empty());
+        assert!(bench.jobs.list(JobFilter::All).is_empty());
         let refused = bench.jobs.create(new("every 30m"), now()).unwrap_err().to_string();
         assert!(refused.contains("jobs.json") && refused.contains("Nothing was changed"), "{refused}");
         assert!(bench.jobs.remove(&hermes_schedule::JobId::new("nobody"), now()).is_err());
@@ -100,28 +100,28 @@ fn what_cannot_be_read_is_left_as_it_is() {
 
 #[test]
 fn a_file_that_may_not_be_read_is_not_written_over() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     std::fs::create_dir_all(bench.file()).unwrap();
-    assert!(bench.jobs.list(Listed::All).is_empty());
+    assert!(bench.jobs.list(JobFilter::All).is_empty());
     assert!(bench.jobs.create(new("every 5m"), now()).is_err());
     assert!(bench.file().is_dir());
 }
 
 #[test]
 fn writers_do_not_lose_each_others_jobs() {
-    let bench = Bench::new();
+    let bench = JobsFixture::new();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..10 {
                     let job = bench.create("every 30m");
-                    let change = Change { name: Some("mine".into()), ..Change::default() };
+                    let change = JobChange { name: Some("mine".into()), ..JobChange::default() };
                     bench.jobs.update(&job.id, change, now()).unwrap();
                 }
             });
         }
     });
-    let jobs = bench.jobs.list(Listed::All);
+    let jobs = bench.jobs.list(JobFilter::All);
     assert_eq!(jobs.len(), 40);
     assert!(jobs.iter().all(|job| job.name() == "mine"));
     let left = std::fs::read_dir(bench.folder.path().join("cron")).unwrap().flatten();

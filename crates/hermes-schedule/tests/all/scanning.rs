@@ -1,6 +1,6 @@
 //! What is due, what was missed.
 
-use hermes_schedule::{Due, Finding, Job, scan};
+use hermes_schedule::{DueInstants, Job, ScanFinding, scan};
 use serde_json::json;
 
 use super::support::{at, now, zone};
@@ -18,9 +18,9 @@ fn cron(expr: &str, next: Option<&str>) -> Job {
 }
 
 #[track_caller]
-fn due(job: &Job) -> Due {
+fn due(job: &Job) -> DueInstants {
     match scan(job, now(), zone("UTC")) {
-        Finding::Due(due) => due,
+        ScanFinding::Due(due) => due,
         other => panic!("{other:?}"),
     }
 }
@@ -59,7 +59,7 @@ fn days_of_absence_are_missed_one_by_one_and_run_at_most_once() {
 #[test]
 fn instants_too_close_together_are_run_as_one() {
     let found = due(&cron("6,7 10 * * *", Some("2026-03-04T10:06:00+00:00")));
-    assert_eq!((found.run, found.joined), (Some(at("2026-03-04T10:07Z")), vec![at("2026-03-04T10:06Z")]));
+    assert_eq!((found.run, found.coalesced), (Some(at("2026-03-04T10:07Z")), vec![at("2026-03-04T10:06Z")]));
     assert_eq!(found.missed, []);
 }
 
@@ -75,16 +75,19 @@ fn what_runs_once_stays_due_however_late() {
     let once = json!({"kind": "once", "run_at": "2026-03-01T09:00:00+00:00"});
     let found = due(&job(&once, Some("2026-03-01T09:00:00+00:00")));
     assert_eq!((found.run, found.next), (Some(at("2026-03-01T09:00Z")), None));
-    assert_eq!(scan(&job(&once, None), now(), zone("UTC")), Finding::Nothing);
+    assert_eq!(scan(&job(&once, None), now(), zone("UTC")), ScanFinding::Nothing);
     let fresh = json!({"kind": "once", "run_at": "2026-03-04T10:06:00+00:00"});
-    assert_eq!(scan(&job(&fresh, None), now(), zone("UTC")), Finding::Put(at("2026-03-04T10:06Z")));
+    assert_eq!(scan(&job(&fresh, None), now(), zone("UTC")), ScanFinding::SetNext(at("2026-03-04T10:06Z")));
 }
 
 #[test]
 fn a_recurring_job_without_a_time_gets_one() {
-    assert_eq!(scan(&cron("0 9 * * *", None), now(), zone("UTC")), Finding::Put(at("2026-03-05T09:00Z")));
-    assert_eq!(scan(&cron("0 0 30 2 *", None), now(), zone("UTC")), Finding::Broken);
-    assert_eq!(scan(&job(&json!({"kind": "moon"}), None), now(), zone("UTC")), Finding::Nothing);
+    assert_eq!(
+        scan(&cron("0 9 * * *", None), now(), zone("UTC")),
+        ScanFinding::SetNext(at("2026-03-05T09:00Z"))
+    );
+    assert_eq!(scan(&cron("0 0 30 2 *", None), now(), zone("UTC")), ScanFinding::Broken);
+    assert_eq!(scan(&job(&json!({"kind": "moon"}), None), now(), zone("UTC")), ScanFinding::Nothing);
 }
 
 #[test]
@@ -93,21 +96,21 @@ fn instants_are_compared_as_instants() {
     let job = interval(60, "2026-03-04T12:00:00+02:00");
     assert_eq!(due(&job).run, Some(at("2026-03-04T10:00Z")));
     let job = interval(60, "2026-03-04T09:59:00-05:00");
-    assert_eq!(scan(&job, now(), zone("UTC")), Finding::Nothing);
+    assert_eq!(scan(&job, now(), zone("UTC")), ScanFinding::Nothing);
 }
 
 #[test]
 fn a_zone_that_changed_moves_the_time_instead_of_running() {
     let job = cron("0 18 * * *", Some("2026-03-04T18:00:00+09:00"));
-    assert_eq!(scan(&job, now(), zone("UTC")), Finding::Put(at("2026-03-04T18:00Z")));
+    assert_eq!(scan(&job, now(), zone("UTC")), ScanFinding::SetNext(at("2026-03-04T18:00Z")));
     // Read here it has come too; then it is simply due.
     let job = cron("0 10 * * *", Some("2026-03-04T10:00:00+01:00"));
-    assert!(matches!(scan(&job, now(), zone("UTC")), Finding::Due(_)));
+    assert!(matches!(scan(&job, now(), zone("UTC")), ScanFinding::Due(_)));
 }
 
 #[test]
 fn jobs_at_rest_are_never_due() {
     let mut job = interval(10, "2026-03-04T10:05:00+00:00");
     job.enabled = Some(false);
-    assert_eq!(scan(&job, now(), zone("UTC")), Finding::Nothing);
+    assert_eq!(scan(&job, now(), zone("UTC")), ScanFinding::Nothing);
 }

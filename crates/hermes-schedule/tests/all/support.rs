@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hermes_config::Home;
-use hermes_schedule::{Job, Jobs, NewJob, Schedule, Zone, parse, parse_instant};
+use hermes_schedule::{Job, JobStore, NewJob, Schedule, Zone, parse, parse_instant};
 use hermes_types::Timestamp;
 use tempfile::TempDir;
 
@@ -38,15 +38,15 @@ pub(crate) fn next(text: &str, from: &str, zone: Zone, count: usize) -> Vec<Stri
     times
 }
 
-pub(crate) struct Bench {
+pub(crate) struct JobsFixture {
     pub(crate) folder: TempDir,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: JobStore,
 }
 
-impl Bench {
+impl JobsFixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let jobs = Jobs::new(Home::at(folder.path()), zone("UTC"));
+        let jobs = JobStore::new(Home::new(folder.path()), zone("UTC"));
         Self { folder, jobs }
     }
 

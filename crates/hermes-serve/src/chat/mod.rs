@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::field;
-use crate::follow::Listener;
+use crate::follow::ApiFrontend;
 use crate::guard::read_body;
-use crate::keyed::{self, Identity};
-use crate::run::{self, Session};
-use crate::said::Said;
+use crate::idempotency::{self, RequestIdentity};
+use crate::run::{self, SessionChoice};
+use crate::turn_answer::TurnAnswer;
 use request::ChatRequest;
 
 const SESSION: HeaderName = HeaderName::from_static("x-hermes-session-id");
 const LONGEST_SESSION: usize = 256;
 /// What makes two requests the same.
-const SAME: [&str; 5] = ["model", "messages", "tools", "tool_choice", "stream"];
+const IDENTITY_FIELDS: [&str; 5] = ["model", "messages", "tools", "tool_choice", "stream"];
 
 pub(crate) async fn completions(
     State(app): State<App>,
@@ -34,17 +34,17 @@ pub(crate) async fn completions(
     let named = named_session(&headers)?;
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let request = ChatRequest::read(&body, named)?;
-    let room = app.room()?;
+    let room = app.acquire_turn_permit()?;
     let path = "/v1/chat/completions";
-    let identity = Identity { path, headers: &headers, body: &body, fields: &SAME };
-    let ticket = keyed::admit(&app, &identity).await?;
+    let identity = RequestIdentity { path, headers: &headers, body: &body, fields: &IDENTITY_FIELDS };
+    let ticket = idempotency::admit(&app, &identity).await?;
     if request.stream {
         return Ok(stream::answer(&app, request, ticket, room));
     }
     let model = request.model_or(&app.settings.model_name);
-    let (id, session) = (completion_id(ticket.turn()), request.asked.session.clone());
-    let ran = run::perform(&app, ticket, request.asked, Listener::nobody(), room).await?;
-    Ok(answer(&app, &id, &model, &ran.said, &session))
+    let (id, session) = (completion_id(ticket.turn()), request.turn.session.clone());
+    let ran = run::run_in_task(&app, ticket, request.turn, ApiFrontend::discarding(), room).await?;
+    Ok(answer(&app, &id, &model, &ran.answer, &session))
 }
 
 /// The session a client wants to go on with.
@@ -62,7 +62,7 @@ pub(crate) fn session_id(text: &str, field: &str) -> Result<SessionId, ApiError>
         let words = format!(
             "{field} must be 1 to {LONGEST_SESSION} letters, digits, hyphens, underscores, dots or colons"
         );
-        return Err(ApiError::field(field, words));
+        return Err(ApiError::invalid_field(field, words));
     }
     Ok(SessionId::new(text))
 }
@@ -72,11 +72,11 @@ pub(crate) fn session_header(session: &SessionId) -> Option<(HeaderName, HeaderV
 }
 
 /// A finished turn as one answer.
-fn answer(app: &App, id: &str, model: &str, said: &Said, session: &Session) -> Response {
+fn answer(app: &App, id: &str, model: &str, said: &TurnAnswer, session: &SessionChoice) -> Response {
     let body = json!({
         "id": id,
         "object": "chat.completion",
-        "created": app.seconds(),
+        "created": app.unix_seconds(),
         "model": model,
         "choices": [{
             "index": 0,
@@ -87,10 +87,10 @@ fn answer(app: &App, id: &str, model: &str, said: &Said, session: &Session) -> R
         "service_tier": null,
         "system_fingerprint": null,
         "usage": usage(said.usage),
-        "hermes": said.state(),
+        "hermes": said.state_json(),
     });
     let mut response = Json(body).into_response();
-    response.headers_mut().extend(session_header(session.told(&said.session)));
+    response.headers_mut().extend(session_header(session.reported_id(&said.session)));
     response
 }
 

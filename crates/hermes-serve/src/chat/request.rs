@@ -4,31 +4,31 @@ use hermes_types::{Message, SessionId};
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::field::{self, Object, kind};
+use crate::field::{self, BodyObject, kind};
 use crate::input::{tool_result, with_calls};
-use crate::run::{Asked, Session, ToolState, derived_session};
+use crate::run::{ApiTurnRequest, SessionChoice, ToolState, derived_session};
 
 /// A request that can be run.
 #[derive(Debug, Clone)]
 pub(super) struct ChatRequest {
-    pub(super) asked: Asked,
+    pub(super) turn: ApiTurnRequest,
     pub(super) stream: bool,
     /// Only echoed: which model answers is the configuration's.
     model: Option<String>,
 }
 
 impl ChatRequest {
-    pub(super) fn read(body: &Object, named: Option<SessionId>) -> Result<Self, ApiError> {
+    pub(super) fn read(body: &BodyObject, named: Option<SessionId>) -> Result<Self, ApiError> {
         let messages = match body.get("messages") {
             Some(Value::Array(messages)) if !messages.is_empty() => messages,
             Some(Value::Array(_)) | None => {
-                return Err(ApiError::field(
+                return Err(ApiError::invalid_field(
                     "messages",
                     "`messages` must be a list with at least one message",
                 ));
             }
             Some(other) => {
-                return Err(ApiError::field(
+                return Err(ApiError::invalid_field(
                     "messages",
                     format!("`messages` must be a list, not {}", kind(other)),
                 ));
@@ -38,12 +38,12 @@ impl ChatRequest {
         let input = match history.pop() {
             Some(last)
                 if last.role == hermes_types::Role::User && !last.content.text().trim().is_empty()
-                    || matches!(&last.content, hermes_types::Content::Parts(_)) =>
+                    || matches!(&last.content, hermes_types::MessageContent::Parts(_)) =>
             {
                 last.content
             }
             _ => {
-                return Err(ApiError::field(
+                return Err(ApiError::invalid_field(
                     "messages",
                     "The last message must be a user message with some content",
                 ));
@@ -52,11 +52,13 @@ impl ChatRequest {
         let first_words =
             history.first().map_or_else(|| input.text().into_owned(), |m| m.content.text().into_owned());
         let session = match named {
-            Some(session) => Session::Named(session),
-            None => Session::Matching(derived_session(system.as_deref(), &first_words), ToolState::Dropped),
+            Some(session) => SessionChoice::Named(session),
+            None => {
+                SessionChoice::Matching(derived_session(system.as_deref(), &first_words), ToolState::Dropped)
+            }
         };
         Ok(Self {
-            asked: Asked { history, input, instructions: system, session },
+            turn: ApiTurnRequest { history, input, instructions: system, session },
             stream: field::flag(body, "stream", false)?,
             model: field::text(body, "model")?.map(str::to_owned),
         })
@@ -74,17 +76,22 @@ fn read_messages(messages: &[Value]) -> Result<(Option<String>, Vec<Message>), A
     for (index, value) in messages.iter().enumerate() {
         let at = format!("messages[{index}]");
         let Value::Object(message) = value else {
-            return Err(ApiError::field(&at, format!("`{at}` must be an object, not {}", kind(value))));
+            return Err(ApiError::invalid_field(
+                &at,
+                format!("`{at}` must be an object, not {}", kind(value)),
+            ));
         };
         let role = match message.get("role") {
             Some(Value::String(role)) => role.as_str(),
             Some(other) => {
-                return Err(ApiError::field(
+                return Err(ApiError::invalid_field(
                     format!("{at}.role"),
                     format!("`{at}.role` must be a string, not {}", kind(other)),
                 ));
             }
-            None => return Err(ApiError::field(format!("{at}.role"), format!("`{at}.role` is missing"))),
+            None => {
+                return Err(ApiError::invalid_field(format!("{at}.role"), format!("`{at}.role` is missing")));
+            }
         };
         let content = || field::content(message.get("content"), &format!("{at}.content"));
         match role {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use hermes_types::{Cancel, Delta, Event, OutcomeStatus};
+use hermes_types::{Cancel, Delta, OutcomeStatus, TurnEvent};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -11,88 +11,90 @@ use super::request::ChatRequest;
 use super::{completion_id, usage};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::follow::{EventQueue, Heard, Listener, follow};
-use crate::keyed::Ticket;
-use crate::run::{self, Asked, Ran, Session, StopOnDrop};
-use crate::sse::{self, Frames, Gone};
+use crate::follow::{ApiFrontend, ClientUpdate, EventQueue, follow};
+use crate::idempotency::RequestTicket;
+use crate::run::{self, ApiTurnRequest, CompletedTurn, SessionChoice, StopOnDrop};
+use crate::sse::{self, ClientGone, SseSender};
 
 /// Begins the turn and answers at once; words follow as they come.
 pub(super) fn answer(
     app: &App,
     request: ChatRequest,
-    ticket: Ticket,
+    ticket: RequestTicket,
     room: OwnedSemaphorePermit,
 ) -> Response {
     let left = app.tasks.cancel_token().child_token();
     // A session the client named is told back at once; one that is found or made is not known yet.
-    let session = match &request.asked.session {
-        Session::Named(session) => super::session_header(session),
-        Session::Continued(_) | Session::Matching(..) => None,
+    let session = match &request.turn.session {
+        SessionChoice::Named(session) => super::session_header(session),
+        SessionChoice::Continued(_) | SessionChoice::Matching(..) => None,
     };
     let (frames, response) = sse::stream(StopOnDrop(left.clone()), session.into_iter().collect());
-    let chunks = Chunks {
+    let chunks = ChunkWriter {
         id: completion_id(ticket.turn()),
-        created: app.seconds(),
+        created: app.unix_seconds(),
         model: request.model_or(&app.settings.model_name),
         frames,
-        sent: String::new(),
+        sent_text: String::new(),
         tool_progress: app.settings.tool_progress,
     };
     let owner = app.clone();
     drop(app.tasks.spawn_cooperative("an API stream", move |_| async move {
         // A client that has left has let go of the turn; there is nobody to tell.
-        let _ = chunks.write(&owner, ticket, request.asked, room, &left).await;
+        let _ = chunks.write(&owner, ticket, request.turn, room, &left).await;
     }));
     response
 }
 
-struct Chunks {
+struct ChunkWriter {
     id: String,
     created: u64,
     model: String,
-    frames: Frames,
+    frames: SseSender,
     /// The words the client has of the text that is being written.
-    sent: String,
+    sent_text: String,
     tool_progress: bool,
 }
 
-impl Chunks {
+impl ChunkWriter {
     async fn write(
         mut self,
         app: &App,
-        ticket: Ticket,
-        asked: Asked,
+        ticket: RequestTicket,
+        asked: ApiTurnRequest,
         room: OwnedSemaphorePermit,
         left: &Cancel,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ClientGone> {
         self.chunk(&json!({"role": "assistant"}), None, None)?;
         let events = Arc::new(EventQueue::default());
-        let turn = run::perform(app, ticket, asked, Listener::to(&events), room);
+        let turn = run::run_in_task(app, ticket, asked, ApiFrontend::forwarding(&events), room);
         let frames = self.frames.clone();
         let ran = follow(app, turn, &events, &frames, left, |heard| match heard {
-            Heard::Event(event) => self.show(event),
-            Heard::Silence => self.frames.comment("keepalive"),
+            ClientUpdate::Event(event) => self.write_event(event),
+            ClientUpdate::KeepAlive => self.frames.comment("keepalive"),
         })
         .await?;
         self.finish(ran)
     }
 
-    fn show(&mut self, event: Event) -> Result<(), Gone> {
+    fn write_event(&mut self, event: TurnEvent) -> Result<(), ClientGone> {
         match event {
-            Event::Delta(Delta::Text(text)) => self.say(&text),
+            TurnEvent::Delta(Delta::Text(text)) => self.write_text(&text),
             // What was shown is no longer so. It cannot be taken back; the new attempt follows in a paragraph of its own.
-            Event::Delta(Delta::Restart) if !self.sent.is_empty() => self.say("\n\n"),
-            Event::SegmentEnded if !self.sent.is_empty() => {
-                self.say("\n\n")?;
-                self.sent.clear();
+            TurnEvent::Delta(Delta::Restart) if !self.sent_text.is_empty() => self.write_text("\n\n"),
+            TurnEvent::SegmentEnded if !self.sent_text.is_empty() => {
+                self.write_text("\n\n")?;
+                self.sent_text.clear();
                 Ok(())
             }
-            Event::ToolStarted { id, name, preview, .. } if self.tool_progress && !name.starts_with('_') => {
+            TurnEvent::ToolStarted { id, name, preview, .. }
+                if self.tool_progress && !name.starts_with('_') =>
+            {
                 let about =
                     json!({"tool": name, "label": preview, "toolCallId": id.as_str(), "status": "running"});
                 self.progress(about)
             }
-            Event::ToolEnded { id, name, status, .. } if self.tool_progress && !name.starts_with('_') => {
+            TurnEvent::ToolEnded { id, name, status, .. } if self.tool_progress && !name.starts_with('_') => {
                 let status = if status == OutcomeStatus::Done { "completed" } else { status.as_str() };
                 self.progress(json!({"tool": name, "toolCallId": id.as_str(), "status": status}))
             }
@@ -100,21 +102,21 @@ impl Chunks {
         }
     }
 
-    fn say(&mut self, text: &str) -> Result<(), Gone> {
-        self.sent.push_str(text);
+    fn write_text(&mut self, text: &str) -> Result<(), ClientGone> {
+        self.sent_text.push_str(text);
         self.chunk(&json!({"content": text}), None, None)
     }
 
-    fn finish(mut self, ran: Result<Arc<Ran>, ApiError>) -> Result<(), Gone> {
+    fn finish(mut self, ran: Result<Arc<CompletedTurn>, ApiError>) -> Result<(), ClientGone> {
         match ran {
             Ok(ran) => {
-                if self.sent.trim().is_empty() {
-                    self.say(&ran.said.text)?;
+                if self.sent_text.trim().is_empty() {
+                    self.write_text(&ran.answer.text)?;
                 }
-                if let Some(error) = ran.said.failure() {
+                if let Some(error) = ran.answer.failure() {
                     self.frames.data(&error.body())?;
                 }
-                self.chunk(&json!({}), Some(ran.said.finish.as_str()), Some(usage(ran.said.usage)))?;
+                self.chunk(&json!({}), Some(ran.answer.finish.as_str()), Some(usage(ran.answer.usage)))?;
             }
             Err(error) => {
                 self.frames.data(&error.body())?;
@@ -124,7 +126,7 @@ impl Chunks {
         self.frames.done()
     }
 
-    fn chunk(&self, delta: &Value, finish: Option<&str>, usage: Option<Value>) -> Result<(), Gone> {
+    fn chunk(&self, delta: &Value, finish: Option<&str>, usage: Option<Value>) -> Result<(), ClientGone> {
         let mut chunk = self.frame();
         chunk["choices"] = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
         if let Some(usage) = usage {
@@ -134,7 +136,7 @@ impl Chunks {
     }
 
     /// A named event that is also a whole chunk: clients that do not know the name find no choice in it.
-    fn progress(&self, about: Value) -> Result<(), Gone> {
+    fn progress(&self, about: Value) -> Result<(), ClientGone> {
         let mut chunk = self.frame();
         if let (Some(chunk), Value::Object(about)) = (chunk.as_object_mut(), about) {
             chunk.extend(about);

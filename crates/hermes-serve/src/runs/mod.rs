@@ -1,30 +1,30 @@
 //! `/v1/runs`: turns that go on whoever listens.
 
-mod book;
-mod work;
+mod active_run;
+mod registry;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use hermes_types::{Answer, Approval};
+use hermes_types::{ApprovalDecision, UserAnswer};
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::chat::session_id;
 use crate::error::ApiError;
-use crate::field::{self, Object};
+use crate::field::{self, BodyObject};
 use crate::guard::read_body;
-use crate::input::{Basis, Input};
-use crate::keyed::{self, Identity};
-use crate::run::{Asked, Session, StopOnDrop, ToolState, derived_session};
+use crate::idempotency::{self, RequestIdentity};
+use crate::input::{ResponseBasis, ResponseInput};
+use crate::run::{ApiTurnRequest, SessionChoice, StopOnDrop, ToolState, derived_session};
 use crate::sse;
 
-pub(crate) use book::Runs;
+pub(crate) use registry::RunRegistry;
 
 /// What makes two requests the same.
-const SAME: [&str; 6] =
+const IDENTITY_FIELDS: [&str; 6] =
     ["input", "instructions", "session_id", "previous_response_id", "conversation_history", "model"];
 
 pub(crate) async fn create(
@@ -34,37 +34,42 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let asked = read(&app, &body).await?;
-    let room = app.room()?;
-    let identity = Identity { path: "/v1/runs", headers: &headers, body: &body, fields: &SAME };
-    let ticket = keyed::admit(&app, &identity).await?;
-    let id = work::begin(&app, ticket, asked, room).await;
+    let room = app.acquire_turn_permit()?;
+    let identity =
+        RequestIdentity { path: "/v1/runs", headers: &headers, body: &body, fields: &IDENTITY_FIELDS };
+    let ticket = idempotency::admit(&app, &identity).await?;
+    let id = active_run::start_run(&app, ticket, asked, room).await;
     Ok((StatusCode::ACCEPTED, Json(json!({"run_id": id, "status": "started"}))).into_response())
 }
 
-async fn read(app: &App, body: &Object) -> Result<Asked, ApiError> {
+async fn read(app: &App, body: &BodyObject) -> Result<ApiTurnRequest, ApiError> {
     let named = match field::text(body, "session_id")? {
         Some(id) => Some(session_id(id, "session_id")?),
         None => None,
     };
     field::text(body, "model")?;
-    let basis = field::text(body, "previous_response_id")?.map_or(Basis::Nothing, Basis::Response);
-    let input = Input::read(app, body, basis).await?;
+    let basis =
+        field::text(body, "previous_response_id")?.map_or(ResponseBasis::Nothing, ResponseBasis::Response);
+    let input = ResponseInput::read(app, body, basis).await?;
     let first_words = input.first_words();
-    let Input { history, content, instructions, session: built_on, .. } = input;
+    let ResponseInput { history, content, instructions, session: built_on, .. } = input;
     let session = match named {
         // The client tells what was said: the session of this name goes on only if it tells the same.
-        Some(named) if !history.is_empty() => Session::Matching(named, ToolState::Kept),
-        Some(named) => Session::Named(named),
+        Some(named) if !history.is_empty() => SessionChoice::Matching(named, ToolState::Kept),
+        Some(named) => SessionChoice::Named(named),
         None => {
             let derived = || derived_session(instructions.as_deref(), &first_words);
-            Session::Matching(built_on.unwrap_or_else(derived), ToolState::Kept)
+            SessionChoice::Matching(built_on.unwrap_or_else(derived), ToolState::Kept)
         }
     };
-    Ok(Asked { history, input: content, instructions, session })
+    Ok(ApiTurnRequest { history, input: content, instructions, session })
 }
 
-pub(crate) async fn find(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
-    work::recall(&app, &id).await?;
+pub(crate) async fn find(
+    State(app): State<App>,
+    field::PathId(id): field::PathId,
+) -> Result<Json<Value>, ApiError> {
+    active_run::restore_run(&app, &id).await?;
     let known = app.runs.lock();
     let run = known.get(&id).ok_or_else(|| unknown(&id))?;
     let field = |name: &str| run.ended.as_ref().and_then(|(_, event)| event.get(name)).cloned();
@@ -74,8 +79,11 @@ pub(crate) async fn find(State(app): State<App>, field::Id(id): field::Id) -> Re
     })))
 }
 
-pub(crate) async fn events(State(app): State<App>, field::Id(id): field::Id) -> Result<Response, ApiError> {
-    work::recall(&app, &id).await?;
+pub(crate) async fn events(
+    State(app): State<App>,
+    field::PathId(id): field::PathId,
+) -> Result<Response, ApiError> {
+    active_run::restore_run(&app, &id).await?;
     let mut changed = {
         let known = app.runs.lock();
         known.get(&id).ok_or_else(|| unknown(&id))?.changed.subscribe()
@@ -96,7 +104,7 @@ pub(crate) async fn events(State(app): State<App>, field::Id(id): field::Id) -> 
             };
             for event in &new {
                 tokio::select! {
-                    () = frames.until_read() => {}
+                    () = frames.wait_until_read() => {}
                     () = left.cancelled() => {}
                 }
                 if frames.text(event).is_err() {
@@ -110,7 +118,7 @@ pub(crate) async fn events(State(app): State<App>, field::Id(id): field::Id) -> 
             tokio::select! {
                 () = left.cancelled() => {
                     if owner.tasks.cancel_token().is_cancelled() {
-                        let error = ApiError::ending().message;
+                        let error = ApiError::shutting_down().message;
                         let _ = frames.data(&json!({"event": "run.failed", "error": error}));
                     }
                     return;
@@ -124,31 +132,34 @@ pub(crate) async fn events(State(app): State<App>, field::Id(id): field::Id) -> 
 
 pub(crate) async fn approve(
     State(app): State<App>,
-    field::Id(id): field::Id,
+    field::PathId(id): field::PathId,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
     let body = field::object(&read_body(&app, &headers, body).await?)?;
     let approval = match field::text(&body, "choice")? {
-        Some("once") => Approval::Once,
-        Some("session") => Approval::Session,
-        Some("always") => Approval::Always,
-        Some("deny") => Approval::Deny,
-        _ => return Err(ApiError::field("choice", "`choice` must be once, session, always or deny")),
+        Some("once") => ApprovalDecision::Once,
+        Some("session") => ApprovalDecision::Session,
+        Some("always") => ApprovalDecision::Always,
+        Some("deny") => ApprovalDecision::Deny,
+        _ => return Err(ApiError::invalid_field("choice", "`choice` must be once, session, always or deny")),
     };
-    work::recall(&app, &id).await?;
+    active_run::restore_run(&app, &id).await?;
     let mut known = app.runs.lock();
     let run = known.get_mut(&id).ok_or_else(|| unknown(&id))?;
     let Some(question) = run.question.take() else {
         return Err(ApiError::new(StatusCode::CONFLICT, "approval_not_pending", "No approval is pending"));
     };
     // A turn that ended in this moment needs no answer.
-    let _ = question.send(Answer::Approval(approval));
+    let _ = question.send(UserAnswer::Approval(approval));
     Ok(Json(json!({"run_id": id, "resolved": 1})))
 }
 
-pub(crate) async fn stop(State(app): State<App>, field::Id(id): field::Id) -> Result<Json<Value>, ApiError> {
-    work::recall(&app, &id).await?;
+pub(crate) async fn stop(
+    State(app): State<App>,
+    field::PathId(id): field::PathId,
+) -> Result<Json<Value>, ApiError> {
+    active_run::restore_run(&app, &id).await?;
     let mut known = app.runs.lock();
     let run = known.get_mut(&id).ok_or_else(|| unknown(&id))?;
     if run.ended.is_none() {

@@ -2,15 +2,15 @@
 
 use hermes_gateway::Gateway;
 use hermes_types::{
-    Abilities, BoxFuture, Cancel, Certainty, Channel, ChannelError, ChatKind, Intake, Piece, Place, Receipt,
-    Reply,
+    BoxFuture, Cancel, Channel, ChannelCapabilities, ChannelError, ChatAddress, ChatKind, ChatPart,
+    DeliveryCertainty, DeliveryReceipt, Intake, OutgoingMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Where one event's answer goes; it travels with the place, so that a restart does not lose it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Target {
+pub(super) struct WebhookTarget {
     pub(super) deliver: String,
     pub(super) extra: Map<String, Value>,
 }
@@ -26,9 +26,10 @@ impl WebhookChannel {
         Self { gateway }
     }
 
-    async fn deliver(&self, reply: &Reply) -> Result<Receipt, ChannelError> {
-        let target = reply.place.alt_id.as_deref().and_then(|text| serde_json::from_str::<Target>(text).ok());
-        let Some(Target { deliver, extra }) = target else {
+    async fn deliver(&self, reply: &OutgoingMessage) -> Result<DeliveryReceipt, ChannelError> {
+        let target =
+            reply.place.alt_id.as_deref().and_then(|text| serde_json::from_str::<WebhookTarget>(text).ok());
+        let Some(WebhookTarget { deliver, extra }) = target else {
             return Err(ChannelError::Refused("the route of this event is not known".to_owned()));
         };
         let text = text_of(reply);
@@ -37,13 +38,13 @@ impl WebhookChannel {
                 let short: String = text.chars().take(200).collect();
                 tracing::info!(chat = reply.place.chat_id, "answer to a webhook: {short}");
             }
-            "github_comment" => self.comment(&extra, &text).await?,
-            platform => self.pass_on(platform, &extra, reply).await?,
+            "github_comment" => self.post_github_comment(&extra, &text).await?,
+            platform => self.forward_to_platform(platform, &extra, reply).await?,
         }
-        Ok(Receipt { message_ids: Vec::new(), certainty: Certainty::Once })
+        Ok(DeliveryReceipt { message_ids: Vec::new(), certainty: DeliveryCertainty::Once })
     }
 
-    async fn comment(&self, extra: &Map<String, Value>, text: &str) -> Result<(), ChannelError> {
+    async fn post_github_comment(&self, extra: &Map<String, Value>, text: &str) -> Result<(), ChannelError> {
         let number = extra
             .get("pr_number")
             .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
@@ -62,24 +63,24 @@ impl WebhookChannel {
     }
 
     /// Another platform's outbox takes it from here.
-    async fn pass_on(
+    async fn forward_to_platform(
         &self,
         platform: &str,
         extra: &Map<String, Value>,
-        reply: &Reply,
+        reply: &OutgoingMessage,
     ) -> Result<(), ChannelError> {
         let text = |key: &str| {
             extra.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         };
-        let chat = text("chat_id").or_else(|| self.gateway.live.now().home_channel(platform));
+        let chat = text("chat_id").or_else(|| self.gateway.settings.current().home_channel(platform));
         let Some(chat) = chat else {
             return Err(ChannelError::Refused(format!(
                 "there is no chat to send to: set `chat_id` in `deliver_extra`, or the home channel of {platform}"
             )));
         };
-        let mut place = Place::new(ChatKind::Dm, chat);
+        let mut place = ChatAddress::new(ChatKind::Dm, chat);
         place.thread_id = text("thread_id");
-        let passed = Reply {
+        let passed = OutgoingMessage {
             platform: platform.to_owned(),
             place,
             pieces: reply.pieces.clone(),
@@ -100,9 +101,9 @@ impl Channel for WebhookChannel {
         "webhook"
     }
 
-    fn abilities(&self) -> Abilities {
+    fn capabilities(&self) -> ChannelCapabilities {
         // Nobody reads it here; it is split again where it is read.
-        Abilities { limit: 60_000, ..Abilities::default() }
+        ChannelCapabilities { max_length: 60_000, ..ChannelCapabilities::default() }
     }
 
     fn listen<'a>(
@@ -116,20 +117,23 @@ impl Channel for WebhookChannel {
         })
     }
 
-    fn send<'a>(&'a self, reply: &'a Reply) -> BoxFuture<'a, Result<Receipt, ChannelError>> {
+    fn send<'a>(
+        &'a self,
+        reply: &'a OutgoingMessage,
+    ) -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>> {
         Box::pin(self.deliver(reply))
     }
 
-    fn show_typing<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, ()> {
+    fn show_typing<'a>(&'a self, _: &'a ChatAddress) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-fn text_of(reply: &Reply) -> String {
+fn text_of(reply: &OutgoingMessage) -> String {
     let texts = reply.pieces.iter().filter_map(|piece| match piece {
-        Piece::Text { text } => Some(text.clone()),
-        Piece::Picture(picture) => Some(picture.in_words()),
-        Piece::File(_) => None,
+        ChatPart::Text { text } => Some(text.clone()),
+        ChatPart::Picture(picture) => Some(picture.fallback_text()),
+        ChatPart::File(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }

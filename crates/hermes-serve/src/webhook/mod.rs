@@ -20,19 +20,19 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use hermes_gateway::Gateway;
-use hermes_types::{Accepted, Cancel, ChatKind, Envelope, Intake as _, Piece, Place, Sender};
+use hermes_types::{Cancel, ChatAddress, ChatKind, ChatPart, Envelope, Intake as _, IntakeOutcome, Sender};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::StartError;
-use crate::server::{Listening, listen};
+use crate::server::{ServerHandle, listen};
 
 pub use channel::WebhookChannel;
-pub use route::{Route, Subscriptions, WebhookSettings, is_name};
+pub use route::{WebhookRoute, WebhookSettings, WebhookSubscriptions, is_valid_route_name};
 pub use signature::sign;
 
-const SLOWEST_BODY: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A route and the digest of what came to it.
@@ -40,10 +40,10 @@ type SeenEvent = (String, [u8; 32]);
 
 /// The server of webhooks. Clones are the same one.
 #[derive(Clone)]
-struct Webhooks {
+struct WebhookServer {
     gateway: Gateway,
     settings: Arc<WebhookSettings>,
-    subscriptions: Arc<Subscriptions>,
+    subscriptions: Arc<WebhookSubscriptions>,
     /// When each route was used in the last minute.
     used: Arc<Mutex<HashMap<String, Vec<Duration>>>>,
     /// Events of the last hours by route and content, each with the delivery it came in.
@@ -55,12 +55,12 @@ pub async fn start_webhooks(
     gateway: Gateway,
     settings: WebhookSettings,
     cancel: &Cancel,
-) -> Result<Listening, StartError> {
+) -> Result<ServerHandle, StartError> {
     settings.check()?;
     let address = format!("{}:{}", settings.host, settings.port);
-    let subscriptions = Subscriptions::new(gateway.live.home().join("webhook_subscriptions.json"));
+    let subscriptions = WebhookSubscriptions::new(gateway.settings.home().join("webhook_subscriptions.json"));
     let clock = gateway.clock.clone();
-    let webhooks = Webhooks {
+    let webhooks = WebhookServer {
         gateway,
         settings: Arc::new(settings),
         subscriptions: Arc::new(subscriptions),
@@ -69,7 +69,7 @@ pub async fn start_webhooks(
     };
     let router = Router::new()
         .route("/health", get(|| async { Json(json!({"status": "ok", "platform": "webhook"})) }))
-        .route("/webhooks/{route}", post(receive))
+        .route("/webhooks/{route}", post(handle_webhook))
         .with_state(webhooks);
     let listening = listen(&address, router, clock, cancel).await?;
     let local: SocketAddr = listening.address;
@@ -78,82 +78,88 @@ pub async fn start_webhooks(
 }
 
 /// What a request is answered with when nothing came of it.
-type Refused = (StatusCode, Json<Value>);
+type WebhookResponse = (StatusCode, Json<Value>);
 
-fn refused(status: StatusCode, text: impl Into<String>) -> Refused {
+fn error_response(status: StatusCode, text: impl Into<String>) -> WebhookResponse {
     (status, Json(json!({"error": text.into()})))
 }
 
-async fn receive(
-    State(webhooks): State<Webhooks>,
+async fn handle_webhook(
+    State(webhooks): State<WebhookServer>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    match webhooks.take(&name, &headers, body).await {
+    match webhooks.accept_event(&name, &headers, body).await {
         Ok(answer) => answer.into_response(),
         Err(refused) => refused.into_response(),
     }
 }
 
-impl Webhooks {
-    async fn take(&self, name: &str, headers: &HeaderMap, body: Body) -> Result<Refused, Refused> {
-        let unknown = || refused(StatusCode::NOT_FOUND, format!("Unknown route: {name}"));
+impl WebhookServer {
+    async fn accept_event(
+        &self,
+        name: &str,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<WebhookResponse, WebhookResponse> {
+        let unknown = || error_response(StatusCode::NOT_FOUND, format!("Unknown route: {name}"));
         let route = self.settings.routes.get(name).cloned().or_else(|| self.subscriptions.find(name));
         let route = route.ok_or_else(unknown)?;
         if !route.enabled {
-            return Err(refused(StatusCode::FORBIDDEN, format!("The route {name} is turned off")));
+            return Err(error_response(StatusCode::FORBIDDEN, format!("The route {name} is turned off")));
         }
-        let body = self.read(headers, body).await?;
+        let body = self.read_body(headers, body).await?;
         let secret = route.secret.as_deref().or(self.settings.secret.as_deref()).unwrap_or_default();
         let now = self.gateway.clock.now().seconds();
-        if !signature::is_right(headers, &body, secret, now, self.settings.is_loopback()) {
+        if !signature::is_valid_signature(headers, &body, secret, now, self.settings.is_loopback()) {
             tracing::warn!(route = name, "a webhook with a wrong signature was refused");
-            return Err(refused(StatusCode::UNAUTHORIZED, "Invalid signature"));
+            return Err(error_response(StatusCode::UNAUTHORIZED, "Invalid signature"));
         }
-        if !self.has_room(name) {
-            return Err(refused(
+        if !self.is_within_rate_limit(name) {
+            return Err(error_response(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many events on this route; try again in a minute",
             ));
         }
         let payload = parse(&body)
-            .ok_or_else(|| refused(StatusCode::BAD_REQUEST, "The body is neither JSON nor a form"))?;
+            .ok_or_else(|| error_response(StatusCode::BAD_REQUEST, "The body is neither JSON nor a form"))?;
         let event = event_of(headers, &payload);
-        if !route.takes(&event, &payload) {
+        if !route.accepts_event(&event, &payload) {
             return Ok((StatusCode::OK, Json(json!({"status": "ignored", "event": event}))));
         }
         let delivery = delivery_of(headers, now);
-        if let Some(span) = signature::replayed_within(headers)
+        if let Some(span) = signature::replay_window(headers)
             && self.is_replay(name, &delivery, &body, span)
         {
             return Ok((StatusCode::OK, Json(json!({"status": "duplicate", "delivery_id": delivery}))));
         }
         let envelope = self.envelope(name, &route, &event, &delivery, &payload);
         match self.gateway.accept(envelope).await {
-            Ok(Accepted::New) => Ok((
+            Ok(IntakeOutcome::New) => Ok((
                 StatusCode::ACCEPTED,
                 Json(json!({"status": "accepted", "route": name, "event": event, "delivery_id": delivery})),
             )),
-            Ok(Accepted::Duplicate) => {
+            Ok(IntakeOutcome::Duplicate) => {
                 Ok((StatusCode::OK, Json(json!({"status": "duplicate", "delivery_id": delivery}))))
             }
-            Err(error) => Err(refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
+            Err(error) => Err(error_response(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
         }
     }
 
-    async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
-        let limit = self.settings.largest_body;
-        let too_large =
-            || refused(StatusCode::PAYLOAD_TOO_LARGE, format!("The body is larger than {limit} bytes"));
+    async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, WebhookResponse> {
+        let limit = self.settings.max_body_bytes;
+        let too_large = || {
+            error_response(StatusCode::PAYLOAD_TOO_LARGE, format!("The body is larger than {limit} bytes"))
+        };
         let length = headers.get("content-length").and_then(|value| value.to_str().ok());
         if length.and_then(|text| text.parse::<usize>().ok()).is_some_and(|length| length > limit) {
             return Err(too_large());
         }
         tokio::select! {
             read = Limited::new(body, limit).collect() => read.map(http_body_util::Collected::to_bytes).map_err(|_| too_large()),
-            () = self.gateway.clock.sleep(SLOWEST_BODY) => {
-                Err(refused(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
+            () = self.gateway.clock.sleep(BODY_TIMEOUT) => {
+                Err(error_response(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
             }
         }
     }
@@ -163,7 +169,7 @@ impl Webhooks {
         let digest: [u8; 32] = Sha256::digest(body).into();
         let now = self.gateway.clock.monotonic();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|_, (_, at)| now.saturating_sub(*at) < signature::UNIQUE_FOR);
+        seen.retain(|_, (_, at)| now.saturating_sub(*at) < signature::SIGNED_REPLAY_WINDOW);
         let known = seen.entry((name.to_owned(), digest)).or_insert_with(|| (delivery.to_owned(), now));
         let is_replay = known.0 != delivery && now.saturating_sub(known.1) < span;
         if !is_replay {
@@ -173,33 +179,40 @@ impl Webhooks {
     }
 
     /// Counted only for those whose signature is right: others cannot use up a route.
-    fn has_room(&self, name: &str) -> bool {
+    fn is_within_rate_limit(&self, name: &str) -> bool {
         let now = self.gateway.clock.monotonic();
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let times = used.entry(name.to_owned()).or_default();
         times.retain(|at| now.saturating_sub(*at) < MINUTE);
-        if times.len() >= self.settings.per_minute {
+        if times.len() >= self.settings.max_per_minute {
             return false;
         }
         times.push(now);
         true
     }
 
-    fn envelope(&self, name: &str, route: &Route, event: &str, delivery: &str, payload: &Value) -> Envelope {
+    fn envelope(
+        &self,
+        name: &str,
+        route: &WebhookRoute,
+        event: &str,
+        delivery: &str,
+        payload: &Value,
+    ) -> Envelope {
         let prompt = match &route.prompt {
             Some(prompt) => template::fill(prompt, event, payload),
-            None => template::plain(name, event, payload),
+            None => template::default_prompt(name, event, payload),
         };
         let text =
             match route.skills.first().and_then(|skill| self.gateway.ports.services.skill(skill, &prompt)) {
                 Some(text) => text,
                 None => prompt,
             };
-        let target = channel::Target {
+        let target = channel::WebhookTarget {
             deliver: route.deliver.clone(),
             extra: template::fill_all(&route.deliver_extra, event, payload),
         };
-        let mut place = Place::new(ChatKind::Webhook, format!("webhook:{name}:{delivery}"));
+        let mut place = ChatAddress::new(ChatKind::Webhook, format!("webhook:{name}:{delivery}"));
         place.alt_id = serde_json::to_string(&target).ok();
         Envelope {
             platform: "webhook".to_owned(),
@@ -211,7 +224,7 @@ impl Webhooks {
                 alt_id: None,
                 handle: None,
             },
-            parts: vec![Piece::Text { text }],
+            parts: vec![ChatPart::Text { text }],
             message_id: None,
             reply_to: None,
             reply_to_text: None,

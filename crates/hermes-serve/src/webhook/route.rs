@@ -17,7 +17,7 @@ pub(super) const NO_CHECK: &str = "INSECURE_NO_AUTH";
 
 /// One route, in the shape of `webhook_subscriptions.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Route {
+pub struct WebhookRoute {
     /// Events it takes; none is all.
     #[serde(default)]
     pub events: Vec<String>,
@@ -50,9 +50,9 @@ fn yes() -> bool {
     true
 }
 
-impl Route {
+impl WebhookRoute {
     /// Whether an event is one of those it takes. Some senders write names others than they document.
-    pub(super) fn takes(&self, event: &str, payload: &Value) -> bool {
+    pub(super) fn accepts_event(&self, event: &str, payload: &Value) -> bool {
         let kind = payload.get("object_kind").and_then(Value::as_str);
         let normal = event.to_lowercase().trim_end_matches(" hook").replace(' ', "_");
         self.events.is_empty()
@@ -61,7 +61,7 @@ impl Route {
 }
 
 /// Whether a name can be part of an address.
-pub fn is_name(name: &str) -> bool {
+pub fn is_valid_route_name(name: &str) -> bool {
     let mut chars = name.chars();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     chars.next().is_some_and(plain) && chars.all(|c| plain(c) || c == '_' || c == '-')
@@ -73,9 +73,9 @@ pub struct WebhookSettings {
     pub host: String,
     pub port: u16,
     pub secret: Option<String>,
-    pub routes: BTreeMap<String, Route>,
-    pub per_minute: usize,
-    pub largest_body: usize,
+    pub routes: BTreeMap<String, WebhookRoute>,
+    pub max_per_minute: usize,
+    pub max_body_bytes: usize,
 }
 
 impl WebhookSettings {
@@ -101,14 +101,14 @@ impl WebhookSettings {
             port: port.unwrap_or(Self::PORT),
             secret: env.get("WEBHOOK_SECRET").map(str::to_owned).or_else(|| text("secret")),
             routes: read_routes(extra.get("routes")),
-            per_minute: number("rate_limit").and_then(size).unwrap_or(30),
-            largest_body: number("max_body_bytes").and_then(size).unwrap_or(1_048_576),
+            max_per_minute: number("rate_limit").and_then(size).unwrap_or(30),
+            max_body_bytes: number("max_body_bytes").and_then(size).unwrap_or(1_048_576),
         })
     }
 
     /// A route without a secret would let everybody in.
     pub(super) fn check(&self) -> Result<(), StartError> {
-        let open = |route: &&Route| {
+        let open = |route: &&WebhookRoute| {
             let secret = route.secret.as_deref().or(self.secret.as_deref()).unwrap_or_default();
             secret.is_empty() || (secret == NO_CHECK && !self.is_loopback())
         };
@@ -124,10 +124,10 @@ impl WebhookSettings {
     }
 }
 
-fn read_routes(value: Option<&Value>) -> BTreeMap<String, Route> {
+fn read_routes(value: Option<&Value>) -> BTreeMap<String, WebhookRoute> {
     let mut routes = BTreeMap::new();
     for (name, value) in value.and_then(Value::as_object).into_iter().flatten() {
-        match serde_json::from_value::<Route>(value.clone()) {
+        match serde_json::from_value::<WebhookRoute>(value.clone()) {
             Ok(route) => _ = routes.insert(name.clone(), route),
             Err(error) => {
                 tracing::warn!(route = name, %error, "a webhook route cannot be read; it is left out");
@@ -139,31 +139,31 @@ fn read_routes(value: Option<&Value>) -> BTreeMap<String, Route> {
 
 /// `webhook_subscriptions.json`, read again when it has changed.
 #[derive(Debug)]
-pub struct Subscriptions {
+pub struct WebhookSubscriptions {
     path: PathBuf,
-    known: Mutex<(Option<SystemTime>, BTreeMap<String, Route>)>,
+    known: Mutex<(Option<SystemTime>, BTreeMap<String, WebhookRoute>)>,
 }
 
-impl Subscriptions {
+impl WebhookSubscriptions {
     pub fn new(path: PathBuf) -> Self {
         Self { path, known: Mutex::default() }
     }
 
-    pub fn find(&self, name: &str) -> Option<Route> {
+    pub fn find(&self, name: &str) -> Option<WebhookRoute> {
         self.with(|routes| routes.get(name).cloned())
     }
 
-    pub fn all(&self) -> BTreeMap<String, Route> {
+    pub fn all(&self) -> BTreeMap<String, WebhookRoute> {
         self.with(BTreeMap::clone)
     }
 
     /// Replaces what is there.
-    pub fn save(&self, routes: &BTreeMap<String, Route>) -> hermes_config::Result<()> {
+    pub fn save(&self, routes: &BTreeMap<String, WebhookRoute>) -> hermes_config::Result<()> {
         let text = serde_json::to_string_pretty(routes).unwrap_or_default();
         write::replace(&self.path, text.as_bytes())
     }
 
-    fn with<R>(&self, look: impl FnOnce(&BTreeMap<String, Route>) -> R) -> R {
+    fn with<R>(&self, look: impl FnOnce(&BTreeMap<String, WebhookRoute>) -> R) -> R {
         let changed = fs::metadata(&self.path).and_then(|found| found.modified()).ok();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 != changed || changed.is_none() {

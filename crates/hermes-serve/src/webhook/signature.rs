@@ -15,7 +15,13 @@ use super::route::NO_CHECK;
 const WINDOW: f64 = 300.0;
 
 /// The first header that is there decides.
-pub(super) fn is_right(headers: &HeaderMap, body: &[u8], secret: &str, now: f64, loopback: bool) -> bool {
+pub(super) fn is_valid_signature(
+    headers: &HeaderMap,
+    body: &[u8],
+    secret: &str,
+    now: f64,
+    loopback: bool,
+) -> bool {
     if secret.is_empty() {
         return false;
     }
@@ -28,37 +34,37 @@ pub(super) fn is_right(headers: &HeaderMap, body: &[u8], secret: &str, now: f64,
     if let Some(given) = header(headers, "x-hub-signature-256") {
         return given
             .strip_prefix("sha256=")
-            .is_some_and(|hex| same(hex, &to_hex(&mac(secret.as_bytes(), &[body]))));
+            .is_some_and(|hex| constant_time_eq(hex, &to_hex(&mac(secret.as_bytes(), &[body]))));
     }
     if let Some(given) = header(headers, "x-gitlab-token") {
-        return same(given, secret);
+        return constant_time_eq(given, secret);
     }
     if let Some(given) = header(headers, "x-webhook-signature-v2") {
         let Some(time) = header(headers, "x-webhook-timestamp") else { return false };
         return is_recent(time, now)
-            && same(given, &to_hex(&mac(secret.as_bytes(), &[time.as_bytes(), b".", body])));
+            && constant_time_eq(given, &to_hex(&mac(secret.as_bytes(), &[time.as_bytes(), b".", body])));
     }
     header(headers, "x-webhook-signature")
-        .is_some_and(|given| same(given, &to_hex(&mac(secret.as_bytes(), &[body]))))
+        .is_some_and(|given| constant_time_eq(given, &to_hex(&mac(secret.as_bytes(), &[body]))))
 }
 
 /// Events in the manner of GitHub hold times and ids: the same bytes are the same event for this long.
-pub(super) const UNIQUE_FOR: Duration = Duration::from_hours(24);
+pub(super) const SIGNED_REPLAY_WINDOW: Duration = Duration::from_hours(24);
 /// Others may say the same again; for this long it is taken for a replay.
-const PLAIN_FOR: Duration = Duration::from_mins(5);
+const PLAIN_REPLAY_WINDOW: Duration = Duration::from_mins(5);
 
 /// How long the same bytes under another delivery id count as a replay. Nothing, where the signature covers a time, or there
 /// is none: whoever saw such a request knows the secret.
-pub(super) fn replayed_within(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn replay_window(headers: &HeaderMap) -> Option<Duration> {
     let has = |name: &str| header(headers, name).is_some();
     if has("svix-signature") {
         return None;
     }
     if has("x-hub-signature-256") {
-        return Some(UNIQUE_FOR);
+        return Some(SIGNED_REPLAY_WINDOW);
     }
     let plain = !has("x-gitlab-token") && !has("x-webhook-signature-v2") && has("x-webhook-signature");
-    plain.then_some(PLAIN_FOR)
+    plain.then_some(PLAIN_REPLAY_WINDOW)
 }
 
 /// The signature a sender in the manner of GitHub puts into `X-Hub-Signature-256`.
@@ -79,7 +85,10 @@ fn svix(headers: &HeaderMap, body: &[u8], secret: &str, given: &str, now: f64) -
     };
     let expected = to_base64(&mac(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", body]));
     is_recent(time, now)
-        && given.split(' ').filter_map(|one| one.strip_prefix("v1,")).any(|one| same(one, &expected))
+        && given
+            .split(' ')
+            .filter_map(|one| one.strip_prefix("v1,"))
+            .any(|one| constant_time_eq(one, &expected))
 }
 
 fn is_recent(time: &str, now: f64) -> bool {
@@ -95,7 +104,7 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-fn same(given: &str, expected: &str) -> bool {
+fn constant_time_eq(given: &str, expected: &str) -> bool {
     !expected.is_empty() && bool::from(given.as_bytes().ct_eq(expected.as_bytes()))
 }
 
@@ -154,7 +163,8 @@ mod tests {
     fn each_manner_of_signing_is_known_and_forgeries_are_not() {
         let (secret, body, now) = ("s3cret", b"{\"a\":1}".as_slice(), 1_700_000_000.0);
         let hex = to_hex(&mac(secret.as_bytes(), &[body]));
-        let check = |pairs: &[(&'static str, &str)]| is_right(&headers(pairs), body, secret, now, false);
+        let check =
+            |pairs: &[(&'static str, &str)]| is_valid_signature(&headers(pairs), body, secret, now, false);
         assert!(check(&[("x-hub-signature-256", &format!("sha256={hex}"))]));
         assert!(!check(&[("x-hub-signature-256", &hex)]));
         assert!(!check(&[(
@@ -176,7 +186,7 @@ mod tests {
             ("x-webhook-signature", &hex)
         ]));
         assert!(!check(&[]));
-        assert!(!is_right(&headers(&[("x-gitlab-token", "")]), body, "", now, true));
+        assert!(!is_valid_signature(&headers(&[("x-gitlab-token", "")]), body, "", now, true));
         let old = to_hex(&mac(secret.as_bytes(), &[b"1699999000", b".", body]));
         assert!(
             !check(&[("x-webhook-signature-v2", &old), ("x-webhook-timestamp", "1699999000")]),
@@ -193,13 +203,13 @@ mod tests {
             ("svix-timestamp", "1614265330"),
             ("svix-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1,other"),
         ];
-        assert!(is_right(&headers(&pairs), body, secret, 1_614_265_330.0, false));
-        assert!(!is_right(&headers(&pairs), body, secret, 1_614_265_931.0, false));
+        assert!(is_valid_signature(&headers(&pairs), body, secret, 1_614_265_330.0, false));
+        assert!(!is_valid_signature(&headers(&pairs), body, secret, 1_614_265_931.0, false));
     }
 
     #[test]
     fn not_checking_is_for_this_machine_only() {
-        assert!(is_right(&HeaderMap::new(), b"", NO_CHECK, 0.0, true));
-        assert!(!is_right(&HeaderMap::new(), b"", NO_CHECK, 0.0, false));
+        assert!(is_valid_signature(&HeaderMap::new(), b"", NO_CHECK, 0.0, true));
+        assert!(!is_valid_signature(&HeaderMap::new(), b"", NO_CHECK, 0.0, false));
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn fill(template: &str, event: &str, payload: &Value) -> String {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
-        let name = after.split_once('}').map(|(name, _)| name).filter(|name| is_path(name));
+        let name = after.split_once('}').map(|(name, _)| name).filter(|name| is_placeholder(name));
         if let Some((name, value)) = name.and_then(|name| Some((name, value_of(name, event, payload)?))) {
             text.push_str(&value);
             rest = after.get(name.len() + 1..).unwrap_or_default();
@@ -39,13 +39,13 @@ pub(super) fn fill_all(values: &Map<String, Value>, event: &str, payload: &Value
 }
 
 /// What is said about an event nobody wrote words for.
-pub(super) fn plain(route: &str, event: &str, payload: &Value) -> String {
+pub(super) fn default_prompt(route: &str, event: &str, payload: &Value) -> String {
     let json = serde_json::to_string_pretty(payload).unwrap_or_default();
     let json: String = json.chars().take(LONGEST_PAYLOAD).collect();
     format!("Webhook event '{event}' on route '{route}':\n\n```json\n{json}\n```")
 }
 
-fn is_path(name: &str) -> bool {
+fn is_placeholder(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
 }
 

@@ -3,7 +3,7 @@
 use hermes_types::{FinishReason, ModelError, Role, TurnState};
 use serde_json::{Value, json};
 
-use super::support::{Bench, Step, TestModel};
+use super::support::{ModelStep, ServerFixture, TestModel};
 
 fn say(text: &str) -> serde_json::Value {
     json!({"model": "hermes-agent", "messages": [{"role": "user", "content": text}]})
@@ -11,7 +11,7 @@ fn say(text: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn a_plain_answer_has_the_shape_clients_know() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let answer = bench.post("/v1/chat/completions", &say("hello")).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let body = answer.json();
@@ -32,7 +32,7 @@ async fn a_plain_answer_has_the_shape_clients_know() {
 
 #[tokio::test]
 async fn system_text_is_layered_and_history_is_what_the_client_says() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let long = "x".repeat(200_008);
     let body = json!({"messages": [
         {"role": "system", "content": "Speak like a pirate."},
@@ -44,7 +44,7 @@ async fn system_text_is_layered_and_history_is_what_the_client_says() {
         {"role": "user", "content": [{"type": "text", "text": "three"}, {"type": "input_text", "text": long}]},
     ]});
     assert_eq!(bench.post("/v1/chat/completions", &body).await.status, 200);
-    let request = bench.model.asked.lock().unwrap()[0].clone();
+    let request = bench.model.requests.lock().unwrap()[0].clone();
     assert!(request.system.ends_with("Speak like a pirate.\nBe brief."), "{}", request.system);
     let texts: Vec<_> = request.messages.iter().map(|m| (m.role, m.content.text().into_owned())).collect();
     assert_eq!(texts[0], (Role::User, "one".into()));
@@ -59,7 +59,7 @@ async fn system_text_is_layered_and_history_is_what_the_client_says() {
 
 #[tokio::test]
 async fn a_conversation_that_is_told_again_goes_on_in_its_session_and_others_do_not_mix() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let first = bench.post("/v1/chat/completions", &say("hello")).await;
     let session = first.header("x-hermes-session-id").unwrap().to_owned();
     let again = json!({"messages": [
@@ -88,9 +88,10 @@ async fn a_conversation_that_is_told_again_goes_on_in_its_session_and_others_do_
 
 #[tokio::test]
 async fn a_named_session_keeps_its_own_history() {
-    let model =
-        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
-    let bench = Bench::with(model).await;
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{said} after {}", request.messages.len() - 1))
+    });
+    let bench = ServerFixture::with(model).await;
     let header = [("X-Hermes-Session-Id", "my-talk")];
     let send = |text: &str| say(text).to_string();
     let one = bench.send("POST", "/v1/chat/completions", &header, send("one").as_bytes()).await;
@@ -109,7 +110,7 @@ async fn a_named_session_keeps_its_own_history() {
 
 #[tokio::test]
 async fn a_stream_has_role_words_finish_and_done() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Say("three little words".into()))).await;
+    let bench = ServerFixture::with(TestModel::new(|_, _| ModelStep::Say("three little words".into()))).await;
     let mut body = say("go");
     body["stream"] = json!(true);
     let answer = bench.post("/v1/chat/completions", &body).await;
@@ -134,10 +135,10 @@ async fn a_stream_has_role_words_finish_and_done() {
 #[tokio::test]
 async fn a_stream_tells_which_tools_run() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say("done".into()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say("done".into()),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let bench = Bench::with(model).await;
+    let bench = ServerFixture::with(model).await;
     let mut body = say("go");
     body["stream"] = json!("true");
     let answer = bench.post("/v1/chat/completions", &body).await;
@@ -152,7 +153,7 @@ async fn a_stream_tells_which_tools_run() {
 #[tokio::test]
 async fn a_client_that_leaves_ends_its_turn() {
     for stream in [false, true] {
-        let bench = Bench::with(TestModel::new(|_, _| Step::Hang)).await;
+        let bench = ServerFixture::with(TestModel::new(|_, _| ModelStep::Hang)).await;
         let mut body = say("for ever");
         body["stream"] = json!(stream);
         let connection = bench.open("POST", "/v1/chat/completions", &[], body.to_string().as_bytes()).await;
@@ -179,7 +180,7 @@ async fn what_fails_upstream_has_an_honest_status() {
         (ModelError::DeadlinePassed("slow".into()), 504, "upstream_timeout"),
     ] {
         let failure = error.clone();
-        let bench = Bench::with(TestModel::new(move |_, _| Step::Fail(failure.clone()))).await;
+        let bench = ServerFixture::with(TestModel::new(move |_, _| ModelStep::Fail(failure.clone()))).await;
         let answer = bench.post("/v1/chat/completions", &say("hello")).await;
         assert_eq!(
             (answer.status, answer.json()["error"]["code"].as_str()),
@@ -197,7 +198,7 @@ async fn what_fails_upstream_has_an_honest_status() {
 
 #[tokio::test]
 async fn the_same_key_runs_once_even_at_the_same_time() {
-    let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("ran {said}")))).await;
+    let bench = ServerFixture::with(TestModel::new(|said, _| ModelStep::Gate(format!("ran {said}")))).await;
     let body = say("pay").to_string();
     let headers = [("Idempotency-Key", "order-1")];
     let (one, two) =
@@ -220,8 +221,8 @@ async fn the_same_key_runs_once_even_at_the_same_time() {
 
 #[tokio::test]
 async fn beyond_the_bound_the_answer_is_to_come_back_later() {
-    let bench = Bench::configured(
-        TestModel::new(|_, _| Step::Gate("late".into())),
+    let bench = ServerFixture::configured(
+        TestModel::new(|_, _| ModelStep::Gate("late".into())),
         "gateway: {api_server: {max_concurrent_runs: 1}}\n",
         &[("API_SERVER_KEY", super::support::KEY)],
     )
@@ -237,7 +238,9 @@ async fn beyond_the_bound_the_answer_is_to_come_back_later() {
 
 #[tokio::test]
 async fn an_answer_a_filter_has_cut_is_told_as_such() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Ends("I would", FinishReason::ContentFilter))).await;
+    let bench =
+        ServerFixture::with(TestModel::new(|_, _| ModelStep::Ends("I would", FinishReason::ContentFilter)))
+            .await;
     let plain = bench.post("/v1/chat/completions", &say("go")).await.json();
     assert_eq!(plain["choices"][0]["finish_reason"], "content_filter");
     let stream = json!({"messages": [{"role": "user", "content": "go"}], "stream": true});

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Bench, KEY, Step, TestModel};
+use super::support::{KEY, ModelStep, ServerFixture, TestModel};
 
 #[tokio::test]
 async fn only_the_key_opens_the_door_and_health_needs_none() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     for path in ["/health", "/v1/health"] {
         let answer = bench.send("GET", path, &[("Authorization", "")], b"").await;
         assert_eq!((answer.status, answer.json()["status"].as_str()), (200, Some("ok")));
@@ -40,7 +40,7 @@ async fn only_the_key_opens_the_door_and_health_needs_none() {
 /// The settings read before stay in force, and that is said.
 #[tokio::test]
 async fn a_configuration_that_breaks_while_the_server_runs_is_told() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let config = |answer: &serde_json::Value| answer["readiness"]["checks"]["config"].to_string();
     assert_eq!(config(&bench.get("/health/detailed").await.json()), "\"ok\"");
     std::fs::write(bench.folder.path().join("config.yaml"), "terminal:\n  backend: docker\n bad: [1\n")
@@ -54,7 +54,7 @@ async fn a_configuration_that_breaks_while_the_server_runs_is_told() {
 
 #[tokio::test]
 async fn other_origins_stay_outside() {
-    let bench = Bench::configured(
+    let bench = ServerFixture::configured(
         TestModel::echo(),
         "",
         &[
@@ -89,7 +89,7 @@ async fn other_origins_stay_outside() {
 
 #[tokio::test]
 async fn bodies_that_are_too_large_are_refused_however_they_come() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let large = vec![b' '; 1_000_001];
     let answer = bench.send("POST", "/v1/chat/completions", &[], &large).await;
     assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (413, Some("body_too_large")));
@@ -107,7 +107,7 @@ async fn bodies_that_are_too_large_are_refused_however_they_come() {
 
 #[tokio::test]
 async fn a_photo_of_a_phone_is_taken_and_other_bodies_keep_their_limit() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let url = |bytes: usize| format!("data:image/jpeg;base64,{}", "A".repeat(bytes));
     let chat = |url: &str| {
         json!({"messages": [{"role": "user", "content": [
@@ -130,11 +130,11 @@ async fn a_photo_of_a_phone_is_taken_and_other_bodies_keep_their_limit() {
             413,
         ),
     ] {
-        let asked = bench.model.asked.lock().unwrap().len();
+        let asked = bench.model.requests.lock().unwrap().len();
         let answer = bench.send("POST", path, &[], body.to_string().as_bytes()).await;
         assert_eq!(answer.status, status, "{path}: {}", answer.body.chars().take(300).collect::<String>());
         if status == 200 {
-            let request = bench.model.asked.lock().unwrap()[asked].clone();
+            let request = bench.model.requests.lock().unwrap()[asked].clone();
             let content = format!("{:?}", request.messages.last().map(|message| &message.content));
             assert!(content.len() > 12_000_000, "the picture reaches the model");
         }
@@ -143,7 +143,7 @@ async fn a_photo_of_a_phone_is_taken_and_other_bodies_keep_their_limit() {
 
 #[tokio::test]
 async fn every_body_that_cannot_be_used_names_the_field() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let user = json!({"role": "user", "content": "x"});
     for (param, body) in [
         ("body", json!([])),
@@ -206,7 +206,7 @@ async fn every_body_that_cannot_be_used_names_the_field() {
 /// Bodies nobody thought of: mutations of good ones. None may be a 500, and the server stays.
 #[tokio::test]
 async fn thousands_of_mangled_bodies_do_no_harm() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Say("ok".into()))).await;
+    let bench = ServerFixture::with(TestModel::new(|_, _| ModelStep::Say("ok".into()))).await;
     let seeds = [
         json!({"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": false}).to_string(),
         json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}], "store": true})
@@ -283,7 +283,7 @@ fn without_a_key_nobody_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let settings = |pairs: &[(&str, &str)]| {
         let env = Env::from_pairs(pairs.iter().copied());
-        ServerSettings::resolve(&Config::load(&Home::at(folder.path()), &env), &env)
+        ServerSettings::resolve(&Config::load(&Home::new(folder.path()), &env), &env)
     };
     assert!(settings(&[]).is_none(), "off by default");
     for host in ["127.0.0.1", "localhost", "0.0.0.0", "192.168.1.4", "example.com", "::"] {
@@ -303,7 +303,7 @@ fn without_a_key_nobody_is_served() {
 
 #[tokio::test]
 async fn an_id_that_is_no_text_is_refused_in_the_usual_shape() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     for path in ["/v1/responses/%00%ff", "/v1/runs/%ff", "/v1/models/%ff"] {
         let answer = bench.get(path).await;
         assert_eq!(
@@ -348,7 +348,7 @@ async fn kept(
 
 #[tokio::test]
 async fn a_kept_connection_goes_on_or_says_that_it_ends() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let long = "x".repeat(600_000);
     for (method, path, key, body, status) in [
         ("GET", "/v1/models", "wrong", "", 401),
@@ -378,7 +378,7 @@ async fn a_kept_connection_goes_on_or_says_that_it_ends() {
 
 #[tokio::test]
 async fn every_check_of_the_health_page_really_checks() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let check = |page: &Value, name: &str| page["readiness"]["checks"][name].to_string();
     let page = bench.get("/health/detailed").await.json();
     for name in ["state_db", "config", "model", "gateway"] {

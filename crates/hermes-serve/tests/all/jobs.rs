@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Answer, Bench, TestModel};
+use super::support::{HttpAnswer, ServerFixture, TestModel};
 
-async fn send(bench: &Bench, method: &str, path: &str, body: &Value) -> Answer {
+async fn send(bench: &ServerFixture, method: &str, path: &str, body: &Value) -> HttpAnswer {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     bench.send(method, path, &[], &body).await
 }
 
 #[track_caller]
-fn refused(answer: &Answer, status: u16) -> String {
+fn refused(answer: &HttpAnswer, status: u16) -> String {
     assert_eq!(answer.status, status, "{}", answer.body);
     answer.json()["error"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn a_job_is_made_changed_and_removed() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     assert_eq!(bench.get("/api/jobs").await.json(), json!({"jobs": []}));
     let body =
         json!({"name": "News", "schedule": "every 2h", "prompt": "read", "skills": ["web"], "repeat": 3});
@@ -57,7 +57,7 @@ async fn a_job_is_made_changed_and_removed() {
 
 #[tokio::test]
 async fn what_is_wrong_is_named() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let mut good = json!({"name": "n", "schedule": "1h", "prompt": "p"});
     let with = |key: &str, value: Value| {
         let mut body = good.clone();

@@ -6,7 +6,7 @@ use hermes_testkit::TestClock;
 use hermes_types::{ModelError, Role, TurnState};
 use serde_json::{Value, json};
 
-use super::support::{Bench, Step, TestModel, read_all};
+use super::support::{ModelStep, ServerFixture, TestModel, read_all};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -21,7 +21,8 @@ fn streamed(events: &[Value]) -> String {
 #[tokio::test]
 async fn a_client_that_leaves_finds_its_answer_by_its_key() {
     for stream in [false, true] {
-        let bench = Bench::with(TestModel::new(|said, _| Step::Gate(format!("ran {said}")))).await;
+        let bench =
+            ServerFixture::with(TestModel::new(|said, _| ModelStep::Gate(format!("ran {said}")))).await;
         let key = [("Idempotency-Key", "k")];
         let connection = bench.open("POST", CHAT, &key, &say("pay", stream)).await;
         bench.until_asked(1).await;
@@ -46,10 +47,10 @@ async fn a_client_that_leaves_finds_its_answer_by_its_key() {
 async fn a_failure_is_no_answer_to_keep() {
     let failure = ModelError::GiveUp { message: "no".into(), status: Some(500) };
     let asked = std::sync::atomic::AtomicUsize::new(0);
-    let bench = Bench::with(TestModel::new(move |_, _| {
+    let bench = ServerFixture::with(TestModel::new(move |_, _| {
         match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => Step::Fail(failure.clone()),
-            _ => Step::Say("better now".into()),
+            0 => ModelStep::Fail(failure.clone()),
+            _ => ModelStep::Say("better now".into()),
         }
     }))
     .await;
@@ -60,12 +61,12 @@ async fn a_failure_is_no_answer_to_keep() {
     let third = bench.send("POST", CHAT, &key, &say("try", false)).await;
     assert_eq!(third.json()["choices"][0]["message"]["content"], "better now");
     assert_eq!(bench.model.questions().len(), 2);
-    assert_eq!(bench.store.requests().await.unwrap(), 1);
+    assert_eq!(bench.store.count_requests().await.unwrap(), 1);
 }
 
 #[tokio::test]
 async fn a_key_has_its_bounds_and_kinds_of_requests_do_not_meet() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let long = "x".repeat(257);
     let answer = bench.send("POST", CHAT, &[("Idempotency-Key", &long)], &say("x", false)).await;
     assert_eq!((answer.status, answer.json()["error"]["param"].as_str()), (400, Some("Idempotency-Key")));
@@ -84,7 +85,9 @@ async fn a_key_has_its_bounds_and_kinds_of_requests_do_not_meet() {
 #[tokio::test]
 async fn answers_are_given_again_for_five_minutes() {
     let clock = TestClock::new();
-    let bench = Bench::at(&clock, TestModel::new(|said, _| Step::Say(format!("ran {said}")))).await;
+    let bench =
+        ServerFixture::with_clock(&clock, TestModel::new(|said, _| ModelStep::Say(format!("ran {said}"))))
+            .await;
     let key = [("Idempotency-Key", "k")];
     // A server that has just begun waits longer for clients of the one before it.
     clock.advance(Duration::from_mins(10));
@@ -112,10 +115,10 @@ async fn pass(clock: &TestClock, span: Duration) {
 async fn what_tools_keep_for_a_named_session_is_given_back_when_nobody_comes() {
     let clock = TestClock::new();
     let model = TestModel::new(|said, request| match request.messages.last() {
-        Some(message) if message.role == Role::User && said != "hello" => Step::Call("risky", "{}"),
-        _ => Step::Say("done".into()),
+        Some(message) if message.role == Role::User && said != "hello" => ModelStep::Call("risky", "{}"),
+        _ => ModelStep::Say("done".into()),
     });
-    let bench = Bench::at(&clock, model).await;
+    let bench = ServerFixture::with_clock(&clock, model).await;
     let talk = [("X-Hermes-Session-Id", "my-talk")];
     bench.send("POST", CHAT, &[("X-Hermes-Session-Id", "no-tools")], &say("hello", false)).await;
     bench.send("POST", CHAT, &talk, &say("one", false)).await;

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Bench, Step, TestModel};
+use super::support::{ModelStep, ServerFixture, TestModel};
 
 fn text(body: &Value) -> &str {
     body["output"].as_array().unwrap().last().unwrap()["content"][0]["text"].as_str().unwrap()
 }
 
 fn counting() -> std::sync::Arc<TestModel> {
-    TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)))
+    TestModel::new(|said, request| ModelStep::Say(format!("{said} after {}", request.messages.len() - 1)))
 }
 
 #[tokio::test]
 async fn a_repeat_in_a_named_conversation_is_the_same_answer_and_moves_nothing() {
     for stream in [false, true] {
-        let bench = Bench::with(counting()).await;
+        let bench = ServerFixture::with(counting()).await;
         let ask = |key: &'static str, input: &'static str| {
             let body = json!({"input": input, "conversation": "trip", "stream": stream}).to_string();
             let bench = &bench;
@@ -39,7 +39,7 @@ async fn a_repeat_in_a_named_conversation_is_the_same_answer_and_moves_nothing()
 
 #[tokio::test]
 async fn a_conversation_goes_on_when_its_answers_are_no_longer_kept() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     let say = |input: String, conversation: Option<&'static str>| {
         let bench = &bench;
         async move {
@@ -59,7 +59,7 @@ async fn a_conversation_goes_on_when_its_answers_are_no_longer_kept() {
 
 #[tokio::test]
 async fn two_conversations_that_begin_with_the_same_words_stay_apart() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     for (name, input, expected) in [
         ("a", "hi", "hi after 0"),
         ("b", "hi", "hi after 0"),
@@ -73,7 +73,7 @@ async fn two_conversations_that_begin_with_the_same_words_stay_apart() {
 
 #[tokio::test]
 async fn what_tools_keep_for_a_chain_of_responses_is_kept() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     let one = bench.post("/v1/responses", &json!({"input": "one"})).await.json();
     bench.post("/v1/responses", &json!({"input": "two", "previous_response_id": one["id"]})).await;
     bench.post("/v1/responses", &json!({"input": "one", "conversation": "c"})).await;
@@ -88,7 +88,7 @@ fn resident() -> u64 {
 
 #[tokio::test]
 async fn streams_nobody_reads_are_not_buffered_without_bound() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Say("a word ".repeat(200_000)))).await;
+    let bench = ServerFixture::with(TestModel::new(|_, _| ModelStep::Say("a word ".repeat(200_000)))).await;
     let body = json!({"messages": [{"role": "user", "content": "talk"}], "stream": true}).to_string();
     let before = resident();
     let mut connections = Vec::new();

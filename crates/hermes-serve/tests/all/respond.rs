@@ -3,10 +3,10 @@
 use hermes_types::{ModelError, Role};
 use serde_json::{Value, json};
 
-use super::support::{Bench, KEY, Step, TestModel, read_all};
+use super::support::{KEY, ModelStep, ServerFixture, TestModel, read_all};
 
 fn counting() -> std::sync::Arc<TestModel> {
-    TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)))
+    TestModel::new(|said, request| ModelStep::Say(format!("{said} after {}", request.messages.len() - 1)))
 }
 
 fn text(body: &Value) -> &str {
@@ -15,7 +15,7 @@ fn text(body: &Value) -> &str {
 
 #[tokio::test]
 async fn answers_are_kept_chained_found_and_removed() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     let one = bench.post("/v1/responses", &json!({"input": "one", "instructions": "Be kind."})).await.json();
     assert_eq!((one["object"].as_str(), one["status"].as_str()), (Some("response"), Some("completed")));
     assert_eq!(text(&one), "one after 0");
@@ -23,7 +23,10 @@ async fn answers_are_kept_chained_found_and_removed() {
     assert!(id.starts_with("resp_") && id.len() == 33);
     let two = bench.post("/v1/responses", &json!({"input": "two", "previous_response_id": id})).await.json();
     assert_eq!(text(&two), "two after 2");
-    assert!(bench.model.asked.lock().unwrap()[1].system.ends_with("Be kind."), "instructions are inherited");
+    assert!(
+        bench.model.requests.lock().unwrap()[1].system.ends_with("Be kind."),
+        "instructions are inherited"
+    );
     // The first can be built on again, in another direction.
     let other =
         bench.post("/v1/responses", &json!({"input": "other", "previous_response_id": id})).await.json();
@@ -40,7 +43,7 @@ async fn answers_are_kept_chained_found_and_removed() {
 
 #[tokio::test]
 async fn a_name_stands_for_the_newest_answer() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     for (said, expected) in [("a", "a after 0"), ("b", "b after 2"), ("c", "c after 4")] {
         let body = bench.post("/v1/responses", &json!({"input": said, "conversation": "trip"})).await.json();
         assert_eq!(text(&body), expected);
@@ -53,7 +56,7 @@ async fn a_name_stands_for_the_newest_answer() {
 
 #[tokio::test]
 async fn what_is_not_to_be_kept_is_not() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     let body = bench.post("/v1/responses", &json!({"input": "x", "store": false})).await.json();
     assert_eq!(bench.get(&format!("/v1/responses/{}", body["id"].as_str().unwrap())).await.status, 404);
 }
@@ -61,11 +64,11 @@ async fn what_is_not_to_be_kept_is_not() {
 #[tokio::test]
 async fn output_is_of_this_turn_only() {
     let model = TestModel::new(|said, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say("done".into()),
-        _ if said == "use it" => Step::Call("risky", "{\"a\": 1}"),
-        _ => Step::Say("plain".into()),
+        Some(message) if message.role == Role::Tool => ModelStep::Say("done".into()),
+        _ if said == "use it" => ModelStep::Call("risky", "{\"a\": 1}"),
+        _ => ModelStep::Say("plain".into()),
     });
-    let bench = Bench::with(model).await;
+    let bench = ServerFixture::with(model).await;
     let one = bench.post("/v1/responses", &json!({"input": "use it"})).await.json();
     let kinds = |body: &Value| -> Vec<String> {
         body["output"]
@@ -86,7 +89,7 @@ async fn output_is_of_this_turn_only() {
 
 #[tokio::test]
 async fn a_stream_is_numbered_and_complete() {
-    let bench = Bench::with(TestModel::new(|_, _| Step::Say("two words".into()))).await;
+    let bench = ServerFixture::with(TestModel::new(|_, _| ModelStep::Say("two words".into()))).await;
     let answer = bench.post("/v1/responses", &json!({"input": "go", "stream": true})).await;
     let events = answer.events();
     let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -116,7 +119,7 @@ async fn a_stream_is_numbered_and_complete() {
 
 #[tokio::test]
 async fn only_a_hundred_are_kept_and_they_outlive_the_server() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     let mut ids = Vec::new();
     for at in 0..101 {
         let body = bench.post("/v1/responses", &json!({"input": format!("number {at}")})).await.json();
@@ -130,13 +133,13 @@ async fn only_a_hundred_are_kept_and_they_outlive_the_server() {
 fn cut() -> std::sync::Arc<TestModel> {
     TestModel::new(|_, _| {
         let error = ModelError::GiveUp { status: None, message: "the line broke".into() };
-        Step::CutOff("The first half", error)
+        ModelStep::CutOff("The first half", error)
     })
 }
 
 #[tokio::test]
 async fn text_that_came_before_the_line_broke_is_not_lost() {
-    let bench = Bench::with(cut()).await;
+    let bench = ServerFixture::with(cut()).await;
     let plain = bench.post("/v1/responses", &json!({"input": "go"})).await;
     assert_eq!(plain.status, 200, "{plain:?}");
     let plain = plain.json();
@@ -166,7 +169,7 @@ async fn text_that_came_before_the_line_broke_is_not_lost() {
 
 #[tokio::test]
 async fn a_failure_is_not_kept_under_a_key_although_it_had_text() {
-    let bench = Bench::with(cut()).await;
+    let bench = ServerFixture::with(cut()).await;
     for asked in 1..=2 {
         let body = json!({"input": "go"}).to_string();
         let answer = bench.send("POST", "/v1/responses", &[("Idempotency-Key", "k")], body.as_bytes()).await;
@@ -181,10 +184,10 @@ const OLDER_ITEMS: &str = "platforms: {api_server: {extra: {tool_items: function
 #[tokio::test]
 async fn a_stream_tells_of_tools_in_a_form_clients_do_not_act_on() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say("done".into()),
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say("done".into()),
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let bench = Bench::with(model).await;
+    let bench = ServerFixture::with(model).await;
     let events = bench.post("/v1/responses", &json!({"input": "go", "stream": true})).await.events();
     let whole = &events.last().unwrap()["response"];
     assert_eq!(whole["output"][0]["type"], "mcp_call");
@@ -195,10 +198,10 @@ async fn a_stream_tells_of_tools_in_a_form_clients_do_not_act_on() {
 #[tokio::test]
 async fn a_stream_tells_calls_and_their_results_and_keeps_to_its_ids_and_places() {
     let model = TestModel::new(|_, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say("done".into()),
-        _ => Step::Call("risky", "{\"a\": 1}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say("done".into()),
+        _ => ModelStep::Call("risky", "{\"a\": 1}"),
     });
-    let bench = Bench::configured(model, OLDER_ITEMS, &[("API_SERVER_KEY", KEY)]).await;
+    let bench = ServerFixture::configured(model, OLDER_ITEMS, &[("API_SERVER_KEY", KEY)]).await;
     let events = bench.post("/v1/responses", &json!({"input": "go", "stream": true})).await.events();
     let of = |kind: &str| -> Vec<Value> {
         let kind = format!("response.output_item.{kind}");
@@ -233,7 +236,7 @@ async fn a_stream_tells_calls_and_their_results_and_keeps_to_its_ids_and_places(
 
 #[tokio::test]
 async fn a_history_the_client_tells_is_read_and_what_is_wrong_is_named() {
-    let bench = Bench::with(counting()).await;
+    let bench = ServerFixture::with(counting()).await;
     let told = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
     for path in ["/v1/responses", "/v1/runs"] {
         let field = |body: Value| async move { body };
@@ -264,7 +267,7 @@ async fn a_stream_that_is_ended_by_the_server_says_so() {
         ("/v1/chat/completions", json!({"messages": [{"role": "user", "content": "go"}], "stream": true})),
         ("/v1/responses", json!({"input": "go", "stream": true})),
     ] {
-        let bench = Bench::with(TestModel::new(|_, _| Step::Hang)).await;
+        let bench = ServerFixture::with(TestModel::new(|_, _| ModelStep::Hang)).await;
         let mut stream = bench.open("POST", path, &[], body.to_string().as_bytes()).await;
         bench.until_asked(1).await;
         bench.stop().await;
@@ -281,7 +284,7 @@ async fn a_stream_that_is_ended_by_the_server_says_so() {
 #[tokio::test]
 async fn what_the_tools_of_a_client_came_to_is_part_of_the_conversation() {
     for path in ["/v1/responses", "/v1/chat/completions"] {
-        let bench = Bench::with(TestModel::echo()).await;
+        let bench = ServerFixture::with(TestModel::echo()).await;
         let body = match path {
             "/v1/responses" => json!({"input": [
                 {"role": "user", "content": "what is the weather?"},
@@ -298,7 +301,7 @@ async fn what_the_tools_of_a_client_came_to_is_part_of_the_conversation() {
         };
         let answer = bench.post(path, &body).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-        let request = bench.model.asked.lock().unwrap()[0].clone();
+        let request = bench.model.requests.lock().unwrap()[0].clone();
         let said: Vec<String> =
             request.messages.iter().map(|message| message.content.text().into_owned()).collect();
         assert_eq!(

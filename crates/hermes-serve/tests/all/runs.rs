@@ -3,11 +3,11 @@
 use hermes_types::Role;
 use serde_json::{Value, json};
 
-use super::support::{Bench, Step, TestModel};
+use super::support::{ModelStep, ServerFixture, TestModel};
 
 #[tokio::test]
 async fn a_run_goes_on_by_itself_and_tells_what_happened() {
-    let bench = Bench::with(TestModel::echo()).await;
+    let bench = ServerFixture::with(TestModel::echo()).await;
     let started = bench.post("/v1/runs", &json!({"input": "hello"})).await;
     assert_eq!(started.status, 202);
     let id = started.json()["run_id"].as_str().unwrap().to_owned();
@@ -27,11 +27,11 @@ async fn a_run_goes_on_by_itself_and_tells_what_happened() {
 #[tokio::test]
 async fn a_run_asks_and_can_be_answered_or_stopped() {
     let model = TestModel::new(|said, request| match request.messages.last() {
-        Some(message) if message.role == Role::Tool => Step::Say(message.content.text().into_owned()),
-        _ if said == "hang" => Step::Hang,
-        _ => Step::Call("risky", "{}"),
+        Some(message) if message.role == Role::Tool => ModelStep::Say(message.content.text().into_owned()),
+        _ if said == "hang" => ModelStep::Hang,
+        _ => ModelStep::Call("risky", "{}"),
     });
-    let bench = Bench::with(model).await;
+    let bench = ServerFixture::with(model).await;
     let id =
         bench.post("/v1/runs", &json!({"input": "go"})).await.json()["run_id"].as_str().unwrap().to_owned();
     while bench.get(&format!("/v1/runs/{id}")).await.json()["status"] != "waiting_for_approval" {}
@@ -54,9 +54,10 @@ async fn a_run_asks_and_can_be_answered_or_stopped() {
 
 #[tokio::test]
 async fn a_run_builds_on_what_was_said_before() {
-    let model =
-        TestModel::new(|said, request| Step::Say(format!("{said} after {}", request.messages.len() - 1)));
-    let bench = Bench::with(model).await;
+    let model = TestModel::new(|said, request| {
+        ModelStep::Say(format!("{said} after {}", request.messages.len() - 1))
+    });
+    let bench = ServerFixture::with(model).await;
     let output = async |body: Value| {
         let run = bench.post("/v1/runs", &body).await;
         assert_eq!(run.status, 202, "{run:?}");
@@ -78,9 +79,9 @@ async fn a_run_builds_on_what_was_said_before() {
 
 #[tokio::test]
 async fn a_run_of_an_earlier_process_is_known() {
-    let bench = Bench::with(TestModel::new(|said, _| match said {
-        "hang" => Step::Stuck,
-        said => Step::Say(format!("done: {said}")),
+    let bench = ServerFixture::with(TestModel::new(|said, _| match said {
+        "hang" => ModelStep::Stuck,
+        said => ModelStep::Say(format!("done: {said}")),
     }))
     .await;
     let begin = async |said: &str| {
@@ -88,7 +89,7 @@ async fn a_run_of_an_earlier_process_is_known() {
     };
     let (whole, cut) = (begin("whole").await, begin("hang").await);
     bench.get(&format!("/v1/runs/{whole}/events")).await;
-    let after = bench.again(TestModel::echo()).await;
+    let after = bench.restarted(TestModel::echo()).await;
     let found = after.get(&format!("/v1/runs/{whole}")).await.json();
     assert_eq!(
         (found["status"].as_str(), found["output"].as_str()),

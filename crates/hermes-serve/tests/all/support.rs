@@ -8,58 +8,60 @@ use std::time::Duration;
 
 use hermes_agent::{Agent, PromptSource};
 use hermes_config::{Config, Env, Home};
-use hermes_gateway::{Agents, Gateway, Live, NoServices, NoWatchers, Ports, Wish};
-use hermes_serve::{App, Listening, ServerSettings};
+use hermes_gateway::{
+    AgentProvider, AgentRequest, Gateway, GatewayPorts, LiveSettings, NoObserver, NoServices,
+};
+use hermes_serve::{App, ServerHandle, ServerSettings};
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_testkit::{Risky, TestClock, Witness};
-pub(crate) use hermes_testkit::{Step, TestModel};
+use hermes_testkit::{EndRecordingTool, RiskyTool, TestClock};
+pub(crate) use hermes_testkit::{ModelStep, TestModel};
 use hermes_types::{Cancel, CivilTime, Clock};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-struct Maker {
+struct FixtureAgents {
     model: Arc<TestModel>,
     store: Store,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
-    witness: Arc<Witness>,
+    witness: Arc<EndRecordingTool>,
 }
 
-impl Agents for Maker {
-    fn agent(&self, wish: &Wish<'_>) -> Result<Agent, String> {
-        let prompt = PromptSource::new(Home::at(&self.folder), self.folder.join("project"));
+impl AgentProvider for FixtureAgents {
+    fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String> {
+        let prompt = PromptSource::new(Home::new(&self.folder), self.folder.join("project"));
         let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
-        agent.tools = vec![Arc::new(Risky::new()), self.witness.clone()];
-        agent.asking.ephemeral.clone_from(&wish.context);
+        agent.tools = vec![Arc::new(RiskyTool::new()), self.witness.clone()];
+        agent.request_options.ephemeral.clone_from(&wish.context);
         Ok(agent)
     }
 }
 
 pub(crate) const KEY: &str = "a-key-for-this-test-only";
 
-pub(crate) struct Bench {
+pub(crate) struct ServerFixture {
     pub(crate) model: Arc<TestModel>,
     pub(crate) store: Store,
     pub(crate) address: SocketAddr,
     pub(crate) folder: Arc<TempDir>,
     pub(crate) gateway: Gateway,
-    witness: Arc<Witness>,
+    witness: Arc<EndRecordingTool>,
     app: App,
-    listening: Option<Listening>,
+    listening: Option<ServerHandle>,
 }
 
 /// An answer, read to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
@@ -78,13 +80,13 @@ impl Answer {
     }
 }
 
-impl Bench {
+impl ServerFixture {
     pub(crate) async fn with(model: Arc<TestModel>) -> Self {
         Self::configured(model, "", &[("API_SERVER_KEY", KEY)]).await
     }
 
     /// One whose time only the test moves.
-    pub(crate) async fn at(clock: &TestClock, model: Arc<TestModel>) -> Self {
+    pub(crate) async fn with_clock(clock: &TestClock, model: Arc<TestModel>) -> Self {
         Self::make(Arc::new(clock.clone()), model, "", &[("API_SERVER_KEY", KEY)]).await
     }
 
@@ -107,21 +109,21 @@ impl Bench {
         model: Arc<TestModel>,
         env: &[(&str, &str)],
     ) -> Self {
-        let home = Home::at(folder.path());
-        let witness = Witness::new();
+        let home = Home::new(folder.path());
+        let witness = EndRecordingTool::new();
         let env = Env::from_pairs(
             env.iter().copied().chain([("API_SERVER_PORT", "0"), ("API_SERVER_ENABLED", "1")]),
         );
         let settings = ServerSettings::resolve(&Config::load(&home, &env), &env).unwrap();
-        let live = Live::new(home, env, folder.path().join("project"));
-        let agents = Arc::new(Maker {
+        let live = LiveSettings::new(home, env, folder.path().join("project"));
+        let agents = Arc::new(FixtureAgents {
             model: model.clone(),
             store: store.clone(),
             clock: clock.clone(),
             folder: folder.path().to_owned(),
             witness: witness.clone(),
         });
-        let ports = Ports { agents, services: Arc::new(NoServices), watchers: Arc::new(NoWatchers) };
+        let ports = GatewayPorts { agents, services: Arc::new(NoServices), observer: Arc::new(NoObserver) };
         let cancel = Cancel::new();
         let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
         let app = App::new(gateway.clone(), settings, "v0", &cancel).unwrap();
@@ -135,11 +137,11 @@ impl Bench {
         self.witness.ended.lock().unwrap().clone()
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> HttpAnswer {
         self.send("POST", path, &[], body.to_string().as_bytes()).await
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> HttpAnswer {
         self.send("GET", path, &[], b"").await
     }
 
@@ -150,7 +152,7 @@ impl Bench {
         path: &str,
         headers: &[(&str, &str)],
         body: &[u8],
-    ) -> Answer {
+    ) -> HttpAnswer {
         let mut stream = self.open(method, path, headers, body).await;
         read_all(&mut stream).await
     }
@@ -184,7 +186,7 @@ impl Bench {
 
     /// Waits until the model was asked this often.
     pub(crate) async fn until_asked(&self, count: usize) {
-        while self.model.asked.lock().unwrap().len() < count {
+        while self.model.requests.lock().unwrap().len() < count {
             SystemClock::new().sleep(Duration::from_millis(2)).await;
         }
     }
@@ -197,7 +199,7 @@ impl Bench {
     }
 
     /// The same home with another server, as after a crash.
-    pub(crate) async fn again(&self, model: Arc<TestModel>) -> Self {
+    pub(crate) async fn restarted(&self, model: Arc<TestModel>) -> Self {
         let (folder, store) = (self.folder.clone(), self.store.clone());
         Self::open_in(folder, store, Arc::new(SystemClock::new()), model, &[("API_SERVER_KEY", KEY)]).await
     }
@@ -209,7 +211,7 @@ impl Bench {
     }
 }
 
-pub(crate) async fn read_all(stream: &mut TcpStream) -> Answer {
+pub(crate) async fn read_all(stream: &mut TcpStream) -> HttpAnswer {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -217,7 +219,7 @@ pub(crate) async fn read_all(stream: &mut TcpStream) -> Answer {
     let status = head.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
     let chunked = head.to_lowercase().contains("transfer-encoding: chunked");
     let body = if chunked { unchunk(body) } else { body.to_owned() };
-    Answer { status, head: head.to_owned(), body }
+    HttpAnswer { status, head: head.to_owned(), body }
 }
 
 fn unchunk(mut text: &str) -> String {

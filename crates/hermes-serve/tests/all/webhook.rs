@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::support::{Answer, Bench, TestModel, read_all};
+use super::support::{HttpAnswer, ServerFixture, TestModel, read_all};
 
 const CONFIG: &str = r#"
 platforms:
@@ -29,17 +29,17 @@ platforms:
 "#;
 
 struct Hooked {
-    bench: Bench,
+    bench: ServerFixture,
     address: std::net::SocketAddr,
     fake: FakeChannel,
 }
 
 impl Hooked {
     async fn new() -> Self {
-        let bench = Bench::configured(TestModel::echo(), CONFIG, &[("API_SERVER_KEY", "k")]).await;
+        let bench = ServerFixture::configured(TestModel::echo(), CONFIG, &[("API_SERVER_KEY", "k")]).await;
         let env = Env::from_pairs([("X", "1")]);
         let settings =
-            WebhookSettings::resolve(&Config::load(&Home::at(bench.folder.path()), &env), &env).unwrap();
+            WebhookSettings::resolve(&Config::load(&Home::new(bench.folder.path()), &env), &env).unwrap();
         let listening = start_webhooks(bench.gateway.clone(), settings, &Cancel::new()).await.unwrap();
         let fake = FakeChannel::new("fake");
         bench.gateway.connect(Arc::new(fake.clone()));
@@ -50,7 +50,7 @@ impl Hooked {
         Self { bench, address, fake }
     }
 
-    async fn post(&self, route: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    async fn post(&self, route: &str, headers: &[(&str, &str)], body: &str) -> HttpAnswer {
         let mut text = format!(
             "POST /webhooks/{route} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n",
             body.len()
@@ -65,7 +65,7 @@ impl Hooked {
         read_all(&mut stream).await
     }
 
-    async fn event(&self, route: &str, event: &str, delivery: &str, body: &Value) -> Answer {
+    async fn event(&self, route: &str, event: &str, delivery: &str, body: &Value) -> HttpAnswer {
         let body = body.to_string();
         let signature = sign("s3cret", body.as_bytes());
         let headers = [
@@ -144,15 +144,15 @@ fn a_route_without_a_secret_does_not_start() {
     let resolve = |config: &str| {
         std::fs::write(folder.path().join("config.yaml"), config).unwrap();
         let env = Env::from_pairs([("WEBHOOK_ENABLED", "true")]);
-        WebhookSettings::resolve(&Config::load(&Home::at(folder.path()), &env), &env).unwrap()
+        WebhookSettings::resolve(&Config::load(&Home::new(folder.path()), &env), &env).unwrap()
     };
     let open = resolve("platforms: {webhook: {extra: {routes: {a: {prompt: x}}}}}\n");
-    assert_eq!((open.host.as_str(), open.port, open.per_minute), ("0.0.0.0", 8644, 30));
+    assert_eq!((open.host.as_str(), open.port, open.max_per_minute), ("0.0.0.0", 8644, 30));
     let unchecked = resolve("platforms: {webhook: {extra: {routes: {a: {secret: INSECURE_NO_AUTH}}}}}\n");
     for settings in [open, unchecked] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let refused = runtime.block_on(async {
-            let bench = Bench::with(TestModel::echo()).await;
+            let bench = ServerFixture::with(TestModel::echo()).await;
             start_webhooks(bench.gateway.clone(), settings, &Cancel::new()).await
         });
         assert!(refused.unwrap_err().to_string().contains("has no secret"));

@@ -5,26 +5,26 @@ use std::io::{Seek, SeekFrom, Write};
 use std::process::Command;
 
 use hermes_store::{
-    Error, NewMessage, NewSession, Notice, RepairOutcome, Repaired, SessionFilter, Store, repair,
+    Error, NewMessage, NewSession, RepairOutcome, RepairReport, SessionFilter, Store, StoreNotice, repair,
 };
 use hermes_types::{Message, Timestamp};
 use rusqlite::Connection;
 
-use super::support::{Place, mode_of, place};
+use super::support::{StoreFixture, mode_of, store_fixture};
 
-fn repaired(path: &std::path::Path) -> Repaired {
+fn repaired(path: &std::path::Path) -> RepairReport {
     match repair(path).unwrap() {
         RepairOutcome::Repaired(repaired) => repaired,
         RepairOutcome::Sound => panic!("the file is said to be sound"),
     }
 }
 
-fn filled() -> Place {
-    let place = place();
+fn filled() -> StoreFixture {
+    let place = store_fixture();
     for session in 0..20 {
         let id = place.session(&format!("s{session}"), f64::from(session));
         for number in 0..50 {
-            place.say(
+            place.append_user_message(
                 &id,
                 &format!("message {number} of {session} {}", "pad ".repeat(40)),
                 f64::from(number),
@@ -45,7 +45,7 @@ fn a_backup_is_complete_private_and_independent() {
     let place = filled();
     let target = place.folder.path().join("copy.db");
     place.store.back_up(&target).unwrap();
-    place.say(&"s0".into(), "later", 99.0);
+    place.append_user_message(&"s0".into(), "later", 99.0);
     assert_eq!(mode_of(&target), 0o600);
     let copy = Store::open(&target).unwrap();
     assert_eq!(copy.stats().wait().unwrap().messages, 1000);
@@ -60,7 +60,7 @@ fn a_backup_is_complete_private_and_independent() {
 
 #[test]
 fn a_backup_onto_nothing_says_so() {
-    let place = place();
+    let place = store_fixture();
     let error = place.store.back_up(&place.folder.path().join("no/such/folder/copy.db")).unwrap_err();
     assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
 }
@@ -124,7 +124,7 @@ fn a_version_from_the_future_is_used_without_being_changed() {
     };
     let before = schema(&other);
     let store = Store::open(&place.db()).unwrap();
-    assert_eq!(store.notices(), [Notice::NewerVersion { version: 97 }]);
+    assert_eq!(store.notices(), [StoreNotice::NewerVersion { version: 97 }]);
     store.append(&"s0".into(), NewMessage::new(Message::user("x"), Timestamp(1.0))).wait().unwrap();
     assert_eq!(schema(&other), before);
     let version: i64 = other.query_row("SELECT version FROM schema_version", [], |row| row.get(0)).unwrap();
@@ -176,7 +176,7 @@ fn a_full_disk_costs_only_what_was_refused() {
         }
         assert!(kept < 5000, "the disk never filled up");
     };
-    assert!(matches!(error, Error::Full { .. }), "{error}");
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     check_words(&error, "Free some space");
     fs::remove_file(&ballast).unwrap();
     store.append(&session, message()).wait().unwrap();
@@ -228,7 +228,7 @@ fn what_can_be_read_from_a_damaged_file_is_saved() {
     let before = fs::read(place.db()).unwrap();
 
     let report = repaired(&place.db());
-    assert_eq!(fs::read(&report.kept).unwrap(), before, "the damaged file is kept as it was");
+    assert_eq!(fs::read(&report.damaged_copy).unwrap(), before, "the damaged file is kept as it was");
     assert!(report.unreadable > 0 && report.messages > 800, "{report:?}");
     assert_eq!(mode_of(&place.db()), 0o600);
     let store = Store::open(&place.db()).unwrap();
@@ -300,7 +300,7 @@ fn a_file_that_is_taken_away_takes_no_more_writes() {
         },
     ];
     for take in takes {
-        let place = place();
+        let place = store_fixture();
         let id = place.session("s", 1.0);
         place.store.probe().wait().unwrap();
         take(&place.db());

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use hermes_store::{Charge, Closing, EarlierSend, Intake, Lease, NewToolCall, Span};
+use hermes_store::{
+    ChargeRange, EarlierSend, InboxCloseReason, InboxInsertion, LeaseOutcome, ModelCharge, NewToolCall,
+};
 use hermes_types::{
-    Certainty, ChatKind, Cost, CostStatus, Envelope, HolderId, OutcomeStatus, Piece, Place as Chat, Receipt,
-    Reply, Sender, SpendingCap, Timestamp, Turn, TurnId, TurnState, Usage,
+    ChatAddress as Chat, ChatKind, ChatPart, Cost, CostStatus, DeliveryCertainty, DeliveryReceipt, Envelope,
+    HolderId, OutcomeStatus, OutgoingMessage, Sender, SpendingCap, Timestamp, Turn, TurnId, TurnState, Usage,
 };
 
-use super::support::place;
+use super::support::store_fixture;
 
 fn chat() -> Chat {
     Chat::new(ChatKind::Dm, "c1")
@@ -20,7 +22,7 @@ fn envelope(key: &str, text: &str) -> Envelope {
         platform_key: key.into(),
         place: chat(),
         sender: Sender { user_id: Some("u".into()), ..Sender::default() },
-        parts: vec![Piece::Text { text: text.into() }],
+        parts: vec![ChatPart::Text { text: text.into() }],
         message_id: None,
         reply_to: None,
         reply_to_text: None,
@@ -30,11 +32,11 @@ fn envelope(key: &str, text: &str) -> Envelope {
     }
 }
 
-fn reply(key: &str) -> Reply {
-    Reply {
+fn reply(key: &str) -> OutgoingMessage {
+    OutgoingMessage {
         platform: "telegram".into(),
         place: chat(),
-        pieces: vec![Piece::Text { text: "hi".into() }],
+        pieces: vec![ChatPart::Text { text: "hi".into() }],
         reply_to: None,
         choices: Vec::new(),
         draft: None,
@@ -44,22 +46,31 @@ fn reply(key: &str) -> Reply {
 
 #[test]
 fn a_second_delivery_is_recognised() {
-    let place = place();
+    let place = store_fixture();
     let first = place.store.accept("conv", envelope("1", "hello")).wait().unwrap();
-    let Intake::New(id) = first else { panic!("{first:?}") };
-    assert_eq!(place.store.accept("conv", envelope("1", "hello")).wait().unwrap(), Intake::Duplicate(id));
-    assert!(matches!(place.store.accept("conv", envelope("2", "again")).wait().unwrap(), Intake::New(_)));
+    let InboxInsertion::New(id) = first else { panic!("{first:?}") };
+    assert_eq!(
+        place.store.accept("conv", envelope("1", "hello")).wait().unwrap(),
+        InboxInsertion::Duplicate(id)
+    );
+    assert!(matches!(
+        place.store.accept("conv", envelope("2", "again")).wait().unwrap(),
+        InboxInsertion::New(_)
+    ));
     let waiting = place.store.waiting("conv").wait().unwrap();
     assert_eq!(waiting.iter().map(|w| w.envelope.platform_key.as_str()).collect::<Vec<_>>(), ["1", "2"]);
-    place.store.close_inbox(id, Closing::Done, None, Timestamp(11.0)).wait().unwrap();
+    place.store.close_inbox(id, InboxCloseReason::Done, None, Timestamp(11.0)).wait().unwrap();
     assert_eq!(place.store.inbox_depth().wait().unwrap().waiting, 1);
     // Closed long ago, it is still known.
-    assert_eq!(place.store.accept("conv", envelope("1", "hello")).wait().unwrap(), Intake::Duplicate(id));
+    assert_eq!(
+        place.store.accept("conv", envelope("1", "hello")).wait().unwrap(),
+        InboxInsertion::Duplicate(id)
+    );
 }
 
 #[test]
 fn replies_leave_once_and_in_order() {
-    let place = place();
+    let place = store_fixture();
     let first = place.store.enqueue("conv", reply("a"), Timestamp(1.0)).wait().unwrap();
     assert_eq!(
         place.store.enqueue("conv", reply("a"), Timestamp(2.0)).wait().unwrap(),
@@ -69,8 +80,9 @@ fn replies_leave_once_and_in_order() {
     place.store.enqueue("conv", reply("b"), Timestamp(1.0)).wait().unwrap();
     place.store.enqueue("other", reply("c"), Timestamp(1.0)).wait().unwrap();
     let claim = |now: f64| place.store.claim_due("telegram", Timestamp(now), 10).wait().unwrap();
-    let keys =
-        |due: &[hermes_store::Due]| due.iter().map(|d| d.reply.idempotency_key.clone()).collect::<Vec<_>>();
+    let keys = |due: &[hermes_store::DueReply]| {
+        due.iter().map(|d| d.reply.idempotency_key.clone()).collect::<Vec<_>>()
+    };
     let due = claim(5.0);
     assert_eq!(keys(&due), ["a", "c"], "the second of a conversation waits for the first");
     assert!(claim(5.0).is_empty(), "what is being sent is not handed out again");
@@ -78,14 +90,14 @@ fn replies_leave_once_and_in_order() {
     assert!(claim(20.0).is_empty(), "a postponed reply holds back those behind it");
     let again = claim(50.0);
     assert_eq!((keys(&again), again[0].attempts), (vec!["a".to_owned()], 1));
-    let receipt = Receipt { message_ids: vec!["77".into()], certainty: Certainty::Once };
+    let receipt = DeliveryReceipt { message_ids: vec!["77".into()], certainty: DeliveryCertainty::Once };
     place.store.mark_sent(again[0].id, receipt, Timestamp(51.0)).wait().unwrap();
     assert_eq!(keys(&claim(52.0)), ["b"]);
 }
 
 #[test]
 fn a_send_cut_off_by_a_restart_is_marked_as_unknown() {
-    let place = place();
+    let place = store_fixture();
     place.store.enqueue("conv", reply("a"), Timestamp(1.0)).wait().unwrap();
     place.store.claim_due("telegram", Timestamp(2.0), 1).wait().unwrap();
     assert_eq!(place.store.recover_outbox().wait().unwrap(), 1);
@@ -109,13 +121,13 @@ fn turn(id: &str) -> Turn {
 
 #[test]
 fn a_turn_is_parked_at_its_second_cut_off() {
-    let place = place();
+    let place = store_fixture();
     let holder = HolderId::generate();
     place.store.open_turn(turn("t"), holder.clone()).wait().unwrap();
     assert_eq!(place.store.running_turns().wait().unwrap(), [turn("t")]);
-    let cut = || place.store.note_cut_off(&"t".into(), holder.clone(), Timestamp(5.0)).wait().unwrap();
+    let cut = || place.store.record_cut_off(&"t".into(), holder.clone(), Timestamp(5.0)).wait().unwrap();
     assert_eq!(cut(), Some(TurnState::Running));
-    assert!(place.store.is_at_its_last(&"t".into()).wait().unwrap());
+    assert!(place.store.is_last_attempt(&"t".into()).wait().unwrap());
     assert_eq!(cut(), Some(TurnState::Parked));
     assert_eq!(cut(), None, "it has ended");
     assert!(place.store.running_turns().wait().unwrap().is_empty());
@@ -126,12 +138,12 @@ fn a_turn_is_parked_at_its_second_cut_off() {
 
 #[test]
 fn a_turn_that_was_left_in_good_order_was_not_cut_off() {
-    let place = place();
+    let place = store_fixture();
     place.store.open_turn(turn("t"), HolderId::generate()).wait().unwrap();
     place.store.open_turn(turn("other"), HolderId::new("1-another process")).wait().unwrap();
     for _ in 0..5 {
-        assert_eq!(place.store.leave_turns().wait().unwrap(), 1);
-        let state = place.store.note_cut_off(&"t".into(), HolderId::generate(), Timestamp(5.0));
+        assert_eq!(place.store.release_turns().wait().unwrap(), 1);
+        let state = place.store.record_cut_off(&"t".into(), HolderId::generate(), Timestamp(5.0));
         assert_eq!(state.wait().unwrap(), Some(TurnState::Running));
     }
     assert_eq!(place.store.turn(&"t".into()).wait().unwrap().unwrap().cut_offs, 0);
@@ -139,7 +151,7 @@ fn a_turn_that_was_left_in_good_order_was_not_cut_off() {
 
 #[test]
 fn calls_without_an_outcome_are_known_after_a_restart() {
-    let place = place();
+    let place = store_fixture();
     place.store.open_turn(turn("t"), HolderId::generate()).wait().unwrap();
     let call = |id: &str| NewToolCall {
         id: id.into(),
@@ -157,26 +169,26 @@ fn calls_without_an_outcome_are_known_after_a_restart() {
 
 #[test]
 fn one_holder_per_conversation() {
-    let place = place();
+    let place = store_fixture();
     let (mine, theirs) = (HolderId::new("mine"), HolderId::new("theirs"));
     let take = |holder: &HolderId, now: f64| {
-        place.store.take_lease("conv", holder, Timestamp(now), Duration::from_secs(30)).wait().unwrap()
+        place.store.acquire_lease("conv", holder, Timestamp(now), Duration::from_secs(30)).wait().unwrap()
     };
-    assert_eq!(take(&mine, 0.0), Lease::Granted);
-    assert_eq!(take(&theirs, 10.0), Lease::HeldBy { holder: mine.clone(), until: Timestamp(30.0) });
-    assert_eq!(take(&mine, 20.0), Lease::Granted, "renewed");
-    assert_eq!(take(&theirs, 49.0), Lease::HeldBy { holder: mine.clone(), until: Timestamp(50.0) });
-    assert_eq!(take(&theirs, 50.0), Lease::Granted, "a silent holder loses it");
+    assert_eq!(take(&mine, 0.0), LeaseOutcome::Granted);
+    assert_eq!(take(&theirs, 10.0), LeaseOutcome::HeldBy { holder: mine.clone(), until: Timestamp(30.0) });
+    assert_eq!(take(&mine, 20.0), LeaseOutcome::Granted, "renewed");
+    assert_eq!(take(&theirs, 49.0), LeaseOutcome::HeldBy { holder: mine.clone(), until: Timestamp(50.0) });
+    assert_eq!(take(&theirs, 50.0), LeaseOutcome::Granted, "a silent holder loses it");
     place.store.release_lease("conv", &mine).wait().unwrap();
     assert_eq!(place.store.lease_holder("conv", Timestamp(51.0)).wait().unwrap(), Some(theirs.clone()));
     place.store.release_lease("conv", &theirs).wait().unwrap();
-    assert_eq!(take(&mine, 51.0), Lease::Granted);
+    assert_eq!(take(&mine, 51.0), LeaseOutcome::Granted);
 }
 
 #[test]
 fn charges_add_up_by_day_tree_and_job() {
-    let place = place();
-    let charge = |at: f64, root: &str, job: Option<&str>, micro_usd: Option<u64>| Charge {
+    let place = store_fixture();
+    let charge = |at: f64, root: &str, job: Option<&str>, micro_usd: Option<u64>| ModelCharge {
         at: Timestamp(at),
         session: "s".into(),
         turn: None,
@@ -194,9 +206,9 @@ fn charges_add_up_by_day_tree_and_job() {
     ] {
         place.store.record_charge(charge).wait().unwrap();
     }
-    let spent = |span| place.store.spent(span).wait().unwrap();
-    assert_eq!(spent(Span::TurnTree("t1".into())).micro_usd, 42);
-    let today = spent(Span::Since(Timestamp(5.0)));
+    let spent = |span| place.store.spending(span).wait().unwrap();
+    assert_eq!(spent(ChargeRange::TurnTree("t1".into())).micro_usd, 42);
+    let today = spent(ChargeRange::Since(Timestamp(5.0)));
     assert_eq!((today.calls, today.micro_usd, today.unpriced_calls, today.tokens), (2, 12, 1, 220));
-    assert_eq!(spent(Span::Job("j".into(), Timestamp(0.0))).calls, 2);
+    assert_eq!(spent(ChargeRange::Job("j".into(), Timestamp(0.0))).calls, 2);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hermes_store::{NewMessage, NewSession, SearchScope, SessionFilter, Store};
-use hermes_testkit::{Fixture, fixture};
+use hermes_testkit::{DatabaseFixture, fixture};
 use hermes_types::{Message, Provenance, Timestamp};
 use rusqlite::Connection;
 
@@ -27,7 +27,7 @@ fn version(connection: &Connection) -> i64 {
 
 #[test]
 fn every_generation_is_read_and_written() {
-    for generation in Fixture::ALL {
+    for generation in DatabaseFixture::ALL {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.db");
         generation.build(&path).unwrap();
@@ -71,9 +71,14 @@ fn every_generation_is_read_and_written() {
 
 #[test]
 fn newer_files_keep_their_own_schema() {
-    for generation in
-        [Fixture::V6, Fixture::V8, Fixture::V11, Fixture::V15, Fixture::V22, Fixture::V22WithoutDefaults]
-    {
+    for generation in [
+        DatabaseFixture::V6,
+        DatabaseFixture::V8,
+        DatabaseFixture::V11,
+        DatabaseFixture::V15,
+        DatabaseFixture::V22,
+        DatabaseFixture::V22WithoutDefaults,
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.db");
         generation.build(&path).unwrap();
@@ -89,7 +94,7 @@ fn a_new_file_is_a_version_6_file() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, baseline) = (folder.path().join("ours.db"), folder.path().join("theirs.db"));
     Store::open(&ours).unwrap().close().wait().unwrap();
-    Fixture::V6.build_empty(&baseline).unwrap();
+    DatabaseFixture::V6.build_empty(&baseline).unwrap();
     let (ours, baseline) = (Connection::open(ours).unwrap(), Connection::open(baseline).unwrap());
     let names = |connection: &Connection| {
         theirs(connection).into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>()
@@ -110,7 +115,13 @@ fn a_new_file_is_a_version_6_file() {
 
 #[test]
 fn older_files_gain_what_they_lacked() {
-    for generation in [Fixture::V1, Fixture::V2, Fixture::V3, Fixture::V4, Fixture::V5] {
+    for generation in [
+        DatabaseFixture::V1,
+        DatabaseFixture::V2,
+        DatabaseFixture::V3,
+        DatabaseFixture::V4,
+        DatabaseFixture::V5,
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.db");
         generation.build(&path).unwrap();
@@ -129,7 +140,7 @@ fn older_files_gain_what_they_lacked() {
 fn stored_reasoning_and_parts_come_back_exactly() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.db");
-    Fixture::V22.build(&path).unwrap();
+    DatabaseFixture::V22.build(&path).unwrap();
     let store = Store::open(&path).unwrap();
     let mut seen = String::new();
     for session in store.exportable_sessions(SessionFilter::default()).wait().unwrap() {
@@ -145,7 +156,7 @@ fn stored_reasoning_and_parts_come_back_exactly() {
 
 #[test]
 fn rows_that_are_no_longer_live_are_found_but_not_replayed() {
-    for generation in [Fixture::V22, Fixture::V22WithoutDefaults] {
+    for generation in [DatabaseFixture::V22, DatabaseFixture::V22WithoutDefaults] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.db");
         generation.build(&path).unwrap();
@@ -182,7 +193,7 @@ fn rows_that_are_no_longer_live_are_found_but_not_replayed() {
 fn side_branches_of_real_files_are_not_continuations() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.db");
-    Fixture::V22.build(&path).unwrap();
+    DatabaseFixture::V22.build(&path).unwrap();
     let store = Store::open(&path).unwrap();
     let resolved = store.resolve(fixture::FIRST).wait().unwrap().unwrap();
     assert_eq!(resolved.as_str(), fixture::CONTINUATION);
@@ -190,7 +201,7 @@ fn side_branches_of_real_files_are_not_continuations() {
 
 #[test]
 fn deleting_in_a_newer_file_lets_its_cascades_work() {
-    for generation in [Fixture::V22, Fixture::V6] {
+    for generation in [DatabaseFixture::V22, DatabaseFixture::V6] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.db");
         generation.build(&path).unwrap();

@@ -3,11 +3,11 @@
 use hermes_store::NewMessage;
 use hermes_types::{Message, Timestamp};
 
-use super::support::place;
+use super::support::store_fixture;
 
 #[test]
 fn the_log_does_not_grow_without_end_and_is_gone_after_closing() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     let log = place.folder.path().join("state.db-wal");
     let mut longest = 0;
@@ -35,7 +35,7 @@ fn the_log_does_not_grow_without_end_and_is_gone_after_closing() {
 
 #[test]
 fn a_long_log_that_processes_left_is_written_back_at_the_next_start() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     let log = place.folder.path().join("state.db-wal");
     // A reader keeps the log from being written back, as the death of each process before its time would.

@@ -1,30 +1,33 @@
 //! Messages come back as they went in.
 
 use hermes_store::{NewMessage, NewSession};
-use hermes_types::{Content, FinishReason, Message, Part, Provenance, Raw, Role, Timestamp, ToolCall};
+use hermes_types::{
+    ContentPart, FinishReason, Message, MessageContent, Provenance, RawJson, Role, Timestamp, ToolCall,
+};
 
-use super::support::place;
+use super::support::store_fixture;
 
 fn full_message() -> Message {
     let mut call = ToolCall::new(Some("call_1"), "terminal", r#"{"command": "ls"}"#);
-    call.extra_content = Some(Raw::parse(r#"{"google": {"thought_signature":"a+b=="}}"#.into()).unwrap());
+    call.extra_content = Some(RawJson::parse(r#"{"google": {"thought_signature":"a+b=="}}"#.into()).unwrap());
     let mut message = Message::assistant("thinking done").with_calls(vec![call]);
     message.reasoning = Some("because".into());
     message.reasoning_details =
-        Some(Raw::parse(r#"[ {"type":"reasoning.encrypted",  "n": 1.50} ]"#.into()).unwrap());
-    message.codex_reasoning_items = Some(Raw::parse(r#"[{"encrypted_content":"gA\/A"}]"#.into()).unwrap());
+        Some(RawJson::parse(r#"[ {"type":"reasoning.encrypted",  "n": 1.50} ]"#.into()).unwrap());
+    message.codex_reasoning_items =
+        Some(RawJson::parse(r#"[{"encrypted_content":"gA\/A"}]"#.into()).unwrap());
     message.finish_reason = Some(FinishReason::ToolCalls);
-    message.extra.set("annotations", Raw::parse("[1,  2]".into()).unwrap());
+    message.extra.set("annotations", RawJson::parse("[1,  2]".into()).unwrap());
     message
 }
 
 #[test]
 fn a_message_comes_back_byte_for_byte() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
-    let parts = Content::Parts(vec![
-        Part::Text("see".into()),
-        Part::Image { url: "data:image/png;base64,AA".into() },
+    let parts = MessageContent::Parts(vec![
+        ContentPart::Text("see".into()),
+        ContentPart::Image { url: "data:image/png;base64,AA".into() },
     ]);
     let mut with_parts = Message::user("");
     with_parts.content = parts;
@@ -38,10 +41,10 @@ fn a_message_comes_back_byte_for_byte() {
 
 #[test]
 fn parts_are_stored_the_way_newer_releases_do() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     let mut message = Message::user("");
-    message.content = Content::Parts(vec![Part::Text("hi".into())]);
+    message.content = MessageContent::Parts(vec![ContentPart::Text("hi".into())]);
     place.store.append(&session, NewMessage::new(message, Timestamp(2.0))).wait().unwrap();
     let stored: String = place.sql().query_row("SELECT content FROM messages", [], |row| row.get(0)).unwrap();
     assert_eq!(stored, "\0json:[{\"type\":\"text\",\"text\":\"hi\"}]");
@@ -49,19 +52,19 @@ fn parts_are_stored_the_way_newer_releases_do() {
 
 #[test]
 fn a_clock_that_steps_back_does_not_reorder() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     for (text, at) in [("first", 100.0), ("second", 50.0), ("third", 75.0)] {
-        place.say(&session, text, at);
+        place.append_user_message(&session, text, at);
     }
     let texts: Vec<_> =
         place.store.transcript(&session).wait().unwrap().into_iter().map(|m| m.message.content).collect();
-    assert_eq!(texts, ["first", "second", "third"].map(Content::from));
+    assert_eq!(texts, ["first", "second", "third"].map(MessageContent::from));
 }
 
 #[test]
 fn counters_follow_messages_and_calls() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     let call = |id: &str| ToolCall::new(Some(id), "todo", "{}");
     let asking = Message::assistant("").with_calls(vec![call("a"), call("b")]);
@@ -75,7 +78,7 @@ fn counters_follow_messages_and_calls() {
 
 #[test]
 fn origins_are_kept_where_the_role_does_not_tell() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     let call = ToolCall::new(Some("w"), "web_extract", "{}");
     let mut page = NewMessage::new(Message::tool(&call, "a page"), Timestamp(2.0));
@@ -89,7 +92,7 @@ fn origins_are_kept_where_the_role_does_not_tell() {
 
 #[test]
 fn a_session_row_that_is_missing_is_made_with_its_messages() {
-    let place = place();
+    let place = store_fixture();
     let session = NewSession::new("late".into(), "cli", Timestamp(1.0));
     let messages = vec![NewMessage::new(Message::user("x"), Timestamp(1.0))];
     place.store.append_creating(session.clone(), messages.clone()).wait().unwrap();
@@ -99,7 +102,7 @@ fn a_session_row_that_is_missing_is_made_with_its_messages() {
 
 #[test]
 fn a_message_for_no_session_is_refused_and_takes_nobody_with_it() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     let message = || NewMessage::new(Message::user("x"), Timestamp(1.0));
     // All three wait in the queue together, so that they share a transaction.
@@ -117,7 +120,7 @@ fn a_message_for_no_session_is_refused_and_takes_nobody_with_it() {
 
 #[test]
 fn rows_other_programs_wrote_oddly_are_read() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     place
         .sql()
@@ -128,7 +131,7 @@ fn rows_other_programs_wrote_oddly_are_read() {
         )
         .unwrap();
     let back = place.store.transcript(&session).wait().unwrap();
-    assert_eq!(back[0].message.content, Content::from(""));
+    assert_eq!(back[0].message.content, MessageContent::from(""));
     assert_eq!((back[0].at, back[0].message.role), (Timestamp(12.5), Role::Assistant));
     assert_eq!(back[1].message.content.text(), "\u{fffd}A");
 }

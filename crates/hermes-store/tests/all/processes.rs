@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use hermes_store::{NewMessage, NewSession, Store};
 use hermes_types::{Message, SessionId, Timestamp, random_hex};
 
-use super::support::place;
+use super::support::store_fixture;
 
 const FILE: &str = "HERMES_STORE_TEST_FILE";
 const NAME: &str = "HERMES_STORE_TEST_WRITER";
@@ -68,7 +68,7 @@ fn read_acknowledged(child: &mut Child, enough: usize) -> (HashSet<String>, bool
 fn two_writers_one_of_them_killed_twenty_times_lose_nothing() {
     const EACH: usize = 10_000;
     const KILLS: usize = 20;
-    let place = place();
+    let place = store_fixture();
     let path = place.db();
 
     let mut steady = start_writer(&path, "steady", EACH);
@@ -114,9 +114,9 @@ fn two_writers_one_of_them_killed_twenty_times_lose_nothing() {
 
 #[test]
 fn readers_see_the_last_commit_while_a_writer_is_at_work() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
-    place.say(&session, "before", 1.0);
+    place.append_user_message(&session, "before", 1.0);
     let other = place.sql();
     other.execute_batch("BEGIN IMMEDIATE; INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s', 'user', 'open', 2)").unwrap();
     // Another process is in the middle of a transaction, and reading does not wait for it.

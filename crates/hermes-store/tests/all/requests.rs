@@ -1,16 +1,16 @@
 //! Requests their clients gave a key.
 
-use hermes_store::{Horizon, KeyedRequest, RequestClaim};
+use hermes_store::{KeyedRequest, RequestClaim, RequestRetention};
 use hermes_types::Timestamp;
 
-use super::support::{Place, place};
+use super::support::{StoreFixture, store_fixture};
 
 fn request(key: &str, fingerprint: &str) -> KeyedRequest {
     KeyedRequest { path: "/chat".into(), key: key.into(), fingerprint: fingerprint.into() }
 }
 
-fn claim(place: &Place, key: &str, fingerprint: &str, turn: &str, now: f64) -> RequestClaim {
-    let horizon = Horizon { answered: Timestamp(now - 300.0), open: Timestamp(now - 1000.0) };
+fn claim(place: &StoreFixture, key: &str, fingerprint: &str, turn: &str, now: f64) -> RequestClaim {
+    let horizon = RequestRetention { answered: Timestamp(now - 300.0), open: Timestamp(now - 1000.0) };
     place
         .store
         .claim_request(&request(key, fingerprint), &turn.into(), horizon, Timestamp(now))
@@ -24,7 +24,7 @@ fn known(turn: &str, answer: Option<&str>) -> RequestClaim {
 
 #[test]
 fn a_request_is_known_from_before_its_turn_until_after_its_answer() {
-    let place = place();
+    let place = store_fixture();
     assert_eq!(claim(&place, "k", "a", "t1", 1.0), RequestClaim::New);
     assert_eq!(claim(&place, "k", "a", "t2", 2.0), known("t1", None));
     place.store.answer_request(&"t1".into(), "done".into(), Timestamp(3.0)).wait().unwrap();
@@ -37,10 +37,10 @@ fn a_request_is_known_from_before_its_turn_until_after_its_answer() {
 
 #[test]
 fn one_whose_turn_came_to_nothing_is_passed_on_once_or_forgotten() {
-    let place = place();
+    let place = store_fixture();
     claim(&place, "k", "a", "t1", 1.0);
     let pass =
-        |to: &str| place.store.pass_request_on(&"t1".into(), &to.into(), Timestamp(2.0)).wait().unwrap();
+        |to: &str| place.store.reassign_request(&"t1".into(), &to.into(), Timestamp(2.0)).wait().unwrap();
     assert!(pass("t2"));
     assert!(!pass("t3"));
     assert_eq!(claim(&place, "k", "a", "t4", 3.0), known("t2", None));
@@ -50,7 +50,7 @@ fn one_whose_turn_came_to_nothing_is_passed_on_once_or_forgotten() {
 
 #[test]
 fn age_and_number_are_bounded() {
-    let place = place();
+    let place = store_fixture();
     claim(&place, "old", "a", "t1", 1.0);
     place.store.answer_request(&"t1".into(), "done".into(), Timestamp(2.0)).wait().unwrap();
     claim(&place, "open", "a", "t2", 2.0);
@@ -63,5 +63,5 @@ fn age_and_number_are_bounded() {
         place.store.answer_request(&turn.as_str().into(), "done".into(), Timestamp(1305.0)).wait().unwrap();
     }
     claim(&place, "last", "a", "last", 1306.0);
-    assert!(place.store.requests().wait().unwrap() <= 1003);
+    assert!(place.store.count_requests().wait().unwrap() <= 1003);
 }

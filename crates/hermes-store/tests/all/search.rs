@@ -1,30 +1,30 @@
 //! Searching, with the index whole, damaged and half rebuilt.
 
-use hermes_store::{Coverage, SearchScope, Store};
+use hermes_store::{SearchCoverage, SearchScope, Store};
 
-use super::support::{place, snippets};
+use super::support::{snippets, store_fixture};
 
 #[test]
 fn hits_carry_their_surroundings() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     for (at, text) in ["before the storm", "the quick brown fox", "after the rain"].iter().enumerate() {
-        place.say(&session, text, f64::from(u32::try_from(at).unwrap()));
+        place.append_user_message(&session, text, f64::from(u32::try_from(at).unwrap()));
     }
     let result = place.find("quick");
     assert_eq!(snippets(&result), ["the >>>quick<<< brown fox"]);
     let around: Vec<_> = result.hits[0].context.iter().map(|message| message.content.as_str()).collect();
     assert_eq!(around, ["before the storm", "after the rain"]);
-    assert_eq!((result.hits[0].source.as_str(), result.coverage), ("cli", Coverage::Index));
+    assert_eq!((result.hits[0].source.as_str(), result.coverage), ("cli", SearchCoverage::Index));
 }
 
 #[test]
 fn odd_queries_neither_fail_nor_match_everything() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     for (at, text) in ["use chat-send now", "C++ is a language", "unclosed quote", "plain"].iter().enumerate()
     {
-        place.say(&session, text, f64::from(u32::try_from(at).unwrap()));
+        place.append_user_message(&session, text, f64::from(u32::try_from(at).unwrap()));
     }
     let count = |query: &str| place.find(query).hits.len();
     assert_eq!(count("chat-send"), 1);
@@ -37,9 +37,9 @@ fn odd_queries_neither_fail_nor_match_everything() {
 
 #[test]
 fn roles_and_sources_narrow_a_search() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
-    place.say(&session, "needle", 1.0);
+    place.append_user_message(&session, "needle", 1.0);
     let within = |sources: &[&str], exclude: &[&str], roles: &[&str]| SearchScope {
         sources: sources.iter().map(ToString::to_string).collect(),
         exclude_sources: exclude.iter().map(ToString::to_string).collect(),
@@ -64,10 +64,10 @@ const DAMAGES: [(&str, &str); 4] = [
 #[test]
 fn a_damaged_index_is_replaced_while_everything_works() {
     for (what, sql) in DAMAGES {
-        let place = place();
+        let place = store_fixture();
         let session = place.session("s", 1.0);
         for number in 0..1500 {
-            place.say(&session, &format!("needle number{number}"), f64::from(number));
+            place.append_user_message(&session, &format!("needle number{number}"), f64::from(number));
         }
         place.store.close().wait().unwrap();
         let shadow = place.sql();
@@ -78,14 +78,14 @@ fn a_damaged_index_is_replaced_while_everything_works() {
         drop(shadow);
 
         let store = Store::open(&place.db()).unwrap();
-        let place = super::support::Place { folder: place.folder, store };
+        let place = super::support::StoreFixture { folder: place.folder, store };
         // The write comes first: a broken trigger must not cost it.
-        place.say(&session, "needle fresh", 5000.0);
+        place.append_user_message(&session, "needle fresh", 5000.0);
         let result = place.find("needle");
         assert_eq!(result.hits.len(), 50, "{what}: search goes on");
         assert_eq!(place.find("fresh").hits.len(), 1, "{what}");
         wait_until_sound(&place);
-        assert_eq!(place.find("number1499").coverage, Coverage::Index, "{what}");
+        assert_eq!(place.find("number1499").coverage, SearchCoverage::Index, "{what}");
         assert_eq!(place.find("number0").hits.len(), 1, "{what}: old rows are back in the index");
         assert_eq!(place.store.transcript(&session).wait().unwrap().len(), 1501, "{what}");
     }
@@ -93,12 +93,12 @@ fn a_damaged_index_is_replaced_while_everything_works() {
 
 #[test]
 fn removals_during_a_rebuild_do_not_damage_it_again() {
-    let place = place();
+    let place = store_fixture();
     let sessions: Vec<_> =
         (0..30).map(|number| place.session(&format!("s{number}"), f64::from(number))).collect();
     for session in &sessions {
         for number in 0..60 {
-            place.say(session, &format!("word{number}"), f64::from(number));
+            place.append_user_message(session, &format!("word{number}"), f64::from(number));
         }
     }
     place.store.rebuild_index();
@@ -116,21 +116,21 @@ fn removals_during_a_rebuild_do_not_damage_it_again() {
 
 #[test]
 fn an_interrupted_rebuild_goes_on_when_the_file_is_opened_again() {
-    let place = place();
+    let place = store_fixture();
     let session = place.session("s", 1.0);
     for number in 0..2000 {
-        place.say(&session, &format!("word{number}"), f64::from(number));
+        place.append_user_message(&session, &format!("word{number}"), f64::from(number));
     }
     place.store.rebuild_index();
     place.store.close().wait().unwrap();
     let store = Store::open(&place.db()).unwrap();
-    let place = super::support::Place { folder: place.folder, store };
+    let place = super::support::StoreFixture { folder: place.folder, store };
     wait_until_sound(&place);
-    assert_eq!(place.find("word3").coverage, Coverage::Index);
+    assert_eq!(place.find("word3").coverage, SearchCoverage::Index);
 }
 
 /// Bounded by the number of looks, each of which does real work.
-fn wait_until_sound(place: &super::support::Place) {
+fn wait_until_sound(place: &super::support::StoreFixture) {
     for _ in 0..10_000 {
         let found = place.store.check().wait().unwrap();
         if found.is_sound() {

@@ -1,16 +1,18 @@
 //! Sessions: their life, names, descent, lists and removal.
 
-use hermes_store::{Billing, EndReason, Error, NewSession, Removed, SessionFilter, Tally};
+use hermes_store::{
+    EndReason, Error, NewSession, RemovalOutcome, SessionBilling, SessionFilter, UsageUpdate,
+};
 use hermes_text::Title;
 use hermes_types::{Cost, CostStatus, SessionId, Timestamp, Usage};
 
-use super::support::{Place, mode_of, place};
+use super::support::{StoreFixture, mode_of, store_fixture};
 
 fn title(text: &str) -> Option<Title> {
     Title::sanitise(text).unwrap()
 }
 
-fn child(place: &Place, id: &str, parent: &SessionId, at: f64, config: Option<&str>) -> SessionId {
+fn child(place: &StoreFixture, id: &str, parent: &SessionId, at: f64, config: Option<&str>) -> SessionId {
     let mut session = NewSession::new(id.into(), "cli", Timestamp(at));
     session.parent = Some(parent.clone());
     session.model_config = config.map(str::to_owned);
@@ -20,7 +22,7 @@ fn child(place: &Place, id: &str, parent: &SessionId, at: f64, config: Option<&s
 
 #[test]
 fn the_file_is_for_its_owner_alone() {
-    let place = place();
+    let place = store_fixture();
     place.session("s", 1.0);
     assert_eq!(mode_of(&place.db()), 0o600);
     assert_eq!(mode_of(&place.folder.path().join("state.db-wal")), 0o600);
@@ -28,7 +30,7 @@ fn the_file_is_for_its_owner_alone() {
 
 #[test]
 fn the_first_end_reason_stays_until_the_session_is_opened_again() {
-    let place = place();
+    let place = store_fixture();
     let id = place.session("s", 1.0);
     place.store.end_session(&id, EndReason::Compression, Timestamp(5.0)).wait().unwrap();
     place.store.end_session(&id, EndReason::CliClose, Timestamp(9.0)).wait().unwrap();
@@ -41,7 +43,7 @@ fn the_first_end_reason_stays_until_the_session_is_opened_again() {
 
 #[test]
 fn creating_again_only_fills_gaps() {
-    let place = place();
+    let place = store_fixture();
     let mut session = NewSession::new("s".into(), "cli", Timestamp(1.0));
     place.store.create_session(session.clone()).wait().unwrap();
     session.model = Some("m1".into());
@@ -55,16 +57,16 @@ fn creating_again_only_fills_gaps() {
 
 #[test]
 fn usage_is_added_or_replaced_and_billing_filled_once() {
-    let place = place();
+    let place = store_fixture();
     let id = place.session("s", 1.0);
     let usage = Usage { input: 10, output: 5, cache_read: 3, cache_write: 2, reasoning: 1 };
     let cost = Cost { micro_usd: Some(1_500_000), status: CostStatus::Estimated };
-    let billing = |name: &str| Billing { provider: Some(name.into()), ..Billing::default() };
-    place.store.record_usage(&id, Tally::Add, usage, cost, billing("a")).wait().unwrap();
-    place.store.record_usage(&id, Tally::Add, usage, cost, billing("b")).wait().unwrap();
+    let billing = |name: &str| SessionBilling { provider: Some(name.into()), ..SessionBilling::default() };
+    place.store.record_usage(&id, UsageUpdate::Add, usage, cost, billing("a")).wait().unwrap();
+    place.store.record_usage(&id, UsageUpdate::Add, usage, cost, billing("b")).wait().unwrap();
     let row = place.store.session(&id).wait().unwrap().unwrap();
     assert_eq!((row.usage.input, row.usage.reasoning, row.estimated_cost_usd), (20, 2, Some(3.0)));
-    place.store.record_usage(&id, Tally::Replace, usage, Cost::UNKNOWN, billing("c")).wait().unwrap();
+    place.store.record_usage(&id, UsageUpdate::Replace, usage, Cost::UNKNOWN, billing("c")).wait().unwrap();
     let row = place.store.session(&id).wait().unwrap().unwrap();
     assert_eq!((row.usage, row.estimated_cost_usd), (usage, Some(3.0)));
     let provider: String =
@@ -74,7 +76,7 @@ fn usage_is_added_or_replaced_and_billing_filled_once() {
 
 #[test]
 fn titles_are_unique_and_say_who_has_them() {
-    let place = place();
+    let place = store_fixture();
     let (one, two) = (place.session("one", 1.0), place.session("two", 2.0));
     place.store.set_title(&one, title("plan")).wait().unwrap();
     let error = place.store.set_title(&two, title("plan")).wait().unwrap_err();
@@ -87,7 +89,7 @@ fn titles_are_unique_and_say_who_has_them() {
 
 #[test]
 fn a_compressed_ancestor_gives_its_title_up() {
-    let place = place();
+    let place = store_fixture();
     let first = place.session("first", 1.0);
     place.store.set_title(&first, title("plan")).wait().unwrap();
     place.store.end_session(&first, EndReason::Compression, Timestamp(2.0)).wait().unwrap();
@@ -98,7 +100,7 @@ fn a_compressed_ancestor_gives_its_title_up() {
 
 #[test]
 fn names_resolve_to_the_newest_of_their_series() {
-    let place = place();
+    let place = store_fixture();
     for (id, name, at) in [("a", "my_project", 1.0), ("b", "my_project #2", 5.0), ("c", "myXproject #3", 9.0)]
     {
         let id = place.session(id, at);
@@ -115,7 +117,7 @@ fn names_resolve_to_the_newest_of_their_series() {
 
 #[test]
 fn id_prefixes_resolve_only_when_they_mean_one_session() {
-    let place = place();
+    let place = store_fixture();
     for id in ["20260101_000000_abcdef", "20260101_000000_abc123", "20260102_000000_aaaaaa", "x_y"] {
         place.session(id, 1.0);
     }
@@ -130,15 +132,15 @@ fn id_prefixes_resolve_only_when_they_mean_one_session() {
 
 #[test]
 fn a_compressed_conversation_resumes_at_its_newest_part_past_side_branches() {
-    let place = place();
+    let place = store_fixture();
     let first = place.session("first", 1.0);
-    place.say(&first, "begin", 1.0);
+    place.append_user_message(&first, "begin", 1.0);
     place.store.set_title(&first, title("long talk")).wait().unwrap();
     place.store.end_session(&first, EndReason::Compression, Timestamp(2.0)).wait().unwrap();
     let second = child(&place, "second", &first, 3.0, None);
-    place.say(&second, "goes on", 3.0);
+    place.append_user_message(&second, "goes on", 3.0);
     let delegate = child(&place, "delegate", &first, 4.0, Some(r#"{"_delegate_from":"first"}"#));
-    place.say(&delegate, "aside", 4.0);
+    place.append_user_message(&delegate, "aside", 4.0);
     let resolved = place.store.resolve("long talk").wait().unwrap();
     assert_eq!(resolved, Some(second.clone()));
     assert_eq!(place.store.lineage_root(&second).wait().unwrap(), first);
@@ -148,12 +150,12 @@ fn a_compressed_conversation_resumes_at_its_newest_part_past_side_branches() {
 
 #[test]
 fn lists_show_previews_newest_first_and_hide_tool_sessions() {
-    let place = place();
+    let place = store_fixture();
     let old = place.session("old", 1.0);
     place.session("new", 2.0);
     place.store.create_session(NewSession::new("hidden".into(), "tool", Timestamp(3.0))).wait().unwrap();
-    place.say(&old, &format!("first\nline {}", "x".repeat(80)), 10.0);
-    place.say(&old, "second", 20.0);
+    place.append_user_message(&old, &format!("first\nline {}", "x".repeat(80)), 10.0);
+    place.append_user_message(&old, "second", 20.0);
     assert_eq!(place.listed(), ["new", "old"]);
     let listed = place.store.list_sessions(SessionFilter::default(), 20).wait().unwrap();
     assert_eq!(listed[1].preview, format!("first line {}...", "x".repeat(49)));
@@ -164,12 +166,12 @@ fn lists_show_previews_newest_first_and_hide_tool_sessions() {
 
 #[test]
 fn deleting_a_parent_leaves_its_children() {
-    let place = place();
+    let place = store_fixture();
     let parent = place.session("parent", 1.0);
-    place.say(&parent, "x", 1.0);
+    place.append_user_message(&parent, "x", 1.0);
     let kid = child(&place, "kid", &parent, 2.0, None);
-    assert_eq!(place.store.delete_session(&parent).wait().unwrap(), Removed::Yes);
-    assert_eq!(place.store.delete_session(&parent).wait().unwrap(), Removed::NotFound);
+    assert_eq!(place.store.delete_session(&parent).wait().unwrap(), RemovalOutcome::Yes);
+    assert_eq!(place.store.delete_session(&parent).wait().unwrap(), RemovalOutcome::NotFound);
     assert_eq!(place.store.session(&kid).wait().unwrap().unwrap().parent, None);
     assert!(place.store.check().wait().unwrap().is_sound());
     assert!(place.find("x").hits.is_empty());
@@ -177,7 +179,7 @@ fn deleting_a_parent_leaves_its_children() {
 
 #[test]
 fn what_hangs_on_a_message_goes_with_it() {
-    let place = place();
+    let place = store_fixture();
     let id = place.session("s", 1.0);
     let mut page = hermes_store::NewMessage::new(hermes_types::Message::user("from the web"), Timestamp(1.0));
     page.provenance = Some(hermes_types::Provenance::Web);
@@ -197,17 +199,17 @@ fn what_hangs_on_a_message_goes_with_it() {
 /// Messages written by us, by another program and by us again are all found: whoever writes keeps the index.
 #[test]
 fn the_index_is_kept_by_whoever_writes() {
-    let place = place();
+    let place = store_fixture();
     let id = place.session("s", 1.0);
-    place.say(&id, "needle ours", 1.0);
+    place.append_user_message(&id, "needle ours", 1.0);
     place
         .sql()
         .execute_batch("INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s', 'user', 'needle theirs', 2)")
         .unwrap();
-    place.say(&id, "needle again", 3.0);
+    place.append_user_message(&id, "needle again", 3.0);
     assert_eq!(place.find("needle").hits.len(), 3);
     place.sql().execute_batch("CREATE TRIGGER mine AFTER INSERT ON messages BEGIN UPDATE sessions SET user_id = new.content; END").unwrap();
-    place.say(&id, "needle seen", 4.0);
+    place.append_user_message(&id, "needle seen", 4.0);
     let seen: String = place.sql().query_row("SELECT user_id FROM sessions", [], |row| row.get(0)).unwrap();
     assert_eq!(seen, "needle seen", "a trigger somebody adds runs");
     assert_eq!(place.find("needle").hits.len(), 4);
@@ -219,7 +221,7 @@ fn the_index_is_kept_by_whoever_writes() {
 
 #[test]
 fn pruning_spares_what_is_still_open() {
-    let place = place();
+    let place = store_fixture();
     for (id, at) in [("open", 1.0), ("ended", 2.0), ("recent", 50.0)] {
         place.session(id, at);
     }
@@ -233,7 +235,7 @@ fn pruning_spares_what_is_still_open() {
 
 #[test]
 fn an_export_has_every_column_and_parsed_calls() {
-    let place = place();
+    let place = store_fixture();
     let id = place.session("s", 1.0);
     place
         .sql()
@@ -254,7 +256,7 @@ fn an_export_has_every_column_and_parsed_calls() {
 
 #[test]
 fn what_came_in_and_went_out_goes_with_its_session_or_with_time() {
-    let place = place();
+    let place = store_fixture();
     let id = place.session("s", 1.0);
     let other = place.session("other", 1.0);
     let sql = place.sql();
@@ -290,15 +292,15 @@ fn what_came_in_and_went_out_goes_with_its_session_or_with_time() {
 
 #[test]
 fn columns_of_newer_releases_are_filled_where_the_file_has_them() {
-    let place = place();
+    let place = store_fixture();
     let begin = |id: &str| {
         let mut session = NewSession::new(id.into(), "cli", Timestamp(1.0));
         session.cwd = Some("/work/place".to_owned());
         place.store.create_session(session).wait().unwrap();
-        let billing = Billing { base_url: Some("http://host/v1".into()), ..Billing::default() };
+        let billing = SessionBilling { base_url: Some("http://host/v1".into()), ..SessionBilling::default() };
         for _ in 0..2 {
             let cost = Cost { micro_usd: None, status: CostStatus::Unknown };
-            let add = Tally::Add;
+            let add = UsageUpdate::Add;
             place
                 .store
                 .record_usage(&id.into(), add, Usage::default(), cost, billing.clone())
@@ -325,11 +327,11 @@ fn columns_of_newer_releases_are_filled_where_the_file_has_them() {
 
 #[test]
 fn a_compressed_conversation_is_one_row_of_the_list() {
-    let place = place();
+    let place = store_fixture();
     let first = place.session("first", 1.0);
-    place.say(&first, "hello", 1.0);
+    place.append_user_message(&first, "hello", 1.0);
     let branch = child(&place, "branch", &first, 2.0, Some(r#"{"_delegate_from": "first"}"#));
-    place.say(&branch, "a part of the work", 2.0);
+    place.append_user_message(&branch, "a part of the work", 2.0);
     let listed = || -> Vec<String> {
         let found = place.store.list_conversations(SessionFilter::default(), 20).wait().unwrap();
         found.into_iter().map(|session| session.id.as_str().to_owned()).collect()
@@ -337,6 +339,6 @@ fn a_compressed_conversation_is_one_row_of_the_list() {
     place.store.end_session(&first, EndReason::Compression, Timestamp(3.0)).wait().unwrap();
     assert_eq!(listed(), ["branch", "first"], "a branch continues nothing");
     let second = child(&place, "second", &first, 4.0, None);
-    place.say(&second, "summary", 4.0);
+    place.append_user_message(&second, "summary", 4.0);
     assert_eq!(listed(), ["second", "branch"]);
 }

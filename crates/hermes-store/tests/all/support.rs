@@ -9,18 +9,18 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// A store in a folder of its own.
-pub(crate) struct Place {
+pub(crate) struct StoreFixture {
     pub(crate) folder: TempDir,
     pub(crate) store: Store,
 }
 
-pub(crate) fn place() -> Place {
+pub(crate) fn store_fixture() -> StoreFixture {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("state.db")).unwrap();
-    Place { folder, store }
+    StoreFixture { folder, store }
 }
 
-impl Place {
+impl StoreFixture {
     pub(crate) fn db(&self) -> PathBuf {
         self.folder.path().join("state.db")
     }
@@ -38,7 +38,7 @@ impl Place {
         id
     }
 
-    pub(crate) fn say(&self, session: &SessionId, text: &str, at: f64) {
+    pub(crate) fn append_user_message(&self, session: &SessionId, text: &str, at: f64) {
         self.store.append(session, NewMessage::new(Message::user(text), Timestamp(at))).wait().unwrap();
     }
 
@@ -58,7 +58,7 @@ impl Place {
 
 pub(crate) fn find(store: &Store, text: &str, within: SearchScope) -> SearchResult {
     let Some(query) = SearchQuery::sanitise(text) else {
-        return SearchResult { hits: Vec::new(), coverage: hermes_store::Coverage::Index };
+        return SearchResult { hits: Vec::new(), coverage: hermes_store::SearchCoverage::Index };
     };
     store.search(query, within).wait().unwrap()
 }

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 /// How the next matching REST call goes wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fault {
+pub enum DiscordFault {
     /// It is refused with this status, code and text.
     Refuse { status: u16, code: u64, message: String },
     /// It came too often.
-    Limit { after: f64, scope: Scope },
+    Limit { after: f64, scope: RateLimitScope },
     /// The connection ends before anything was done.
     Cut,
     /// It is done, but the connection ends before the answer.
@@ -23,14 +23,14 @@ pub enum Fault {
 
 /// Whom a limit concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum RateLimitScope {
     Route,
     Everything,
 }
 
 /// What is to be done on an open socket.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Order {
+pub enum DiscordSocketAction {
     /// Anything at all.
     Send(Value),
     /// Text that need not be JSON.
@@ -38,7 +38,7 @@ pub enum Order {
     /// Says that the client should connect again.
     Reconnect,
     /// Says that the session is invalid.
-    Invalidate(Resumable),
+    Invalidate(SessionResumption),
     Close(u16),
     /// The connection breaks off without a word.
     Drop,
@@ -46,14 +46,14 @@ pub enum Order {
 
 /// Whether an invalid session can be resumed all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resumable {
+pub enum SessionResumption {
     Yes,
     No,
 }
 
 /// What of it survives when the server starts again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sessions {
+pub enum SessionRetention {
     Kept,
     Lost,
 }

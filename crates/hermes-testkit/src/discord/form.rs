@@ -2,7 +2,7 @@
 
 /// A part of a form.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Part {
+pub(super) struct DiscordFormPart {
     pub(super) name: String,
     pub(super) file_name: Option<String>,
     pub(super) mime: Option<String>,
@@ -10,7 +10,7 @@ pub(super) struct Part {
 }
 
 /// The parts of a body whose content type names the boundary; nothing when it is not well-formed.
-pub(super) fn parse(content_type: &str, body: &[u8]) -> Option<Vec<Part>> {
+pub(super) fn parse(content_type: &str, body: &[u8]) -> Option<Vec<DiscordFormPart>> {
     let boundary = content_type.split("boundary=").nth(1)?.trim_matches('"');
     let separator = format!("--{boundary}");
     let mut parts = Vec::new();
@@ -24,10 +24,10 @@ pub(super) fn parse(content_type: &str, body: &[u8]) -> Option<Vec<Part>> {
     rest.starts_with(b"--").then_some(parts)
 }
 
-fn part(section: &[u8]) -> Option<Part> {
+fn part(section: &[u8]) -> Option<DiscordFormPart> {
     let end = find(section, b"\r\n\r\n")?;
     let (head, bytes) = section.split_at_checked(end)?;
-    let mut part = Part { bytes: bytes.get(4..)?.to_vec(), ..Part::default() };
+    let mut part = DiscordFormPart { bytes: bytes.get(4..)?.to_vec(), ..DiscordFormPart::default() };
     for line in std::str::from_utf8(head).ok()?.split("\r\n") {
         let (name, value) = line.split_once(':')?;
         match name.to_ascii_lowercase().as_str() {

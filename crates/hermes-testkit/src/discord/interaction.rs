@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::message::content_of;
-use super::rest::{Answer, Trouble, invalid, only, trouble};
-use super::world::{Id, Interaction, Moment, Response, World};
+use super::rest::{FakeDiscordError, FakeDiscordResult, invalid, only, trouble};
+use super::state::{EventTime, FakeDiscordId, FakeDiscordState, FakeInteraction, FakeInteractionResponse};
 
 /// How long an interaction waits for its first answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long its token is good for.
 const TOKEN_FOR: Duration = Duration::from_mins(15);
 
-impl World {
-    pub(super) fn put_commands(&mut self, application: &str, body: &Value) -> Answer {
+impl FakeDiscordState {
+    pub(super) fn put_commands(&mut self, application: &str, body: &Value) -> FakeDiscordResult {
         if application != self.application.to_string() {
             return Err(trouble(
                 403,
@@ -40,12 +40,12 @@ impl World {
     /// Somebody uses a command or presses a button; the bot hears of it.
     pub(super) fn begin_interaction(
         &mut self,
-        person: Id,
-        channel: Id,
+        person: FakeDiscordId,
+        channel: FakeDiscordId,
         kind: u64,
         more: Value,
-        at: Moment,
-    ) -> Id {
+        at: EventTime,
+    ) -> FakeDiscordId {
         let id = self.next_id(at);
         let token = format!("interaction-token-{id}");
         let guild = self.channels.get(&channel).and_then(|channel| channel.guild);
@@ -67,14 +67,24 @@ impl World {
         if let (Some(event), Value::Object(more)) = (event.as_object_mut(), more) {
             event.extend(more);
         }
-        let interaction =
-            Interaction { token, since: at.monotonic, answered: None, response: Response::None };
+        let interaction = FakeInteraction {
+            token,
+            since: at.monotonic,
+            answered: None,
+            response: FakeInteractionResponse::None,
+        };
         self.interactions.insert(id, interaction);
         self.publish("INTERACTION_CREATE", &event, guild, true);
         id
     }
 
-    pub(super) fn answer_interaction(&mut self, id: Id, token: &str, body: &Value, at: Moment) -> Answer {
+    pub(super) fn answer_interaction(
+        &mut self,
+        id: FakeDiscordId,
+        token: &str,
+        body: &Value,
+        at: EventTime,
+    ) -> FakeDiscordResult {
         only(body, &["type", "data"])?;
         let unknown = || trouble(404, 10062, "Unknown interaction");
         let interaction =
@@ -89,9 +99,9 @@ impl World {
         let kind = kind.ok_or_else(|| invalid("type", "BASE_TYPE_CHOICES", "type is 4, 5, 6 or 7"))?;
         interaction.answered = Some(kind);
         interaction.response = match kind {
-            4 | 7 => Response::Text(content_of(&body["data"])?),
-            5 => Response::Thinking,
-            _ => Response::None,
+            4 | 7 => FakeInteractionResponse::Text(content_of(&body["data"])?),
+            5 => FakeInteractionResponse::Thinking,
+            _ => FakeInteractionResponse::None,
         };
         Ok((204, Value::Null))
     }
@@ -102,8 +112,8 @@ impl World {
         application: &str,
         token: &str,
         body: &Value,
-        at: Moment,
-    ) -> Answer {
+        at: EventTime,
+    ) -> FakeDiscordResult {
         let unknown = || trouble(404, 10015, "Unknown Webhook");
         if application != self.application.to_string() {
             return Err(unknown());
@@ -111,7 +121,7 @@ impl World {
         let found = self.interactions.values_mut().find(|known| known.token == token);
         let interaction =
             found.filter(|known| at.monotonic.saturating_sub(known.since) < TOKEN_FOR).ok_or_else(unknown)?;
-        if interaction.answered.is_none() || interaction.response == Response::Deleted {
+        if interaction.answered.is_none() || interaction.response == FakeInteractionResponse::Deleted {
             return Err(trouble(404, 10008, "Unknown Message"));
         }
         match method {
@@ -121,11 +131,11 @@ impl World {
                 if content.is_empty() {
                     return Err(trouble(400, 50006, "Cannot send an empty message"));
                 }
-                interaction.response = Response::Text(content);
+                interaction.response = FakeInteractionResponse::Text(content);
                 Ok((200, json!({"id": "1"})))
             }
             "DELETE" => {
-                interaction.response = Response::Deleted;
+                interaction.response = FakeInteractionResponse::Deleted;
                 Ok((204, Value::Null))
             }
             _ => Err(trouble(405, 0, "405: Method Not Allowed")),
@@ -133,7 +143,7 @@ impl World {
     }
 }
 
-fn check_command(command: &Value) -> Result<(), Trouble> {
+fn check_command(command: &Value) -> Result<(), FakeDiscordError> {
     only(
         command,
         &[
@@ -179,7 +189,7 @@ fn check_command(command: &Value) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn check_named(object: &Value) -> Result<(), Trouble> {
+fn check_named(object: &Value) -> Result<(), FakeDiscordError> {
     let name = object["name"].as_str().unwrap_or_default();
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
     if !(1..=32).contains(&name.len()) || !name.bytes().all(plain) {

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::world::{Channel, ChannelKind, Id, Message, World};
+use super::state::{
+    FakeChannelKind, FakeDiscordChannel, FakeDiscordId, FakeDiscordMessage, FakeDiscordState,
+};
 
-impl World {
-    pub(super) fn user_json(&self, id: Id) -> Value {
+impl FakeDiscordState {
+    pub(super) fn user_json(&self, id: FakeDiscordId) -> Value {
         let Some(person) = self.people.get(&id) else {
             return json!({"id": id.to_string(), "username": "deleted"});
         };
@@ -19,7 +21,7 @@ impl World {
         })
     }
 
-    pub(super) fn channel_json(&self, id: Id) -> Value {
+    pub(super) fn channel_json(&self, id: FakeDiscordId) -> Value {
         let Some(channel) = self.channels.get(&id) else { return Value::Null };
         let mut object = json!({"id": id.to_string(), "type": channel.kind.number()});
         if let Some(person) = channel.person {
@@ -29,7 +31,7 @@ impl World {
         object["name"] = json!(channel.name);
         object["guild_id"] = json!(channel.guild.map(|id| id.to_string()));
         object["parent_id"] = json!(channel.parent.map(|id| id.to_string()));
-        if channel.kind == ChannelKind::Thread {
+        if channel.kind == FakeChannelKind::Thread {
             object["thread_metadata"] =
                 json!({"archived": false, "auto_archive_duration": 1440, "locked": false});
             object["owner_id"] = json!(self.bot.to_string());
@@ -39,10 +41,10 @@ impl World {
         object
     }
 
-    pub(super) fn guild_json(&self, id: Id) -> Value {
+    pub(super) fn guild_json(&self, id: FakeDiscordId) -> Value {
         let of_kind = |thread: bool| -> Vec<Value> {
-            let ours = |channel: &Channel| {
-                channel.guild == Some(id) && (channel.kind == ChannelKind::Thread) == thread
+            let ours = |channel: &FakeDiscordChannel| {
+                channel.guild == Some(id) && (channel.kind == FakeChannelKind::Thread) == thread
             };
             let found = self.channels.iter().filter(|(_, channel)| ours(channel));
             found.map(|(id, _)| self.channel_json(*id)).collect()
@@ -57,7 +59,7 @@ impl World {
         })
     }
 
-    pub(super) fn message_json(&self, message: &Message) -> Value {
+    pub(super) fn message_json(&self, message: &FakeDiscordMessage) -> Value {
         let mentions: Vec<Value> =
             self.mentioned(&message.content).into_iter().map(|id| self.user_json(id)).collect();
         let mut object = json!({
@@ -100,7 +102,7 @@ impl World {
     }
 }
 
-fn mentions_contain(mentions: &Value, id: Id) -> bool {
+fn mentions_contain(mentions: &Value, id: FakeDiscordId) -> bool {
     let id = id.to_string();
     mentions.as_array().is_some_and(|list| list.iter().any(|user| user["id"] == id.as_str()))
 }

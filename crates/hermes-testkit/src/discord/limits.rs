@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct Limits {
+pub(super) struct FakeRateLimits {
     pub(super) most: u32,
     pub(super) per: Duration,
     used: HashMap<String, (u32, Duration)>,
@@ -12,7 +12,7 @@ pub(super) struct Limits {
     pub(super) overruns: usize,
 }
 
-impl Default for Limits {
+impl Default for FakeRateLimits {
     fn default() -> Self {
         Self { most: 10_000, per: Duration::from_secs(1), used: HashMap::new(), overruns: 0 }
     }
@@ -20,15 +20,15 @@ impl Default for Limits {
 
 /// What one call finds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
+pub(super) struct RateAllowance {
     pub(super) limit: u32,
     pub(super) remaining: u32,
     pub(super) reset_after: Duration,
     pub(super) allowed: bool,
 }
 
-impl Limits {
-    pub(super) fn take(&mut self, bucket: &str, now: Duration) -> Allowance {
+impl FakeRateLimits {
+    pub(super) fn take(&mut self, bucket: &str, now: Duration) -> RateAllowance {
         let (most, per) = (self.most, self.per);
         let (used, until) = self.used.entry(bucket.to_owned()).or_insert((0, now + per));
         if *until <= now {
@@ -40,7 +40,12 @@ impl Limits {
         } else {
             self.overruns += 1;
         }
-        Allowance { limit: most, remaining: most - *used, reset_after: until.saturating_sub(now), allowed }
+        RateAllowance {
+            limit: most,
+            remaining: most - *used,
+            reset_after: until.saturating_sub(now),
+            allowed,
+        }
     }
 }
 

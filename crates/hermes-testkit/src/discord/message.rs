@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::rest::{Answer, Ask, Trouble, id, invalid, only, trouble};
-use super::world::{Id, Message, Moment, World};
+use super::rest::{FakeDiscordError, FakeDiscordRequest, FakeDiscordResult, id, invalid, only, trouble};
+use super::state::{EventTime, FakeDiscordId, FakeDiscordMessage, FakeDiscordState};
 
 const LONGEST: usize = 2000;
 const VOICE: u64 = 8192;
@@ -26,8 +26,13 @@ const FIELDS: &[&str] = &[
     "flags",
 ];
 
-impl World {
-    pub(super) fn create_message(&mut self, channel: Id, ask: &Ask, at: Moment) -> Answer {
+impl FakeDiscordState {
+    pub(super) fn create_message(
+        &mut self,
+        channel: FakeDiscordId,
+        ask: &FakeDiscordRequest,
+        at: EventTime,
+    ) -> FakeDiscordResult {
         let body = &ask.body;
         only(body, FIELDS)?;
         let content = content_of(body)?;
@@ -44,7 +49,7 @@ impl World {
         let nonce = nonce_of(body)?;
         let author = self.bot;
         if let (Some(nonce), Some(true)) = (&nonce, body["enforce_nonce"].as_bool()) {
-            let same = |message: &&Message| {
+            let same = |message: &&FakeDiscordMessage| {
                 message.author == author
                     && message.nonce.as_ref() == Some(nonce)
                     && message.nonce_until > at.monotonic
@@ -56,7 +61,7 @@ impl World {
         let reply_to = self.reference(channel, &body["message_reference"])?;
         let id = self.next_id(at);
         let attachments = self.keep_files(ask, at)?;
-        let message = Message {
+        let message = FakeDiscordMessage {
             kind: if reply_to.is_some() { 19 } else { 0 },
             reply_to,
             attachments,
@@ -66,14 +71,18 @@ impl World {
             nonce,
             allowed_mentions: body["allowed_mentions"].clone(),
             nonce_until: at.monotonic + NONCE_FOR,
-            ..Message::new(id, channel, author, &content)
+            ..FakeDiscordMessage::new(id, channel, author, &content)
         };
         self.post(message);
         let message = self.known_message(channel, id)?;
         Ok((200, self.message_json(message)))
     }
 
-    fn reference(&self, channel: Id, reference: &Value) -> Result<Option<Id>, Trouble> {
+    fn reference(
+        &self,
+        channel: FakeDiscordId,
+        reference: &Value,
+    ) -> Result<Option<FakeDiscordId>, FakeDiscordError> {
         if reference.is_null() {
             return Ok(None);
         }
@@ -91,7 +100,11 @@ impl World {
         }
     }
 
-    fn keep_files(&mut self, ask: &Ask, at: Moment) -> Result<Vec<Value>, Trouble> {
+    fn keep_files(
+        &mut self,
+        ask: &FakeDiscordRequest,
+        at: EventTime,
+    ) -> Result<Vec<Value>, FakeDiscordError> {
         let mut kept = Vec::new();
         for (index, part) in ask.files.iter().enumerate() {
             if part.bytes.len() > LARGEST_FILE {
@@ -114,7 +127,7 @@ impl World {
     }
 
     /// Puts a file where it can be fetched, and says how messages show it.
-    pub(super) fn attach(&mut self, name: &str, mime: &str, bytes: &[u8], at: Moment) -> Value {
+    pub(super) fn attach(&mut self, name: &str, mime: &str, bytes: &[u8], at: EventTime) -> Value {
         let id = self.next_id(at);
         self.files.insert(id, (mime.to_owned(), bytes.to_vec()));
         json!({
@@ -126,7 +139,12 @@ impl World {
         })
     }
 
-    pub(super) fn edit_message(&mut self, channel: Id, message: Id, body: &Value) -> Answer {
+    pub(super) fn edit_message(
+        &mut self,
+        channel: FakeDiscordId,
+        message: FakeDiscordId,
+        body: &Value,
+    ) -> FakeDiscordResult {
         only(body, &["content", "embeds", "flags", "allowed_mentions", "components", "attachments"])?;
         check_components(&body["components"])?;
         let content = content_of(body)?;
@@ -152,7 +170,7 @@ impl World {
 }
 
 /// What is said; Discord takes the spaces at both ends away.
-pub(super) fn content_of(body: &Value) -> Result<String, Trouble> {
+pub(super) fn content_of(body: &Value) -> Result<String, FakeDiscordError> {
     let content = match &body["content"] {
         Value::Null => "",
         Value::String(text) => text.trim(),
@@ -164,7 +182,7 @@ pub(super) fn content_of(body: &Value) -> Result<String, Trouble> {
     Ok(content.to_owned())
 }
 
-fn nonce_of(body: &Value) -> Result<Option<String>, Trouble> {
+fn nonce_of(body: &Value) -> Result<Option<String>, FakeDiscordError> {
     let nonce = match &body["nonce"] {
         Value::Null => return Ok(None),
         Value::String(text) => text.clone(),
@@ -176,7 +194,7 @@ fn nonce_of(body: &Value) -> Result<Option<String>, Trouble> {
     Ok(Some(nonce))
 }
 
-fn check_mentions(allowed: &Value) -> Result<(), Trouble> {
+fn check_mentions(allowed: &Value) -> Result<(), FakeDiscordError> {
     if allowed.is_null() {
         return Ok(());
     }
@@ -190,7 +208,7 @@ fn check_mentions(allowed: &Value) -> Result<(), Trouble> {
     }
 }
 
-fn check_voice(body: &Value, files: usize) -> Result<(), Trouble> {
+fn check_voice(body: &Value, files: usize) -> Result<(), FakeDiscordError> {
     let one = body["attachments"].as_array().filter(|list| list.len() == 1 && files == 1);
     let entry = one.and_then(|list| list.first());
     let complete =
@@ -205,7 +223,7 @@ fn check_voice(body: &Value, files: usize) -> Result<(), Trouble> {
 }
 
 /// Rows of buttons.
-fn check_components(components: &Value) -> Result<(), Trouble> {
+fn check_components(components: &Value) -> Result<(), FakeDiscordError> {
     let bad = |why: &str| invalid("components", "COMPONENT_LAYOUT_INVALID", why);
     let rows = match components {
         Value::Null => return Ok(()),

@@ -13,7 +13,7 @@ mod page;
 mod rest;
 mod serve;
 mod socket;
-mod world;
+mod state;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use std::time::Duration;
 use hermes_types::Clock;
 use serde_json::{Value, json};
 
-pub use faults::{Fault, Order, Resumable, Scope, Sessions};
-pub use world::{Call, Id, Message, Response};
+pub use faults::{DiscordFault, DiscordSocketAction, RateLimitScope, SessionResumption, SessionRetention};
+pub use state::{FakeDiscordCall, FakeDiscordId, FakeDiscordMessage, FakeInteractionResponse};
 
 use crate::gate::Gates;
-use crate::running::OwnThread;
-use crate::watched::Watched;
+use crate::server_thread::ServerThread;
+use crate::watched_value::WatchedValue;
 use crate::{Error, RealClock};
-use serve::{Shared, serve};
-use world::{Channel, ChannelKind, Person, World};
+use serve::{FakeDiscordServer, serve};
+use state::{FakeChannelKind, FakeDiscordChannel, FakeDiscordState, FakeDiscordUser};
 
 /// The token the bot signs in with, unless a test says otherwise.
 pub const TOKEN: &str = "discord-test-token";
 
 /// A running server. Dropping it ends every connection.
-pub struct Discord {
-    shared: Arc<Shared>,
+pub struct FakeDiscord {
+    shared: Arc<FakeDiscordServer>,
     port: u16,
-    running: Option<OwnThread>,
+    running: Option<ServerThread>,
 }
 
 /// Settings of a server.
 #[derive(Debug, Clone)]
-pub struct DiscordBuilder {
+pub struct FakeDiscordBuilder {
     port: u16,
     clock: Arc<dyn Clock>,
     heartbeat: Duration,
@@ -52,15 +52,15 @@ pub struct DiscordBuilder {
 
 /// Something a person writes, beyond a plain text.
 #[derive(Debug, Clone, Default)]
-pub struct Words {
+pub struct FakeUserMessage {
     text: String,
-    reply_to: Option<Id>,
+    reply_to: Option<FakeDiscordId>,
     files: Vec<(String, String, Vec<u8>)>,
     kind: u8,
     flags: u64,
 }
 
-impl Words {
+impl FakeUserMessage {
     pub fn new(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
     }
@@ -72,7 +72,7 @@ impl Words {
     }
 
     #[must_use]
-    pub fn answering(mut self, message: Id) -> Self {
+    pub fn answering(mut self, message: FakeDiscordId) -> Self {
         (self.reply_to, self.kind) = (Some(message), 19);
         self
     }
@@ -91,7 +91,7 @@ impl Words {
     }
 }
 
-impl DiscordBuilder {
+impl FakeDiscordBuilder {
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
@@ -111,27 +111,27 @@ impl DiscordBuilder {
         self
     }
 
-    pub fn start(self) -> Result<Discord, Error> {
-        let shared = Shared {
-            world: Watched::new(World::new(TOKEN)),
+    pub fn start(self) -> Result<FakeDiscord, Error> {
+        let shared = FakeDiscordServer {
+            world: WatchedValue::new(FakeDiscordState::new(TOKEN)),
             gates: Gates::default(),
             clock: self.clock,
             heartbeat: self.heartbeat,
         };
-        let mut discord = Discord { shared: Arc::new(shared), port: self.port, running: None };
-        discord.start_again(Sessions::Kept)?;
+        let mut discord = FakeDiscord { shared: Arc::new(shared), port: self.port, running: None };
+        discord.start_again(SessionRetention::Kept)?;
         Ok(discord)
     }
 }
 
 /// Running it.
-impl Discord {
+impl FakeDiscord {
     pub fn start() -> Result<Self, Error> {
         Self::builder().start()
     }
 
-    pub fn builder() -> DiscordBuilder {
-        DiscordBuilder {
+    pub fn builder() -> FakeDiscordBuilder {
+        FakeDiscordBuilder {
             port: 0,
             clock: Arc::new(RealClock::default()),
             heartbeat: Duration::from_millis(41_250),
@@ -149,13 +149,13 @@ impl Discord {
     }
 
     /// Listens again on the same port, with everything that was said.
-    pub fn start_again(&mut self, sessions: Sessions) -> Result<(), Error> {
-        if sessions == Sessions::Lost {
+    pub fn start_again(&mut self, sessions: SessionRetention) -> Result<(), Error> {
+        if sessions == SessionRetention::Lost {
             self.lose_sessions();
         }
         let shared = self.shared.clone();
         let (address, thread) =
-            OwnThread::start("discord", self.port, move |listener| serve(listener, shared))?;
+            ServerThread::start("discord", self.port, move |listener| serve(listener, shared))?;
         self.port = address.port();
         self.shared.world.update(|world| world.port = address.port());
         self.running = Some(thread);
@@ -169,12 +169,12 @@ impl Discord {
 }
 
 /// Setting the stage.
-impl Discord {
-    pub fn bot(&self) -> Id {
+impl FakeDiscord {
+    pub fn bot(&self) -> FakeDiscordId {
         self.shared.world.read(|world| world.bot)
     }
 
-    pub fn guild(&self, name: &str) -> Id {
+    pub fn guild(&self, name: &str) -> FakeDiscordId {
         self.change(|world, at| {
             let id = world.next_id(at);
             world.guilds.insert(id, name.to_owned());
@@ -184,20 +184,20 @@ impl Discord {
         })
     }
 
-    pub fn channel(&self, guild: Id, name: &str) -> Id {
-        self.add_channel(guild, name, ChannelKind::Text)
+    pub fn channel(&self, guild: FakeDiscordId, name: &str) -> FakeDiscordId {
+        self.add_channel(guild, name, FakeChannelKind::Text)
     }
 
-    pub fn forum(&self, guild: Id, name: &str) -> Id {
-        self.add_channel(guild, name, ChannelKind::Forum)
+    pub fn forum(&self, guild: FakeDiscordId, name: &str) -> FakeDiscordId {
+        self.add_channel(guild, name, FakeChannelKind::Forum)
     }
 
-    pub fn voice_channel(&self, guild: Id, name: &str) -> Id {
-        self.add_channel(guild, name, ChannelKind::Voice)
+    pub fn voice_channel(&self, guild: FakeDiscordId, name: &str) -> FakeDiscordId {
+        self.add_channel(guild, name, FakeChannelKind::Voice)
     }
 
     /// A thread that somebody opened.
-    pub fn thread(&self, parent: Id, name: &str) -> Id {
+    pub fn thread(&self, parent: FakeDiscordId, name: &str) -> FakeDiscordId {
         self.change(|world, at| {
             let id = world.next_id(at);
             world.open_thread(id, parent, name);
@@ -205,7 +205,7 @@ impl Discord {
         })
     }
 
-    pub fn set_topic(&self, channel: Id, topic: &str) {
+    pub fn set_topic(&self, channel: FakeDiscordId, topic: &str) {
         self.change(|world, _| {
             if let Some(known) = world.channels.get_mut(&channel) {
                 known.topic = Some(topic.to_owned());
@@ -216,7 +216,7 @@ impl Discord {
     }
 
     /// Takes the channel out of the bot's sight.
-    pub fn hide(&self, channel: Id) {
+    pub fn hide(&self, channel: FakeDiscordId) {
         self.change(|world, _| {
             if let Some(known) = world.channels.get_mut(&channel) {
                 known.hidden = true;
@@ -224,35 +224,42 @@ impl Discord {
         });
     }
 
-    pub fn person(&self, username: &str, display: Option<&str>) -> Id {
+    pub fn person(&self, username: &str, display: Option<&str>) -> FakeDiscordId {
         self.add_person(username, display, false)
     }
 
     /// Another bot.
-    pub fn other_bot(&self, username: &str) -> Id {
+    pub fn other_bot(&self, username: &str) -> FakeDiscordId {
         self.add_person(username, None, true)
     }
 
     /// The direct chat of a person with the bot.
-    pub fn dm(&self, person: Id) -> Id {
+    pub fn dm(&self, person: FakeDiscordId) -> FakeDiscordId {
         self.change(|world, at| world.dm(person, at))
     }
 
-    fn add_person(&self, username: &str, display: Option<&str>, bot: bool) -> Id {
+    fn add_person(&self, username: &str, display: Option<&str>, bot: bool) -> FakeDiscordId {
         self.change(|world, at| {
             let id = world.next_id(at);
             let display = display.map(str::to_owned);
-            world.people.insert(id, Person { username: username.to_owned(), display, bot });
+            world.people.insert(id, FakeDiscordUser { username: username.to_owned(), display, bot });
             id
         })
     }
 
-    fn add_channel(&self, guild: Id, name: &str, kind: ChannelKind) -> Id {
+    fn add_channel(&self, guild: FakeDiscordId, name: &str, kind: FakeChannelKind) -> FakeDiscordId {
         self.change(|world, at| {
             let id = world.next_id(at);
             let (name, guild) = (name.to_owned(), Some(guild));
-            let channel =
-                Channel { kind, name, topic: None, guild, parent: None, person: None, hidden: false };
+            let channel = FakeDiscordChannel {
+                kind,
+                name,
+                topic: None,
+                guild,
+                parent: None,
+                person: None,
+                hidden: false,
+            };
             world.channels.insert(id, channel);
             let event = world.channel_json(id);
             world.publish("CHANNEL_CREATE", &event, guild, true);
@@ -260,37 +267,48 @@ impl Discord {
         })
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut World, world::Moment) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut FakeDiscordState, state::EventTime) -> R) -> R {
         let at = self.shared.moment();
         self.shared.world.update(|world| change(world, at))
     }
 }
 
 /// What people do.
-impl Discord {
+impl FakeDiscord {
     /// Somebody writes; a mention is written as `<@id>`.
-    pub fn says(&self, person: Id, channel: Id, text: &str) -> Id {
-        self.writes(person, channel, Words::new(text))
+    pub fn says(&self, person: FakeDiscordId, channel: FakeDiscordId, text: &str) -> FakeDiscordId {
+        self.writes(person, channel, FakeUserMessage::new(text))
     }
 
-    pub fn writes(&self, person: Id, channel: Id, words: Words) -> Id {
+    pub fn writes(
+        &self,
+        person: FakeDiscordId,
+        channel: FakeDiscordId,
+        words: FakeUserMessage,
+    ) -> FakeDiscordId {
         self.change(|world, at| {
             let id = world.next_id(at);
             let file = |(name, mime, bytes): &(String, String, Vec<u8>)| world.attach(name, mime, bytes, at);
             let attachments = words.files.iter().map(file).collect();
-            let Words { text, reply_to, kind, flags, .. } = words;
-            world.post(Message {
+            let FakeUserMessage { text, reply_to, kind, flags, .. } = words;
+            world.post(FakeDiscordMessage {
                 kind,
                 reply_to,
                 attachments,
                 flags,
-                ..Message::new(id, channel, person, &text)
+                ..FakeDiscordMessage::new(id, channel, person, &text)
             });
             id
         })
     }
 
-    pub fn uses_command(&self, person: Id, channel: Id, name: &str, options: &[(&str, Value)]) -> Id {
+    pub fn uses_command(
+        &self,
+        person: FakeDiscordId,
+        channel: FakeDiscordId,
+        name: &str,
+        options: &[(&str, Value)],
+    ) -> FakeDiscordId {
         let option = |(name, value): &(&str, Value)| json!({"name": name, "type": 3, "value": value});
         let options: Vec<Value> = options.iter().map(option).collect();
         let data = json!({"data": {"id": "1", "name": name, "type": 1, "options": options}});
@@ -299,7 +317,7 @@ impl Discord {
 
     /// Presses the button with that label; panics when there is none.
     #[track_caller]
-    pub fn presses(&self, person: Id, message: &Message, label: &str) -> Id {
+    pub fn presses(&self, person: FakeDiscordId, message: &FakeDiscordMessage, label: &str) -> FakeDiscordId {
         let rows = message.components.iter().filter_map(|row| row["components"].as_array());
         let button = rows.flatten().find(|button| button["label"] == label);
         let Some(button) = button else { panic!("there is no button `{label}` on {message:?}") };
@@ -313,13 +331,17 @@ impl Discord {
     }
 
     /// What a person sees in answer to a command or a press.
-    pub fn response(&self, interaction: Id) -> Response {
+    pub fn response(&self, interaction: FakeDiscordId) -> FakeInteractionResponse {
         let known = self.shared.world.read(|world| world.interactions.get(&interaction).cloned());
-        known.map_or(Response::None, |known| known.response)
+        known.map_or(FakeInteractionResponse::None, |known| known.response)
     }
 
-    pub async fn until_response(&self, interaction: Id, wanted: impl Fn(&Response) -> bool) -> Response {
-        let look = |world: &mut World| {
+    pub async fn until_response(
+        &self,
+        interaction: FakeDiscordId,
+        wanted: impl Fn(&FakeInteractionResponse) -> bool,
+    ) -> FakeInteractionResponse {
+        let look = |world: &mut FakeDiscordState| {
             let response = &world.interactions.get(&interaction)?.response;
             wanted(response).then(|| response.clone())
         };
@@ -327,20 +349,20 @@ impl Discord {
     }
 
     /// The type of the first answer to an interaction, once there is one.
-    pub async fn until_acknowledged(&self, interaction: Id) -> u64 {
+    pub async fn until_acknowledged(&self, interaction: FakeDiscordId) -> u64 {
         self.shared.world.until(|world| world.interactions.get(&interaction)?.answered).await
     }
 }
 
 /// What the bot did.
-impl Discord {
+impl FakeDiscord {
     /// Everything in a channel, oldest first.
-    pub fn messages(&self, channel: Id) -> Vec<Message> {
+    pub fn messages(&self, channel: FakeDiscordId) -> Vec<FakeDiscordMessage> {
         self.shared.world.read(|world| world.messages.get(&channel).cloned()).unwrap_or_default()
     }
 
     /// What the bot wrote there.
-    pub fn said(&self, channel: Id) -> Vec<Message> {
+    pub fn said(&self, channel: FakeDiscordId) -> Vec<FakeDiscordMessage> {
         let bot = self.bot();
         self.messages(channel)
             .into_iter()
@@ -349,19 +371,24 @@ impl Discord {
     }
 
     /// Waits until the bot has written something with `part` in it.
-    pub async fn until_said(&self, channel: Id, part: &str) -> Message {
+    pub async fn until_said(&self, channel: FakeDiscordId, part: &str) -> FakeDiscordMessage {
         self.shared.world.until(|world| world.find_said(channel, part)).await
     }
 
     #[track_caller]
-    pub fn until_said_blocking(&self, channel: Id, part: &str) -> Message {
+    pub fn until_said_blocking(&self, channel: FakeDiscordId, part: &str) -> FakeDiscordMessage {
         self.shared
             .world
             .until_blocking(&format!("`{part}` in {channel}"), |world| world.find_said(channel, part))
     }
 
     /// Waits until a message looks a certain way.
-    pub async fn until_message(&self, channel: Id, id: Id, wanted: impl Fn(&Message) -> bool) -> Message {
+    pub async fn until_message(
+        &self,
+        channel: FakeDiscordId,
+        id: FakeDiscordId,
+        wanted: impl Fn(&FakeDiscordMessage) -> bool,
+    ) -> FakeDiscordMessage {
         self.shared
             .world
             .until(|world| world.message(channel, id).filter(|message| wanted(message)).cloned())
@@ -369,13 +396,13 @@ impl Discord {
     }
 
     /// Waits until that thread is there, and says its name.
-    pub async fn until_thread(&self, id: Id) -> String {
+    pub async fn until_thread(&self, id: FakeDiscordId) -> String {
         self.shared.world.until(|world| world.channels.get(&id).map(|channel| channel.name.clone())).await
     }
 
     /// Threads below a channel.
-    pub fn threads(&self, parent: Id) -> Vec<Id> {
-        let below = |world: &World| {
+    pub fn threads(&self, parent: FakeDiscordId) -> Vec<FakeDiscordId> {
+        let below = |world: &FakeDiscordState| {
             let threads = world.channels.iter().filter(|(_, channel)| channel.parent == Some(parent));
             threads.map(|(id, _)| *id).collect()
         };
@@ -383,13 +410,13 @@ impl Discord {
     }
 
     /// Every REST call, oldest first.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<FakeDiscordCall> {
         self.shared.world.read(|world| world.calls.clone())
     }
 
     /// Waits for the call with that number among those that fit, from 1.
-    pub async fn until_call(&self, method: &str, part: &str, count: usize) -> Call {
-        let fits = |call: &&Call| call.method == method && call.path.contains(part);
+    pub async fn until_call(&self, method: &str, part: &str, count: usize) -> FakeDiscordCall {
+        let fits = |call: &&FakeDiscordCall| call.method == method && call.path.contains(part);
         self.shared.world.until(|world| world.calls.iter().filter(fits).nth(count - 1).cloned()).await
     }
 
@@ -397,7 +424,7 @@ impl Discord {
         self.shared.world.read(|world| world.commands.clone())
     }
 
-    pub fn typing(&self) -> Vec<Id> {
+    pub fn typing(&self) -> Vec<FakeDiscordId> {
         self.shared.world.read(|world| world.typing.clone())
     }
 
@@ -429,16 +456,17 @@ impl Discord {
 
     /// The newest event's sequence in the newest session.
     pub fn sequence(&self) -> usize {
-        let newest =
-            |world: &World| world.sessions.values().next_back().map_or(0, |session| session.log.len());
+        let newest = |world: &FakeDiscordState| {
+            world.sessions.values().next_back().map_or(0, |session| session.log.len())
+        };
         self.shared.world.read(newest)
     }
 }
 
 /// What goes wrong.
-impl Discord {
+impl FakeDiscord {
     /// The next call with that method and that part in its path goes wrong; once.
-    pub fn fault(&self, method: &str, part: &str, fault: Fault) {
+    pub fn fault(&self, method: &str, part: &str, fault: DiscordFault) {
         self.change(|world, _| world.faults.push((method.to_owned(), part.to_owned(), fault)));
     }
 
@@ -452,7 +480,7 @@ impl Discord {
     }
 
     /// Does something on every open socket.
-    pub fn order(&self, order: &Order) {
+    pub fn order(&self, order: &DiscordSocketAction) {
         self.change(|world, _| {
             for connection in world.connections.values_mut() {
                 connection.orders.push_back(order.clone());
@@ -498,14 +526,15 @@ impl Discord {
     }
 }
 
-impl World {
-    fn find_said(&self, channel: Id, part: &str) -> Option<Message> {
-        let said = |message: &&Message| message.author == self.bot && message.content.contains(part);
+impl FakeDiscordState {
+    fn find_said(&self, channel: FakeDiscordId, part: &str) -> Option<FakeDiscordMessage> {
+        let said =
+            |message: &&FakeDiscordMessage| message.author == self.bot && message.content.contains(part);
         self.messages.get(&channel)?.iter().find(said).cloned()
     }
 }
 
-impl fmt::Debug for Discord {
+impl fmt::Debug for FakeDiscord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Discord").field("url", &self.base_url()).finish_non_exhaustive()
     }

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::form::Part;
-use super::world::{ChannelKind, Id, Message, Moment, World};
+use super::form::DiscordFormPart;
+use super::state::{EventTime, FakeChannelKind, FakeDiscordId, FakeDiscordMessage, FakeDiscordState};
 
 /// A call as it came.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ask {
+pub(super) struct FakeDiscordRequest {
     pub(super) method: String,
     /// Without the version and the query.
     pub(super) path: String,
     pub(super) query: String,
     pub(super) body: Value,
-    pub(super) files: Vec<Part>,
+    pub(super) files: Vec<DiscordFormPart>,
 }
 
-impl Ask {
+impl FakeDiscordRequest {
     pub(super) fn segments(&self) -> Vec<&str> {
         self.path.split('/').filter(|part| !part.is_empty()).collect()
     }
@@ -28,26 +28,26 @@ impl Ask {
 
 /// A refusal in Discord's words.
 #[derive(Debug, Clone)]
-pub(super) struct Trouble {
+pub(super) struct FakeDiscordError {
     pub(super) status: u16,
     pub(super) code: u64,
     pub(super) message: String,
     pub(super) errors: Value,
 }
 
-pub(super) type Answer = Result<(u16, Value), Trouble>;
+pub(super) type FakeDiscordResult = Result<(u16, Value), FakeDiscordError>;
 
-pub(super) fn trouble(status: u16, code: u64, message: &str) -> Trouble {
-    Trouble { status, code, message: message.to_owned(), errors: Value::Null }
+pub(super) fn trouble(status: u16, code: u64, message: &str) -> FakeDiscordError {
+    FakeDiscordError { status, code, message: message.to_owned(), errors: Value::Null }
 }
 
 /// A form that is not as it must be.
-pub(super) fn invalid(field: &str, code: &str, message: &str) -> Trouble {
+pub(super) fn invalid(field: &str, code: &str, message: &str) -> FakeDiscordError {
     let errors = json!({field: {"_errors": [{"code": code, "message": message}]}});
-    Trouble { status: 400, code: 50035, message: "Invalid Form Body".to_owned(), errors }
+    FakeDiscordError { status: 400, code: 50035, message: "Invalid Form Body".to_owned(), errors }
 }
 
-impl Trouble {
+impl FakeDiscordError {
     pub(super) fn json(&self) -> Value {
         let mut object = json!({"message": self.message, "code": self.code});
         if !self.errors.is_null() {
@@ -58,7 +58,7 @@ impl Trouble {
 }
 
 /// Refuses fields that are not in the documentation, so that a misspelt one is noticed.
-pub(super) fn only(body: &Value, known: &[&str]) -> Result<(), Trouble> {
+pub(super) fn only(body: &Value, known: &[&str]) -> Result<(), FakeDiscordError> {
     let fields =
         body.as_object().ok_or_else(|| trouble(400, 50109, "The request body contains invalid JSON."))?;
     match fields.keys().find(|field| !known.contains(&field.as_str())) {
@@ -67,12 +67,12 @@ pub(super) fn only(body: &Value, known: &[&str]) -> Result<(), Trouble> {
     }
 }
 
-pub(super) fn id(text: &str) -> Result<Id, Trouble> {
-    Id::parse(text).ok_or_else(|| invalid("id", "NUMBER_TYPE_COERCE", "Value is not snowflake."))
+pub(super) fn id(text: &str) -> Result<FakeDiscordId, FakeDiscordError> {
+    FakeDiscordId::parse(text).ok_or_else(|| invalid("id", "NUMBER_TYPE_COERCE", "Value is not snowflake."))
 }
 
-impl World {
-    pub(super) fn answer(&mut self, ask: &Ask, at: Moment) -> Answer {
+impl FakeDiscordState {
+    pub(super) fn answer(&mut self, ask: &FakeDiscordRequest, at: EventTime) -> FakeDiscordResult {
         let socket = format!("ws://127.0.0.1:{}", self.port);
         match (ask.method.as_str(), ask.segments().as_slice()) {
             ("GET", ["gateway"]) => Ok((200, json!({"url": socket}))),
@@ -83,7 +83,8 @@ impl World {
             )),
             ("GET", ["users", "@me"]) => Ok((200, self.user_json(self.bot))),
             ("GET", ["users", "@me", "guilds"]) => {
-                let entry = |(id, name): (&Id, &String)| json!({"id": id.to_string(), "name": name});
+                let entry =
+                    |(id, name): (&FakeDiscordId, &String)| json!({"id": id.to_string(), "name": name});
                 Ok((200, self.guilds.iter().map(entry).collect()))
             }
             ("POST", ["users", "@me", "channels"]) => self.open_dm(&ask.body, at),
@@ -152,13 +153,13 @@ impl World {
         }
     }
 
-    fn known_guild(&self, guild: &str) -> Result<Id, Trouble> {
+    fn known_guild(&self, guild: &str) -> Result<FakeDiscordId, FakeDiscordError> {
         let guild = id(guild)?;
         self.guilds.contains_key(&guild).then_some(guild).ok_or_else(|| trouble(404, 10004, "Unknown Guild"))
     }
 
     /// A channel the bot may use.
-    fn reachable(&self, channel: &str) -> Result<Id, Trouble> {
+    fn reachable(&self, channel: &str) -> Result<FakeDiscordId, FakeDiscordError> {
         let channel = id(channel)?;
         match self.channels.get(&channel) {
             None => Err(trouble(404, 10003, "Unknown Channel")),
@@ -167,11 +168,15 @@ impl World {
         }
     }
 
-    pub(super) fn known_message(&self, channel: Id, message: Id) -> Result<&Message, Trouble> {
+    pub(super) fn known_message(
+        &self,
+        channel: FakeDiscordId,
+        message: FakeDiscordId,
+    ) -> Result<&FakeDiscordMessage, FakeDiscordError> {
         self.message(channel, message).ok_or_else(|| trouble(404, 10008, "Unknown Message"))
     }
 
-    fn open_dm(&mut self, body: &Value, at: Moment) -> Answer {
+    fn open_dm(&mut self, body: &Value, at: EventTime) -> FakeDiscordResult {
         only(body, &["recipient_id"])?;
         let person = id(body["recipient_id"].as_str().unwrap_or_default())?;
         if !self.people.contains_key(&person) {
@@ -181,14 +186,14 @@ impl World {
         Ok((200, self.channel_json(channel)))
     }
 
-    fn list(&self, channel: Id, after: Option<&str>, limit: Option<&str>) -> Answer {
+    fn list(&self, channel: FakeDiscordId, after: Option<&str>, limit: Option<&str>) -> FakeDiscordResult {
         let limit =
             limit.map_or(Some(50), |text| text.parse::<usize>().ok()).filter(|n| (1..=100).contains(n));
         let limit = limit.ok_or_else(|| invalid("limit", "NUMBER_TYPE_MAX", "limit is 1 to 100"))?;
         let none = Vec::new();
         let all = self.messages.get(&channel).unwrap_or(&none);
         // The newest come first, whatever was asked for.
-        let chosen: Vec<&Message> = match after {
+        let chosen: Vec<&FakeDiscordMessage> = match after {
             Some(after) => {
                 let after = id(after)?;
                 all.iter().filter(|message| message.id > after).take(limit).collect()
@@ -198,7 +203,13 @@ impl World {
         Ok((200, chosen.into_iter().rev().map(|message| self.message_json(message)).collect()))
     }
 
-    fn react(&mut self, method: &str, channel: Id, message: Id, emoji: &str) -> Answer {
+    fn react(
+        &mut self,
+        method: &str,
+        channel: FakeDiscordId,
+        message: FakeDiscordId,
+        emoji: &str,
+    ) -> FakeDiscordResult {
         self.known_message(channel, message)?;
         let emoji = unescape(emoji).filter(|emoji| !emoji.is_ascii());
         let emoji = emoji.ok_or_else(|| trouble(400, 10014, "Unknown Emoji"))?;
@@ -211,11 +222,17 @@ impl World {
         Ok((204, Value::Null))
     }
 
-    fn thread_from(&mut self, channel: Id, message: Id, body: &Value, at: Moment) -> Answer {
+    fn thread_from(
+        &mut self,
+        channel: FakeDiscordId,
+        message: FakeDiscordId,
+        body: &Value,
+        at: EventTime,
+    ) -> FakeDiscordResult {
         only(body, &["name", "auto_archive_duration", "rate_limit_per_user"])?;
         check_thread(body)?;
         self.known_message(channel, message)?;
-        if self.channels.get(&channel).is_none_or(|known| known.kind != ChannelKind::Text) {
+        if self.channels.get(&channel).is_none_or(|known| known.kind != FakeChannelKind::Text) {
             return Err(trouble(400, 50024, "Cannot execute action on this channel type"));
         }
         // A thread has the id of the message it began with.
@@ -224,14 +241,14 @@ impl World {
         }
         self.open_thread(message, channel, body["name"].as_str().unwrap_or_default());
         let starter = self.next_id(at);
-        self.post(Message { kind: 21, ..Message::new(starter, message, self.bot, "") });
+        self.post(FakeDiscordMessage { kind: 21, ..FakeDiscordMessage::new(starter, message, self.bot, "") });
         Ok((201, self.channel_json(message)))
     }
 
-    fn start_thread(&mut self, channel: Id, body: &Value, at: Moment) -> Answer {
+    fn start_thread(&mut self, channel: FakeDiscordId, body: &Value, at: EventTime) -> FakeDiscordResult {
         only(body, &["name", "auto_archive_duration", "rate_limit_per_user", "type", "invitable"])?;
         check_thread(body)?;
-        if self.channels.get(&channel).is_none_or(|known| known.kind != ChannelKind::Text) {
+        if self.channels.get(&channel).is_none_or(|known| known.kind != FakeChannelKind::Text) {
             return Err(trouble(400, 50024, "Cannot execute action on this channel type"));
         }
         let thread = self.next_id(at);
@@ -244,7 +261,7 @@ fn is_application(segments: &[&str]) -> bool {
     matches!(segments, ["applications", "@me"] | ["oauth2", "applications", "@me"])
 }
 
-fn check_thread(body: &Value) -> Result<(), Trouble> {
+fn check_thread(body: &Value) -> Result<(), FakeDiscordError> {
     let length = body["name"].as_str().map_or(0, |name| name.trim().chars().count());
     if !(1..=100).contains(&length) {
         return Err(invalid("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length."));

@@ -7,60 +7,60 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::faults::{Fault, Scope};
-use super::limits::{Allowance, bucket_of};
-use super::rest::{Ask, trouble};
-use super::world::{Call, Id, Moment, World};
+use super::faults::{DiscordFault, RateLimitScope};
+use super::limits::{RateAllowance, bucket_of};
+use super::rest::{FakeDiscordRequest, trouble};
+use super::state::{EventTime, FakeDiscordCall, FakeDiscordId, FakeDiscordState};
 use super::{form, page, socket};
 use crate::gate::Gates;
-use crate::http::{Connection, Message, ReadError};
+use crate::http::{HttpConnection, ReceivedRequest, RequestReadError};
 use crate::task::start_in;
-use crate::watched::Watched;
+use crate::watched_value::WatchedValue;
 
 const VERSION: &str = "/api/v10";
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) world: Watched<World>,
+pub(super) struct FakeDiscordServer {
+    pub(super) world: WatchedValue<FakeDiscordState>,
     pub(super) gates: Gates,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) heartbeat: std::time::Duration,
 }
 
-impl Shared {
-    pub(super) fn moment(&self) -> Moment {
-        Moment { wall: self.clock.now(), monotonic: self.clock.monotonic() }
+impl FakeDiscordServer {
+    pub(super) fn moment(&self) -> EventTime {
+        EventTime { wall: self.clock.now(), monotonic: self.clock.monotonic() }
     }
 }
 
-pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+pub(super) async fn serve(listener: TcpListener, shared: Arc<FakeDiscordServer>) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
             // A failed accept concerns one client that has already gone.
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                start_in(&mut clients, attend(stream, shared.clone()));
+                start_in(&mut clients, serve_connection(stream, shared.clone()));
             },
             Some(_) = clients.join_next() => {}
         }
     }
 }
 
-async fn attend(stream: TcpStream, shared: Arc<Shared>) {
-    let mut connection = Connection::new(stream);
+async fn serve_connection(stream: TcpStream, shared: Arc<FakeDiscordServer>) {
+    let mut connection = HttpConnection::new(stream);
     loop {
         let message = match connection.read().await {
             Ok(message) => message,
-            Err(ReadError::Closed) => return,
-            Err(ReadError::Refused(status, why)) => {
-                let refused = Sent::json(status, &json!({"message": why, "code": 0}));
+            Err(RequestReadError::Closed) => return,
+            Err(RequestReadError::Refused(status, why)) => {
+                let refused = RawHttpResponse::json(status, &json!({"message": why, "code": 0}));
                 connection.write(&refused.bytes()).await.ok();
                 return;
             }
         };
         if message.header("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket")) {
-            return socket::talk(connection, &message, &shared).await;
+            return socket::accept_socket(connection, &message, &shared).await;
         }
         let Some(sent) = respond(&mut connection, &message, &shared).await else { return };
         if connection.write(&sent.bytes()).await.is_err() || message.wants_close() {
@@ -71,13 +71,13 @@ async fn attend(stream: TcpStream, shared: Arc<Shared>) {
 
 /// An answer on its way out.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct RawHttpResponse {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
 }
 
-impl Sent {
+impl RawHttpResponse {
     pub(super) fn new(status: u16, mime: &str, body: Vec<u8>) -> Self {
         Self { status, headers: vec![("content-type", mime.to_owned())], body }
     }
@@ -99,7 +99,11 @@ impl Sent {
 }
 
 /// The answer, or nothing when the connection is to end.
-async fn respond(connection: &mut Connection, message: &Message, shared: &Shared) -> Option<Sent> {
+async fn respond(
+    connection: &mut HttpConnection,
+    message: &ReceivedRequest,
+    shared: &FakeDiscordServer,
+) -> Option<RawHttpResponse> {
     let (path, query) = message.target.split_once('?').unwrap_or((&message.target, ""));
     if let Some(rest) = path.strip_prefix("/cdn/") {
         return Some(file(rest, shared));
@@ -108,16 +112,16 @@ async fn respond(connection: &mut Connection, message: &Message, shared: &Shared
         return Some(page::respond(path, message, shared));
     }
     let Some(path) = path.strip_prefix(VERSION) else {
-        return Some(Sent::json(404, &trouble(404, 0, "404: Not Found").json()));
+        return Some(RawHttpResponse::json(404, &trouble(404, 0, "404: Not Found").json()));
     };
     let ask = match ask(message, path, query) {
         Ok(ask) => ask,
-        Err(why) => return Some(Sent::json(400, &trouble(400, 50109, why).json())),
+        Err(why) => return Some(RawHttpResponse::json(400, &trouble(400, 50109, why).json())),
     };
     let fault = shared.world.update(|world| world.take_fault(&ask));
     match &fault {
-        Some(Fault::Cut) => return None,
-        Some(Fault::WaitBefore(gate)) => tokio::select! {
+        Some(DiscordFault::Cut) => return None,
+        Some(DiscordFault::WaitBefore(gate)) => tokio::select! {
             () = shared.gates.pass(gate) => {}
             () = connection.until_gone() => return None,
         },
@@ -125,8 +129,8 @@ async fn respond(connection: &mut Connection, message: &Message, shared: &Shared
     }
     let sent = shared.world.update(|world| world.take_call(&ask, message, fault.as_ref(), shared.moment()));
     match &fault {
-        Some(Fault::DoAndCut) => return None,
-        Some(Fault::WaitAfter(gate)) => tokio::select! {
+        Some(DiscordFault::DoAndCut) => return None,
+        Some(DiscordFault::WaitAfter(gate)) => tokio::select! {
             () = shared.gates.pass(gate) => {}
             () = connection.until_gone() => return None,
         },
@@ -135,12 +139,12 @@ async fn respond(connection: &mut Connection, message: &Message, shared: &Shared
     Some(sent)
 }
 
-fn ask(message: &Message, path: &str, query: &str) -> Result<Ask, &'static str> {
-    let mut ask = Ask {
+fn ask(message: &ReceivedRequest, path: &str, query: &str) -> Result<FakeDiscordRequest, &'static str> {
+    let mut ask = FakeDiscordRequest {
         method: message.method.clone(),
         path: path.to_owned(),
         query: query.to_owned(),
-        ..Ask::default()
+        ..FakeDiscordRequest::default()
     };
     let kind = message.header("content-type").unwrap_or_default();
     if kind.starts_with("multipart/form-data") {
@@ -164,25 +168,31 @@ fn ask(message: &Message, path: &str, query: &str) -> Result<Ask, &'static str> 
     Ok(ask)
 }
 
-fn file(rest: &str, shared: &Shared) -> Sent {
-    let id = rest.split('/').next().and_then(Id::parse);
+fn file(rest: &str, shared: &FakeDiscordServer) -> RawHttpResponse {
+    let id = rest.split('/').next().and_then(FakeDiscordId::parse);
     let found = shared.world.read(|world| world.files.get(&id?).cloned());
     match found {
-        Some((mime, bytes)) => Sent::new(200, &mime, bytes),
-        None => Sent::json(404, &Value::Null),
+        Some((mime, bytes)) => RawHttpResponse::new(200, &mime, bytes),
+        None => RawHttpResponse::json(404, &Value::Null),
     }
 }
 
-impl World {
-    fn take_fault(&mut self, ask: &Ask) -> Option<Fault> {
-        let fits = |(method, part, _): &(String, String, Fault)| {
+impl FakeDiscordState {
+    fn take_fault(&mut self, ask: &FakeDiscordRequest) -> Option<DiscordFault> {
+        let fits = |(method, part, _): &(String, String, DiscordFault)| {
             *method == ask.method && ask.path.contains(part.as_str())
         };
         let at = self.faults.iter().position(fits)?;
         Some(self.faults.remove(at).2)
     }
 
-    fn take_call(&mut self, ask: &Ask, message: &Message, fault: Option<&Fault>, at: Moment) -> Sent {
+    fn take_call(
+        &mut self,
+        ask: &FakeDiscordRequest,
+        message: &ReceivedRequest,
+        fault: Option<&DiscordFault>,
+        at: EventTime,
+    ) -> RawHttpResponse {
         let allowance = self.limits.take(&bucket_of(&ask.method, &ask.segments()), at.monotonic);
         let mut sent = self.judge(ask, message, fault, allowance, at);
         let reset = allowance.reset_after.as_secs_f64();
@@ -195,7 +205,7 @@ impl World {
         ]);
         let query = if ask.query.is_empty() { String::new() } else { format!("?{}", ask.query) };
         let path = format!("{}{query}", ask.path);
-        self.calls.push(Call {
+        self.calls.push(FakeDiscordCall {
             method: ask.method.clone(),
             path,
             body: ask.body.clone(),
@@ -206,42 +216,44 @@ impl World {
 
     fn judge(
         &mut self,
-        ask: &Ask,
-        message: &Message,
-        fault: Option<&Fault>,
-        allowance: Allowance,
-        at: Moment,
-    ) -> Sent {
+        ask: &FakeDiscordRequest,
+        message: &ReceivedRequest,
+        fault: Option<&DiscordFault>,
+        allowance: RateAllowance,
+        at: EventTime,
+    ) -> RawHttpResponse {
         if !message.header("user-agent").is_some_and(|agent| agent.starts_with("DiscordBot (")) {
-            return Sent::json(403, &trouble(403, 40333, "internal network error").json());
+            return RawHttpResponse::json(403, &trouble(403, 40333, "internal network error").json());
         }
         let open = matches!(ask.segments().first(), Some(&("interactions" | "webhooks")));
         let authorised = message.header("authorization") == Some(format!("Bot {}", self.token).as_str());
         if !open && !authorised {
-            return Sent::json(401, &trouble(401, 0, "401: Unauthorized").json());
+            return RawHttpResponse::json(401, &trouble(401, 0, "401: Unauthorized").json());
         }
         match fault {
-            Some(Fault::Refuse { status, code, message }) => {
-                return Sent::json(*status, &trouble(*status, *code, message).json());
+            Some(DiscordFault::Refuse { status, code, message }) => {
+                return RawHttpResponse::json(*status, &trouble(*status, *code, message).json());
             }
-            Some(Fault::Limit { after, scope }) => return limited(*after, *scope),
-            Some(Fault::Garbage) => return Sent::new(200, "application/json", b"<html>".to_vec()),
+            Some(DiscordFault::Limit { after, scope }) => return limited(*after, *scope),
+            Some(DiscordFault::Garbage) => {
+                return RawHttpResponse::new(200, "application/json", b"<html>".to_vec());
+            }
             _ => {}
         }
         if !allowance.allowed {
-            return limited(allowance.reset_after.as_secs_f64(), Scope::Route);
+            return limited(allowance.reset_after.as_secs_f64(), RateLimitScope::Route);
         }
         match self.answer(ask, at) {
-            Ok((status, body)) => Sent::json(status, &body),
-            Err(trouble) => Sent::json(trouble.status, &trouble.json()),
+            Ok((status, body)) => RawHttpResponse::json(status, &body),
+            Err(trouble) => RawHttpResponse::json(trouble.status, &trouble.json()),
         }
     }
 }
 
-fn limited(after: f64, scope: Scope) -> Sent {
-    let global = scope == Scope::Everything;
+fn limited(after: f64, scope: RateLimitScope) -> RawHttpResponse {
+    let global = scope == RateLimitScope::Everything;
     let body = json!({"message": "You are being rate limited.", "retry_after": after, "global": global});
-    let mut sent = Sent::json(429, &body);
+    let mut sent = RawHttpResponse::json(429, &body);
     sent.headers.push(("retry-after", format!("{}", after.ceil())));
     sent.headers.push(("x-ratelimit-scope", if global { "global" } else { "user" }.to_owned()));
     if global {

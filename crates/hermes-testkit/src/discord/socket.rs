@@ -9,19 +9,23 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role};
 
-use super::faults::{Order, Resumable};
-use super::serve::Shared;
-use super::world::{Connection, Session, World};
+use super::faults::{DiscordSocketAction, SessionResumption};
+use super::serve::FakeDiscordServer;
+use super::state::{FakeDiscordConnection, FakeDiscordSession, FakeDiscordState};
 use crate::http;
 
 /// Whether the talk goes on.
-enum Next {
+enum SocketStep {
     On,
     Close(u16),
     Drop,
 }
 
-pub(super) async fn talk(mut connection: http::Connection, request: &http::Message, shared: &Shared) {
+pub(super) async fn accept_socket(
+    mut connection: http::HttpConnection,
+    request: &http::ReceivedRequest,
+    shared: &FakeDiscordServer,
+) {
     let Some(key) = request.header("sec-websocket-key") else { return };
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: {}\r\n\r\n",
@@ -37,15 +41,15 @@ pub(super) async fn talk(mut connection: http::Connection, request: &http::Messa
     if !parameters.contains(&"v=10") || !parameters.contains(&"encoding=json") {
         return close(&mut socket, 4012).await;
     }
-    let id = shared.world.update(World::open_connection);
-    converse(&mut socket, id, shared).await;
+    let id = shared.world.update(FakeDiscordState::open_connection);
+    run_socket(&mut socket, id, shared).await;
     shared.world.update(|world| world.close_connection(id));
 }
 
-async fn converse(socket: &mut WebSocketStream<TcpStream>, id: u64, shared: &Shared) {
+async fn run_socket(socket: &mut WebSocketStream<TcpStream>, id: u64, shared: &FakeDiscordServer) {
     let interval = shared.heartbeat;
     let hello = json!({"op": 10, "s": null, "t": null, "d": {"heartbeat_interval": interval.as_millis()}});
-    if say(socket, &hello).await.is_err() {
+    if send_json(socket, &hello).await.is_err() {
         return;
     }
     let patience = interval.saturating_add(interval / 2);
@@ -58,46 +62,55 @@ async fn converse(socket: &mut WebSocketStream<TcpStream>, id: u64, shared: &Sha
                     if said["op"] == 1 {
                         silence = shared.clock.sleep(patience);
                     }
-                    let (replies, next) = shared.world.update(|world| world.hear(id, &said));
+                    let (replies, next) = shared.world.update(|world| world.handle_payload(id, &said));
                     for reply in replies {
-                        if say(socket, &reply).await.is_err() {
+                        if send_json(socket, &reply).await.is_err() {
                             return;
                         }
                     }
                     next
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                Some(Ok(_)) => Next::On,
+                Some(Ok(_)) => SocketStep::On,
             },
-            order = shared.world.until(|world| world.take_outgoing(id)) => match obey(socket, order).await {
+            order = shared.world.until(|world| world.take_outgoing(id)) => match perform_action(socket, order).await {
                 Ok(next) => next,
                 Err(()) => return,
             },
-            () = &mut silence => Next::Close(4009),
+            () = &mut silence => SocketStep::Close(4009),
         };
         match next {
-            Next::On => {}
-            Next::Close(code) => return close(socket, code).await,
-            Next::Drop => return,
+            SocketStep::On => {}
+            SocketStep::Close(code) => return close(socket, code).await,
+            SocketStep::Drop => return,
         }
     }
 }
 
-async fn obey(socket: &mut WebSocketStream<TcpStream>, order: Order) -> Result<Next, ()> {
+async fn perform_action(
+    socket: &mut WebSocketStream<TcpStream>,
+    order: DiscordSocketAction,
+) -> Result<SocketStep, ()> {
     match order {
-        Order::Send(payload) => say(socket, &payload).await?,
-        Order::SendText(text) => socket.send(Message::text(text)).await.map_err(|_| ())?,
-        Order::Reconnect => say(socket, &json!({"op": 7, "d": null, "s": null, "t": null})).await?,
-        Order::Invalidate(resumable) => {
-            say(socket, &json!({"op": 9, "d": resumable == Resumable::Yes, "s": null, "t": null})).await?;
+        DiscordSocketAction::Send(payload) => send_json(socket, &payload).await?,
+        DiscordSocketAction::SendText(text) => socket.send(Message::text(text)).await.map_err(|_| ())?,
+        DiscordSocketAction::Reconnect => {
+            send_json(socket, &json!({"op": 7, "d": null, "s": null, "t": null})).await?
         }
-        Order::Close(code) => return Ok(Next::Close(code)),
-        Order::Drop => return Ok(Next::Drop),
+        DiscordSocketAction::Invalidate(resumable) => {
+            send_json(
+                socket,
+                &json!({"op": 9, "d": resumable == SessionResumption::Yes, "s": null, "t": null}),
+            )
+            .await?;
+        }
+        DiscordSocketAction::Close(code) => return Ok(SocketStep::Close(code)),
+        DiscordSocketAction::Drop => return Ok(SocketStep::Drop),
     }
-    Ok(Next::On)
+    Ok(SocketStep::On)
 }
 
-async fn say(socket: &mut WebSocketStream<TcpStream>, payload: &Value) -> Result<(), ()> {
+async fn send_json(socket: &mut WebSocketStream<TcpStream>, payload: &Value) -> Result<(), ()> {
     socket.send(Message::text(payload.to_string())).await.map_err(|_| ())
 }
 
@@ -109,10 +122,10 @@ async fn close(socket: &mut WebSocketStream<TcpStream>, code: u16) {
     tokio::time::timeout(Duration::from_secs(5), goodbye).await.ok();
 }
 
-impl World {
+impl FakeDiscordState {
     fn open_connection(&mut self) -> u64 {
         self.opened += 1;
-        self.connections.insert(self.opened, Connection::default());
+        self.connections.insert(self.opened, FakeDiscordConnection::default());
         self.opened
     }
 
@@ -128,43 +141,45 @@ impl World {
     }
 
     /// What a client said, and what is said to that.
-    fn hear(&mut self, id: u64, said: &Value) -> (Vec<Value>, Next) {
+    fn handle_payload(&mut self, id: u64, said: &Value) -> (Vec<Value>, SocketStep) {
         let data = &said["d"];
         match said["op"].as_u64() {
             Some(1) => {
                 self.heartbeats.push(data.as_u64());
                 let ack = json!({"op": 11, "d": null, "s": null, "t": null});
-                (if self.ignore_heartbeats { vec![] } else { vec![ack] }, Next::On)
+                (if self.ignore_heartbeats { vec![] } else { vec![ack] }, SocketStep::On)
             }
-            Some(2 | 6) if self.is_known(id) => (vec![], Next::Close(4005)),
+            Some(2 | 6) if self.is_known(id) => (vec![], SocketStep::Close(4005)),
             Some(2) => self.identify(id, data),
             Some(6) => self.resume(id, data),
-            Some(3 | 4 | 8) if self.is_known(id) => (vec![], Next::On),
-            Some(3 | 4 | 8) => (vec![], Next::Close(4003)),
-            Some(_) => (vec![], Next::Close(4001)),
-            None => (vec![], Next::Close(4002)),
+            Some(3 | 4 | 8) if self.is_known(id) => (vec![], SocketStep::On),
+            Some(3 | 4 | 8) => (vec![], SocketStep::Close(4003)),
+            Some(_) => (vec![], SocketStep::Close(4001)),
+            None => (vec![], SocketStep::Close(4002)),
         }
     }
 
-    fn identify(&mut self, id: u64, data: &Value) -> (Vec<Value>, Next) {
+    fn identify(&mut self, id: u64, data: &Value) -> (Vec<Value>, SocketStep) {
         let properties = &data["properties"];
         let complete = ["os", "browser", "device"].iter().all(|field| properties[*field].is_string());
         let Some(intents) = data["intents"].as_u64().filter(|_| complete) else {
-            return (vec![], Next::Close(4002));
+            return (vec![], SocketStep::Close(4002));
         };
         if data["token"] != self.token.as_str() {
-            return (vec![], Next::Close(4004));
+            return (vec![], SocketStep::Close(4004));
         }
         if intents >= 1 << 26 {
-            return (vec![], Next::Close(4013));
+            return (vec![], SocketStep::Close(4013));
         }
         if intents & self.forbidden_intents != 0 {
-            return (vec![], Next::Close(4014));
+            return (vec![], SocketStep::Close(4014));
         }
         self.identified += 1;
         let name = format!("session-{}", self.identified);
-        let mut session = Session { intents, listener: Some((id, 0)), ..Session::default() };
-        let unavailable = |id: &super::world::Id| json!({"id": id.to_string(), "unavailable": true});
+        let mut session =
+            FakeDiscordSession { intents, listener: Some((id, 0)), ..FakeDiscordSession::default() };
+        let unavailable =
+            |id: &super::state::FakeDiscordId| json!({"id": id.to_string(), "unavailable": true});
         let ready = json!({
             "v": 10,
             "user": self.user_json(self.bot),
@@ -178,24 +193,24 @@ impl World {
             session.append("GUILD_CREATE", &self.guild_json(*guild));
         }
         self.sessions.insert(name, session);
-        (vec![], Next::On)
+        (vec![], SocketStep::On)
     }
 
-    fn resume(&mut self, id: u64, data: &Value) -> (Vec<Value>, Next) {
+    fn resume(&mut self, id: u64, data: &Value) -> (Vec<Value>, SocketStep) {
         if data["token"] != self.token.as_str() {
-            return (vec![], Next::Close(4004));
+            return (vec![], SocketStep::Close(4004));
         }
         let name = data["session_id"].as_str().unwrap_or_default();
         let Some(session) = self.sessions.get_mut(name) else {
-            return (vec![json!({"op": 9, "d": false, "s": null, "t": null})], Next::On);
+            return (vec![json!({"op": 9, "d": false, "s": null, "t": null})], SocketStep::On);
         };
         let heard = data["seq"].as_u64().and_then(|seq| usize::try_from(seq).ok());
         let Some(heard) = heard.filter(|heard| *heard <= session.log.len()) else {
-            return (vec![], Next::Close(4007));
+            return (vec![], SocketStep::Close(4007));
         };
         session.append("RESUMED", &json!({}));
         session.listener = Some((id, heard));
         self.resumed += 1;
-        (vec![], Next::On)
+        (vec![], SocketStep::On)
     }
 }

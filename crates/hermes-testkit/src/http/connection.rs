@@ -7,21 +7,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::parse::{BodyLength, body_length, chunk_length, parse_head};
-use super::{Message, ReadError};
-use crate::script::CutHow;
+use super::{ReceivedRequest, RequestReadError};
+use crate::script::CutKind;
 
 const HEAD_LIMIT: usize = 64 * 1024;
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     stream: TcpStream,
     /// Received but not yet used; everything before `used` is.
     buffer: Vec<u8>,
     used: usize,
 }
 
-impl Connection {
+impl HttpConnection {
     pub(crate) fn new(stream: TcpStream) -> Self {
         // Without this a small write waits for the acknowledgement of the one before it. A refusal costs only speed.
         stream.set_nodelay(true).ok();
@@ -35,13 +35,13 @@ impl Connection {
     }
 
     /// The next request with its whole body.
-    pub(crate) async fn read(&mut self) -> Result<Message, ReadError> {
+    pub(crate) async fn read(&mut self) -> Result<ReceivedRequest, RequestReadError> {
         self.forget_used();
         let head = self.read_until(b"\r\n\r\n", HEAD_LIMIT, 431).await?;
         let mut message = parse_head(&head)?;
         let length = body_length(&message, BODY_LIMIT)?;
         if message.header("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue")) {
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| ReadError::Closed)?;
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| RequestReadError::Closed)?;
         }
         message.body = match length {
             BodyLength::Known(length) => self.take(length).await?,
@@ -68,28 +68,28 @@ impl Connection {
     }
 
     /// Ends the connection the way the script wants.
-    pub(crate) async fn cut(mut self, how: CutHow) {
+    pub(crate) async fn cut(mut self, how: CutKind) {
         // Both can only fail when the client is already gone, which is what they are for.
         match how {
-            CutHow::Fin => self.stream.shutdown().await.ok(),
-            CutHow::Rst => self.stream.set_zero_linger().ok(),
+            CutKind::Fin => self.stream.shutdown().await.ok(),
+            CutKind::Rst => self.stream.set_zero_linger().ok(),
         };
     }
 
-    async fn read_chunks(&mut self) -> Result<Vec<u8>, ReadError> {
+    async fn read_chunks(&mut self) -> Result<Vec<u8>, RequestReadError> {
         let mut body = Vec::new();
         loop {
             let line = self.read_until(b"\r\n", 1024, 400).await?;
             let length = chunk_length(&line)?;
             if body.len() + length > BODY_LIMIT {
-                return Err(ReadError::Refused(413, "the body is too large"));
+                return Err(RequestReadError::Refused(413, "the body is too large"));
             }
             if length == 0 {
                 break;
             }
             body.extend(self.take(length).await?);
             if self.take(2).await? != b"\r\n" {
-                return Err(ReadError::Refused(400, "a chunk is longer than it says"));
+                return Err(RequestReadError::Refused(400, "a chunk is longer than it says"));
             }
         }
         while !self.read_until(b"\r\n", HEAD_LIMIT, 431).await?.is_empty() {}
@@ -97,14 +97,19 @@ impl Connection {
     }
 
     /// Everything up to `end`, which is consumed too.
-    async fn read_until(&mut self, end: &[u8], limit: usize, status: u16) -> Result<Vec<u8>, ReadError> {
+    async fn read_until(
+        &mut self,
+        end: &[u8],
+        limit: usize,
+        status: u16,
+    ) -> Result<Vec<u8>, RequestReadError> {
         let mut searched = self.used;
         loop {
             let unsearched = self.buffer.get(searched..).unwrap_or_default();
             let found = unsearched.windows(end.len()).position(|window| window == end);
             let length = found.map_or(self.buffer.len(), |at| searched + at) - self.used;
             if length > limit {
-                return Err(ReadError::Refused(status, "a line or head is too long"));
+                return Err(RequestReadError::Refused(status, "a line or head is too long"));
             }
             if let Some(at) = found {
                 let from = self.used;
@@ -117,7 +122,7 @@ impl Connection {
         }
     }
 
-    async fn take(&mut self, length: usize) -> Result<Vec<u8>, ReadError> {
+    async fn take(&mut self, length: usize) -> Result<Vec<u8>, RequestReadError> {
         while self.buffer.len() - self.used < length {
             self.fill().await?;
         }
@@ -126,9 +131,9 @@ impl Connection {
         Ok(self.buffer.get(from..self.used).unwrap_or_default().to_vec())
     }
 
-    async fn fill(&mut self) -> Result<(), ReadError> {
+    async fn fill(&mut self) -> Result<(), RequestReadError> {
         match self.stream.read_buf(&mut self.buffer).await {
-            Ok(0) | Err(_) => Err(ReadError::Closed),
+            Ok(0) | Err(_) => Err(RequestReadError::Closed),
             Ok(_) => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 /// One field of a form.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Part {
+pub(crate) struct FormPart {
     pub name: String,
     pub file_name: Option<String>,
     pub mime: Option<String>,
@@ -10,7 +10,7 @@ pub(crate) struct Part {
 }
 
 /// The fields of a body, or nothing when it does not keep to the boundary its content type names.
-pub(crate) fn parse_form(content_type: &str, body: &[u8]) -> Option<Vec<Part>> {
+pub(crate) fn parse_form(content_type: &str, body: &[u8]) -> Option<Vec<FormPart>> {
     let boundary = content_type.split_once("boundary=")?.1.trim_matches('"');
     let line = format!("\r\n--{boundary}").into_bytes();
     // The first boundary has no line before it.
@@ -29,10 +29,10 @@ pub(crate) fn parse_form(content_type: &str, body: &[u8]) -> Option<Vec<Part>> {
     None
 }
 
-fn read_part(section: &[u8]) -> Option<Part> {
+fn read_part(section: &[u8]) -> Option<FormPart> {
     let end = section.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(section.get(..end)?).ok()?;
-    let mut part = Part { bytes: section.get(end + 4..)?.to_vec(), ..Part::default() };
+    let mut part = FormPart { bytes: section.get(end + 4..)?.to_vec(), ..FormPart::default() };
     for line in head.split("\r\n") {
         let (name, value) = line.split_once(':')?;
         if name.eq_ignore_ascii_case("content-type") {

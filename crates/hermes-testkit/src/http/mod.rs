@@ -7,20 +7,20 @@ mod form;
 mod parse;
 mod send;
 
-pub(crate) use connection::Connection;
-pub(crate) use form::{Part, parse_form};
-pub(crate) use send::{Pause, Sent, send};
+pub(crate) use connection::HttpConnection;
+pub(crate) use form::{FormPart, parse_form};
+pub(crate) use send::{DelayStrategy, SendResult, send};
 
 /// A request, complete with its body.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Message {
+pub(crate) struct ReceivedRequest {
     pub method: String,
     pub target: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Message {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -35,7 +35,7 @@ impl Message {
 
 /// Why no request could be read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadError {
+pub(crate) enum RequestReadError {
     /// The client closed between requests, or in the middle of one.
     #[error("the client closed the connection")]
     Closed,

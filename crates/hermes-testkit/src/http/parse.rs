@@ -1,10 +1,10 @@
 //! The head of a request and the lines of a chunked body. Pure.
 
-use super::{Message, ReadError};
+use super::{ReceivedRequest, RequestReadError};
 
 /// Parses a head without its final blank line.
-pub(crate) fn parse_head(bytes: &[u8]) -> Result<Message, ReadError> {
-    let bad = |why| ReadError::Refused(400, why);
+pub(crate) fn parse_head(bytes: &[u8]) -> Result<ReceivedRequest, RequestReadError> {
+    let bad = |why| RequestReadError::Refused(400, why);
     let text = std::str::from_utf8(bytes).map_err(|_| bad("the head is not UTF-8"))?;
     let mut lines = text.split("\r\n");
     let mut first = lines.next().unwrap_or_default().split(' ');
@@ -17,7 +17,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Message, ReadError> {
         return Err(bad("the method is not a word"));
     }
     if version != "HTTP/1.1" && version != "HTTP/1.0" {
-        return Err(ReadError::Refused(505, "only HTTP/1.0 and HTTP/1.1 are spoken here"));
+        return Err(RequestReadError::Refused(505, "only HTTP/1.0 and HTTP/1.1 are spoken here"));
     }
     // Both forms exist in the wild: a proxy-style client sends the whole URL.
     let target = match target.split_once("://") {
@@ -32,7 +32,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Message, ReadError> {
         }
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    Ok(Message { method: method.to_owned(), target: target.to_owned(), headers, body: Vec::new() })
+    Ok(ReceivedRequest { method: method.to_owned(), target: target.to_owned(), headers, body: Vec::new() })
 }
 
 /// How a body is delimited.
@@ -42,25 +42,27 @@ pub(crate) enum BodyLength {
     Chunked,
 }
 
-pub(crate) fn body_length(head: &Message, limit: usize) -> Result<BodyLength, ReadError> {
+pub(crate) fn body_length(head: &ReceivedRequest, limit: usize) -> Result<BodyLength, RequestReadError> {
     let encoding = head.header("transfer-encoding");
     let length = head.header("content-length");
     match (encoding, length) {
-        (Some(_), Some(_)) => Err(ReadError::Refused(400, "both a length and a transfer encoding")),
+        (Some(_), Some(_)) => Err(RequestReadError::Refused(400, "both a length and a transfer encoding")),
         (Some(encoding), None) if encoding.eq_ignore_ascii_case("chunked") => Ok(BodyLength::Chunked),
-        (Some(_), None) => Err(ReadError::Refused(501, "only chunked transfer encoding is spoken here")),
+        (Some(_), None) => {
+            Err(RequestReadError::Refused(501, "only chunked transfer encoding is spoken here"))
+        }
         (None, Some(length)) => match length.parse::<usize>() {
             Ok(length) if length <= limit => Ok(BodyLength::Known(length)),
-            Ok(_) => Err(ReadError::Refused(413, "the body is too large")),
-            Err(_) => Err(ReadError::Refused(400, "content-length is not a number")),
+            Ok(_) => Err(RequestReadError::Refused(413, "the body is too large")),
+            Err(_) => Err(RequestReadError::Refused(400, "content-length is not a number")),
         },
         (None, None) => Ok(BodyLength::Known(0)),
     }
 }
 
 /// The length of a chunk from its line, extensions ignored.
-pub(crate) fn chunk_length(line: &[u8]) -> Result<usize, ReadError> {
-    let bad = ReadError::Refused(400, "a chunk length is not a number");
+pub(crate) fn chunk_length(line: &[u8]) -> Result<usize, RequestReadError> {
+    let bad = RequestReadError::Refused(400, "a chunk length is not a number");
     let Ok(line) = std::str::from_utf8(line) else {
         return Err(bad);
     };

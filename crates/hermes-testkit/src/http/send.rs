@@ -8,60 +8,65 @@ use std::time::Duration;
 use hermes_types::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::Connection;
-use crate::ledger::Outcome;
-use crate::script::{Chunking, CutHow, Framing};
-use crate::wire::{Piece, Plan};
+use super::HttpConnection;
+use crate::request_log::RequestOutcome;
+use crate::script::{Chunking, CutKind, Framing};
+use crate::wire::{ResponsePiece, ResponsePlan};
 
 /// How waits in a plan are spent.
-pub(crate) trait Pause: Send + Sync {
+pub(crate) trait DelayStrategy: Send + Sync {
     fn delay(&self, span: Duration) -> BoxFuture<'_, ()>;
     fn wait<'a>(&'a self, gate: &'a str) -> BoxFuture<'a, ()>;
 }
 
 /// What is left of the connection once a plan has been played.
-pub(crate) enum Sent {
+pub(crate) enum SendResult {
     /// Fit for another request, if the client wants one.
-    Whole(Connection),
-    Ended(Outcome),
+    Whole(HttpConnection),
+    Ended(RequestOutcome),
 }
 
-pub(crate) async fn send(connection: Connection, plan: Plan, close: bool, pause: &dyn Pause) -> Sent {
-    let mut sender = Sender::new(connection, &plan, close);
+pub(crate) async fn send(
+    connection: HttpConnection,
+    plan: ResponsePlan,
+    close: bool,
+    pause: &dyn DelayStrategy,
+) -> SendResult {
+    let mut sender = PlanSender::new(connection, &plan, close);
     sender.head(&plan, close);
     match sender.body(plan, pause).await {
         Ok(()) if sender.closes => {
-            sender.connection.cut(CutHow::Fin).await;
-            Sent::Ended(Outcome::Complete)
+            sender.connection.cut(CutKind::Fin).await;
+            SendResult::Ended(RequestOutcome::Complete)
         }
-        Ok(()) => Sent::Whole(sender.connection),
-        Err(Stop::Gone) => Sent::Ended(Outcome::Disconnected),
-        Err(Stop::Cut(how)) => {
+        Ok(()) => SendResult::Whole(sender.connection),
+        Err(SendStop::Gone) => SendResult::Ended(RequestOutcome::Disconnected),
+        Err(SendStop::Cut(how)) => {
             sender.connection.cut(how).await;
-            Sent::Ended(Outcome::Cut)
+            SendResult::Ended(RequestOutcome::Cut)
         }
     }
 }
 
-enum Stop {
+enum SendStop {
     Gone,
-    Cut(CutHow),
+    Cut(CutKind),
 }
 
-struct Sender {
-    connection: Connection,
+struct PlanSender {
+    connection: HttpConnection,
     buffer: Vec<u8>,
     write_size: Option<usize>,
     chunking: Option<Chunking>,
     /// Body bytes that may still leave before the scripted cut.
-    allowance: Option<(usize, CutHow)>,
+    allowance: Option<(usize, CutKind)>,
     closes: bool,
     /// Whether any of the body has been queued.
     spoke: bool,
 }
 
-impl Sender {
-    fn new(connection: Connection, plan: &Plan, close: bool) -> Self {
+impl PlanSender {
+    fn new(connection: HttpConnection, plan: &ResponsePlan, close: bool) -> Self {
         let chunking = match &plan.framing {
             Framing::Chunked(chunking) => Some(chunking.clone()),
             _ => None,
@@ -78,7 +83,7 @@ impl Sender {
         }
     }
 
-    fn head(&mut self, plan: &Plan, close: bool) {
+    fn head(&mut self, plan: &ResponsePlan, close: bool) {
         let mut head = format!("HTTP/1.1 {} {}\r\n", plan.status, reason(plan.status));
         for (name, value) in &plan.headers {
             push_header(&mut head, name, value);
@@ -91,8 +96,9 @@ impl Sender {
             Framing::Length | Framing::Auto if !scripted("content-length") => {
                 let length: usize = plan.pieces.iter().map(body_bytes).sum();
                 // A cut in the middle of a body must leave the client waiting for the rest.
-                let missing = usize::from(plan.pieces.iter().any(|piece| matches!(piece, Piece::Cut(_))))
-                    * length.max(1);
+                let missing =
+                    usize::from(plan.pieces.iter().any(|piece| matches!(piece, ResponsePiece::Cut(_))))
+                        * length.max(1);
                 push_header(&mut head, "content-length", &(length + missing).to_string());
             }
             _ => {}
@@ -104,16 +110,16 @@ impl Sender {
         self.buffer.extend(head.into_bytes());
     }
 
-    async fn body(&mut self, plan: Plan, pause: &dyn Pause) -> Result<(), Stop> {
+    async fn body(&mut self, plan: ResponsePlan, pause: &dyn DelayStrategy) -> Result<(), SendStop> {
         for piece in plan.pieces {
             match piece {
-                Piece::Bytes(bytes) => self.payload(&bytes).await?,
-                Piece::Flush => self.flush().await?,
-                Piece::Delay(span) => self.rest(pause.delay(span)).await?,
-                Piece::Wait(gate) => self.rest(pause.wait(&gate)).await?,
-                Piece::Cut(how) => {
+                ResponsePiece::Bytes(bytes) => self.payload(&bytes).await?,
+                ResponsePiece::Flush => self.flush().await?,
+                ResponsePiece::Delay(span) => self.rest(pause.delay(span)).await?,
+                ResponsePiece::Wait(gate) => self.rest(pause.wait(&gate)).await?,
+                ResponsePiece::Cut(how) => {
                     self.flush().await?;
-                    return Err(Stop::Cut(how));
+                    return Err(SendStop::Cut(how));
                 }
             }
         }
@@ -127,7 +133,7 @@ impl Sender {
     }
 
     /// Queues body bytes in the framing of the reply, up to the scripted cut.
-    async fn payload(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    async fn payload(&mut self, bytes: &[u8]) -> Result<(), SendStop> {
         self.spoke = true;
         let Some((allowed, how)) = self.allowance else {
             self.frame(bytes);
@@ -140,7 +146,7 @@ impl Sender {
         }
         self.frame(bytes.get(..allowed).unwrap_or(bytes));
         self.flush().await?;
-        Err(Stop::Cut(how))
+        Err(SendStop::Cut(how))
     }
 
     fn frame(&mut self, bytes: &[u8]) {
@@ -159,24 +165,24 @@ impl Sender {
     }
 
     /// Waits, unless the client goes away first. What was said before has left by then; the head alone is held back.
-    async fn rest(&mut self, wait: BoxFuture<'_, ()>) -> Result<(), Stop> {
+    async fn rest(&mut self, wait: BoxFuture<'_, ()>) -> Result<(), SendStop> {
         if self.spoke {
             self.flush().await?;
         }
         tokio::select! {
             biased;
             () = wait => Ok(()),
-            () = self.connection.until_gone() => Err(Stop::Gone),
+            () = self.connection.until_gone() => Err(SendStop::Gone),
         }
     }
 
-    async fn flush(&mut self) -> Result<(), Stop> {
+    async fn flush(&mut self) -> Result<(), SendStop> {
         let buffer = std::mem::take(&mut self.buffer);
         let Some(size) = self.write_size else {
-            return self.connection.write(&buffer).await.map_err(|_| Stop::Gone);
+            return self.connection.write(&buffer).await.map_err(|_| SendStop::Gone);
         };
         for part in buffer.chunks(size) {
-            self.connection.write(part).await.map_err(|_| Stop::Gone)?;
+            self.connection.write(part).await.map_err(|_| SendStop::Gone)?;
             // Gives a client on the same thread the chance to read before the next bytes join these.
             tokio::task::yield_now().await;
         }
@@ -184,8 +190,8 @@ impl Sender {
     }
 }
 
-fn body_bytes(piece: &Piece) -> usize {
-    if let Piece::Bytes(bytes) = piece { bytes.len() } else { 0 }
+fn body_bytes(piece: &ResponsePiece) -> usize {
+    if let ResponsePiece::Bytes(bytes) = piece { bytes.len() } else { 0 }
 }
 
 fn chunk_head(chunking: &Chunking, length: usize) -> String {

@@ -8,21 +8,21 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::short::{Short, short, short_or_map, span};
+use super::short::{ShortForm, short, short_or_map, span};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum ReplyEvent {
     #[serde(deserialize_with = "short_or_map")]
-    Text(Parts),
+    Text(TextDeltas),
     #[serde(deserialize_with = "short_or_map")]
     Reasoning(Reasoning),
-    Tool(ToolCall),
-    Tools(ToolCalls),
+    Tool(ScriptedToolCall),
+    Tools(ScriptedToolCalls),
     #[serde(deserialize_with = "short_or_map")]
     Usage(UsageSetting),
     #[serde(deserialize_with = "short")]
-    Finish(Finish),
+    Finish(ScriptedFinish),
     /// Closes the reply here (finish, usage, `[DONE]`); without it that happens after the last event.
     End,
     #[serde(deserialize_with = "span")]
@@ -34,7 +34,7 @@ pub enum Event {
     /// Waits at the gate `stall`: for good, unless released.
     Stall,
     #[serde(deserialize_with = "short_or_map")]
-    Cut(Cut),
+    Cut(ConnectionCut),
     /// An error event inside a stream that began well. Nothing is closed after it.
     #[serde(deserialize_with = "short_or_map")]
     Error(StreamError),
@@ -44,7 +44,7 @@ pub enum Event {
     Comment(String),
     /// A well-formed event of one's own.
     Json(Value),
-    Sse(SseEvent),
+    Sse(ScriptedSseEvent),
     /// The payload of one event, verbatim: the way to send malformed JSON.
     Data(String),
     /// A chunk of JSON that breaks off.
@@ -54,7 +54,7 @@ pub enum Event {
     Bytes(Vec<u8>),
 }
 
-impl Event {
+impl ReplyEvent {
     /// Whether it only directs the reply and puts nothing into it.
     pub(crate) fn is_flow(&self) -> bool {
         matches!(self, Self::Headers | Self::Delay(_) | Self::Wait(_) | Self::Stall | Self::Cut(_))
@@ -64,7 +64,7 @@ impl Event {
 /// Text as the deltas it arrives in.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "PartsForm")]
-pub struct Parts(pub Vec<String>);
+pub struct TextDeltas(pub Vec<String>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,7 +74,7 @@ struct PartsForm {
     every_bytes: Option<usize>,
 }
 
-impl TryFrom<PartsForm> for Parts {
+impl TryFrom<PartsForm> for TextDeltas {
     type Error = String;
 
     fn try_from(form: PartsForm) -> Result<Self, String> {
@@ -88,7 +88,7 @@ impl TryFrom<PartsForm> for Parts {
     }
 }
 
-impl Parts {
+impl TextDeltas {
     /// Cuts after every `count` characters.
     pub fn every(text: &str, count: usize) -> Self {
         let chars: Vec<char> = text.chars().collect();
@@ -113,25 +113,25 @@ impl Parts {
     }
 }
 
-impl From<&str> for Parts {
+impl From<&str> for TextDeltas {
     fn from(text: &str) -> Self {
         Self(vec![text.to_owned()])
     }
 }
 
-impl From<String> for Parts {
+impl From<String> for TextDeltas {
     fn from(text: String) -> Self {
         Self(vec![text])
     }
 }
 
-impl<const N: usize> From<[&str; N]> for Parts {
+impl<const N: usize> From<[&str; N]> for TextDeltas {
     fn from(parts: [&str; N]) -> Self {
         Self(parts.iter().map(|part| (*part).to_owned()).collect())
     }
 }
 
-impl Short for Parts {
+impl ShortForm for TextDeltas {
     const EXPECTED: &'static str = "text, a list of deltas, or {content, every | every_bytes}";
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -148,7 +148,7 @@ impl Short for Parts {
 #[serde(deny_unknown_fields, default)]
 pub struct Reasoning {
     #[serde(deserialize_with = "short_or_map")]
-    pub text: Parts,
+    pub text: TextDeltas,
     /// Anthropic's signature; also put into `reasoning_details`.
     pub signature: Option<String>,
     /// `encrypted_content` of a Responses item; `reasoning.encrypted` detail; Anthropic's redacted block if no text.
@@ -170,7 +170,7 @@ pub enum ReasoningField {
     ReasoningDetails,
 }
 
-impl Short for Reasoning {
+impl ShortForm for Reasoning {
     const EXPECTED: &'static str =
         "text, a list of deltas, or {text, signature, encrypted, details, field, id}";
 
@@ -179,13 +179,13 @@ impl Short for Reasoning {
     }
 
     fn from_list(items: Vec<String>) -> Result<Self, String> {
-        Ok(Self { text: Parts(items), ..Self::default() })
+        Ok(Self { text: TextDeltas(items), ..Self::default() })
     }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToolCall {
+pub struct ScriptedToolCall {
     pub name: String,
     /// A map, or a string that is sent as it is (so it may be broken JSON).
     #[serde(default)]
@@ -209,7 +209,7 @@ pub struct ToolCall {
     pub index: Option<u64>,
 }
 
-impl ToolCall {
+impl ScriptedToolCall {
     pub fn new(name: impl Into<String>, arguments: Value) -> Self {
         Self { name: name.into(), arguments, ..Self::default() }
     }
@@ -250,8 +250,8 @@ impl ToolCall {
 /// Several calls at once; interleaved ones send their argument pieces in turn.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToolCalls {
-    pub calls: Vec<ToolCall>,
+pub struct ScriptedToolCalls {
+    pub calls: Vec<ScriptedToolCall>,
     #[serde(default)]
     pub interleave: bool,
 }
@@ -259,7 +259,7 @@ pub struct ToolCalls {
 /// Tokens as the chat wire counts them: `input` includes what was read from or written to a cache.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Usage {
+pub struct ScriptedUsage {
     pub input: u64,
     pub output: u64,
     pub cached: u64,
@@ -285,22 +285,22 @@ pub enum UsagePlace {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(from = "Usage")]
+#[serde(from = "ScriptedUsage")]
 pub enum UsageSetting {
     /// A quarter of the bytes each way, which is about what a tokenizer would count.
     #[default]
     Auto,
     Absent,
-    Exact(Usage),
+    Exact(ScriptedUsage),
 }
 
-impl From<Usage> for UsageSetting {
-    fn from(usage: Usage) -> Self {
+impl From<ScriptedUsage> for UsageSetting {
+    fn from(usage: ScriptedUsage) -> Self {
         Self::Exact(usage)
     }
 }
 
-impl Short for UsageSetting {
+impl ShortForm for UsageSetting {
     const EXPECTED: &'static str =
         "auto, none, or {input, output, cached, cache_write, reasoning, extra, at}";
 
@@ -315,7 +315,7 @@ impl Short for UsageSetting {
 
 /// Why the model stopped, in the chat wire's words; unknown words are passed on unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finish {
+pub enum ScriptedFinish {
     Stop,
     ToolCalls,
     Length,
@@ -325,7 +325,7 @@ pub enum Finish {
     Missing,
 }
 
-impl Short for Finish {
+impl ShortForm for ScriptedFinish {
     const EXPECTED: &'static str =
         "stop, tool_calls, length, content_filter, none, or a word of the provider's own";
 
@@ -344,14 +344,14 @@ impl Short for Finish {
 /// The connection breaks: at this point, or after so many bytes of the body.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Cut {
-    pub how: CutHow,
+pub struct ConnectionCut {
+    pub how: CutKind,
     pub after_bytes: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CutHow {
+pub enum CutKind {
     /// An orderly end of the TCP stream.
     #[default]
     Fin,
@@ -359,13 +359,13 @@ pub enum CutHow {
     Rst,
 }
 
-impl Short for Cut {
+impl ShortForm for ConnectionCut {
     const EXPECTED: &'static str = "fin, rst, or {how, after_bytes}";
 
     fn from_text(text: &str) -> Result<Self, String> {
         let how = match text {
-            "fin" => CutHow::Fin,
-            "rst" => CutHow::Rst,
+            "fin" => CutKind::Fin,
+            "rst" => CutKind::Rst,
             _ => return Err(format!("`{text}` is not {}", Self::EXPECTED)),
         };
         Ok(Self { how, after_bytes: None })
@@ -381,7 +381,7 @@ pub struct StreamError {
     pub code: Option<Value>,
 }
 
-impl Short for StreamError {
+impl ShortForm for StreamError {
     const EXPECTED: &'static str = "a message, or {message, kind, code}";
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -391,7 +391,7 @@ impl Short for StreamError {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SseEvent {
+pub struct ScriptedSseEvent {
     pub event: Option<String>,
     pub data: String,
     pub id: Option<String>,
@@ -401,7 +401,7 @@ pub struct SseEvent {
 /// A whole HTTP answer, word for word.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Http {
+pub struct ScriptedHttpResponse {
     pub status: u16,
     #[serde(default)]
     pub headers: Map<String, Value>,
@@ -413,7 +413,7 @@ pub struct Http {
 /// A refusal in the wire's own error format.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub struct ScriptedFailure {
     pub status: u16,
     #[serde(default)]
     pub message: Option<String>,

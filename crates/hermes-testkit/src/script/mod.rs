@@ -15,45 +15,46 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use event::{
-    Cut, CutHow, Event, Failure, Finish, Http, Parts, Reasoning, ReasoningField, SseEvent, StreamError,
-    ToolCall, ToolCalls, Usage, UsagePlace, UsageSetting,
+    ConnectionCut, CutKind, Reasoning, ReasoningField, ReplyEvent, ScriptedFailure, ScriptedFinish,
+    ScriptedHttpResponse, ScriptedSseEvent, ScriptedToolCall, ScriptedToolCalls, ScriptedUsage, StreamError,
+    TextDeltas, UsagePlace, UsageSetting,
 };
-pub(crate) use player::{Choice, Player};
-pub use reply::{Chunking, Framing, Quirk, Repeat, Reply, Transport};
-pub use when::When;
+pub(crate) use player::{Player, ReplyChoice};
+pub use reply::{Chunking, Framing, Quirk, ReplyRepeat, ScriptedReply, Transport};
+pub use when::ReplyCondition;
 
 use crate::Error;
 
 /// Replies in order, and what to do when none fits.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Script {
+pub struct ModelScript {
     pub(crate) models: Vec<ModelEntry>,
-    pub(crate) default: Fallback,
-    pub(crate) order: Order,
+    pub(crate) default: ScriptFallback,
+    pub(crate) order: ReplyOrder,
     /// Delays take real time, even inside a test.
     pub(crate) real_time: bool,
     /// Bytes per TCP write, for replies that do not say otherwise.
     pub(crate) write_size: Option<usize>,
-    pub(crate) replies: Vec<Reply>,
+    pub(crate) replies: Vec<ScriptedReply>,
 }
 
 /// What answers a request that no reply is for.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fallback {
+pub enum ScriptFallback {
     /// HTTP 500 with a body that says which reply was expected.
     #[default]
     Error,
     /// The text of the last user message.
     Echo,
-    Reply(Box<Reply>),
+    Reply(Box<ScriptedReply>),
 }
 
 /// Which of the unfinished replies may answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum ReplyOrder {
     /// The first whose conditions hold.
     #[default]
     FirstMatch,
@@ -69,7 +70,7 @@ pub struct ModelEntry {
     pub fields: Map<String, Value>,
 }
 
-impl Script {
+impl ModelScript {
     pub fn new() -> Self {
         Self::default()
     }
@@ -89,29 +90,29 @@ impl Script {
 
     /// Any number of identical text replies: the usual choice for load tests.
     pub fn always(text: impl Into<String>) -> Self {
-        Self::new().reply(Reply::text(text).forever())
+        Self::new().reply(ScriptedReply::text(text).forever())
     }
 
     #[must_use]
-    pub fn reply(mut self, reply: Reply) -> Self {
+    pub fn reply(mut self, reply: ScriptedReply) -> Self {
         self.replies.push(reply);
         self
     }
 
     #[must_use]
-    pub fn fallback(mut self, fallback: Fallback) -> Self {
+    pub fn fallback(mut self, fallback: ScriptFallback) -> Self {
         self.default = fallback;
         self
     }
 
     #[must_use]
     pub fn echo(self) -> Self {
-        self.fallback(Fallback::Echo)
+        self.fallback(ScriptFallback::Echo)
     }
 
     #[must_use]
     pub fn strict(mut self) -> Self {
-        self.order = Order::Strict;
+        self.order = ReplyOrder::Strict;
         self
     }
 

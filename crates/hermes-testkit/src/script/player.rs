@@ -4,44 +4,44 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Fallback, Order, Repeat, Reply, Script};
-use crate::ledger::RecordedRequest;
+use super::{ModelScript, ReplyOrder, ReplyRepeat, ScriptFallback, ScriptedReply};
+use crate::request_log::RecordedRequest;
 
 #[derive(Debug)]
 pub(crate) struct Player {
-    script: Arc<Script>,
-    replies: Vec<Arc<Reply>>,
-    left: Mutex<Vec<Repeat>>,
+    script: Arc<ModelScript>,
+    replies: Vec<Arc<ScriptedReply>>,
+    left: Mutex<Vec<ReplyRepeat>>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Choice {
-    Play(Arc<Reply>),
+pub(crate) enum ReplyChoice {
+    Play(Arc<ScriptedReply>),
     Echo,
     /// Nothing fits; the text says what was expected.
     Unmatched(String),
 }
 
 impl Player {
-    pub(crate) fn new(script: Script) -> Self {
+    pub(crate) fn new(script: ModelScript) -> Self {
         let replies: Vec<_> = script.replies.iter().cloned().map(Arc::new).collect();
         let left = Mutex::new(replies.iter().map(|reply| reply.repeat).collect());
         Self { script: Arc::new(script), replies, left }
     }
 
-    pub(crate) fn script(&self) -> &Script {
+    pub(crate) fn script(&self) -> &ModelScript {
         &self.script
     }
 
     /// Takes the reply for `request`, counting it as given.
-    pub(crate) fn choose(&self, request: &RecordedRequest) -> Choice {
+    pub(crate) fn choose(&self, request: &RecordedRequest) -> ReplyChoice {
         if let Some(reply) = self.take(request) {
-            return Choice::Play(reply);
+            return ReplyChoice::Play(reply);
         }
         match &self.script.default {
-            Fallback::Reply(reply) => Choice::Play(Arc::new(reply.as_ref().clone())),
-            Fallback::Echo => Choice::Echo,
-            Fallback::Error => Choice::Unmatched(self.describe_expected()),
+            ScriptFallback::Reply(reply) => ReplyChoice::Play(Arc::new(reply.as_ref().clone())),
+            ScriptFallback::Echo => ReplyChoice::Echo,
+            ScriptFallback::Error => ReplyChoice::Unmatched(self.describe_expected()),
         }
     }
 
@@ -51,7 +51,7 @@ impl Player {
     }
 
     /// A reply for a path that is not a model endpoint: only replies that name a path count.
-    pub(crate) fn take_for_path(&self, request: &RecordedRequest) -> Option<Arc<Reply>> {
+    pub(crate) fn take_for_path(&self, request: &RecordedRequest) -> Option<Arc<ScriptedReply>> {
         self.take_where(|reply| reply.when.path.is_some() && reply.when.holds(request))
     }
 
@@ -59,28 +59,30 @@ impl Player {
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let open = left.iter().enumerate().filter_map(|(index, left)| match left {
-            Repeat::Times(times) if *times > 0 => Some(format!("{} ({times} times)", self.describe(index))),
+            ReplyRepeat::Times(times) if *times > 0 => {
+                Some(format!("{} ({times} times)", self.describe(index)))
+            }
             _ => None,
         });
         open.collect()
     }
 
-    fn take(&self, request: &RecordedRequest) -> Option<Arc<Reply>> {
+    fn take(&self, request: &RecordedRequest) -> Option<Arc<ScriptedReply>> {
         let mut blocked = false;
         self.take_where(|reply| {
             let fits = !blocked && reply.when.holds(request);
-            blocked |= self.script.order == Order::Strict;
+            blocked |= self.script.order == ReplyOrder::Strict;
             fits
         })
     }
 
-    fn take_where(&self, mut fits: impl FnMut(&Reply) -> bool) -> Option<Arc<Reply>> {
+    fn take_where(&self, mut fits: impl FnMut(&ScriptedReply) -> bool) -> Option<Arc<ScriptedReply>> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         for (reply, left) in self.replies.iter().zip(left.iter_mut()) {
-            if matches!(left, Repeat::Times(0)) || !fits(reply) {
+            if matches!(left, ReplyRepeat::Times(0)) || !fits(reply) {
                 continue;
             }
-            if let Repeat::Times(times) = left {
+            if let ReplyRepeat::Times(times) = left {
                 *times -= 1;
             }
             return Some(reply.clone());
@@ -90,7 +92,7 @@ impl Player {
 
     fn describe_expected(&self) -> String {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        match left.iter().position(|left| !matches!(left, Repeat::Times(0))) {
+        match left.iter().position(|left| !matches!(left, ReplyRepeat::Times(0))) {
             Some(index) => format!("expected {}", self.describe(index)),
             None => format!("all {} replies of the script have been given", self.replies.len()),
         }

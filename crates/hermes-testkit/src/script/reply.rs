@@ -7,21 +7,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::event::{
-    Cut, CutHow, Event, Failure, Finish, Http, Parts, Reasoning, StreamError, ToolCall, ToolCalls, Usage,
-    UsageSetting,
+    ConnectionCut, CutKind, Reasoning, ReplyEvent, ScriptedFailure, ScriptedFinish, ScriptedHttpResponse,
+    ScriptedToolCall, ScriptedToolCalls, ScriptedUsage, StreamError, TextDeltas, UsageSetting,
 };
-use super::short::{Short, optional_short_or_map, short};
-use super::when::When;
+use super::short::{ShortForm, optional_short_or_map, short};
+use super::when::ReplyCondition;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "ReplyForm")]
-pub struct Reply {
+pub struct ScriptedReply {
     pub(crate) name: Option<String>,
-    pub(crate) when: When,
-    pub(crate) repeat: Repeat,
-    pub(crate) events: Vec<Event>,
-    pub(crate) http: Option<Http>,
-    pub(crate) fail: Option<Failure>,
+    pub(crate) when: ReplyCondition,
+    pub(crate) repeat: ReplyRepeat,
+    pub(crate) events: Vec<ReplyEvent>,
+    pub(crate) http: Option<ScriptedHttpResponse>,
+    pub(crate) fail: Option<ScriptedFailure>,
     pub(crate) model: Option<String>,
     pub(crate) stream: Option<bool>,
     pub(crate) quirks: BTreeSet<Quirk>,
@@ -33,42 +33,44 @@ pub struct Reply {
 #[serde(deny_unknown_fields, default)]
 struct ReplyForm {
     name: Option<String>,
-    when: When,
+    when: ReplyCondition,
     #[serde(deserialize_with = "short")]
-    repeat: Repeat,
+    repeat: ReplyRepeat,
     #[serde(deserialize_with = "optional_short_or_map")]
     reasoning: Option<Reasoning>,
     #[serde(deserialize_with = "optional_short_or_map")]
-    text: Option<Parts>,
-    tool: Option<ToolCall>,
-    tools: Option<Vec<ToolCall>>,
+    text: Option<TextDeltas>,
+    tool: Option<ScriptedToolCall>,
+    tools: Option<Vec<ScriptedToolCall>>,
     #[serde(deserialize_with = "optional_short_or_map")]
     usage: Option<UsageSetting>,
-    events: Vec<Event>,
-    http: Option<Http>,
-    fail: Option<Failure>,
+    events: Vec<ReplyEvent>,
+    http: Option<ScriptedHttpResponse>,
+    fail: Option<ScriptedFailure>,
     model: Option<String>,
     stream: Option<bool>,
     quirks: BTreeSet<Quirk>,
     transport: Transport,
 }
 
-impl TryFrom<ReplyForm> for Reply {
+impl TryFrom<ReplyForm> for ScriptedReply {
     type Error = String;
 
     fn try_from(form: ReplyForm) -> Result<Self, String> {
         let mut events = Vec::new();
-        events.extend(form.reasoning.map(Event::Reasoning));
-        events.extend(form.text.map(Event::Text));
-        events.extend(form.tool.map(Event::Tool));
-        events.extend(form.tools.map(|calls| Event::Tools(ToolCalls { calls, interleave: false })));
-        events.extend(form.usage.map(Event::Usage));
+        events.extend(form.reasoning.map(ReplyEvent::Reasoning));
+        events.extend(form.text.map(ReplyEvent::Text));
+        events.extend(form.tool.map(ReplyEvent::Tool));
+        events.extend(
+            form.tools.map(|calls| ReplyEvent::Tools(ScriptedToolCalls { calls, interleave: false })),
+        );
+        events.extend(form.usage.map(ReplyEvent::Usage));
         events.extend(form.events);
         let answers = usize::from(form.http.is_some()) + usize::from(form.fail.is_some());
         if answers > 1 {
             return Err("a reply has `http` or `fail`, not both".into());
         }
-        if answers == 1 && !events.iter().all(Event::is_flow) {
+        if answers == 1 && !events.iter().all(ReplyEvent::is_flow) {
             return Err("beside `http` or `fail` only headers, delay, wait, stall and cut make sense".into());
         }
         if answers == 0 && events.is_empty() {
@@ -95,18 +97,18 @@ impl TryFrom<ReplyForm> for Reply {
 
 /// How many requests a reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
+pub enum ReplyRepeat {
     Times(usize),
     Forever,
 }
 
-impl Default for Repeat {
+impl Default for ReplyRepeat {
     fn default() -> Self {
         Self::Times(1)
     }
 }
 
-impl Short for Repeat {
+impl ShortForm for ReplyRepeat {
     const EXPECTED: &'static str = "a number of times, or `forever`";
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -198,38 +200,49 @@ impl Default for Chunking {
     }
 }
 
-impl Reply {
+impl ScriptedReply {
     pub fn new() -> Self {
         Self::default()
     }
 
     pub fn text(text: impl Into<String>) -> Self {
-        Self::new().then_text(Parts::from(text.into()))
+        Self::new().then_text(TextDeltas::from(text.into()))
     }
 
     /// Text in the given deltas.
     pub fn deltas<const N: usize>(parts: [&str; N]) -> Self {
-        Self::new().then_text(Parts::from(parts))
+        Self::new().then_text(TextDeltas::from(parts))
     }
 
     pub fn tool(name: impl Into<String>, arguments: Value) -> Self {
-        Self::new().then_tool(ToolCall::new(name, arguments))
+        Self::new().then_tool(ScriptedToolCall::new(name, arguments))
     }
 
     /// Calls made in one turn.
-    pub fn tools(calls: impl IntoIterator<Item = ToolCall>) -> Self {
-        Self::new().event(Event::Tools(ToolCalls { calls: calls.into_iter().collect(), interleave: false }))
+    pub fn tools(calls: impl IntoIterator<Item = ScriptedToolCall>) -> Self {
+        Self::new().event(ReplyEvent::Tools(ScriptedToolCalls {
+            calls: calls.into_iter().collect(),
+            interleave: false,
+        }))
     }
 
     /// An HTTP answer, word for word.
     pub fn http(status: u16, body: impl Into<Value>) -> Self {
-        Self { http: Some(Http { status, headers: Map::new(), body: body.into() }), ..Self::default() }
+        Self {
+            http: Some(ScriptedHttpResponse { status, headers: Map::new(), body: body.into() }),
+            ..Self::default()
+        }
     }
 
     /// A refusal in the wire's own error format.
     pub fn fail(status: u16, message: impl Into<String>) -> Self {
-        let failure =
-            Failure { status, message: Some(message.into()), kind: None, code: None, retry_after: None };
+        let failure = ScriptedFailure {
+            status,
+            message: Some(message.into()),
+            kind: None,
+            code: None,
+            retry_after: None,
+        };
         Self { fail: Some(failure), ..Self::default() }
     }
 
@@ -240,69 +253,73 @@ impl Reply {
     }
 
     #[must_use]
-    pub fn event(mut self, event: Event) -> Self {
+    pub fn event(mut self, event: ReplyEvent) -> Self {
         self.events.push(event);
         self
     }
 
     #[must_use]
-    pub fn then_text(self, text: impl Into<Parts>) -> Self {
-        self.event(Event::Text(text.into()))
+    pub fn then_text(self, text: impl Into<TextDeltas>) -> Self {
+        self.event(ReplyEvent::Text(text.into()))
     }
 
     #[must_use]
-    pub fn then_tool(self, call: ToolCall) -> Self {
-        self.event(Event::Tool(call))
+    pub fn then_tool(self, call: ScriptedToolCall) -> Self {
+        self.event(ReplyEvent::Tool(call))
     }
 
     #[must_use]
-    pub fn reasoning(self, text: impl Into<Parts>) -> Self {
-        self.event(Event::Reasoning(Reasoning { text: text.into(), ..Reasoning::default() }))
+    pub fn reasoning(self, text: impl Into<TextDeltas>) -> Self {
+        self.event(ReplyEvent::Reasoning(Reasoning { text: text.into(), ..Reasoning::default() }))
     }
 
     #[must_use]
     pub fn usage(self, input: u64, output: u64) -> Self {
-        self.event(Event::Usage(UsageSetting::Exact(Usage { input, output, ..Usage::default() })))
+        self.event(ReplyEvent::Usage(UsageSetting::Exact(ScriptedUsage {
+            input,
+            output,
+            ..ScriptedUsage::default()
+        })))
     }
 
     #[must_use]
     pub fn no_usage(self) -> Self {
-        self.event(Event::Usage(UsageSetting::Absent))
+        self.event(ReplyEvent::Usage(UsageSetting::Absent))
     }
 
     #[must_use]
-    pub fn finish(self, finish: Finish) -> Self {
-        self.event(Event::Finish(finish))
+    pub fn finish(self, finish: ScriptedFinish) -> Self {
+        self.event(ReplyEvent::Finish(finish))
     }
 
     #[must_use]
     pub fn delay(self, span: Duration) -> Self {
-        self.event(Event::Delay(span))
+        self.event(ReplyEvent::Delay(span))
     }
 
     #[must_use]
     pub fn wait(self, gate: impl Into<String>) -> Self {
-        self.event(Event::Wait(gate.into()))
+        self.event(ReplyEvent::Wait(gate.into()))
     }
 
     #[must_use]
     pub fn stall(self) -> Self {
-        self.event(Event::Stall)
+        self.event(ReplyEvent::Stall)
     }
 
     #[must_use]
-    pub fn cut(self, how: CutHow) -> Self {
-        self.event(Event::Cut(Cut { how, after_bytes: None }))
+    pub fn cut(self, how: CutKind) -> Self {
+        self.event(ReplyEvent::Cut(ConnectionCut { how, after_bytes: None }))
     }
 
     #[must_use]
-    pub fn cut_after(self, how: CutHow, bytes: usize) -> Self {
-        self.event(Event::Cut(Cut { how, after_bytes: Some(bytes) }))
+    pub fn cut_after(self, how: CutKind, bytes: usize) -> Self {
+        self.event(ReplyEvent::Cut(ConnectionCut { how, after_bytes: Some(bytes) }))
     }
 
     #[must_use]
     pub fn stream_error(self, message: impl Into<String>) -> Self {
-        self.event(Event::Error(StreamError { message: message.into(), ..StreamError::default() }))
+        self.event(ReplyEvent::Error(StreamError { message: message.into(), ..StreamError::default() }))
     }
 
     /// Sent with a refusal.
@@ -322,7 +339,7 @@ impl Reply {
     }
 
     #[must_use]
-    pub fn when(mut self, when: When) -> Self {
+    pub fn when(mut self, when: ReplyCondition) -> Self {
         self.when = when;
         self
     }
@@ -354,13 +371,13 @@ impl Reply {
 
     #[must_use]
     pub fn repeat(mut self, times: usize) -> Self {
-        self.repeat = Repeat::Times(times);
+        self.repeat = ReplyRepeat::Times(times);
         self
     }
 
     #[must_use]
     pub fn forever(mut self) -> Self {
-        self.repeat = Repeat::Forever;
+        self.repeat = ReplyRepeat::Forever;
         self
     }
 

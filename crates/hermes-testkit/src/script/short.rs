@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-pub(crate) trait Short: Sized {
+pub(crate) trait ShortForm: Sized {
     /// Named in the error when something else stands there.
     const EXPECTED: &'static str;
 
@@ -24,7 +24,7 @@ pub(crate) trait Short: Sized {
 pub(crate) fn short_or_map<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: Short + Deserialize<'de>,
+    T: ShortForm + Deserialize<'de>,
 {
     deserializer.deserialize_any(Either(PhantomData))
 }
@@ -32,7 +32,7 @@ where
 pub(crate) fn optional_short_or_map<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
-    T: Short + Deserialize<'de>,
+    T: ShortForm + Deserialize<'de>,
 {
     short_or_map(deserializer).map(Some)
 }
@@ -41,7 +41,7 @@ where
 pub(crate) fn short<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: Short,
+    T: ShortForm,
 {
     deserializer.deserialize_any(Scalar(PhantomData))
 }
@@ -86,7 +86,7 @@ macro_rules! scalars {
     };
 }
 
-impl<'de, T: Short + Deserialize<'de>> Visitor<'de> for Either<T> {
+impl<'de, T: ShortForm + Deserialize<'de>> Visitor<'de> for Either<T> {
     type Value = T;
 
     scalars!(T);
@@ -96,7 +96,7 @@ impl<'de, T: Short + Deserialize<'de>> Visitor<'de> for Either<T> {
     }
 }
 
-impl<'de, T: Short> Visitor<'de> for Scalar<T> {
+impl<'de, T: ShortForm> Visitor<'de> for Scalar<T> {
     type Value = T;
 
     scalars!(T);
@@ -107,7 +107,7 @@ pub(crate) fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     short(deserializer)
 }
 
-impl Short for Duration {
+impl ShortForm for Duration {
     const EXPECTED: &'static str = "a length of time such as 250ms, 2s or 1m";
 
     fn from_text(text: &str) -> Result<Self, String> {

@@ -5,12 +5,12 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::ledger::RecordedRequest;
+use crate::request_log::RecordedRequest;
 use crate::wire::{Wire, plain_text};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct When {
+pub struct ReplyCondition {
     /// The last user text contains this.
     pub user_contains: Option<String>,
     /// The system text contains this.
@@ -33,7 +33,7 @@ pub struct When {
     pub json: Map<String, Value>,
 }
 
-impl When {
+impl ReplyCondition {
     pub fn new() -> Self {
         Self::default()
     }
@@ -82,7 +82,7 @@ impl When {
     }
 }
 
-impl fmt::Display for When {
+impl fmt::Display for ReplyCondition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said = Vec::new();
         let named = [

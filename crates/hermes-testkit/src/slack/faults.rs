@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// How the next call of a method goes wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fault {
+pub enum SlackFault {
     /// `{"ok": false, "error": …}`.
     Refuse(String),
     /// 429 with this many seconds to wait.
@@ -25,7 +25,7 @@ pub enum Fault {
 
 /// What is to be done on an open socket.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Order {
+pub enum SlackSocketAction {
     Send(Value),
     /// Text that need not be JSON.
     SendText(String),

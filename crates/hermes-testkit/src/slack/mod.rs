@@ -6,8 +6,8 @@
 mod faults;
 mod page;
 mod serve;
+mod state;
 mod web;
-mod world;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use std::sync::Arc;
 use hermes_types::Clock;
 use serde_json::{Value, json};
 
-pub use faults::{Fault, Order};
-pub use world::{Call, Message};
+pub use faults::{SlackFault, SlackSocketAction};
+pub use state::{FakeSlackCall, FakeSlackMessage};
 
 use crate::gate::Gates;
-use crate::running::OwnThread;
-use crate::watched::Watched;
+use crate::server_thread::ServerThread;
+use crate::watched_value::WatchedValue;
 use crate::{Error, RealClock};
-use serve::{Shared, serve};
-use world::{Channel, World};
+use serve::{FakeSlackServer, serve};
+use state::{FakeSlackChannel, FakeSlackState};
 
 /// The tokens the app signs in with.
 pub const BOT_TOKEN: &str = "xoxb-test";
@@ -33,21 +33,21 @@ pub const BOT_USER: &str = "UBOT";
 pub const BOT: &str = "BBOT";
 
 /// A running server. Dropping it ends every connection.
-pub struct Slack {
-    shared: Arc<Shared>,
+pub struct FakeSlack {
+    shared: Arc<FakeSlackServer>,
     port: u16,
-    running: Option<OwnThread>,
+    running: Option<ServerThread>,
 }
 
-impl Slack {
+impl FakeSlack {
     pub fn start() -> Result<Self, Error> {
         Self::start_on(0, Arc::new(RealClock::default()))
     }
 
     /// On that port, or a free one for 0; acknowledgements are timed by this clock.
     pub fn start_on(port: u16, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let world = Watched::new(World::new(BOT_TOKEN, APP_TOKEN));
-        let shared = Arc::new(Shared { world, gates: Gates::default(), clock });
+        let world = WatchedValue::new(FakeSlackState::new(BOT_TOKEN, APP_TOKEN));
+        let shared = Arc::new(FakeSlackServer { world, gates: Gates::default(), clock });
         let mut slack = Self { shared, port, running: None };
         slack.start_again()?;
         Ok(slack)
@@ -63,7 +63,7 @@ impl Slack {
         let now = self.shared.clock.monotonic();
         self.shared.world.update(|world| {
             world.connections.clear();
-            world.look_after(now);
+            world.redeliver_unacknowledged(now);
         });
     }
 
@@ -71,20 +71,20 @@ impl Slack {
     pub fn start_again(&mut self) -> Result<(), Error> {
         let shared = self.shared.clone();
         let (address, thread) =
-            OwnThread::start("slack", self.port, move |listener| serve(listener, shared))?;
+            ServerThread::start("slack", self.port, move |listener| serve(listener, shared))?;
         self.port = address.port();
         self.shared.world.update(|world| world.port = address.port());
         self.running = Some(thread);
         Ok(())
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut FakeSlackState) -> R) -> R {
         self.shared.world.update(change)
     }
 }
 
 /// Setting the stage.
-impl Slack {
+impl FakeSlack {
     pub fn person(&self, id: &str, name: &str) {
         self.change(|world| world.people.insert(id.to_owned(), name.to_owned()));
     }
@@ -99,13 +99,13 @@ impl Slack {
     }
 
     fn add_channel(&self, id: &str, name: &str, kind: &'static str) {
-        let channel = Channel { name: name.to_owned(), kind, messages: Vec::new() };
+        let channel = FakeSlackChannel { name: name.to_owned(), kind, messages: Vec::new() };
         self.change(|world| world.channels.insert(id.to_owned(), channel));
     }
 }
 
 /// What people do.
-impl Slack {
+impl FakeSlack {
     /// Somebody writes; a mention of the bot is written as `<@UBOT>`. Says the message's id.
     pub fn says(&self, person: &str, channel: &str, text: &str) -> String {
         self.writes(person, channel, None, text)
@@ -118,12 +118,12 @@ impl Slack {
     fn writes(&self, person: &str, channel: &str, thread: Option<&str>, text: &str) -> String {
         self.change(|world| {
             let ts = world.next_ts();
-            let message = Message {
+            let message = FakeSlackMessage {
                 ts: ts.clone(),
                 user: person.to_owned(),
                 text: text.to_owned(),
                 thread_ts: thread.map(str::to_owned),
-                ..Message::default()
+                ..FakeSlackMessage::default()
             };
             world.post(channel, message, &[]);
             ts
@@ -147,7 +147,11 @@ impl Slack {
                 "url_private_download": url,
             });
             let (user, text) = (person.to_owned(), text.to_owned());
-            world.post(channel, Message { ts: ts.clone(), user, text, ..Message::default() }, &[file]);
+            world.post(
+                channel,
+                FakeSlackMessage { ts: ts.clone(), user, text, ..FakeSlackMessage::default() },
+                &[file],
+            );
             ts
         })
     }
@@ -161,7 +165,7 @@ impl Slack {
         self.change(|world| {
             let trigger = format!("trigger-{}", world.count());
             let name = world.people.get(person).cloned().unwrap_or_default().to_lowercase();
-            world.tell(
+            world.enqueue(
                 "slash_commands",
                 json!({
                     "token": "verification", "team_id": "T1", "channel_id": channel, "channel_name": "some",
@@ -174,7 +178,7 @@ impl Slack {
 
     /// Presses the button with that label; panics when there is none.
     #[track_caller]
-    pub fn presses(&self, person: &str, channel: &str, message: &Message, label: &str) {
+    pub fn presses(&self, person: &str, channel: &str, message: &FakeSlackMessage, label: &str) {
         let button = message.elements().find(|button| button["text"]["text"] == label);
         let Some(button) = button.cloned() else { panic!("there is no button `{label}` on {message:?}") };
         self.change(|world| {
@@ -187,7 +191,7 @@ impl Slack {
             if let Some(thread) = &message.thread_ts {
                 shown["thread_ts"] = json!(thread);
             }
-            world.tell(
+            world.enqueue(
                 "interactive",
                 json!({
                     "type": "block_actions", "user": {"id": person, "username": person.to_lowercase(), "team_id": "T1"},
@@ -201,8 +205,8 @@ impl Slack {
 }
 
 /// What the app did.
-impl Slack {
-    pub fn messages(&self, channel: &str) -> Vec<Message> {
+impl FakeSlack {
+    pub fn messages(&self, channel: &str) -> Vec<FakeSlackMessage> {
         self.shared
             .world
             .read(|world| world.channels.get(channel).map(|channel| channel.messages.clone()))
@@ -210,37 +214,42 @@ impl Slack {
     }
 
     /// What the bot wrote there.
-    pub fn said(&self, channel: &str) -> Vec<Message> {
+    pub fn said(&self, channel: &str) -> Vec<FakeSlackMessage> {
         self.messages(channel).into_iter().filter(|message| message.user == BOT_USER).collect()
     }
 
     /// Waits until the bot has written something with `part` in it.
-    pub async fn until_said(&self, channel: &str, part: &str) -> Message {
+    pub async fn until_said(&self, channel: &str, part: &str) -> FakeSlackMessage {
         self.shared.world.until(|world| find(world, channel, part)).await
     }
 
     #[track_caller]
-    pub fn until_said_blocking(&self, channel: &str, part: &str) -> Message {
+    pub fn until_said_blocking(&self, channel: &str, part: &str) -> FakeSlackMessage {
         self.shared
             .world
             .until_blocking(&format!("`{part}` in {channel}"), |world| find(world, channel, part))
     }
 
     /// Waits until a message looks a certain way.
-    pub async fn until_message(&self, channel: &str, ts: &str, wanted: impl Fn(&Message) -> bool) -> Message {
+    pub async fn until_message(
+        &self,
+        channel: &str,
+        ts: &str,
+        wanted: impl Fn(&FakeSlackMessage) -> bool,
+    ) -> FakeSlackMessage {
         self.shared
             .world
             .until(|world| world.message(channel, ts).filter(|message| wanted(message)).cloned())
             .await
     }
 
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<FakeSlackCall> {
         self.shared.world.read(|world| world.calls.clone())
     }
 
     /// Waits for the call with that number of a method, from 1.
-    pub async fn until_call(&self, method: &str, count: usize) -> Call {
-        let fits = |call: &&Call| call.method == method;
+    pub async fn until_call(&self, method: &str, count: usize) -> FakeSlackCall {
+        let fits = |call: &&FakeSlackCall| call.method == method;
         self.shared.world.until(|world| world.calls.iter().filter(fits).nth(count - 1).cloned()).await
     }
 
@@ -278,9 +287,9 @@ impl Slack {
 }
 
 /// What goes wrong.
-impl Slack {
+impl FakeSlack {
     /// The next call of that method goes wrong; once.
-    pub fn fault(&self, method: &str, fault: Fault) {
+    pub fn fault(&self, method: &str, fault: SlackFault) {
         self.change(|world| world.faults.push((method.to_owned(), fault)));
     }
 
@@ -294,7 +303,7 @@ impl Slack {
     }
 
     /// Does something on every open socket.
-    pub fn order(&self, order: &Order) {
+    pub fn order(&self, order: &SlackSocketAction) {
         self.change(|world| {
             world.connections.values_mut().for_each(|orders| orders.push_back(order.clone()));
         });
@@ -302,7 +311,7 @@ impl Slack {
 
     /// Delivers what was told last once more.
     pub fn repeat_last(&self) {
-        self.change(World::tell_again);
+        self.change(FakeSlackState::enqueue_again);
     }
 
     /// The next two things arrive in the wrong order.
@@ -316,12 +325,12 @@ impl Slack {
     }
 }
 
-fn find(world: &World, channel: &str, part: &str) -> Option<Message> {
-    let said = |message: &&Message| message.user == BOT_USER && message.text.contains(part);
+fn find(world: &FakeSlackState, channel: &str, part: &str) -> Option<FakeSlackMessage> {
+    let said = |message: &&FakeSlackMessage| message.user == BOT_USER && message.text.contains(part);
     world.channels.get(channel)?.messages.iter().find(said).cloned()
 }
 
-impl fmt::Debug for Slack {
+impl fmt::Debug for FakeSlack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slack").field("url", &self.base_url()).finish_non_exhaustive()
     }

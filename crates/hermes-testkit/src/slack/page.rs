@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::serve::{Shared, answer, json_answer};
-use super::world::{Message, World};
+use super::serve::{FakeSlackServer, answer, json_answer};
+use super::state::{FakeSlackMessage, FakeSlackState};
 use crate::http;
 
-pub(super) fn respond(path: &str, message: &http::Message, shared: &Shared) -> Vec<u8> {
+pub(super) fn respond(path: &str, message: &http::ReceivedRequest, shared: &FakeSlackServer) -> Vec<u8> {
     match (message.method.as_str(), path) {
         ("GET", "/") => answer(200, "text/html; charset=utf-8", &[], include_bytes!("page.html")),
-        ("GET", "/_/chats") => json_answer(200, &shared.world.read(World::chats)),
+        ("GET", "/_/chats") => json_answer(200, &shared.world.read(FakeSlackState::chats)),
         ("POST", "/_/say") => {
             let said: Value = serde_json::from_slice(&message.body).unwrap_or_default();
             let done = shared.world.update(|world| {
@@ -20,7 +20,11 @@ pub(super) fn respond(path: &str, message: &http::Message, shared: &Shared) -> V
                 let thread_ts =
                     said["thread"].as_str().filter(|thread| !thread.is_empty()).map(str::to_owned);
                 let (user, text) = (person.to_owned(), said["text"].as_str()?.to_owned());
-                world.post(channel, Message { ts, user, text, thread_ts, ..Message::default() }, &[]);
+                world.post(
+                    channel,
+                    FakeSlackMessage { ts, user, text, thread_ts, ..FakeSlackMessage::default() },
+                    &[],
+                );
                 Some(())
             });
             json_answer(if done.is_some() { 200 } else { 400 }, &json!({}))
@@ -29,11 +33,11 @@ pub(super) fn respond(path: &str, message: &http::Message, shared: &Shared) -> V
     }
 }
 
-impl World {
+impl FakeSlackState {
     fn chats(&self) -> Value {
         let people: Vec<Value> =
             self.people.iter().map(|(id, name)| json!({"id": id, "title": name})).collect();
-        let line = |message: &Message| {
+        let line = |message: &FakeSlackMessage| {
             json!({
                 "ts": message.ts, "thread": message.thread_ts, "text": message.text, "buttons": message.buttons(),
                 "author": self.people.get(&message.user).map_or("hermes", String::as_str),

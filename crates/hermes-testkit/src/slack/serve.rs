@@ -12,48 +12,48 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message as Frame, Role};
 
-use super::faults::{Fault, Order};
+use super::faults::{SlackFault, SlackSocketAction};
 use super::page;
-use super::world::{ACK_WITHIN, Call, World};
+use super::state::{ACK_WITHIN, FakeSlackCall, FakeSlackState};
 use crate::gate::Gates;
-use crate::http::{Connection, Message, ReadError};
+use crate::http::{HttpConnection, ReceivedRequest, RequestReadError};
 use crate::task::start_in;
-use crate::watched::Watched;
+use crate::watched_value::WatchedValue;
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) world: Watched<World>,
+pub(super) struct FakeSlackServer {
+    pub(super) world: WatchedValue<FakeSlackState>,
     pub(super) gates: Gates,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+pub(super) async fn serve(listener: TcpListener, shared: Arc<FakeSlackServer>) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
             // A failed accept concerns one client that has already gone.
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                start_in(&mut clients, attend(stream, shared.clone()));
+                start_in(&mut clients, serve_connection(stream, shared.clone()));
             },
             Some(_) = clients.join_next() => {}
         }
     }
 }
 
-async fn attend(stream: TcpStream, shared: Arc<Shared>) {
-    let mut connection = Connection::new(stream);
+async fn serve_connection(stream: TcpStream, shared: Arc<FakeSlackServer>) {
+    let mut connection = HttpConnection::new(stream);
     loop {
         let message = match connection.read().await {
             Ok(message) => message,
-            Err(ReadError::Closed) => return,
-            Err(ReadError::Refused(status, why)) => {
+            Err(RequestReadError::Closed) => return,
+            Err(RequestReadError::Refused(status, why)) => {
                 connection.write(&answer(status, "text/plain", &[], why.as_bytes())).await.ok();
                 return;
             }
         };
         if message.header("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket")) {
-            return link(connection, &message, &shared).await;
+            return accept_socket(connection, &message, &shared).await;
         }
         let Some(sent) = respond(&mut connection, &message, &shared).await else { return };
         if connection.write(&sent).await.is_err() || message.wants_close() {
@@ -77,7 +77,11 @@ pub(super) fn json_answer(status: u16, body: &Value) -> Vec<u8> {
     answer(status, "application/json", &[], body.to_string().as_bytes())
 }
 
-async fn respond(connection: &mut Connection, message: &Message, shared: &Shared) -> Option<Vec<u8>> {
+async fn respond(
+    connection: &mut HttpConnection,
+    message: &ReceivedRequest,
+    shared: &FakeSlackServer,
+) -> Option<Vec<u8>> {
     let path = message.target.split('?').next().unwrap_or_default();
     if path == "/" || path.starts_with("/_/") {
         return Some(page::respond(path, message, shared));
@@ -94,13 +98,13 @@ async fn respond(connection: &mut Connection, message: &Message, shared: &Shared
 }
 
 async fn call(
-    connection: &mut Connection,
+    connection: &mut HttpConnection,
     method: &str,
-    message: &Message,
-    shared: &Shared,
+    message: &ReceivedRequest,
+    shared: &FakeSlackServer,
 ) -> Option<Vec<u8>> {
     let fault = shared.world.update(|world| world.take_fault(method));
-    if let Some(Fault::WaitBefore(gate)) = &fault {
+    if let Some(SlackFault::WaitBefore(gate)) = &fault {
         tokio::select! {
             () = shared.gates.pass(gate) => {}
             () = connection.until_gone() => return None,
@@ -108,8 +112,8 @@ async fn call(
     }
     let outcome = shared.world.update(|world| world.take_call(method, message, fault.as_ref()));
     match fault {
-        Some(Fault::Cut | Fault::DoAndCut) => return None,
-        Some(Fault::WaitAfter(gate)) => tokio::select! {
+        Some(SlackFault::Cut | SlackFault::DoAndCut) => return None,
+        Some(SlackFault::WaitAfter(gate)) => tokio::select! {
             () = shared.gates.pass(&gate) => {}
             () = connection.until_gone() => return None,
         },
@@ -118,13 +122,13 @@ async fn call(
     Some(outcome)
 }
 
-impl World {
-    fn take_fault(&mut self, method: &str) -> Option<Fault> {
+impl FakeSlackState {
+    fn take_fault(&mut self, method: &str) -> Option<SlackFault> {
         let at = self.faults.iter().position(|(wanted, _)| wanted == method)?;
         Some(self.faults.remove(at).1)
     }
 
-    fn take_call(&mut self, method: &str, message: &Message, fault: Option<&Fault>) -> Vec<u8> {
+    fn take_call(&mut self, method: &str, message: &ReceivedRequest, fault: Option<&SlackFault>) -> Vec<u8> {
         let kind = message.header("content-type").unwrap_or_default();
         let as_json = kind.starts_with("application/json");
         let arguments = if as_json {
@@ -134,8 +138,8 @@ impl World {
         };
         let token = message.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let said = match fault {
-            Some(Fault::Cut) => return Vec::new(),
-            Some(Fault::Limit(after)) => {
+            Some(SlackFault::Cut) => return Vec::new(),
+            Some(SlackFault::Limit(after)) => {
                 self.note(method, arguments, "ratelimited");
                 let body = json!({"ok": false, "error": "ratelimited"}).to_string();
                 return answer(
@@ -145,15 +149,15 @@ impl World {
                     body.as_bytes(),
                 );
             }
-            Some(Fault::Status(status)) => {
+            Some(SlackFault::Status(status)) => {
                 self.note(method, arguments, "status");
                 return answer(*status, "text/html", &[], b"<html>");
             }
-            Some(Fault::Garbage) => {
+            Some(SlackFault::Garbage) => {
                 self.note(method, arguments, "garbage");
                 return answer(200, "application/json", &[], b"<html>");
             }
-            Some(Fault::Refuse(code)) => Err(code.clone()),
+            Some(SlackFault::Refuse(code)) => Err(code.clone()),
             _ => self.answer(method, token, &arguments, as_json).map_err(str::to_owned),
         };
         let body = match said {
@@ -171,7 +175,7 @@ impl World {
     }
 
     fn note(&mut self, method: &str, arguments: Value, outcome: &str) {
-        self.calls.push(Call { method: method.to_owned(), arguments, outcome: outcome.to_owned() });
+        self.calls.push(FakeSlackCall { method: method.to_owned(), arguments, outcome: outcome.to_owned() });
     }
 
     fn take_upload(&mut self, id: &str, bytes: &[u8]) -> bool {
@@ -181,7 +185,7 @@ impl World {
     }
 
     /// Private files need the token; without it there is a page to sign in at, as on the real one.
-    fn file(&self, path: &str, message: &Message) -> Vec<u8> {
+    fn file(&self, path: &str, message: &ReceivedRequest) -> Vec<u8> {
         let authorised =
             message.header("authorization") == Some(format!("Bearer {}", self.bot_token).as_str());
         match self.files.get(path) {
@@ -223,7 +227,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// A Socket Mode connection: its ticket is good once.
-async fn link(mut connection: Connection, request: &Message, shared: &Shared) {
+async fn accept_socket(mut connection: HttpConnection, request: &ReceivedRequest, shared: &FakeSlackServer) {
     let ticket =
         request.target.split(['?', '&']).find_map(|part| part.strip_prefix("ticket=")).unwrap_or_default();
     let good = shared.world.update(|world| {
@@ -255,14 +259,14 @@ async fn link(mut connection: Connection, request: &Message, shared: &Shared) {
         world.connections.insert(world.opened, std::collections::VecDeque::new());
         world.opened
     });
-    converse(&mut socket, id, shared).await;
+    run_socket(&mut socket, id, shared).await;
     shared.world.update(|world| {
         world.connections.remove(&id);
-        world.look_after(shared.clock.monotonic());
+        world.redeliver_unacknowledged(shared.clock.monotonic());
     });
 }
 
-async fn converse(socket: &mut WebSocketStream<TcpStream>, id: u64, shared: &Shared) {
+async fn run_socket(socket: &mut WebSocketStream<TcpStream>, id: u64, shared: &FakeSlackServer) {
     loop {
         tokio::select! {
             frame = socket.next() => match frame {
@@ -277,23 +281,23 @@ async fn converse(socket: &mut WebSocketStream<TcpStream>, id: u64, shared: &Sha
             },
             order = shared.world.until(|world| world.next_for(id, shared.clock.monotonic())) => {
                 let sent = match order {
-                    Order::Send(frame) => socket.send(Frame::text(frame.to_string())).await,
-                    Order::SendText(text) => socket.send(Frame::text(text)).await,
-                    Order::Disconnect(reason) => {
+                    SlackSocketAction::Send(frame) => socket.send(Frame::text(frame.to_string())).await,
+                    SlackSocketAction::SendText(text) => socket.send(Frame::text(text)).await,
+                    SlackSocketAction::Disconnect(reason) => {
                         let frame = json!({"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-1"}});
                         socket.send(Frame::text(frame.to_string())).await.ok();
                         // Closed by whoever is quicker; what is in flight is delivered elsewhere.
                         while let Some(Ok(_)) = socket.next().await {}
                         return;
                     }
-                    Order::Drop => return,
+                    SlackSocketAction::Drop => return,
                 };
                 if sent.is_err() {
                     return;
                 }
             },
             () = shared.clock.sleep(ACK_WITHIN) => {
-                shared.world.update(|world| world.look_after(shared.clock.monotonic()));
+                shared.world.update(|world| world.redeliver_unacknowledged(shared.clock.monotonic()));
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::world::{Message, World};
+use super::state::{FakeSlackMessage, FakeSlackState};
 use super::{BOT, BOT_USER};
 
 /// What a method says: the answer, or its error.
-type Answer = Result<Value, &'static str>;
+type FakeSlackResult = Result<Value, &'static str>;
 
 const LONGEST_TEXT: usize = 40_000;
 
@@ -15,7 +15,7 @@ struct Method {
     name: &'static str,
     arguments: &'static [&'static str],
     json: bool,
-    run: fn(&mut World, &Value) -> Answer,
+    run: fn(&mut FakeSlackState, &Value) -> FakeSlackResult,
 }
 
 const METHODS: &[Method] = &[
@@ -98,7 +98,7 @@ const METHODS: &[Method] = &[
     },
 ];
 
-impl World {
+impl FakeSlackState {
     /// Runs a method for a caller with this token.
     pub(super) fn answer(
         &mut self,
@@ -106,7 +106,7 @@ impl World {
         token: Option<&str>,
         arguments: &Value,
         as_json: bool,
-    ) -> Answer {
+    ) -> FakeSlackResult {
         let Some(known) = METHODS.iter().find(|known| known.name == method) else {
             return Err("unknown_method");
         };
@@ -135,13 +135,13 @@ fn text<'a>(arguments: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "methods are a table of one signature")]
-fn auth_test(_: &mut World, _: &Value) -> Answer {
+fn auth_test(_: &mut FakeSlackState, _: &Value) -> FakeSlackResult {
     Ok(
         json!({"url": "https://test.slack.com/", "team": "Test", "user": "hermes", "team_id": "T1", "user_id": BOT_USER, "bot_id": BOT}),
     )
 }
 
-fn connections_open(world: &mut World, _: &Value) -> Answer {
+fn connections_open(world: &mut FakeSlackState, _: &Value) -> FakeSlackResult {
     if world.connections.len() >= 10 {
         return Err("too_many_websockets");
     }
@@ -150,7 +150,7 @@ fn connections_open(world: &mut World, _: &Value) -> Answer {
     Ok(json!({"url": format!("ws://127.0.0.1:{}/link/?ticket={ticket}&app_id=A1", world.port)}))
 }
 
-fn post_message(world: &mut World, arguments: &Value) -> Answer {
+fn post_message(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let channel = text(arguments, "channel").ok_or("channel_not_found")?.to_owned();
     let blocks = checked_blocks(&arguments["blocks"])?;
     let words = checked_text(arguments, &blocks)?;
@@ -172,7 +172,7 @@ fn post_message(world: &mut World, arguments: &Value) -> Answer {
         return Err("thread_not_found");
     }
     let ts = world.next_ts();
-    let message = Message {
+    let message = FakeSlackMessage {
         ts: ts.clone(),
         user: BOT_USER.to_owned(),
         text: words,
@@ -180,7 +180,7 @@ fn post_message(world: &mut World, arguments: &Value) -> Answer {
         blocks,
         metadata: arguments["metadata"].clone(),
         broadcast: arguments["reply_broadcast"] == true,
-        ..Message::default()
+        ..FakeSlackMessage::default()
     };
     let shown = shown(&message);
     // The app hears its own words, too.
@@ -249,7 +249,7 @@ fn within(text: &Value, most: usize) -> bool {
     text.as_str().is_some_and(|text| !text.is_empty() && text.chars().count() <= most)
 }
 
-fn update(world: &mut World, arguments: &Value) -> Answer {
+fn update(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let (channel, ts) = (
         text(arguments, "channel").ok_or("channel_not_found")?,
         text(arguments, "ts").ok_or("message_not_found")?,
@@ -266,7 +266,7 @@ fn update(world: &mut World, arguments: &Value) -> Answer {
     Ok(json!({"channel": channel, "ts": ts, "text": message.text}))
 }
 
-fn users_info(world: &mut World, arguments: &Value) -> Answer {
+fn users_info(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let id = text(arguments, "user").ok_or("user_not_found")?;
     let name = world.people.get(id).ok_or("user_not_found")?;
     let profile = json!({"display_name": name, "real_name": format!("{name} Real")});
@@ -275,13 +275,13 @@ fn users_info(world: &mut World, arguments: &Value) -> Answer {
     )
 }
 
-fn conversations_info(world: &mut World, arguments: &Value) -> Answer {
+fn conversations_info(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let id = text(arguments, "channel").ok_or("channel_not_found")?;
     let channel = world.channels.get(id).ok_or("channel_not_found")?;
     Ok(json!({"channel": {"id": id, "name": channel.name, "is_im": channel.kind == "im"}}))
 }
 
-fn shown(message: &Message) -> Value {
+fn shown(message: &FakeSlackMessage) -> Value {
     let mut shown = json!({"type": "message", "user": message.user, "text": message.text, "ts": message.ts});
     if let Some(thread) = &message.thread_ts {
         shown["thread_ts"] = json!(thread);
@@ -295,7 +295,12 @@ fn shown(message: &Message) -> Value {
     shown
 }
 
-fn listed(world: &World, arguments: &Value, wanted: impl Fn(&Message) -> bool, newest_first: bool) -> Answer {
+fn listed(
+    world: &FakeSlackState,
+    arguments: &Value,
+    wanted: impl Fn(&FakeSlackMessage) -> bool,
+    newest_first: bool,
+) -> FakeSlackResult {
     let id = text(arguments, "channel").ok_or("channel_not_found")?;
     let channel = world.channels.get(id).ok_or("channel_not_found")?;
     let limit = arguments["limit"].as_str().and_then(|limit| limit.parse().ok()).unwrap_or(100);
@@ -308,16 +313,16 @@ fn listed(world: &World, arguments: &Value, wanted: impl Fn(&Message) -> bool, n
     Ok(json!({"messages": found, "has_more": false}))
 }
 
-fn history(world: &mut World, arguments: &Value) -> Answer {
+fn history(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     listed(world, arguments, |message| message.thread_ts.is_none() || message.broadcast, true)
 }
 
-fn replies(world: &mut World, arguments: &Value) -> Answer {
+fn replies(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let ts = text(arguments, "ts").ok_or("thread_not_found")?;
     listed(world, arguments, |message| message.ts == ts || message.thread_ts.as_deref() == Some(ts), false)
 }
 
-fn upload_url(world: &mut World, arguments: &Value) -> Answer {
+fn upload_url(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let name = text(arguments, "filename").ok_or("invalid_arguments")?.to_owned();
     let length = arguments["length"].as_str().and_then(|length| length.parse::<u64>().ok());
     if length.is_none_or(|length| length == 0) {
@@ -328,7 +333,7 @@ fn upload_url(world: &mut World, arguments: &Value) -> Answer {
     Ok(json!({"upload_url": format!("http://127.0.0.1:{}/upload/{id}", world.port), "file_id": id}))
 }
 
-fn complete_upload(world: &mut World, arguments: &Value) -> Answer {
+fn complete_upload(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let channel = text(arguments, "channel_id").ok_or("channel_not_found")?.to_owned();
     let listed =
         arguments["files"].as_array().filter(|files| !files.is_empty()).ok_or("invalid_arguments")?;
@@ -342,18 +347,21 @@ fn complete_upload(world: &mut World, arguments: &Value) -> Answer {
     }
     let ts = world.next_ts();
     let known = world.channels.get_mut(&channel).ok_or("channel_not_found")?;
-    known.messages.push(Message {
+    known.messages.push(FakeSlackMessage {
         ts,
         user: BOT_USER.to_owned(),
         text: arguments["initial_comment"].as_str().unwrap_or_default().to_owned(),
         thread_ts: arguments["thread_ts"].as_str().map(str::to_owned),
         files,
-        ..Message::default()
+        ..FakeSlackMessage::default()
     });
     Ok(json!({"files": listed}))
 }
 
-fn reacted<'a>(world: &'a mut World, arguments: &Value) -> Result<(&'a mut Message, String), &'static str> {
+fn reacted<'a>(
+    world: &'a mut FakeSlackState,
+    arguments: &Value,
+) -> Result<(&'a mut FakeSlackMessage, String), &'static str> {
     let name = text(arguments, "name").ok_or("invalid_name")?.to_owned();
     let (channel, ts) = (
         text(arguments, "channel").ok_or("channel_not_found")?,
@@ -362,7 +370,7 @@ fn reacted<'a>(world: &'a mut World, arguments: &Value) -> Result<(&'a mut Messa
     Ok((world.message(channel, ts).ok_or("message_not_found")?, name))
 }
 
-fn add_reaction(world: &mut World, arguments: &Value) -> Answer {
+fn add_reaction(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let (message, name) = reacted(world, arguments)?;
     if message.reactions.contains(&name) {
         return Err("already_reacted");
@@ -371,14 +379,14 @@ fn add_reaction(world: &mut World, arguments: &Value) -> Answer {
     Ok(json!({}))
 }
 
-fn remove_reaction(world: &mut World, arguments: &Value) -> Answer {
+fn remove_reaction(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let (message, name) = reacted(world, arguments)?;
     let at = message.reactions.iter().position(|known| *known == name).ok_or("no_reaction")?;
     message.reactions.remove(at);
     Ok(json!({}))
 }
 
-fn set_status(world: &mut World, arguments: &Value) -> Answer {
+fn set_status(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResult {
     let channel = text(arguments, "channel_id").ok_or("channel_not_found")?.to_owned();
     let thread = text(arguments, "thread_ts").ok_or("invalid_thread_ts")?.to_owned();
     if !arguments["status"].is_string() {

@@ -2,25 +2,25 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::{Message, Part, parse_form};
+use crate::http::{FormPart, ReceivedRequest, parse_form};
 
 /// What somebody asks the API to do.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Call {
+pub(super) struct FakeTelegramCall {
     pub(super) method: String,
     pub(super) fields: Map<String, Value>,
-    pub(super) files: Vec<Part>,
+    pub(super) files: Vec<FormPart>,
 }
 
 /// Why it is not done, as the API says it.
 #[derive(Debug, Clone)]
-pub(super) struct Refusal {
+pub(super) struct FakeTelegramError {
     pub(super) code: u16,
     pub(super) description: String,
     pub(super) parameters: Value,
 }
 
-impl Refusal {
+impl FakeTelegramError {
     pub(super) fn new(code: u16, description: impl Into<String>) -> Self {
         Self { code, description: description.into(), parameters: Value::Null }
     }
@@ -43,23 +43,23 @@ impl Refusal {
     }
 }
 
-pub(super) type Result<T> = std::result::Result<T, Refusal>;
+pub(super) type Result<T> = std::result::Result<T, FakeTelegramError>;
 
-impl Call {
+impl FakeTelegramCall {
     /// Reads the parameters from the query and from a body of any of the kinds the API takes.
-    pub(super) fn read(method: &str, query: &str, request: &Message) -> Result<Self> {
+    pub(super) fn read(method: &str, query: &str, request: &ReceivedRequest) -> Result<Self> {
         let mut call = Self { method: method.to_owned(), ..Self::default() };
         call.take_pairs(query);
         let kind = request.header("content-type").unwrap_or_default().to_ascii_lowercase();
         if kind.starts_with("application/json") && !request.body.is_empty() {
             match serde_json::from_slice(&request.body) {
                 Ok(Value::Object(fields)) => call.fields.extend(fields),
-                _ => return Err(Refusal::bad("can't parse JSON object")),
+                _ => return Err(FakeTelegramError::bad("can't parse JSON object")),
             }
         } else if kind.starts_with("multipart/form-data") {
             let kind = request.header("content-type").unwrap_or_default();
-            let parts =
-                parse_form(kind, &request.body).ok_or_else(|| Refusal::bad("can't parse the form"))?;
+            let parts = parse_form(kind, &request.body)
+                .ok_or_else(|| FakeTelegramError::bad("can't parse the form"))?;
             for part in parts {
                 if part.file_name.is_some() {
                     call.files.push(part);
@@ -101,13 +101,13 @@ impl Call {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => serde_json::from_str(text)
                 .map(Some)
-                .map_err(|_| Refusal::bad(format!("can't parse {name} JSON object"))),
+                .map_err(|_| FakeTelegramError::bad(format!("can't parse {name} JSON object"))),
             Some(value) => Ok(Some(value.clone())),
         }
     }
 
     /// The file of a parameter, sent along.
-    pub(super) fn file(&self, name: &str) -> Option<&Part> {
+    pub(super) fn file(&self, name: &str) -> Option<&FormPart> {
         let attached = self.text(name).and_then(|text| text.strip_prefix("attach://"));
         self.files.iter().find(|part| part.name == attached.unwrap_or(name))
     }

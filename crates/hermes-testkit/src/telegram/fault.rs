@@ -2,7 +2,7 @@
 
 /// What becomes of the next call of a method.
 #[derive(Debug, Clone)]
-pub enum Fault {
+pub enum TelegramFault {
     /// It is not done, and the API says so.
     Refuse { code: u16, description: String, retry_after: Option<u64> },
     /// It is not done, and the connection ends.
@@ -17,7 +17,7 @@ pub enum Fault {
     Garbage,
 }
 
-impl Fault {
+impl TelegramFault {
     pub fn refuse(code: u16, description: &str) -> Self {
         Self::Refuse { code, description: description.to_owned(), retry_after: None }
     }

@@ -7,14 +7,14 @@ use serde::Serialize;
 
 /// A text and what stands out in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Formatted {
+pub struct FormattedText {
     pub text: String,
-    pub entities: Vec<Entity>,
+    pub entities: Vec<FakeTelegramEntity>,
 }
 
 /// A stretch of a text, in UTF-16 code units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entity {
+pub struct FakeTelegramEntity {
     #[serde(rename = "type")]
     pub kind: &'static str,
     pub offset: usize,
@@ -28,13 +28,13 @@ pub struct Entity {
 const RESERVED: &str = "_*[]()~`>#+-=|{}.!";
 
 /// Reads a text, or says what Telegram says about it.
-pub fn parse_markdown_v2(source: &str) -> Result<Formatted, String> {
+pub fn parse_markdown_v2(source: &str) -> Result<FormattedText, String> {
     let mut parser = Parser {
         source: source.chars().collect(),
         at: 0,
         length: 0,
         open: Vec::new(),
-        read: Formatted::default(),
+        read: FormattedText::default(),
     };
     while parser.at < parser.source.len() {
         parser.step()?;
@@ -47,11 +47,11 @@ struct Parser {
     at: usize,
     /// Of the text so far.
     length: usize,
-    open: Vec<Open>,
-    read: Formatted,
+    open: Vec<OpenEntity>,
+    read: FormattedText,
 }
 
-struct Open {
+struct OpenEntity {
     kind: &'static str,
     begun_at: usize,
     offset: usize,
@@ -171,7 +171,7 @@ impl Parser {
         let begun_at = self.byte_offset(self.at);
         self.at += signs;
         let language = (kind == "pre").then(|| self.language()).flatten();
-        self.open.push(Open { kind, begun_at, offset: self.length, language });
+        self.open.push(OpenEntity { kind, begun_at, offset: self.length, language });
         Ok(())
     }
 
@@ -206,12 +206,12 @@ impl Parser {
         let needs_url = open.kind == "text_link" && url.is_none();
         // What covers nothing, or leads nowhere, is no entity.
         if length > 0 && !needs_url {
-            let Open { kind, offset, language, .. } = open;
-            self.read.entities.push(Entity { kind, offset, length, url, language });
+            let OpenEntity { kind, offset, language, .. } = open;
+            self.read.entities.push(FakeTelegramEntity { kind, offset, length, url, language });
         }
     }
 
-    fn finish(mut self) -> Result<Formatted, String> {
+    fn finish(mut self) -> Result<FormattedText, String> {
         if self.open.last().is_some_and(|open| open.kind == "blockquote") {
             self.close(None);
         }
@@ -224,7 +224,7 @@ impl Parser {
 }
 
 /// What the complaints call it.
-fn named(open: &Open) -> &'static str {
+fn named(open: &OpenEntity) -> &'static str {
     match open.kind {
         "bold" => "Bold",
         "italic" => "Italic",

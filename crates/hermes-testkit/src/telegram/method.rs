@@ -5,9 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Call, Refusal, Result};
-use super::markdown::{Formatted, parse_markdown_v2};
-use super::world::{Button, Hook, Posted, World};
+use super::call::{FakeTelegramCall, FakeTelegramError, Result};
+use super::markdown::{FormattedText, parse_markdown_v2};
+use super::state::{FakeTelegramButton, FakeTelegramMessage, FakeTelegramState, FakeTelegramWebhook};
 
 const LONGEST_TEXT: usize = 4096;
 const LONGEST_CAPTION: usize = 1024;
@@ -79,9 +79,9 @@ fn parameters(method: &str) -> Option<(&'static [&'static str], bool)> {
     Some(own)
 }
 
-impl World {
+impl FakeTelegramState {
     /// Does what is asked, but for `getUpdates`, which may have to wait.
-    pub(super) fn perform(&mut self, call: &Call) -> Result<Value> {
+    pub(super) fn perform(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         self.check(call)?;
         match call.method.as_str() {
             "getMe" => Ok(self.bot.clone()),
@@ -98,7 +98,7 @@ impl World {
             }
             "setMyCommands" => self.set_commands(call),
             "getMyCommands" => Ok(self.commands.clone()),
-            "getChat" => self.writable(call).map(super::world::Chat::to_json),
+            "getChat" => self.writable(call).map(super::state::FakeTelegramChat::to_json),
             "getFile" => self.find_file(call),
             "sendChatAction" => self.act(call),
             "setMessageReaction" => self.react(call),
@@ -112,103 +112,104 @@ impl World {
     }
 
     /// Refuses what is not in the documentation.
-    pub(super) fn check(&mut self, call: &Call) -> Result<()> {
+    pub(super) fn check(&mut self, call: &FakeTelegramCall) -> Result<()> {
         let known = parameters(&call.method).filter(|_| !self.unknown_methods.contains(&call.method));
-        let Some((own, sends)) = known else { return Err(Refusal::new(404, "Not Found")) };
+        let Some((own, sends)) = known else { return Err(FakeTelegramError::new(404, "Not Found")) };
         let is_known = |name: &str| own.contains(&name) || sends && SENDING.contains(&name);
         let names = call.fields.keys().chain(call.files.iter().map(|part| &part.name));
         match names.into_iter().find(|name| !is_known(name)) {
-            Some(name) => Err(Refusal::bad(format!("unknown parameter \"{name}\""))),
+            Some(name) => Err(FakeTelegramError::bad(format!("unknown parameter \"{name}\""))),
             None => Ok(()),
         }
     }
 
-    fn dropped_if_asked(&mut self, call: &Call) -> Value {
+    fn dropped_if_asked(&mut self, call: &FakeTelegramCall) -> Value {
         if call.flag("drop_pending_updates") {
             self.pending.clear();
         }
         Value::Bool(true)
     }
 
-    fn set_webhook(&mut self, call: &Call) -> Result<Value> {
+    fn set_webhook(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let secret = call.text("secret_token").map(str::to_owned);
         if secret.as_ref().is_some_and(|secret| {
             secret.len() > 256 || !secret.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
         }) {
-            return Err(Refusal::bad("secret token contains unallowed characters"));
+            return Err(FakeTelegramError::bad("secret token contains unallowed characters"));
         }
-        self.hook = call.text("url").map(|url| Hook { url: url.to_owned(), secret });
+        self.hook = call.text("url").map(|url| FakeTelegramWebhook { url: url.to_owned(), secret });
         Ok(self.dropped_if_asked(call))
     }
 
-    fn set_commands(&mut self, call: &Call) -> Result<Value> {
-        let commands = call.document("commands")?.ok_or_else(|| Refusal::bad("commands are empty"))?;
-        let list = commands.as_array().ok_or_else(|| Refusal::bad("commands must be an Array"))?;
+    fn set_commands(&mut self, call: &FakeTelegramCall) -> Result<Value> {
+        let commands =
+            call.document("commands")?.ok_or_else(|| FakeTelegramError::bad("commands are empty"))?;
+        let list = commands.as_array().ok_or_else(|| FakeTelegramError::bad("commands must be an Array"))?;
         if list.len() > 100 {
-            return Err(Refusal::bad("BOT_COMMANDS_TOO_MUCH"));
+            return Err(FakeTelegramError::bad("BOT_COMMANDS_TOO_MUCH"));
         }
         for command in list {
             let name = command.get("command").and_then(Value::as_str).unwrap_or_default();
             let words = command.get("description").and_then(Value::as_str).unwrap_or_default();
             let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
             if name.is_empty() || name.len() > 32 || !plain {
-                return Err(Refusal::bad("BOT_COMMAND_INVALID"));
+                return Err(FakeTelegramError::bad("BOT_COMMAND_INVALID"));
             }
             if words.is_empty() || words.encode_utf16().count() > 256 {
-                return Err(Refusal::bad("BOT_COMMAND_DESCRIPTION_INVALID"));
+                return Err(FakeTelegramError::bad("BOT_COMMAND_DESCRIPTION_INVALID"));
             }
         }
         self.commands = commands;
         Ok(Value::Bool(true))
     }
 
-    fn find_file(&self, call: &Call) -> Result<Value> {
-        let id = call.text("file_id").ok_or_else(|| Refusal::bad("file_id not specified"))?;
+    fn find_file(&self, call: &FakeTelegramCall) -> Result<Value> {
+        let id = call.text("file_id").ok_or_else(|| FakeTelegramError::bad("file_id not specified"))?;
         let file = self
             .files
             .get(id)
-            .ok_or_else(|| Refusal::bad("wrong file_id or the file is temporarily unavailable"))?;
+            .ok_or_else(|| FakeTelegramError::bad("wrong file_id or the file is temporarily unavailable"))?;
         if file.size > LARGEST_DOWNLOAD {
-            return Err(Refusal::bad("file is too big"));
+            return Err(FakeTelegramError::bad("file is too big"));
         }
         Ok(json!({"file_id": id, "file_unique_id": id, "file_size": file.size, "file_path": file.path}))
     }
 
-    fn act(&mut self, call: &Call) -> Result<Value> {
+    fn act(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let chat = self.writable(call)?.id;
         let action = call.text("action").filter(|action| ACTIONS.contains(action));
-        let action = action.ok_or_else(|| Refusal::bad("wrong parameter action in request"))?;
+        let action = action.ok_or_else(|| FakeTelegramError::bad("wrong parameter action in request"))?;
         self.actions.push((chat, call.number("message_thread_id"), action.to_owned()));
         Ok(Value::Bool(true))
     }
 
-    fn react(&mut self, call: &Call) -> Result<Value> {
+    fn react(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let chat = self.writable(call)?.id;
         let message = call.number("message_id").unwrap_or_default();
         if !self.messages.contains_key(&(chat, message)) {
-            return Err(Refusal::bad("message to react not found"));
+            return Err(FakeTelegramError::bad("message to react not found"));
         }
         let reaction = call.document("reaction")?.unwrap_or_default();
         let emoji = reaction.pointer("/0/emoji").and_then(Value::as_str).unwrap_or_default();
         if !emoji.is_empty() && !REACTIONS.contains(&emoji) {
-            return Err(Refusal::bad("REACTION_INVALID"));
+            return Err(FakeTelegramError::bad("REACTION_INVALID"));
         }
         self.reactions.insert((chat, message), emoji.to_owned());
         Ok(Value::Bool(true))
     }
 
-    fn answer_query(&mut self, call: &Call) -> Result<Value> {
+    fn answer_query(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let known = call.text("callback_query_id").and_then(|id| self.queries.get_mut(id));
         let known = known.ok_or_else(|| {
-            Refusal::bad("query is too old and response timeout expired or query ID is invalid")
+            FakeTelegramError::bad("query is too old and response timeout expired or query ID is invalid")
         })?;
         *known = Some(call.text("text").unwrap_or_default().to_owned());
         Ok(Value::Bool(true))
     }
 
-    fn create_topic(&mut self, call: &Call) -> Result<Value> {
+    fn create_topic(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let chat = self.writable(call)?.id;
-        let name = call.text("name").ok_or_else(|| Refusal::bad("TOPIC_TITLE_EMPTY"))?.to_owned();
+        let name = call.text("name").ok_or_else(|| FakeTelegramError::bad("TOPIC_TITLE_EMPTY"))?.to_owned();
         let thread = self.message_id();
         if let Some(chat) = self.chats.get_mut(&chat) {
             chat.topics.insert(thread, name.clone());
@@ -216,29 +217,29 @@ impl World {
         Ok(json!({"message_thread_id": thread, "name": name, "icon_color": 7_322_096}))
     }
 
-    fn delete(&mut self, call: &Call) -> Result<Value> {
+    fn delete(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let (chat, message) = (self.writable(call)?.id, call.number("message_id").unwrap_or_default());
         if self.messages.remove(&(chat, message)).is_none() {
-            return Err(Refusal::bad("message to delete not found"));
+            return Err(FakeTelegramError::bad("message to delete not found"));
         }
         self.posted.retain(|posted| (posted.chat, posted.id) != (chat, message));
         Ok(Value::Bool(true))
     }
 
-    fn edit(&mut self, call: &Call) -> Result<Value> {
+    fn edit(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let (chat, message) = (self.writable(call)?.id, call.number("message_id").unwrap_or_default());
         let formatted = formatted(call, "text", LONGEST_TEXT, "message is too long")?;
         if formatted.text.trim().is_empty() {
-            return Err(Refusal::bad("message text is empty"));
+            return Err(FakeTelegramError::bad("message text is empty"));
         }
         let buttons = buttons(call)?;
         let posted = self.posted.iter_mut().find(|posted| (posted.chat, posted.id) == (chat, message));
-        let posted = posted.ok_or_else(|| Refusal::bad("message to edit not found"))?;
+        let posted = posted.ok_or_else(|| FakeTelegramError::bad("message to edit not found"))?;
         let same = posted.text == formatted.text
             && posted.entities == formatted.entities
             && posted.buttons == buttons;
         if same {
-            return Err(Refusal::bad(
+            return Err(FakeTelegramError::bad(
                 "message is not modified: specified new message content and reply markup are exactly the same as a \
                  current content and reply markup of the message",
             ));
@@ -248,21 +249,21 @@ impl World {
         posted.buttons = buttons;
         let text = json!(posted.text);
         let known = self.messages.get_mut(&(chat, message)).and_then(Value::as_object_mut);
-        let known = known.ok_or_else(|| Refusal::bad("message to edit not found"))?;
+        let known = known.ok_or_else(|| FakeTelegramError::bad("message to edit not found"))?;
         known.insert("text".to_owned(), text);
         Ok(Value::Object(known.clone()))
     }
 
-    fn edit_buttons(&mut self, call: &Call) -> Result<Value> {
+    fn edit_buttons(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let (chat, message) = (self.writable(call)?.id, call.number("message_id").unwrap_or_default());
         let buttons = buttons(call)?;
         let posted = self.posted.iter_mut().find(|posted| (posted.chat, posted.id) == (chat, message));
-        let posted = posted.ok_or_else(|| Refusal::bad("message to edit not found"))?;
+        let posted = posted.ok_or_else(|| FakeTelegramError::bad("message to edit not found"))?;
         posted.buttons = buttons;
         Ok(Value::Bool(true))
     }
 
-    fn send(&mut self, call: &Call) -> Result<Value> {
+    fn send(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         let chat = self.writable(call)?.clone();
         let kind = call.method.trim_start_matches("send").to_lowercase();
         let kind = if kind == "message" { "text".to_owned() } else { kind };
@@ -271,7 +272,7 @@ impl World {
             _ => formatted(call, "caption", LONGEST_CAPTION, "message caption is too long")?,
         };
         if kind == "text" && formatted.text.trim().is_empty() {
-            return Err(Refusal::bad("message text is empty"));
+            return Err(FakeTelegramError::bad("message text is empty"));
         }
         let file = if kind == "text" { None } else { Some(self.sent_file(call, &kind)?) };
         let buttons = buttons(call)?;
@@ -286,7 +287,7 @@ impl World {
             message.extend(thread.map(|thread| ("message_thread_id".to_owned(), json!(thread))));
         }
         self.messages.insert((chat.id, id), message.clone());
-        self.posted.push(Posted {
+        self.posted.push(FakeTelegramMessage {
             id,
             chat: chat.id,
             thread,
@@ -302,7 +303,7 @@ impl World {
         Ok(message)
     }
 
-    fn replied(&self, call: &Call, chat: i64) -> Result<Option<i64>> {
+    fn replied(&self, call: &FakeTelegramCall, chat: i64) -> Result<Option<i64>> {
         let parameters = call.document("reply_parameters")?.unwrap_or_default();
         let number =
             parameters.get("message_id").and_then(Value::as_i64).or(call.number("reply_to_message_id"));
@@ -310,33 +311,33 @@ impl World {
             || parameters.get("allow_sending_without_reply").and_then(Value::as_bool) == Some(true);
         match number {
             Some(number) if self.messages.contains_key(&(chat, number)) => Ok(Some(number)),
-            Some(_) if !lenient => Err(Refusal::bad("message to be replied not found")),
+            Some(_) if !lenient => Err(FakeTelegramError::bad("message to be replied not found")),
             _ => Ok(None),
         }
     }
 }
 
-impl World {
-    fn sent_file(&self, call: &Call, kind: &str) -> Result<(String, Vec<u8>)> {
+impl FakeTelegramState {
+    fn sent_file(&self, call: &FakeTelegramCall, kind: &str) -> Result<(String, Vec<u8>)> {
         if let Some(part) = call.file(kind) {
             let (name, size) = (part.file_name.clone().unwrap_or_default(), part.bytes.len());
             if size > LARGEST_UPLOAD {
-                return Err(Refusal::new(413, "Request Entity Too Large"));
+                return Err(FakeTelegramError::new(413, "Request Entity Too Large"));
             }
             if kind == "photo" && size > LARGEST_PHOTO {
                 let why = format!(
                     "file of size {size} bytes is too big for a photo; the maximum size is {LARGEST_PHOTO} bytes"
                 );
-                return Err(Refusal::bad(why));
+                return Err(FakeTelegramError::bad(why));
             }
             if kind == "photo" && !is_picture(&part.bytes) {
-                return Err(Refusal::bad("IMAGE_PROCESS_FAILED"));
+                return Err(FakeTelegramError::bad("IMAGE_PROCESS_FAILED"));
             }
             return Ok((name, part.bytes.clone()));
         }
         match call.text(kind) {
             Some(address) => self.fetched(address, kind),
-            None => Err(Refusal::bad(format!("there is no {kind} in the request"))),
+            None => Err(FakeTelegramError::bad(format!("there is no {kind} in the request"))),
         }
     }
 
@@ -346,12 +347,12 @@ impl World {
         let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
         let host = rest.and_then(|rest| rest.split(['/', ':', '?', '#']).next()).unwrap_or_default();
         if host.is_empty() || address.chars().any(char::is_whitespace) {
-            return Err(Refusal::bad("wrong file identifier/HTTP URL specified"));
+            return Err(FakeTelegramError::bad("wrong file identifier/HTTP URL specified"));
         }
         let Some((mime, bytes)) = self.web.get(address) else {
             let local = matches!(host, "localhost" | "127.0.0.1") || host.ends_with(".invalid");
             if local || !host.contains('.') {
-                return Err(Refusal::bad("failed to get HTTP URL content"));
+                return Err(FakeTelegramError::bad("failed to get HTTP URL content"));
             }
             return Ok((address.to_owned(), Vec::new()));
         };
@@ -361,33 +362,32 @@ impl World {
             _ => ("", LARGEST_FETCHED),
         };
         if !mime.starts_with(wanted) {
-            return Err(Refusal::bad("wrong type of the web page content"));
+            return Err(FakeTelegramError::bad("wrong type of the web page content"));
         }
         if bytes.len() > largest {
-            return Err(Refusal::bad("failed to get HTTP URL content"));
+            return Err(FakeTelegramError::bad("failed to get HTTP URL content"));
         }
         Ok((address.to_owned(), bytes.clone()))
     }
 }
 
 /// A text or caption with its marks read, if the call says that it has some.
-fn formatted(call: &Call, name: &str, longest: usize, too_long: &str) -> Result<Formatted> {
+fn formatted(call: &FakeTelegramCall, name: &str, longest: usize, too_long: &str) -> Result<FormattedText> {
     let text = call.text(name).unwrap_or_default();
     let mut formatted = match call.text("parse_mode") {
-        None => Formatted { text: text.to_owned(), entities: Vec::new() },
-        Some("MarkdownV2") => {
-            parse_markdown_v2(text).map_err(|why| Refusal::bad(format!("can't parse entities: {why}")))?
-        }
-        Some(_) => return Err(Refusal::bad("unsupported parse_mode")),
+        None => FormattedText { text: text.to_owned(), entities: Vec::new() },
+        Some("MarkdownV2") => parse_markdown_v2(text)
+            .map_err(|why| FakeTelegramError::bad(format!("can't parse entities: {why}")))?,
+        Some(_) => return Err(FakeTelegramError::bad("unsupported parse_mode")),
     };
     if formatted.text.encode_utf16().count() > longest {
-        return Err(Refusal::bad(too_long));
+        return Err(FakeTelegramError::bad(too_long));
     }
     formatted.text.truncate(formatted.text.trim_end().len());
     Ok(formatted)
 }
 
-fn buttons(call: &Call) -> Result<Vec<Button>> {
+fn buttons(call: &FakeTelegramCall) -> Result<Vec<FakeTelegramButton>> {
     let markup = call.document("reply_markup")?.unwrap_or_default();
     let rows = markup.get("inline_keyboard").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut buttons = Vec::new();
@@ -395,14 +395,14 @@ fn buttons(call: &Call) -> Result<Vec<Button>> {
         let field = |name: &str| button.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (text, data) = (field("text"), field("callback_data"));
         if text.is_empty() {
-            return Err(Refusal::bad(
+            return Err(FakeTelegramError::bad(
                 "can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard",
             ));
         }
         if data.is_empty() || data.len() > 64 {
-            return Err(Refusal::bad("BUTTON_DATA_INVALID"));
+            return Err(FakeTelegramError::bad("BUTTON_DATA_INVALID"));
         }
-        buttons.push(Button { text, data });
+        buttons.push(FakeTelegramButton { text, data });
     }
     Ok(buttons)
 }

@@ -9,10 +9,10 @@ mod fault;
 mod markdown;
 mod method;
 mod page;
-mod people;
 mod serve;
+mod state;
+mod users;
 mod webhook;
-mod world;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,51 +20,54 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hermes_types::Clock;
 use serde_json::{Map, Value, json};
 
-pub use fault::Fault;
-pub use markdown::{Entity, Formatted, parse_markdown_v2};
-pub use people::Person;
-pub use world::{Button, Posted};
+pub use fault::TelegramFault;
+pub use markdown::{FakeTelegramEntity, FormattedText, parse_markdown_v2};
+pub use state::{FakeTelegramButton, FakeTelegramMessage};
+pub use users::FakeTelegramUser;
 
 use crate::Error;
 use crate::gate::Gates;
-use crate::running::OwnThread;
-use crate::watched::Watched;
-use world::{Chat, Flood, World};
+use crate::server_thread::ServerThread;
+use crate::watched_value::WatchedValue;
+use state::{FakeTelegramChat, FakeTelegramState, FloodLimit};
 
 /// The emulator. It serves on a thread of its own, so that tests without a runtime can use it too.
 #[derive(Debug)]
-pub struct Telegram {
-    stage: Arc<Stage>,
+pub struct FakeTelegram {
+    stage: Arc<FakeTelegramServer>,
     address: Option<SocketAddr>,
-    running: Mutex<Option<OwnThread>>,
+    running: Mutex<Option<ServerThread>>,
 }
 
 #[derive(Debug)]
-struct Stage {
-    world: Watched<World>,
+struct FakeTelegramServer {
+    world: WatchedValue<FakeTelegramState>,
     gates: Gates,
 }
 
-impl Stage {
-    fn person(&self, id: i64, name: &str) -> Person<'_> {
+impl FakeTelegramServer {
+    fn person(&self, id: i64, name: &str) -> FakeTelegramUser<'_> {
         self.world.update(|world| {
             let handle = name.to_lowercase().replace(' ', "_");
             let user = json!({"id": id, "is_bot": false, "first_name": name, "username": handle});
             world.people.entry(id).or_insert(user);
             world.chats.entry(id).or_insert_with(|| chat(id, "private", name));
         });
-        Person { stage: self, id }
+        FakeTelegramUser { stage: self, id }
     }
 }
 
-impl Telegram {
+impl FakeTelegram {
     /// Starts on a free port, for the bot with this token.
     pub fn start(token: &str) -> Result<Self, Error> {
         Self::start_on(token, 0)
     }
 
     pub fn start_on(token: &str, port: u16) -> Result<Self, Error> {
-        let stage = Arc::new(Stage { world: Watched::new(World::new(token)), gates: Gates::default() });
+        let stage = Arc::new(FakeTelegramServer {
+            world: WatchedValue::new(FakeTelegramState::new(token)),
+            gates: Gates::default(),
+        });
         let mut telegram = Self { stage, address: None, running: Mutex::default() };
         telegram.address = Some(telegram.serve(port)?);
         Ok(telegram)
@@ -73,7 +76,7 @@ impl Telegram {
     fn serve(&self, port: u16) -> Result<SocketAddr, Error> {
         let stage = self.stage.clone();
         let (address, thread) =
-            OwnThread::start("telegram", port, move |listener| serve::serve(listener, stage))?;
+            ServerThread::start("telegram", port, move |listener| serve::serve(listener, stage))?;
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(address)
     }
@@ -85,7 +88,7 @@ impl Telegram {
     }
 
     /// Serves again on the port it had.
-    pub fn revive(&self) -> Result<(), Error> {
+    pub fn restart(&self) -> Result<(), Error> {
         self.serve(self.address.map_or(0, |address| address.port())).map(drop)
     }
 
@@ -95,15 +98,15 @@ impl Telegram {
     }
 
     /// Somebody, in a direct chat with the bot and in groups.
-    pub fn person(&self, id: i64, name: &str) -> Person<'_> {
+    pub fn person(&self, id: i64, name: &str) -> FakeTelegramUser<'_> {
         self.stage.person(id, name)
     }
 
     /// Another bot that writes in groups.
-    pub fn other_bot(&self, id: i64, name: &str) -> Person<'_> {
+    pub fn other_bot(&self, id: i64, name: &str) -> FakeTelegramUser<'_> {
         let user = json!({"id": id, "is_bot": true, "first_name": name, "username": name});
         self.stage.world.update(|world| world.people.insert(id, user));
-        Person { stage: &self.stage, id }
+        FakeTelegramUser { stage: &self.stage, id }
     }
 
     pub fn group(&self, id: i64, title: &str) {
@@ -193,19 +196,19 @@ impl Telegram {
     }
 
     /// What the bot said in a chat, oldest first.
-    pub fn messages(&self, chat: i64) -> Vec<Posted> {
+    pub fn messages(&self, chat: i64) -> Vec<FakeTelegramMessage> {
         self.stage
             .world
             .read(|world| world.posted.iter().filter(|posted| posted.chat == chat).cloned().collect())
     }
 
     /// Waits until the bot has said something with this part in it, and gives the newest such message.
-    pub async fn until_said(&self, chat: i64, part: &str) -> Posted {
+    pub async fn until_said(&self, chat: i64, part: &str) -> FakeTelegramMessage {
         self.stage.world.until(|world| newest(world, chat, part)).await
     }
 
     #[track_caller]
-    pub fn until_said_blocking(&self, chat: i64, part: &str) -> Posted {
+    pub fn until_said_blocking(&self, chat: i64, part: &str) -> FakeTelegramMessage {
         let what = format!("`{part}` in chat {chat}");
         self.stage.world.until_blocking(&what, |world| newest(world, chat, part))
     }
@@ -223,7 +226,8 @@ impl Telegram {
     #[track_caller]
     pub fn until_called_blocking(&self, method: &str, count: usize) -> Vec<Map<String, Value>> {
         let what = format!("{count} calls of {method}");
-        let look = |world: &mut World| Some(calls(world, method)).filter(|calls| calls.len() >= count);
+        let look =
+            |world: &mut FakeTelegramState| Some(calls(world, method)).filter(|calls| calls.len() >= count);
         self.stage.world.until_blocking(&what, look)
     }
 
@@ -267,7 +271,7 @@ impl Telegram {
     }
 
     /// The next call of a method goes wrong; several wait their turn.
-    pub fn fails(&self, method: &str, fault: Fault) {
+    pub fn fails(&self, method: &str, fault: TelegramFault) {
         self.stage.world.update(|world| world.faults.entry(method.to_owned()).or_default().push_back(fault));
     }
 
@@ -289,9 +293,9 @@ impl Telegram {
 
     /// From now on not more than thirty messages a second, and one in each chat.
     pub fn limits_floods(&self, clock: Arc<dyn Clock>) {
-        self.stage
-            .world
-            .update(|world| world.flood = Some(Flood { clock, sent: std::collections::VecDeque::new() }));
+        self.stage.world.update(|world| {
+            world.flood = Some(FloodLimit { clock, sent: std::collections::VecDeque::new() })
+        });
     }
 
     pub fn release(&self, gate: &str) {
@@ -303,8 +307,8 @@ impl Telegram {
     }
 }
 
-fn chat(id: i64, kind: &'static str, title: &str) -> Chat {
-    Chat {
+fn chat(id: i64, kind: &'static str, title: &str) -> FakeTelegramChat {
+    FakeTelegramChat {
         id,
         kind,
         title: title.to_owned(),
@@ -314,10 +318,10 @@ fn chat(id: i64, kind: &'static str, title: &str) -> Chat {
     }
 }
 
-fn newest(world: &World, chat: i64, part: &str) -> Option<Posted> {
+fn newest(world: &FakeTelegramState, chat: i64, part: &str) -> Option<FakeTelegramMessage> {
     world.posted.iter().rev().find(|posted| posted.chat == chat && posted.text.contains(part)).cloned()
 }
 
-fn calls(world: &World, method: &str) -> Vec<Map<String, Value>> {
+fn calls(world: &FakeTelegramState, method: &str) -> Vec<Map<String, Value>> {
     world.calls.iter().filter(|(name, _)| name == method).map(|(_, fields)| fields.clone()).collect()
 }

@@ -2,20 +2,30 @@
 
 use serde_json::{Value, json};
 
-use super::Stage;
-use super::serve::Answer;
-use crate::http::Message;
+use super::FakeTelegramServer;
+use super::serve::FakeTelegramAnswer;
+use crate::http::ReceivedRequest;
 
 const PAGE: &str = include_str!("page.html");
 
-pub(super) fn answer(stage: &Stage, path: &str, query: &str, message: &Message) -> Answer {
+pub(super) fn answer(
+    stage: &FakeTelegramServer,
+    path: &str,
+    query: &str,
+    message: &ReceivedRequest,
+) -> FakeTelegramAnswer {
     match path {
-        "/" => {
-            Answer::Body { status: 200, kind: "text/html; charset=utf-8", bytes: PAGE.as_bytes().to_vec() }
-        }
-        "/chat.json" => Answer::json(200, &chat(stage, number(query))),
+        "/" => FakeTelegramAnswer::Body {
+            status: 200,
+            kind: "text/html; charset=utf-8",
+            bytes: PAGE.as_bytes().to_vec(),
+        },
+        "/chat.json" => FakeTelegramAnswer::json(200, &chat(stage, number(query))),
         "/say" => say(stage, message),
-        _ => Answer::json(404, &json!({"ok": false, "error_code": 404, "description": "Not Found"})),
+        _ => FakeTelegramAnswer::json(
+            404,
+            &json!({"ok": false, "error_code": 404, "description": "Not Found"}),
+        ),
     }
 }
 
@@ -23,7 +33,7 @@ fn number(query: &str) -> i64 {
     query.split('&').find_map(|pair| pair.strip_prefix("person=")?.parse().ok()).unwrap_or(1)
 }
 
-fn chat(stage: &Stage, person: i64) -> Value {
+fn chat(stage: &FakeTelegramServer, person: i64) -> Value {
     stage.world.read(|world| {
         let lines = world.messages.iter().filter(|((chat, _), _)| *chat == person).map(|((_, id), message)| {
             let posted = world.posted.iter().find(|posted| (posted.chat, posted.id) == (person, *id));
@@ -38,7 +48,7 @@ fn chat(stage: &Stage, person: i64) -> Value {
 }
 
 /// `{"person": 1, "text": "hello"}`, or `"press"` instead of a text.
-fn say(stage: &Stage, message: &Message) -> Answer {
+fn say(stage: &FakeTelegramServer, message: &ReceivedRequest) -> FakeTelegramAnswer {
     let said: Value = serde_json::from_slice(&message.body).unwrap_or_default();
     let id = said.get("person").and_then(Value::as_i64).unwrap_or(1);
     let field = |name: &str| said.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -46,7 +56,7 @@ fn say(stage: &Stage, message: &Message) -> Answer {
     match (field("text"), field("press")) {
         (Some(text), _) => drop(person.says(id, &text)),
         (None, Some(words)) => drop(person.presses(id, &words)),
-        (None, None) => return Answer::json(400, &json!({"error": "text or press is missing"})),
+        (None, None) => return FakeTelegramAnswer::json(400, &json!({"error": "text or press is missing"})),
     }
-    Answer::json(200, &json!({"ok": true}))
+    FakeTelegramAnswer::json(200, &json!({"ok": true}))
 }

@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::call::{Call, Refusal, Result};
-use super::fault::Fault;
-use super::{Stage, page, webhook};
-use crate::http::{Connection, Message};
-use crate::script::CutHow;
+use super::call::{FakeTelegramCall, FakeTelegramError, Result};
+use super::fault::TelegramFault;
+use super::{FakeTelegramServer, page, webhook};
+use crate::http::{HttpConnection, ReceivedRequest};
+use crate::script::CutKind;
 use crate::task::start_in;
 
-pub(super) async fn serve(listener: TcpListener, stage: Arc<Stage>) {
+pub(super) async fn serve(listener: TcpListener, stage: Arc<FakeTelegramServer>) {
     let mut work = JoinSet::new();
     start_in(&mut work, webhook::deliver(stage.clone()));
     loop {
         tokio::select! {
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                start_in(&mut work, attend(stream, stage.clone()));
+                start_in(&mut work, serve_connection(stream, stage.clone()));
             },
             Some(_) = work.join_next() => {}
         }
@@ -28,12 +28,12 @@ pub(super) async fn serve(listener: TcpListener, stage: Arc<Stage>) {
 }
 
 /// An answer, or the lack of one.
-pub(super) enum Answer {
+pub(super) enum FakeTelegramAnswer {
     Body { status: u16, kind: &'static str, bytes: Vec<u8> },
     Nothing,
 }
 
-impl Answer {
+impl FakeTelegramAnswer {
     pub(super) fn json(status: u16, body: &Value) -> Self {
         Self::Body { status, kind: "application/json", bytes: body.to_string().into_bytes() }
     }
@@ -46,14 +46,16 @@ impl Answer {
     }
 }
 
-async fn attend(stream: TcpStream, stage: Arc<Stage>) {
-    let mut connection = Connection::new(stream);
+async fn serve_connection(stream: TcpStream, stage: Arc<FakeTelegramServer>) {
+    let mut connection = HttpConnection::new(stream);
     while let Ok(message) = connection.read().await {
         let answer = tokio::select! {
             answer = answer(&stage, &message) => answer,
             () = connection.until_gone() => return,
         };
-        let Answer::Body { status, kind, bytes } = answer else { return connection.cut(CutHow::Rst).await };
+        let FakeTelegramAnswer::Body { status, kind, bytes } = answer else {
+            return connection.cut(CutKind::Rst).await;
+        };
         let head = format!(
             "HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
             bytes.len()
@@ -65,7 +67,7 @@ async fn attend(stream: TcpStream, stage: Arc<Stage>) {
     }
 }
 
-async fn answer(stage: &Stage, message: &Message) -> Answer {
+async fn answer(stage: &FakeTelegramServer, message: &ReceivedRequest) -> FakeTelegramAnswer {
     let (path, query) = message.target.split_once('?').unwrap_or((&message.target, ""));
     if let Some(rest) = path.strip_prefix("/file/bot") {
         return download(stage, rest);
@@ -74,54 +76,54 @@ async fn answer(stage: &Stage, message: &Message) -> Answer {
         return page::answer(stage, path, query, message);
     };
     if token != stage.world.read(|world| world.token.clone()) {
-        return Answer::of(Err(Refusal::new(401, "Unauthorized")));
+        return FakeTelegramAnswer::of(Err(FakeTelegramError::new(401, "Unauthorized")));
     }
-    match Call::read(method, query, message) {
+    match FakeTelegramCall::read(method, query, message) {
         Ok(call) => perform(stage, &call).await,
-        Err(refusal) => Answer::of(Err(refusal)),
+        Err(refusal) => FakeTelegramAnswer::of(Err(refusal)),
     }
 }
 
-async fn perform(stage: &Stage, call: &Call) -> Answer {
+async fn perform(stage: &FakeTelegramServer, call: &FakeTelegramCall) -> FakeTelegramAnswer {
     let fault = stage.world.update(|world| {
         world.calls.push((call.method.clone(), call.fields.clone()));
         world.faults.get_mut(&call.method).and_then(std::collections::VecDeque::pop_front)
     });
     match &fault {
-        Some(Fault::Refuse { code, description, retry_after }) => {
-            let mut refusal = Refusal::new(*code, description.clone());
+        Some(TelegramFault::Refuse { code, description, retry_after }) => {
+            let mut refusal = FakeTelegramError::new(*code, description.clone());
             if let Some(seconds) = retry_after {
                 refusal.parameters = json!({"retry_after": seconds});
             }
-            return Answer::of(Err(refusal));
+            return FakeTelegramAnswer::of(Err(refusal));
         }
-        Some(Fault::Drop) => return Answer::Nothing,
-        Some(Fault::Garbage) => {
+        Some(TelegramFault::Drop) => return FakeTelegramAnswer::Nothing,
+        Some(TelegramFault::Garbage) => {
             let bytes = b"<html><body>502 Bad Gateway</body></html>".to_vec();
-            return Answer::Body { status: 502, kind: "text/html", bytes };
+            return FakeTelegramAnswer::Body { status: 502, kind: "text/html", bytes };
         }
-        Some(Fault::Hang(gate)) => stage.gates.pass(gate).await,
-        Some(Fault::DropAfter | Fault::HangAfter(_)) | None => {}
+        Some(TelegramFault::Hang(gate)) => stage.gates.pass(gate).await,
+        Some(TelegramFault::DropAfter | TelegramFault::HangAfter(_)) | None => {}
     }
     let result = match call.method.as_str() {
         "getUpdates" => updates(stage, call).await,
         _ => stage.world.update(|world| world.perform(call)),
     };
     match &fault {
-        Some(Fault::DropAfter) => return Answer::Nothing,
-        Some(Fault::HangAfter(gate)) => stage.gates.pass(gate).await,
+        Some(TelegramFault::DropAfter) => return FakeTelegramAnswer::Nothing,
+        Some(TelegramFault::HangAfter(gate)) => stage.gates.pass(gate).await,
         _ => {}
     }
-    Answer::of(result)
+    FakeTelegramAnswer::of(result)
 }
 
 /// Confirms what came before the offset and waits for more. A later poll ends an earlier one.
-async fn updates(stage: &Stage, call: &Call) -> Result<Value> {
+async fn updates(stage: &FakeTelegramServer, call: &FakeTelegramCall) -> Result<Value> {
     let mine = stage.world.update(|world| {
         world.check(call)?;
         if world.hook.is_some() {
             let why = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first";
-            return Err(Refusal::new(409, why));
+            return Err(FakeTelegramError::new(409, why));
         }
         let offset = call.number("offset").unwrap_or_default();
         if offset < 0 {
@@ -142,7 +144,7 @@ async fn updates(stage: &Stage, call: &Call) -> Result<Value> {
     let look = stage.world.until(|world| {
         if world.poll != mine {
             let why = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
-            return Some(Err(Refusal::new(409, why)));
+            return Some(Err(FakeTelegramError::new(409, why)));
         }
         let wanted = |update: &Value| allowed.is_empty() || allowed.iter().any(|kind| update.get(kind).is_some());
         world.pending.retain(|(_, update)| wanted(update));
@@ -154,14 +156,16 @@ async fn updates(stage: &Stage, call: &Call) -> Result<Value> {
     tokio::time::timeout(patience, look).await.unwrap_or(Ok(json!([])))
 }
 
-fn download(stage: &Stage, rest: &str) -> Answer {
+fn download(stage: &FakeTelegramServer, rest: &str) -> FakeTelegramAnswer {
     stage.world.read(|world| {
         let path = rest.strip_prefix(&world.token).and_then(|rest| rest.strip_prefix('/'));
         match path.and_then(|path| world.files.values().find(|file| file.path == path)) {
-            Some(file) => {
-                Answer::Body { status: 200, kind: "application/octet-stream", bytes: file.bytes.clone() }
-            }
-            None => Answer::of(Err(Refusal::new(404, "Not Found"))),
+            Some(file) => FakeTelegramAnswer::Body {
+                status: 200,
+                kind: "application/octet-stream",
+                bytes: file.bytes.clone(),
+            },
+            None => FakeTelegramAnswer::of(Err(FakeTelegramError::new(404, "Not Found"))),
         }
     })
 }

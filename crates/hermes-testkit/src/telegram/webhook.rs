@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::Stage;
+use super::FakeTelegramServer;
 
 /// Until it is tried again; the real one takes longer.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Sends what waits, the oldest first, until it is taken.
-pub(super) async fn deliver(stage: Arc<Stage>) {
+pub(super) async fn deliver(stage: Arc<FakeTelegramServer>) {
     loop {
         let (hook, id, update) = stage
             .world

@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Voice;
+use super::StreamEncoder;
 use super::sse::SseWriter;
-use super::turn::{CREATED, Call, Thought, Turn, merge};
-use crate::script::{Finish, ReasoningField, Usage, UsagePlace};
+use super::turn::{CREATED, ScriptedTurn, TurnReasoning, WireToolCall, merge};
+use crate::script::{ReasoningField, ScriptedFinish, ScriptedUsage, UsagePlace};
 
-pub(crate) struct ChatVoice<'a> {
-    turn: &'a Turn,
+pub(crate) struct ChatStreamEncoder<'a> {
+    turn: &'a ScriptedTurn,
 }
 
-impl<'a> ChatVoice<'a> {
-    pub(crate) fn new(turn: &'a Turn) -> Self {
+impl<'a> ChatStreamEncoder<'a> {
+    pub(crate) fn new(turn: &'a ScriptedTurn) -> Self {
         Self { turn }
     }
 
@@ -35,7 +35,7 @@ impl<'a> ChatVoice<'a> {
         chunk
     }
 
-    fn call_head(&self, call: &Call, arguments: &str) -> Value {
+    fn call_head(&self, call: &WireToolCall, arguments: &str) -> Value {
         let mut head = json!({"index": call.index});
         if !self.turn.quirks.no_tool_id {
             head["id"] = json!(call.id);
@@ -48,7 +48,7 @@ impl<'a> ChatVoice<'a> {
         head
     }
 
-    fn call_part(&self, call: &Call, part: usize, out: &mut SseWriter) {
+    fn call_part(&self, call: &WireToolCall, part: usize, out: &mut SseWriter) {
         let Some(part) = call.parts.get(part) else { return };
         let entry = if self.turn.quirks.repeat_tool_head {
             self.call_head(call, &part.text)
@@ -64,7 +64,7 @@ impl<'a> ChatVoice<'a> {
     }
 }
 
-impl Voice for ChatVoice<'_> {
+impl StreamEncoder for ChatStreamEncoder<'_> {
     fn open(&mut self, out: &mut SseWriter) {
         if self.turn.quirks.no_role {
             return;
@@ -79,7 +79,7 @@ impl Voice for ChatVoice<'_> {
         }
     }
 
-    fn reasoning(&mut self, thought: &Thought, out: &mut SseWriter) {
+    fn reasoning(&mut self, thought: &TurnReasoning, out: &mut SseWriter) {
         for part in &thought.parts {
             let mut delta = Map::new();
             put_reasoning(&mut delta, thought.field, part);
@@ -106,8 +106,8 @@ impl Voice for ChatVoice<'_> {
         }
     }
 
-    fn calls(&mut self, calls: &[Call], interleave: bool, out: &mut SseWriter) {
-        let start = |call: &Call, out: &mut SseWriter| {
+    fn calls(&mut self, calls: &[WireToolCall], interleave: bool, out: &mut SseWriter) {
+        let start = |call: &WireToolCall, out: &mut SseWriter| {
             // One piece only: servers that do not stream arguments send head and arguments together.
             let together = call.parts.len() == 1 && self.turn.quirks.index_zero;
             let arguments = if together { call.arguments.as_str() } else { "" };
@@ -115,7 +115,7 @@ impl Voice for ChatVoice<'_> {
             !together
         };
         if interleave {
-            let open: Vec<&Call> = calls.iter().filter(|call| start(call, out)).collect();
+            let open: Vec<&WireToolCall> = calls.iter().filter(|call| start(call, out)).collect();
             let longest = open.iter().map(|call| call.parts.len()).max().unwrap_or_default();
             for part in 0..longest {
                 for call in &open {
@@ -168,7 +168,7 @@ impl Voice for ChatVoice<'_> {
 }
 
 /// The whole answer to a request without `stream`.
-pub(crate) fn plain(turn: &Turn) -> String {
+pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     let text = turn.text();
     let calls: Vec<Value> = turn
         .calls()
@@ -204,7 +204,7 @@ pub(crate) fn plain(turn: &Turn) -> String {
 }
 
 /// Adds reasoning to a whole message; returns details that must be put in byte for byte.
-fn put_thoughts(message: &mut Value, turn: &Turn) -> Option<String> {
+fn put_thoughts(message: &mut Value, turn: &ScriptedTurn) -> Option<String> {
     let Value::Object(fields) = message else {
         return None;
     };
@@ -250,7 +250,7 @@ fn put_reasoning(fields: &mut Map<String, Value>, field: ReasoningField, text: &
 }
 
 /// Details that come after the text: its signature, and what is encrypted.
-fn closing_details(thought: &Thought) -> Vec<Value> {
+fn closing_details(thought: &TurnReasoning) -> Vec<Value> {
     let signature = thought.signature.as_ref().map(
         |signature| json!({"type": "reasoning.text", "text": "", "signature": signature, "format": "unknown", "index": 0}),
     );
@@ -267,22 +267,22 @@ fn fill(value: &Value, raw: &str) -> String {
     value.to_string().replacen(&json!(RAW_SLOT).to_string(), raw, 1)
 }
 
-fn id(turn: &Turn) -> String {
+fn id(turn: &ScriptedTurn) -> String {
     format!("chatcmpl-{:06}", turn.sequence)
 }
 
-fn finish_word(finish: &Finish) -> Option<&str> {
+fn finish_word(finish: &ScriptedFinish) -> Option<&str> {
     Some(match finish {
-        Finish::Stop => "stop",
-        Finish::ToolCalls => "tool_calls",
-        Finish::Length => "length",
-        Finish::ContentFilter => "content_filter",
-        Finish::Other(word) => word,
-        Finish::Missing => return None,
+        ScriptedFinish::Stop => "stop",
+        ScriptedFinish::ToolCalls => "tool_calls",
+        ScriptedFinish::Length => "length",
+        ScriptedFinish::ContentFilter => "content_filter",
+        ScriptedFinish::Other(word) => word,
+        ScriptedFinish::Missing => return None,
     })
 }
 
-fn usage_object(usage: &Usage) -> Value {
+fn usage_object(usage: &ScriptedUsage) -> Value {
     let mut object = json!({
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,

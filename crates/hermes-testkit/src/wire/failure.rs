@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Ask, Piece, Plan, Wire, around, plain_text, turn};
-use crate::script::{Failure, Http, Reply};
+use super::{ReplyContext, ResponsePiece, ResponsePlan, Wire, around, plain_text, turn};
+use crate::script::{ScriptedFailure, ScriptedHttpResponse, ScriptedReply};
 
-pub(crate) fn plan(reply: &Reply, ask: &Ask) -> Plan {
+pub(crate) fn plan(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
     let mut plan = match (&reply.http, &reply.fail) {
         (Some(http), _) => scripted(http),
         (None, Some(failure)) => refusal(failure, ask.wire),
-        (None, None) => Plan::of_json(500, &Value::Null),
+        (None, None) => ResponsePlan::of_json(500, &Value::Null),
     };
-    let flow: Vec<Piece> = reply.events.iter().filter_map(turn::flow).collect();
+    let flow: Vec<ResponsePiece> = reply.events.iter().filter_map(turn::flow).collect();
     let body = plan.pieces.into_iter().find_map(|piece| match piece {
-        Piece::Bytes(bytes) => Some(bytes),
+        ResponsePiece::Bytes(bytes) => Some(bytes),
         _ => None,
     });
     plan.pieces = around(flow.iter(), body.unwrap_or_default());
@@ -32,12 +32,12 @@ pub(crate) fn body(wire: Wire, message: &str, kind: &str, code: &Value) -> Value
     }
 }
 
-fn scripted(http: &Http) -> Plan {
-    let mut plan = Plan::of_json(http.status, &http.body);
+fn scripted(http: &ScriptedHttpResponse) -> ResponsePlan {
+    let mut plan = ResponsePlan::of_json(http.status, &http.body);
     match &http.body {
-        Value::Null => plan.pieces = vec![Piece::Bytes(Vec::new())],
+        Value::Null => plan.pieces = vec![ResponsePiece::Bytes(Vec::new())],
         Value::String(text) => {
-            plan.pieces = vec![Piece::Bytes(text.clone().into_bytes())];
+            plan.pieces = vec![ResponsePiece::Bytes(text.clone().into_bytes())];
             plan.set_header("content-type", "text/plain; charset=utf-8".into());
         }
         _ => {}
@@ -48,12 +48,12 @@ fn scripted(http: &Http) -> Plan {
     plan
 }
 
-fn refusal(failure: &Failure, wire: Wire) -> Plan {
+fn refusal(failure: &ScriptedFailure, wire: Wire) -> ResponsePlan {
     let (kind, message, code) = usual(failure.status, wire);
     let kind = failure.kind.as_deref().unwrap_or(kind);
     let message = failure.message.as_deref().unwrap_or(message);
     let code = failure.code.clone().unwrap_or_else(|| code.map_or(Value::Null, Value::from));
-    let mut plan = Plan::of_json(failure.status, &body(wire, message, kind, &code));
+    let mut plan = ResponsePlan::of_json(failure.status, &body(wire, message, kind, &code));
     if let Some(after) = &failure.retry_after {
         plan.set_header("retry-after", plain_text(after));
     }

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::Voice;
+use super::StreamEncoder;
 use super::sse::SseWriter;
-use super::turn::{Act, Call, Thought, Turn, merge};
-use crate::script::{Finish, Usage};
+use super::turn::{ScriptedTurn, TurnAction, TurnReasoning, WireToolCall, merge};
+use crate::script::{ScriptedFinish, ScriptedUsage};
 
-pub(crate) struct MessagesVoice<'a> {
-    turn: &'a Turn,
+pub(crate) struct MessagesStreamEncoder<'a> {
+    turn: &'a ScriptedTurn,
     next: u64,
     open_text: Option<u64>,
     pinged: bool,
 }
 
-impl<'a> MessagesVoice<'a> {
-    pub(crate) fn new(turn: &'a Turn) -> Self {
+impl<'a> MessagesStreamEncoder<'a> {
+    pub(crate) fn new(turn: &'a ScriptedTurn) -> Self {
         Self { turn, next: 0, open_text: None, pinged: false }
     }
 
@@ -37,7 +37,7 @@ impl<'a> MessagesVoice<'a> {
         }
     }
 
-    fn call_part(index: u64, call: &Call, part: usize, out: &mut SseWriter) {
+    fn call_part(index: u64, call: &WireToolCall, part: usize, out: &mut SseWriter) {
         let Some(part) = call.parts.get(part) else { return };
         let delta = json!({"type": "input_json_delta", "partial_json": part.text});
         let event = typed("content_block_delta", &json!({"index": index, "delta": delta}));
@@ -45,7 +45,7 @@ impl<'a> MessagesVoice<'a> {
     }
 }
 
-impl Voice for MessagesVoice<'_> {
+impl StreamEncoder for MessagesStreamEncoder<'_> {
     fn open(&mut self, out: &mut SseWriter) {
         let mut message = head(self.turn, &json!([]));
         message["stop_reason"] = Value::Null;
@@ -68,7 +68,7 @@ impl Voice for MessagesVoice<'_> {
         }
     }
 
-    fn reasoning(&mut self, thought: &Thought, out: &mut SseWriter) {
+    fn reasoning(&mut self, thought: &TurnReasoning, out: &mut SseWriter) {
         self.end_text(out);
         if let (true, Some(data)) = (thought.parts.is_empty(), &thought.encrypted) {
             let index = self.start_block(&json!({"type": "redacted_thinking", "data": data}), out);
@@ -85,16 +85,16 @@ impl Voice for MessagesVoice<'_> {
         stop_block(index, out);
     }
 
-    fn calls(&mut self, calls: &[Call], interleave: bool, out: &mut SseWriter) {
+    fn calls(&mut self, calls: &[WireToolCall], interleave: bool, out: &mut SseWriter) {
         self.end_text(out);
-        let mut start = |call: &Call, out: &mut SseWriter| {
+        let mut start = |call: &WireToolCall, out: &mut SseWriter| {
             let block = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
             let index = self.start_block(&block, out);
             block_delta(index, &json!({"type": "input_json_delta", "partial_json": ""}), out);
             index
         };
         if interleave {
-            let open: Vec<(u64, &Call)> = calls.iter().map(|call| (start(call, out), call)).collect();
+            let open: Vec<(u64, &WireToolCall)> = calls.iter().map(|call| (start(call, out), call)).collect();
             let longest = calls.iter().map(|call| call.parts.len()).max().unwrap_or_default();
             for part in 0..longest {
                 for (index, call) in &open {
@@ -140,13 +140,13 @@ impl Voice for MessagesVoice<'_> {
 }
 
 /// The whole answer to a request without `stream`.
-pub(crate) fn plain(turn: &Turn) -> String {
+pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     let mut content: Vec<Value> = Vec::new();
     for act in &turn.acts {
         match act {
-            Act::Text(parts) => push_text(&mut content, &parts.concat()),
-            Act::Thought(thought) => content.push(thinking_block(thought)),
-            Act::Calls { calls, .. } => content.extend(calls.iter().map(tool_block)),
+            TurnAction::Text(parts) => push_text(&mut content, &parts.concat()),
+            TurnAction::Thought(thought) => content.push(thinking_block(thought)),
+            TurnAction::Calls { calls, .. } => content.extend(calls.iter().map(tool_block)),
             _ => {}
         }
     }
@@ -169,7 +169,7 @@ fn push_text(content: &mut Vec<Value>, text: &str) {
     content.push(json!({"type": "text", "text": text}));
 }
 
-fn thinking_block(thought: &Thought) -> Value {
+fn thinking_block(thought: &TurnReasoning) -> Value {
     match &thought.encrypted {
         Some(data) if thought.parts.is_empty() => json!({"type": "redacted_thinking", "data": data}),
         _ => {
@@ -179,13 +179,13 @@ fn thinking_block(thought: &Thought) -> Value {
     }
 }
 
-fn tool_block(call: &Call) -> Value {
+fn tool_block(call: &WireToolCall) -> Value {
     // A whole answer cannot carry broken arguments: on this wire they are JSON, not a string of JSON.
     let input: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
     json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
 }
 
-fn head(turn: &Turn, content: &Value) -> Value {
+fn head(turn: &ScriptedTurn, content: &Value) -> Value {
     json!({
         "id": format!("msg_{:06}", turn.sequence),
         "type": "message",
@@ -218,19 +218,19 @@ fn stop_block(index: u64, out: &mut SseWriter) {
     send(out, "content_block_stop", &json!({"index": index}));
 }
 
-fn stop_reason(finish: &Finish) -> Option<&str> {
+fn stop_reason(finish: &ScriptedFinish) -> Option<&str> {
     Some(match finish {
-        Finish::Stop => "end_turn",
-        Finish::ToolCalls => "tool_use",
-        Finish::Length => "max_tokens",
-        Finish::ContentFilter => "refusal",
-        Finish::Other(word) => word,
-        Finish::Missing => return None,
+        ScriptedFinish::Stop => "end_turn",
+        ScriptedFinish::ToolCalls => "tool_use",
+        ScriptedFinish::Length => "max_tokens",
+        ScriptedFinish::ContentFilter => "refusal",
+        ScriptedFinish::Other(word) => word,
+        ScriptedFinish::Missing => return None,
     })
 }
 
 /// This wire counts cached input apart from the rest.
-fn usage_object(usage: &Usage) -> Value {
+fn usage_object(usage: &ScriptedUsage) -> Value {
     let mut object = json!({
         "input_tokens": usage.input.saturating_sub(usage.cached + usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,

@@ -16,10 +16,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::ledger::RecordedRequest;
-use crate::script::{CutHow, Event, Framing, Quirk, Reply, Script};
+use crate::request_log::RecordedRequest;
+use crate::script::{CutKind, Framing, ModelScript, Quirk, ReplyEvent, ScriptedReply};
 use sse::SseWriter;
-use turn::{Act, Turn};
+use turn::{ScriptedTurn, TurnAction};
 
 /// The protocol a model endpoint speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -51,7 +51,7 @@ impl Wire {
 
 /// What of a request shapes its answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct ReplyContext {
     pub wire: Wire,
     pub stream: bool,
     pub include_usage: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Ask {
     pub body_bytes: usize,
 }
 
-impl Ask {
+impl ReplyContext {
     pub(crate) fn of(request: &RecordedRequest) -> Self {
         Self {
             // Other paths are scripted by whole HTTP answers; should one use events, chat is as good as any.
@@ -76,31 +76,31 @@ impl Ask {
 
 /// An answer, ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ResponsePlan {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub framing: Framing,
     pub write_size: Option<usize>,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ResponsePiece>,
     /// Breaks off after so many bytes of the body.
-    pub cut_after: Option<(usize, CutHow)>,
+    pub cut_after: Option<(usize, CutKind)>,
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Piece {
+pub(crate) enum ResponsePiece {
     Bytes(Vec<u8>),
     /// What came before leaves before what comes after.
     Flush,
     Delay(Duration),
     Wait(String),
-    Cut(CutHow),
+    Cut(CutKind),
 }
 
 /// The gate at which a stalled reply waits.
 pub(crate) const STALL: &str = "stall";
 
-impl Plan {
-    pub(crate) fn of_reply(reply: &Reply, ask: &Ask, script: &Script) -> Self {
+impl ResponsePlan {
+    pub(crate) fn of_reply(reply: &ScriptedReply, ask: &ReplyContext, script: &ModelScript) -> Self {
         let mut plan = if reply.http.is_some() || reply.fail.is_some() {
             failure::plan(reply, ask)
         } else if reply.stream.unwrap_or(ask.stream) {
@@ -122,7 +122,7 @@ impl Plan {
             plan.set_header(name, plain_text(value));
         }
         plan.cut_after = reply.events.iter().find_map(|event| match event {
-            Event::Cut(cut) => cut.after_bytes.map(|bytes| (bytes, cut.how)),
+            ReplyEvent::Cut(cut) => cut.after_bytes.map(|bytes| (bytes, cut.how)),
             _ => None,
         });
         plan
@@ -135,13 +135,13 @@ impl Plan {
             headers: vec![("content-type".into(), "application/json".into())],
             framing: Framing::Length,
             write_size: None,
-            pieces: vec![Piece::Bytes(body.to_string().into_bytes())],
+            pieces: vec![ResponsePiece::Bytes(body.to_string().into_bytes())],
             cut_after: None,
         }
     }
 
     /// The answer to a request that no reply is for, in the wire's error format.
-    pub(crate) fn of_mismatch(message: &str, ask: &Ask) -> Self {
+    pub(crate) fn of_mismatch(message: &str, ask: &ReplyContext) -> Self {
         Self::of_json(500, &failure::body(ask.wire, message, "script_mismatch", &json!("no_matching_reply")))
     }
 
@@ -152,24 +152,24 @@ impl Plan {
 }
 
 /// One wire's way of streaming a turn. Each verb appends what the provider would send at that point.
-trait Voice {
+trait StreamEncoder {
     fn open(&mut self, out: &mut SseWriter);
     fn text(&mut self, parts: &[String], out: &mut SseWriter);
-    fn reasoning(&mut self, reasoning: &turn::Thought, out: &mut SseWriter);
-    fn calls(&mut self, calls: &[turn::Call], interleave: bool, out: &mut SseWriter);
+    fn reasoning(&mut self, reasoning: &turn::TurnReasoning, out: &mut SseWriter);
+    fn calls(&mut self, calls: &[turn::WireToolCall], interleave: bool, out: &mut SseWriter);
     fn usage_here(&mut self, out: &mut SseWriter);
     fn error(&mut self, message: &str, kind: Option<&str>, code: &Value, out: &mut SseWriter);
     fn ping(&mut self, out: &mut SseWriter);
     fn close(&mut self, out: &mut SseWriter);
 }
 
-fn stream(reply: &Reply, ask: &Ask) -> Plan {
-    let turn = Turn::new(reply, ask);
+fn stream(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
+    let turn = ScriptedTurn::new(reply, ask);
     let mut out = SseWriter::new(reply);
-    let mut voice: Box<dyn Voice + '_> = match ask.wire {
-        Wire::Chat => Box::new(chat::ChatVoice::new(&turn)),
-        Wire::Responses => Box::new(responses::ResponsesVoice::new(&turn)),
-        Wire::Messages => Box::new(messages::MessagesVoice::new(&turn)),
+    let mut voice: Box<dyn StreamEncoder + '_> = match ask.wire {
+        Wire::Chat => Box::new(chat::ChatStreamEncoder::new(&turn)),
+        Wire::Responses => Box::new(responses::ResponsesStreamEncoder::new(&turn)),
+        Wire::Messages => Box::new(messages::MessagesStreamEncoder::new(&turn)),
     };
     let mut opened = false;
     let mut closed = reply.has(Quirk::NoEnd);
@@ -180,25 +180,25 @@ fn stream(reply: &Reply, ask: &Ask) -> Plan {
             opened = true;
         }
         match act {
-            Act::Text(parts) => voice.text(parts, &mut out),
-            Act::Thought(thought) => voice.reasoning(thought, &mut out),
-            Act::Calls { calls, interleave } => voice.calls(calls, *interleave, &mut out),
-            Act::UsageHere => voice.usage_here(&mut out),
-            Act::Error { message, kind, code } => {
+            TurnAction::Text(parts) => voice.text(parts, &mut out),
+            TurnAction::Thought(thought) => voice.reasoning(thought, &mut out),
+            TurnAction::Calls { calls, interleave } => voice.calls(calls, *interleave, &mut out),
+            TurnAction::UsageHere => voice.usage_here(&mut out),
+            TurnAction::Error { message, kind, code } => {
                 voice.error(message, kind.as_deref(), code, &mut out);
                 closed = true;
             }
-            Act::Ping => voice.ping(&mut out),
-            Act::End => {
+            TurnAction::Ping => voice.ping(&mut out),
+            TurnAction::End => {
                 voice.close(&mut out);
                 closed = true;
             }
-            Act::Piece(piece) => out.piece(piece),
-            Act::Sse(event) => out.scripted(event),
-            Act::Comment(text) => out.comment(text),
+            TurnAction::Piece(piece) => out.piece(piece),
+            TurnAction::Sse(event) => out.scripted(event),
+            TurnAction::Comment(text) => out.comment(text),
         }
     }
-    if !closed && turn.speaks {
+    if !closed && turn.has_content {
         if !opened {
             voice.open(&mut out);
         }
@@ -209,7 +209,7 @@ fn stream(reply: &Reply, ask: &Ask) -> Plan {
         ("cache-control".to_owned(), "no-cache".to_owned()),
     ];
     headers.push(("x-request-id".to_owned(), format!("req_{}", ask.sequence)));
-    Plan {
+    ResponsePlan {
         status: 200,
         headers,
         framing: Framing::Chunked(crate::script::Chunking::default()),
@@ -220,13 +220,13 @@ fn stream(reply: &Reply, ask: &Ask) -> Plan {
 }
 
 /// Waits come first, then the whole body; a cut without a count breaks off in its middle.
-fn plain(reply: &Reply, ask: &Ask) -> Plan {
-    let turn = Turn::new(reply, ask);
+fn plain(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
+    let turn = ScriptedTurn::new(reply, ask);
     let flow = turn.acts.iter().filter_map(|act| match act {
-        Act::Piece(piece) => Some(piece),
+        TurnAction::Piece(piece) => Some(piece),
         _ => None,
     });
-    let mut plan = Plan::of_json(200, &Value::Null);
+    let mut plan = ResponsePlan::of_json(200, &Value::Null);
     let body = if let Some((status, body)) = plain_error(&turn, ask) {
         plan.status = status;
         body.to_string().into_bytes()
@@ -246,9 +246,9 @@ fn plain(reply: &Reply, ask: &Ask) -> Plan {
 }
 
 /// What would break a stream in its middle is all that a plain request hears.
-fn plain_error(turn: &Turn, ask: &Ask) -> Option<(u16, Value)> {
+fn plain_error(turn: &ScriptedTurn, ask: &ReplyContext) -> Option<(u16, Value)> {
     turn.acts.iter().find_map(|act| match act {
-        Act::Error { message, kind, code } => {
+        TurnAction::Error { message, kind, code } => {
             let kind = kind.as_deref().unwrap_or("server_error");
             Some((500, failure::body(ask.wire, message, kind, code)))
         }
@@ -257,13 +257,13 @@ fn plain_error(turn: &Turn, ask: &Ask) -> Option<(u16, Value)> {
 }
 
 /// The body of a plain answer that is scripted below the wire: the payloads and raw bytes alone.
-fn plain_raw(turn: &Turn) -> Option<Vec<u8>> {
+fn plain_raw(turn: &ScriptedTurn) -> Option<Vec<u8>> {
     let payloads: Vec<&[u8]> = turn
         .acts
         .iter()
         .filter_map(|act| match act {
-            Act::Sse(event) => Some(event.data.as_bytes()),
-            Act::Piece(Piece::Bytes(bytes)) => Some(bytes.as_slice()),
+            TurnAction::Sse(event) => Some(event.data.as_bytes()),
+            TurnAction::Piece(ResponsePiece::Bytes(bytes)) => Some(bytes.as_slice()),
             _ => None,
         })
         .filter(|bytes| !bytes.is_empty())
@@ -272,31 +272,31 @@ fn plain_raw(turn: &Turn) -> Option<Vec<u8>> {
 }
 
 /// Each provider's header for the number of a request.
-fn request_id(ask: &Ask) -> (String, String) {
+fn request_id(ask: &ReplyContext) -> (String, String) {
     let name = if ask.wire == Wire::Messages { "request-id" } else { "x-request-id" };
     (name.to_owned(), format!("req_{:06}", ask.sequence))
 }
 
 /// Puts waits before a body, and a cut into its middle.
-fn around<'a>(flow: impl Iterator<Item = &'a Piece>, body: Vec<u8>) -> Vec<Piece> {
+fn around<'a>(flow: impl Iterator<Item = &'a ResponsePiece>, body: Vec<u8>) -> Vec<ResponsePiece> {
     let mut pieces = Vec::new();
     let mut cut = None;
     for piece in flow {
         match piece {
-            Piece::Delay(span) => pieces.push(Piece::Delay(*span)),
-            Piece::Wait(gate) => pieces.push(Piece::Wait(gate.clone())),
-            Piece::Cut(how) => cut = Some(*how),
+            ResponsePiece::Delay(span) => pieces.push(ResponsePiece::Delay(*span)),
+            ResponsePiece::Wait(gate) => pieces.push(ResponsePiece::Wait(gate.clone())),
+            ResponsePiece::Cut(how) => cut = Some(*how),
             // No bytes at all: the head is to leave before what follows.
-            Piece::Bytes(bytes) if bytes.is_empty() => pieces.push(Piece::Bytes(Vec::new())),
-            Piece::Bytes(_) | Piece::Flush => {}
+            ResponsePiece::Bytes(bytes) if bytes.is_empty() => pieces.push(ResponsePiece::Bytes(Vec::new())),
+            ResponsePiece::Bytes(_) | ResponsePiece::Flush => {}
         }
     }
     if let Some(how) = cut {
         let half = body.len() / 2;
-        pieces.push(Piece::Bytes(body.into_iter().take(half).collect()));
-        pieces.push(Piece::Cut(how));
+        pieces.push(ResponsePiece::Bytes(body.into_iter().take(half).collect()));
+        pieces.push(ResponsePiece::Cut(how));
     } else {
-        pieces.push(Piece::Bytes(body));
+        pieces.push(ResponsePiece::Bytes(body));
     }
     pieces
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::Voice;
+use super::StreamEncoder;
 use super::sse::SseWriter;
-use super::turn::{Act, CREATED, Call, Thought, Turn, merge};
-use crate::script::{Finish, Usage};
+use super::turn::{CREATED, ScriptedTurn, TurnAction, TurnReasoning, WireToolCall, merge};
+use crate::script::{ScriptedFinish, ScriptedUsage};
 
-pub(crate) struct ResponsesVoice<'a> {
-    turn: &'a Turn,
+pub(crate) struct ResponsesStreamEncoder<'a> {
+    turn: &'a ScriptedTurn,
     sequence: u64,
     /// Finished items, and one place for each item under way.
     output: Vec<Value>,
@@ -21,8 +21,8 @@ struct OpenText {
     text: String,
 }
 
-impl<'a> ResponsesVoice<'a> {
-    pub(crate) fn new(turn: &'a Turn) -> Self {
+impl<'a> ResponsesStreamEncoder<'a> {
+    pub(crate) fn new(turn: &'a ScriptedTurn) -> Self {
         Self { turn, sequence: 0, output: Vec::new(), open_text: None }
     }
 
@@ -69,11 +69,11 @@ impl<'a> ResponsesVoice<'a> {
         self.finish_item(index, message_item(&id, &text), out);
     }
 
-    fn start_call(&mut self, call: &Call, out: &mut SseWriter) -> usize {
+    fn start_call(&mut self, call: &WireToolCall, out: &mut SseWriter) -> usize {
         self.add_item(call_item(call, "in_progress", ""), out)
     }
 
-    fn call_part(&mut self, index: usize, call: &Call, part: usize, out: &mut SseWriter) {
+    fn call_part(&mut self, index: usize, call: &WireToolCall, part: usize, out: &mut SseWriter) {
         let Some(part) = call.parts.get(part) else { return };
         let name = "response.function_call_arguments.delta";
         let fields = json!({"item_id": call.item_id, "output_index": index, "delta": part.text});
@@ -81,7 +81,7 @@ impl<'a> ResponsesVoice<'a> {
         out.json_cut_inside(Some(name), &event, &part.text, &part.cuts);
     }
 
-    fn end_call(&mut self, index: usize, call: &Call, out: &mut SseWriter) {
+    fn end_call(&mut self, index: usize, call: &WireToolCall, out: &mut SseWriter) {
         let done = json!({"item_id": call.item_id, "output_index": index, "name": call.name,
             "arguments": call.arguments});
         self.send("response.function_call_arguments.done", &done, out);
@@ -89,7 +89,7 @@ impl<'a> ResponsesVoice<'a> {
     }
 }
 
-impl Voice for ResponsesVoice<'_> {
+impl StreamEncoder for ResponsesStreamEncoder<'_> {
     fn open(&mut self, out: &mut SseWriter) {
         let response = head(self.turn, "in_progress", &json!([]));
         self.send("response.created", &json!({"response": response}), out);
@@ -117,7 +117,7 @@ impl Voice for ResponsesVoice<'_> {
         self.open_text = Some(open);
     }
 
-    fn reasoning(&mut self, thought: &Thought, out: &mut SseWriter) {
+    fn reasoning(&mut self, thought: &TurnReasoning, out: &mut SseWriter) {
         self.end_text(out);
         let index = self.add_item(json!({"id": thought.id, "type": "reasoning", "summary": []}), out);
         if !thought.parts.is_empty() {
@@ -139,10 +139,10 @@ impl Voice for ResponsesVoice<'_> {
         self.finish_item(index, reasoning_item(thought), out);
     }
 
-    fn calls(&mut self, calls: &[Call], interleave: bool, out: &mut SseWriter) {
+    fn calls(&mut self, calls: &[WireToolCall], interleave: bool, out: &mut SseWriter) {
         self.end_text(out);
         if interleave {
-            let open: Vec<(usize, &Call)> =
+            let open: Vec<(usize, &WireToolCall)> =
                 calls.iter().map(|call| (self.start_call(call, out), call)).collect();
             let longest = calls.iter().map(|call| call.parts.len()).max().unwrap_or_default();
             for part in 0..longest {
@@ -180,7 +180,7 @@ impl Voice for ResponsesVoice<'_> {
 
     fn close(&mut self, out: &mut SseWriter) {
         self.end_text(out);
-        if self.turn.finish == Finish::Missing {
+        if self.turn.finish == ScriptedFinish::Missing {
             return;
         }
         let response = whole(self.turn, std::mem::take(&mut self.output));
@@ -191,13 +191,13 @@ impl Voice for ResponsesVoice<'_> {
 }
 
 /// The whole answer to a request without `stream`.
-pub(crate) fn plain(turn: &Turn) -> String {
+pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     let mut output: Vec<Value> = Vec::new();
     for act in &turn.acts {
         match act {
-            Act::Text(parts) => push_text(&mut output, turn, &parts.concat()),
-            Act::Thought(thought) => output.push(reasoning_item(thought)),
-            Act::Calls { calls, .. } => {
+            TurnAction::Text(parts) => push_text(&mut output, turn, &parts.concat()),
+            TurnAction::Thought(thought) => output.push(reasoning_item(thought)),
+            TurnAction::Calls { calls, .. } => {
                 output.extend(calls.iter().map(|call| call_item(call, "completed", &call.arguments)));
             }
             _ => {}
@@ -207,7 +207,7 @@ pub(crate) fn plain(turn: &Turn) -> String {
 }
 
 /// Joins text to the message before it, as a stream would.
-fn push_text(output: &mut Vec<Value>, turn: &Turn, text: &str) {
+fn push_text(output: &mut Vec<Value>, turn: &ScriptedTurn, text: &str) {
     let index = output.len();
     if let Some(last) = output.last_mut()
         && let Some(so_far) = last.pointer("/content/0/text").and_then(Value::as_str)
@@ -220,12 +220,12 @@ fn push_text(output: &mut Vec<Value>, turn: &Turn, text: &str) {
 }
 
 /// The response object when all is said.
-fn whole(turn: &Turn, output: Vec<Value>) -> Value {
+fn whole(turn: &ScriptedTurn, output: Vec<Value>) -> Value {
     let reason = match &turn.finish {
-        Finish::Length => Some("max_output_tokens"),
-        Finish::ContentFilter => Some("content_filter"),
-        Finish::Other(word) => Some(word.as_str()),
-        Finish::Stop | Finish::ToolCalls | Finish::Missing => None,
+        ScriptedFinish::Length => Some("max_output_tokens"),
+        ScriptedFinish::ContentFilter => Some("content_filter"),
+        ScriptedFinish::Other(word) => Some(word.as_str()),
+        ScriptedFinish::Stop | ScriptedFinish::ToolCalls | ScriptedFinish::Missing => None,
     };
     let status = if reason.is_some() { "incomplete" } else { "completed" };
     let mut response = head(turn, status, &Value::Array(output));
@@ -236,7 +236,7 @@ fn whole(turn: &Turn, output: Vec<Value>) -> Value {
     response
 }
 
-fn head(turn: &Turn, status: &str, output: &Value) -> Value {
+fn head(turn: &ScriptedTurn, status: &str, output: &Value) -> Value {
     json!({
         "id": format!("resp_{:06}", turn.sequence),
         "object": "response",
@@ -264,7 +264,7 @@ fn head(turn: &Turn, status: &str, output: &Value) -> Value {
     })
 }
 
-fn message_id(turn: &Turn, index: usize) -> String {
+fn message_id(turn: &ScriptedTurn, index: usize) -> String {
     format!("msg_{:04}{index:02}", turn.sequence)
 }
 
@@ -276,12 +276,12 @@ fn message_item(id: &str, text: &str) -> Value {
     json!({"id": id, "type": "message", "status": "completed", "role": "assistant", "content": [text_part(text)]})
 }
 
-fn call_item(call: &Call, status: &str, arguments: &str) -> Value {
+fn call_item(call: &WireToolCall, status: &str, arguments: &str) -> Value {
     json!({"id": call.item_id, "type": "function_call", "status": status, "arguments": arguments,
         "call_id": call.id, "name": call.name})
 }
 
-fn reasoning_item(thought: &Thought) -> Value {
+fn reasoning_item(thought: &TurnReasoning) -> Value {
     let summary: Vec<Value> = match thought.joined() {
         text if text.is_empty() => Vec::new(),
         text => vec![json!({"type": "summary_text", "text": text})],
@@ -293,7 +293,7 @@ fn reasoning_item(thought: &Thought) -> Value {
     item
 }
 
-fn usage_object(usage: &Usage) -> Value {
+fn usage_object(usage: &ScriptedUsage) -> Value {
     let mut object = json!({
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached},

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::Piece;
-use crate::script::{Quirk, Reply, SseEvent};
+use super::ResponsePiece;
+use crate::script::{Quirk, ScriptedReply, ScriptedSseEvent};
 
 #[derive(Debug)]
 pub(crate) struct SseWriter {
-    pieces: Vec<Piece>,
+    pieces: Vec<ResponsePiece>,
     newline: &'static str,
     colon: &'static str,
     names: bool,
@@ -15,7 +15,7 @@ pub(crate) struct SseWriter {
 }
 
 impl SseWriter {
-    pub(crate) fn new(reply: &Reply) -> Self {
+    pub(crate) fn new(reply: &ScriptedReply) -> Self {
         Self {
             pieces: Vec::new(),
             newline: if reply.has(Quirk::Crlf) { "\r\n" } else { "\n" },
@@ -32,7 +32,7 @@ impl SseWriter {
 
     pub(crate) fn data(&mut self, name: Option<&str>, data: &str) {
         let name = name.filter(|_| self.names).map(str::to_owned);
-        self.scripted(&SseEvent { event: name, data: data.to_owned(), id: None, retry: None });
+        self.scripted(&ScriptedSseEvent { event: name, data: data.to_owned(), id: None, retry: None });
     }
 
     /// An event in which the TCP stream is cut at `offsets` of the JSON string `text`.
@@ -47,7 +47,7 @@ impl SseWriter {
         if offsets.is_empty() {
             return;
         }
-        let Some(Piece::Bytes(bytes)) = self.pieces.pop() else {
+        let Some(ResponsePiece::Bytes(bytes)) = self.pieces.pop() else {
             return;
         };
         let mut cuts: Vec<usize> =
@@ -57,11 +57,11 @@ impl SseWriter {
         for cut in cuts {
             let part: Vec<u8> = bytes.iter().take(cut).skip(from).copied().collect();
             from = cut;
-            self.pieces.extend([Piece::Bytes(part), Piece::Flush]);
+            self.pieces.extend([ResponsePiece::Bytes(part), ResponsePiece::Flush]);
         }
     }
 
-    pub(crate) fn scripted(&mut self, event: &SseEvent) {
+    pub(crate) fn scripted(&mut self, event: &ScriptedSseEvent) {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
             text.push_str(name);
@@ -82,27 +82,27 @@ impl SseWriter {
             line("data", part);
         }
         text.push_str(self.newline);
-        self.pieces.push(Piece::Bytes(text.into_bytes()));
+        self.pieces.push(ResponsePiece::Bytes(text.into_bytes()));
     }
 
     pub(crate) fn comment(&mut self, text: &str) {
         let newline = self.newline;
-        self.pieces.push(Piece::Bytes(format!(": {text}{newline}{newline}").into_bytes()));
+        self.pieces.push(ResponsePiece::Bytes(format!(": {text}{newline}{newline}").into_bytes()));
     }
 
-    pub(crate) fn piece(&mut self, piece: &Piece) {
+    pub(crate) fn piece(&mut self, piece: &ResponsePiece) {
         self.pieces.push(match piece {
-            Piece::Bytes(bytes) => Piece::Bytes(bytes.clone()),
-            Piece::Flush => Piece::Flush,
-            Piece::Delay(span) => Piece::Delay(*span),
-            Piece::Wait(gate) => Piece::Wait(gate.clone()),
-            Piece::Cut(how) => Piece::Cut(*how),
+            ResponsePiece::Bytes(bytes) => ResponsePiece::Bytes(bytes.clone()),
+            ResponsePiece::Flush => ResponsePiece::Flush,
+            ResponsePiece::Delay(span) => ResponsePiece::Delay(*span),
+            ResponsePiece::Wait(gate) => ResponsePiece::Wait(gate.clone()),
+            ResponsePiece::Cut(how) => ResponsePiece::Cut(*how),
         });
     }
 
-    pub(crate) fn finish(mut self) -> Vec<Piece> {
+    pub(crate) fn finish(mut self) -> Vec<ResponsePiece> {
         if !self.final_blank
-            && let Some(Piece::Bytes(bytes)) = self.pieces.last_mut()
+            && let Some(ResponsePiece::Bytes(bytes)) = self.pieces.last_mut()
             && bytes.ends_with(self.newline.as_bytes())
         {
             bytes.truncate(bytes.len() - self.newline.len());

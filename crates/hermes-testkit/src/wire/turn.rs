@@ -2,25 +2,25 @@
 
 use serde_json::{Map, Value};
 
-use super::{Ask, Piece, STALL, Wire};
+use super::{ReplyContext, ResponsePiece, STALL, Wire};
 use crate::script::{
-    Event, Finish, Quirk, Reasoning, ReasoningField, Reply, SseEvent, ToolCall, Usage, UsagePlace,
-    UsageSetting,
+    Quirk, Reasoning, ReasoningField, ReplyEvent, ScriptedFinish, ScriptedReply, ScriptedSseEvent,
+    ScriptedToolCall, ScriptedUsage, UsagePlace, UsageSetting,
 };
 
 /// 2023-11-14, the creation time of every reply: the same bytes on every run.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ScriptedTurn {
     pub sequence: usize,
     pub model: String,
-    pub acts: Vec<Act>,
-    pub usage: Option<Usage>,
-    pub finish: Finish,
+    pub acts: Vec<TurnAction>,
+    pub usage: Option<ScriptedUsage>,
+    pub finish: ScriptedFinish,
     pub include_usage: bool,
     /// Whether anything of meaning is said; a reply of raw bytes alone gets no opening or closing events.
-    pub speaks: bool,
+    pub has_content: bool,
     pub quirks: Quirks,
 }
 
@@ -36,20 +36,20 @@ pub(crate) struct Quirks {
 }
 
 #[derive(Debug)]
-pub(crate) enum Act {
+pub(crate) enum TurnAction {
     Text(Vec<String>),
-    Thought(Thought),
-    Calls { calls: Vec<Call>, interleave: bool },
+    Thought(TurnReasoning),
+    Calls { calls: Vec<WireToolCall>, interleave: bool },
     UsageHere,
     Error { message: String, kind: Option<String>, code: Value },
     Ping,
     End,
-    Sse(SseEvent),
+    Sse(ScriptedSseEvent),
     Comment(String),
-    Piece(Piece),
+    Piece(ResponsePiece),
 }
 
-impl Act {
+impl TurnAction {
     pub(crate) fn needs_opening(&self) -> bool {
         matches!(self, Self::Text(_) | Self::Thought(_) | Self::Calls { .. } | Self::UsageHere | Self::End)
             || matches!(self, Self::Ping | Self::Error { .. })
@@ -57,7 +57,7 @@ impl Act {
 }
 
 #[derive(Debug)]
-pub(crate) struct Thought {
+pub(crate) struct TurnReasoning {
     pub parts: Vec<String>,
     pub signature: Option<String>,
     pub encrypted: Option<String>,
@@ -66,40 +66,40 @@ pub(crate) struct Thought {
     pub id: String,
 }
 
-impl Thought {
+impl TurnReasoning {
     pub(crate) fn joined(&self) -> String {
         self.parts.concat()
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct WireToolCall {
     pub id: String,
     pub item_id: String,
     pub name: String,
     pub arguments: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<ArgumentPart>,
     pub extra_content: Option<Value>,
     pub index: u64,
 }
 
 /// A piece of arguments, and byte offsets inside its characters at which the transport is cut.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct ArgumentPart {
     pub text: String,
     pub cuts: Vec<usize>,
 }
 
-impl Turn {
-    pub(crate) fn new(reply: &Reply, ask: &Ask) -> Self {
+impl ScriptedTurn {
+    pub(crate) fn new(reply: &ScriptedReply, ask: &ReplyContext) -> Self {
         let mut turn = Self {
             sequence: ask.sequence,
             model: reply.model.clone().unwrap_or_else(|| ask.model.clone()),
             acts: Vec::new(),
             usage: None,
-            finish: Finish::Stop,
+            finish: ScriptedFinish::Stop,
             include_usage: ask.include_usage,
-            speaks: false,
+            has_content: false,
             quirks: Quirks {
                 no_role: reply.has(Quirk::NoRole),
                 no_done: reply.has(Quirk::NoDone),
@@ -114,19 +114,19 @@ impl Turn {
         let mut finish = None;
         for event in &reply.events {
             match event {
-                Event::Usage(setting) => {
+                ReplyEvent::Usage(setting) => {
                     usage = setting.clone();
                     if matches!(setting, UsageSetting::Exact(exact) if exact.at == UsagePlace::Here) {
-                        turn.acts.push(Act::UsageHere);
+                        turn.acts.push(TurnAction::UsageHere);
                     }
                 }
-                Event::Finish(reason) => finish = Some(reason.clone()),
+                ReplyEvent::Finish(reason) => finish = Some(reason.clone()),
                 event => turn.acts.extend(act(event, &mut ids, turn.quirks)),
             }
         }
-        turn.speaks = finish.is_some() || turn.acts.iter().any(Act::needs_opening);
-        let called = turn.acts.iter().any(|act| matches!(act, Act::Calls { .. }));
-        turn.finish = finish.unwrap_or(if called { Finish::ToolCalls } else { Finish::Stop });
+        turn.has_content = finish.is_some() || turn.acts.iter().any(TurnAction::needs_opening);
+        let called = turn.acts.iter().any(|act| matches!(act, TurnAction::Calls { .. }));
+        turn.finish = finish.unwrap_or(if called { ScriptedFinish::ToolCalls } else { ScriptedFinish::Stop });
         turn.usage = match usage {
             UsageSetting::Auto => Some(turn.estimate(ask.body_bytes)),
             UsageSetting::Absent => None,
@@ -137,50 +137,50 @@ impl Turn {
 
     pub(crate) fn text(&self) -> String {
         let texts = self.acts.iter().filter_map(|act| match act {
-            Act::Text(parts) => Some(parts.concat()),
+            TurnAction::Text(parts) => Some(parts.concat()),
             _ => None,
         });
         texts.collect()
     }
 
-    pub(crate) fn thoughts(&self) -> impl Iterator<Item = &Thought> {
+    pub(crate) fn thoughts(&self) -> impl Iterator<Item = &TurnReasoning> {
         self.acts.iter().filter_map(|act| match act {
-            Act::Thought(thought) => Some(thought),
+            TurnAction::Thought(thought) => Some(thought),
             _ => None,
         })
     }
 
-    pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &WireToolCall> {
         let lists = self.acts.iter().filter_map(|act| match act {
-            Act::Calls { calls, .. } => Some(calls),
+            TurnAction::Calls { calls, .. } => Some(calls),
             _ => None,
         });
         lists.flatten()
     }
 
     /// About four bytes to a token, both ways.
-    fn estimate(&self, request_bytes: usize) -> Usage {
+    fn estimate(&self, request_bytes: usize) -> ScriptedUsage {
         let thoughts: usize = self.thoughts().map(|thought| thought.joined().len()).sum();
         let calls: usize = self.calls().map(|call| call.name.len() + call.arguments.len()).sum();
         let tokens = |bytes: usize| bytes.div_ceil(4) as u64;
-        Usage {
+        ScriptedUsage {
             input: tokens(request_bytes),
             output: tokens(self.text().len() + thoughts + calls),
             reasoning: tokens(thoughts),
-            ..Usage::default()
+            ..ScriptedUsage::default()
         }
     }
 }
 
 /// A waiting or breaking event as the transport plays it.
-pub(crate) fn flow(event: &Event) -> Option<Piece> {
+pub(crate) fn flow(event: &ReplyEvent) -> Option<ResponsePiece> {
     match event {
-        Event::Delay(span) => Some(Piece::Delay(*span)),
-        Event::Wait(gate) => Some(Piece::Wait(gate.clone())),
-        Event::Headers => Some(Piece::Bytes(Vec::new())),
-        Event::Stall => Some(Piece::Wait(STALL.to_owned())),
+        ReplyEvent::Delay(span) => Some(ResponsePiece::Delay(*span)),
+        ReplyEvent::Wait(gate) => Some(ResponsePiece::Wait(gate.clone())),
+        ReplyEvent::Headers => Some(ResponsePiece::Bytes(Vec::new())),
+        ReplyEvent::Stall => Some(ResponsePiece::Wait(STALL.to_owned())),
         // A cut after a number of bytes is the transport's business from the start.
-        Event::Cut(cut) if cut.after_bytes.is_none() => Some(Piece::Cut(cut.how)),
+        ReplyEvent::Cut(cut) if cut.after_bytes.is_none() => Some(ResponsePiece::Cut(cut.how)),
         _ => None,
     }
 }
@@ -199,46 +199,50 @@ struct Ids {
     thoughts: usize,
 }
 
-fn act(event: &Event, ids: &mut Ids, quirks: Quirks) -> Option<Act> {
+fn act(event: &ReplyEvent, ids: &mut Ids, quirks: Quirks) -> Option<TurnAction> {
     Some(match event {
-        Event::Text(parts) => Act::Text(parts.0.clone()),
-        Event::Reasoning(reasoning) => Act::Thought(ids.thought(reasoning)),
-        Event::Tool(tool) => Act::Calls { calls: vec![ids.call(tool, quirks)], interleave: false },
-        Event::Tools(tools) => Act::Calls {
+        ReplyEvent::Text(parts) => TurnAction::Text(parts.0.clone()),
+        ReplyEvent::Reasoning(reasoning) => TurnAction::Thought(ids.thought(reasoning)),
+        ReplyEvent::Tool(tool) => {
+            TurnAction::Calls { calls: vec![ids.call(tool, quirks)], interleave: false }
+        }
+        ReplyEvent::Tools(tools) => TurnAction::Calls {
             calls: tools.calls.iter().map(|tool| ids.call(tool, quirks)).collect(),
             interleave: tools.interleave,
         },
-        Event::Error(error) => Act::Error {
+        ReplyEvent::Error(error) => TurnAction::Error {
             message: error.message.clone(),
             kind: error.kind.clone(),
             code: error.code.clone().unwrap_or_default(),
         },
-        Event::Ping => Act::Ping,
-        Event::End => Act::End,
-        Event::Comment(text) => Act::Comment(text.clone()),
-        Event::Json(value) => Act::Sse(data(value.to_string())),
-        Event::Data(text) => Act::Sse(data(text.clone())),
-        Event::Malformed => {
-            Act::Sse(data(r#"{"id":"broken","choices":[{"index":0,"delta":{"content":"half"#.into()))
+        ReplyEvent::Ping => TurnAction::Ping,
+        ReplyEvent::End => TurnAction::End,
+        ReplyEvent::Comment(text) => TurnAction::Comment(text.clone()),
+        ReplyEvent::Json(value) => TurnAction::Sse(data(value.to_string())),
+        ReplyEvent::Data(text) => TurnAction::Sse(data(text.clone())),
+        ReplyEvent::Malformed => {
+            TurnAction::Sse(data(r#"{"id":"broken","choices":[{"index":0,"delta":{"content":"half"#.into()))
         }
-        Event::Sse(event) => Act::Sse(event.clone()),
-        Event::Raw(text) => Act::Piece(Piece::Bytes(text.clone().into_bytes())),
-        Event::Bytes(bytes) => Act::Piece(Piece::Bytes(bytes.clone())),
-        Event::Headers => Act::Piece(Piece::Bytes(Vec::new())),
-        Event::Usage(_) | Event::Finish(_) => return None,
-        Event::Delay(_) | Event::Wait(_) | Event::Stall | Event::Cut(_) => Act::Piece(flow(event)?),
+        ReplyEvent::Sse(event) => TurnAction::Sse(event.clone()),
+        ReplyEvent::Raw(text) => TurnAction::Piece(ResponsePiece::Bytes(text.clone().into_bytes())),
+        ReplyEvent::Bytes(bytes) => TurnAction::Piece(ResponsePiece::Bytes(bytes.clone())),
+        ReplyEvent::Headers => TurnAction::Piece(ResponsePiece::Bytes(Vec::new())),
+        ReplyEvent::Usage(_) | ReplyEvent::Finish(_) => return None,
+        ReplyEvent::Delay(_) | ReplyEvent::Wait(_) | ReplyEvent::Stall | ReplyEvent::Cut(_) => {
+            TurnAction::Piece(flow(event)?)
+        }
     })
 }
 
-fn data(data: String) -> SseEvent {
-    SseEvent { data, ..SseEvent::default() }
+fn data(data: String) -> ScriptedSseEvent {
+    ScriptedSseEvent { data, ..ScriptedSseEvent::default() }
 }
 
 impl Ids {
-    fn thought(&mut self, reasoning: &Reasoning) -> Thought {
+    fn thought(&mut self, reasoning: &Reasoning) -> TurnReasoning {
         let id = format!("rs_{:04}{:02}", self.sequence, self.thoughts);
         self.thoughts += 1;
-        Thought {
+        TurnReasoning {
             parts: reasoning.text.0.clone(),
             signature: reasoning.signature.clone(),
             encrypted: reasoning.encrypted.clone(),
@@ -248,14 +252,14 @@ impl Ids {
         }
     }
 
-    fn call(&mut self, tool: &ToolCall, quirks: Quirks) -> Call {
+    fn call(&mut self, tool: &ScriptedToolCall, quirks: Quirks) -> WireToolCall {
         let number = self.calls;
         self.calls += 1;
         let tail = format!("{:04}{number:02}", self.sequence);
         let prefix = if self.wire == Wire::Messages { "toolu_" } else { "call_" };
         let arguments = tool.arguments_text();
         let parts = if quirks.index_zero { vec![whole(&arguments)] } else { cut_up(&arguments, tool) };
-        Call {
+        WireToolCall {
             id: tool.id.clone().unwrap_or_else(|| format!("{prefix}{tail}")),
             item_id: tool.item_id.clone().unwrap_or_else(|| format!("fc_{tail}")),
             name: tool.name.clone(),
@@ -267,13 +271,13 @@ impl Ids {
     }
 }
 
-fn whole(text: &str) -> Part {
-    Part { text: text.to_owned(), cuts: Vec::new() }
+fn whole(text: &str) -> ArgumentPart {
+    ArgumentPart { text: text.to_owned(), cuts: Vec::new() }
 }
 
-fn cut_up(arguments: &str, tool: &ToolCall) -> Vec<Part> {
+fn cut_up(arguments: &str, tool: &ScriptedToolCall) -> Vec<ArgumentPart> {
     if let Some(chars) = tool.every {
-        return crate::script::Parts::every(arguments, chars).0.iter().map(|part| whole(part)).collect();
+        return crate::script::TextDeltas::every(arguments, chars).0.iter().map(|part| whole(part)).collect();
     }
     let mut positions = tool.split.clone();
     positions.sort_unstable();
@@ -283,13 +287,13 @@ fn cut_up(arguments: &str, tool: &ToolCall) -> Vec<Part> {
     let mut cuts = Vec::new();
     for position in positions.into_iter().filter(|position| *position > 0 && *position < arguments.len()) {
         if let Some(text) = arguments.get(from..position) {
-            parts.push(Part { text: text.to_owned(), cuts: std::mem::take(&mut cuts) });
+            parts.push(ArgumentPart { text: text.to_owned(), cuts: std::mem::take(&mut cuts) });
             from = position;
         } else {
             // Inside a character: no JSON string can end here, but the transport can.
             cuts.push(position - from);
         }
     }
-    parts.push(Part { text: arguments.get(from..).unwrap_or_default().to_owned(), cuts });
+    parts.push(ArgumentPart { text: arguments.get(from..).unwrap_or_default().to_owned(), cuts });
     parts
 }

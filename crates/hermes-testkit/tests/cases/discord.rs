@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_testkit::TestClock;
-use hermes_testkit::discord::{Discord, Id, TOKEN};
+use hermes_testkit::discord::{FakeDiscord, FakeDiscordId, TOKEN};
 use serde_json::{Value, json};
 
 struct Client {
@@ -15,7 +15,7 @@ struct Client {
 }
 
 impl Client {
-    fn of(discord: &Discord) -> Self {
+    fn of(discord: &FakeDiscord) -> Self {
         let port = discord.base_url().rsplit(':').next().unwrap().to_owned();
         Self { port, authorization: format!("Bot {TOKEN}") }
     }
@@ -46,8 +46,8 @@ impl Client {
     }
 }
 
-fn stage() -> (Discord, Id, Client) {
-    let discord = Discord::start().unwrap();
+fn stage() -> (FakeDiscord, FakeDiscordId, Client) {
+    let discord = FakeDiscord::start().unwrap();
     let guild = discord.guild("Home");
     let channel = discord.channel(guild, "general");
     let client = Client::of(&discord);
@@ -118,11 +118,11 @@ fn a_nonce_makes_one_message_and_a_message_one_thread() {
 #[test]
 fn an_interaction_waits_three_seconds_and_is_answered_once() {
     let clock = TestClock::new();
-    let discord = Discord::builder().clock(Arc::new(clock.clone())).start().unwrap();
+    let discord = FakeDiscord::builder().clock(Arc::new(clock.clone())).start().unwrap();
     let client = Client::of(&discord);
     let ann = discord.person("ann", None);
     let dm = discord.dm(ann);
-    let callback = |id: Id| format!("/interactions/{id}/interaction-token-{id}/callback");
+    let callback = |id: FakeDiscordId| format!("/interactions/{id}/interaction-token-{id}/callback");
     let used = discord.uses_command(ann, dm, "stop", &[]);
     assert_eq!(client.refused("POST", &callback(used), &json!({"type": 5})).0, 204);
     assert_eq!(client.refused("POST", &callback(used), &json!({"type": 5})), (400, 40060));
@@ -134,7 +134,7 @@ fn an_interaction_waits_three_seconds_and_is_answered_once() {
 #[test]
 fn a_bucket_that_is_empty_says_when_it_is_full_again() {
     let clock = TestClock::new();
-    let discord = Discord::builder().clock(Arc::new(clock.clone())).start().unwrap();
+    let discord = FakeDiscord::builder().clock(Arc::new(clock.clone())).start().unwrap();
     let client = Client::of(&discord);
     discord.limit_rate(1, Duration::from_secs(2));
     assert_eq!(client.refused("GET", "/users/@me", &json!({})).0, 200);

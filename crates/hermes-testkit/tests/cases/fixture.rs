@@ -5,12 +5,12 @@
 )]
 
 use hermes_testkit::fixture::{
-    ARCHIVED, COMPACTED, CONTINUATION, DELEGATE, FIRST, Fixture, MULTIMODAL, REASONING_DETAILS, TELEGRAM,
-    UNICODE_TITLE,
+    ARCHIVED, COMPACTED, CONTINUATION, DELEGATE, DatabaseFixture, FIRST, MULTIMODAL, REASONING_DETAILS,
+    TELEGRAM, UNICODE_TITLE,
 };
 use rusqlite::Connection;
 
-fn open(fixture: Fixture) -> (tempfile::TempDir, Connection) {
+fn open(fixture: DatabaseFixture) -> (tempfile::TempDir, Connection) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.db");
     fixture.build(&path).unwrap();
@@ -32,7 +32,7 @@ fn one<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> T {
 
 #[test]
 fn every_fixture_is_sound_and_searchable() {
-    for fixture in Fixture::ALL {
+    for fixture in DatabaseFixture::ALL {
         let (_directory, connection) = open(fixture);
         assert_eq!(one::<String>(&connection, "PRAGMA integrity_check"), "ok", "{fixture:?}");
         assert_eq!(one::<String>(&connection, "PRAGMA journal_mode"), "wal");
@@ -56,19 +56,19 @@ fn every_fixture_is_sound_and_searchable() {
 #[test]
 fn columns_come_with_their_versions() {
     let cases = [
-        (Fixture::V1, "messages", "finish_reason", false),
-        (Fixture::V2, "messages", "finish_reason", true),
-        (Fixture::V2, "sessions", "title", false),
-        (Fixture::V3, "sessions", "title", true),
-        (Fixture::V4, "sessions", "billing_mode", false),
-        (Fixture::V5, "sessions", "billing_mode", true),
-        (Fixture::V5, "messages", "reasoning_details", false),
-        (Fixture::V6, "messages", "reasoning_details", true),
-        (Fixture::V6, "messages", "active", false),
-        (Fixture::V15, "messages", "active", true),
-        (Fixture::V15, "messages", "compacted", false),
-        (Fixture::V22, "messages", "api_content", true),
-        (Fixture::V22, "sessions", "profile_name", true),
+        (DatabaseFixture::V1, "messages", "finish_reason", false),
+        (DatabaseFixture::V2, "messages", "finish_reason", true),
+        (DatabaseFixture::V2, "sessions", "title", false),
+        (DatabaseFixture::V3, "sessions", "title", true),
+        (DatabaseFixture::V4, "sessions", "billing_mode", false),
+        (DatabaseFixture::V5, "sessions", "billing_mode", true),
+        (DatabaseFixture::V5, "messages", "reasoning_details", false),
+        (DatabaseFixture::V6, "messages", "reasoning_details", true),
+        (DatabaseFixture::V6, "messages", "active", false),
+        (DatabaseFixture::V15, "messages", "active", true),
+        (DatabaseFixture::V15, "messages", "compacted", false),
+        (DatabaseFixture::V22, "messages", "api_content", true),
+        (DatabaseFixture::V22, "sessions", "profile_name", true),
     ];
     for (fixture, table, column, expected) in cases {
         let (_directory, connection) = open(fixture);
@@ -79,13 +79,13 @@ fn columns_come_with_their_versions() {
         );
     }
     let unique = "SELECT count(*) FROM sqlite_master WHERE name = 'idx_sessions_title_unique'";
-    assert_eq!(one::<i64>(&open(Fixture::V3).1, unique), 0);
-    assert_eq!(one::<i64>(&open(Fixture::V4).1, unique), 1);
+    assert_eq!(one::<i64>(&open(DatabaseFixture::V3).1, unique), 0);
+    assert_eq!(one::<i64>(&open(DatabaseFixture::V4).1, unique), 1);
 }
 
 #[test]
 fn the_baseline_has_exactly_its_columns() {
-    let (_directory, connection) = open(Fixture::V6);
+    let (_directory, connection) = open(DatabaseFixture::V6);
     let sessions = "id source user_id model model_config system_prompt parent_session_id started_at ended_at end_reason \
         message_count tool_call_count input_tokens output_tokens cache_read_tokens cache_write_tokens reasoning_tokens \
         billing_provider billing_base_url billing_mode estimated_cost_usd actual_cost_usd cost_status cost_source \
@@ -103,7 +103,7 @@ fn the_baseline_has_exactly_its_columns() {
 
 #[test]
 fn stored_text_is_byte_for_byte() {
-    let (_directory, connection) = open(Fixture::V22);
+    let (_directory, connection) = open(DatabaseFixture::V22);
     let details = "SELECT reasoning_details FROM messages WHERE reasoning_details IS NOT NULL";
     assert_eq!(one::<String>(&connection, details), REASONING_DETAILS);
     let content = format!("SELECT content FROM messages WHERE session_id = '{ARCHIVED}' ORDER BY id LIMIT 1");
@@ -116,7 +116,7 @@ fn stored_text_is_byte_for_byte() {
 
 #[test]
 fn newer_files_hold_retired_rows_children_and_cascades() {
-    let (_directory, connection) = open(Fixture::V22);
+    let (_directory, connection) = open(DatabaseFixture::V22);
     let live = format!("SELECT count(*) FROM messages WHERE session_id = '{COMPACTED}' AND active = 1");
     assert_eq!(one::<i64>(&connection, &live), 3);
     let compacted =
@@ -138,7 +138,7 @@ fn newer_files_hold_retired_rows_children_and_cascades() {
 
 #[test]
 fn files_without_defaults_hold_nulls() {
-    let (_directory, connection) = open(Fixture::V22WithoutDefaults);
+    let (_directory, connection) = open(DatabaseFixture::V22WithoutDefaults);
     let nulls = format!("SELECT count(*) FROM messages WHERE session_id = '{FIRST}' AND active IS NULL");
     assert_eq!(one::<i64>(&connection, &nulls), 7);
 }
@@ -147,7 +147,7 @@ fn files_without_defaults_hold_nulls() {
 fn a_fixture_is_never_written_over_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.db");
-    Fixture::V6.build_empty(&path).unwrap();
-    let error = Fixture::V6.build(&path).unwrap_err().to_string();
+    DatabaseFixture::V6.build_empty(&path).unwrap();
+    let error = DatabaseFixture::V6.build(&path).unwrap_err().to_string();
     assert!(error.contains("state.db"), "{error}");
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_testkit::{ModelServer, Outcome, Reply, Script, TestClock};
+use hermes_testkit::{ModelScript, ModelServer, RequestOutcome, ScriptedReply, TestClock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -35,21 +35,21 @@ async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
 
 #[tokio::test]
 async fn a_gate_holds_a_stream_in_its_middle() {
-    let script = Script::new().reply(Reply::text("before").wait("go").then_text("after"));
+    let script = ModelScript::new().reply(ScriptedReply::text("before").wait("go").then_text("after"));
     let server = ModelServer::start(script).await.unwrap();
     let mut client = connect(&server).await;
     server.wait_until_at("go", 1).await;
     let seen = read_until(&mut client, "before").await;
     assert!(!seen.contains("after"));
-    assert_eq!(server.request(0).outcome(), Outcome::Open);
+    assert_eq!(server.request(0).outcome(), RequestOutcome::Open);
     server.release("go");
     read_until(&mut client, "[DONE]").await;
-    assert_eq!(server.wait_for_end(0).await, Outcome::Complete);
+    assert_eq!(server.wait_for_end(0).await, RequestOutcome::Complete);
 }
 
 #[tokio::test]
 async fn an_early_release_is_kept_and_serves_once() {
-    let script = Script::new().reply(Reply::text("x").wait("go").repeat(2));
+    let script = ModelScript::new().reply(ScriptedReply::text("x").wait("go").repeat(2));
     let server = ModelServer::start(script).await.unwrap();
     server.release("go");
     let mut first = connect(&server).await;
@@ -63,13 +63,14 @@ async fn an_early_release_is_kept_and_serves_once() {
 
 #[tokio::test]
 async fn a_stall_ends_with_the_client_or_by_release() {
-    let script =
-        Script::new().reply(Reply::text("x").stall().repeat(2)).reply(Reply::new().stall().then_text("late"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::text("x").stall().repeat(2))
+        .reply(ScriptedReply::new().stall().then_text("late"));
     let server = ModelServer::start(script).await.unwrap();
     let mut gone = connect(&server).await;
     read_until(&mut gone, "\"x\"").await;
     drop(gone);
-    assert_eq!(server.wait_for_end(0).await, Outcome::Disconnected);
+    assert_eq!(server.wait_for_end(0).await, RequestOutcome::Disconnected);
     assert!(server.request(0).disconnected());
     let mut patient = connect(&server).await;
     server.wait_until_at("stall", 1).await;
@@ -87,8 +88,8 @@ async fn a_stall_ends_with_the_client_or_by_release() {
 #[tokio::test]
 async fn delays_pass_on_the_clock_of_the_test() {
     let clock = TestClock::new();
-    let reply = Reply::text("a").delay(Duration::from_secs(90)).then_text("b");
-    let server = ModelServer::builder(Script::new().reply(reply))
+    let reply = ScriptedReply::text("a").delay(Duration::from_secs(90)).then_text("b");
+    let server = ModelServer::builder(ModelScript::new().reply(reply))
         .clock(Arc::new(clock.clone()))
         .start()
         .await
@@ -103,14 +104,15 @@ async fn delays_pass_on_the_clock_of_the_test() {
 
 #[test]
 fn delays_take_no_time_without_a_clock() {
-    let script = Script::new().reply(Reply::new().delay(Duration::from_hours(1)).then_text("at once"));
+    let script =
+        ModelScript::new().reply(ScriptedReply::new().delay(Duration::from_hours(1)).then_text("at once"));
     let server = ModelServer::start_blocking(script).unwrap();
     assert!(post(&server, CHAT, &ask_stream("hi")).text().contains("at once"));
 }
 
 #[test]
 fn dropping_the_server_ends_its_connections() {
-    let server = ModelServer::start_blocking(Script::new().reply(Reply::new().stall())).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::new().reply(ScriptedReply::new().stall())).unwrap();
     let mut client = std::net::TcpStream::connect(server.address()).unwrap();
     let body = ask_stream("hi").to_string();
     write!(client, "POST {CHAT} HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
@@ -124,7 +126,7 @@ fn dropping_the_server_ends_its_connections() {
 
 #[tokio::test]
 async fn a_server_on_its_own_thread_may_be_started_inside_a_runtime() {
-    let server = ModelServer::start_blocking(Script::always("ok")).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::always("ok")).unwrap();
     let mut client = connect(&server).await;
     read_until(&mut client, "[DONE]").await;
     server.wait_for_requests(1).await;

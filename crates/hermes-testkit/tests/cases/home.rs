@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use hermes_testkit::{Fixture, TempHome};
+use hermes_testkit::{DatabaseFixture, TempHome};
 
 #[test]
 fn a_home_holds_what_was_asked_and_is_private() {
@@ -8,7 +8,7 @@ fn a_home_holds_what_was_asked_and_is_private() {
         .config_yaml("model: x\n")
         .env_file("KEY=1\n")
         .file("memories/deep/MEMORY.md", "note")
-        .state_db(Fixture::V6)
+        .state_db(DatabaseFixture::V6)
         .build()
         .unwrap();
     assert_eq!(home.read("config.yaml"), "model: x\n");

@@ -4,7 +4,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use hermes_testkit::{ModelServer, RealClock, Script};
+use hermes_testkit::{ModelScript, ModelServer, RealClock};
 use hermes_types::Clock as _;
 
 use super::{CHAT, ask_stream};
@@ -14,7 +14,7 @@ use super::{CHAT, ask_stream};
 fn load() {
     const CLIENTS: usize = 16;
     const EACH: usize = 2_000;
-    let server = ModelServer::builder(Script::always("ok")).keep_requests(1).start_blocking().unwrap();
+    let server = ModelServer::builder(ModelScript::always("ok")).keep_requests(1).start_blocking().unwrap();
     let mut body = ask_stream("hi");
     body["messages"][0]["content"] = "x".repeat(4_000).into();
     let body = body.to_string();

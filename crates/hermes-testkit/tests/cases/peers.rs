@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hermes_testkit::{ModelServer, Script};
+use hermes_testkit::{ModelScript, ModelServer};
 
 const SCRIPT: &str = include_str!("../peers/script.yaml");
 
@@ -21,7 +21,7 @@ fn run(program: &Path, installed: &Path, script: &str) {
         hermes_testkit::peer_is_missing(&format!("{} is not installed", installed.display()));
         return;
     }
-    let server = ModelServer::start_blocking(Script::from_yaml("script.yaml", SCRIPT).unwrap()).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::from_yaml("script.yaml", SCRIPT).unwrap()).unwrap();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(script);
     let output = Command::new(program)
         .arg(file)

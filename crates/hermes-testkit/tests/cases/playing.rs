@@ -1,7 +1,7 @@
 //! Which reply answers which request, and what is kept of it.
 
-use hermes_testkit::script::{Fallback, When};
-use hermes_testkit::{ModelServer, Outcome, Reply, Script, Wire, http_get};
+use hermes_testkit::script::{ReplyCondition, ScriptFallback};
+use hermes_testkit::{ModelScript, ModelServer, RequestOutcome, ScriptedReply, Wire, http_get};
 use serde_json::{Map, Value, json};
 
 use super::{CHAT, MESSAGES, RESPONSES, ask, post};
@@ -13,10 +13,10 @@ fn content(server: &ModelServer, body: &Value) -> String {
 
 #[test]
 fn replies_play_in_order_and_repeat() {
-    let script = Script::new()
-        .reply(Reply::text("a").repeat(2))
-        .reply(Reply::text("b"))
-        .reply(Reply::text("c").forever());
+    let script = ModelScript::new()
+        .reply(ScriptedReply::text("a").repeat(2))
+        .reply(ScriptedReply::text("b"))
+        .reply(ScriptedReply::text("c").forever());
     let server = ModelServer::start_blocking(script).unwrap();
     let said: Vec<String> = (0..5).map(|_| content(&server, &ask("hi"))).collect();
     assert_eq!(said, ["a", "a", "b", "c", "c"]);
@@ -26,11 +26,11 @@ fn replies_play_in_order_and_repeat() {
 
 #[test]
 fn conditions_pick_replies_out_of_order() {
-    let script = Script::new()
-        .reply(Reply::text("title").when_user_contains("title").forever())
-        .reply(Reply::text("first"))
-        .reply(Reply::text("result").when_tool_result("call_1"))
-        .reply(Reply::text("second"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::text("title").when_user_contains("title").forever())
+        .reply(ScriptedReply::text("first"))
+        .reply(ScriptedReply::text("result").when_tool_result("call_1"))
+        .reply(ScriptedReply::text("second"));
     let server = ModelServer::start_blocking(script).unwrap();
     assert_eq!(content(&server, &ask("hi")), "first");
     assert_eq!(content(&server, &ask("make a title")), "title");
@@ -50,35 +50,37 @@ fn every_condition_can_fail_and_hold() {
     let some = |text: &str| Some(text.to_owned());
     let map = |name: &str, value: Value| Map::from_iter([(name.to_owned(), value)]);
     let yes = [
-        When { user_contains: some("look"), ..When::new() },
-        When { system_contains: some("brief"), ..When::new() },
-        When { tool_result: some("any"), ..When::new() },
-        When { tool_result_contains: some("says 7"), ..When::new() },
-        When { model: some("m1"), ..When::new() },
-        When { headers: map("content-type", json!("application/json")), ..When::new() },
-        When { headers: map("Host", json!(true)), ..When::new() },
-        When { headers: map("x-none", json!(false)), ..When::new() },
-        When { path: some("/v1/*"), ..When::new() },
-        When { method: some("post"), ..When::new() },
-        When { wire: Some(Wire::Chat), ..When::new() },
-        When { stream: Some(false), ..When::new() },
-        When { body_contains: some("\"max_tokens\":5"), ..When::new() },
-        When { json: map("/max_tokens", json!(5)), ..When::new() },
+        ReplyCondition { user_contains: some("look"), ..ReplyCondition::new() },
+        ReplyCondition { system_contains: some("brief"), ..ReplyCondition::new() },
+        ReplyCondition { tool_result: some("any"), ..ReplyCondition::new() },
+        ReplyCondition { tool_result_contains: some("says 7"), ..ReplyCondition::new() },
+        ReplyCondition { model: some("m1"), ..ReplyCondition::new() },
+        ReplyCondition { headers: map("content-type", json!("application/json")), ..ReplyCondition::new() },
+        ReplyCondition { headers: map("Host", json!(true)), ..ReplyCondition::new() },
+        ReplyCondition { headers: map("x-none", json!(false)), ..ReplyCondition::new() },
+        ReplyCondition { path: some("/v1/*"), ..ReplyCondition::new() },
+        ReplyCondition { method: some("post"), ..ReplyCondition::new() },
+        ReplyCondition { wire: Some(Wire::Chat), ..ReplyCondition::new() },
+        ReplyCondition { stream: Some(false), ..ReplyCondition::new() },
+        ReplyCondition { body_contains: some("\"max_tokens\":5"), ..ReplyCondition::new() },
+        ReplyCondition { json: map("/max_tokens", json!(5)), ..ReplyCondition::new() },
     ];
     let no = [
-        When { user_contains: some("elsewhere"), ..When::new() },
-        When { tool_result: some("c1"), ..When::new() },
-        When { model: some("m"), ..When::new() },
-        When { headers: map("x-none", json!(true)), ..When::new() },
-        When { path: some("/v1"), ..When::new() },
-        When { wire: Some(Wire::Messages), ..When::new() },
-        When { stream: Some(true), ..When::new() },
-        When { json: map("/max_tokens", json!(6)), ..When::new() },
+        ReplyCondition { user_contains: some("elsewhere"), ..ReplyCondition::new() },
+        ReplyCondition { tool_result: some("c1"), ..ReplyCondition::new() },
+        ReplyCondition { model: some("m"), ..ReplyCondition::new() },
+        ReplyCondition { headers: map("x-none", json!(true)), ..ReplyCondition::new() },
+        ReplyCondition { path: some("/v1"), ..ReplyCondition::new() },
+        ReplyCondition { wire: Some(Wire::Messages), ..ReplyCondition::new() },
+        ReplyCondition { stream: Some(true), ..ReplyCondition::new() },
+        ReplyCondition { json: map("/max_tokens", json!(6)), ..ReplyCondition::new() },
     ];
     for (conditions, expected) in [(yes.to_vec(), "yes"), (no.to_vec(), "no")] {
         for when in conditions {
             let said = format!("{when}");
-            let script = Script::new().reply(Reply::text("yes").when(when)).reply(Reply::text("no"));
+            let script = ModelScript::new()
+                .reply(ScriptedReply::text("yes").when(when))
+                .reply(ScriptedReply::text("no"));
             let server = ModelServer::start_blocking(script).unwrap();
             assert_eq!(content(&server, &body), expected, "{said}");
         }
@@ -87,14 +89,15 @@ fn every_condition_can_fail_and_hold() {
 
 #[test]
 fn an_unmatched_request_says_what_was_expected() {
-    let script = Script::new().reply(Reply::text("x").named("greeting").when_user_contains("hello"));
+    let script =
+        ModelScript::new().reply(ScriptedReply::text("x").named("greeting").when_user_contains("hello"));
     let server = ModelServer::start_blocking(script).unwrap();
     let reply = post(&server, CHAT, &ask("goodbye"));
     assert_eq!(reply.status, 500);
     let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("reply 1 `greeting` for user_contains \"hello\""), "{message}");
     assert!(message.contains("request #0 POST /v1/chat/completions model=m user=\"goodbye\""), "{message}");
-    assert_eq!(server.wait_for_end_blocking(0), Outcome::Unmatched);
+    assert_eq!(server.wait_for_end_blocking(0), RequestOutcome::Unmatched);
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| server.assert_finished()));
     let text = failure.unwrap_err().downcast_ref::<String>().unwrap().clone();
     assert!(text.contains("never given: reply 1 `greeting`"), "{text}");
@@ -102,8 +105,10 @@ fn an_unmatched_request_says_what_was_expected() {
 
 #[test]
 fn strict_order_lets_nothing_overtake() {
-    let script =
-        Script::new().strict().reply(Reply::text("a").when_user_contains("one")).reply(Reply::text("b"));
+    let script = ModelScript::new()
+        .strict()
+        .reply(ScriptedReply::text("a").when_user_contains("one"))
+        .reply(ScriptedReply::text("b"));
     let server = ModelServer::start_blocking(script).unwrap();
     assert_eq!(post(&server, CHAT, &ask("two")).status, 500);
     assert_eq!(content(&server, &ask("one")), "a");
@@ -112,7 +117,7 @@ fn strict_order_lets_nothing_overtake() {
 
 #[test]
 fn fallbacks_echo_or_reply() {
-    let server = ModelServer::start_blocking(Script::new().echo()).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::new().echo()).unwrap();
     assert_eq!(content(&server, &ask("say this")), "say this");
     let responses = post(&server, RESPONSES, &json!({"model": "m", "input": "and this"})).json();
     assert_eq!(responses["output"][0]["content"][0]["text"], "and this");
@@ -123,7 +128,7 @@ fn fallbacks_echo_or_reply() {
         {"role": "user", "content": [{"type": "text", "text": "that"}]}]}),
     );
     assert_eq!(messages.json()["content"][0]["text"], "that");
-    let script = Script::new().fallback(Fallback::Reply(Box::new(Reply::text("default"))));
+    let script = ModelScript::new().fallback(ScriptFallback::Reply(Box::new(ScriptedReply::text("default"))));
     let server = ModelServer::start_blocking(script).unwrap();
     assert_eq!(content(&server, &ask("x")), "default");
     assert_eq!(content(&server, &ask("y")), "default");
@@ -131,14 +136,14 @@ fn fallbacks_echo_or_reply() {
 
 #[test]
 fn other_paths_are_scripted_or_missing() {
-    let script = Script::new()
+    let script = ModelScript::new()
         .model("big", json!({"context_length": 200_000, "pricing": {"prompt": "0.1"}}))
         .reply(
-            Reply::http(200, json!({"model_info": {"llama.context_length": 4096}}))
+            ScriptedReply::http(200, json!({"model_info": {"llama.context_length": 4096}}))
                 .when_path("/api/show")
                 .forever(),
         )
-        .reply(Reply::text("chat"));
+        .reply(ScriptedReply::text("chat"));
     let server = ModelServer::start_blocking(script).unwrap();
     let models = http_get(server.address(), "/v1/models").unwrap().json();
     assert_eq!(models["data"][0]["id"], "big");
@@ -150,7 +155,7 @@ fn other_paths_are_scripted_or_missing() {
 
 #[test]
 fn requests_are_kept_as_they_came() {
-    let server = ModelServer::start_blocking(Script::always("ok")).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::always("ok")).unwrap();
     let body = json!({"model": "m", "messages": [
         {"role": "system", "content": "sys"},
         {"role": "user", "content": "hi"},
@@ -169,7 +174,7 @@ fn requests_are_kept_as_they_came() {
     assert_eq!(request.tool_result("c1"), "result");
     assert_eq!(request.tool_names(), ["terminal"]);
     assert_eq!(request.system_text(), "sys");
-    assert_eq!(server.wait_for_end_blocking(0), Outcome::Complete);
+    assert_eq!(server.wait_for_end_blocking(0), RequestOutcome::Complete);
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| server.request(3)));
     let text = failure.unwrap_err().downcast_ref::<String>().unwrap().clone();
     assert!(text.contains("request #3 is not on record; 1 came:"), "{text}");
@@ -177,7 +182,7 @@ fn requests_are_kept_as_they_came() {
 
 #[test]
 fn only_the_newest_requests_are_kept_when_asked() {
-    let server = ModelServer::builder(Script::always("ok")).keep_requests(2).start_blocking().unwrap();
+    let server = ModelServer::builder(ModelScript::always("ok")).keep_requests(2).start_blocking().unwrap();
     for _ in 0..5 {
         post(&server, CHAT, &ask("hi"));
     }
@@ -186,5 +191,5 @@ fn only_the_newest_requests_are_kept_when_asked() {
         server.requests().iter().map(hermes_testkit::RecordedRequest::sequence).collect::<Vec<_>>(),
         [3, 4]
     );
-    assert_eq!(server.wait_for_end_blocking(4), Outcome::Complete);
+    assert_eq!(server.wait_for_end_blocking(4), RequestOutcome::Complete);
 }

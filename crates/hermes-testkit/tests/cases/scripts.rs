@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hermes_testkit::{ModelServer, Script, http_post};
+use hermes_testkit::{ModelScript, ModelServer, http_post};
 use serde_json::json;
 
 use super::{CHAT, MESSAGES, RESPONSES, data_lines};
@@ -26,7 +26,7 @@ fn ready_scripts_play_on_every_wire() {
         for (wire, stream) in
             [(CHAT, true), (CHAT, false), (RESPONSES, true), (MESSAGES, true), (MESSAGES, false)]
         {
-            let server = ModelServer::start_blocking(Script::load(&path).unwrap()).unwrap();
+            let server = ModelServer::start_blocking(ModelScript::load(&path).unwrap()).unwrap();
             server.open("go");
             let body = json!({"model": "m", "stream": stream, "messages": [
                 {"role": "user", "content": WORDS},
@@ -47,7 +47,7 @@ fn ready_scripts_play_on_every_wire() {
 #[test]
 fn tool_call_script_plays_to_its_end() {
     let path = ready().into_iter().find(|path| path.ends_with("tool-call.yaml")).unwrap();
-    let server = ModelServer::start_blocking(Script::load(&path).unwrap()).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::load(&path).unwrap()).unwrap();
     let ask = json!({"model": "m", "messages": [{"role": "user", "content": "weather?"}]});
     let first = http_post(server.address(), CHAT, &ask).unwrap().json();
     let calls = &first["choices"][0]["message"]["tool_calls"];
@@ -79,7 +79,7 @@ fn bad_scripts_are_told_file_line_and_field() {
         ("replies:\n  - text: [unclosed\n", 2, ""),
     ];
     for (text, line, field) in cases {
-        let error = Script::from_yaml("bad.yaml", text).expect_err(text).to_string();
+        let error = ModelScript::from_yaml("bad.yaml", text).expect_err(text).to_string();
         assert!(error.starts_with("bad.yaml: "), "{error}");
         assert!(error.contains(&format!("line {line}")), "line {line} in: {error}");
         assert!(error.contains(field), "`{field}` in: {error}");
@@ -122,7 +122,7 @@ replies:
       - end
       - text: after the end
 "#;
-    let server = ModelServer::start_blocking(Script::from_yaml("all.yaml", text).unwrap()).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::from_yaml("all.yaml", text).unwrap()).unwrap();
     let reply = http_post(server.address(), CHAT, &json!({"model": "m", "messages": []})).unwrap();
     assert_eq!((reply.status, reply.header("x-a"), reply.complete), (200, Some("1"), true));
     let text = reply.text();
@@ -149,6 +149,6 @@ fn the_examples_in_the_manual_are_scripts() {
         manual.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(examples.len() >= 5);
     for example in examples {
-        Script::from_yaml("SCRIPT.md", example).unwrap_or_else(|error| panic!("{error}\n{example}"));
+        ModelScript::from_yaml("SCRIPT.md", example).unwrap_or_else(|error| panic!("{error}\n{example}"));
     }
 }

@@ -2,15 +2,15 @@
 
 use std::net::SocketAddr;
 
-use hermes_testkit::telegram::{Fault, Telegram};
+use hermes_testkit::telegram::{FakeTelegram, TelegramFault};
 use hermes_testkit::{HttpReply, http_get, http_post};
 use serde_json::{Value, json};
 
-fn address(telegram: &Telegram) -> SocketAddr {
+fn address(telegram: &FakeTelegram) -> SocketAddr {
     telegram.base_url().strip_prefix("http://").unwrap().parse().unwrap()
 }
 
-fn call(telegram: &Telegram, method: &str, body: &Value) -> HttpReply {
+fn call(telegram: &FakeTelegram, method: &str, body: &Value) -> HttpReply {
     http_post(address(telegram), &format!("/bot1:x/{method}"), body).unwrap()
 }
 
@@ -22,7 +22,7 @@ fn description(reply: &HttpReply) -> (u16, String) {
 
 #[test]
 fn it_refuses_as_telegram_does() {
-    let telegram = Telegram::start("1:x").unwrap();
+    let telegram = FakeTelegram::start("1:x").unwrap();
     telegram.person(7, "Alice");
     let long = "x".repeat(4097);
     for (method, body, code, words) in [
@@ -66,7 +66,7 @@ fn it_refuses_as_telegram_does() {
 
 #[test]
 fn updates_stay_until_they_are_confirmed() {
-    let telegram = Telegram::start("1:x").unwrap();
+    let telegram = FakeTelegram::start("1:x").unwrap();
     let alice = telegram.person(7, "Alice");
     alice.says(7, "one");
     alice.says(7, "two");
@@ -84,14 +84,14 @@ fn updates_stay_until_they_are_confirmed() {
     assert_eq!(ask(0).0, ["two"]);
     telegram.kill();
     assert!(http_get(address(&telegram), "/").is_err());
-    telegram.revive().unwrap();
+    telegram.restart().unwrap();
     assert_eq!(ask(0).0, ["two"], "it remembers");
 }
 
 #[test]
 fn a_second_poll_ends_the_first() {
-    let telegram = Telegram::start("1:x").unwrap();
-    telegram.fails("getUpdates", Fault::Hang("gate".to_owned()));
+    let telegram = FakeTelegram::start("1:x").unwrap();
+    telegram.fails("getUpdates", TelegramFault::Hang("gate".to_owned()));
     std::thread::scope(|scope| {
         let first = scope.spawn(|| call(&telegram, "getUpdates", &json!({"timeout": 50})));
         telegram.until_called_blocking("getUpdates", 1);
@@ -107,7 +107,7 @@ fn a_second_poll_ends_the_first() {
 
 #[test]
 fn files_and_forms() {
-    let telegram = Telegram::start("1:x").unwrap();
+    let telegram = FakeTelegram::start("1:x").unwrap();
     telegram.person(7, "Alice");
     let file = telegram.file("docs/a.txt", b"some bytes");
     let found = call(&telegram, "getFile", &json!({"file_id": file["file_id"]})).json();
@@ -118,7 +118,7 @@ fn files_and_forms() {
 
 #[test]
 fn a_person_at_the_page() {
-    let telegram = Telegram::start("1:x").unwrap();
+    let telegram = FakeTelegram::start("1:x").unwrap();
     let at = address(&telegram);
     assert!(http_get(at, "/").unwrap().text().contains("<title>"));
     http_post(at, "/say", &json!({"person": 3, "text": "hello"})).unwrap();

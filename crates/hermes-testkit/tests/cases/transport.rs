@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use hermes_testkit::script::{Chunking, CutHow, Event, Framing, Quirk, ToolCall};
-use hermes_testkit::{ModelServer, Outcome, Reply, Script, http_post};
+use hermes_testkit::script::{Chunking, CutKind, Framing, Quirk, ReplyEvent, ScriptedToolCall};
+use hermes_testkit::{ModelScript, ModelServer, RequestOutcome, ScriptedReply, http_post};
 use serde_json::{Map, json};
 
 use super::{CHAT, ask, ask_stream, post};
@@ -25,7 +25,7 @@ fn request(body: &str, headers: &str) -> Vec<u8> {
 
 #[test]
 fn connections_are_kept_and_requests_may_be_pipelined() {
-    let server = ModelServer::start_blocking(Script::always("ok")).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::always("ok")).unwrap();
     let body = ask("hi").to_string();
     let mut both = request(&body, "");
     both.extend(request(&body, "connection: close\r\n"));
@@ -38,7 +38,7 @@ fn connections_are_kept_and_requests_may_be_pipelined() {
 
 #[test]
 fn chunked_bodies_and_expect_continue_are_understood() {
-    let server = ModelServer::start_blocking(Script::always("ok")).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::always("ok")).unwrap();
     let body = ask("hi").to_string();
     let (first, second) = body.split_at(10);
     let chunked = format!(
@@ -54,7 +54,7 @@ fn chunked_bodies_and_expect_continue_are_understood() {
 
 #[test]
 fn bad_requests_are_refused_without_being_recorded() {
-    let server = ModelServer::start_blocking(Script::always("ok")).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::always("ok")).unwrap();
     let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(70_000));
     let cases: [(&[u8], &str); 6] = [
         (b"nonsense\r\n\r\n", "400"),
@@ -74,8 +74,8 @@ fn bad_requests_are_refused_without_being_recorded() {
 
 #[test]
 fn small_writes_change_no_byte() {
-    let reply = || Reply::deltas(["größer ", "als 日本"]);
-    let script = Script::new().reply(reply()).reply(reply().write_size(1)).reply(reply().write_size(7));
+    let reply = || ScriptedReply::deltas(["größer ", "als 日本"]);
+    let script = ModelScript::new().reply(reply()).reply(reply().write_size(1)).reply(reply().write_size(7));
     let server = ModelServer::start_blocking(script).unwrap();
     let bodies: Vec<String> = (0..3).map(|_| post(&server, CHAT, &ask_stream("hi")).text()).collect();
     let number = |text: &String| {
@@ -89,8 +89,9 @@ fn small_writes_change_no_byte() {
 fn arguments_are_cut_inside_a_character_by_the_transport() {
     // The second of three bytes of 日, which starts at byte 6.
     let arguments = r#"{"c":"日\n"}"#;
-    let call = ToolCall::new("t", json!(arguments)).split(&[3, 7]);
-    let server = ModelServer::start_blocking(Script::new().reply(Reply::new().then_tool(call))).unwrap();
+    let call = ScriptedToolCall::new("t", json!(arguments)).split(&[3, 7]);
+    let server =
+        ModelServer::start_blocking(ModelScript::new().reply(ScriptedReply::new().then_tool(call))).unwrap();
     let (bytes, _) = raw(&server, &request(&ask_stream("hi").to_string(), "connection: close\r\n"));
     let start = "日".as_bytes()[..1].to_vec();
     let cut = [start.as_slice(), b"\r\n"].concat();
@@ -110,7 +111,7 @@ fn chunk_oddities_keep_the_payload() {
         trailers,
         terminate: true,
     };
-    let script = Script::new().reply(Reply::text("hello").framing(Framing::Chunked(odd)));
+    let script = ModelScript::new().reply(ScriptedReply::text("hello").framing(Framing::Chunked(odd)));
     let server = ModelServer::start_blocking(script).unwrap();
     let (bytes, _) = raw(&server, &request(&ask_stream("hi").to_string(), "connection: close\r\n"));
     let text = String::from_utf8(bytes).unwrap();
@@ -121,10 +122,10 @@ fn chunk_oddities_keep_the_payload() {
 #[test]
 fn bodies_may_end_by_closing_or_not_at_all() {
     let open = Chunking { terminate: false, ..Chunking::default() };
-    let script = Script::new()
-        .reply(Reply::text("a").framing(Framing::Close))
-        .reply(Reply::text("b").framing(Framing::Length))
-        .reply(Reply::text("c").framing(Framing::Chunked(open)));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::text("a").framing(Framing::Close))
+        .reply(ScriptedReply::text("b").framing(Framing::Length))
+        .reply(ScriptedReply::text("c").framing(Framing::Chunked(open)));
     let server = ModelServer::start_blocking(script).unwrap();
     let close = post(&server, CHAT, &ask_stream("hi"));
     assert_eq!((close.header("content-length"), close.header("transfer-encoding")), (None, None));
@@ -137,11 +138,11 @@ fn bodies_may_end_by_closing_or_not_at_all() {
 
 #[test]
 fn cuts_end_the_connection_as_scripted() {
-    let script = Script::new()
-        .reply(Reply::text("so far").cut(CutHow::Fin))
-        .reply(Reply::text("so far").cut(CutHow::Rst))
-        .reply(Reply::text("so far").cut_after(CutHow::Fin, 10))
-        .reply(Reply::text("plain").cut(CutHow::Fin));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::text("so far").cut(CutKind::Fin))
+        .reply(ScriptedReply::text("so far").cut(CutKind::Rst))
+        .reply(ScriptedReply::text("so far").cut_after(CutKind::Fin, 10))
+        .reply(ScriptedReply::text("plain").cut(CutKind::Fin));
     let server = ModelServer::start_blocking(script).unwrap();
     let fin = post(&server, CHAT, &ask_stream("hi"));
     assert!(!fin.complete);
@@ -153,7 +154,7 @@ fn cuts_end_the_connection_as_scripted() {
     let plain = post(&server, CHAT, &ask("hi"));
     assert!(!plain.complete && !plain.body.is_empty());
     for request in 0..4 {
-        assert_eq!(server.wait_for_end_blocking(request), Outcome::Cut);
+        assert_eq!(server.wait_for_end_blocking(request), RequestOutcome::Cut);
     }
 }
 
@@ -170,7 +171,9 @@ fn line_habits_follow_the_quirks() {
         (Quirk::NoRole, |text| !text.contains("\"role\"")),
     ];
     for (quirk, holds) in cases {
-        let server = ModelServer::start_blocking(Script::new().reply(Reply::text("x").quirk(quirk))).unwrap();
+        let server =
+            ModelServer::start_blocking(ModelScript::new().reply(ScriptedReply::text("x").quirk(quirk)))
+                .unwrap();
         let text = post(&server, CHAT, &ask_stream("hi")).text();
         assert!(holds(&text), "{quirk:?}: {text}");
     }
@@ -178,30 +181,31 @@ fn line_habits_follow_the_quirks() {
 
 #[test]
 fn raw_and_malformed_events_stand_as_written() {
-    let reply = Reply::new()
-        .event(Event::Comment("OPENROUTER PROCESSING".into()))
+    let reply = ScriptedReply::new()
+        .event(ReplyEvent::Comment("OPENROUTER PROCESSING".into()))
         .then_text("x")
-        .event(Event::Malformed)
-        .event(Event::Bytes(vec![0xff, 0xfe]))
-        .event(Event::Raw("data: {\"a\"\ndata: :1}\n\n".into()));
-    let server = ModelServer::start_blocking(Script::new().reply(reply)).unwrap();
+        .event(ReplyEvent::Malformed)
+        .event(ReplyEvent::Bytes(vec![0xff, 0xfe]))
+        .event(ReplyEvent::Raw("data: {\"a\"\ndata: :1}\n\n".into()));
+    let server = ModelServer::start_blocking(ModelScript::new().reply(reply)).unwrap();
     let reply = post(&server, CHAT, &ask_stream("hi"));
     assert!(reply.text().starts_with(": OPENROUTER PROCESSING\n\n"));
     assert!(reply.text().contains("\"content\":\"half\n\n"), "{}", reply.text());
     assert!(reply.body.windows(2).any(|window| window == [0xff, 0xfe]));
     assert!(reply.text().contains("data: {\"a\"\ndata: :1}\n\n"));
     // Raw bytes alone are a whole answer: no opening, no closing.
-    let bare = Reply::new().event(Event::Raw("garbage".into())).content_type("text/html");
-    let server = ModelServer::start_blocking(Script::new().reply(bare)).unwrap();
+    let bare = ScriptedReply::new().event(ReplyEvent::Raw("garbage".into())).content_type("text/html");
+    let server = ModelServer::start_blocking(ModelScript::new().reply(bare)).unwrap();
     let reply = post(&server, CHAT, &ask_stream("hi"));
     assert_eq!((reply.text().as_str(), reply.header("content-type")), ("garbage", Some("text/html")));
 }
 
 #[test]
 fn http_answers_go_out_word_for_word() {
-    let reply =
-        Reply::http(503, "<h1>down</h1>").header("Content-Type", "text/html").header("retry-after", "3");
-    let server = ModelServer::start_blocking(Script::new().reply(reply)).unwrap();
+    let reply = ScriptedReply::http(503, "<h1>down</h1>")
+        .header("Content-Type", "text/html")
+        .header("retry-after", "3");
+    let server = ModelServer::start_blocking(ModelScript::new().reply(reply)).unwrap();
     let reply = post(&server, CHAT, &ask_stream("hi"));
     assert_eq!((reply.status, reply.text().as_str()), (503, "<h1>down</h1>"));
     assert_eq!((reply.header("content-type"), reply.header("retry-after")), (Some("text/html"), Some("3")));
@@ -209,10 +213,10 @@ fn http_answers_go_out_word_for_word() {
 
 #[test]
 fn plain_requests_hear_only_what_is_below_the_wire() {
-    let script = Script::new()
-        .reply(Reply::text("x").event(Event::Malformed))
-        .reply(Reply::text("x").stream_error("died"))
-        .reply(Reply::new().event(Event::Headers).wait("go").then_text("later"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::text("x").event(ReplyEvent::Malformed))
+        .reply(ScriptedReply::text("x").stream_error("died"))
+        .reply(ScriptedReply::new().event(ReplyEvent::Headers).wait("go").then_text("later"));
     let server = ModelServer::start_blocking(script).unwrap();
     let malformed = post(&server, CHAT, &ask("hi"));
     assert_eq!(malformed.status, 200);

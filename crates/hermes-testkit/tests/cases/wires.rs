@@ -1,35 +1,36 @@
 //! What each wire looks like, event by event.
 
 use hermes_testkit::script::{
-    Event, Finish, Quirk, Reasoning, ReasoningField, ToolCall, ToolCalls, Usage, UsagePlace, UsageSetting,
+    Quirk, Reasoning, ReasoningField, ReplyEvent, ScriptedFinish, ScriptedToolCall, ScriptedToolCalls,
+    ScriptedUsage, UsagePlace, UsageSetting,
 };
-use hermes_testkit::{ModelServer, Reply, Script};
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply};
 use serde_json::{Value, json};
 
 use super::{CHAT, MESSAGES, RESPONSES, ask, ask_stream, data_lines, events, post};
 
-fn thinking_then_calling() -> Reply {
-    Reply::new()
-        .event(Event::Reasoning(Reasoning {
+fn thinking_then_calling() -> ScriptedReply {
+    ScriptedReply::new()
+        .event(ReplyEvent::Reasoning(Reasoning {
             text: ["Let ", "me see."].into(),
             signature: Some("sig".into()),
             encrypted: Some("enc".into()),
             ..Reasoning::default()
         }))
         .then_text(["One ", "moment."])
-        .then_tool(ToolCall::new("terminal", json!({"command": "ls"})).id("call_1").split(&[4]))
-        .event(Event::Usage(UsageSetting::Exact(Usage {
+        .then_tool(ScriptedToolCall::new("terminal", json!({"command": "ls"})).id("call_1").split(&[4]))
+        .event(ReplyEvent::Usage(UsageSetting::Exact(ScriptedUsage {
             input: 100,
             output: 20,
             cached: 60,
             cache_write: 10,
             reasoning: 5,
-            ..Usage::default()
+            ..ScriptedUsage::default()
         })))
 }
 
-fn stream(reply: Reply, path: &str, body: &Value) -> String {
-    let server = ModelServer::start_blocking(Script::new().reply(reply)).unwrap();
+fn stream(reply: ScriptedReply, path: &str, body: &Value) -> String {
+    let server = ModelServer::start_blocking(ModelScript::new().reply(reply)).unwrap();
     let reply = post(&server, path, body);
     assert_eq!(reply.status, 200, "{}", reply.text());
     assert!(reply.complete);
@@ -76,9 +77,13 @@ fn chat_stream_has_openai_order_and_fields() {
 #[test]
 fn chat_usage_appears_where_the_script_puts_it() {
     let usage = |at| {
-        Reply::text("x").event(Event::Usage(UsageSetting::Exact(Usage { at, input: 1, ..Usage::default() })))
+        ScriptedReply::text("x").event(ReplyEvent::Usage(UsageSetting::Exact(ScriptedUsage {
+            at,
+            input: 1,
+            ..ScriptedUsage::default()
+        })))
     };
-    let places = |reply: Reply| -> Vec<usize> {
+    let places = |reply: ScriptedReply| -> Vec<usize> {
         let chunks = events(&stream(reply, CHAT, &ask_stream("hi")));
         let with = chunks.iter().enumerate().filter(|(_, chunk)| chunk.get("usage").is_some());
         with.map(|(index, _)| index).collect()
@@ -88,15 +93,18 @@ fn chat_usage_appears_where_the_script_puts_it() {
     assert_eq!(places(usage(UsagePlace::Always)), [3]);
     assert_eq!(places(usage(UsagePlace::Finish)), [2]);
     assert_eq!(places(usage(UsagePlace::Here)), [2], "a chunk of its own before the finish");
-    let early = Reply::new()
-        .event(Event::Usage(UsageSetting::Exact(Usage { at: UsagePlace::Here, ..Usage::default() })))
+    let early = ScriptedReply::new()
+        .event(ReplyEvent::Usage(UsageSetting::Exact(ScriptedUsage {
+            at: UsagePlace::Here,
+            ..ScriptedUsage::default()
+        })))
         .then_text("x");
     assert_eq!(places(early), [1]);
 }
 
 #[test]
 fn chat_plain_answer_carries_the_same_turn() {
-    let server = ModelServer::start_blocking(Script::new().reply(thinking_then_calling())).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::new().reply(thinking_then_calling())).unwrap();
     let answer = post(&server, "/chat/completions", &ask("hi")).json();
     assert_eq!(answer["object"], "chat.completion");
     let message = &answer["choices"][0]["message"];
@@ -116,8 +124,8 @@ fn chat_plain_answer_carries_the_same_turn() {
 fn reasoning_details_travel_byte_for_byte() {
     let details = r#"[ {"type" : "reasoning.text","text":"\u00e9" , "n": 1.50e0} ]"#;
     let reply = || {
-        Reply::new()
-            .event(Event::Reasoning(Reasoning { details: Some(details.into()), ..Reasoning::default() }))
+        ScriptedReply::new()
+            .event(ReplyEvent::Reasoning(Reasoning { details: Some(details.into()), ..Reasoning::default() }))
             .then_text("ok")
     };
     assert!(stream(reply(), CHAT, &ask_stream("hi")).contains(details));
@@ -127,26 +135,32 @@ fn reasoning_details_travel_byte_for_byte() {
 #[test]
 fn openrouter_style_reasoning_uses_its_own_fields() {
     let thought = Reasoning { text: "why".into(), field: ReasoningField::Reasoning, ..Reasoning::default() };
-    let chunks = events(&stream(Reply::new().event(Event::Reasoning(thought)), CHAT, &ask_stream("hi")));
+    let chunks =
+        events(&stream(ScriptedReply::new().event(ReplyEvent::Reasoning(thought)), CHAT, &ask_stream("hi")));
     assert_eq!(chunks[1]["choices"][0]["delta"]["reasoning"], "why");
     assert_eq!(chunks[1]["choices"][0]["delta"]["reasoning_details"][0]["text"], "why");
 }
 
 #[test]
 fn parallel_calls_interleave_and_ollama_repeats_index_zero() {
-    let calls =
-        || vec![ToolCall::new("a", json!({"x": 1})).every(4), ToolCall::new("b", json!({"y": 2})).every(4)];
-    let indices = |reply: Reply| -> Vec<u64> {
+    let calls = || {
+        vec![
+            ScriptedToolCall::new("a", json!({"x": 1})).every(4),
+            ScriptedToolCall::new("b", json!({"y": 2})).every(4),
+        ]
+    };
+    let indices = |reply: ScriptedReply| -> Vec<u64> {
         let chunks = events(&stream(reply, CHAT, &ask_stream("hi")));
         chunks
             .iter()
             .filter_map(|chunk| chunk.pointer("/choices/0/delta/tool_calls/0/index")?.as_u64())
             .collect()
     };
-    assert_eq!(indices(Reply::tools(calls())), [0, 0, 0, 1, 1, 1]);
-    let interleaved = Reply::new().event(Event::Tools(ToolCalls { calls: calls(), interleave: true }));
+    assert_eq!(indices(ScriptedReply::tools(calls())), [0, 0, 0, 1, 1, 1]);
+    let interleaved =
+        ScriptedReply::new().event(ReplyEvent::Tools(ScriptedToolCalls { calls: calls(), interleave: true }));
     assert_eq!(indices(interleaved), [0, 1, 0, 1, 0, 1]);
-    let ollama = Reply::tools(calls()).quirk(Quirk::IndexZero);
+    let ollama = ScriptedReply::tools(calls()).quirk(Quirk::IndexZero);
     let chunks = events(&stream(ollama, CHAT, &ask_stream("hi")));
     let heads: Vec<_> =
         chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0/delta/tool_calls/0")).collect();
@@ -206,12 +220,12 @@ fn responses_stream_has_openai_order_and_numbers() {
 
 #[test]
 fn responses_end_incomplete_when_cut_by_length() {
-    let reply = || Reply::text("half").finish(Finish::Length);
+    let reply = || ScriptedReply::text("half").finish(ScriptedFinish::Length);
     let body = json!({"model": "m", "input": "hi", "stream": true});
     let last = events(&stream(reply(), RESPONSES, &body)).pop().unwrap();
     assert_eq!(last["type"], "response.incomplete");
     assert_eq!(last["response"]["incomplete_details"]["reason"], "max_output_tokens");
-    let server = ModelServer::start_blocking(Script::new().reply(reply())).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::new().reply(reply())).unwrap();
     let plain = post(&server, RESPONSES, &json!({"model": "m", "input": "hi"})).json();
     assert_eq!(plain["status"], "incomplete");
     assert_eq!(plain["output"][0]["content"][0]["text"], "half");
@@ -260,11 +274,11 @@ fn messages_stream_has_anthropic_order_and_fields() {
 #[test]
 fn messages_plain_answer_and_redacted_thinking() {
     let redacted = Reasoning { encrypted: Some("hidden".into()), ..Reasoning::default() };
-    let reply = Reply::new()
-        .event(Event::Reasoning(redacted))
+    let reply = ScriptedReply::new()
+        .event(ReplyEvent::Reasoning(redacted))
         .then_text("yes")
-        .then_tool(ToolCall::new("t", json!({"a": 1})));
-    let server = ModelServer::start_blocking(Script::new().reply(reply)).unwrap();
+        .then_tool(ScriptedToolCall::new("t", json!({"a": 1})));
+    let server = ModelServer::start_blocking(ModelScript::new().reply(reply)).unwrap();
     let answer = post(&server, "/anthropic/v1/messages", &ask("hi")).json();
     assert_eq!(answer["content"][0], json!({"type": "redacted_thinking", "data": "hidden"}));
     assert_eq!(answer["content"][1], json!({"type": "text", "text": "yes"}));
@@ -274,7 +288,7 @@ fn messages_plain_answer_and_redacted_thinking() {
 
 #[test]
 fn failures_take_the_wire_s_own_form() {
-    let script = Script::new().reply(Reply::fail(429, "slow down").retry_after(7).repeat(2));
+    let script = ModelScript::new().reply(ScriptedReply::fail(429, "slow down").retry_after(7).repeat(2));
     let server = ModelServer::start_blocking(script).unwrap();
     let chat = post(&server, CHAT, &ask_stream("hi"));
     assert_eq!((chat.status, chat.header("retry-after")), (429, Some("7")));
@@ -286,7 +300,7 @@ fn failures_take_the_wire_s_own_form() {
 
 #[test]
 fn errors_inside_a_stream_end_it_without_a_close() {
-    let reply = || Reply::text("so far").stream_error("upstream died");
+    let reply = || ScriptedReply::text("so far").stream_error("upstream died");
     let chat = stream(reply(), CHAT, &ask_stream("hi"));
     assert!(!chat.contains("[DONE]"));
     assert_eq!(events(&chat).last().unwrap()["error"]["message"], "upstream died");

@@ -1,13 +1,13 @@
 //! The lines of a text: code, headings, quotes, tables, everything else.
 
-use super::span::{Span, Style, bare, read_spans};
+use super::span::{MarkdownSpan, SpanStyle, plain_text, read_spans};
 
 /// One or more lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Block {
-    Line(Vec<Span>),
+pub(super) enum MarkdownBlock {
+    Line(Vec<MarkdownSpan>),
     /// What follows the sign of a quote.
-    Quote(Vec<Span>),
+    Quote(Vec<MarkdownSpan>),
     Code {
         language: String,
         text: String,
@@ -16,18 +16,20 @@ pub(super) enum Block {
     Table(String),
 }
 
-pub(super) fn read(markdown: &str) -> Vec<Block> {
+pub(super) fn read(markdown: &str) -> Vec<MarkdownBlock> {
     let lines: Vec<&str> = markdown.lines().collect();
     let mut blocks = Vec::new();
     let mut at = 0;
     while let Some(line) = lines.get(at) {
-        if let Some(fence) = Fence::opening(line) {
+        if let Some(fence) = CodeFence::opening(line) {
             at = read_code(&lines, at + 1, &fence, &mut blocks);
         } else if lines.get(at + 1).is_some_and(|next| line.contains('|') && is_ruler(next)) {
             let rows: Vec<&str> =
                 lines.iter().skip(at).take_while(|row| row.contains('|')).copied().collect();
             at += rows.len();
-            blocks.push(Block::Table(rows.into_iter().map(align).collect::<Vec<_>>().join("\n")));
+            blocks.push(MarkdownBlock::Table(
+                rows.into_iter().map(render_table_row).collect::<Vec<_>>().join("\n"),
+            ));
         } else {
             blocks.push(read_line(line));
             at += 1;
@@ -37,13 +39,13 @@ pub(super) fn read(markdown: &str) -> Vec<Block> {
 }
 
 /// The line that opens a block of code.
-struct Fence {
+struct CodeFence {
     sign: char,
     count: usize,
     language: String,
 }
 
-impl Fence {
+impl CodeFence {
     fn opening(line: &str) -> Option<Self> {
         let line = line.trim();
         let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
@@ -75,7 +77,7 @@ fn is_counter(text: &str) -> bool {
 }
 
 /// Reads code up to its end, or to the end of the text; says where to go on.
-fn read_code(lines: &[&str], from: usize, fence: &Fence, blocks: &mut Vec<Block>) -> usize {
+fn read_code(lines: &[&str], from: usize, fence: &CodeFence, blocks: &mut Vec<MarkdownBlock>) -> usize {
     let mut text = Vec::new();
     let mut counter = None;
     let mut at = from;
@@ -87,30 +89,33 @@ fn read_code(lines: &[&str], from: usize, fence: &Fence, blocks: &mut Vec<Block>
         }
         text.push(*line);
     }
-    blocks.push(Block::Code { language: fence.language.clone(), text: text.join("\n") });
-    blocks.extend(counter.map(|counter| Block::Line(vec![Span::Text(counter.to_owned())])));
+    blocks.push(MarkdownBlock::Code { language: fence.language.clone(), text: text.join("\n") });
+    blocks.extend(counter.map(|counter| MarkdownBlock::Line(vec![MarkdownSpan::Text(counter.to_owned())])));
     at
 }
 
-fn read_line(line: &str) -> Block {
+fn read_line(line: &str) -> MarkdownBlock {
     let trimmed = line.trim_start();
     if let Some(quoted) = trimmed.strip_prefix('>') {
-        return Block::Quote(read_spans(quoted));
+        return MarkdownBlock::Quote(read_spans(quoted));
     }
     let title = trimmed.trim_start_matches('#');
     let level = trimmed.len() - title.len();
     if (1..=6).contains(&level) && title.starts_with([' ', '\t']) && !title.trim().is_empty() {
-        return Block::Line(vec![Span::Styled(Style::Bold, not_bold(read_spans(title.trim())))]);
+        return MarkdownBlock::Line(vec![MarkdownSpan::Styled(
+            SpanStyle::Bold,
+            remove_bold(read_spans(title.trim())),
+        )]);
     }
-    Block::Line(read_spans(line))
+    MarkdownBlock::Line(read_spans(line))
 }
 
 /// A title is bold already.
-fn not_bold(spans: Vec<Span>) -> Vec<Span> {
+fn remove_bold(spans: Vec<MarkdownSpan>) -> Vec<MarkdownSpan> {
     let keep = |span| match span {
-        Span::Styled(Style::Bold, inner) => not_bold(inner),
-        Span::Styled(style, inner) => vec![Span::Styled(style, not_bold(inner))],
-        Span::Link { label, url } => vec![Span::Link { label: not_bold(label), url }],
+        MarkdownSpan::Styled(SpanStyle::Bold, inner) => remove_bold(inner),
+        MarkdownSpan::Styled(style, inner) => vec![MarkdownSpan::Styled(style, remove_bold(inner))],
+        MarkdownSpan::Link { label, url } => vec![MarkdownSpan::Link { label: remove_bold(label), url }],
         other => vec![other],
     };
     spans.into_iter().flat_map(keep).collect()
@@ -124,12 +129,12 @@ fn is_ruler(line: &str) -> bool {
 }
 
 /// A row whose cells have lost their marks and keep their width.
-fn align(row: &str) -> String {
+fn render_table_row(row: &str) -> String {
     if is_ruler(row) {
         return row.to_owned();
     }
     let cell = |cell: &str| {
-        let words = bare(&read_spans(cell));
+        let words = plain_text(&read_spans(cell));
         let blanks = cell.chars().count().saturating_sub(words.chars().count());
         format!("{words}{}", " ".repeat(blanks))
     };

@@ -1,25 +1,25 @@
 //! Words without marks, for platforms that have none and for texts a platform could not read.
 
-use super::block::{Block, read};
-use super::span::{Span, bare};
+use super::block::{MarkdownBlock, read};
+use super::span::{MarkdownSpan, plain_text};
 
 /// The text as it would be read aloud, with the addresses of its links behind their labels.
 pub fn plain(markdown: &str) -> String {
-    let block = |block: Block| match block {
-        Block::Line(spans) => words(&spans),
-        Block::Quote(spans) => format!(">{}", words(&spans)),
-        Block::Code { text, .. } | Block::Table(text) => text,
+    let block = |block: MarkdownBlock| match block {
+        MarkdownBlock::Line(spans) => render_spans(&spans),
+        MarkdownBlock::Quote(spans) => format!(">{}", render_spans(&spans)),
+        MarkdownBlock::Code { text, .. } | MarkdownBlock::Table(text) => text,
     };
     read(markdown).into_iter().map(block).collect::<Vec<_>>().join("\n")
 }
 
-fn words(spans: &[Span]) -> String {
+fn render_spans(spans: &[MarkdownSpan]) -> String {
     spans
         .iter()
         .map(|span| match span {
-            Span::Text(text) | Span::Code(text) => text.clone(),
-            Span::Styled(_, inner) => words(inner),
-            Span::Link { label, url } => match bare(label) {
+            MarkdownSpan::Text(text) | MarkdownSpan::Code(text) => text.clone(),
+            MarkdownSpan::Styled(_, inner) => render_spans(inner),
+            MarkdownSpan::Link { label, url } => match plain_text(label) {
                 label if label == *url => label,
                 label => format!("{label} ({url})"),
             },

@@ -3,27 +3,29 @@
 //! `&`, `<` and `>` are escaped: what stands between unescaped brackets is a link or a mention. A person or a channel may be
 //! mentioned, as Slack itself writes them; everybody at once may not.
 
-use super::block::{Block, read};
-use super::span::{Span, Style};
+use super::block::{MarkdownBlock, read};
+use super::span::{MarkdownSpan, SpanStyle};
 
 pub fn slack(markdown: &str) -> String {
-    let block = |block: Block| match block {
-        Block::Line(spans) => render(&spans),
-        Block::Quote(spans) => format!(">{}", render(&spans)),
-        Block::Code { text, .. } | Block::Table(text) => format!("```\n{}\n```", escape(&apart(&text))),
+    let block = |block: MarkdownBlock| match block {
+        MarkdownBlock::Line(spans) => render(&spans),
+        MarkdownBlock::Quote(spans) => format!(">{}", render(&spans)),
+        MarkdownBlock::Code { text, .. } | MarkdownBlock::Table(text) => {
+            format!("```\n{}\n```", escape(&break_backtick_runs(&text)))
+        }
     };
     read(markdown).into_iter().map(block).collect::<Vec<_>>().join("\n")
 }
 
-fn render(spans: &[Span]) -> String {
-    let span = |span: &Span| match span {
-        Span::Text(text) => with_mentions(text),
-        Span::Code(text) => format!("`{}`", escape(text)),
-        Span::Styled(Style::Bold, inner) => format!("*{}*", render(inner)),
-        Span::Styled(Style::Italic, inner) => format!("_{}_", render(inner)),
-        Span::Styled(Style::Strike, inner) => format!("~{}~", render(inner)),
-        Span::Styled(Style::Spoiler, inner) => render(inner),
-        Span::Link { label, url } => match render(label) {
+fn render(spans: &[MarkdownSpan]) -> String {
+    let span = |span: &MarkdownSpan| match span {
+        MarkdownSpan::Text(text) => with_mentions(text),
+        MarkdownSpan::Code(text) => format!("`{}`", escape(text)),
+        MarkdownSpan::Styled(SpanStyle::Bold, inner) => format!("*{}*", render(inner)),
+        MarkdownSpan::Styled(SpanStyle::Italic, inner) => format!("_{}_", render(inner)),
+        MarkdownSpan::Styled(SpanStyle::Strike, inner) => format!("~{}~", render(inner)),
+        MarkdownSpan::Styled(SpanStyle::Spoiler, inner) => render(inner),
+        MarkdownSpan::Link { label, url } => match render(label) {
             label if label == escape(url) => format!("<{}>", address(url)),
             label => format!("<{}|{label}>", address(url)),
         },
@@ -66,6 +68,6 @@ fn address(url: &str) -> String {
 }
 
 /// Three ticks in a row would end the block; there is no other way to write them.
-fn apart(code: &str) -> String {
+fn break_backtick_runs(code: &str) -> String {
     code.replace("```", "`\u{200B}`\u{200B}`")
 }

@@ -5,19 +5,19 @@
 
 /// A stretch of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Span {
+pub(super) enum MarkdownSpan {
     Text(String),
     Code(String),
-    Styled(Style, Vec<Span>),
+    Styled(SpanStyle, Vec<MarkdownSpan>),
     /// A link or a picture; the label is never empty and holds no link.
     Link {
-        label: Vec<Span>,
+        label: Vec<MarkdownSpan>,
         url: String,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum SpanStyle {
     Bold,
     Italic,
     Strike,
@@ -25,61 +25,61 @@ pub(super) enum Style {
 }
 
 /// Reads one line.
-pub(super) fn read_spans(line: &str) -> Vec<Span> {
-    Reader { chars: line.chars().collect(), open: Open::default() }.read()
+pub(super) fn read_spans(line: &str) -> Vec<MarkdownSpan> {
+    Reader { chars: line.chars().collect(), open: OpenMarkers::default() }.read()
 }
 
 /// The words of spans, without any marks.
-pub(super) fn bare(spans: &[Span]) -> String {
+pub(super) fn plain_text(spans: &[MarkdownSpan]) -> String {
     spans
         .iter()
         .map(|span| match span {
-            Span::Text(text) | Span::Code(text) => text.clone(),
-            Span::Styled(_, inner) | Span::Link { label: inner, .. } => bare(inner),
+            MarkdownSpan::Text(text) | MarkdownSpan::Code(text) => text.clone(),
+            MarkdownSpan::Styled(_, inner) | MarkdownSpan::Link { label: inner, .. } => plain_text(inner),
         })
         .collect()
 }
 
 /// What is open around a stretch; no mark opens twice.
 #[derive(Debug, Clone, Default)]
-struct Open {
-    styles: Vec<Style>,
+struct OpenMarkers {
+    styles: Vec<SpanStyle>,
     link: bool,
 }
 
 struct Reader {
     chars: Vec<char>,
-    open: Open,
+    open: OpenMarkers,
 }
 
 /// A pair of marks and what it means.
-struct Mark {
+struct MarkerPair {
     sign: char,
     count: usize,
-    styles: &'static [Style],
+    styles: &'static [SpanStyle],
 }
 
 /// Longer marks first: `**` is not two `*`.
-const MARKS: [Mark; 7] = [
-    Mark { sign: '*', count: 3, styles: &[Style::Bold, Style::Italic] },
-    Mark { sign: '_', count: 3, styles: &[Style::Bold, Style::Italic] },
-    Mark { sign: '*', count: 2, styles: &[Style::Bold] },
-    Mark { sign: '_', count: 2, styles: &[Style::Bold] },
-    Mark { sign: '~', count: 2, styles: &[Style::Strike] },
-    Mark { sign: '|', count: 2, styles: &[Style::Spoiler] },
-    Mark { sign: '*', count: 1, styles: &[Style::Italic] },
+const MARKS: [MarkerPair; 7] = [
+    MarkerPair { sign: '*', count: 3, styles: &[SpanStyle::Bold, SpanStyle::Italic] },
+    MarkerPair { sign: '_', count: 3, styles: &[SpanStyle::Bold, SpanStyle::Italic] },
+    MarkerPair { sign: '*', count: 2, styles: &[SpanStyle::Bold] },
+    MarkerPair { sign: '_', count: 2, styles: &[SpanStyle::Bold] },
+    MarkerPair { sign: '~', count: 2, styles: &[SpanStyle::Strike] },
+    MarkerPair { sign: '|', count: 2, styles: &[SpanStyle::Spoiler] },
+    MarkerPair { sign: '*', count: 1, styles: &[SpanStyle::Italic] },
 ];
-const UNDERSCORE: Mark = Mark { sign: '_', count: 1, styles: &[Style::Italic] };
+const UNDERSCORE: MarkerPair = MarkerPair { sign: '_', count: 1, styles: &[SpanStyle::Italic] };
 
 /// Longer labels and addresses are none; looking for their ends must not take for ever.
-const LONGEST_LABEL: usize = 1000;
-const LONGEST_ADDRESS: usize = 2048;
+const MAX_LABEL: usize = 1000;
+const MAX_ADDRESS: usize = 2048;
 const ESCAPABLE: &str = "\\`*_{}[]()<>#+-.!|~";
 /// What makes an address one that a chat can follow.
 const SCHEMES: [&str; 6] = ["https://", "http://", "ftp://", "mailto:", "tel:", "tg://"];
 
 impl Reader {
-    fn read(self) -> Vec<Span> {
+    fn read(self) -> Vec<MarkdownSpan> {
         let mut spans = Vec::new();
         let mut text = String::new();
         // Marks that have no end from here on have none further on either.
@@ -132,12 +132,12 @@ impl Reader {
         self.chars.iter().skip(at).take_while(|c| Some(**c) == sign).count()
     }
 
-    fn inner(&self, from: usize, to: usize, open: Open) -> Vec<Span> {
+    fn inner(&self, from: usize, to: usize, open: OpenMarkers) -> Vec<MarkdownSpan> {
         Self { chars: self.chars.get(from..to).unwrap_or_default().to_vec(), open }.read()
     }
 
     /// Code between runs of as many ticks.
-    fn code(&self, at: usize) -> Option<(Span, usize)> {
+    fn code(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         let (from, to) = self.code_bounds(at)?;
         let ticks = self.run(at);
         let text = self.text(from, to);
@@ -146,9 +146,9 @@ impl Reader {
             && let Some(padded) = text.strip_prefix(' ').and_then(|text| text.strip_suffix(' '))
             && !padded.trim().is_empty()
         {
-            return Some((Span::Code(padded.to_owned()), to + ticks));
+            return Some((MarkdownSpan::Code(padded.to_owned()), to + ticks));
         }
-        Some((Span::Code(text), to + ticks))
+        Some((MarkdownSpan::Code(text), to + ticks))
     }
 
     fn code_bounds(&self, at: usize) -> Option<(usize, usize)> {
@@ -166,26 +166,26 @@ impl Reader {
     }
 
     /// `[label](address)`.
-    fn link(&self, at: usize) -> Option<(Span, usize)> {
+    fn link(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         let close = self.closing_bracket(at)?;
         let (url, next) = self.address(close + 1)?;
         let mut open = self.open.clone();
         open.link = true;
         let mut label = self.inner(at + 1, close, open);
-        if bare(&label).trim().is_empty() {
-            label = vec![Span::Text(url.clone())];
+        if plain_text(&label).trim().is_empty() {
+            label = vec![MarkdownSpan::Text(url.clone())];
         }
-        Some((Span::Link { label, url }, next))
+        Some((MarkdownSpan::Link { label, url }, next))
     }
 
     /// `![description](address)`; within the label of a link, its description.
-    fn picture(&self, at: usize) -> Option<(Span, usize)> {
+    fn picture(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         let close = self.closing_bracket(at + 1)?;
         let (url, next) = self.address(close + 1)?;
         let words = self.text(at + 2, close);
         let words = if words.trim().is_empty() { url.clone() } else { words };
-        let label = Span::Text(words);
-        let span = if self.open.link { label } else { Span::Link { label: vec![label], url } };
+        let label = MarkdownSpan::Text(words);
+        let span = if self.open.link { label } else { MarkdownSpan::Link { label: vec![label], url } };
         Some((span, next))
     }
 
@@ -193,7 +193,7 @@ impl Reader {
     fn closing_bracket(&self, at: usize) -> Option<usize> {
         let mut depth = 0_usize;
         let mut end = at;
-        while let Some(c) = self.at(end).filter(|_| end - at <= LONGEST_LABEL) {
+        while let Some(c) = self.at(end).filter(|_| end - at <= MAX_LABEL) {
             match c {
                 '\\' => end += 1,
                 '`' => end = self.code_bounds(end).map_or(end, |(_, to)| to) + self.run(end) - 1,
@@ -219,7 +219,7 @@ impl Reader {
         let mut depth = 0_usize;
         let mut end = at;
         loop {
-            match self.at(end).filter(|_| end - at <= LONGEST_ADDRESS)? {
+            match self.at(end).filter(|_| end - at <= MAX_ADDRESS)? {
                 '\\' => end += 1,
                 '(' => depth += 1,
                 ')' if depth == 1 => break,
@@ -233,23 +233,23 @@ impl Reader {
         let title = title.trim();
         let titled = title.is_empty() || title.starts_with(['"', '\'', '(']);
         let url = url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).unwrap_or(url);
-        (titled && can_be_followed(url)).then(|| (url.to_owned(), end + 1))
+        (titled && is_linkable(url)).then(|| (url.to_owned(), end + 1))
     }
 
     /// `<address>`.
-    fn autolink(&self, at: usize) -> Option<(Span, usize)> {
-        let end = at + self.chars.iter().skip(at).take(LONGEST_ADDRESS).position(|c| *c == '>')?;
+    fn autolink(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
+        let end = at + self.chars.iter().skip(at).take(MAX_ADDRESS).position(|c| *c == '>')?;
         let url = self.text(at + 1, end);
-        if !can_be_followed(&url) {
+        if !is_linkable(&url) {
             return None;
         }
-        let label = vec![Span::Text(url.clone())];
-        let span = if self.open.link { Span::Text(url) } else { Span::Link { label, url } };
+        let label = vec![MarkdownSpan::Text(url.clone())];
+        let span = if self.open.link { MarkdownSpan::Text(url) } else { MarkdownSpan::Link { label, url } };
         Some((span, end + 1))
     }
 
     /// An address in the running text: its underscores are its own.
-    fn bare_address(&self, at: usize) -> Option<(Span, usize)> {
+    fn bare_address(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         if self.before(at).is_some_and(is_word) {
             return None;
         }
@@ -259,10 +259,10 @@ impl Reader {
         }
         let ends = |c: &char| c.is_whitespace() || "<>\"`*|[]".contains(*c);
         let length = self.chars.iter().skip(at).position(ends).unwrap_or(self.chars.len() - at);
-        Some((Span::Text(self.text(at, at + length)), at + length))
+        Some((MarkdownSpan::Text(self.text(at, at + length)), at + length))
     }
 
-    fn styled(&self, at: usize, endless: &mut [bool; MARKS.len() + 1]) -> Option<(Span, usize)> {
+    fn styled(&self, at: usize, endless: &mut [bool; MARKS.len() + 1]) -> Option<(MarkdownSpan, usize)> {
         for (mark, endless) in MARKS.iter().chain([&UNDERSCORE]).zip(endless.iter_mut()) {
             if *endless || !self.opens(mark, at) {
                 continue;
@@ -276,14 +276,14 @@ impl Reader {
             open.styles.extend(mark.styles);
             let mut spans = self.inner(from, to, open);
             for style in mark.styles.iter().rev() {
-                spans = vec![Span::Styled(*style, spans)];
+                spans = vec![MarkdownSpan::Styled(*style, spans)];
             }
             return spans.pop().map(|span| (span, to + mark.count));
         }
         None
     }
 
-    fn opens(&self, mark: &Mark, at: usize) -> bool {
+    fn opens(&self, mark: &MarkerPair, at: usize) -> bool {
         let run = self.run(at);
         let fits = self.at(at) == Some(mark.sign) && (run == mark.count || mark.sign != '|' && run == 3);
         let next = self.at(at + mark.count);
@@ -297,7 +297,7 @@ impl Reader {
     }
 
     /// Where the mark that closes it begins.
-    fn closing(&self, mark: &Mark, from: usize) -> Option<usize> {
+    fn closing(&self, mark: &MarkerPair, from: usize) -> Option<usize> {
         let mut at = from;
         while let Some(c) = self.at(at) {
             match c {
@@ -318,7 +318,7 @@ impl Reader {
         None
     }
 
-    fn closes(&self, mark: &Mark, at: usize) -> bool {
+    fn closes(&self, mark: &MarkerPair, at: usize) -> bool {
         let (next, after) = (self.at(at + mark.count), self.at(at + mark.count + 1));
         let in_name = next == Some('/') || next == Some('.') && after.is_some_and(is_word);
         let inside_word = match (mark.sign, mark.count) {
@@ -330,13 +330,13 @@ impl Reader {
     }
 }
 
-fn push_text(spans: &mut Vec<Span>, text: &mut String) {
+fn push_text(spans: &mut Vec<MarkdownSpan>, text: &mut String) {
     if !text.is_empty() {
-        spans.push(Span::Text(std::mem::take(text)));
+        spans.push(MarkdownSpan::Text(std::mem::take(text)));
     }
 }
 
-fn can_be_followed(url: &str) -> bool {
+fn is_linkable(url: &str) -> bool {
     let lower = url.to_lowercase();
     SCHEMES.iter().any(|scheme| lower.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
         && !url.chars().any(|c| c.is_whitespace() || c.is_control() || c == '<' || c == '>')

@@ -2,11 +2,11 @@
 //!
 //! Its limit of 4,096 counts the text after the marks have been read, so escaping takes no room.
 
-use super::block::{Block, read};
-use super::span::{Span, Style};
+use super::block::{MarkdownBlock, read};
+use super::span::{MarkdownSpan, SpanStyle};
 
 pub fn telegram(markdown: &str) -> String {
-    let mut page = Page::default();
+    let mut page = TelegramRenderer::default();
     for (at, block) in read(markdown).iter().enumerate() {
         if at > 0 {
             page.out.push('\n');
@@ -17,29 +17,29 @@ pub fn telegram(markdown: &str) -> String {
 }
 
 #[derive(Default)]
-struct Page {
+struct TelegramRenderer {
     out: String,
     /// Where the last mark of italics ended.
     after_italic: Option<usize>,
 }
 
-impl Page {
-    fn block(&mut self, block: &Block) {
+impl TelegramRenderer {
+    fn block(&mut self, block: &MarkdownBlock) {
         match block {
-            Block::Line(spans) => self.spans(spans),
-            Block::Quote(spans) => {
+            MarkdownBlock::Line(spans) => self.spans(spans),
+            MarkdownBlock::Quote(spans) => {
                 self.out.push('>');
                 match spans.split_first() {
-                    Some((Span::Text(first), rest)) => {
+                    Some((MarkdownSpan::Text(first), rest)) => {
                         self.escaped(first.trim_start(), RESERVED);
                         self.spans(rest);
                     }
                     _ => self.spans(spans),
                 }
             }
-            Block::Code { language, text } => self.code(language, text, "\n```"),
+            MarkdownBlock::Code { language, text } => self.code(language, text, "\n```"),
             // It had no fence of its own: the text must not grow by the end of a line.
-            Block::Table(text) => self.code("", text, "```"),
+            MarkdownBlock::Table(text) => self.code("", text, "```"),
         }
     }
 
@@ -51,21 +51,21 @@ impl Page {
         self.out.push_str(end);
     }
 
-    fn spans(&mut self, spans: &[Span]) {
+    fn spans(&mut self, spans: &[MarkdownSpan]) {
         for span in spans {
             match span {
-                Span::Text(text) => self.escaped(text, RESERVED),
-                Span::Code(text) => {
+                MarkdownSpan::Text(text) => self.escaped(text, RESERVED),
+                MarkdownSpan::Code(text) => {
                     self.out.push('`');
                     self.escaped(text, CODE);
                     self.out.push('`');
                 }
-                Span::Styled(style, inner) => {
+                MarkdownSpan::Styled(style, inner) => {
                     self.mark(*style);
                     self.spans(inner);
                     self.mark(*style);
                 }
-                Span::Link { label, url } => {
+                MarkdownSpan::Link { label, url } => {
                     self.out.push('[');
                     self.spans(label);
                     self.out.push_str("](");
@@ -76,12 +76,12 @@ impl Page {
         }
     }
 
-    fn mark(&mut self, style: Style) {
+    fn mark(&mut self, style: SpanStyle) {
         match style {
-            Style::Bold => self.out.push('*'),
-            Style::Strike => self.out.push('~'),
-            Style::Spoiler => self.out.push_str("||"),
-            Style::Italic => {
+            SpanStyle::Bold => self.out.push('*'),
+            SpanStyle::Strike => self.out.push('~'),
+            SpanStyle::Spoiler => self.out.push_str("||"),
+            SpanStyle::Italic => {
                 // Two underscores would be read as one mark of another kind; an empty bold keeps them apart.
                 if self.after_italic == Some(self.out.len()) {
                     self.out.push_str("**");

@@ -1,6 +1,6 @@
 //! The dialects against arbitrary texts, and a page of tricky ones.
 
-use hermes_testkit::telegram::{Formatted, parse_markdown_v2};
+use hermes_testkit::telegram::{FormattedText, parse_markdown_v2};
 use proptest::prelude::*;
 
 use super::{plain, slack, telegram};
@@ -145,7 +145,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 /// What Telegram shows, written the way `plain` writes it.
-fn shown(formatted: &Formatted) -> String {
+fn shown(formatted: &FormattedText) -> String {
     let units: Vec<u16> = formatted.text.encode_utf16().collect();
     let mut insertions: Vec<(usize, String)> = Vec::new();
     for entity in &formatted.entities {

@@ -1,20 +1,20 @@
 //! Fitting the new text to the place an inexact match found: its indentation, its control characters, its typography.
 
-use super::mapped::Mapped;
-use super::{Strategy, part};
+use super::mapped_text::MappedText;
+use super::{MatchStrategy, slice_or_empty};
 use crate::similarity::matching_blocks;
 
 /// The escape that both texts of the model contain and the file does not: the model escaped quotes for its own sake.
-pub(super) fn drifted(old: &str, new: &str, matched: &str) -> Option<&'static str> {
+pub(super) fn find_escape_drift(old: &str, new: &str, matched: &str) -> Option<&'static str> {
     [r"\'", r#"\""#]
         .into_iter()
         .find(|escape| old.contains(escape) && new.contains(escape) && !matched.contains(escape))
 }
 
 /// The new text as it should stand where `matched` stood.
-pub(super) fn adapt(old: &str, new: &str, matched: &str, strategy: Strategy) -> String {
+pub(super) fn adapt(old: &str, new: &str, matched: &str, strategy: MatchStrategy) -> String {
     let mut text = new.to_owned();
-    if strategy == Strategy::EscapeNormalized && old.contains(r"\n") && !new.contains('\n') {
+    if strategy == MatchStrategy::EscapeNormalized && old.contains(r"\n") && !new.contains('\n') {
         text = text.replace(r"\n", "\n");
     }
     for (escape, real) in [(r"\t", "\t"), (r"\r", "\r")] {
@@ -22,9 +22,9 @@ pub(super) fn adapt(old: &str, new: &str, matched: &str, strategy: Strategy) -> 
             text = text.replace(escape, real);
         }
     }
-    let quoted = if strategy == Strategy::EscapeNormalized { unescape(old) } else { old.to_owned() };
+    let quoted = if strategy == MatchStrategy::EscapeNormalized { unescape(old) } else { old.to_owned() };
     text = indent_like(&text, base_indent(&quoted), base_indent(matched));
-    if strategy == Strategy::UnicodeNormalized { keep_typography(&text, matched) } else { text }
+    if strategy == MatchStrategy::UnicodeNormalized { keep_typography(&text, matched) } else { text }
 }
 
 /// `\n`, `\t` and `\r` written out become the characters they name.
@@ -34,7 +34,7 @@ pub(super) fn unescape(text: &str) -> String {
 
 fn base_indent(text: &str) -> &str {
     let line = text.split('\n').find(|line| !line.trim().is_empty()).unwrap_or_default();
-    part(line, 0..line.len() - line.trim_start().len())
+    slice_or_empty(line, 0..line.len() - line.trim_start().len())
 }
 
 /// Moves every line from one base indentation to another; lines indented less end up at the base.
@@ -54,7 +54,7 @@ fn indent_like(text: &str, from: &str, to: &str) -> String {
 
 /// Where the new text repeats the old one, the file's own characters stay.
 fn keep_typography(new: &str, matched: &str) -> String {
-    let plain = Mapped::with_plain_characters(matched);
+    let plain = MappedText::with_plain_characters(matched);
     let (old_chars, origins): (Vec<char>, Vec<_>) = plain.characters().unzip();
     let new_chars: Vec<char> = new.chars().collect();
     let mut text = String::with_capacity(new.len());
@@ -69,7 +69,7 @@ fn keep_typography(new: &str, matched: &str) -> String {
             let whole = origins.iter().skip(at).take_while(|other| **other == origin).count();
             let from_start = at == 0 || origins[at - 1] != origin;
             if from_start && at + whole <= end {
-                text.push_str(part(matched, origin.clone()));
+                text.push_str(slice_or_empty(matched, origin.clone()));
                 at += whole;
             } else {
                 text.push(old_chars[at]);

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 /// Lines as `split('\n')` gives them, with the byte where each begins.
 #[derive(Debug)]
-pub(super) struct Lines<'a>(Vec<(usize, &'a str)>);
+pub(super) struct LineIndex<'a>(Vec<(usize, &'a str)>);
 
-impl<'a> Lines<'a> {
+impl<'a> LineIndex<'a> {
     pub(super) fn of(text: &'a str) -> Self {
         let mut start = 0;
         let lines = text.split('\n').map(|line| {

@@ -6,22 +6,22 @@
 
 mod adapt;
 mod lines;
-mod mapped;
+mod mapped_text;
 mod strategy;
 mod suggest;
 
 use std::ops::Range;
 
-use adapt::{adapt, drifted};
-pub use strategy::Strategy;
+use adapt::{adapt, find_escape_drift};
+pub use strategy::MatchStrategy;
 pub use suggest::similar_passages;
 
 /// What came of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replaced {
+pub struct FuzzyReplacement {
     pub text: String,
     pub count: usize,
-    pub strategy: Strategy,
+    pub strategy: MatchStrategy,
 }
 
 /// How many places a replacement may touch.
@@ -54,7 +54,7 @@ pub fn fuzzy_replace(
     old: &str,
     new: &str,
     occurrences: Occurrences,
-) -> Result<Replaced, FuzzyError> {
+) -> Result<FuzzyReplacement, FuzzyError> {
     if old.is_empty() {
         return Err(FuzzyError::Empty);
     }
@@ -65,28 +65,28 @@ pub fn fuzzy_replace(
     if found.len() > 1 && occurrences == Occurrences::One {
         return Err(FuzzyError::Ambiguous(found.len()));
     }
-    let found = apart(found);
+    let found = without_overlaps(found);
     let mut text = String::with_capacity(content.len() + new.len());
     let mut kept_to = 0;
     for range in &found {
-        let matched = part(content, range.clone());
-        text.push_str(part(content, kept_to..range.start));
-        if strategy == Strategy::Exact {
+        let matched = slice_or_empty(content, range.clone());
+        text.push_str(slice_or_empty(content, kept_to..range.start));
+        if strategy == MatchStrategy::Exact {
             text.push_str(new);
         } else {
-            if let Some(escape) = drifted(old, new, matched) {
+            if let Some(escape) = find_escape_drift(old, new, matched) {
                 return Err(FuzzyError::EscapeDrift(escape));
             }
             text.push_str(&adapt(old, new, matched, strategy));
         }
         kept_to = range.end;
     }
-    text.push_str(part(content, kept_to..content.len()));
-    Ok(Replaced { text, count: found.len(), strategy })
+    text.push_str(slice_or_empty(content, kept_to..content.len()));
+    Ok(FuzzyReplacement { text, count: found.len(), strategy })
 }
 
 /// Loose ways of looking may find windows that share lines; of those the earlier is taken.
-fn apart(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+fn without_overlaps(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     found.sort_by_key(|range| (range.start, range.end));
     let mut kept: Vec<Range<usize>> = Vec::with_capacity(found.len());
     for range in found {
@@ -98,7 +98,7 @@ fn apart(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
 }
 
 /// A part of a text; nothing where the range does not fall between characters.
-fn part(text: &str, range: Range<usize>) -> &str {
+fn slice_or_empty(text: &str, range: Range<usize>) -> &str {
     text.get(range).unwrap_or_default()
 }
 

@@ -3,23 +3,23 @@
 use std::ops::Range;
 
 use super::adapt::unescape;
-use super::lines::{Lines, equal_blocks};
-use super::mapped::Mapped;
-use crate::similarity::{Comparable, similarity};
+use super::lines::{LineIndex, equal_blocks};
+use super::mapped_text::MappedText;
+use crate::similarity::{ComparableText, similarity};
 
 /// How alike the lines between two anchors must be, with one candidate and with several.
-const MIDDLE_ALONE: f64 = 0.5;
-const MIDDLE_AMONG_SEVERAL: f64 = 0.7;
-const LINE_ALIKE: f64 = 0.8;
+const SINGLE_MATCH_SIMILARITY: f64 = 0.5;
+const MULTIPLE_MATCH_SIMILARITY: f64 = 0.7;
+const LINE_SIMILARITY: f64 = 0.8;
 
 /// Rewriting a text for comparison takes many times its size; larger ones are compared as they are.
-const MOST_REWRITTEN: usize = 4 * 1024 * 1024;
+const MAX_REWRITTEN_BYTES: usize = 4 * 1024 * 1024;
 /// Pairs of lines that are compared loosely; with more the passage counts as not found.
-const MOST_PAIRS: usize = 500_000;
+const MAX_PAIRS: usize = 500_000;
 
 /// Which comparison found the passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
+pub enum MatchStrategy {
     Exact,
     LineTrimmed,
     WhitespaceNormalized,
@@ -31,41 +31,43 @@ pub enum Strategy {
     ContextAware,
 }
 
-const ORDER: [Strategy; 9] = [
-    Strategy::Exact,
-    Strategy::LineTrimmed,
-    Strategy::WhitespaceNormalized,
-    Strategy::IndentationFlexible,
-    Strategy::EscapeNormalized,
-    Strategy::TrimmedBoundary,
-    Strategy::UnicodeNormalized,
-    Strategy::BlockAnchor,
-    Strategy::ContextAware,
+const ORDER: [MatchStrategy; 9] = [
+    MatchStrategy::Exact,
+    MatchStrategy::LineTrimmed,
+    MatchStrategy::WhitespaceNormalized,
+    MatchStrategy::IndentationFlexible,
+    MatchStrategy::EscapeNormalized,
+    MatchStrategy::TrimmedBoundary,
+    MatchStrategy::UnicodeNormalized,
+    MatchStrategy::BlockAnchor,
+    MatchStrategy::ContextAware,
 ];
 
 /// The first way that finds anything, and every place it finds.
-pub(super) fn find(content: &str, old: &str) -> Option<(Strategy, Vec<Range<usize>>)> {
-    let text = Lines::of(content);
-    let pattern = Lines::of(old);
+pub(super) fn find(content: &str, old: &str) -> Option<(MatchStrategy, Vec<Range<usize>>)> {
+    let text = LineIndex::of(content);
+    let pattern = LineIndex::of(old);
     ORDER.into_iter().find_map(|strategy| {
         let found = match strategy {
-            Strategy::WhitespaceNormalized | Strategy::UnicodeNormalized | Strategy::BlockAnchor
-                if content.len() > MOST_REWRITTEN =>
+            MatchStrategy::WhitespaceNormalized
+            | MatchStrategy::UnicodeNormalized
+            | MatchStrategy::BlockAnchor
+                if content.len() > MAX_REWRITTEN_BYTES =>
             {
                 Vec::new()
             }
-            Strategy::Exact => exact(content, old),
-            Strategy::LineTrimmed => by_lines(&text, &pattern, str::trim),
-            Strategy::WhitespaceNormalized => whitespace_normalized(content, old),
-            Strategy::IndentationFlexible => by_lines(&text, &pattern, str::trim_start),
-            Strategy::EscapeNormalized => {
+            MatchStrategy::Exact => exact(content, old),
+            MatchStrategy::LineTrimmed => by_lines(&text, &pattern, str::trim),
+            MatchStrategy::WhitespaceNormalized => whitespace_normalized(content, old),
+            MatchStrategy::IndentationFlexible => by_lines(&text, &pattern, str::trim_start),
+            MatchStrategy::EscapeNormalized => {
                 let plain = unescape(old);
                 if plain == old { Vec::new() } else { exact(content, &plain) }
             }
-            Strategy::TrimmedBoundary => trimmed_boundary(&text, &pattern),
-            Strategy::UnicodeNormalized => unicode_normalized(content, old),
-            Strategy::BlockAnchor => block_anchor(content, old),
-            Strategy::ContextAware => context_aware(&text, &pattern),
+            MatchStrategy::TrimmedBoundary => trimmed_boundary(&text, &pattern),
+            MatchStrategy::UnicodeNormalized => unicode_normalized(content, old),
+            MatchStrategy::BlockAnchor => block_anchor(content, old),
+            MatchStrategy::ContextAware => context_aware(&text, &pattern),
         };
         (!found.is_empty()).then_some((strategy, found))
     })
@@ -76,7 +78,11 @@ fn exact(content: &str, old: &str) -> Vec<Range<usize>> {
 }
 
 /// Blocks of whole lines that are equal once each line was made comparable.
-fn by_lines(text: &Lines<'_>, pattern: &Lines<'_>, comparable: fn(&str) -> &str) -> Vec<Range<usize>> {
+fn by_lines(
+    text: &LineIndex<'_>,
+    pattern: &LineIndex<'_>,
+    comparable: fn(&str) -> &str,
+) -> Vec<Range<usize>> {
     let content: Vec<&str> = text.texts().map(comparable).collect();
     let wanted: Vec<&str> = pattern.texts().map(comparable).collect();
     if wanted.iter().all(|line| line.is_empty()) {
@@ -87,14 +93,14 @@ fn by_lines(text: &Lines<'_>, pattern: &Lines<'_>, comparable: fn(&str) -> &str)
 }
 
 fn whitespace_normalized(content: &str, old: &str) -> Vec<Range<usize>> {
-    let (content, old) = (Mapped::with_single_spaces(content), Mapped::with_single_spaces(old));
+    let (content, old) = (MappedText::with_single_spaces(content), MappedText::with_single_spaces(old));
     if old.text.trim().is_empty() {
         return Vec::new();
     }
-    exact(&content.text, &old.text).into_iter().filter_map(|range| content.back(range)).collect()
+    exact(&content.text, &old.text).into_iter().filter_map(|range| content.to_original(range)).collect()
 }
 
-fn trimmed_boundary(text: &Lines<'_>, pattern: &Lines<'_>) -> Vec<Range<usize>> {
+fn trimmed_boundary(text: &LineIndex<'_>, pattern: &LineIndex<'_>) -> Vec<Range<usize>> {
     let content: Vec<&str> = text.texts().collect();
     let wanted: Vec<&str> = pattern.texts().collect();
     let height = wanted.len();
@@ -111,24 +117,26 @@ fn trimmed_boundary(text: &Lines<'_>, pattern: &Lines<'_>) -> Vec<Range<usize>> 
 }
 
 fn unicode_normalized(content: &str, old: &str) -> Vec<Range<usize>> {
-    let (plain, wanted) = (Mapped::with_plain_characters(content), Mapped::with_plain_characters(old));
+    let (plain, wanted) =
+        (MappedText::with_plain_characters(content), MappedText::with_plain_characters(old));
     if plain.text == content && wanted.text == old {
         return Vec::new();
     }
     let found: Vec<_> =
-        exact(&plain.text, &wanted.text).into_iter().filter_map(|range| plain.back(range)).collect();
+        exact(&plain.text, &wanted.text).into_iter().filter_map(|range| plain.to_original(range)).collect();
     if !found.is_empty() {
         return found;
     }
-    by_lines(&Lines::of(&plain.text), &Lines::of(&wanted.text), str::trim)
+    by_lines(&LineIndex::of(&plain.text), &LineIndex::of(&wanted.text), str::trim)
         .into_iter()
-        .filter_map(|range| plain.back(range))
+        .filter_map(|range| plain.to_original(range))
         .collect()
 }
 
 fn block_anchor(content: &str, old: &str) -> Vec<Range<usize>> {
-    let original = Lines::of(content);
-    let (plain, wanted) = (Mapped::with_plain_characters(content), Mapped::with_plain_characters(old));
+    let original = LineIndex::of(content);
+    let (plain, wanted) =
+        (MappedText::with_plain_characters(content), MappedText::with_plain_characters(old));
     let content: Vec<&str> = plain.text.split('\n').collect();
     let wanted: Vec<&str> = wanted.text.split('\n').collect();
     let height = wanted.len();
@@ -144,7 +152,7 @@ fn block_anchor(content: &str, old: &str) -> Vec<Range<usize>> {
                 && window.last().map(|line| line.trim()) == Some(last.trim())
         })
         .collect();
-    let enough = if anchored.len() == 1 { MIDDLE_ALONE } else { MIDDLE_AMONG_SEVERAL };
+    let enough = if anchored.len() == 1 { SINGLE_MATCH_SIMILARITY } else { MULTIPLE_MATCH_SIMILARITY };
     let middle = |lines: &[&str]| lines.get(1..height - 1).unwrap_or_default().join("\n");
     let wanted_middle = middle(&wanted);
     let alike = |window: &[&str]| height == 2 || similarity(&middle(window), &wanted_middle) >= enough;
@@ -152,24 +160,24 @@ fn block_anchor(content: &str, old: &str) -> Vec<Range<usize>> {
     found.filter_map(|(at, _)| original.span(at, height)).collect()
 }
 
-fn context_aware(text: &Lines<'_>, pattern: &Lines<'_>) -> Vec<Range<usize>> {
-    let wanted: Vec<Comparable> = pattern.texts().map(|line| Comparable::new(line.trim())).collect();
+fn context_aware(text: &LineIndex<'_>, pattern: &LineIndex<'_>) -> Vec<Range<usize>> {
+    let wanted: Vec<ComparableText> = pattern.texts().map(|line| ComparableText::new(line.trim())).collect();
     let blank: Vec<bool> = pattern.texts().map(|line| line.trim().is_empty()).collect();
     let height = wanted.len();
     let with_words = blank.iter().filter(|blank| !**blank).count();
     let windows = (text.texts().len() + 1).saturating_sub(height);
     // Empty lines are alike everywhere: without words on one line there is nothing to go by.
-    if with_words == 0 || windows.saturating_mul(height) > MOST_PAIRS {
+    if with_words == 0 || windows.saturating_mul(height) > MAX_PAIRS {
         return Vec::new();
     }
     // For each window that begins at a line: how many of its lines are alike, and how many of those have words.
     let mut alike = vec![(0_usize, 0_usize); windows];
     for (at, line) in text.texts().enumerate() {
-        let line = Comparable::new(line.trim());
+        let line = ComparableText::new(line.trim());
         for (row, wanted) in wanted.iter().enumerate().take(at + 1) {
             let Some((all, words)) = alike.get_mut(at - row) else { continue };
             let can_still = (*all + height - row) * 2 >= height;
-            if can_still && wanted.reaches(&line, LINE_ALIKE) {
+            if can_still && wanted.is_similar(&line, LINE_SIMILARITY) {
                 *all += 1;
                 *words += usize::from(!blank[row]);
             }

@@ -1,27 +1,27 @@
 use proptest::prelude::*;
 
-use super::{Strategy, *};
+use super::{MatchStrategy, *};
 
-fn check(content: &str, old: &str, new: &str, strategy: Strategy, expected: &str) {
+fn check(content: &str, old: &str, new: &str, strategy: MatchStrategy, expected: &str) {
     let replaced = fuzzy_replace(content, old, new, Occurrences::One).unwrap();
     assert_eq!((replaced.strategy, replaced.text.as_str()), (strategy, expected), "{old:?}");
 }
 
 #[test]
 fn each_way_of_looking_finds_what_it_is_for() {
-    check("a b c", "b", "x", Strategy::Exact, "a x c");
-    check("  foo \n  bar\nx", "foo\nbar", "baz", Strategy::LineTrimmed, "  baz\nx");
-    check("f(a,   b);", "f(a, b);", "g(b);", Strategy::WhitespaceNormalized, "g(b);");
-    check("a\nb = 1\nc", "a\\nb = 1", "z", Strategy::EscapeNormalized, "z\nc");
-    check("say “hi”…", "say \"hi\"...", "say \"ho\"...", Strategy::UnicodeNormalized, "say “ho”…");
+    check("a b c", "b", "x", MatchStrategy::Exact, "a x c");
+    check("  foo \n  bar\nx", "foo\nbar", "baz", MatchStrategy::LineTrimmed, "  baz\nx");
+    check("f(a,   b);", "f(a, b);", "g(b);", MatchStrategy::WhitespaceNormalized, "g(b);");
+    check("a\nb = 1\nc", "a\\nb = 1", "z", MatchStrategy::EscapeNormalized, "z\nc");
+    check("say “hi”…", "say \"hi\"...", "say \"ho\"...", MatchStrategy::UnicodeNormalized, "say “ho”…");
     check(
         "fn f() {\n    let total = a + b;\n}\n",
         "fn f() {\n    let total = a+b ;\n}",
         "fn f() {}",
-        Strategy::BlockAnchor,
+        MatchStrategy::BlockAnchor,
         "fn f() {}\n",
     );
-    check("alpha beta gamma\nx\n", "alpha beta gamna", "delta", Strategy::ContextAware, "delta\nx\n");
+    check("alpha beta gamma\nx\n", "alpha beta gamna", "delta", MatchStrategy::ContextAware, "delta\nx\n");
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn the_indentation_of_the_file_wins() {
         content,
         old,
         new,
-        Strategy::LineTrimmed,
+        MatchStrategy::LineTrimmed,
         "class A:\n        def f(self):\n            if x:\n              return 2\n        end\n",
     );
 }
@@ -42,7 +42,7 @@ fn the_indentation_of_the_file_wins() {
 fn escapes_are_not_carried_into_the_file() {
     let error = fuzzy_replace("  say('x')\n", "say(\\'x\\') ", "say(\\'y\\')", Occurrences::One).unwrap_err();
     assert!(error.to_string().starts_with("Escape-drift detected"), "{error}");
-    check("if x:\n\ty = 1\n", "\\ty = 1", "\\ty = 2", Strategy::EscapeNormalized, "if x:\n\ty = 2\n");
+    check("if x:\n\ty = 1\n", "\\ty = 1", "\\ty = 2", MatchStrategy::EscapeNormalized, "if x:\n\ty = 2\n");
 }
 
 #[test]

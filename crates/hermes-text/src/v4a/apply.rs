@@ -1,8 +1,8 @@
 //! Applying a file's hunks to its text.
 
 use super::{Hunk, HunkLine};
-use crate::bound::{head, tail};
 use crate::fuzzy::{FuzzyError, Occurrences, fuzzy_replace};
+use crate::truncate::{head, tail};
 
 /// How far around its hint a hunk is looked for, in characters.
 const BEFORE_HINT: usize = 500;
@@ -12,7 +12,7 @@ const AFTER_HINT: usize = 2000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HunkError {
     #[error("hunk {hunk}: {reason}")]
-    NoPlace { hunk: usize, reason: FuzzyError },
+    NoMatch { hunk: usize, reason: FuzzyError },
     #[error("hunk {hunk}: the hint `{hint}` occurs {count} times; quote a line that occurs once")]
     HintAmbiguous { hunk: usize, hint: String, count: usize },
     #[error("the hunks change nothing")]
@@ -50,20 +50,20 @@ fn apply(text: String, hunk: &Hunk, number: usize) -> Result<String, HunkError> 
         return Ok(text);
     }
     match fuzzy_replace(&text, &wanted, &replacement, Occurrences::One) {
-        Ok(replaced) => Ok(tidy(replaced.text, new.is_empty(), &text)),
+        Ok(replaced) => Ok(drop_leftover_newline(replaced.text, new.is_empty(), &text)),
         Err(reason) => hint
-            .and_then(|hint| near(&text, hint, &wanted, &replacement))
-            .ok_or(HunkError::NoPlace { hunk: number, reason }),
+            .and_then(|hint| apply_near_hint(&text, hint, &wanted, &replacement))
+            .ok_or(HunkError::NoMatch { hunk: number, reason }),
     }
 }
 
 /// Lines that were only removed leave an empty line where they stood last in the file; nothing else is tidied.
-fn tidy(replaced: String, only_removed: bool, before: &str) -> String {
+fn drop_leftover_newline(replaced: String, only_removed: bool, before: &str) -> String {
     if only_removed && replaced == "\n" && before.ends_with('\n') { String::new() } else { replaced }
 }
 
 /// Looks again in the neighbourhood of the hint, where a passage that occurs often may occur once.
-fn near(text: &str, hint: &str, old: &str, new: &str) -> Option<String> {
+fn apply_near_hint(text: &str, hint: &str, old: &str, new: &str) -> Option<String> {
     let at = text.find(hint)?;
     let (before, after) = (text.get(..at)?, text.get(at..)?);
     let front = tail(before, BEFORE_HINT);

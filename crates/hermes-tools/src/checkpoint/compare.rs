@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use hermes_text::{DiffLine, diff_lines, unified_diff};
 
-use super::encoding::Mode;
-use super::object::{Id, Kind};
+use super::encoding::TreeEntryMode;
+use super::object::{ObjectId, ObjectKind};
 use super::repository::Repository;
-use super::tree::Contents;
+use super::tree::TreeContents;
 
 /// Larger files are only named.
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// How much changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ChangeCounts {
     pub files: usize,
     pub insertions: usize,
     pub deletions: usize,
@@ -24,43 +24,49 @@ pub struct Counts {
 
 /// A file that differs.
 #[derive(Debug)]
-pub(super) struct Difference {
+pub(super) struct FileDifference {
     pub(super) path: PathBuf,
-    pub(super) old: Option<(Mode, Id)>,
-    pub(super) new: Option<(Mode, Id)>,
+    pub(super) old: Option<(TreeEntryMode, ObjectId)>,
+    pub(super) new: Option<(TreeEntryMode, ObjectId)>,
 }
 
-pub(super) fn differences(old: &Contents, new: &Contents) -> Vec<Difference> {
+pub(super) fn differences(old: &TreeContents, new: &TreeContents) -> Vec<FileDifference> {
     let gone = old.iter().filter(|(path, found)| new.get(*path) != Some(found)).map(|(path, found)| {
-        Difference { path: path.clone(), old: Some(*found), new: new.get(path).copied() }
+        FileDifference { path: path.clone(), old: Some(*found), new: new.get(path).copied() }
     });
-    let added = new.iter().filter(|(path, _)| !old.contains_key(*path)).map(|(path, found)| Difference {
+    let added = new.iter().filter(|(path, _)| !old.contains_key(*path)).map(|(path, found)| FileDifference {
         path: path.clone(),
         old: None,
         new: Some(*found),
     });
-    let mut found: Vec<Difference> = gone.chain(added).collect();
+    let mut found: Vec<FileDifference> = gone.chain(added).collect();
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
 /// Where the new side's texts come from.
-pub(super) enum Side<'a> {
+pub(super) enum DiffSide<'a> {
     Stored,
     /// The files as they lie there now.
     Folder(&'a Path),
 }
 
 /// The text of a file on one side; none if it is no text, or too long to compare.
-fn text(repository: &Repository, found: Option<(Mode, Id)>, file: Option<PathBuf>) -> Option<String> {
+fn text(
+    repository: &Repository,
+    found: Option<(TreeEntryMode, ObjectId)>,
+    file: Option<PathBuf>,
+) -> Option<String> {
     let Some((mode, id)) = found else { return Some(String::new()) };
     let bytes = match file {
-        Some(file) if mode == Mode::Link => fs::read_link(file).ok()?.into_os_string().into_encoded_bytes(),
+        Some(file) if mode == TreeEntryMode::Link => {
+            fs::read_link(file).ok()?.into_os_string().into_encoded_bytes()
+        }
         Some(file) if fs::metadata(&file).is_ok_and(|meta| meta.len() <= MOST_BYTES as u64) => {
             fs::read(file).ok()?
         }
         Some(_) => return None,
-        None => repository.objects.read_as(id, Kind::Blob).ok()?,
+        None => repository.objects.read_as(id, ObjectKind::Blob).ok()?,
     };
     if bytes.len() > MOST_BYTES || bytes.contains(&0) {
         return None;
@@ -68,20 +74,24 @@ fn text(repository: &Repository, found: Option<(Mode, Id)>, file: Option<PathBuf
     String::from_utf8(bytes).ok()
 }
 
-fn texts(repository: &Repository, difference: &Difference, side: &Side<'_>) -> Option<(String, String)> {
+fn texts(
+    repository: &Repository,
+    difference: &FileDifference,
+    side: &DiffSide<'_>,
+) -> Option<(String, String)> {
     let file = match side {
-        Side::Stored => None,
-        Side::Folder(root) => Some(root.join(&difference.path)),
+        DiffSide::Stored => None,
+        DiffSide::Folder(root) => Some(root.join(&difference.path)),
     };
     Some((text(repository, difference.old, None)?, text(repository, difference.new, file)?))
 }
 
 /// How much changed between two snapshots.
-pub(super) fn count(repository: &Repository, old: &Contents, new: &Contents) -> Counts {
-    let mut counts = Counts::default();
+pub(super) fn count(repository: &Repository, old: &TreeContents, new: &TreeContents) -> ChangeCounts {
+    let mut counts = ChangeCounts::default();
     for difference in differences(old, new) {
         counts.files += 1;
-        if let Some((old, new)) = texts(repository, &difference, &Side::Stored) {
+        if let Some((old, new)) = texts(repository, &difference, &DiffSide::Stored) {
             let (added, removed) = changed_lines(&old, &new);
             counts.insertions += added;
             counts.deletions += removed;
@@ -98,7 +108,11 @@ fn changed_lines(old: &str, new: &str) -> (usize, usize) {
 }
 
 /// A line per file, then the differences themselves.
-pub(super) fn describe(repository: &Repository, found: &[Difference], side: &Side<'_>) -> (String, String) {
+pub(super) fn describe(
+    repository: &Repository,
+    found: &[FileDifference],
+    side: &DiffSide<'_>,
+) -> (String, String) {
     let (mut stat, mut diff) = (String::new(), String::new());
     for difference in found {
         let path = difference.path.display();
@@ -108,7 +122,7 @@ pub(super) fn describe(repository: &Repository, found: &[Difference], side: &Sid
         };
         let (added, removed) = changed_lines(&old, &new);
         let _ = writeln!(stat, " {path} | +{added} -{removed}");
-        let name = |side: Option<(Mode, Id)>, letter: char| match side {
+        let name = |side: Option<(TreeEntryMode, ObjectId)>, letter: char| match side {
             Some(_) => format!("{letter}/{path}"),
             None => "/dev/null".to_owned(),
         };

@@ -4,19 +4,19 @@
 
 use std::fmt::Write as _;
 
-use super::object::Id;
+use super::object::ObjectId;
 
 /// An entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TreeEntry {
-    pub(super) mode: Mode,
+    pub(super) mode: TreeEntryMode,
     pub(super) name: Vec<u8>,
-    pub(super) id: Id,
+    pub(super) id: ObjectId,
 }
 
 /// What an entry is, as git counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum TreeEntryMode {
     File,
     Executable,
     Link,
@@ -25,7 +25,7 @@ pub(super) enum Mode {
     Repository,
 }
 
-impl Mode {
+impl TreeEntryMode {
     fn as_str(self) -> &'static str {
         match self {
             Self::File => "100644",
@@ -52,7 +52,7 @@ impl Mode {
 pub(super) fn encode_tree(mut entries: Vec<TreeEntry>) -> Vec<u8> {
     let key = |entry: &TreeEntry| {
         let mut key = entry.name.clone();
-        if entry.mode == Mode::Folder {
+        if entry.mode == TreeEntryMode::Folder {
             key.push(b'/');
         }
         key
@@ -73,11 +73,11 @@ pub(super) fn decode_tree(mut bytes: &[u8]) -> Option<Vec<TreeEntry>> {
     let mut entries = Vec::new();
     while !bytes.is_empty() {
         let space = bytes.iter().position(|byte| *byte == b' ')?;
-        let mode = Mode::parse(std::str::from_utf8(bytes.get(..space)?).ok()?)?;
+        let mode = TreeEntryMode::parse(std::str::from_utf8(bytes.get(..space)?).ok()?)?;
         let rest = bytes.get(space + 1..)?;
         let end = rest.iter().position(|byte| *byte == 0)?;
         let name = rest.get(..end)?.to_vec();
-        let id = Id(rest.get(end + 1..end + 21)?.try_into().ok()?);
+        let id = ObjectId(rest.get(end + 1..end + 21)?.try_into().ok()?);
         entries.push(TreeEntry { mode, name, id });
         bytes = rest.get(end + 21..)?;
     }
@@ -87,10 +87,10 @@ pub(super) fn decode_tree(mut bytes: &[u8]) -> Option<Vec<TreeEntry>> {
 /// A commit, as far as snapshots need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Commit {
-    pub(super) tree: Id,
-    pub(super) parent: Option<Id>,
+    pub(super) tree: ObjectId,
+    pub(super) parent: Option<ObjectId>,
     /// Seconds since 1970.
-    pub(super) at: i64,
+    pub(super) seconds: i64,
     pub(super) message: String,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn encode_commit(commit: &Commit) -> Vec<u8> {
         let _ = writeln!(text, "parent {parent}");
     }
     for who in ["author", "committer"] {
-        let _ = writeln!(text, "{who} Hermes Checkpoint <hermes@local> {} +0000", commit.at);
+        let _ = writeln!(text, "{who} Hermes Checkpoint <hermes@local> {} +0000", commit.seconds);
     }
     let _ = write!(text, "\n{}\n", commit.message);
     text.into_bytes()
@@ -112,9 +112,9 @@ pub(super) fn decode_commit(bytes: &[u8]) -> Option<Commit> {
     let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let when = field("committer")?.rsplit(' ').nth(1)?;
     Some(Commit {
-        tree: Id::parse(field("tree")?)?,
-        parent: field("parent").and_then(Id::parse),
-        at: when.parse().ok()?,
+        tree: ObjectId::parse(field("tree")?)?,
+        parent: field("parent").and_then(ObjectId::parse),
+        seconds: when.parse().ok()?,
         message: message.trim_end().to_owned(),
     })
 }
@@ -130,7 +130,7 @@ mod tests {
         #[test]
         fn trees_and_commits_come_back(names in proptest::collection::btree_set("[a-c.]{1,4}", 0..6), message in "[a-z é]{0,20}") {
             let entry = |(at, name): (usize, &String)| TreeEntry {
-                mode: if at % 2 == 0 { Mode::File } else { Mode::Folder },
+                mode: if at % 2 == 0 { TreeEntryMode::File } else { TreeEntryMode::Folder },
                 name: name.clone().into_bytes(),
                 id: hash_bytes(name.as_bytes()),
             };
@@ -138,7 +138,7 @@ mod tests {
             let mut back = decode_tree(&encode_tree(entries.clone())).unwrap();
             back.sort_by(|a, b| a.name.cmp(&b.name));
             prop_assert_eq!(back, entries);
-            let commit = Commit { tree: hash_bytes(b"t"), parent: None, at: 5, message: message.trim_end().to_owned() };
+            let commit = Commit { tree: hash_bytes(b"t"), parent: None, seconds: 5, message: message.trim_end().to_owned() };
             prop_assert_eq!(decode_commit(&encode_commit(&commit)).unwrap(), commit);
         }
 
@@ -146,7 +146,7 @@ mod tests {
         fn foreign_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), text in "\\PC{0,60}") {
             let _ = decode_tree(&bytes);
             let _ = decode_commit(&bytes);
-            let _ = Id::parse(&text);
+            let _ = ObjectId::parse(&text);
         }
     }
 }

@@ -4,9 +4,9 @@
 //! Holds when a snapshot is due and what a user may ask of them. Invariant: taking one never fails the tool it precedes;
 //! going back takes one first and removes nothing.
 
+mod budget;
 mod compare;
 mod destructive;
-mod effort;
 mod encoding;
 mod object;
 mod pack;
@@ -27,16 +27,16 @@ use hermes_text::head;
 use hermes_types::{Cancel, Clock, Timestamp, TurnId};
 
 use crate::file::real_path;
-use compare::{Side, count, describe, differences};
-use effort::Effort;
-pub(crate) use effort::HURRIED;
+pub(crate) use budget::SHORT_LIMIT;
+use budget::SnapshotBudget;
+use compare::{DiffSide, count, describe, differences};
 use encoding::Commit;
-use object::Id;
+use object::ObjectId;
 use prune::prune;
 use repository::Repository;
-use tree::{Contents, Keep, include, look, read_tree, write_tree};
+use tree::{BlobStorage, TreeContents, include, read_tree, scan, write_tree};
 
-pub use compare::Counts;
+pub use compare::ChangeCounts;
 pub use destructive::is_destructive;
 
 const MOST_DIFF_LINES: usize = 80;
@@ -51,14 +51,14 @@ const MOST_HISTORY: usize = 10_000;
 
 /// Takes snapshots and goes back to them.
 #[derive(Debug)]
-pub struct Checkpoints {
+pub struct CheckpointManager {
     base: PathBuf,
     user_home: PathBuf,
     clock: Arc<dyn Clock>,
     max_snapshots: usize,
     largest: u64,
     /// Projects of which it was said that they go without.
-    told: Mutex<HashSet<PathBuf>>,
+    notified: Mutex<HashSet<PathBuf>>,
     /// Which turn last had a snapshot of a project. Held while one is taken: a second writer of the same turn must not
     /// go ahead of it.
     taken: Mutex<HashMap<PathBuf, TurnId>>,
@@ -68,10 +68,10 @@ pub struct Checkpoints {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     pub hash: String,
-    pub at: Timestamp,
+    pub taken_at: Timestamp,
     pub reason: String,
     /// What changed since the snapshot before; none for the first.
-    pub counts: Option<Counts>,
+    pub counts: Option<ChangeCounts>,
 }
 
 impl Checkpoint {
@@ -92,7 +92,7 @@ pub struct CheckpointDiff {
 
 /// What going back did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreReport {
     pub hash: String,
     pub reason: String,
     /// Files that were written, below the project.
@@ -120,7 +120,7 @@ pub enum CheckpointError {
     NotSaved(io::Error),
 }
 
-impl Checkpoints {
+impl CheckpointManager {
     /// Snapshots lie in the home's `checkpoints`; of each project about `max_snapshots` are kept.
     pub fn new(home: &Home, user_home: PathBuf, clock: Arc<dyn Clock>, max_snapshots: usize) -> Self {
         let base = home.join("checkpoints");
@@ -131,24 +131,24 @@ impl Checkpoints {
             clock,
             max_snapshots: max_snapshots.max(1),
             largest: LARGEST,
-            told: Mutex::default(),
+            notified: Mutex::default(),
             taken: Mutex::default(),
         }
     }
 
     /// Files with more bytes are left out: `checkpoints.max_file_size_mb`.
     #[must_use]
-    pub fn without_larger_than(self, largest: u64) -> Self {
+    pub fn with_max_file_size(self, largest: u64) -> Self {
         Self { largest, ..self }
     }
 
     /// A file is about to change: its project is kept, once per turn.
-    pub fn before(&self, turn: &TurnId, path: &Path, reason: &str) {
+    pub fn before_write(&self, turn: &TurnId, path: &Path, reason: &str) {
         let root = project::root_of(&real_path(path), &self.user_home);
-        if let Err(error) = self.once(turn, &root, reason, &Cancel::new()) {
+        if let Err(error) = self.snapshot_once(turn, &root, reason, &Cancel::new()) {
             tracing::debug!(project = %root.display(), %error, "no checkpoint was taken");
         }
-        self.tidy(&root);
+        self.prune(&root);
     }
 
     /// A command is about to run in `folder`; if it looks destructive the folder is kept, once per turn. Given up within
@@ -164,26 +164,26 @@ impl Checkpoints {
             return None;
         }
         let reason = format!("before terminal: {}", head(command.trim(), MOST_REASON_CHARS));
-        let error = self.once(turn, folder, &reason, stop).err()?;
+        let error = self.snapshot_once(turn, folder, &reason, stop).err()?;
         tracing::debug!(folder = %folder.display(), %error, "no checkpoint was taken");
-        self.say_once(folder, &error.to_string())
+        self.notice_once(folder, &error.to_string())
     }
 
     /// Why a folder goes without a checkpoint, unless it has been said.
-    pub(crate) fn say_once(&self, folder: &Path, why: &str) -> Option<String> {
-        let new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
+    pub(crate) fn notice_once(&self, folder: &Path, why: &str) -> Option<String> {
+        let new = self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
         new.then(|| {
             format!("No checkpoint of {} is taken ({why}): /rollback cannot undo this.", folder.display())
         })
     }
 
-    fn once(&self, turn: &TurnId, folder: &Path, reason: &str, stop: &Cancel) -> io::Result<()> {
+    fn snapshot_once(&self, turn: &TurnId, folder: &Path, reason: &str, stop: &Cancel) -> io::Result<()> {
         let Ok(root) = folder.canonicalize() else { return Ok(()) };
         if project::is_too_wide(&root, &self.user_home) {
             return Ok(());
         }
-        let effort = Effort::hurried(&*self.clock, self.largest, stop);
-        let mut taken = self.turns(&effort)?;
+        let effort = SnapshotBudget::short(&*self.clock, self.largest, stop);
+        let mut taken = self.lock_turns(&effort)?;
         if taken.get(&root) == Some(turn) {
             return Ok(());
         }
@@ -191,11 +191,14 @@ impl Checkpoints {
             taken.clear();
         }
         taken.insert(root.clone(), turn.clone());
-        self.snapshot(&root, reason, &Contents::new(), effort).map(|_| ())
+        self.snapshot(&root, reason, &TreeContents::new(), effort).map(|_| ())
     }
 
     /// Waits for whoever takes a snapshot now, as long as it is worth it.
-    fn turns(&self, effort: &Effort<'_>) -> io::Result<MutexGuard<'_, HashMap<PathBuf, TurnId>>> {
+    fn lock_turns(
+        &self,
+        effort: &SnapshotBudget<'_>,
+    ) -> io::Result<MutexGuard<'_, HashMap<PathBuf, TurnId>>> {
         loop {
             match self.taken.try_lock() {
                 Ok(taken) => return Ok(taken),
@@ -209,7 +212,7 @@ impl Checkpoints {
     }
 
     /// Lets go of the oldest snapshots of a folder. Not while going back: what is gone back to may be the oldest.
-    pub fn tidy(&self, folder: &Path) {
+    pub fn prune(&self, folder: &Path) {
         let Ok(root) = folder.canonicalize() else { return };
         let repository = Repository::of(&self.base, &root);
         if !repository.exists() {
@@ -228,13 +231,13 @@ impl Checkpoints {
         &self,
         root: &Path,
         reason: &str,
-        also: &Contents,
-        effort: Effort<'_>,
-    ) -> io::Result<(Option<Id>, Contents)> {
+        also: &TreeContents,
+        effort: SnapshotBudget<'_>,
+    ) -> io::Result<(Option<ObjectId>, TreeContents)> {
         let repository = Repository::of(&self.base, root);
         repository.prepare(root)?;
         let _alone = repository.lock()?;
-        let mut contents = self.look(&repository, root, effort, Keep::Yes)?;
+        let mut contents = self.scan_project(&repository, root, effort, BlobStorage::Store)?;
         include(&repository, root, also.keys(), &mut contents);
         if contents.is_empty() && repository.head().is_none() {
             return Ok((None, contents));
@@ -246,19 +249,19 @@ impl Checkpoints {
         Ok((added, contents))
     }
 
-    fn look(
+    fn scan_project(
         &self,
         repository: &Repository,
         root: &Path,
-        effort: Effort<'_>,
-        keep: Keep,
-    ) -> io::Result<Contents> {
+        effort: SnapshotBudget<'_>,
+        keep: BlobStorage,
+    ) -> io::Result<TreeContents> {
         let store = self.base.canonicalize().unwrap_or_else(|_| self.base.clone());
-        look(repository, root, &store, effort, keep)
+        scan(repository, root, &store, effort, keep)
     }
 
-    fn patient(&self) -> Effort<'_> {
-        Effort::patient(&*self.clock, self.largest)
+    fn long_budget(&self) -> SnapshotBudget<'_> {
+        SnapshotBudget::long(&*self.clock, self.largest)
     }
 
     /// The snapshots of a folder's project, newest first.
@@ -273,8 +276,13 @@ impl Checkpoints {
                 Some(count(&repository, &old.ok()?, &new.ok()?))
             });
             #[expect(clippy::cast_precision_loss, reason = "seconds of a date")]
-            let at = Timestamp(commit.at as f64);
-            found.push(Checkpoint { hash: id.to_string(), at, reason: commit.message.clone(), counts });
+            let at = Timestamp(commit.seconds as f64);
+            found.push(Checkpoint {
+                hash: id.to_string(),
+                taken_at: at,
+                reason: commit.message.clone(),
+                counts,
+            });
         }
         Ok(found)
     }
@@ -284,9 +292,10 @@ impl Checkpoints {
         let (root, repository) = self.open(folder)?;
         let (_, commit) = find(&repository, which)?;
         let old = read_tree(&repository, commit.tree).map_err(CheckpointError::Unreadable)?;
-        let new =
-            self.look(&repository, &root, self.patient(), Keep::No).map_err(CheckpointError::Unreadable)?;
-        let (stat, diff) = describe(&repository, &differences(&old, &new), &Side::Folder(&root));
+        let new = self
+            .scan_project(&repository, &root, self.long_budget(), BlobStorage::HashOnly)
+            .map_err(CheckpointError::Unreadable)?;
+        let (stat, diff) = describe(&repository, &differences(&old, &new), &DiffSide::Folder(&root));
         let lines: Vec<&str> = diff.lines().collect();
         let shown = lines.iter().take(MOST_DIFF_LINES).copied().collect::<Vec<_>>().join("\n");
         let lines_left_out = lines.len().saturating_sub(MOST_DIFF_LINES);
@@ -294,22 +303,32 @@ impl Checkpoints {
     }
 
     /// Puts every file of a snapshot back. Files it does not hold stay.
-    pub fn restore(&self, folder: &Path, which: &str) -> Result<Restored, CheckpointError> {
-        self.go_back(folder, which, None)
+    pub fn restore(&self, folder: &Path, which: &str) -> Result<RestoreReport, CheckpointError> {
+        self.restore_paths(folder, which, None)
     }
 
     /// Puts one file of a snapshot back; `file` is relative to the folder or to its project.
-    pub fn restore_file(&self, folder: &Path, which: &str, file: &str) -> Result<Restored, CheckpointError> {
+    pub fn restore_file(
+        &self,
+        folder: &Path,
+        which: &str,
+        file: &str,
+    ) -> Result<RestoreReport, CheckpointError> {
         let path = Path::new(file.trim());
         let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if file.trim().is_empty() || !plain {
             return Err(CheckpointError::BadFile(file.to_owned()));
         }
         let clean: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
-        self.go_back(folder, which, Some(&clean))
+        self.restore_paths(folder, which, Some(&clean))
     }
 
-    fn go_back(&self, folder: &Path, which: &str, only: Option<&Path>) -> Result<Restored, CheckpointError> {
+    fn restore_paths(
+        &self,
+        folder: &Path,
+        which: &str,
+        only: Option<&Path>,
+    ) -> Result<RestoreReport, CheckpointError> {
         let (root, repository) = self.open(folder)?;
         let (id, commit) = find(&repository, which)?;
         let mut wanted = read_tree(&repository, commit.tree).map_err(CheckpointError::Unreadable)?;
@@ -331,8 +350,8 @@ impl Checkpoints {
         let hash = id.to_string();
         let reason = format!("pre-rollback snapshot (restoring to {})", head(&hash, 8));
         let (saved, now) =
-            self.snapshot(&root, &reason, &wanted, self.patient()).map_err(CheckpointError::NotSaved)?;
-        let mut restored = Restored {
+            self.snapshot(&root, &reason, &wanted, self.long_budget()).map_err(CheckpointError::NotSaved)?;
+        let mut restored = RestoreReport {
             hash,
             reason: commit.message,
             files: Vec::new(),
@@ -349,7 +368,7 @@ impl Checkpoints {
                 restored.failed.push((path, "what is there now could not be saved first".to_owned()));
                 continue;
             }
-            match restore::put(&repository, &root, &path, mode, id) {
+            match restore::restore_file(&repository, &root, &path, mode, id) {
                 Ok(()) => restored.files.push(path),
                 Err(error) => restored.failed.push((path, error.to_string())),
             }
@@ -371,7 +390,7 @@ impl Checkpoints {
 }
 
 /// A snapshot by its number, counted from the newest, or by the beginning of its hash.
-fn find(repository: &Repository, which: &str) -> Result<(Id, Commit), CheckpointError> {
+fn find(repository: &Repository, which: &str) -> Result<(ObjectId, Commit), CheckpointError> {
     let which = which.trim();
     let history = repository.history(MOST_HISTORY).map_err(CheckpointError::Unreadable)?;
     let missing = || CheckpointError::NoSuch(head(which, 80).to_owned());

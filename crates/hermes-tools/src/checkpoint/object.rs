@@ -22,9 +22,9 @@ pub(super) const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The name of an object: the hash of its content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Id(pub(super) [u8; 20]);
+pub(super) struct ObjectId(pub(super) [u8; 20]);
 
-impl Id {
+impl ObjectId {
     pub(super) fn parse(hex: &str) -> Option<Self> {
         let digits: Vec<u8> =
             hex.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect::<Option<_>>()?;
@@ -33,13 +33,13 @@ impl Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Id {
+impl fmt::Debug for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -47,14 +47,14 @@ impl fmt::Debug for Id {
 
 /// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     Blob,
     Tree,
     Commit,
     Tag,
 }
 
-impl Kind {
+impl ObjectKind {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Blob => "blob",
@@ -71,19 +71,19 @@ impl Kind {
 
 /// The objects of one repository.
 #[derive(Debug)]
-pub(super) struct Objects {
+pub(super) struct ObjectStore {
     folder: PathBuf,
     /// Read when the first object is not found loose.
     packs: OnceLock<Packs>,
 }
 
-impl Objects {
+impl ObjectStore {
     /// `folder` is the repository's `objects`.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder, packs: OnceLock::new() }
     }
 
-    fn place(&self, id: Id) -> PathBuf {
+    fn place(&self, id: ObjectId) -> PathBuf {
         let hex = id.to_string();
         let (front, back) = hex.split_at(2);
         self.folder.join(front).join(back)
@@ -93,12 +93,12 @@ impl Objects {
         self.packs.get_or_init(|| Packs::load(&self.folder))
     }
 
-    fn has(&self, id: Id) -> bool {
+    fn has(&self, id: ObjectId) -> bool {
         self.place(id).exists() || self.packs().has(id)
     }
 
     /// Writes an object from memory.
-    pub(super) fn write(&self, kind: Kind, content: &[u8]) -> io::Result<Id> {
+    pub(super) fn write(&self, kind: ObjectKind, content: &[u8]) -> io::Result<ObjectId> {
         let id = hash(kind, content);
         if !self.has(id) {
             self.store(id, kind, content.len() as u64, &mut &*content)?;
@@ -107,18 +107,18 @@ impl Objects {
     }
 
     /// Writes a file's content. Fails if the file changes meanwhile.
-    pub(super) fn write_file(&self, path: &Path) -> io::Result<Id> {
+    pub(super) fn write_file(&self, path: &Path) -> io::Result<ObjectId> {
         let id = hash_file(path)?;
         if !self.has(id) {
             let mut file = File::open(path)?;
             let len = file.metadata()?.len();
-            self.store(id, Kind::Blob, len, &mut file)?;
+            self.store(id, ObjectKind::Blob, len, &mut file)?;
         }
         Ok(id)
     }
 
     /// Compresses into a temporary file, which gets its name only if what went in has that hash.
-    fn store(&self, id: Id, kind: Kind, len: u64, content: &mut dyn Read) -> io::Result<()> {
+    fn store(&self, id: ObjectId, kind: ObjectKind, len: u64, content: &mut dyn Read) -> io::Result<()> {
         let place = self.place(id);
         let folder = place.parent().unwrap_or(&self.folder);
         fs::create_dir_all(folder)?;
@@ -149,7 +149,7 @@ impl Objects {
     }
 
     /// Reads an object whole.
-    pub(super) fn read(&self, id: Id) -> io::Result<(Kind, Vec<u8>)> {
+    pub(super) fn read(&self, id: ObjectId) -> io::Result<(ObjectKind, Vec<u8>)> {
         let found = match File::open(self.place(id)) {
             Ok(file) => read_loose(file)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.packs().read(id)?,
@@ -162,7 +162,7 @@ impl Objects {
         }
     }
 
-    pub(super) fn read_as(&self, id: Id, kind: Kind) -> io::Result<Vec<u8>> {
+    pub(super) fn read_as(&self, id: ObjectId, kind: ObjectKind) -> io::Result<Vec<u8>> {
         match self.read(id)? {
             (found, content) if found == kind => Ok(content),
             (found, _) => {
@@ -173,36 +173,36 @@ impl Objects {
     }
 }
 
-fn header(kind: Kind, len: u64) -> Vec<u8> {
+fn header(kind: ObjectKind, len: u64) -> Vec<u8> {
     format!("{} {len}\0", kind.as_str()).into_bytes()
 }
 
-fn hash(kind: Kind, content: &[u8]) -> Id {
+fn hash(kind: ObjectKind, content: &[u8]) -> ObjectId {
     let mut hasher = Sha1::new();
     hasher.update(header(kind, content.len() as u64));
     hasher.update(content);
-    Id(hasher.finalize().into())
+    ObjectId(hasher.finalize().into())
 }
 
 /// The id a file's content has, without writing it.
-pub(super) fn hash_file(path: &Path) -> io::Result<Id> {
+pub(super) fn hash_file(path: &Path) -> io::Result<ObjectId> {
     let mut file = File::open(path)?;
     let mut hasher = Sha1::new();
-    hasher.update(header(Kind::Blob, file.metadata()?.len()));
+    hasher.update(header(ObjectKind::Blob, file.metadata()?.len()));
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let count = file.read(&mut buffer)?;
         let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
         hasher.update(bytes);
     }
-    Ok(Id(hasher.finalize().into()))
+    Ok(ObjectId(hasher.finalize().into()))
 }
 
-pub(super) fn hash_bytes(content: &[u8]) -> Id {
-    hash(Kind::Blob, content)
+pub(super) fn hash_bytes(content: &[u8]) -> ObjectId {
+    hash(ObjectKind::Blob, content)
 }
 
-fn read_loose(file: File) -> io::Result<(Kind, Vec<u8>)> {
+fn read_loose(file: File) -> io::Result<(ObjectKind, Vec<u8>)> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "an object has no header");
     let mut bytes = Vec::new();
     ZlibDecoder::new(file).take(MOST_BYTES + 64).read_to_end(&mut bytes)?;
@@ -211,7 +211,7 @@ fn read_loose(file: File) -> io::Result<(Kind, Vec<u8>)> {
     bytes.pop();
     let header = String::from_utf8(bytes).map_err(|_| damaged())?;
     let (kind, len) = header.split_once(' ').ok_or_else(damaged)?;
-    let kind = Kind::parse(kind).ok_or_else(damaged)?;
+    let kind = ObjectKind::parse(kind).ok_or_else(damaged)?;
     if len.parse() != Ok(content.len()) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "an object is cut short"));
     }
@@ -226,17 +226,17 @@ mod tests {
     fn names_are_those_git_gives() {
         assert_eq!(hash_bytes(b"").to_string(), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
         assert_eq!(hash_bytes(b"hello\n").to_string(), "ce013625030ba8dba906f756967f9e9ca394464a");
-        assert_eq!(hash(Kind::Tree, b"").to_string(), "4b825dc642cb6eb9a060e54bf8d69288fbee4904");
+        assert_eq!(hash(ObjectKind::Tree, b"").to_string(), "4b825dc642cb6eb9a060e54bf8d69288fbee4904");
     }
 
     #[test]
     fn an_object_is_stored_once_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let objects = Objects::new(folder.path().to_owned());
-        let id = objects.write(Kind::Blob, b"content").unwrap();
-        assert_eq!(objects.write(Kind::Blob, b"content").unwrap(), id);
-        assert_eq!(objects.read(id).unwrap(), (Kind::Blob, b"content".to_vec()));
-        assert!(objects.read_as(id, Kind::Tree).is_err());
+        let objects = ObjectStore::new(folder.path().to_owned());
+        let id = objects.write(ObjectKind::Blob, b"content").unwrap();
+        assert_eq!(objects.write(ObjectKind::Blob, b"content").unwrap(), id);
+        assert_eq!(objects.read(id).unwrap(), (ObjectKind::Blob, b"content".to_vec()));
+        assert!(objects.read_as(id, ObjectKind::Tree).is_err());
         assert_eq!(objects.read(hash_bytes(b"other")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

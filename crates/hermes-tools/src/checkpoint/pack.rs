@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::ZlibDecoder;
 
-use super::object::{Id, Kind, MOST_BYTES};
+use super::object::{MOST_BYTES, ObjectId, ObjectKind};
 
 /// A chain of differences longer than this is a loop.
 const MOST_DELTAS: usize = 4096;
@@ -24,16 +24,16 @@ impl Packs {
         Self(indexes.filter_map(|path| Some((path.with_extension("pack"), fs::read(&path).ok()?))).collect())
     }
 
-    fn find(&self, id: Id) -> Option<(&Path, u64)> {
+    fn find(&self, id: ObjectId) -> Option<(&Path, u64)> {
         self.0.iter().find_map(|(pack, index)| Some((pack.as_path(), look_up(index, id)?)))
     }
 
-    pub(super) fn has(&self, id: Id) -> bool {
+    pub(super) fn has(&self, id: ObjectId) -> bool {
         self.find(id).is_some()
     }
 
     /// Reads an object out of whichever pack holds it.
-    pub(super) fn read(&self, id: Id) -> io::Result<(Kind, Vec<u8>)> {
+    pub(super) fn read(&self, id: ObjectId) -> io::Result<(ObjectKind, Vec<u8>)> {
         let (pack, mut offset) = self
             .find(id)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("object {id} is missing")))?;
@@ -45,12 +45,12 @@ impl Packs {
             }
             let entry = read_entry(&mut file, offset)?;
             match entry.base {
-                Base::None(kind) => break (kind, entry.content),
-                Base::Before(distance) => {
+                DeltaBase::None(kind) => break (kind, entry.content),
+                DeltaBase::Before(distance) => {
                     deltas.push(entry.content);
                     offset = offset.checked_sub(distance).filter(|_| distance > 0).ok_or_else(damaged)?;
                 }
-                Base::Named(base) => {
+                DeltaBase::Named(base) => {
                     deltas.push(entry.content);
                     let next = self.find(base).filter(|(other, _)| *other == pack).ok_or_else(damaged)?;
                     offset = next.1;
@@ -65,7 +65,7 @@ impl Packs {
 }
 
 /// The offset an index of version 2 gives for an object.
-fn look_up(index: &[u8], id: Id) -> Option<u64> {
+fn look_up(index: &[u8], id: ObjectId) -> Option<u64> {
     const FANOUT: usize = 8;
     const NAMES: usize = FANOUT + 256 * 4;
     if index.get(..8)? != b"\xfftOc\0\0\0\x02" {
@@ -102,16 +102,16 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a pack is damaged; look at it with `git fsck`")
 }
 
-enum Base {
+enum DeltaBase {
     /// It is the object itself.
-    None(Kind),
+    None(ObjectKind),
     /// It changes the object so many bytes before it.
     Before(u64),
-    Named(Id),
+    Named(ObjectId),
 }
 
 struct PackEntry {
-    base: Base,
+    base: DeltaBase,
     content: Vec<u8>,
 }
 
@@ -136,10 +136,10 @@ fn read_entry(file: &mut File, offset: u64) -> io::Result<PackEntry> {
         return Err(io::Error::other("an object is too large to read"));
     }
     let base = match first >> 4 & 7 {
-        1 => Base::None(Kind::Commit),
-        2 => Base::None(Kind::Tree),
-        3 => Base::None(Kind::Blob),
-        4 => Base::None(Kind::Tag),
+        1 => DeltaBase::None(ObjectKind::Commit),
+        2 => DeltaBase::None(ObjectKind::Tree),
+        3 => DeltaBase::None(ObjectKind::Blob),
+        4 => DeltaBase::None(ObjectKind::Tag),
         6 => {
             let mut last = next(&mut reader)?;
             let mut distance = u64::from(last & 0x7f);
@@ -147,12 +147,12 @@ fn read_entry(file: &mut File, offset: u64) -> io::Result<PackEntry> {
                 last = next(&mut reader)?;
                 distance = (distance + 1).checked_mul(128).ok_or_else(damaged)? | u64::from(last & 0x7f);
             }
-            Base::Before(distance)
+            DeltaBase::Before(distance)
         }
         7 => {
             let mut id = [0; 20];
             reader.read_exact(&mut id)?;
-            Base::Named(Id(id))
+            DeltaBase::Named(ObjectId(id))
         }
         _ => return Err(damaged()),
     };
@@ -239,7 +239,7 @@ mod tests {
             let _ = apply(&base, &delta);
             let mut index = b"\xfftOc\0\0\0\x02".to_vec();
             index.extend(&delta);
-            let _ = look_up(&index, Id([7; 20]));
+            let _ = look_up(&index, ObjectId([7; 20]));
         }
     }
 }

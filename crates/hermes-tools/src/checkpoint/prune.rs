@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use hermes_types::Timestamp;
 
-use super::encoding::{Mode, decode_tree};
-use super::object::{Id, Kind};
+use super::encoding::{TreeEntryMode, decode_tree};
+use super::object::{ObjectId, ObjectKind};
 use super::repository::Repository;
 use super::tree::cached_ids;
 
@@ -29,7 +29,7 @@ pub(super) fn prune(repository: &Repository, most: usize, now: Timestamp) -> io:
     }
     history.truncate(most);
     let Some((oldest, _)) = history.last() else { return Ok(()) };
-    let mut kept: HashSet<Id> = cached_ids(&repository.folder).collect();
+    let mut kept: HashSet<ObjectId> = cached_ids(&repository.folder).collect();
     for (id, commit) in &history {
         kept.insert(*id);
         mark(repository, commit.tree, &mut kept)?;
@@ -43,7 +43,7 @@ pub(super) fn prune(repository: &Repository, most: usize, now: Timestamp) -> io:
         }
         for entry in fs::read_dir(folder.path())?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let id = Id::parse(&format!("{front}{name}"));
+            let id = ObjectId::parse(&format!("{front}{name}"));
             let is_ours = id.is_some() || name.starts_with("tmp_obj_");
             let age = entry.metadata().and_then(|meta| meta.modified()).ok();
             let is_old = age.and_then(|made| now.duration_since(made).ok()).is_some_and(|age| age > SETTLED);
@@ -56,16 +56,16 @@ pub(super) fn prune(repository: &Repository, most: usize, now: Timestamp) -> io:
 }
 
 /// Everything a tree leads to.
-fn mark(repository: &Repository, tree: Id, kept: &mut HashSet<Id>) -> io::Result<()> {
+fn mark(repository: &Repository, tree: ObjectId, kept: &mut HashSet<ObjectId>) -> io::Result<()> {
     let mut waiting = vec![tree];
     while let Some(id) = waiting.pop() {
         if !kept.insert(id) {
             continue;
         }
-        let bytes = repository.objects.read_as(id, Kind::Tree)?;
+        let bytes = repository.objects.read_as(id, ObjectKind::Tree)?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("tree {id} is damaged"));
         for entry in decode_tree(&bytes).ok_or_else(damaged)? {
-            if entry.mode == Mode::Folder {
+            if entry.mode == TreeEntryMode::Folder {
                 waiting.push(entry.id);
             } else {
                 kept.insert(entry.id);

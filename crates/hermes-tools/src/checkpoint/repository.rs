@@ -13,7 +13,7 @@ use hermes_types::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::encoding::{Commit, decode_commit, encode_commit};
-use super::object::{Id, Kind, Objects};
+use super::object::{ObjectId, ObjectKind, ObjectStore};
 
 /// What never goes into a snapshot: what is made anew, and what holds secrets.
 const EXCLUDE: &[&str] = &[
@@ -48,7 +48,7 @@ const BRANCH: &str = "refs/heads/master";
 #[derive(Debug)]
 pub(super) struct Repository {
     pub(super) folder: PathBuf,
-    pub(super) objects: Objects,
+    pub(super) objects: ObjectStore,
 }
 
 impl Repository {
@@ -61,7 +61,7 @@ impl Repository {
             let _ = write!(name, "{byte:02x}");
         }
         let folder = base.join(name);
-        let objects = Objects::new(folder.join("objects"));
+        let objects = ObjectStore::new(folder.join("objects"));
         Self { folder, objects }
     }
 
@@ -107,15 +107,15 @@ impl Repository {
     }
 
     /// The newest snapshot.
-    pub(super) fn head(&self) -> Option<Id> {
+    pub(super) fn head(&self) -> Option<ObjectId> {
         let branch = self.branch();
         if let Ok(text) = fs::read_to_string(self.folder.join(&branch)) {
-            return Id::parse(text.trim());
+            return ObjectId::parse(text.trim());
         }
         let packed = fs::read_to_string(self.folder.join("packed-refs")).ok()?;
         packed.lines().find_map(|line| {
             let (id, name) = line.split_once(' ')?;
-            (name.trim() == branch).then(|| Id::parse(id)).flatten()
+            (name.trim() == branch).then(|| ObjectId::parse(id)).flatten()
         })
     }
 
@@ -128,22 +128,22 @@ impl Repository {
     }
 
     /// Lets history begin at this snapshot; what was before it may be gone.
-    pub(super) fn cut_below(&self, oldest: Id) -> io::Result<()> {
+    pub(super) fn cut_below(&self, oldest: ObjectId) -> io::Result<()> {
         let temporary = self.folder.join("shallow.lock");
         fs::write(&temporary, format!("{oldest}\n"))?;
         fs::rename(&temporary, self.folder.join("shallow"))
     }
 
-    pub(super) fn commit(&self, id: Id) -> io::Result<Commit> {
-        let bytes = self.objects.read_as(id, Kind::Commit)?;
+    pub(super) fn commit(&self, id: ObjectId) -> io::Result<Commit> {
+        let bytes = self.objects.read_as(id, ObjectKind::Commit)?;
         decode_commit(&bytes)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("commit {id} is damaged")))
     }
 
     /// Snapshots, newest first.
-    pub(super) fn history(&self, most: usize) -> io::Result<Vec<(Id, Commit)>> {
+    pub(super) fn history(&self, most: usize) -> io::Result<Vec<(ObjectId, Commit)>> {
         let cut = fs::read_to_string(self.folder.join("shallow")).unwrap_or_default();
-        let first: Vec<Id> = cut.lines().filter_map(|line| Id::parse(line.trim())).collect();
+        let first: Vec<ObjectId> = cut.lines().filter_map(|line| ObjectId::parse(line.trim())).collect();
         let mut found = Vec::new();
         let mut next = self.head();
         while let Some(id) = next.filter(|_| found.len() < most) {
@@ -160,9 +160,9 @@ impl Repository {
     }
 
     /// Adds a snapshot of a tree on top of the branch, unless the newest one is the same.
-    pub(super) fn add(&self, tree: Id, message: &str, at: Timestamp) -> io::Result<Option<Id>> {
+    pub(super) fn add(&self, tree: ObjectId, message: &str, at: Timestamp) -> io::Result<Option<ObjectId>> {
         let branch = self.folder.join(self.branch());
-        let lock = Lock::take(&branch, at)?;
+        let lock = BranchLock::take(&branch, at)?;
         let parent = self.head();
         if let Some(parent) = parent
             && self.commit(parent).is_ok_and(|newest| newest.tree == tree)
@@ -172,21 +172,21 @@ impl Repository {
         #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
         let at = at.seconds() as i64;
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        let commit = encode_commit(&Commit { tree, parent, at, message });
-        let id = self.objects.write(Kind::Commit, &commit)?;
+        let commit = encode_commit(&Commit { tree, parent, seconds: at, message });
+        let id = self.objects.write(ObjectKind::Commit, &commit)?;
         lock.commit(id)?;
         Ok(Some(id))
     }
 }
 
 /// Holds a branch the way git does: with a file beside it that becomes the branch.
-struct Lock {
+struct BranchLock {
     place: PathBuf,
     branch: PathBuf,
     file: File,
 }
 
-impl Lock {
+impl BranchLock {
     fn take(branch: &Path, now: Timestamp) -> io::Result<Self> {
         let place = branch.with_extension("lock");
         if let Some(parent) = branch.parent() {
@@ -201,14 +201,14 @@ impl Lock {
         Ok(Self { place, branch: branch.to_owned(), file })
     }
 
-    fn commit(mut self, id: Id) -> io::Result<()> {
+    fn commit(mut self, id: ObjectId) -> io::Result<()> {
         writeln!(self.file, "{id}")?;
         self.file.sync_all()?;
         fs::rename(&self.place, &self.branch)
     }
 }
 
-impl Drop for Lock {
+impl Drop for BranchLock {
     fn drop(&mut self) {
         // After a commit there is nothing left to remove.
         let _ = fs::remove_file(&self.place);

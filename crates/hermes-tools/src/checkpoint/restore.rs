@@ -10,13 +10,19 @@ use std::path::Path;
 
 use hermes_types::random_hex;
 
-use super::encoding::Mode;
-use super::object::{Id, Kind};
+use super::encoding::TreeEntryMode;
+use super::object::{ObjectId, ObjectKind};
 use super::repository::Repository;
 
 /// Puts one file in place in one step.
-pub(super) fn put(repository: &Repository, root: &Path, path: &Path, mode: Mode, id: Id) -> io::Result<()> {
-    let content = repository.objects.read_as(id, Kind::Blob)?;
+pub(super) fn restore_file(
+    repository: &Repository,
+    root: &Path,
+    path: &Path,
+    mode: TreeEntryMode,
+    id: ObjectId,
+) -> io::Result<()> {
+    let content = repository.objects.read_as(id, ObjectKind::Blob)?;
     let target = root.join(path);
     let folder = target.parent().unwrap_or(root);
     check_way(root, path)?;
@@ -26,14 +32,15 @@ pub(super) fn put(repository: &Repository, root: &Path, path: &Path, mode: Mode,
     }
     let temporary = folder.join(format!(".hermes-tmp.{}", random_hex(12)));
     let written = (|| {
-        if mode == Mode::Link {
+        if mode == TreeEntryMode::Link {
             std::os::unix::fs::symlink(std::ffi::OsString::from_vec(content), &temporary)?;
         } else {
             fs::write(&temporary, content)?;
             let meta = fs::symlink_metadata(&target).ok().filter(fs::Metadata::is_file);
             let old = meta.map_or(0o644, |meta| meta.permissions().mode() & 0o777);
             // Who may read decides who may run; git keeps only whether anybody may.
-            let mode = if mode == Mode::Executable { old | (old & 0o444) >> 2 } else { old & !0o111 };
+            let mode =
+                if mode == TreeEntryMode::Executable { old | (old & 0o444) >> 2 } else { old & !0o111 };
             fs::set_permissions(&temporary, fs::Permissions::from_mode(mode))?;
         }
         fs::rename(&temporary, &target)

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use hermes_types::Clock;
 use ignore::WalkBuilder;
 
-use super::effort::Effort;
-use super::encoding::{Mode, TreeEntry, decode_tree, encode_tree};
-use super::object::{Id, Kind, hash_bytes, hash_file};
+use super::budget::SnapshotBudget;
+use super::encoding::{TreeEntry, TreeEntryMode, decode_tree, encode_tree};
+use super::object::{ObjectId, ObjectKind, hash_bytes, hash_file};
 use super::repository::Repository;
 
 const MOST_ENTRIES: usize = 50_000;
@@ -24,23 +24,23 @@ const MOST_ENTRIES: usize = 50_000;
 const SETTLED: i64 = 2_000_000_000;
 
 /// Files by their path below the project.
-pub(super) type Contents = BTreeMap<PathBuf, (Mode, Id)>;
+pub(super) type TreeContents = BTreeMap<PathBuf, (TreeEntryMode, ObjectId)>;
 
 /// Whether looking at the files also puts them into the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
-    Yes,
-    No,
+pub(super) enum BlobStorage {
+    Store,
+    HashOnly,
 }
 
 /// Looks at every file of the project.
-pub(super) fn look(
+pub(super) fn scan(
     repository: &Repository,
     root: &Path,
     store: &Path,
-    effort: Effort<'_>,
-    keep: Keep,
-) -> io::Result<Contents> {
+    effort: SnapshotBudget<'_>,
+    keep: BlobStorage,
+) -> io::Result<TreeContents> {
     let mut cache = Cache::load(&repository.folder, effort.clock);
     let store = store.to_owned();
     let mut walk = WalkBuilder::new(root);
@@ -50,7 +50,7 @@ pub(super) fn look(
         let name = entry.file_name().as_bytes();
         name != b".git" && name != b".env" && !name.starts_with(b".env.") && entry.path() != store
     });
-    let mut contents = Contents::new();
+    let mut contents = TreeContents::new();
     let mut seen = 0;
     for entry in walk.build().flatten() {
         seen += 1;
@@ -58,22 +58,22 @@ pub(super) fn look(
             return Err(io::Error::other(format!("it has more than {MOST_ENTRIES} files and folders")));
         }
         if let Err(enough) = effort.check() {
-            if keep == Keep::Yes {
-                cache.take_over();
+            if keep == BlobStorage::Store {
+                cache.keep_unvisited();
                 cache.save(&repository.folder);
             }
             return Err(enough);
         }
-        if entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > effort.largest) {
+        if entry.metadata().is_ok_and(|meta| meta.is_file() && meta.len() > effort.max_file_bytes) {
             continue;
         }
         let Ok(relative) = entry.path().strip_prefix(root) else { continue };
         // A file that goes away or changes while it is read is left out, as if it had not been there.
-        if let Ok(Some(found)) = look_at(repository, entry.path(), relative, &mut cache, keep) {
+        if let Ok(Some(found)) = scan_file(repository, entry.path(), relative, &mut cache, keep) {
             contents.insert(relative.to_owned(), found);
         }
     }
-    if keep == Keep::Yes {
+    if keep == BlobStorage::Store {
         cache.save(&repository.folder);
     }
     Ok(contents)
@@ -84,55 +84,57 @@ pub(super) fn include<'a>(
     repository: &Repository,
     root: &Path,
     paths: impl IntoIterator<Item = &'a PathBuf>,
-    contents: &mut Contents,
+    contents: &mut TreeContents,
 ) {
     let mut cache = Cache::default();
     for path in paths {
         if !contents.contains_key(path)
-            && let Ok(Some(found)) = look_at(repository, &root.join(path), path, &mut cache, Keep::Yes)
+            && let Ok(Some(found)) =
+                scan_file(repository, &root.join(path), path, &mut cache, BlobStorage::Store)
         {
             contents.insert(path.clone(), found);
         }
     }
 }
 
-fn look_at(
+fn scan_file(
     repository: &Repository,
     path: &Path,
     relative: &Path,
     cache: &mut Cache,
-    keep: Keep,
-) -> io::Result<Option<(Mode, Id)>> {
+    keep: BlobStorage,
+) -> io::Result<Option<(TreeEntryMode, ObjectId)>> {
     let meta = fs::symlink_metadata(path)?;
     if meta.file_type().is_symlink() {
         let target = fs::read_link(path)?;
         let target = target.as_os_str().as_bytes();
         let id = match keep {
-            Keep::Yes => repository.objects.write(Kind::Blob, target)?,
-            Keep::No => hash_bytes(target),
+            BlobStorage::Store => repository.objects.write(ObjectKind::Blob, target)?,
+            BlobStorage::HashOnly => hash_bytes(target),
         };
-        return Ok(Some((Mode::Link, id)));
+        return Ok(Some((TreeEntryMode::Link, id)));
     }
     if !meta.is_file() {
         return Ok(None);
     }
-    let mode = if meta.permissions().mode() & 0o100 == 0 { Mode::File } else { Mode::Executable };
+    let mode =
+        if meta.permissions().mode() & 0o100 == 0 { TreeEntryMode::File } else { TreeEntryMode::Executable };
     if let Some(id) = cache.known(relative, &meta) {
         return Ok(Some((mode, id)));
     }
     let id = match keep {
-        Keep::Yes => repository.objects.write_file(path)?,
-        Keep::No => hash_file(path)?,
+        BlobStorage::Store => repository.objects.write_file(path)?,
+        BlobStorage::HashOnly => hash_file(path)?,
     };
-    if keep == Keep::Yes {
-        cache.learn(relative, &meta, id);
+    if keep == BlobStorage::Store {
+        cache.insert(relative, &meta, id);
     }
     Ok(Some((mode, id)))
 }
 
 /// Writes the folders' objects and answers the top one.
-pub(super) fn write_tree(repository: &Repository, contents: &Contents) -> io::Result<Id> {
-    let mut top = Folder::default();
+pub(super) fn write_tree(repository: &Repository, contents: &TreeContents) -> io::Result<ObjectId> {
+    let mut top = TreeFolder::default();
     for (path, (mode, id)) in contents {
         let mut parts: Vec<&OsStr> = path.iter().collect();
         let Some(name) = parts.pop() else { continue };
@@ -146,27 +148,27 @@ pub(super) fn write_tree(repository: &Repository, contents: &Contents) -> io::Re
 }
 
 #[derive(Default)]
-struct Folder {
-    folders: BTreeMap<Vec<u8>, Folder>,
+struct TreeFolder {
+    folders: BTreeMap<Vec<u8>, TreeFolder>,
     files: Vec<TreeEntry>,
 }
 
-impl Folder {
-    fn write(self, repository: &Repository) -> io::Result<Id> {
+impl TreeFolder {
+    fn write(self, repository: &Repository) -> io::Result<ObjectId> {
         let mut entries = self.files;
         for (name, folder) in self.folders {
-            entries.push(TreeEntry { mode: Mode::Folder, name, id: folder.write(repository)? });
+            entries.push(TreeEntry { mode: TreeEntryMode::Folder, name, id: folder.write(repository)? });
         }
-        repository.objects.write(Kind::Tree, &encode_tree(entries))
+        repository.objects.write(ObjectKind::Tree, &encode_tree(entries))
     }
 }
 
 /// The files a snapshot holds.
-pub(super) fn read_tree(repository: &Repository, tree: Id) -> io::Result<Contents> {
-    let mut contents = Contents::new();
+pub(super) fn read_tree(repository: &Repository, tree: ObjectId) -> io::Result<TreeContents> {
+    let mut contents = TreeContents::new();
     let mut waiting = vec![(PathBuf::new(), tree)];
     while let Some((folder, id)) = waiting.pop() {
-        let bytes = repository.objects.read_as(id, Kind::Tree)?;
+        let bytes = repository.objects.read_as(id, ObjectKind::Tree)?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("tree {id} is damaged"));
         for entry in decode_tree(&bytes).ok_or_else(damaged)? {
             if !is_plain_name(&entry.name) {
@@ -174,8 +176,8 @@ pub(super) fn read_tree(repository: &Repository, tree: Id) -> io::Result<Content
             }
             let path = folder.join(OsStr::from_bytes(&entry.name));
             match entry.mode {
-                Mode::Folder => waiting.push((path, entry.id)),
-                Mode::Repository => {}
+                TreeEntryMode::Folder => waiting.push((path, entry.id)),
+                TreeEntryMode::Repository => {}
                 mode => {
                     contents.insert(path, (mode, entry.id));
                 }
@@ -197,8 +199,8 @@ fn is_plain_name(name: &[u8]) -> bool {
 /// Which object each file was when it was last looked at, told by its size and times.
 #[derive(Default)]
 struct Cache {
-    known: HashMap<Vec<u8>, (Signature, Id)>,
-    fresh: HashMap<Vec<u8>, (Signature, Id)>,
+    known: HashMap<Vec<u8>, (Signature, ObjectId)>,
+    fresh: HashMap<Vec<u8>, (Signature, ObjectId)>,
     /// In nanoseconds since 1970.
     now: i64,
 }
@@ -224,9 +226,9 @@ impl Signature {
 }
 
 /// Every object the cache counts on.
-pub(super) fn cached_ids(folder: &Path) -> impl Iterator<Item = Id> {
+pub(super) fn cached_ids(folder: &Path) -> impl Iterator<Item = ObjectId> {
     let bytes = fs::read(folder.join(CACHE_FILE)).unwrap_or_default();
-    let known: Vec<Id> =
+    let known: Vec<ObjectId> =
         bytes.split(|byte| *byte == 0).filter_map(Cache::parse).map(|(_, (_, id))| id).collect();
     known.into_iter()
 }
@@ -243,10 +245,10 @@ impl Cache {
     }
 
     /// `ID SIZE INODE MODIFIED CHANGED PATH`.
-    fn parse(record: &[u8]) -> Option<(Vec<u8>, (Signature, Id))> {
+    fn parse(record: &[u8]) -> Option<(Vec<u8>, (Signature, ObjectId))> {
         let mut parts = record.splitn(6, |byte| *byte == b' ');
         let mut text = || std::str::from_utf8(parts.next()?).ok();
-        let id = Id::parse(text()?)?;
+        let id = ObjectId::parse(text()?)?;
         let size = text()?.parse().ok()?;
         let inode = text()?.parse().ok()?;
         let modified = text()?.parse().ok()?;
@@ -254,7 +256,7 @@ impl Cache {
         Some((parts.next()?.to_vec(), (Signature { size, inode, modified, changed }, id)))
     }
 
-    fn known(&mut self, path: &Path, meta: &Metadata) -> Option<Id> {
+    fn known(&mut self, path: &Path, meta: &Metadata) -> Option<ObjectId> {
         let key = path.as_os_str().as_bytes();
         let (signature, id) = *self.known.get(key)?;
         if signature != Signature::of(meta) {
@@ -264,7 +266,7 @@ impl Cache {
         Some(id)
     }
 
-    fn learn(&mut self, path: &Path, meta: &Metadata, id: Id) {
+    fn insert(&mut self, path: &Path, meta: &Metadata, id: ObjectId) {
         let signature = Signature::of(meta);
         if signature.modified.max(signature.changed) < self.now.saturating_sub(SETTLED) {
             self.fresh.insert(path.as_os_str().as_bytes().to_vec(), (signature, id));
@@ -272,7 +274,7 @@ impl Cache {
     }
 
     /// Counts on what was known and not looked at this time, too.
-    fn take_over(&mut self) {
+    fn keep_unvisited(&mut self) {
         for (path, known) in std::mem::take(&mut self.known) {
             self.fresh.entry(path).or_insert(known);
         }

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hermes_exec::{ProgramEnd, Script, Scripts, Variables};
+use hermes_exec::{ProgramExit, ScriptCommand, ScriptRunner, Variables};
 use hermes_types::Cancel;
 
-use super::module::CodeMode;
+use super::module::CodeExecutionMode;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const OLDEST: (u32, u32) = (3, 8);
@@ -19,18 +19,18 @@ const MANAGED: [&str; 2] = ["venv/bin/python3", "hermes-agent/venv/bin/python3"]
 
 /// Where to look.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Search<'a> {
-    pub(super) mode: CodeMode,
+pub(super) struct InterpreterSearch<'a> {
+    pub(super) mode: CodeExecutionMode,
     /// `code_execution.python`.
     pub(super) configured: Option<&'a str>,
     pub(super) hermes_home: &'a Path,
     pub(super) variables: &'a Variables,
 }
 
-impl Search<'_> {
+impl InterpreterSearch<'_> {
     /// The program, or why there is none.
-    pub(super) async fn find(self, scripts: &Scripts, folder: &Path) -> Result<PathBuf, String> {
-        if self.mode == CodeMode::Project
+    pub(super) async fn find(self, scripts: &ScriptRunner, folder: &Path) -> Result<PathBuf, String> {
+        if self.mode == CodeExecutionMode::Project
             && let Some(candidate) = self.of_environment()
             && self.version_of(&candidate, scripts, folder).await.is_some_and(|found| found >= OLDEST)
         {
@@ -53,19 +53,19 @@ impl Search<'_> {
             .find(|path| path.exists())
     }
 
-    async fn version_of(self, program: &Path, scripts: &Scripts, folder: &Path) -> Option<(u32, u32)> {
-        let script = Script {
+    async fn version_of(self, program: &Path, scripts: &ScriptRunner, folder: &Path) -> Option<(u32, u32)> {
+        let script = ScriptCommand {
             program,
             arguments: vec!["-c".into(), ASK_VERSION.into()],
             variables: self.variables,
             directory: folder,
-            fenced_to: folder,
+            sandbox_anchor: folder,
             limit: PATIENCE,
-            output: (100, 0),
-            complaints: 0,
+            output_limits: (100, 0),
+            stderr_limit: 0,
         };
         let ran = scripts.run(script, &Cancel::new()).await.ok()?;
-        (ran.end == ProgramEnd::Exited(0)).then(|| version(&ran.output.head)).flatten()
+        (ran.exit == ProgramExit::Exited(0)).then(|| version(&ran.output.head)).flatten()
     }
 
     fn too_old(self, program: &Path, (major, minor): (u32, u32)) -> String {

@@ -16,27 +16,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hermes_exec::{Script, ScriptRun, Scripts, Variables};
+use hermes_exec::{ScriptCommand, ScriptOutcome, ScriptRunner, Variables};
 use hermes_types::{
-    BoxFuture, Call, Clock, Manner, Occasion, Outcome, Tool, ToolContext, ToolSpec, Work, random_hex,
+    BoxFuture, CallKind, CallPolicy, Clock, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolSpec, random_hex,
 };
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use crate::argument::text;
-use crate::file::Secrets;
-use crate::folders::Folders;
-use interpreter::Search;
+use crate::file::SecretMasking;
+use crate::folders::TaskFolders;
+use interpreter::InterpreterSearch;
 use module::CALLABLE;
-pub use module::CodeMode;
-use result::Facts;
-use rpc::Service;
-use staging::Staging;
+pub use module::CodeExecutionMode;
+use result::CodeRunFacts;
+use rpc::ToolRpcService;
+use staging::StagingFolder;
 
 /// What the tool is made of.
 #[derive(Debug, Clone)]
 pub struct CodeOptions {
-    pub mode: CodeMode,
+    pub mode: CodeExecutionMode,
     /// How long a script may run: `code_execution.timeout`.
     pub timeout: Duration,
     /// How many calls it may make: `code_execution.max_tool_calls`.
@@ -50,13 +51,13 @@ pub struct CodeOptions {
     pub variables: Variables,
     /// The time zone scripts work in.
     pub timezone: Option<String>,
-    pub secrets: Secrets,
+    pub secrets: SecretMasking,
 }
 
 /// What scripts may call.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "it only borrows ports")]
-pub struct ToolChoice<'a> {
+pub struct CallableTools<'a> {
     /// The tools of the session.
     pub session: &'a [Arc<dyn Tool>],
     /// Every tool there is: they count where the session has none a script could call.
@@ -65,23 +66,23 @@ pub struct ToolChoice<'a> {
 
 /// The tool.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
-pub struct ExecuteCode {
+pub struct ExecuteCodeTool {
     spec: ToolSpec,
     options: CodeOptions,
     module: String,
     tools: Vec<Arc<dyn Tool>>,
-    folders: Folders,
-    scripts: Scripts,
+    folders: TaskFolders,
+    scripts: ScriptRunner,
     clock: Arc<dyn Clock>,
     python: OnceCell<Result<PathBuf, String>>,
 }
 
-impl ExecuteCode {
+impl ExecuteCodeTool {
     pub fn new(
         options: CodeOptions,
-        choice: ToolChoice<'_>,
-        folders: Folders,
-        scripts: Scripts,
+        choice: CallableTools<'_>,
+        folders: TaskFolders,
+        scripts: ScriptRunner,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let mut tools = callable(choice.session);
@@ -96,21 +97,23 @@ impl ExecuteCode {
         Self { spec, options, module, tools, folders, scripts, clock, python: OnceCell::new() }
     }
 
-    async fn execute(&self, call: &Call, context: ToolContext<'_>) -> Outcome {
-        let Some(code) = text(&call.arguments, "code") else { return Outcome::failed("No code provided.") };
+    async fn execute(&self, call: &ToolInvocation, context: ToolContext<'_>) -> ToolOutcome {
+        let Some(code) = text(&call.arguments, "code") else {
+            return ToolOutcome::failed("No code provided.");
+        };
         let began = self.clock.monotonic();
         let limit = self.options.timeout.min(context.deadline.remaining(&*self.clock));
         let made = AtomicUsize::new(0);
         let ran = self.run_script(code, call, context, limit, &made).await;
         for tool in &self.tools {
             // What the script has read, the model has not.
-            tool.notice(&call.task, Occasion::Compressed);
+            tool.on_event(&call.task, ToolEvent::Compressed);
         }
         let took = self.clock.monotonic().saturating_sub(began);
         let calls = made.load(Ordering::Relaxed);
-        let facts = Facts { calls, took, limit, secrets: self.options.secrets };
+        let facts = CodeRunFacts { calls, elapsed: took, limit, secrets: self.options.secrets };
         match ran {
-            Ok(run) => result::told(&run, facts),
+            Ok(run) => result::run_outcome(&run, facts),
             Err(error) => result::not_run(&error, facts),
         }
     }
@@ -118,14 +121,14 @@ impl ExecuteCode {
     async fn run_script(
         &self,
         code: &str,
-        call: &Call,
+        call: &ToolInvocation,
         context: ToolContext<'_>,
         limit: Duration,
         made: &AtomicUsize,
-    ) -> Result<ScriptRun, String> {
-        let home = existing(self.folders.of(&call.task)).unwrap_or_else(|| self.options.temp.clone());
+    ) -> Result<ScriptOutcome, String> {
+        let home = existing(self.folders.current(&call.task)).unwrap_or_else(|| self.options.temp.clone());
         let python = self.python.get_or_init(|| self.search().find(&self.scripts, &home)).await.clone()?;
-        let staging = Staging::make(&self.options.temp, &self.module, code).map_err(|error| {
+        let staging = StagingFolder::make(&self.options.temp, &self.module, code).map_err(|error| {
             format!("the script could not be written to {}: {error}", self.options.temp.display())
         })?;
         let listener =
@@ -133,26 +136,26 @@ impl ExecuteCode {
         let token = random_hex(32);
         let variables = self.variables(&staging, &token);
         let directory = match self.options.mode {
-            CodeMode::Project => existing(self.folders.of(&call.task)),
-            CodeMode::Strict => None,
+            CodeExecutionMode::Project => existing(self.folders.current(&call.task)),
+            CodeExecutionMode::Strict => None,
         };
-        let script = Script {
+        let script = ScriptCommand {
             program: &python,
             arguments: vec![staging.script().into()],
             variables: &variables,
             directory: directory.as_deref().unwrap_or(staging.folder()),
-            fenced_to: &self.folders.anchor(&call.task),
+            sandbox_anchor: &self.folders.anchor(&call.task),
             limit,
-            output: result::OUTPUT,
-            complaints: result::COMPLAINTS,
+            output_limits: result::OUTPUT,
+            stderr_limit: result::STDERR_LIMIT,
         };
-        let service = Service {
+        let service = ToolRpcService {
             tools: &self.tools,
             script: call,
             context: ToolContext { spawn: None, ..context },
             token: &token,
             most_calls: self.options.most_calls,
-            made,
+            call_count: made,
         };
         // A call that is still running when the script ends is dropped, and what it started with it.
         tokio::select! {
@@ -162,8 +165,8 @@ impl ExecuteCode {
         }
     }
 
-    fn search(&self) -> Search<'_> {
-        Search {
+    fn search(&self) -> InterpreterSearch<'_> {
+        InterpreterSearch {
             mode: self.options.mode,
             configured: self.options.python.as_deref(),
             hermes_home: &self.options.hermes_home,
@@ -171,7 +174,7 @@ impl ExecuteCode {
         }
     }
 
-    fn variables(&self, staging: &Staging, token: &str) -> Variables {
+    fn variables(&self, staging: &StagingFolder, token: &str) -> Variables {
         let folder = staging.folder().to_string_lossy();
         let path = match self.options.variables.get("PYTHONPATH").filter(|path| !path.is_empty()) {
             Some(path) => format!("{folder}:{path}"),
@@ -194,17 +197,17 @@ impl ExecuteCode {
     }
 }
 
-impl Tool for ExecuteCode {
+impl Tool for ExecuteCodeTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(self.execute(call, context))
     }
 
-    fn manner(&self, _: &Map<String, Value>) -> Manner {
-        Manner { work: Work::Script, ..Manner::default() }
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy { kind: CallKind::Script, ..CallPolicy::default() }
     }
 }
 

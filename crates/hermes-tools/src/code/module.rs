@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use hermes_types::{Raw, ToolSpec};
+use hermes_types::{RawJson, ToolSpec};
 use serde_json::json;
 
 /// Tools a script may call, in the order the model reads them.
@@ -19,7 +19,7 @@ const SECTION_END: &str = "# end";
 
 /// Where scripts run, and with which Python: `code_execution.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CodeMode {
+pub enum CodeExecutionMode {
     /// In the session's folder, with the Python of its environment.
     #[default]
     Project,
@@ -45,13 +45,18 @@ pub(super) fn module(tools: &[&str]) -> String {
 }
 
 /// What the model is told.
-pub(super) fn spec(tools: &[&str], mode: CodeMode, timeout: Duration, most_calls: usize) -> ToolSpec {
+pub(super) fn spec(
+    tools: &[&str],
+    mode: CodeExecutionMode,
+    timeout: Duration,
+    most_calls: usize,
+) -> ToolSpec {
     let examples = examples(tools);
     let known = |line: &&str| tools.iter().any(|tool| line.split('(').next() == Some(*tool));
     let functions: Vec<&str> = FUNCTIONS.lines().filter(known).collect();
     let place = match mode {
-        CodeMode::Project => "runs in the working folder",
-        CodeMode::Strict => "runs in an empty folder of its own",
+        CodeExecutionMode::Project => "runs in the working folder",
+        CodeExecutionMode::Strict => "runs in an empty folder of its own",
     };
     let description = DESCRIPTION
         .trim()
@@ -67,7 +72,7 @@ pub(super) fn spec(tools: &[&str], mode: CodeMode, timeout: Duration, most_calls
         "properties": {"code": {"type": "string", "description": hint}},
         "required": ["code"],
     });
-    ToolSpec { name: "execute_code".to_owned(), description, parameters: Raw::from_value(&parameters) }
+    ToolSpec { name: "execute_code".to_owned(), description, parameters: RawJson::from_value(&parameters) }
 }
 
 /// Two names worth importing.
@@ -110,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_model_reads_of_what_it_has() {
-        let told = |tools: &[&str]| spec(tools, CodeMode::Project, Duration::from_mins(5), 50);
+        let told = |tools: &[&str]| spec(tools, CodeExecutionMode::Project, Duration::from_mins(5), 50);
         let all = told(&CALLABLE).description;
         for name in CALLABLE {
             assert!(all.contains(&format!("\n{name}(")), "{name}: {all}");

@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use hermes_exec::{Clipped, ProgramEnd, ScriptRun, strip_ansi};
-use hermes_types::{Outcome, OutcomeStatus};
+use hermes_exec::{ClippedOutput, ProgramExit, ScriptOutcome, strip_ansi};
+use hermes_types::{OutcomeStatus, ToolOutcome};
 use serde_json::{Map, Value, json};
 
 use crate::answer;
-use crate::file::Secrets;
+use crate::file::SecretMasking;
 use crate::terminal::mask;
 
 /// Bytes kept of what a script prints: of its beginning and of its end.
 pub(super) const OUTPUT: (usize, usize) = (20_000, 30_000);
-pub(super) const COMPLAINTS: usize = 10_000;
+pub(super) const STDERR_LIMIT: usize = 10_000;
 const INTERRUPTED: &str = "\n[execution interrupted — user sent a new message]";
 
 /// What is known beside the outputs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct CodeRunFacts {
     pub(super) calls: usize,
-    pub(super) took: Duration,
+    pub(super) elapsed: Duration,
     pub(super) limit: Duration,
-    pub(super) secrets: Secrets,
+    pub(super) secrets: SecretMasking,
 }
 
-pub(super) fn told(run: &ScriptRun, facts: Facts) -> Outcome {
-    let mut output = facts.readable(&whole(&run.output));
-    let complaints = facts.readable(&run.complaints.head);
+pub(super) fn run_outcome(run: &ScriptOutcome, facts: CodeRunFacts) -> ToolOutcome {
+    let mut output = facts.readable(&clipped_text(&run.output));
+    let complaints = facts.readable(&run.stderr.head);
     let mut result = Map::new();
-    let (status, outcome, error) = match run.end {
-        ProgramEnd::Exited(0) => ("success", OutcomeStatus::Done, None),
-        ProgramEnd::Exited(code) => {
+    let (status, outcome, error) = match run.exit {
+        ProgramExit::Exited(0) => ("success", OutcomeStatus::Done, None),
+        ProgramExit::Exited(code) => {
             let error = if complaints.trim().is_empty() {
                 format!("Script exited with code {code}")
             } else {
@@ -40,13 +40,13 @@ pub(super) fn told(run: &ScriptRun, facts: Facts) -> Outcome {
             };
             ("error", OutcomeStatus::Failed, Some(error))
         }
-        ProgramEnd::TooSlow => {
+        ProgramExit::TimedOut => {
             let error = format!("Script timed out after {}s and was killed.", facts.limit.as_secs());
             output.push('\n');
             output.push_str(&error);
             ("timeout", OutcomeStatus::Failed, Some(error))
         }
-        ProgramEnd::Cancelled => {
+        ProgramExit::Cancelled => {
             output.push_str(INTERRUPTED);
             ("interrupted", OutcomeStatus::Cancelled, None)
         }
@@ -54,7 +54,7 @@ pub(super) fn told(run: &ScriptRun, facts: Facts) -> Outcome {
     result.insert("status".to_owned(), json!(status));
     result.insert("output".to_owned(), json!(output));
     facts.count(&mut result);
-    if let ProgramEnd::Exited(code) = run.end {
+    if let ProgramExit::Exited(code) = run.exit {
         result.insert("exit_code".to_owned(), json!(code));
     }
     if run.output.omitted > 0 {
@@ -63,25 +63,25 @@ pub(super) fn told(run: &ScriptRun, facts: Facts) -> Outcome {
     if let Some(error) = error {
         result.insert("error".to_owned(), json!(error));
     }
-    if let Some(told) = crate::terminal::fence::told(&run.fence) {
+    if let Some(told) = crate::terminal::sandboxed_run::report_json(&run.sandbox) {
         result.insert("sandbox".to_owned(), told);
     }
-    Outcome { status: outcome, ..answer::done(&Value::Object(result)) }
+    ToolOutcome { status: outcome, ..answer::success_json(&Value::Object(result)) }
 }
 
 /// The script could not be run at all.
-pub(super) fn not_run(error: &str, facts: Facts) -> Outcome {
+pub(super) fn not_run(error: &str, facts: CodeRunFacts) -> ToolOutcome {
     let mut result = Map::new();
     result.insert("status".to_owned(), json!("error"));
     result.insert("output".to_owned(), json!(""));
     facts.count(&mut result);
     result.insert("error".to_owned(), json!(error));
-    answer::failed(&Value::Object(result))
+    answer::failure_json(&Value::Object(result))
 }
 
-impl Facts {
+impl CodeRunFacts {
     fn count(self, result: &mut Map<String, Value>) {
-        let seconds = (self.took.as_secs_f64() * 100.0).round() / 100.0;
+        let seconds = (self.elapsed.as_secs_f64() * 100.0).round() / 100.0;
         result.insert("tool_calls_made".to_owned(), json!(self.calls));
         result.insert("duration_seconds".to_owned(), json!(seconds));
     }
@@ -90,14 +90,14 @@ impl Facts {
     fn readable(self, text: &str) -> String {
         let plain = strip_ansi(text);
         match self.secrets {
-            Secrets::Show => plain.into_owned(),
-            Secrets::Mask => mask("", &plain),
+            SecretMasking::Show => plain.into_owned(),
+            SecretMasking::Mask => mask("", &plain),
         }
     }
 }
 
-fn whole(output: &Clipped) -> String {
-    let Clipped { head, tail, omitted, total } = output;
+fn clipped_text(output: &ClippedOutput) -> String {
+    let ClippedOutput { head, tail, omitted, total } = output;
     if *omitted == 0 {
         return head.clone();
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use hermes_types::{Call, CallId, Occasion, Outcome, Tool, ToolContext};
+use hermes_types::{CallId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq as _;
@@ -26,18 +26,18 @@ const FOREGROUND_ONLY: [&str; 5] =
     ["background", "check_interval", "pty", "notify_on_complete", "watch_patterns"];
 
 /// What a script may call, and on whose behalf.
-pub(super) struct Service<'a> {
+pub(super) struct ToolRpcService<'a> {
     pub(super) tools: &'a [Arc<dyn Tool>],
     /// The call of the script itself.
-    pub(super) script: &'a Call,
+    pub(super) script: &'a ToolInvocation,
     pub(super) context: ToolContext<'a>,
     pub(super) token: &'a str,
     pub(super) most_calls: usize,
-    pub(super) made: &'a AtomicUsize,
+    pub(super) call_count: &'a AtomicUsize,
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct RpcRequest {
     tool: String,
     #[serde(default)]
     args: Map<String, Value>,
@@ -45,14 +45,14 @@ struct Request {
     token: String,
 }
 
-impl Service<'_> {
+impl ToolRpcService<'_> {
     /// Answers every connection until it is dropped.
     pub(super) async fn serve(&self, listener: &UnixListener) {
         let mut open = FuturesUnordered::new();
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => open.push(self.converse(stream)),
+                    Ok((stream, _)) => open.push(self.serve_connection(stream)),
                     Err(error) => {
                         tracing::warn!(%error, "a script could not connect");
                         tokio::task::yield_now().await;
@@ -67,7 +67,7 @@ impl Service<'_> {
         }
     }
 
-    async fn converse(&self, stream: UnixStream) -> io::Result<()> {
+    async fn serve_connection(&self, stream: UnixStream) -> io::Result<()> {
         let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
         loop {
@@ -90,7 +90,7 @@ impl Service<'_> {
     }
 
     async fn answer(&self, line: &[u8]) -> String {
-        let request: Request = match serde_json::from_slice(line) {
+        let request: RpcRequest = match serde_json::from_slice(line) {
             Ok(request) => request,
             Err(error) => return reply::error(&format!("Invalid RPC request: {error}")),
         };
@@ -105,7 +105,7 @@ impl Service<'_> {
                 names.join(", ")
             ));
         };
-        let counted = self.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |made| {
+        let counted = self.call_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |made| {
             (made < self.most_calls).then_some(made + 1)
         });
         let Ok(before) = counted else {
@@ -118,12 +118,12 @@ impl Service<'_> {
         reply::line(&outcome.content)
     }
 
-    async fn run(&self, tool: &dyn Tool, request: Request, number: usize) -> Outcome {
-        let Request { tool: name, mut args, .. } = request;
+    async fn run(&self, tool: &dyn Tool, request: RpcRequest, number: usize) -> ToolOutcome {
+        let RpcRequest { tool: name, mut args, .. } = request;
         if name == "terminal" {
             args.retain(|name, _| !FOREGROUND_ONLY.contains(&name.as_str()));
         }
-        let call = Call {
+        let call = ToolInvocation {
             id: CallId::new(format!("{}_{number}", self.script.id.as_str())),
             name,
             arguments: args,
@@ -131,12 +131,12 @@ impl Service<'_> {
         };
         for tool in self.tools {
             // What the model has before it, the script has not: it must be able to read it.
-            tool.notice(&call.task, Occasion::Compressed);
-            tool.notice(&call.task, Occasion::Calling(&call.name));
+            tool.on_event(&call.task, ToolEvent::Compressed);
+            tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
         }
         let ran = AssertUnwindSafe(tool.run(&call, self.context)).catch_unwind().await;
         ran.unwrap_or_else(|_| {
-            Outcome::failed(format!("Tool execution failed: {} stopped unexpectedly", call.name))
+            ToolOutcome::failed(format!("Tool execution failed: {} stopped unexpectedly", call.name))
         })
     }
 }

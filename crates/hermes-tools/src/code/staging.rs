@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use hermes_exec::fleeting;
+use hermes_exec::remove_on_exit;
 use tokio::net::UnixListener;
 
 /// The longest name of a socket that every system takes.
@@ -14,14 +14,14 @@ const EVERYWHERE: &str = "/tmp";
 
 /// A folder only we can enter.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(super) struct StagingFolder {
     folder: PathBuf,
     socket: PathBuf,
 }
 
-impl Staging {
+impl StagingFolder {
     pub(super) fn make(temp: &Path, module: &str, code: &str) -> io::Result<Self> {
-        let staging = Self { socket: socket_path(temp), folder: fleeting(temp, "hermes_sandbox_") };
+        let staging = Self { socket: socket_path(temp), folder: remove_on_exit(temp, "hermes_sandbox_") };
         DirBuilder::new().mode(0o700).create(&staging.folder)?;
         write(&staging.folder.join("hermes_tools.py"), module)?;
         write(&staging.script(), code)?;
@@ -48,7 +48,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.socket);
         let _ = fs::remove_dir_all(&self.folder);
@@ -56,7 +56,7 @@ impl Drop for Staging {
 }
 
 fn socket_path(temp: &Path) -> PathBuf {
-    let within = |folder: &Path| fleeting(folder, "hermes_rpc_").with_extension("sock");
+    let within = |folder: &Path| remove_on_exit(folder, "hermes_rpc_").with_extension("sock");
     let wanted = within(temp);
     let fits = wanted.as_os_str().len() <= LONGEST_SOCKET && !cfg!(target_os = "macos");
     if fits { wanted } else { within(Path::new(EVERYWHERE)) }

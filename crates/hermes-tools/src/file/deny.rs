@@ -37,7 +37,7 @@ const SOCKETS: &[&str] = &["/var/run/docker.sock", "/run/docker.sock"];
 impl FileGuard {
     /// Why this file must not be written, if there is a reason. `given` is the path as the model wrote it; `users` are the
     /// homes whose secrets count.
-    pub(crate) fn refuse_write(
+    pub(crate) fn write_refusal(
         &self,
         given: &str,
         path: &Path,

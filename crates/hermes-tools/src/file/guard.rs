@@ -36,7 +36,7 @@ pub struct FileGuard {
 
 /// Why a file is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum ReadRefusal {
     Device(PathBuf),
     Binary {
         path: PathBuf,
@@ -52,7 +52,7 @@ pub(crate) enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ReadRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(path) => {
@@ -105,48 +105,48 @@ impl FileGuard {
         let joined = match path.strip_prefix("~/") {
             Some(rest) => self.user_home.join(rest),
             None if path == "~" => self.user_home.clone(),
-            None => others_home(path).unwrap_or_else(|| folder.join(path)),
+            None => named_user_home(path).unwrap_or_else(|| folder.join(path)),
         };
         clean(&joined)
     }
 
     /// Why this file must not be read, if there is a reason. Every link on the way is looked at.
-    pub(crate) fn refuse(&self, path: &Path) -> Option<Refusal> {
+    pub(crate) fn read_refusal(&self, path: &Path) -> Option<ReadRefusal> {
         let mut at = path.to_owned();
         for _ in 0..MOST_LINKS {
-            if let Some(reason) = self.refuse_name(&at) {
+            if let Some(reason) = self.name_refusal(&at) {
                 return Some(reason);
             }
             let Ok(target) = std::fs::read_link(&at) else { break };
             at = at.parent().unwrap_or(Path::new("/")).join(target);
         }
-        path.canonicalize().ok().and_then(|real| self.refuse_name(&real))
+        path.canonicalize().ok().and_then(|real| self.name_refusal(&real))
     }
 
     /// The same for one name alone, without a look at the disk: for paths whose links are known to be followed.
-    pub(crate) fn refuse_name(&self, path: &Path) -> Option<Refusal> {
+    pub(crate) fn name_refusal(&self, path: &Path) -> Option<ReadRefusal> {
         if is_device(path) {
-            return Some(Refusal::Device(path.to_owned()));
+            return Some(ReadRefusal::Device(path.to_owned()));
         }
         let extension = extension(path);
         if is_binary(&extension) {
-            return Some(Refusal::Binary { path: path.to_owned(), extension });
+            return Some(ReadRefusal::Binary { path: path.to_owned(), extension });
         }
         for home in [&self.home, &self.real_home] {
             if path.starts_with(home.join(FOREIGN_IN_HOME)) {
-                return Some(Refusal::ForeignSkill(path.to_owned()));
+                return Some(ReadRefusal::ForeignSkill(path.to_owned()));
             }
             if SECRET_IN_HOME.iter().any(|hidden| path.starts_with(home.join(hidden))) {
-                return Some(Refusal::Secret(path.to_owned()));
+                return Some(ReadRefusal::Secret(path.to_owned()));
             }
         }
-        Self::refuse_env_file(path)
+        Self::env_file_refusal(path)
     }
 
     /// The same for a place where nothing else can be refused.
-    pub(crate) fn refuse_env_file(path: &Path) -> Option<Refusal> {
+    pub(crate) fn env_file_refusal(path: &Path) -> Option<ReadRefusal> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        ENV_FILES.contains(&name).then(|| Refusal::EnvFile(path.to_owned()))
+        ENV_FILES.contains(&name).then(|| ReadRefusal::EnvFile(path.to_owned()))
     }
 }
 
@@ -178,7 +178,7 @@ fn is_device(path: &Path) -> bool {
 }
 
 /// Whether a path tells of a process, ours included: its memory, its variables, what it has open.
-pub(super) fn is_of_a_process(path: &Path) -> bool {
+pub(super) fn is_process_path(path: &Path) -> bool {
     let Ok(rest) = path.strip_prefix("/proc") else { return false };
     rest.components().next().is_some_and(|first| {
         let first = first.as_os_str().to_string_lossy();
@@ -190,7 +190,7 @@ pub(super) fn is_of_a_process(path: &Path) -> bool {
 }
 
 /// `~name/rest` in that user's home. A name nobody has, or one with other than plain characters, is a file's name.
-fn others_home(path: &str) -> Option<PathBuf> {
+fn named_user_home(path: &str) -> Option<PathBuf> {
     let rest = path.strip_prefix('~')?;
     let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');

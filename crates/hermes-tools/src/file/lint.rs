@@ -13,7 +13,7 @@ use super::extension::extension;
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lint {
+pub enum LintResult {
     Ok,
     /// What is wrong, for the model to read.
     Error(String),
@@ -23,10 +23,10 @@ pub enum Lint {
 
 /// Checks a file's text with a program of its language. Only the text counts: what it points at is not looked at.
 pub trait Linter: Send + Sync {
-    fn lint<'a>(&'a self, path: &'a Path, text: &'a str, cancel: &'a Cancel) -> BoxFuture<'a, Lint>;
+    fn lint<'a>(&'a self, path: &'a Path, text: &'a str, cancel: &'a Cancel) -> BoxFuture<'a, LintResult>;
 }
 
-impl Lint {
+impl LintResult {
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Ok => json!({"status": "ok", "output": ""}),
@@ -50,11 +50,16 @@ pub(crate) fn syntax_error(path: &Path, text: &str) -> Option<String> {
 }
 
 /// Checks a file that was just written.
-pub(crate) async fn lint(path: &Path, text: &str, linter: Option<&dyn Linter>, cancel: &Cancel) -> Lint {
+pub(crate) async fn lint(
+    path: &Path,
+    text: &str,
+    linter: Option<&dyn Linter>,
+    cancel: &Cancel,
+) -> LintResult {
     match (extension(path).as_str(), linter) {
-        ("json" | "yaml" | "yml", _) => syntax_error(path, text).map_or(Lint::Ok, Lint::Error),
+        ("json" | "yaml" | "yml", _) => syntax_error(path, text).map_or(LintResult::Ok, LintResult::Error),
         (_, Some(linter)) => linter.lint(path, text, cancel).await,
-        ("", None) => Lint::Skipped("no check for files without an ending".to_owned()),
-        (ending, None) => Lint::Skipped(format!("no check for .{ending} files")),
+        ("", None) => LintResult::Skipped("no check for files without an ending".to_owned()),
+        (ending, None) => LintResult::Skipped(format!("no check for .{ending} files")),
     }
 }

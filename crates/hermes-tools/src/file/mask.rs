@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 
-use super::state::Page;
-use super::{Files, Secrets};
+use super::state::FilePage;
+use super::{FileTools, SecretMasking};
 
 const MASK: &str = "***";
 const BEGINS: &str = "-----BEGIN ";
@@ -16,17 +16,17 @@ const ENDS: &str = "-----END ";
 const MOST_BYTES: usize = 1024 * 1024;
 const LINES_AROUND: usize = 1000;
 
-impl Files {
+impl FileTools {
     /// The text with its secrets masked, line for line.
     pub(crate) fn masked(&self, text: &str) -> String {
         match self.options.secrets {
-            Secrets::Show => text.to_owned(),
-            Secrets::Mask => mask(text),
+            SecretMasking::Show => text.to_owned(),
+            SecretMasking::Mask => mask(text),
         }
     }
 
     /// The same, as far as a page of it needs.
-    pub(crate) fn masked_page(&self, text: &str, page: &Page) -> String {
+    pub(crate) fn masked_page(&self, text: &str, page: &FilePage) -> String {
         if text.len() <= MOST_BYTES {
             return self.masked(text);
         }

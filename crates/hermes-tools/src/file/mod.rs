@@ -3,16 +3,16 @@
 //! Holds no tool. Invariant: every tool resolves a path, and decides about it, through the same `Files`.
 
 mod deny;
-pub(crate) mod disk;
 pub(crate) mod extension;
+pub(crate) mod file_system;
 mod guard;
-mod held;
-mod here;
 pub(crate) mod lint;
+mod local;
 mod mask;
+mod pinned_path;
+mod remote;
 pub(crate) mod state;
-pub(crate) mod store;
-mod there;
+pub(crate) mod text_format;
 mod users;
 
 use std::collections::HashSet;
@@ -20,31 +20,31 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use hermes_exec::Sandbox;
-use hermes_types::{Call, Cancel, Occasion, Outcome, TaskId, ToolContext};
+use hermes_types::{Cancel, TaskId, ToolContext, ToolEvent, ToolInvocation, ToolOutcome};
 use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::answer;
-use crate::checkpoint::Checkpoints;
-use crate::folders::Folders;
+use crate::checkpoint::CheckpointManager;
+use crate::folders::TaskFolders;
 use crate::off_thread::off_thread;
 use crate::terminal::approval::Approvals;
-use crate::terminal::rooms::Closed;
-use crate::terminal::{Place, Shells};
+use crate::terminal::environment_pool::PoolError;
+use crate::terminal::{TaskEnvironment, TaskShells};
 
 pub(crate) use deny::real_path;
-use disk::{Disk, Locality};
+use file_system::{FileLocation, FileSystem};
 pub(crate) use guard::ENV_FILES;
 pub use guard::FileGuard;
-pub(crate) use guard::Refusal;
-use here::HostDisk;
-pub use lint::{Lint, Linter};
-pub use state::FileState;
-pub(crate) use there::FarDisk;
+pub(crate) use guard::ReadRefusal;
+pub use lint::{LintResult, Linter};
+use local::LocalFs;
+pub(crate) use remote::RemoteFs;
+pub use state::TaskFileState;
 
 /// Whether secrets in files are masked before a model sees them. Decided once, at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Secrets {
+pub enum SecretMasking {
     #[default]
     Mask,
     Show,
@@ -55,7 +55,7 @@ pub(crate) const BURIES_SECRET: &str = "it holds a secret that is only shown mas
 
 /// How line numbers stand before lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gutter {
+pub enum LineNumberStyle {
     /// Right-aligned to six columns.
     #[default]
     Wide,
@@ -65,8 +65,8 @@ pub enum Gutter {
 /// What a user may choose about the file tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOptions {
-    pub secrets: Secrets,
-    pub gutter: Gutter,
+    pub secrets: SecretMasking,
+    pub gutter: LineNumberStyle,
     /// The most characters one `read_file` shows: `file_read_max_chars`.
     pub read_chars: usize,
     /// Where writing is allowed; anywhere if there are none: `HERMES_WRITE_SAFE_ROOT`.
@@ -76,8 +76,8 @@ pub struct FileOptions {
 impl Default for FileOptions {
     fn default() -> Self {
         Self {
-            secrets: Secrets::default(),
-            gutter: Gutter::default(),
+            secrets: SecretMasking::default(),
+            gutter: LineNumberStyle::default(),
             read_chars: 100_000,
             write_roots: Vec::new(),
         }
@@ -100,14 +100,14 @@ impl FileOptions {
 /// The shared handle of the four file tools. Clones share everything.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds a port")]
-pub struct Files {
+pub struct FileTools {
     pub(crate) guard: Arc<FileGuard>,
     pub(crate) options: Arc<FileOptions>,
-    pub(crate) folders: Folders,
+    pub(crate) folders: TaskFolders,
     /// Where commands run, when that may be elsewhere.
-    shells: Option<Shells>,
-    pub(crate) state: Arc<FileState>,
-    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
+    shells: Option<TaskShells>,
+    pub(crate) state: Arc<TaskFileState>,
+    pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
     pub(crate) linter: Option<Arc<dyn Linter>>,
     /// What commands are held in by; what it keeps, these tools keep.
     pub(crate) sandbox: Option<Sandbox>,
@@ -115,9 +115,9 @@ pub struct Files {
     approvals: Option<Arc<Approvals>>,
 }
 
-impl Files {
+impl FileTools {
     pub fn new(guard: FileGuard, options: FileOptions) -> Self {
-        let folders = Folders::new(guard.folder().to_owned());
+        let folders = TaskFolders::new(guard.folder().to_owned());
         Self {
             guard: Arc::new(guard),
             options: Arc::new(options),
@@ -145,19 +145,19 @@ impl Files {
 
     /// Takes folders that others, such as the terminal, move.
     #[must_use]
-    pub fn with_folders(self, folders: Folders) -> Self {
+    pub fn with_folders(self, folders: TaskFolders) -> Self {
         Self { folders, ..self }
     }
 
     /// Works on the files that these shells' commands see.
     #[must_use]
-    pub fn with_shells(self, shells: Shells) -> Self {
+    pub fn with_shells(self, shells: TaskShells) -> Self {
         Self { shells: Some(shells), ..self }
     }
 
     /// Takes a snapshot of a project before its files are written.
     #[must_use]
-    pub fn with_checkpoints(self, checkpoints: Option<Arc<Checkpoints>>) -> Self {
+    pub fn with_checkpoints(self, checkpoints: Option<Arc<CheckpointManager>>) -> Self {
         Self { checkpoints, ..self }
     }
 
@@ -167,84 +167,94 @@ impl Files {
     }
 
     /// Where each task works: hand this to whatever changes folders.
-    pub fn folders(&self) -> &Folders {
+    pub fn folders(&self) -> &TaskFolders {
         &self.folders
     }
 
     /// What each task has read.
-    pub fn state(&self) -> &Arc<FileState> {
+    pub fn state(&self) -> &Arc<TaskFileState> {
         &self.state
     }
 
     /// The files a call works on. What it gives blocks, and is for a thread of its own.
-    pub(crate) async fn disk(&self, call: &Call, cancel: &Cancel) -> Result<Box<dyn Disk>, Outcome> {
-        let (files, folder) = (self.clone(), self.folders.of(&call.task));
-        let Some(shells) = self.shells.as_ref().filter(|shells| !shells.is_here()) else {
-            return self.host_disk(call, folder).await;
+    pub(crate) async fn file_system(
+        &self,
+        call: &ToolInvocation,
+        cancel: &Cancel,
+    ) -> Result<Box<dyn FileSystem>, ToolOutcome> {
+        let (files, folder) = (self.clone(), self.folders.current(&call.task));
+        let Some(shells) = self.shells.as_ref().filter(|shells| !shells.is_local()) else {
+            return self.local_file_system(call, folder).await;
         };
-        let stay = match shells.enter(&call.task, cancel).await {
-            Ok(Place::There(stay)) => stay,
-            Ok(Place::Here(_)) => return self.host_disk(call, folder).await,
-            Err(Closed::Disabled(reason)) => {
+        let stay = match shells.open_environment(&call.task, cancel).await {
+            Ok(TaskEnvironment::Remote(stay)) => stay,
+            Ok(TaskEnvironment::Local(_)) => return self.local_file_system(call, folder).await,
+            Err(PoolError::Unavailable(reason)) => {
                 let error = format!("File tools disabled: {reason}");
-                return Err(answer::failed(&json!({"error": error, "status": "disabled"})));
+                return Err(answer::failure_json(&json!({"error": error, "status": "disabled"})));
             }
-            Err(Closed::Interrupted) => return Err(Outcome::failed("interrupted before it was begun")),
+            Err(PoolError::Interrupted) => {
+                return Err(ToolOutcome::failed("interrupted before it was begun"));
+            }
         };
-        let bearings = stay.bearings(cancel).await.map_err(|error| Outcome::failed(error.to_string()))?;
-        Ok(Box::new(FarDisk {
+        let bearings = stay.location(cancel).await.map_err(|error| ToolOutcome::failed(error.to_string()))?;
+        Ok(Box::new(RemoteFs {
             files,
-            stay,
+            guard: stay,
             runtime: Handle::current(),
             cancel: cancel.clone(),
             folder: bearings.directory,
             home: bearings.home,
-            reachable: shells.reachable(),
+            host_exposure: shells.host_exposure(),
             known: Mutex::default(),
         }))
     }
 
-    async fn host_disk(&self, call: &Call, folder: PathBuf) -> Result<Box<dyn Disk>, Outcome> {
+    async fn local_file_system(
+        &self,
+        call: &ToolInvocation,
+        folder: PathBuf,
+    ) -> Result<Box<dyn FileSystem>, ToolOutcome> {
         let (files, anchor) = (self.clone(), self.folders.anchor(&call.task));
         let open = move || {
             let access = files.sandbox.as_ref().and_then(|sandbox| sandbox.access(&anchor));
-            HostDisk::new(files, folder, access)
+            LocalFs::new(files, folder, access)
         };
         match off_thread("files", open).await? {
             Ok(disk) => Ok(Box::new(disk)),
-            Err(reason) => Err(Outcome::failed(format!("files cannot be reached: {reason}"))),
+            Err(reason) => Err(ToolOutcome::failed(format!("files cannot be reached: {reason}"))),
         }
     }
 
     /// The same for a call that writes these paths. Where one is outside the project, a person is asked.
-    pub(crate) async fn disk_to_write(
+    pub(crate) async fn writable_file_system(
         &self,
-        call: &Call,
+        call: &ToolInvocation,
         paths: Vec<String>,
         context: ToolContext<'_>,
-    ) -> Result<Box<dyn Disk>, Outcome> {
-        let disk = self.disk(call, context.cancel).await?;
-        if disk.locality() == Locality::There || self.sandbox.is_none() {
+    ) -> Result<Box<dyn FileSystem>, ToolOutcome> {
+        let disk = self.file_system(call, context.cancel).await?;
+        if disk.location() == FileLocation::Remote || self.sandbox.is_none() {
             return Ok(disk);
         }
         let ask = move || {
-            let asked: Vec<_> = paths.iter().filter_map(|given| disk.question(given)).collect();
+            let asked: Vec<_> = paths.iter().filter_map(|given| disk.write_approval(given)).collect();
             (disk, asked)
         };
         let (mut disk, asked) = off_thread("files", ask).await?;
         for (real, reason) in asked {
             let Some(approvals) = &self.approvals else { continue };
-            approvals.may_write(&call.name, &real, &reason, &call.task, context).await.map_err(|error| {
-                answer::failed(&json!({"error": error, "success": false, "bytes_written": 0}))
+            approvals.ask_write(&call.name, &real, &reason, &call.task, context).await.map_err(|error| {
+                answer::failure_json(&json!({"error": error, "success": false, "bytes_written": 0}))
             })?;
-            disk.agree(real);
+            disk.approve_write(real);
         }
         Ok(disk)
     }
 
     /// Whether a change would put the mask of a secret where the secret was: the model only ever saw the mask, and
     /// writes it back in good faith.
-    pub(crate) fn buries_secret(&self, before: &str, after: &str) -> bool {
+    pub(crate) fn overwrites_secret(&self, before: &str, after: &str) -> bool {
         let shown = self.masked(before);
         if shown == before {
             return false;
@@ -255,23 +265,25 @@ impl Files {
     }
 
     /// Before a file of this machine is changed, its project is recorded.
-    pub(crate) fn checkpoint(&self, call: &Call, disk: &dyn Disk, path: &Path) {
-        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| disk.locality() == Locality::Here) {
-            checkpoints.before(&call.turn, path, &format!("before {}", call.name));
+    pub(crate) fn checkpoint(&self, call: &ToolInvocation, disk: &dyn FileSystem, path: &Path) {
+        if let Some(checkpoints) =
+            self.checkpoints.as_ref().filter(|_| disk.location() == FileLocation::Local)
+        {
+            checkpoints.before_write(&call.turn, path, &format!("before {}", call.name));
         }
     }
 
-    pub(crate) fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
-        self.state.notice(task, occasion);
+    pub(crate) fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
+        self.state.on_event(task, occasion);
         match occasion {
-            Occasion::Ended => self.folders.forget(task),
-            Occasion::Delegated(parent) => self.folders.delegate(task, parent),
-            Occasion::Resumed(_) | Occasion::Compressed | Occasion::Calling(_) => {}
+            ToolEvent::Ended => self.folders.forget(task),
+            ToolEvent::Delegated(parent) => self.folders.delegate(task, parent),
+            ToolEvent::Resumed(_) | ToolEvent::Compressed | ToolEvent::CallStarting(_) => {}
         }
     }
 }
 
-impl From<FileGuard> for Files {
+impl From<FileGuard> for FileTools {
     fn from(guard: FileGuard) -> Self {
         Self::new(guard, FileOptions::default())
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use hermes_types::{Occasion, TaskId};
+use hermes_types::{TaskId, ToolEvent};
 
 const MOST_DEDUPE: usize = 1000;
 const MOST_STAMPS: usize = 1000;
@@ -20,14 +20,14 @@ const MOST_TASKS: usize = 1000;
 
 /// When a file was last changed, as far as that can be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     pub(crate) modified: SystemTime,
     pub(crate) len: u64,
 }
 
 /// A page of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Page {
+pub(crate) struct FilePage {
     pub(crate) path: PathBuf,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
@@ -35,15 +35,15 @@ pub(crate) struct Page {
 
 /// A call that may be repeated without need.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Repeatable {
-    Read(Page),
+pub(crate) enum RepeatableCall {
+    Read(FilePage),
     /// Everything that makes a search what it is, in one text.
     Search(String),
 }
 
 /// What is known of a page before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum PageStatus {
     New,
     /// Shown before, and the file has not changed since; so often it was asked for again.
     Unchanged(u32),
@@ -51,24 +51,24 @@ pub(crate) enum Known {
 
 /// The state of all tasks. Shared by the file tools.
 #[derive(Debug, Default)]
-pub struct FileState {
-    tasks: Mutex<Bounded<TaskId, TaskFiles>>,
+pub struct TaskFileState {
+    tasks: Mutex<BoundedMap<TaskId, TaskFiles>>,
     /// Who wrote each file last, and what it looked like then.
-    writers: Mutex<Bounded<PathBuf, (TaskId, Option<Stamp>)>>,
+    writers: Mutex<BoundedMap<PathBuf, (TaskId, Option<FileStamp>)>>,
     locks: Mutex<HashMap<PathBuf, Arc<Mutex<()>>>>,
 }
 
 #[derive(Debug, Default)]
 struct TaskFiles {
-    last: Option<(Repeatable, u32)>,
-    shown: Bounded<Page, (Stamp, u32)>,
-    stamps: Bounded<PathBuf, Stamp>,
-    history: Bounded<PathBuf, Vec<(usize, usize)>>,
+    last: Option<(RepeatableCall, u32)>,
+    shown: BoundedMap<FilePage, (FileStamp, u32)>,
+    stamps: BoundedMap<PathBuf, FileStamp>,
+    history: BoundedMap<PathBuf, Vec<(usize, usize)>>,
     /// The file the newest patches failed on, and how often in a row.
     failing: Option<(PathBuf, u32)>,
 }
 
-impl FileState {
+impl TaskFileState {
     fn task<T>(&self, task: &TaskId, look: impl FnOnce(&mut TaskFiles) -> T) -> T {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(files) = tasks.get_mut(task) {
@@ -81,7 +81,7 @@ impl FileState {
     }
 
     /// How often this very call was made in a row, this time included.
-    pub(crate) fn count(&self, task: &TaskId, call: Repeatable) -> u32 {
+    pub(crate) fn count_repeats(&self, task: &TaskId, call: RepeatableCall) -> u32 {
         self.task(task, |files| {
             let count = match files.last.take() {
                 Some((last, count)) if last == call => count.saturating_add(1),
@@ -93,19 +93,19 @@ impl FileState {
     }
 
     /// Whether the model already has this page before it, the file being as it is `now`. Asking counts.
-    pub(crate) fn ask_again(&self, task: &TaskId, page: &Page, now: Option<Stamp>) -> Known {
-        let Some(now) = now else { return Known::New };
+    pub(crate) fn check_page(&self, task: &TaskId, page: &FilePage, now: Option<FileStamp>) -> PageStatus {
+        let Some(now) = now else { return PageStatus::New };
         self.task(task, |files| match files.shown.get_mut(page) {
             Some((stamp, repeats)) if *stamp == now => {
                 *repeats = repeats.saturating_add(1);
-                Known::Unchanged(*repeats)
+                PageStatus::Unchanged(*repeats)
             }
-            _ => Known::New,
+            _ => PageStatus::New,
         })
     }
 
     /// A page was shown; `stamp` is what the file looked like before it was read.
-    pub(crate) fn was_read(&self, task: &TaskId, page: Page, stamp: Option<Stamp>) {
+    pub(crate) fn record_read(&self, task: &TaskId, page: FilePage, stamp: Option<FileStamp>) {
         self.task(task, |files| {
             let region = (page.offset, page.limit);
             match files.history.get_mut(&page.path) {
@@ -126,7 +126,7 @@ impl FileState {
     }
 
     /// What to tell the model if the file, which is as it is `now`, is no longer what this task read.
-    pub(crate) fn staleness(&self, task: &TaskId, path: &Path, now: Option<Stamp>) -> Option<String> {
+    pub(crate) fn staleness(&self, task: &TaskId, path: &Path, now: Option<FileStamp>) -> Option<String> {
         let known = self.task(task, |files| files.stamps.get(path).copied())?;
         if now == Some(known) {
             return None;
@@ -146,7 +146,7 @@ impl FileState {
     }
 
     /// This task wrote (or removed) the file, which is now as `stamp` says: what it knew of its pages no longer holds.
-    pub(crate) fn was_written(&self, task: &TaskId, path: &Path, stamp: Option<Stamp>) {
+    pub(crate) fn record_write(&self, task: &TaskId, path: &Path, stamp: Option<FileStamp>) {
         self.task(task, |files| {
             files.shown.retain(|page| page.path != path);
             match stamp {
@@ -162,7 +162,7 @@ impl FileState {
     }
 
     /// A patch did not find its place; how often in a row on this file, this time included.
-    pub(crate) fn patch_failed(&self, task: &TaskId, path: &Path) -> u32 {
+    pub(crate) fn record_patch_failure(&self, task: &TaskId, path: &Path) -> u32 {
         self.task(task, |files| {
             let count = match files.failing.take() {
                 Some((failing, count)) if failing == path => count.saturating_add(1),
@@ -186,7 +186,7 @@ impl FileState {
     }
 
     /// Runs `work` while no other writer of these files runs.
-    pub(crate) fn exclusively<T>(&self, paths: &[PathBuf], work: impl FnOnce() -> T) -> T {
+    pub(crate) fn with_write_lock<T>(&self, paths: &[PathBuf], work: impl FnOnce() -> T) -> T {
         let mut paths: Vec<&PathBuf> = paths.iter().collect();
         // Always in one order, or two writers of two files would wait for each other.
         paths.sort();
@@ -206,21 +206,21 @@ impl FileState {
     }
 
     /// What happened around the tools.
-    pub(crate) fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+    pub(crate) fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
         match occasion {
-            Occasion::Calling("read_file" | "search_files")
-            | Occasion::Resumed(_)
-            | Occasion::Delegated(_) => {}
-            Occasion::Calling(_) => self.task(task, |files| {
+            ToolEvent::CallStarting("read_file" | "search_files")
+            | ToolEvent::Resumed(_)
+            | ToolEvent::Delegated(_) => {}
+            ToolEvent::CallStarting(_) => self.task(task, |files| {
                 files.last = None;
-                files.shown.each(|(_, repeats)| *repeats = 0);
+                files.shown.for_each_mut(|(_, repeats)| *repeats = 0);
             }),
             // What was shown is gone from before the model: it must be able to read it again.
-            Occasion::Compressed => self.task(task, |files| {
+            ToolEvent::Compressed => self.task(task, |files| {
                 files.last = None;
-                files.shown = Bounded::default();
+                files.shown = BoundedMap::default();
             }),
-            Occasion::Ended => {
+            ToolEvent::Ended => {
                 self.tasks.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != task);
             }
         }
@@ -229,18 +229,18 @@ impl FileState {
 
 /// A map that forgets its oldest entries.
 #[derive(Debug)]
-struct Bounded<K, V> {
+struct BoundedMap<K, V> {
     map: HashMap<K, V>,
     order: VecDeque<K>,
 }
 
-impl<K, V> Default for Bounded<K, V> {
+impl<K, V> Default for BoundedMap<K, V> {
     fn default() -> Self {
         Self { map: HashMap::new(), order: VecDeque::new() }
     }
 }
 
-impl<K: Eq + Hash + Clone, V> Bounded<K, V> {
+impl<K: Eq + Hash + Clone, V> BoundedMap<K, V> {
     fn get<Q: ?Sized + Eq + Hash>(&self, key: &Q) -> Option<&V>
     where
         K: std::borrow::Borrow<Q>,
@@ -270,7 +270,7 @@ impl<K: Eq + Hash + Clone, V> Bounded<K, V> {
         self.order.retain(keep);
     }
 
-    fn each(&mut self, change: impl FnMut(&mut V)) {
+    fn for_each_mut(&mut self, change: impl FnMut(&mut V)) {
         self.map.values_mut().for_each(change);
     }
 }

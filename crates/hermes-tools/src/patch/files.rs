@@ -5,22 +5,26 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use hermes_text::{PatchOp, apply_hunks, parse_patch, unified_diff};
-use hermes_types::Call;
+use hermes_types::ToolInvocation;
 
-use super::passage::refuse;
-use super::{Changes, Failure};
+use super::replace::refuse;
+use super::{PatchChanges, PatchFailure};
 use crate::argument::text;
-use crate::file::disk::{Disk, Kind, stamp};
-use crate::file::store::{self, Form};
-use crate::file::{BURIES_SECRET, Files};
+use crate::file::file_system::{FileSystem, PathKind, stamp};
+use crate::file::text_format::{self, TextFormat};
+use crate::file::{BURIES_SECRET, FileTools};
 
-pub(super) fn apply(files: &Files, disk: &dyn Disk, call: &Call) -> Result<Changes, Failure> {
+pub(super) fn apply(
+    files: &FileTools,
+    disk: &dyn FileSystem,
+    call: &ToolInvocation,
+) -> Result<PatchChanges, PatchFailure> {
     let patch = text(&call.arguments, "patch").ok_or_else(|| "patch content required".to_owned())?;
     let ops = parse_patch(patch)
         .map_err(|error| format!("Patch validation failed (no files were modified): {error}"))?;
-    let mut plan = Plan { files, disk, contents: HashMap::new() };
+    let mut plan = PatchPlan { files, disk, contents: HashMap::new() };
     let paths: Vec<PathBuf> = ops.iter().flat_map(PatchOp::paths).map(|given| plan.place(given)).collect();
-    files.state.exclusively(&paths, || {
+    files.state.with_write_lock(&paths, || {
         let (steps, problems) = plan.validate(&ops);
         if !problems.is_empty() {
             let mut error = "Patch validation failed (no files were modified):".to_owned();
@@ -30,28 +34,28 @@ pub(super) fn apply(files: &Files, disk: &dyn Disk, call: &Call) -> Result<Chang
             let hint = error.contains("Could not find").then(|| {
                 "Read the lines with read_file, or find them with search_files, and quote them as they are.".to_owned()
             });
-            return Err(Failure { error, hint, ..Failure::default() });
+            return Err(PatchFailure { error, hint, ..PatchFailure::default() });
         }
         perform(files, disk, call, steps)
     })
 }
 
 /// One step, with all that is needed to take it.
-enum Step {
-    Write { given: String, path: PathBuf, before: Option<String>, after: String, form: Form },
+enum PatchStep {
+    Write { given: String, path: PathBuf, before: Option<String>, after: String, form: TextFormat },
     Delete { given: String, path: PathBuf, before: String },
     Move { from: String, to: String, source: PathBuf, target: PathBuf },
 }
 
 /// The files as they will be after the steps so far.
-struct Plan<'a> {
-    files: &'a Files,
-    disk: &'a dyn Disk,
+struct PatchPlan<'a> {
+    files: &'a FileTools,
+    disk: &'a dyn FileSystem,
     /// `None` is a file that will be gone.
-    contents: HashMap<PathBuf, Option<(String, Form)>>,
+    contents: HashMap<PathBuf, Option<(String, TextFormat)>>,
 }
 
-impl Plan<'_> {
+impl PatchPlan<'_> {
     fn place(&self, given: &str) -> PathBuf {
         self.real(&self.disk.resolve(given))
     }
@@ -66,14 +70,14 @@ impl Plan<'_> {
     }
 
     fn real(&self, path: &Path) -> PathBuf {
-        self.disk.look(path).map_or_else(|_| path.to_owned(), |seen| seen.real)
+        self.disk.inspect(path).map_or_else(|_| path.to_owned(), |seen| seen.real)
     }
 
     fn is_folder(&self, path: &Path) -> bool {
-        self.disk.look(path).is_ok_and(|seen| seen.kind == Kind::Folder)
+        self.disk.inspect(path).is_ok_and(|seen| seen.kind == PathKind::Folder)
     }
 
-    fn validate(&mut self, ops: &[PatchOp]) -> (Vec<Step>, Vec<String>) {
+    fn validate(&mut self, ops: &[PatchOp]) -> (Vec<PatchStep>, Vec<String>) {
         let (mut steps, mut problems) = (Vec::new(), Vec::new());
         for op in ops {
             match self.step(op) {
@@ -84,7 +88,7 @@ impl Plan<'_> {
         (steps, problems)
     }
 
-    fn step(&mut self, op: &PatchOp) -> Result<Step, String> {
+    fn step(&mut self, op: &PatchOp) -> Result<PatchStep, String> {
         for given in op.paths() {
             refuse(self.disk, given, &self.disk.resolve(given)).map_err(|failure| failure.error)?;
         }
@@ -93,11 +97,11 @@ impl Plan<'_> {
                 let path = self.place(given);
                 let (before, form) = self.read(given, &path)?;
                 let after = apply_hunks(&before, hunks).map_err(|error| format!("{given}: {error}"))?;
-                if self.files.buries_secret(&before, &after) {
+                if self.files.overwrites_secret(&before, &after) {
                     return Err(format!("{given}: {BURIES_SECRET}"));
                 }
                 self.contents.insert(path.clone(), Some((after.clone(), form)));
-                Ok(Step::Write { given: given.clone(), path, before: Some(before), after, form })
+                Ok(PatchStep::Write { given: given.clone(), path, before: Some(before), after, form })
             }
             PatchOp::Add { path: given, content } => {
                 let path = self.place(given);
@@ -106,9 +110,9 @@ impl Plan<'_> {
                     return Err(format!("{given}: exists and is not text"));
                 }
                 let (before, form) =
-                    existing.map_or((None, Form::default()), |(text, form)| (Some(text), form));
+                    existing.map_or((None, TextFormat::default()), |(text, form)| (Some(text), form));
                 self.contents.insert(path.clone(), Some((content.clone(), form)));
-                Ok(Step::Write { given: given.clone(), path, before, after: content.clone(), form })
+                Ok(PatchStep::Write { given: given.clone(), path, before, after: content.clone(), form })
             }
             PatchOp::Delete { path: given } => {
                 let path = self.name(given);
@@ -117,7 +121,7 @@ impl Plan<'_> {
                 }
                 let before = self.read(given, &path).map(|(text, _)| text).unwrap_or_default();
                 self.contents.insert(path.clone(), None);
-                Ok(Step::Delete { given: given.clone(), path, before })
+                Ok(PatchStep::Delete { given: given.clone(), path, before })
             }
             PatchOp::Move { from, to } => {
                 let (source, target) = (self.name(from), self.name(to));
@@ -132,7 +136,7 @@ impl Plan<'_> {
                 if let Some(content) = content {
                     self.contents.insert(target.clone(), Some(content));
                 }
-                Ok(Step::Move { from: from.clone(), to: to.clone(), source, target })
+                Ok(PatchStep::Move { from: from.clone(), to: to.clone(), source, target })
             }
         }
     }
@@ -141,47 +145,52 @@ impl Plan<'_> {
         self.contents.get(path).map_or_else(|| self.disk.exists(path), Option::is_some)
     }
 
-    fn read(&self, given: &str, path: &Path) -> Result<(String, Form), String> {
+    fn read(&self, given: &str, path: &Path) -> Result<(String, TextFormat), String> {
         match self.contents.get(path) {
             Some(Some(known)) => Ok(known.clone()),
             Some(None) => Err(format!("{given}: deleted or moved earlier in this patch")),
-            None => store::read_text(self.disk, path)
+            None => text_format::read_text(self.disk, path)
                 .map_err(|error| format!("Failed to read file: {given} ({error})")),
         }
     }
 }
 
-fn perform(files: &Files, disk: &dyn Disk, call: &Call, steps: Vec<Step>) -> Result<Changes, Failure> {
-    let mut done = Changes::default();
+fn perform(
+    files: &FileTools,
+    disk: &dyn FileSystem,
+    call: &ToolInvocation,
+    steps: Vec<PatchStep>,
+) -> Result<PatchChanges, PatchFailure> {
+    let mut done = PatchChanges::default();
     let mut diffs: Vec<String> = Vec::new();
     for step in steps {
-        let result = take(files, disk, call, step, &mut done, &mut diffs);
+        let result = perform_step(files, disk, call, step, &mut done, &mut diffs);
         if let Err(problem) = result {
             done.diff = diffs.join("\n");
             let error =
                 format!("Apply phase failed: {problem}. Changes listed here were made; read the files again");
-            return Err(Failure { error, hint: None, done: Box::new(done) });
+            return Err(PatchFailure { error, hint: None, done: Box::new(done) });
         }
     }
     done.diff = diffs.join("\n");
     Ok(done)
 }
 
-fn take(
-    files: &Files,
-    disk: &dyn Disk,
-    call: &Call,
-    step: Step,
-    done: &mut Changes,
+fn perform_step(
+    files: &FileTools,
+    disk: &dyn FileSystem,
+    call: &ToolInvocation,
+    step: PatchStep,
+    done: &mut PatchChanges,
     diffs: &mut Vec<String>,
 ) -> Result<(), String> {
     match step {
-        Step::Write { given, path, before, after, form } => {
+        PatchStep::Write { given, path, before, after, form } => {
             done.warning =
                 done.warning.take().or_else(|| files.state.staleness(&call.task, &path, stamp(disk, &path)));
             files.checkpoint(call, disk, &path);
-            disk.replace(&path, &form.dress(&after)).map_err(|error| format!("{given}: {error}"))?;
-            files.state.was_written(&call.task, &path, stamp(disk, &path));
+            disk.replace(&path, &form.encode(&after)).map_err(|error| format!("{given}: {error}"))?;
+            files.state.record_write(&call.task, &path, stamp(disk, &path));
             let from = if before.is_some() { format!("a/{given}") } else { "/dev/null".to_owned() };
             diffs.push(unified_diff(
                 &files.masked(before.as_deref().unwrap_or_default()),
@@ -196,19 +205,19 @@ fn take(
             done.written.retain(|(other, ..)| *other != given);
             done.written.push((given, path, after));
         }
-        Step::Delete { given, path, before } => {
+        PatchStep::Delete { given, path, before } => {
             files.checkpoint(call, disk, &path);
             disk.remove(&path).map_err(|error| format!("{given}: {error}"))?;
-            files.state.was_written(&call.task, &path, stamp(disk, &path));
+            files.state.record_write(&call.task, &path, stamp(disk, &path));
             diffs.push(unified_diff(&files.masked(&before), "", &format!("a/{given}"), "/dev/null"));
             done.written.retain(|(other, ..)| *other != given);
             done.deleted.push(given);
         }
-        Step::Move { from, to, source, target } => {
+        PatchStep::Move { from, to, source, target } => {
             files.checkpoint(call, disk, &source);
             disk.rename(&source, &target).map_err(|error| format!("{from} -> {to}: {error}"))?;
-            files.state.was_written(&call.task, &source, None);
-            files.state.was_written(&call.task, &target, stamp(disk, &target));
+            files.state.record_write(&call.task, &source, None);
+            files.state.record_write(&call.task, &target, stamp(disk, &target));
             diffs.push(format!("# moved {from} -> {to}\n"));
             done.modified.push(format!("{from} -> {to}"));
         }

@@ -4,32 +4,34 @@
 //! is `hermes-text`'s. Invariant: a patch that does not fit changes no file.
 
 mod files;
-mod passage;
+mod replace;
 
 use std::path::PathBuf;
 
 use hermes_text::{PatchOp, parse_patch};
-use hermes_types::{BoxFuture, Call, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    BoxFuture, CallPolicy, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{spec, text};
-use crate::file::disk::Locality;
+use crate::file::file_system::FileLocation;
 use crate::file::lint::lint;
-use crate::file::{Files, Linter};
+use crate::file::{FileTools, Linter};
 use crate::off_thread::off_thread;
-use crate::write_file::path_manner;
+use crate::write_file::path_call_policy;
 
 /// The tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
-pub struct Patch {
+pub struct PatchTool {
     spec: ToolSpec,
-    files: Files,
+    files: FileTools,
 }
 
 /// What a patch did, before the changed files are checked.
 #[derive(Debug, Default)]
-struct Changes {
+struct PatchChanges {
     diff: String,
     modified: Vec<String>,
     created: Vec<String>,
@@ -41,44 +43,44 @@ struct Changes {
 
 /// Why a patch did nothing, or not all.
 #[derive(Debug, Default)]
-struct Failure {
+struct PatchFailure {
     error: String,
     hint: Option<String>,
     /// What was changed nevertheless.
-    done: Box<Changes>,
+    done: Box<PatchChanges>,
 }
 
-impl From<String> for Failure {
+impl From<String> for PatchFailure {
     fn from(error: String) -> Self {
         Self { error, ..Self::default() }
     }
 }
 
-impl Patch {
-    pub fn new(files: Files) -> Self {
+impl PatchTool {
+    pub fn new(files: FileTools) -> Self {
         let spec = spec("patch", include_str!("../texts/patch.md"), include_str!("../texts/patch.json"));
         Self { spec, files }
     }
 }
 
-impl Tool for Patch {
+impl Tool for PatchTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
-            let disk = match self.files.disk_to_write(call, paths(&call.arguments), context).await {
+            let disk = match self.files.writable_file_system(call, paths(&call.arguments), context).await {
                 Ok(disk) => disk,
                 Err(outcome) => return outcome,
             };
-            let linter = self.files.linter.as_deref().filter(|_| disk.locality() == Locality::Here);
+            let linter = self.files.linter.as_deref().filter(|_| disk.location() == FileLocation::Local);
             let (files, given) = (self.files.clone(), call.clone());
             let mode = mode(&call.arguments).to_owned();
             let work = move || match mode.as_str() {
-                "replace" => passage::replace(&files, &*disk, &given),
+                "replace" => replace::replace(&files, &*disk, &given),
                 "patch" => files::apply(&files, &*disk, &given),
-                other => Err(Failure::from(format!("Unknown mode: {other}"))),
+                other => Err(PatchFailure::from(format!("Unknown mode: {other}"))),
             };
             match off_thread("patch", work).await {
                 Ok(Ok(changes)) => self.report(&call.arguments, changes, linter, &context).await,
@@ -88,24 +90,24 @@ impl Tool for Patch {
         })
     }
 
-    fn manner(&self, arguments: &Map<String, Value>) -> Manner {
+    fn call_policy(&self, arguments: &Map<String, Value>) -> CallPolicy {
         // A patch names its files inside its text; `path` says nothing about them.
-        if mode(arguments) == "patch" { Manner::default() } else { path_manner(arguments) }
+        if mode(arguments) == "patch" { CallPolicy::default() } else { path_call_policy(arguments) }
     }
 
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
-        self.files.notice(task, occasion);
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
+        self.files.on_event(task, occasion);
     }
 }
 
-impl Patch {
+impl PatchTool {
     async fn report(
         &self,
         arguments: &Map<String, Value>,
-        changes: Changes,
+        changes: PatchChanges,
         linter: Option<&dyn Linter>,
         context: &ToolContext<'_>,
-    ) -> Outcome {
+    ) -> ToolOutcome {
         let mut checks = Map::new();
         for (given, path, content) in &changes.written {
             let found = lint(path, content, linter, context.cancel).await;
@@ -121,7 +123,7 @@ impl Patch {
         } else if let Some((_, only)) = checks.into_iter().next() {
             result.insert("lint".to_owned(), only);
         }
-        answer::done(&Value::Object(result))
+        answer::success_json(&Value::Object(result))
     }
 }
 
@@ -144,7 +146,7 @@ fn mode(arguments: &Map<String, Value>) -> &str {
     text(arguments, "mode").unwrap_or(meant)
 }
 
-fn describe(files: &Files, result: &mut Map<String, Value>, changes: Changes) {
+fn describe(files: &FileTools, result: &mut Map<String, Value>, changes: PatchChanges) {
     if !changes.diff.is_empty() {
         result.insert("diff".to_owned(), json!(files.masked(&changes.diff)));
     }
@@ -162,7 +164,7 @@ fn describe(files: &Files, result: &mut Map<String, Value>, changes: Changes) {
     }
 }
 
-fn failed(files: &Files, failure: Failure) -> Outcome {
+fn failed(files: &FileTools, failure: PatchFailure) -> ToolOutcome {
     let mut result = Map::new();
     result.insert("success".to_owned(), json!(false));
     describe(files, &mut result, *failure.done);
@@ -170,5 +172,5 @@ fn failed(files: &Files, failure: Failure) -> Outcome {
     if let Some(hint) = failure.hint {
         result.insert("_hint".to_owned(), json!(hint));
     }
-    answer::failed(&Value::Object(result))
+    answer::failure_json(&Value::Object(result))
 }

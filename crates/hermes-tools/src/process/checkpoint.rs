@@ -6,13 +6,13 @@
 use std::fs;
 
 use hermes_config::{Home, write};
-use hermes_exec::Survivor;
+use hermes_exec::RecoveredProcess;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// One running process as it is written down.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct ProcessRecord {
     pub(super) session_id: String,
     #[serde(default)]
     pub(super) command: String,
@@ -38,22 +38,23 @@ pub(super) struct Record {
     pub(super) rest: Map<String, Value>,
 }
 
-impl Record {
+impl ProcessRecord {
     /// Another program of this home still looks after it.
     pub(super) fn has_living_owner(&self) -> bool {
-        self.owner_pid.is_some_and(|pid| pid != std::process::id() && Survivor::find(pid, None).is_some())
+        self.owner_pid
+            .is_some_and(|pid| pid != std::process::id() && RecoveredProcess::find(pid, None).is_some())
     }
 }
 
-pub(super) fn read(home: &Home) -> Vec<Record> {
+pub(super) fn read(home: &Home) -> Vec<ProcessRecord> {
     let text = fs::read_to_string(home.processes()).unwrap_or_default();
     let values: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
     values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect()
 }
 
 /// Replaces our part: `ours` runs, and everything in `known` was ours.
-pub(super) fn write(home: &Home, ours: &[Record], known: &[String]) -> hermes_config::Result<()> {
-    let mut records: Vec<Record> = read(home)
+pub(super) fn write(home: &Home, ours: &[ProcessRecord], known: &[String]) -> hermes_config::Result<()> {
+    let mut records: Vec<ProcessRecord> = read(home)
         .into_iter()
         .filter(|record| !known.contains(&record.session_id) && record.has_living_owner())
         .collect();

@@ -9,18 +9,20 @@ use std::time::Duration;
 
 use hermes_exec::strip_ansi;
 use hermes_text::{head, tail};
-use hermes_types::{BoxFuture, Call, Clock, Manner, Outcome, Timestamp, Tool, ToolContext, ToolSpec};
+use hermes_types::{
+    BoxFuture, CallPolicy, Clock, Timestamp, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{any_text, number, spec, text};
-use crate::file::Secrets;
+use crate::file::SecretMasking;
 use crate::session_search::LocalTime;
 use crate::terminal::mask;
-pub use registry::Processes;
-pub(crate) use registry::{Entry, Kind, Start};
-pub use watch::{Announcements, Notice, NoticeKind, Watch};
-pub(crate) use watch::{AtEnd, Wishes};
+pub use registry::ProcessRegistry;
+pub(crate) use registry::{ProcessEntry, ProcessHandle, ProcessStart};
+pub(crate) use watch::{ExitNotice, WatchOptions};
+pub use watch::{ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel};
 
 const ACTIONS: &str = "list, poll, log, wait, kill, write, submit, close";
 const PREVIEW: usize = 200;
@@ -30,54 +32,54 @@ const LOG_LINES: usize = 200;
 
 /// The tool.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProcessTool {
     spec: ToolSpec,
-    processes: Processes,
+    processes: ProcessRegistry,
     /// The longest `wait`: `terminal.timeout`.
-    patience: Duration,
-    secrets: Secrets,
+    max_wait: Duration,
+    secrets: SecretMasking,
     clock: Arc<dyn Clock>,
     local: LocalTime,
 }
 
-impl Process {
+impl ProcessTool {
     pub fn new(
-        processes: Processes,
-        patience: Duration,
-        secrets: Secrets,
+        processes: ProcessRegistry,
+        max_wait: Duration,
+        secrets: SecretMasking,
         clock: Arc<dyn Clock>,
         local: LocalTime,
     ) -> Self {
         let spec =
             spec("process", include_str!("../texts/process.md"), include_str!("../texts/process.json"));
-        Self { spec, processes, patience, secrets, clock, local }
+        Self { spec, processes, max_wait, secrets, clock, local }
     }
 
-    async fn execute(&self, call: &Call, context: ToolContext<'_>) -> Outcome {
+    async fn execute(&self, call: &ToolInvocation, context: ToolContext<'_>) -> ToolOutcome {
         let arguments = &call.arguments;
         let action = text(arguments, "action").unwrap_or_default();
         if action == "list" {
             let listed: Vec<Value> = self
                 .processes
-                .known_to(&call.task, &call.session)
+                .visible_to(&call.task, &call.session)
                 .iter()
                 .map(|entry| self.listed(entry))
                 .collect();
-            return answer::done(&json!({ "processes": listed }));
+            return answer::success_json(&json!({ "processes": listed }));
         }
         if !ACTIONS.split(", ").any(|known| known == action) {
-            return Outcome::failed(format!("Unknown process action: {action}. Use one of: {ACTIONS}"));
+            return ToolOutcome::failed(format!("Unknown process action: {action}. Use one of: {ACTIONS}"));
         }
         let Some(id) = session_id(arguments) else {
-            return Outcome::failed(format!("session_id is required for {action}"));
+            return ToolOutcome::failed(format!("session_id is required for {action}"));
         };
         let Some(entry) = self.processes.find(&id) else {
-            return answer::failed(
+            return answer::failure_json(
                 &json!({"status": "not_found", "error": format!("No process with ID {id}")}),
             );
         };
         match action {
-            "poll" => answer::done(&self.polled(&entry)),
+            "poll" => answer::success_json(&self.polled(&entry)),
             "log" => self.log(&entry, arguments),
             "wait" => self.wait(&entry, arguments, context).await,
             "kill" => self.kill(&entry).await,
@@ -92,7 +94,7 @@ impl Process {
         }
     }
 
-    fn listed(&self, entry: &Entry) -> Value {
+    fn listed(&self, entry: &ProcessEntry) -> Value {
         let local = (self.local)(entry.started);
         let started = format!(
             "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
@@ -112,7 +114,7 @@ impl Process {
         value
     }
 
-    fn polled(&self, entry: &Entry) -> Value {
+    fn polled(&self, entry: &ProcessEntry) -> Value {
         let mut value = json!({
             "session_id": entry.id,
             "command": self.masked(entry, &entry.command),
@@ -125,14 +127,14 @@ impl Process {
         value
     }
 
-    fn log(&self, entry: &Entry, arguments: &Map<String, Value>) -> Outcome {
+    fn log(&self, entry: &ProcessEntry, arguments: &Map<String, Value>) -> ToolOutcome {
         let offset = number(arguments, "offset", 0, 0..=usize::MAX);
         let limit = number(arguments, "limit", LOG_LINES, 1..=usize::MAX);
         let output = self.output(entry, usize::MAX);
         let lines: Vec<&str> = output.lines().collect();
         let from = if offset == 0 { lines.len().saturating_sub(limit) } else { offset.min(lines.len()) };
         let shown: Vec<&str> = lines.iter().skip(from).take(limit).copied().collect();
-        answer::done(&json!({
+        answer::success_json(&json!({
             "session_id": entry.id,
             "status": entry.status(),
             "output": shown.join("\n"),
@@ -141,8 +143,13 @@ impl Process {
         }))
     }
 
-    async fn wait(&self, entry: &Entry, arguments: &Map<String, Value>, context: ToolContext<'_>) -> Outcome {
-        let most = usize::try_from(self.patience.as_secs()).unwrap_or(usize::MAX).max(1);
+    async fn wait(
+        &self,
+        entry: &ProcessEntry,
+        arguments: &Map<String, Value>,
+        context: ToolContext<'_>,
+    ) -> ToolOutcome {
+        let most = usize::try_from(self.max_wait.as_secs()).unwrap_or(usize::MAX).max(1);
         let asked = number(arguments, "timeout", most, 1..=usize::MAX);
         let used = asked.min(most);
         let limit = Duration::from_secs(used as u64).min(context.deadline.remaining(&*self.clock));
@@ -164,28 +171,28 @@ impl Process {
         if let (Some(note), Some(fields)) = (clamped, result.as_object_mut()) {
             fields.insert("timeout_note".to_owned(), json!(note));
         }
-        answer::done(&result)
+        answer::success_json(&result)
     }
 
-    async fn kill(&self, entry: &Entry) -> Outcome {
+    async fn kill(&self, entry: &ProcessEntry) -> ToolOutcome {
         if let Some(code) = entry.exit_code() {
-            return answer::done(&json!({"status": "already_exited", "exit_code": code}));
+            return answer::success_json(&json!({"status": "already_exited", "exit_code": code}));
         }
         entry.kill(&*self.clock).await;
-        self.processes.changed();
-        answer::done(&json!({"status": "killed", "session_id": entry.id}))
+        self.processes.save();
+        answer::success_json(&json!({"status": "killed", "session_id": entry.id}))
     }
 
-    fn output(&self, entry: &Entry, chars: usize) -> String {
+    fn output(&self, entry: &ProcessEntry, chars: usize) -> String {
         let output = entry.output();
         let plain = strip_ansi(&output);
         tail(&self.masked(entry, &plain), chars).to_owned()
     }
 
-    fn masked(&self, entry: &Entry, text: &str) -> String {
+    fn masked(&self, entry: &ProcessEntry, text: &str) -> String {
         match self.secrets {
-            Secrets::Mask => mask(&entry.command, text),
-            Secrets::Show => text.to_owned(),
+            SecretMasking::Mask => mask(&entry.command, text),
+            SecretMasking::Show => text.to_owned(),
         }
     }
 
@@ -194,21 +201,21 @@ impl Process {
     }
 }
 
-impl Tool for Process {
+impl Tool for ProcessTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(self.execute(call, context))
     }
 
-    fn manner(&self, _: &Map<String, Value>) -> Manner {
-        Manner::default()
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy::default()
     }
 }
 
-fn ending(value: &mut Value, entry: &Entry) {
+fn ending(value: &mut Value, entry: &ProcessEntry) {
     let Some(fields) = value.as_object_mut() else { return };
     if let Some(code) = entry.exit_code() {
         fields.insert("exit_code".to_owned(), json!(code));
@@ -232,13 +239,13 @@ fn session_id(arguments: &Map<String, Value>) -> Option<String> {
 }
 
 /// Writes, or closes the input.
-async fn input(entry: &Entry, data: Option<&str>) -> Outcome {
+async fn input(entry: &ProcessEntry, data: Option<&str>) -> ToolOutcome {
     if let Some(code) = entry.exit_code() {
-        return answer::done(&json!({"status": "already_exited", "exit_code": code}));
+        return answer::success_json(&json!({"status": "already_exited", "exit_code": code}));
     }
     let process = match entry.process() {
         Ok(process) => process,
-        Err(reason) => return answer::failed(&json!({"status": "error", "error": reason})),
+        Err(reason) => return answer::failure_json(&json!({"status": "error", "error": reason})),
     };
     let done = match data {
         Some(data) => process
@@ -248,7 +255,7 @@ async fn input(entry: &Entry, data: Option<&str>) -> Outcome {
         None => process.close_input().await.map(|()| json!({"status": "ok", "message": "input closed"})),
     };
     match done {
-        Ok(value) => answer::done(&value),
-        Err(error) => answer::failed(&json!({"status": "error", "error": error.to_string()})),
+        Ok(value) => answer::success_json(&value),
+        Err(error) => answer::failure_json(&json!({"status": "error", "error": error.to_string()})),
     }
 }

@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Background, Distant, Survivor, end_orphaned_commands, record_commands_in};
+use hermes_exec::{
+    BackgroundProcess, RecoveredProcess, RemoteProcess, end_orphaned_commands, record_commands_in,
+};
 use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock, SessionId, TaskId, Timestamp, random_hex};
 use tokio::sync::oneshot;
 
-use super::checkpoint::{self, Record};
-use super::watch::{Outlet, Watch, Wishes, watch};
+use super::checkpoint::{self, ProcessRecord};
+use super::watch::{NoticeDispatcher, ProcessNoticeSink, WatchOptions, watch};
 
 /// Counted from its start, an ended process is forgotten after this.
 const OLD: Duration = Duration::from_mins(30);
@@ -24,36 +26,36 @@ const WHOLE: usize = 200_000;
 
 /// The processes; clones share them.
 #[derive(Debug, Clone)]
-pub struct Processes(Arc<Inner>);
+pub struct ProcessRegistry(Arc<RegistryState>);
 
 #[derive(Debug)]
-struct Inner {
+struct RegistryState {
     home: Home,
     clock: Arc<dyn Clock>,
     owner: Cancel,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<ProcessEntry>>,
     /// Room kept for processes that are being started.
     starting: AtomicUsize,
     /// One writer of the file at a time, so that an older state never replaces a newer one.
     writing: Mutex<()>,
     /// Whom is told what nobody asked for.
-    outlet: OnceLock<Arc<Outlet>>,
+    dispatcher: OnceLock<Arc<NoticeDispatcher>>,
     /// Ends with the search for commands that a killed run left.
     search: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 /// What is started, and for whom.
 #[derive(Debug, Clone)]
-pub(crate) struct Start {
+pub(crate) struct ProcessStart {
     pub(crate) command: String,
     pub(crate) task: TaskId,
     pub(crate) session: SessionId,
-    pub(crate) wishes: Wishes,
+    pub(crate) watch: WatchOptions,
 }
 
 /// One process.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct ProcessEntry {
     pub(crate) id: String,
     pub(crate) command: String,
     pub(crate) task: TaskId,
@@ -62,50 +64,50 @@ pub(crate) struct Entry {
     pub(crate) pid: u32,
     pub(crate) started: Timestamp,
     pub(crate) interval: usize,
-    kind: Kind,
+    handle: ProcessHandle,
 }
 
 /// How it is followed.
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub(crate) enum ProcessHandle {
     /// By its pipes or its terminal; what runs here may be a client of what runs elsewhere.
-    Ours(Background),
+    Background(BackgroundProcess),
     /// Elsewhere, looked at now and then.
-    There(Distant),
-    Found(Survivor),
+    Remote(RemoteProcess),
+    Recovered(RecoveredProcess),
 }
 
-impl Kind {
+impl ProcessHandle {
     pub(crate) fn pid(&self) -> u32 {
         match self {
-            Self::Ours(process) => process.pid(),
-            Self::There(process) => process.pid(),
-            Self::Found(survivor) => survivor.pid(),
+            Self::Background(process) => process.pid(),
+            Self::Remote(process) => process.pid(),
+            Self::Recovered(survivor) => survivor.pid(),
         }
     }
 
     fn folder(&self) -> String {
         match self {
-            Self::Ours(process) => process.directory().to_string_lossy().into_owned(),
-            Self::There(process) => process.directory().to_owned(),
-            Self::Found(_) => String::new(),
+            Self::Background(process) => process.directory().to_string_lossy().into_owned(),
+            Self::Remote(process) => process.directory().to_owned(),
+            Self::Recovered(_) => String::new(),
         }
     }
 
     fn exit_code(&self) -> Option<i32> {
         match self {
-            Self::Ours(process) => process.exit_code(),
-            Self::There(process) => process.exit_code(),
+            Self::Background(process) => process.exit_code(),
+            Self::Remote(process) => process.exit_code(),
             // Nobody can say how it ended.
-            Self::Found(survivor) => (!survivor.is_alive()).then_some(-1),
+            Self::Recovered(survivor) => (!survivor.is_alive()).then_some(-1),
         }
     }
 
     async fn ended(&self, clock: &dyn Clock) -> i32 {
         match self {
-            Self::Ours(process) => process.ended().await,
-            Self::There(process) => process.ended().await,
-            Self::Found(survivor) => {
+            Self::Background(process) => process.ended().await,
+            Self::Remote(process) => process.ended().await,
+            Self::Recovered(survivor) => {
                 while survivor.is_alive() {
                     clock.sleep(LOOK).await;
                 }
@@ -117,17 +119,17 @@ impl Kind {
 
 /// Room for one more process, kept until it is added or given up.
 #[derive(Debug)]
-pub(crate) struct Slot(Arc<Inner>);
+pub(crate) struct ProcessSlot(Arc<RegistryState>);
 
-impl Drop for Slot {
+impl Drop for ProcessSlot {
     fn drop(&mut self) {
         self.0.starting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Entry {
+impl ProcessEntry {
     pub(crate) fn exit_code(&self) -> Option<i32> {
-        self.kind.exit_code()
+        self.handle.exit_code()
     }
 
     pub(crate) fn status(&self) -> &'static str {
@@ -135,44 +137,46 @@ impl Entry {
     }
 
     pub(crate) fn is_detached(&self) -> bool {
-        matches!(self.kind, Kind::Found(_))
+        matches!(self.handle, ProcessHandle::Recovered(_))
     }
 
     /// What takes input, or why nothing does.
-    pub(crate) fn process(&self) -> Result<&Background, &'static str> {
-        match &self.kind {
-            Kind::Ours(process) => Ok(process),
-            Kind::There(_) => Err("a process elsewhere takes no input"),
-            Kind::Found(_) => Err("it was started by an earlier run; its input is not available"),
+    pub(crate) fn process(&self) -> Result<&BackgroundProcess, &'static str> {
+        match &self.handle {
+            ProcessHandle::Background(process) => Ok(process),
+            ProcessHandle::Remote(_) => Err("a process elsewhere takes no input"),
+            ProcessHandle::Recovered(_) => {
+                Err("it was started by an earlier run; its input is not available")
+            }
         }
     }
 
     pub(crate) fn output(&self) -> String {
-        match &self.kind {
-            Kind::Ours(process) => process.output(WHOLE),
-            Kind::There(process) => process.output(WHOLE),
-            Kind::Found(_) => String::new(),
+        match &self.handle {
+            ProcessHandle::Background(process) => process.output(WHOLE),
+            ProcessHandle::Remote(process) => process.output(WHOLE),
+            ProcessHandle::Recovered(_) => String::new(),
         }
     }
 
     /// How much it has said in all.
     pub(crate) fn total_chars(&self) -> u64 {
-        match &self.kind {
-            Kind::Ours(process) => process.total_chars(),
-            Kind::There(process) => process.total_chars(),
-            Kind::Found(_) => 0,
+        match &self.handle {
+            ProcessHandle::Background(process) => process.total_chars(),
+            ProcessHandle::Remote(process) => process.total_chars(),
+            ProcessHandle::Recovered(_) => 0,
         }
     }
 
     pub(crate) async fn ended(&self, clock: &dyn Clock) -> i32 {
-        self.kind.ended(clock).await
+        self.handle.ended(clock).await
     }
 
     pub(crate) async fn kill(&self, clock: &dyn Clock) -> i32 {
-        match &self.kind {
-            Kind::Ours(process) => process.kill().await,
-            Kind::There(process) => process.kill().await,
-            Kind::Found(survivor) => {
+        match &self.handle {
+            ProcessHandle::Background(process) => process.kill().await,
+            ProcessHandle::Remote(process) => process.kill().await,
+            ProcessHandle::Recovered(survivor) => {
                 survivor.kill(clock).await;
                 KILLED
             }
@@ -180,20 +184,20 @@ impl Entry {
     }
 
     /// Such a one is not written down: its number means nothing here, and it ends with its place.
-    fn is_elsewhere(&self) -> bool {
-        match &self.kind {
-            Kind::Ours(process) => process.is_elsewhere(),
-            Kind::There(_) => true,
-            Kind::Found(_) => false,
+    fn is_remote(&self) -> bool {
+        match &self.handle {
+            ProcessHandle::Background(process) => process.is_remote(),
+            ProcessHandle::Remote(_) => true,
+            ProcessHandle::Recovered(_) => false,
         }
     }
 
-    fn is_written_down(&self) -> bool {
-        self.exit_code().is_none() && !self.is_elsewhere()
+    fn is_persisted(&self) -> bool {
+        self.exit_code().is_none() && !self.is_remote()
     }
 
-    fn record(&self) -> Record {
-        Record {
+    fn record(&self) -> ProcessRecord {
+        ProcessRecord {
             session_id: self.id.clone(),
             command: self.command.clone(),
             pid: Some(self.pid),
@@ -202,40 +206,40 @@ impl Entry {
             task_id: self.task.as_str().to_owned(),
             session_key: self.session.clone(),
             watcher_interval: self.interval,
-            pid_started: Survivor::start_time(self.pid),
+            pid_started: RecoveredProcess::start_time(self.pid),
             owner_pid: Some(std::process::id()),
             rest: serde_json::Map::default(),
         }
     }
 }
 
-impl Processes {
+impl ProcessRegistry {
     /// So many are remembered, and so many may run at once.
     pub const MOST: usize = 64;
 
     /// `owner` ends the listening to them, not the processes.
     pub fn new(home: &Home, clock: Arc<dyn Clock>, owner: Cancel) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(RegistryState {
             home: home.clone(),
             clock,
             owner,
             entries: Mutex::default(),
             starting: AtomicUsize::new(0),
             writing: Mutex::default(),
-            outlet: OnceLock::new(),
+            dispatcher: OnceLock::new(),
             search: Mutex::default(),
         }))
     }
 
     /// Tells this sink what is to be told from now on. The first one stays.
-    pub fn report_to(&self, sink: Arc<dyn Watch>) {
-        if self.0.outlet.set(Arc::new(Outlet::new(sink))).is_err() {
+    pub fn report_to(&self, sink: Arc<dyn ProcessNoticeSink>) {
+        if self.0.dispatcher.set(Arc::new(NoticeDispatcher::new(sink))).is_err() {
             tracing::debug!("notices of processes go to the sink that came first");
         }
     }
 
-    fn watch(&self, entry: &Entry, wishes: Wishes) {
-        let Some(outlet) = self.0.outlet.get().filter(|_| !wishes.is_empty()) else { return };
+    fn watch(&self, entry: &ProcessEntry, wishes: WatchOptions) {
+        let Some(outlet) = self.0.dispatcher.get().filter(|_| !wishes.is_empty()) else { return };
         let (entry, outlet, clock) = (entry.clone(), Arc::clone(outlet), Arc::clone(&self.0.clock));
         spawn_named(format!("watch over {}", entry.id), &self.0.owner, watch(entry, wishes, outlet, clock));
     }
@@ -248,12 +252,12 @@ impl Processes {
     /// because it was killed together with its watchdog, on a thread of its own. To be called before the first command.
     pub fn recover(&self) -> usize {
         self.end_orphaned_commands();
-        let found: Vec<Entry> = checkpoint::read(&self.0.home)
+        let found: Vec<ProcessEntry> = checkpoint::read(&self.0.home)
             .into_iter()
             .filter(|record| !record.has_living_owner())
             .filter_map(|record| {
-                let survivor = Survivor::find(record.pid?, record.pid_started)?;
-                Some(Entry {
+                let survivor = RecoveredProcess::find(record.pid?, record.pid_started)?;
+                Some(ProcessEntry {
                     id: record.session_id,
                     command: record.command,
                     task: TaskId::from(record.task_id.as_str()),
@@ -262,17 +266,17 @@ impl Processes {
                     pid: survivor.pid(),
                     started: Timestamp(record.started_at),
                     interval: record.watcher_interval,
-                    kind: Kind::Found(survivor),
+                    handle: ProcessHandle::Recovered(survivor),
                 })
             })
             .collect();
         let count = found.len();
         for entry in found.iter().filter(|entry| entry.interval > 0) {
             let interval = Some(Duration::from_secs(entry.interval as u64));
-            self.watch(entry, Wishes { interval, ..Wishes::default() });
+            self.watch(entry, WatchOptions { interval, ..WatchOptions::default() });
         }
         self.entries().extend(found);
-        self.changed();
+        self.save();
         count
     }
 
@@ -299,7 +303,7 @@ impl Processes {
     }
 
     /// Room for one more; none when all of them run.
-    pub(crate) fn reserve(&self) -> Option<Slot> {
+    pub(crate) fn reserve(&self) -> Option<ProcessSlot> {
         let now = self.0.clock.now();
         let mut entries = self.entries();
         entries.retain(|entry| entry.exit_code().is_none() || now.since(entry.started) < OLD);
@@ -308,13 +312,13 @@ impl Processes {
             entries.remove(oldest);
         }
         self.0.starting.fetch_add(1, Ordering::Relaxed);
-        Some(Slot(Arc::clone(&self.0)))
+        Some(ProcessSlot(Arc::clone(&self.0)))
     }
 
     /// Remembers a process in its room and writes it down; returns its id.
-    pub(crate) fn add(&self, slot: Slot, process: Kind, start: Start) -> String {
+    pub(crate) fn add(&self, slot: ProcessSlot, process: ProcessHandle, start: ProcessStart) -> String {
         let id = format!("proc_{}", random_hex(12));
-        let entry = Entry {
+        let entry = ProcessEntry {
             id: id.clone(),
             command: start.command,
             task: start.task,
@@ -322,48 +326,49 @@ impl Processes {
             folder: process.folder(),
             pid: process.pid(),
             started: self.0.clock.now(),
-            interval: start.wishes.interval.map_or(0, seconds),
-            kind: process.clone(),
+            interval: start.watch.interval.map_or(0, seconds),
+            handle: process.clone(),
         };
-        self.watch(&entry, start.wishes);
+        self.watch(&entry, start.watch);
         self.entries().push(entry);
         drop(slot);
-        self.changed();
-        if let Kind::Ours(process) = &process {
+        self.save();
+        if let ProcessHandle::Background(process) = &process {
             process.let_outlive();
         }
         let this = self.clone();
         spawn_named(format!("end of {id}"), &self.0.owner, async move {
             process.ended(&*this.0.clock).await;
-            this.changed();
+            this.save();
         });
         id
     }
 
-    pub(crate) fn of(&self, task: &TaskId) -> Vec<Entry> {
+    pub(crate) fn of_task(&self, task: &TaskId) -> Vec<ProcessEntry> {
         self.entries().iter().filter(|entry| entry.task == *task).cloned().collect()
     }
 
     /// Those of a task, and those an earlier run left behind in the same conversation.
-    pub(crate) fn known_to(&self, task: &TaskId, session: &SessionId) -> Vec<Entry> {
-        let known =
-            |entry: &&Entry| entry.task == *task || entry.is_detached() && entry.session == session.as_str();
+    pub(crate) fn visible_to(&self, task: &TaskId, session: &SessionId) -> Vec<ProcessEntry> {
+        let known = |entry: &&ProcessEntry| {
+            entry.task == *task || entry.is_detached() && entry.session == session.as_str()
+        };
         self.entries().iter().filter(known).cloned().collect()
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<Entry> {
+    pub(crate) fn find(&self, id: &str) -> Option<ProcessEntry> {
         self.entries().iter().find(|entry| entry.id == id).cloned()
     }
 
     /// Whether a task still has something running: it must not be reset by itself.
     pub fn has_running(&self, task: &TaskId) -> bool {
-        self.of(task).iter().any(|entry| entry.exit_code().is_none())
+        self.of_task(task).iter().any(|entry| entry.exit_code().is_none())
     }
 
     /// Tasks, ended ones too, of which something still runs elsewhere: its place must not be closed.
-    pub(crate) fn tasks_running_elsewhere(&self) -> Vec<TaskId> {
+    pub(crate) fn tasks_running_remotely(&self) -> Vec<TaskId> {
         let entries = self.entries();
-        let running = entries.iter().filter(|entry| entry.is_elsewhere());
+        let running = entries.iter().filter(|entry| entry.is_remote());
         running.filter(|entry| entry.exit_code().is_none()).map(|entry| entry.task.clone()).collect()
     }
 
@@ -380,14 +385,15 @@ impl Processes {
 
     /// Ends what an earlier run left and this one took over; for a service that is stopped.
     pub async fn end_recovered(&self) {
-        let found: Vec<Entry> = self.entries().iter().filter(|entry| entry.is_detached()).cloned().collect();
+        let found: Vec<ProcessEntry> =
+            self.entries().iter().filter(|entry| entry.is_detached()).cloned().collect();
         futures_util::future::join_all(found.iter().map(|entry| entry.kill(&*self.0.clock))).await;
-        self.changed();
+        self.save();
     }
 
     /// Ends what a task has started, beside everything else.
-    pub(crate) fn end_those_of(&self, task: &TaskId) {
-        let (this, left) = (self.clone(), self.of(task));
+    pub(crate) fn end_task_processes(&self, task: &TaskId) {
+        let (this, left) = (self.clone(), self.of_task(task));
         // A program that is about to end has ended all of them already.
         if left.is_empty() || tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -399,18 +405,19 @@ impl Processes {
         );
     }
 
-    async fn end(&self, mut entries: Vec<Entry>) {
+    async fn end(&self, mut entries: Vec<ProcessEntry>) {
         entries.retain(|entry| entry.exit_code().is_none() && !entry.is_detached());
         futures_util::future::join_all(entries.iter().map(|entry| entry.kill(&*self.0.clock))).await;
-        self.changed();
+        self.save();
     }
 
     /// Writes down what runs.
-    pub(crate) fn changed(&self) {
+    pub(crate) fn save(&self) {
         let _alone = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ours, ids): (Vec<Record>, Vec<String>) = {
+        let (ours, ids): (Vec<ProcessRecord>, Vec<String>) = {
             let entries = self.entries();
-            let running = entries.iter().filter(|entry| entry.is_written_down()).map(Entry::record).collect();
+            let running =
+                entries.iter().filter(|entry| entry.is_persisted()).map(ProcessEntry::record).collect();
             (running, entries.iter().map(|entry| entry.id.clone()).collect())
         };
         if let Err(error) = checkpoint::write(&self.0.home, &ours, &ids) {
@@ -418,7 +425,7 @@ impl Processes {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<ProcessEntry>> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ use hermes_exec::strip_ansi;
 use hermes_text::{head, tail};
 use hermes_types::{Clock, TaskId};
 
-use super::registry::Entry;
+use super::registry::ProcessEntry;
 use crate::terminal::mask;
 
 /// How often output is looked at for patterns.
@@ -32,19 +32,19 @@ const COMMAND_CHARS: usize = 80;
 
 /// Something to be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub struct ProcessNotice {
     /// `proc_…`.
     pub process: String,
     /// The conversation it was started in.
     pub session: String,
     pub task: TaskId,
-    pub kind: NoticeKind,
+    pub kind: ProcessNoticeKind,
     /// For a person, in any channel.
     pub text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoticeKind {
+pub enum ProcessNoticeKind {
     Running,
     /// With its exit code.
     Ended(i32),
@@ -55,14 +55,14 @@ pub enum NoticeKind {
 }
 
 /// Whom notices are told.
-pub trait Watch: Send + Sync + fmt::Debug {
+pub trait ProcessNoticeSink: Send + Sync + fmt::Debug {
     /// Must not block.
-    fn tell(&self, notice: Notice);
+    fn notify(&self, notice: ProcessNotice);
 }
 
 /// Which notices a user wants: `display.background_process_notifications`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Announcements {
+pub enum ProcessNotificationLevel {
     All,
     /// How it ended.
     Result,
@@ -71,7 +71,7 @@ pub enum Announcements {
     Off,
 }
 
-impl Announcements {
+impl ProcessNotificationLevel {
     /// What nobody knows is everything.
     pub fn parse(text: &str) -> Self {
         match text.trim().to_lowercase().as_str() {
@@ -82,10 +82,10 @@ impl Announcements {
         }
     }
 
-    pub fn include(self, kind: NoticeKind) -> bool {
+    pub fn include(self, kind: ProcessNoticeKind) -> bool {
         match (self, kind) {
-            (Self::Off, _) | (Self::Result | Self::Error, NoticeKind::Running) => false,
-            (Self::Error, NoticeKind::Ended(code)) => code != 0,
+            (Self::Off, _) | (Self::Result | Self::Error, ProcessNoticeKind::Running) => false,
+            (Self::Error, ProcessNoticeKind::Ended(code)) => code != 0,
             // What was asked for by its words is wanted.
             _ => true,
         }
@@ -94,20 +94,20 @@ impl Announcements {
 
 /// What a process is watched for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct WatchOptions {
     pub(crate) interval: Option<Duration>,
-    pub(crate) at_end: AtEnd,
+    pub(crate) at_end: ExitNotice,
     pub(crate) patterns: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum AtEnd {
+pub(crate) enum ExitNotice {
     #[default]
     Silent,
-    Told,
+    Notify,
 }
 
-impl Wishes {
+impl WatchOptions {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -115,40 +115,45 @@ impl Wishes {
 
 /// The way to the sink, with what all processes together may use of it.
 #[derive(Debug)]
-pub(crate) struct Outlet {
-    sink: Arc<dyn Watch>,
-    crowd: Mutex<Crowd>,
+pub(crate) struct NoticeDispatcher {
+    sink: Arc<dyn ProcessNoticeSink>,
+    rate_limit: Mutex<GlobalRateLimit>,
 }
 
-impl Outlet {
-    pub(crate) fn new(sink: Arc<dyn Watch>) -> Self {
-        Self { sink, crowd: Mutex::default() }
+impl NoticeDispatcher {
+    pub(crate) fn new(sink: Arc<dyn ProcessNoticeSink>) -> Self {
+        Self { sink, rate_limit: Mutex::default() }
     }
 
-    fn tell(&self, entry: &Entry, kind: NoticeKind, text: String) {
+    fn send(&self, entry: &ProcessEntry, kind: ProcessNoticeKind, text: String) {
         let (process, session, task) = (entry.id.clone(), entry.session.clone(), entry.task.clone());
-        self.sink.tell(Notice { process, session, task, kind, text });
+        self.sink.notify(ProcessNotice { process, session, task, kind, text });
     }
 
-    fn has_room(&self, now: Duration) -> bool {
-        self.crowd.lock().unwrap_or_else(PoisonError::into_inner).has_room(now)
+    fn try_acquire(&self, now: Duration) -> bool {
+        self.rate_limit.lock().unwrap_or_else(PoisonError::into_inner).try_acquire(now)
     }
 }
 
 /// Watches until the process has ended.
-pub(crate) async fn watch(entry: Entry, wishes: Wishes, outlet: Arc<Outlet>, clock: Arc<dyn Clock>) {
-    let mut watched = Watched {
+pub(crate) async fn watch(
+    entry: ProcessEntry,
+    wishes: WatchOptions,
+    outlet: Arc<NoticeDispatcher>,
+    clock: Arc<dyn Clock>,
+) {
+    let mut watched = ProcessWatch {
         entry: &entry,
-        outlet: &outlet,
+        dispatcher: &outlet,
         clock: &*clock,
-        wishes,
+        options: wishes,
         looked_at: 0,
         reported: 0,
-        windows: Windows::default(),
+        windows: MatchRateLimit::default(),
     };
-    let mut next_report = watched.wishes.interval.map(|interval| clock.monotonic() + interval);
+    let mut next_report = watched.options.interval.map(|interval| clock.monotonic() + interval);
     let code = loop {
-        let pause = match (watched.wishes.patterns.is_empty(), next_report) {
+        let pause = match (watched.options.patterns.is_empty(), next_report) {
             (false, _) => Some(LOOK),
             (true, Some(at)) => Some(at.saturating_sub(clock.monotonic())),
             (true, None) => None,
@@ -165,7 +170,7 @@ pub(crate) async fn watch(entry: Entry, wishes: Wishes, outlet: Arc<Outlet>, clo
             () = pause => {}
         }
         watched.look_for_patterns();
-        if let (Some(at), Some(interval)) = (next_report, watched.wishes.interval)
+        if let (Some(at), Some(interval)) = (next_report, watched.options.interval)
             && clock.monotonic() >= at
         {
             watched.report_progress();
@@ -176,18 +181,18 @@ pub(crate) async fn watch(entry: Entry, wishes: Wishes, outlet: Arc<Outlet>, clo
     watched.report_end(code);
 }
 
-struct Watched<'a> {
-    entry: &'a Entry,
-    outlet: &'a Outlet,
+struct ProcessWatch<'a> {
+    entry: &'a ProcessEntry,
+    dispatcher: &'a NoticeDispatcher,
     clock: &'a dyn Clock,
-    wishes: Wishes,
+    options: WatchOptions,
     /// How much of the output was looked at for patterns, and how much there was at the last report.
     looked_at: u64,
     reported: u64,
-    windows: Windows,
+    windows: MatchRateLimit,
 }
 
-impl Watched<'_> {
+impl ProcessWatch<'_> {
     fn report_progress(&mut self) {
         let total = self.entry.total_chars();
         if total == self.reported {
@@ -195,18 +200,18 @@ impl Watched<'_> {
         }
         self.reported = total;
         let text = format!("[{} is still running]\n{}", self.name(), self.last(RUNNING_CHARS));
-        self.outlet.tell(self.entry, NoticeKind::Running, text);
+        self.dispatcher.send(self.entry, ProcessNoticeKind::Running, text);
     }
 
     fn report_end(&self, code: i32) {
-        if self.wishes.interval.is_some() || self.wishes.at_end == AtEnd::Told {
+        if self.options.interval.is_some() || self.options.at_end == ExitNotice::Notify {
             let text = format!("[{} ended with exit code {code}]\n{}", self.name(), self.last(ENDED_CHARS));
-            self.outlet.tell(self.entry, NoticeKind::Ended(code), text.trim_end().to_owned());
+            self.dispatcher.send(self.entry, ProcessNoticeKind::Ended(code), text.trim_end().to_owned());
         }
     }
 
     fn look_for_patterns(&mut self) {
-        if self.wishes.patterns.is_empty() {
+        if self.options.patterns.is_empty() {
             return;
         }
         let total = self.entry.total_chars();
@@ -220,28 +225,28 @@ impl Watched<'_> {
         self.looked_at = if complete { total } else { total.saturating_sub(rest as u64) };
         let lines = fresh.lines().take(if complete { usize::MAX } else { fresh.matches('\n').count() });
         for line in lines {
-            let Some(pattern) = self.wishes.patterns.iter().find(|pattern| line.contains(pattern.as_str()))
+            let Some(pattern) = self.options.patterns.iter().find(|pattern| line.contains(pattern.as_str()))
             else {
                 continue;
             };
             let now = self.clock.monotonic();
-            match self.windows.judge(now) {
-                Judgement::Tell if self.outlet.has_room(now) => {
+            match self.windows.decide(now) {
+                MatchDecision::Notify if self.dispatcher.try_acquire(now) => {
                     let line = mask(&self.entry.command, head(line.trim(), LINE_CHARS));
                     let text = format!("[{}: `{pattern}` appeared]\n{line}", self.name());
-                    self.outlet.tell(self.entry, NoticeKind::Matched, text);
+                    self.dispatcher.send(self.entry, ProcessNoticeKind::Matched, text);
                 }
-                Judgement::Tell | Judgement::HoldBack => {}
-                Judgement::GiveUp => return self.give_up(),
+                MatchDecision::Notify | MatchDecision::Suppress => {}
+                MatchDecision::GiveUp => return self.give_up(),
             }
         }
     }
 
     fn give_up(&mut self) {
-        self.wishes.patterns.clear();
-        self.wishes.at_end = AtEnd::Told;
+        self.options.patterns.clear();
+        self.options.at_end = ExitNotice::Notify;
         let text = format!("[{}: its patterns appear too often; only its end is told]", self.name());
-        self.outlet.tell(self.entry, NoticeKind::Muted, text);
+        self.dispatcher.send(self.entry, ProcessNoticeKind::Muted, text);
     }
 
     fn name(&self) -> String {
@@ -256,46 +261,50 @@ impl Watched<'_> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Judgement {
-    Tell,
-    HoldBack,
+enum MatchDecision {
+    Notify,
+    Suppress,
     GiveUp,
 }
 
 /// How often one process may tell of matches.
 #[derive(Debug, Default)]
-struct Windows {
+struct MatchRateLimit {
     began: Option<Duration>,
     held_back: bool,
     strikes: u32,
 }
 
-impl Windows {
-    fn judge(&mut self, now: Duration) -> Judgement {
+impl MatchRateLimit {
+    fn decide(&mut self, now: Duration) -> MatchDecision {
         if self.began.is_some_and(|began| now.saturating_sub(began) < WINDOW) {
             if !std::mem::replace(&mut self.held_back, true) {
                 self.strikes += 1;
             }
-            return if self.strikes >= MOST_STRIKES { Judgement::GiveUp } else { Judgement::HoldBack };
+            return if self.strikes >= MOST_STRIKES {
+                MatchDecision::GiveUp
+            } else {
+                MatchDecision::Suppress
+            };
         }
         if !self.held_back {
             self.strikes = 0;
         }
         self.held_back = false;
         self.began = Some(now);
-        Judgement::Tell
+        MatchDecision::Notify
     }
 }
 
 /// How often all processes together may.
 #[derive(Debug, Default)]
-struct Crowd {
+struct GlobalRateLimit {
     recent: VecDeque<Duration>,
     quiet_until: Duration,
 }
 
-impl Crowd {
-    fn has_room(&mut self, now: Duration) -> bool {
+impl GlobalRateLimit {
+    fn try_acquire(&mut self, now: Duration) -> bool {
         if now < self.quiet_until {
             return false;
         }
@@ -320,33 +329,34 @@ mod tests {
 
     #[test]
     fn one_match_per_window_and_three_full_windows_are_the_end() {
-        let mut windows = Windows::default();
-        let told: Vec<Judgement> = [0, 1, 2, 16, 17, 32, 33].map(|time| windows.judge(at(time))).to_vec();
+        let mut windows = MatchRateLimit::default();
+        let told: Vec<MatchDecision> =
+            [0, 1, 2, 16, 17, 32, 33].map(|time| windows.decide(at(time))).to_vec();
         assert_eq!(
             told,
             [
-                Judgement::Tell,
-                Judgement::HoldBack,
-                Judgement::HoldBack,
-                Judgement::Tell,
-                Judgement::HoldBack,
-                Judgement::Tell,
-                Judgement::GiveUp
+                MatchDecision::Notify,
+                MatchDecision::Suppress,
+                MatchDecision::Suppress,
+                MatchDecision::Notify,
+                MatchDecision::Suppress,
+                MatchDecision::Notify,
+                MatchDecision::GiveUp
             ]
         );
         // A window in which nothing was held back starts the count anew.
-        let mut calm = Windows::default();
+        let mut calm = MatchRateLimit::default();
         for time in [0, 1, 16, 17, 40, 60, 61, 80, 81] {
-            assert_ne!(calm.judge(at(time)), Judgement::GiveUp, "{time}");
+            assert_ne!(calm.decide(at(time)), MatchDecision::GiveUp, "{time}");
         }
     }
 
     #[test]
     fn a_crowd_is_paused() {
-        let mut crowd = Crowd::default();
-        assert_eq!((0..20).filter(|_| crowd.has_room(at(1))).count(), MOST_AT_ONCE);
-        assert!(!crowd.has_room(at(30)));
-        assert!(crowd.has_room(at(31)));
+        let mut crowd = GlobalRateLimit::default();
+        assert_eq!((0..20).filter(|_| crowd.try_acquire(at(1))).count(), MOST_AT_ONCE);
+        assert!(!crowd.try_acquire(at(30)));
+        assert!(crowd.try_acquire(at(31)));
     }
 
     #[test]
@@ -358,10 +368,14 @@ mod tests {
             ("off", false, false, false, false),
             ("sometimes", true, true, true, true),
         ] {
-            let wants = Announcements::parse(setting);
-            let heard =
-                [NoticeKind::Running, NoticeKind::Ended(0), NoticeKind::Ended(1), NoticeKind::Matched]
-                    .map(|kind| wants.include(kind));
+            let wants = ProcessNotificationLevel::parse(setting);
+            let heard = [
+                ProcessNoticeKind::Running,
+                ProcessNoticeKind::Ended(0),
+                ProcessNoticeKind::Ended(1),
+                ProcessNoticeKind::Matched,
+            ]
+            .map(|kind| wants.include(kind));
             assert_eq!(heard, [running, ended, failed, matched], "{setting}");
         }
     }

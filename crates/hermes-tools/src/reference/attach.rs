@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use hermes_exec::Access;
+use hermes_exec::SandboxAccess;
 use hermes_text::estimate_tokens;
 use ignore::WalkBuilder;
 
-use super::Block;
-use super::find::{Found, Target};
+use super::ReferenceBlock;
+use super::find::{FoundReference, ReferenceTarget};
 use crate::file::extension::extension;
-use crate::file::{FileGuard, Refusal, real_path};
+use crate::file::{FileGuard, ReadRefusal, real_path};
 
 const MOST_ENTRIES: usize = 200;
 /// Where a file is looked at to tell whether it is text.
@@ -20,15 +20,20 @@ const LOOKED_AT: u64 = 4096;
 const MOST_COUNTED: u64 = 1024 * 1024;
 const MOST_SEARCHED: u64 = 256 * 1024 * 1024;
 
-pub(super) fn read(guard: &FileGuard, access: Option<&Access>, found: &Found, window: u64) -> Block {
+pub(super) fn read(
+    guard: &FileGuard,
+    access: Option<&SandboxAccess>,
+    found: &FoundReference,
+    window: u64,
+) -> ReferenceBlock {
     match &found.target {
-        Target::File { path, lines } => {
+        ReferenceTarget::File { path, lines } => {
             let path = allowed(guard, access, path)?;
             let text = text_of(&path, *lines, window)?;
             let title = format!("📄 {} ({} tokens)", found.raw, estimate_tokens(&text));
             Ok(block(&title, text.trim_end_matches('\n'), &extension(&path)))
         }
-        Target::Folder(path) => {
+        ReferenceTarget::Folder(path) => {
             let path = allowed(guard, access, path)?;
             Ok(format!("📁 {}\n{}", found.raw, listing(guard, access, &path)?))
         }
@@ -44,24 +49,24 @@ pub(super) fn block(title: &str, text: &str, language: &str) -> String {
 }
 
 /// The real path, if it is one to be read.
-fn allowed(guard: &FileGuard, access: Option<&Access>, given: &str) -> Result<PathBuf, String> {
+fn allowed(guard: &FileGuard, access: Option<&SandboxAccess>, given: &str) -> Result<PathBuf, String> {
     let path = guard.resolve(guard.folder(), given);
     let real = real_path(&path);
     if !real.starts_with(real_path(guard.folder())) {
         return Err("path is outside the allowed workspace".to_owned());
     }
-    if let Some(reason) = access.and_then(|access| access.refuse_read(&real)) {
+    if let Some(reason) = access.and_then(|access| access.read_refusal(&real)) {
         return Err(reason);
     }
-    match guard.refuse(&path) {
-        Some(Refusal::Binary { .. }) => Err("binary files are not supported".to_owned()),
+    match guard.read_refusal(&path) {
+        Some(ReadRefusal::Binary { .. }) => Err("binary files are not supported".to_owned()),
         Some(refusal) => Err(refusal.to_string()),
         None if guard.is_protected(&path) => Err("it holds credentials or is read by every shell".to_owned()),
         None => Ok(real),
     }
 }
 
-fn text_of(path: &Path, lines: Option<(usize, usize)>, window: u64) -> Block {
+fn text_of(path: &Path, lines: Option<(usize, usize)>, window: u64) -> ReferenceBlock {
     let found = fs::metadata(path).map_err(|_| "file not found".to_owned())?;
     if found.is_dir() {
         return Err("it is a folder; @folder: lists it".to_owned());
@@ -107,12 +112,12 @@ fn is_binary(beginning: &[u8]) -> bool {
 }
 
 /// What lies in a folder and below, without what is hidden or left out of the repository.
-fn listing(guard: &FileGuard, access: Option<&Access>, root: &Path) -> Block {
+fn listing(guard: &FileGuard, access: Option<&SandboxAccess>, root: &Path) -> ReferenceBlock {
     if !root.is_dir() {
         return Err(if root.exists() { "it is no folder" } else { "folder not found" }.to_owned());
     }
     let walk = WalkBuilder::new(root).require_git(false).sort_by_file_path(Path::cmp).build();
-    let hidden = |path: &Path| access.is_some_and(|access| access.refuse_read(path).is_some());
+    let hidden = |path: &Path| access.is_some_and(|access| access.read_refusal(path).is_some());
     let entries = walk
         .flatten()
         .filter(|entry| entry.depth() > 0 && !guard.is_protected(entry.path()) && !hidden(entry.path()));

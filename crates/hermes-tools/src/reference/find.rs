@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What is meant by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum ReferenceTarget {
     /// Lines from one on, both ends in.
     File {
         path: String,
@@ -18,16 +18,16 @@ pub(super) enum Target {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundReference {
     /// As it was typed.
     pub(super) raw: String,
-    pub(super) at: Range<usize>,
-    pub(super) target: Target,
+    pub(super) range: Range<usize>,
+    pub(super) target: ReferenceTarget,
 }
 
 const MOST_COMMITS: u32 = 10;
 
-pub(super) fn find(text: &str) -> Vec<Found> {
+pub(super) fn find(text: &str) -> Vec<FoundReference> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(start) = text.get(from..).and_then(|rest| rest.find('@')).map(|at| from + at) {
@@ -38,7 +38,11 @@ pub(super) fn find(text: &str) -> Vec<Found> {
         match read(word).filter(|_| stands_alone) {
             Some((target, length)) => {
                 let at = start..start + 1 + length;
-                found.push(Found { raw: text.get(at.clone()).unwrap_or_default().to_owned(), at, target });
+                found.push(FoundReference {
+                    raw: text.get(at.clone()).unwrap_or_default().to_owned(),
+                    range: at,
+                    target,
+                });
                 from = start + 1 + length;
             }
             None => from = start + 1,
@@ -48,12 +52,12 @@ pub(super) fn find(text: &str) -> Vec<Found> {
 }
 
 /// The text without them, as if they had not been typed.
-pub(super) fn without(text: &str, found: &[Found]) -> String {
+pub(super) fn without(text: &str, found: &[FoundReference]) -> String {
     let mut rest = String::new();
     let mut from = 0;
     for one in found {
-        rest.push_str(text.get(from..one.at.start).unwrap_or_default());
-        from = one.at.end;
+        rest.push_str(text.get(from..one.range.start).unwrap_or_default());
+        from = one.range.end;
         if rest.is_empty() || rest.ends_with(char::is_whitespace) {
             from += text.get(from..).map_or(0, |behind| usize::from(behind.starts_with(' ')));
         }
@@ -63,8 +67,8 @@ pub(super) fn without(text: &str, found: &[Found]) -> String {
 }
 
 /// What stands behind the sign, and how much of it belongs to the reference.
-fn read(word: &str) -> Option<(Target, usize)> {
-    for (name, target) in [("diff", Target::Diff), ("staged", Target::Staged)] {
+fn read(word: &str) -> Option<(ReferenceTarget, usize)> {
+    for (name, target) in [("diff", ReferenceTarget::Diff), ("staged", ReferenceTarget::Staged)] {
         let behind = word.strip_prefix(name);
         if behind.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')) {
             return Some((target, name.len()));
@@ -78,9 +82,9 @@ fn read(word: &str) -> Option<(Target, usize)> {
     }
     let target = match kind {
         "file" => file(value),
-        "folder" => Target::Folder(value.to_owned()),
-        "git" => Target::Log(value.parse().unwrap_or(1).clamp(1, MOST_COMMITS)),
-        "url" => Target::Page(value.to_owned()),
+        "folder" => ReferenceTarget::Folder(value.to_owned()),
+        "git" => ReferenceTarget::Log(value.parse().unwrap_or(1).clamp(1, MOST_COMMITS)),
+        "url" => ReferenceTarget::Page(value.to_owned()),
         _ => return None,
     };
     Some((target, kind.len() + 1 + value.len()))
@@ -106,8 +110,8 @@ fn without_closing(mut value: &str) -> &str {
     value
 }
 
-fn file(value: &str) -> Target {
-    let whole = || Target::File { path: value.to_owned(), lines: None };
+fn file(value: &str) -> ReferenceTarget {
+    let whole = || ReferenceTarget::File { path: value.to_owned(), lines: None };
     let Some((path, range)) = value.rsplit_once(':').filter(|(path, _)| !path.is_empty()) else {
         return whole();
     };
@@ -117,7 +121,7 @@ fn file(value: &str) -> Target {
         None => number(range).map(|line| (line, line)),
     };
     match lines {
-        Some(lines) => Target::File { path: path.to_owned(), lines: Some(lines) },
+        Some(lines) => ReferenceTarget::File { path: path.to_owned(), lines: Some(lines) },
         None => whole(),
     }
 }
@@ -126,12 +130,12 @@ fn file(value: &str) -> Target {
 mod tests {
     use super::*;
 
-    fn targets(text: &str) -> Vec<Target> {
+    fn targets(text: &str) -> Vec<ReferenceTarget> {
         find(text).into_iter().map(|found| found.target).collect()
     }
 
-    fn file(path: &str, lines: Option<(usize, usize)>) -> Target {
-        Target::File { path: path.to_owned(), lines }
+    fn file(path: &str, lines: Option<(usize, usize)>) -> ReferenceTarget {
+        ReferenceTarget::File { path: path.to_owned(), lines }
     }
 
     #[test]
@@ -141,18 +145,18 @@ mod tests {
             [
                 file("a.rs", Some((10, 25))),
                 file("b.md", Some((42, 42))),
-                Target::Folder("src".to_owned()),
-                Target::Diff,
-                Target::Staged,
-                Target::Log(10),
-                Target::Log(1),
+                ReferenceTarget::Folder("src".to_owned()),
+                ReferenceTarget::Diff,
+                ReferenceTarget::Staged,
+                ReferenceTarget::Log(10),
+                ReferenceTarget::Log(1),
             ]
         );
         assert_eq!(targets("@file:notes(1).txt!"), [file("notes(1).txt", None)]);
         assert_eq!(targets("@file:a.rs:9-3"), [file("a.rs:9-3", None)]);
         assert_eq!(
             targets("@url:https://x.example/a?b=1"),
-            [Target::Page("https://x.example/a?b=1".to_owned())]
+            [ReferenceTarget::Page("https://x.example/a?b=1".to_owned())]
         );
         for none in
             ["me@diff.com", "/@file:x", "@different", "@file:", "@staged_files", "@file", "mail@file:x"]

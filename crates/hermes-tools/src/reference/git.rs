@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use hermes_exec::{Complaints, Program, ProgramEnd};
+use hermes_exec::{Program, ProgramExit, StderrMode};
 use hermes_guard::{Redaction, redact};
 use hermes_types::Cancel;
 
-use super::{Block, References, attach};
+use super::{ReferenceBlock, ReferenceResolver, attach};
 use crate::file::ENV_FILES;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -55,9 +55,9 @@ const SECRET_FILES: &[&str] = &[
     ".git-credentials",
 ];
 
-impl References {
+impl ReferenceResolver {
     /// Attaches what a git command says, without files that hold secrets.
-    pub(super) async fn git(&self, raw: &str, what: &[&str], cancel: &Cancel) -> Block {
+    pub(super) async fn git(&self, raw: &str, what: &[&str], cancel: &Cancel) -> ReferenceBlock {
         let (command, options) = what.split_first().ok_or("nothing to ask git for")?;
         let mut arguments: Vec<OsString> = vec!["--no-pager".into(), "--no-optional-locks".into()];
         for setting in NOTHING_RUNS {
@@ -74,15 +74,15 @@ impl References {
         arguments.extend(names.map(|name| OsString::from(format!(":(exclude,top,glob)**/{name}"))));
         let (output, end) = self.ask_git(arguments, cancel).await?;
         match end {
-            ProgramEnd::Exited(0) => {
+            ProgramExit::Exited(0) => {
                 let shown = if output.trim().is_empty() { "(nothing)" } else { output.trim_end() };
                 let title = format!("🧾 git {}", what.join(" "));
                 let language = if command == &"diff" { "diff" } else { "" };
                 Ok(attach::block(&title, &masked(shown), language))
             }
-            ProgramEnd::Exited(_) => Err(output.lines().next().unwrap_or("git failed").to_owned()),
-            ProgramEnd::TooSlow => Err(format!("git took longer than {} s", LIMIT.as_secs())),
-            ProgramEnd::Cancelled => Err(format!("{raw} was interrupted")),
+            ProgramExit::Exited(_) => Err(output.lines().next().unwrap_or("git failed").to_owned()),
+            ProgramExit::TimedOut => Err(format!("git took longer than {} s", LIMIT.as_secs())),
+            ProgramExit::Cancelled => Err(format!("{raw} was interrupted")),
         }
     }
 
@@ -90,7 +90,7 @@ impl References {
     async fn drivers(&self, cancel: &Cancel) -> Vec<String> {
         let pattern = r"^(filter|diff|merge)\..*\.(clean|smudge|process|command|textconv|driver)$";
         let arguments = ["config", "--name-only", "--null", "--get-regexp", pattern].map(OsString::from);
-        let Ok((output, ProgramEnd::Exited(0))) = self.ask_git(arguments.to_vec(), cancel).await else {
+        let Ok((output, ProgramExit::Exited(0))) = self.ask_git(arguments.to_vec(), cancel).await else {
             return Vec::new();
         };
         let mut settings = Vec::new();
@@ -114,13 +114,13 @@ impl References {
         &self,
         arguments: Vec<OsString>,
         cancel: &Cancel,
-    ) -> Result<(String, ProgramEnd), String> {
+    ) -> Result<(String, ProgramExit), String> {
         let program = Program {
             name: "git",
             arguments,
             directory: self.folder(),
             limit: LIMIT,
-            complaints: Complaints::Keep,
+            stderr: StderrMode::Merge,
         };
         self.programs.output(program, cancel).await.map_err(|error| error.to_string())
     }

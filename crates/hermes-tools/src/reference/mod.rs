@@ -9,57 +9,58 @@ mod git;
 
 use std::path::Path;
 
-use hermes_exec::{Programs, Reach, Sandbox};
+use hermes_exec::{NetworkReach, ProgramRunner, Sandbox};
 use hermes_text::estimate_tokens;
 use hermes_types::Cancel;
 
 use crate::file::FileGuard;
 use crate::off_thread::off_thread;
-use find::{Found, Target};
+use find::{FoundReference, ReferenceTarget};
 
 /// Attaches what messages point at. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct References {
+pub struct ReferenceResolver {
     guard: FileGuard,
-    programs: Programs,
+    programs: ProgramRunner,
     sandbox: Option<Sandbox>,
 }
 
 /// A message after its references were looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Referred {
+pub enum ReferenceResult {
     /// It has none.
-    Nothing,
+    NoReferences,
     Attached {
         text: String,
         /// How much, in a line for the person.
         status: String,
     },
     /// It would not leave the model enough room; why, for the person.
-    TooMuch(String),
+    TooLarge(String),
 }
 
 /// One reference's text, or why there is none.
-type Block = Result<String, String>;
+type ReferenceBlock = Result<String, String>;
 
-impl References {
-    pub fn new(guard: FileGuard, programs: Programs) -> Self {
+impl ReferenceResolver {
+    pub fn new(guard: FileGuard, programs: ProgramRunner) -> Self {
         Self { guard, programs, sandbox: None }
     }
 
     /// Reads only what this fence lets commands of the folder read, and runs git inside it.
     #[must_use]
-    pub fn within(self, sandbox: Sandbox) -> Self {
-        let programs =
-            self.programs.within(sandbox.clone().reaching(Reach::ThisMachine), self.guard.folder());
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        let programs = self
+            .programs
+            .in_sandbox(sandbox.clone().with_network_reach(NetworkReach::ThisMachine), self.guard.folder());
         Self { programs, sandbox: Some(sandbox), ..self }
     }
 
     /// Looks up the references of a message, for a model whose window holds so many tokens.
-    pub async fn attach(&self, text: &str, window: u64, cancel: &Cancel) -> Referred {
+    pub async fn attach(&self, text: &str, window: u64, cancel: &Cancel) -> ReferenceResult {
         let found = find::find(text);
         if found.is_empty() {
-            return Referred::Nothing;
+            return ReferenceResult::NoReferences;
         }
         let (mut blocks, mut warnings, mut tokens) = (Vec::new(), Vec::new(), 0);
         for one in &found {
@@ -72,7 +73,7 @@ impl References {
             }
         }
         if tokens > window / 2 {
-            return Referred::TooMuch(format!(
+            return ReferenceResult::TooLarge(format!(
                 "Not sent: what it points at comes to {tokens} tokens, more than half of the model's window of {window}. \
                  Name fewer files, or lines of them (`@file:PATH:10-25`)."
             ));
@@ -91,18 +92,20 @@ impl References {
         }
         parts.retain(|part| !part.is_empty());
         let status = format!("[@ context: {} ref(s), {tokens} tokens]", found.len());
-        Referred::Attached { text: parts.join("\n\n"), status }
+        ReferenceResult::Attached { text: parts.join("\n\n"), status }
     }
 
-    async fn block(&self, found: &Found, window: u64, cancel: &Cancel) -> Block {
+    async fn block(&self, found: &FoundReference, window: u64, cancel: &Cancel) -> ReferenceBlock {
         match &found.target {
-            Target::Diff => self.git(&found.raw, &["diff"], cancel).await,
-            Target::Staged => self.git(&found.raw, &["diff", "--staged"], cancel).await,
-            Target::Log(commits) => {
+            ReferenceTarget::Diff => self.git(&found.raw, &["diff"], cancel).await,
+            ReferenceTarget::Staged => self.git(&found.raw, &["diff", "--staged"], cancel).await,
+            ReferenceTarget::Log(commits) => {
                 self.git(&found.raw, &["log", &format!("-{commits}"), "-p"], cancel).await
             }
-            Target::Page(_) => Err("web pages cannot be attached; ask for it to be read instead".to_owned()),
-            Target::File { .. } | Target::Folder(_) => {
+            ReferenceTarget::Page(_) => {
+                Err("web pages cannot be attached; ask for it to be read instead".to_owned())
+            }
+            ReferenceTarget::File { .. } | ReferenceTarget::Folder(_) => {
                 let (guard, found, sandbox) = (self.guard.clone(), found.clone(), self.sandbox.clone());
                 let read = move || {
                     let access = sandbox.and_then(|sandbox| sandbox.access(guard.folder()));

@@ -4,7 +4,7 @@
 //! arguments in whatever kinds a model writes them.
 
 mod coerce;
-mod coerced;
+mod coercing_tool;
 mod select;
 mod toolset;
 
@@ -14,41 +14,41 @@ use std::sync::Arc;
 
 use hermes_types::Tool;
 
-use crate::file::{FileGuard, Files};
-use crate::patch::Patch;
-use crate::read_file::ReadFile;
-use crate::search_files::SearchFiles;
-use crate::write_file::WriteFile;
-use coerced::Coerced;
-use toolset::{Owned, resolve};
+use crate::file::{FileGuard, FileTools};
+use crate::patch::PatchTool;
+use crate::read_file::ReadFileTool;
+use crate::search_files::SearchFilesTool;
+use crate::write_file::WriteFileTool;
+use coercing_tool::CoercingTool;
+use toolset::{ToolsByToolset, resolve};
 
 pub use coerce::coerce;
-pub use select::{Selected, Selection};
-pub use toolset::{Resolved, toolset_names};
+pub use select::{SelectedTools, ToolSelection};
+pub use toolset::{ResolvedToolsets, toolset_names};
 
 /// The tools of some toolsets, registered or not.
 pub(crate) fn tools_of_sets(names: &[String]) -> Vec<String> {
-    resolve(names.iter().map(String::as_str), &Owned::new()).tools.into_iter().collect()
+    resolve(names.iter().map(String::as_str), &ToolsByToolset::new()).tools.into_iter().collect()
 }
 
 /// Whether a tool can be used now.
-pub type Check = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type AvailabilityCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The tools of a program, or of one session of it.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "it only holds ports")]
-pub struct Registry {
+pub struct ToolRegistry {
     /// In the order they were registered, which is the order people see them in.
-    entries: Vec<Entry>,
+    entries: Vec<RegistryEntry>,
     /// The same, sorted by name, which is the order the model sees them in.
     tools: Vec<Arc<dyn Tool>>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct RegistryEntry {
     tool: Arc<dyn Tool>,
     toolset: String,
-    check: Option<Check>,
+    check: Option<AvailabilityCheck>,
 }
 
 /// A tool as a list for people shows it.
@@ -77,31 +77,31 @@ pub enum Availability {
     Unavailable,
 }
 
-impl Registry {
+impl ToolRegistry {
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The file tools, working in the guard's folder.
     pub fn built_in(guard: &FileGuard) -> Self {
-        Self::file_tools(&Files::from(guard.clone()))
+        Self::file_tools(&FileTools::from(guard.clone()))
     }
 
     /// The four file tools, sharing what they know.
-    pub fn file_tools(files: &Files) -> Self {
+    pub fn file_tools(files: &FileTools) -> Self {
         let mut registry = Self::new();
-        registry.register("file", Arc::new(ReadFile::new(files.clone())), None);
-        registry.register("file", Arc::new(WriteFile::new(files.clone())), None);
-        registry.register("file", Arc::new(Patch::new(files.clone())), None);
-        registry.register("file", Arc::new(SearchFiles::new(files.clone())), None);
+        registry.register("file", Arc::new(ReadFileTool::new(files.clone())), None);
+        registry.register("file", Arc::new(WriteFileTool::new(files.clone())), None);
+        registry.register("file", Arc::new(PatchTool::new(files.clone())), None);
+        registry.register("file", Arc::new(SearchFilesTool::new(files.clone())), None);
         registry
     }
 
     /// Adds a tool. One of the same name is replaced in its place.
-    pub fn register(&mut self, toolset: &str, tool: Arc<dyn Tool>, check: Option<Check>) {
-        let tool: Arc<dyn Tool> = Arc::new(Coerced::new(tool));
+    pub fn register(&mut self, toolset: &str, tool: Arc<dyn Tool>, check: Option<AvailabilityCheck>) {
+        let tool: Arc<dyn Tool> = Arc::new(CoercingTool::new(tool));
         let name = tool.spec().name.clone();
-        let entry = Entry { tool: tool.clone(), toolset: toolset.to_owned(), check };
+        let entry = RegistryEntry { tool: tool.clone(), toolset: toolset.to_owned(), check };
         match self.entries.iter_mut().find(|known| known.tool.spec().name == name) {
             Some(known) => {
                 if known.toolset != toolset {
@@ -131,7 +131,7 @@ impl Registry {
     }
 
     /// What a list of toolset names comes to here, registered or not.
-    pub fn resolve(&self, names: &[String]) -> Resolved {
+    pub fn resolve(&self, names: &[String]) -> ResolvedToolsets {
         resolve(names.iter().map(String::as_str), &self.owned())
     }
 
@@ -160,14 +160,14 @@ impl Registry {
             let tools: Vec<String> =
                 self.names().filter(|tool| wanted.contains(*tool)).map(str::to_owned).collect();
             let check = self.entries.iter().find(|entry| entry.toolset == name && entry.check.is_some());
-            let availability = check.map_or(Availability::Available, Entry::availability);
+            let availability = check.map_or(Availability::Available, RegistryEntry::availability);
             (!tools.is_empty()).then_some(ToolsetListing { name, tools, availability })
         });
         listing.collect()
     }
 
-    fn owned(&self) -> Owned {
-        let mut owned = Owned::new();
+    fn owned(&self) -> ToolsByToolset {
+        let mut owned = ToolsByToolset::new();
         for entry in &self.entries {
             owned.entry(entry.toolset.clone()).or_default().insert(entry.tool.spec().name.clone());
         }
@@ -176,8 +176,8 @@ impl Registry {
 
     /// Those of the wanted tools that can be used. A check shared by several tools is asked once.
     fn available(&self, wanted: impl Fn(&str) -> bool) -> Self {
-        let mut asked: Vec<(Check, Availability)> = Vec::new();
-        let mut availability = |entry: &Entry| {
+        let mut asked: Vec<(AvailabilityCheck, Availability)> = Vec::new();
+        let mut availability = |entry: &RegistryEntry| {
             let Some(check) = &entry.check else { return Availability::Available };
             if let Some((_, known)) = asked.iter().find(|(known, _)| Arc::ptr_eq(known, check)) {
                 return *known;
@@ -186,7 +186,7 @@ impl Registry {
             asked.push((check.clone(), found));
             found
         };
-        let entries: Vec<Entry> = self
+        let entries: Vec<RegistryEntry> = self
             .entries
             .iter()
             .filter(|entry| wanted(&entry.tool.spec().name) && availability(entry) == Availability::Available)
@@ -199,7 +199,7 @@ impl Registry {
     }
 }
 
-impl Entry {
+impl RegistryEntry {
     /// A check that fails counts as no.
     fn availability(&self) -> Availability {
         let yes = self

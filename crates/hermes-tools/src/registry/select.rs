@@ -6,12 +6,12 @@ use hermes_config::settings::{
     CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode,
 };
 
-use super::Registry;
-use super::toolset::{Owned, resolve, toolset_names};
+use super::ToolRegistry;
+use super::toolset::{ToolsByToolset, resolve, toolset_names};
 
 /// Who decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum ToolSelection {
     Everything,
     /// Exactly these toolsets.
     Only(Vec<String>),
@@ -21,7 +21,7 @@ pub enum Selection {
     Platform(PlatformToolsets),
 }
 
-impl Selection {
+impl ToolSelection {
     /// From a list of toolsets to enable and one to disable; the second counts only without the first.
     pub fn from_lists(enabled: &[String], disabled: &[String]) -> Self {
         if !enabled.is_empty() {
@@ -37,37 +37,37 @@ impl Selection {
 /// The tools of a session, and the names of toolsets that nobody knows.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "it only holds ports")]
-pub struct Selected {
-    pub registry: Registry,
+pub struct SelectedTools {
+    pub registry: ToolRegistry,
     pub unknown: Vec<String>,
 }
 
-impl Registry {
+impl ToolRegistry {
     /// The chosen tools that are available now.
-    pub fn select(&self, selection: &Selection) -> Selected {
+    pub fn select(&self, selection: &ToolSelection) -> SelectedTools {
         let owned = self.owned();
         let (wanted, unknown) = match selection {
-            Selection::Everything => (None, Vec::new()),
-            Selection::Only(names) => {
+            ToolSelection::Everything => (None, Vec::new()),
+            ToolSelection::Only(names) => {
                 let resolved = resolve(names.iter().map(String::as_str), &owned);
                 (Some(resolved.tools), resolved.unknown)
             }
-            Selection::Without(names) => {
+            ToolSelection::Without(names) => {
                 let resolved = resolve(names.iter().map(String::as_str), &owned);
                 let all = self.names().filter(|name| !resolved.tools.contains(*name)).map(str::to_owned);
                 (Some(all.collect()), resolved.unknown)
             }
-            Selection::Platform(platform) => {
+            ToolSelection::Platform(platform) => {
                 let (tools, unknown) = for_platform(platform, &owned);
                 (Some(tools), unknown)
             }
         };
         let wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(name));
-        Selected { registry: self.available(wanted), unknown }
+        SelectedTools { registry: self.available(wanted), unknown }
     }
 }
 
-fn for_platform(platform: &PlatformToolsets, owned: &Owned) -> (BTreeSet<String>, Vec<String>) {
+fn for_platform(platform: &PlatformToolsets, owned: &ToolsByToolset) -> (BTreeSet<String>, Vec<String>) {
     let mut names: Vec<&str> = platform.extras.iter().map(String::as_str).collect();
     let mut tools = BTreeSet::new();
     let mut unknown = Vec::new();
@@ -95,7 +95,7 @@ fn for_platform(platform: &PlatformToolsets, owned: &Owned) -> (BTreeSet<String>
                 McpChoice::Only(servers) => servers.iter().any(|only| only == server || only == name),
                 McpChoice::None => false,
             },
-            None => !toolset_names().any(|known| known == name) && platform.plugin_is_on(name),
+            None => !toolset_names().any(|known| known == name) && platform.is_plugin_enabled(name),
         };
         if is_on {
             names.push(name);

@@ -184,11 +184,11 @@ const LEGACY: &[(&str, Members)] = &[
 ];
 
 /// Tools by the toolset they were registered under.
-pub(super) type Owned = BTreeMap<String, BTreeSet<String>>;
+pub(super) type ToolsByToolset = BTreeMap<String, BTreeSet<String>>;
 
 /// What a list of toolset names comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedToolsets {
     pub tools: BTreeSet<String>,
     /// Names nobody knows.
     pub unknown: Vec<String>,
@@ -200,8 +200,11 @@ pub fn toolset_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The tools of these toolsets. Sets of servers and plugins are found by the tools they own.
-pub(super) fn resolve<'a>(names: impl IntoIterator<Item = &'a str>, owned: &Owned) -> Resolved {
-    let mut resolved = Resolved::default();
+pub(super) fn resolve<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    owned: &ToolsByToolset,
+) -> ResolvedToolsets {
+    let mut resolved = ResolvedToolsets::default();
     let mut seen = BTreeSet::new();
     for name in names {
         if !follow(name.trim(), owned, &mut seen, &mut resolved.tools) {
@@ -212,7 +215,12 @@ pub(super) fn resolve<'a>(names: impl IntoIterator<Item = &'a str>, owned: &Owne
 }
 
 /// Adds a set's tools; false if there is no such set.
-fn follow(name: &str, owned: &Owned, seen: &mut BTreeSet<String>, tools: &mut BTreeSet<String>) -> bool {
+fn follow(
+    name: &str,
+    owned: &ToolsByToolset,
+    seen: &mut BTreeSet<String>,
+    tools: &mut BTreeSet<String>,
+) -> bool {
     if !seen.insert(name.to_owned()) {
         return true;
     }
@@ -252,7 +260,7 @@ mod tests {
     use super::*;
 
     fn tools(names: &[&str]) -> Vec<String> {
-        resolve(names.iter().copied(), &Owned::new()).tools.into_iter().collect()
+        resolve(names.iter().copied(), &ToolsByToolset::new()).tools.into_iter().collect()
     }
 
     #[test]
@@ -273,8 +281,10 @@ mod tests {
 
     #[test]
     fn what_nobody_knows_is_said() {
-        let owned =
-            Owned::from([("mcp-github".to_owned(), BTreeSet::from(["mcp_github_issues".to_owned()]))]);
+        let owned = ToolsByToolset::from([(
+            "mcp-github".to_owned(),
+            BTreeSet::from(["mcp_github_issues".to_owned()]),
+        )]);
         let resolved = resolve(["github", "nonsense", "todo"], &owned);
         assert_eq!(resolved.unknown, ["nonsense"]);
         assert_eq!(resolved.tools.into_iter().collect::<Vec<_>>(), ["mcp_github_issues", "todo"]);

@@ -10,14 +10,14 @@ use std::sync::{Mutex, PoisonError};
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
-use hermes_exec::Access;
+use hermes_exec::SandboxAccess;
 use hermes_text::head;
-use hermes_types::{Cancel, Outcome};
+use hermes_types::{Cancel, ToolOutcome};
 use serde_json::{Map, Value, json};
 
-use super::walk::{Walked, threads};
-use super::{Found, Mode, Query};
-use crate::file::Files;
+use super::walk::{WalkResult, threads};
+use super::{FileSearchResult, OutputMode, Query};
+use crate::file::FileTools;
 
 /// Files are looked at in rounds: the first small, for what is found at once.
 const FIRST_ROUND: usize = 256;
@@ -33,35 +33,36 @@ pub(super) const ONE_LINE: &str = "Lines are searched one by one, so a pattern w
 
 pub(super) fn search(
     query: &Query,
-    files: &Files,
-    access: Option<&Access>,
+    files: &FileTools,
+    access: Option<&SandboxAccess>,
     cancel: &Cancel,
-) -> Result<Found, Outcome> {
+) -> Result<FileSearchResult, ToolOutcome> {
     let matcher = matcher(&query.pattern)?;
-    let walked = Walked::through(query, files, access, cancel);
+    let walked = WalkResult::walk(query, files, access, cancel);
     let tells_at_once =
         ![r"\A", r"\z", "(?", r"\s", r"\n", "[^"].iter().any(|part| query.pattern.contains(part));
-    let hits = Search { query, files, matcher: &matcher, walked: &walked, cancel, tells_at_once }.all();
+    let hits =
+        ContentSearch { query, files, matcher: &matcher, walked: &walked, cancel, tells_at_once }.all();
     let nothing = hits.counts.is_empty();
     let warning = walked
-        .cut_short()
+        .truncation_notice()
         .or_else(|| (nothing && query.pattern.contains(r"\n")).then(|| ONE_LINE.to_owned()));
     let (result, next) = hits.into_result(files);
-    Ok(Found { result, next, warning, omitted: walked.omitted })
+    Ok(FileSearchResult { result, next, warning, omitted: walked.omitted })
 }
 
 /// Goes through files with several threads, in rounds, so that it can stop when enough was found.
-struct Search<'a> {
+struct ContentSearch<'a> {
     query: &'a Query,
-    files: &'a Files,
+    files: &'a FileTools,
     matcher: &'a RegexMatcher,
-    walked: &'a Walked,
+    walked: &'a WalkResult,
     cancel: &'a Cancel,
     /// Whether the expression means the same for a whole text as for its lines.
     tells_at_once: bool,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ContentSearch<'a> {
     fn all(&self) -> Hits<'a> {
         let mut hits = Hits { query: self.query, rows: Vec::new(), counts: Vec::new() };
         let mut from = 0;
@@ -80,7 +81,7 @@ impl<'a> Search<'a> {
         let (next, end) = (AtomicUsize::new(range.start), range.end);
         let found: Mutex<Vec<(usize, Hits<'a>)>> = Mutex::default();
         let work = || {
-            let mut one = OneFile::new(self);
+            let mut one = FileSearcher::new(self);
             let mut mine = Vec::new();
             loop {
                 let start = next.fetch_add(STEP, Ordering::Relaxed);
@@ -107,16 +108,16 @@ impl<'a> Search<'a> {
 }
 
 /// One thread's means.
-struct OneFile<'s, 'a> {
-    search: &'s Search<'a>,
+struct FileSearcher<'s, 'a> {
+    search: &'s ContentSearch<'a>,
     searcher: Searcher,
     buffer: Vec<u8>,
     /// How much of it is the file's.
     length: usize,
 }
 
-impl<'s, 'a> OneFile<'s, 'a> {
-    fn new(search: &'s Search<'a>) -> Self {
+impl<'s, 'a> FileSearcher<'s, 'a> {
+    fn new(search: &'s ContentSearch<'a>) -> Self {
         let searcher = SearcherBuilder::new()
             .line_number(true)
             .before_context(search.query.context)
@@ -190,7 +191,7 @@ impl<'s, 'a> OneFile<'s, 'a> {
     }
 }
 
-fn matcher(pattern: &str) -> Result<RegexMatcher, Outcome> {
+fn matcher(pattern: &str) -> Result<RegexMatcher, ToolOutcome> {
     // A pattern that asks for a line break is no mistake of the expression, it only finds nothing.
     RegexMatcherBuilder::new()
         .multi_line(true)
@@ -202,11 +203,11 @@ fn matcher(pattern: &str) -> Result<RegexMatcher, Outcome> {
             },
         )
         .map_err(|error| {
-            Outcome::failed(format!("Search failed: `{pattern}` is not a regular expression: {error}"))
+            ToolOutcome::failed(format!("Search failed: `{pattern}` is not a regular expression: {error}"))
         })
 }
 
-pub(super) struct Row {
+pub(super) struct MatchRow {
     /// Which of the counted files it is in.
     pub(super) file: usize,
     pub(super) line: u64,
@@ -216,7 +217,7 @@ pub(super) struct Row {
 /// Collects what the searcher finds.
 pub(super) struct Hits<'a> {
     pub(super) query: &'a Query,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<MatchRow>,
     pub(super) counts: Vec<(String, usize)>,
 }
 
@@ -224,29 +225,33 @@ impl Hits<'_> {
     fn append(&mut self, other: Hits<'_>) {
         let before = self.counts.len();
         self.counts.extend(other.counts);
-        self.rows.extend(other.rows.into_iter().map(|row| Row { file: row.file + before, ..row }));
+        self.rows.extend(other.rows.into_iter().map(|row| MatchRow { file: row.file + before, ..row }));
     }
 
     fn is_enough(&self) -> bool {
         match self.query.mode {
-            Mode::Lines => self.rows.len() >= self.query.enough(),
-            Mode::Files | Mode::Counts => self.counts.len() >= self.query.enough(),
+            OutputMode::Lines => self.rows.len() >= self.query.enough(),
+            OutputMode::Files | OutputMode::Counts => self.counts.len() >= self.query.enough(),
         }
     }
 
     fn push(&mut self, line: Option<u64>, bytes: &[u8]) {
-        if self.query.mode != Mode::Lines {
+        if self.query.mode != OutputMode::Lines {
             return;
         }
         let text = String::from_utf8_lossy(bytes);
-        self.rows.push(Row { file: self.counts.len() - 1, line: line.unwrap_or(0), content: shown(&text) });
+        self.rows.push(MatchRow {
+            file: self.counts.len() - 1,
+            line: line.unwrap_or(0),
+            content: shown(&text),
+        });
     }
 
-    pub(super) fn into_result(self, files: &Files) -> (Map<String, Value>, Option<usize>) {
+    pub(super) fn into_result(self, files: &FileTools) -> (Map<String, Value>, Option<usize>) {
         let mut result = Map::new();
         let mut put = |name: &str, value: Value| result.insert(name.to_owned(), value);
         let next = match self.query.mode {
-            Mode::Lines => {
+            OutputMode::Lines => {
                 let (page, total, next) = self.query.page(self.rows);
                 let matches = page.into_iter().filter_map(|row| {
                     let (path, _) = self.counts.get(row.file)?;
@@ -256,13 +261,13 @@ impl Hits<'_> {
                 put("matches", Value::Array(matches.collect()));
                 next
             }
-            Mode::Files => {
+            OutputMode::Files => {
                 let (page, total, next) = self.query.page(self.counts);
                 put("total_count", json!(total));
                 put("files", json!(page.into_iter().map(|(path, _)| path).collect::<Vec<_>>()));
                 next
             }
-            Mode::Counts => {
+            OutputMode::Counts => {
                 let (page, _, next) = self.query.page(self.counts);
                 put("total_count", json!(page.iter().map(|(_, count)| count).sum::<usize>()));
                 put("counts", Value::Object(page.into_iter().map(|(path, n)| (path, json!(n))).collect()));
@@ -287,7 +292,8 @@ impl Sink for Hits<'_> {
             *count += 1;
         }
         // A list of files needs one match in each; counts need them all.
-        Ok(self.query.mode == Mode::Counts || (self.query.mode == Mode::Lines && !self.is_enough()))
+        Ok(self.query.mode == OutputMode::Counts
+            || (self.query.mode == OutputMode::Lines && !self.is_enough()))
     }
 
     fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> Result<bool, Self::Error> {

@@ -5,23 +5,24 @@
 
 mod contents;
 mod names;
-mod there;
+mod remote;
 mod walk;
 
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
-use hermes_exec::Access;
+use hermes_exec::SandboxAccess;
 use hermes_types::{
-    Beside, BoxFuture, Call, Cancel, Manner, Occasion, Outcome, TaskId, Tool, ToolContext, ToolSpec,
+    BoxFuture, CallPolicy, Cancel, Concurrency, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation,
+    ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, number, spec, text};
-use crate::file::disk::{Disk, Kind};
-use crate::file::state::Repeatable;
-use crate::file::{FarDisk, Files, Refusal};
+use crate::file::file_system::{FileSystem, PathKind};
+use crate::file::state::RepeatableCall;
+use crate::file::{FileTools, ReadRefusal, RemoteFs};
 use crate::off_thread::off_thread;
 
 const DEFAULT_LIMIT: usize = 50;
@@ -30,9 +31,9 @@ const MOST_CONTEXT: usize = 20;
 
 /// The tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
-pub struct SearchFiles {
+pub struct SearchFilesTool {
     spec: ToolSpec,
-    files: Files,
+    files: FileTools,
 }
 
 /// What a call asks for.
@@ -47,25 +48,25 @@ pub(crate) struct Query {
     limit: usize,
     offset: usize,
     context: usize,
-    mode: Mode,
-    target: Target,
+    mode: OutputMode,
+    target: SearchTarget,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum OutputMode {
     Lines,
     Files,
     Counts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum SearchTarget {
     Contents,
     Names,
 }
 
-impl SearchFiles {
-    pub fn new(files: impl Into<Files>) -> Self {
+impl SearchFilesTool {
+    pub fn new(files: impl Into<FileTools>) -> Self {
         let spec = spec(
             "search_files",
             include_str!("../texts/search_files.md"),
@@ -74,19 +75,19 @@ impl SearchFiles {
         Self { spec, files: files.into() }
     }
 
-    fn prepare(call: &Call, disk: &dyn Disk) -> Result<Query, Outcome> {
+    fn prepare(call: &ToolInvocation, disk: &dyn FileSystem) -> Result<Query, ToolOutcome> {
         let arguments = &call.arguments;
         let pattern = text(arguments, "pattern").ok_or_else(|| missing("search_files", "pattern"))?;
         let shown_root = text(arguments, "path").unwrap_or(".");
         let root = disk.resolve(shown_root);
         let mode = match text(arguments, "output_mode") {
-            Some("files_only") => Mode::Files,
-            Some("count") => Mode::Counts,
-            _ => Mode::Lines,
+            Some("files_only") => OutputMode::Files,
+            Some("count") => OutputMode::Counts,
+            _ => OutputMode::Lines,
         };
         let target = match text(arguments, "target") {
-            Some("files" | "find") => Target::Names,
-            _ => Target::Contents,
+            Some("files" | "find") => SearchTarget::Names,
+            _ => SearchTarget::Contents,
         };
         let query = Query {
             pattern: pattern.to_owned(),
@@ -104,7 +105,7 @@ impl SearchFiles {
     }
 
     /// How often this search was made in a row; what makes it the same is what decides its answer.
-    fn count(&self, call: &Call, query: &Query) -> u32 {
+    fn count(&self, call: &ToolInvocation, query: &Query) -> u32 {
         let glob = query.glob.as_ref().map(|glob| glob.glob().glob());
         let same = format!(
             "{:?}",
@@ -119,18 +120,18 @@ impl SearchFiles {
                 query.context
             )
         );
-        self.files.state.count(&call.task, Repeatable::Search(same))
+        self.files.state.count_repeats(&call.task, RepeatableCall::Search(same))
     }
 }
 
-impl Tool for SearchFiles {
+impl Tool for SearchFilesTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
-            let disk = match self.files.disk(call, context.cancel).await {
+            let disk = match self.files.file_system(call, context.cancel).await {
                 Ok(disk) => disk,
                 Err(outcome) => return outcome,
             };
@@ -140,7 +141,7 @@ impl Tool for SearchFiles {
             };
             let count = self.count(call, &query);
             if count > 3 {
-                return answer::failed(&json!({
+                return answer::failure_json(&json!({
                     "error": "BLOCKED: you have made exactly this search several times in a row; its result has not changed. Use what you have, or search for something else.",
                     "pattern": query.pattern,
                     "already_searched": count,
@@ -148,15 +149,17 @@ impl Tool for SearchFiles {
             }
             let cancel = context.cancel.clone();
             let work = move || {
-                let seen = disk.look(&query.root);
+                let seen = disk.inspect(&query.root);
                 if let Ok(seen) = &seen
-                    && let Some(refusal @ Refusal::Hidden { .. }) = disk.refuse(&query.root, seen)
+                    && let Some(refusal @ ReadRefusal::Hidden { .. }) = disk.read_refusal(&query.root, seen)
                 {
-                    return Err(answer::failed(&json!({"error": refusal.to_string(), "total_count": 0})));
+                    return Err(answer::failure_json(
+                        &json!({"error": refusal.to_string(), "total_count": 0}),
+                    ));
                 }
-                if seen.is_ok_and(|seen| seen.kind == Kind::Missing) {
+                if seen.is_ok_and(|seen| seen.kind == PathKind::Missing) {
                     let error = format!("Path not found: {}", query.given_root);
-                    return Err(answer::failed(&json!({"error": error, "total_count": 0})));
+                    return Err(answer::failure_json(&json!({"error": error, "total_count": 0})));
                 }
                 disk.search(&query, &cancel)
             };
@@ -171,38 +174,38 @@ impl Tool for SearchFiles {
         })
     }
 
-    fn manner(&self, _: &Map<String, Value>) -> Manner {
-        Manner { beside: Beside::Anything, ..Manner::default() }
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy { concurrency: Concurrency::Parallel, ..CallPolicy::default() }
     }
 
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
-        self.files.notice(task, occasion);
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
+        self.files.on_event(task, occasion);
     }
 }
 
 /// Searches the files of this machine.
-pub(crate) fn search_here(
+pub(crate) fn search_local(
     query: &Query,
-    files: &Files,
-    access: Option<&Access>,
+    files: &FileTools,
+    access: Option<&SandboxAccess>,
     cancel: &Cancel,
-) -> Result<Found, Outcome> {
+) -> Result<FileSearchResult, ToolOutcome> {
     match query.target {
-        Target::Contents => contents::search(query, files, access, cancel),
-        Target::Names => names::search(query, files, access, cancel),
+        SearchTarget::Contents => contents::search(query, files, access, cancel),
+        SearchTarget::Names => names::search(query, files, access, cancel),
     }
 }
 
 /// Searches those of a place elsewhere.
-pub(crate) fn search_there(query: &Query, disk: &FarDisk) -> Result<Found, Outcome> {
+pub(crate) fn search_remote(query: &Query, disk: &RemoteFs) -> Result<FileSearchResult, ToolOutcome> {
     match query.target {
-        Target::Contents => there::contents(query, disk),
-        Target::Names => there::names(query, disk),
+        SearchTarget::Contents => remote::contents(query, disk),
+        SearchTarget::Names => remote::names(query, disk),
     }
 }
 
 /// What a search came to.
-pub(crate) struct Found {
+pub(crate) struct FileSearchResult {
     result: Map<String, Value>,
     /// Where to go on, when there is more.
     next: Option<usize>,
@@ -210,8 +213,8 @@ pub(crate) struct Found {
     omitted: usize,
 }
 
-impl Found {
-    fn into_outcome(self, repeated: Option<&str>) -> Outcome {
+impl FileSearchResult {
+    fn into_outcome(self, repeated: Option<&str>) -> ToolOutcome {
         let mut result = self.result;
         if self.next.is_some() {
             result.insert("truncated".to_owned(), json!(true));
@@ -226,22 +229,22 @@ impl Found {
         if let Some(repeated) = repeated {
             result.insert("_warning".to_owned(), json!(repeated));
         }
-        let mut text = answer::spaced(&Value::Object(result));
+        let mut text = answer::spaced_json(&Value::Object(result));
         if let Some(next) = self.next {
             let hint = format!(
                 "\n\n[Hint: Results truncated. Use offset={next} to see more, or a narrower pattern.]"
             );
             text.push_str(&hint);
         }
-        Outcome::done(text)
+        ToolOutcome::done(text)
     }
 }
 
-fn build_glob(glob: &str) -> Result<GlobMatcher, Outcome> {
+fn build_glob(glob: &str) -> Result<GlobMatcher, ToolOutcome> {
     GlobBuilder::new(glob)
         .build()
         .map(|glob| glob.compile_matcher())
-        .map_err(|error| Outcome::failed(format!("`{glob}` is not a glob: {}", error.kind())))
+        .map_err(|error| ToolOutcome::failed(format!("`{glob}` is not a glob: {}", error.kind())))
 }
 
 impl Query {

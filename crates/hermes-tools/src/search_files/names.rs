@@ -3,24 +3,24 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use hermes_exec::Access;
-use hermes_types::{Cancel, Outcome};
+use hermes_exec::SandboxAccess;
+use hermes_types::{Cancel, ToolOutcome};
 use serde_json::{Map, json};
 
-use super::walk::Walked;
-use super::{Found, Query, build_glob};
-use crate::file::Files;
+use super::walk::WalkResult;
+use super::{FileSearchResult, Query, build_glob};
+use crate::file::FileTools;
 
 pub(super) fn search(
     query: &Query,
-    files: &Files,
-    access: Option<&Access>,
+    files: &FileTools,
+    access: Option<&SandboxAccess>,
     cancel: &Cancel,
-) -> Result<Found, Outcome> {
+) -> Result<FileSearchResult, ToolOutcome> {
     let name = query.pattern.rsplit('/').next().unwrap_or(&query.pattern);
     let name = if name.starts_with('*') { name.to_owned() } else { format!("*{name}") };
     let glob = build_glob(&name)?;
-    let walked = Walked::through(query, files, access, cancel);
+    let walked = WalkResult::walk(query, files, access, cancel);
     let fitting = (0..walked.len())
         .filter_map(|at| walked.path(at))
         .filter(|path| glob.is_match(path.file_name().unwrap_or_default()));
@@ -36,5 +36,5 @@ pub(super) fn search(
     let mut result = Map::new();
     result.insert("total_count".to_owned(), json!(total));
     result.insert("files".to_owned(), json!(shown));
-    Ok(Found { result, next, warning: walked.cut_short(), omitted: walked.omitted })
+    Ok(FileSearchResult { result, next, warning: walked.truncation_notice(), omitted: walked.omitted })
 }

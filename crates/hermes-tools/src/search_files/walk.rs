@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use hermes_exec::Access;
+use hermes_exec::SandboxAccess;
 use hermes_types::Cancel;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use super::Query;
-use crate::file::{FileGuard, Files, Refusal, real_path};
+use crate::file::{FileGuard, FileTools, ReadRefusal, real_path};
 
 /// A search ends after so many files, so that one over the whole disk does end.
 pub(super) const MOST_FILES: usize = 300_000;
 const MOST_THREADS: usize = 8;
 
 /// What a walk came to.
-pub(super) struct Walked {
+pub(super) struct WalkResult {
     root: PathBuf,
     /// The paths below the root, their separators as zeros: so they are sorted folder by folder.
     keys: Vec<Vec<u8>>,
@@ -39,15 +39,20 @@ struct Filter<'a> {
     query: &'a Query,
     guard: &'a FileGuard,
     /// None where everything below the root may be read.
-    access: Option<&'a Access>,
+    access: Option<&'a SandboxAccess>,
     real_root: PathBuf,
     /// Whether a name alone can be refused here.
-    delicate: bool,
+    checks_names: bool,
 }
 
-impl Walked {
+impl WalkResult {
     /// Goes through the files that may be searched and whose names fit.
-    pub(super) fn through(query: &Query, files: &Files, access: Option<&Access>, cancel: &Cancel) -> Self {
+    pub(super) fn walk(
+        query: &Query,
+        files: &FileTools,
+        access: Option<&SandboxAccess>,
+        cancel: &Cancel,
+    ) -> Self {
         let real_root = real_path(&query.root);
         let home = files.guard.home();
         let delicate = real_root != query.root
@@ -57,11 +62,11 @@ impl Walked {
                 .iter()
                 .any(|home| real_root.starts_with(home) || home.starts_with(&real_root));
         let access = access.filter(|access| !access.is_open_below(&real_root));
-        let filter = Filter { query, guard: &files.guard, access, real_root, delicate };
+        let filter = Filter { query, guard: &files.guard, access, real_root, checks_names: delicate };
         let (seen, omitted) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let all: Mutex<Vec<Vec<u8>>> = Mutex::default();
         let hidden = |path: &Path| {
-            filter.access.is_some_and(|access| access.refuse_read(&filter.real(path)).is_some())
+            filter.access.is_some_and(|access| access.read_refusal(&filter.real(path)).is_some())
         };
         if hidden(&query.root) {
             omitted.fetch_add(1, Ordering::Relaxed);
@@ -75,16 +80,16 @@ impl Walked {
                         return WalkState::Quit;
                     }
                     let Ok(entry) = entry else { return WalkState::Continue };
-                    match filter.look(&entry) {
-                        Look::Skip => return WalkState::Skip,
-                        Look::Pass => {}
-                        Look::Omit => {
+                    match filter.decide(&entry) {
+                        EntryDecision::Skip => return WalkState::Skip,
+                        EntryDecision::Pass => {}
+                        EntryDecision::Omit => {
                             omitted.fetch_add(1, Ordering::Relaxed);
                         }
-                        Look::Other => {
+                        EntryDecision::Other => {
                             seen.fetch_add(1, Ordering::Relaxed);
                         }
-                        Look::Take => {
+                        EntryDecision::Take => {
                             seen.fetch_add(1, Ordering::Relaxed);
                             batch.keys.push(filter.key(entry.path()));
                         }
@@ -119,7 +124,7 @@ impl Walked {
     }
 
     /// What to tell the model when it ended before the last file.
-    pub(super) fn cut_short(&self) -> Option<String> {
+    pub(super) fn truncation_notice(&self) -> Option<String> {
         if self.is_cancelled {
             return Some("The search was interrupted; there may be more.".to_owned());
         }
@@ -129,7 +134,7 @@ impl Walked {
 }
 
 /// What becomes of an entry.
-enum Look {
+enum EntryDecision {
     /// A folder and all in it.
     Skip,
     Pass,
@@ -140,28 +145,28 @@ enum Look {
 }
 
 impl Filter<'_> {
-    fn look(&self, entry: &DirEntry) -> Look {
+    fn decide(&self, entry: &DirEntry) -> EntryDecision {
         let path = entry.path();
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        if self.access.is_some_and(|access| access.refuse_read(&self.real(path)).is_some()) {
-            return if is_file { Look::Omit } else { Look::Skip };
+        if self.access.is_some_and(|access| access.read_refusal(&self.real(path)).is_some()) {
+            return if is_file { EntryDecision::Omit } else { EntryDecision::Skip };
         }
         if !is_file {
-            return Look::Pass;
+            return EntryDecision::Pass;
         }
         let name = entry.file_name();
         if self.query.glob.as_ref().is_some_and(|glob| !glob.is_match(name) && !glob.is_match(path)) {
-            return Look::Other;
+            return EntryDecision::Other;
         }
-        let refusal = if self.delicate {
-            self.guard.refuse_name(path).or_else(|| self.guard.refuse_name(&self.real(path)))
+        let refusal = if self.checks_names {
+            self.guard.name_refusal(path).or_else(|| self.guard.name_refusal(&self.real(path)))
         } else {
-            FileGuard::refuse_env_file(path)
+            FileGuard::env_file_refusal(path)
         };
         match refusal {
             // A binary file has a name that may be asked for; its content is skipped by what it is.
-            None | Some(Refusal::Binary { .. }) => Look::Take,
-            Some(_) => Look::Omit,
+            None | Some(ReadRefusal::Binary { .. }) => EntryDecision::Take,
+            Some(_) => EntryDecision::Omit,
         }
     }
 

@@ -11,11 +11,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use hermes_store::{Charge, SearchHit, SearchScope, SessionFilter, Store};
+use hermes_store::{ModelCharge, SearchHit, SearchScope, SessionFilter, Store};
 use hermes_text::SearchQuery;
 use hermes_types::{
-    Beside, BoxFuture, Call, CivilTime, Clock, Completion, Manner, Outcome, SessionId, SideModel, Timestamp,
-    Tool, ToolContext, ToolSpec, Work,
+    BoxFuture, CallKind, CallPolicy, CivilTime, Clock, Completion, Concurrency, SessionId, SideModel,
+    Timestamp, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -33,14 +33,14 @@ const RECENT: usize = 50;
 const SHARED: usize = 10;
 
 /// What one search looks at.
-struct View<'a> {
+struct SearchView<'a> {
     store: &'a Store,
     lineage: HashSet<SessionId>,
-    reader: Reader,
+    reader: SearchReader,
 }
 
 /// Who asks. Where several people talk to one gateway, each finds only their own conversations.
-enum Reader {
+enum SearchReader {
     /// Nobody else is there to be protected.
     Anybody,
     Person {
@@ -49,20 +49,20 @@ enum Reader {
     },
 }
 
-impl Reader {
-    async fn of(store: &Store, session: &SessionId) -> Result<Self, Failure> {
+impl SearchReader {
+    async fn of(store: &Store, session: &SessionId) -> Result<Self, SearchFailure> {
         let row = store.session(session).await?;
         let Some((source, user)) = row.and_then(|row| Some((row.source, row.user_id?))) else {
             return Ok(Self::Anybody);
         };
-        Ok(if store.is_shared().await? { Self::Person { source, user } } else { Self::Anybody })
+        Ok(if store.has_multiple_users().await? { Self::Person { source, user } } else { Self::Anybody })
     }
 
     fn is_anybody(&self) -> bool {
         matches!(self, Self::Anybody)
     }
 
-    async fn may_read(&self, store: &Store, session: &SessionId) -> Result<bool, Failure> {
+    async fn may_read(&self, store: &Store, session: &SessionId) -> Result<bool, SearchFailure> {
         let Self::Person { source, user } = self else { return Ok(true) };
         let row = store.session(session).await?;
         Ok(row.is_some_and(|row| row.source == *source && row.user_id.as_ref() == Some(user)))
@@ -74,7 +74,7 @@ pub type LocalTime = fn(Timestamp) -> CivilTime;
 
 /// The tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
-pub struct SessionSearch {
+pub struct SessionSearchTool {
     spec: ToolSpec,
     store: Option<Store>,
     clock: Arc<dyn Clock>,
@@ -82,7 +82,7 @@ pub struct SessionSearch {
     side: Option<SideModel>,
 }
 
-impl SessionSearch {
+impl SessionSearchTool {
     /// Without a store the tool only says that there is none.
     pub fn new(store: Option<Store>, clock: Arc<dyn Clock>, local: LocalTime) -> Self {
         let spec = spec(
@@ -99,28 +99,28 @@ impl SessionSearch {
         Self { side: Some(side), ..self }
     }
 
-    async fn answer(&self, call: &Call, context: &ToolContext<'_>) -> Result<Value, Failure> {
+    async fn answer(&self, call: &ToolInvocation, context: &ToolContext<'_>) -> Result<Value, SearchFailure> {
         let store =
-            self.store.as_ref().ok_or_else(|| Failure("Session database not available.".to_owned()))?;
+            self.store.as_ref().ok_or_else(|| SearchFailure("Session database not available.".to_owned()))?;
         let arguments = &call.arguments;
-        let reader = Reader::of(store, &call.session).await?;
+        let reader = SearchReader::of(store, &call.session).await?;
         if let Some(id) = text(arguments, "session_id") {
             if !reader.may_read(store, &SessionId::from(id.trim())).await? {
-                return Err(Failure(format!("Session not found: {id}")));
+                return Err(SearchFailure(format!("Session not found: {id}")));
             }
             return reading::read(store, id, arguments, self.local).await;
         }
         let limit = number(arguments, "limit", DEFAULT_LIMIT, 1..=MOST_LIMIT);
         let lineage = store.lineage(&call.session).await?;
-        let view = View { store, lineage, reader };
+        let view = SearchView { store, lineage, reader };
         match text(arguments, "query") {
             None => self.recent(&view, limit).await,
             Some(query) => self.find(&view, query, arguments, limit, context).await,
         }
     }
 
-    async fn recent(&self, view: &View<'_>, limit: usize) -> Result<Value, Failure> {
-        let View { store, lineage, reader } = view;
+    async fn recent(&self, view: &SearchView<'_>, limit: usize) -> Result<Value, SearchFailure> {
+        let SearchView { store, lineage, reader } = view;
         let most = if reader.is_anybody() { RECENT } else { RECENT * SHARED };
         let sessions = store.list_sessions(SessionFilter::default(), most + lineage.len()).await?;
         let mut others = Vec::new();
@@ -156,13 +156,13 @@ impl SessionSearch {
 
     async fn find(
         &self,
-        view: &View<'_>,
+        view: &SearchView<'_>,
         query: &str,
         arguments: &Map<String, Value>,
         limit: usize,
         context: &ToolContext<'_>,
-    ) -> Result<Value, Failure> {
-        let View { store, lineage, reader } = view;
+    ) -> Result<Value, SearchFailure> {
+        let SearchView { store, lineage, reader } = view;
         let roles = text(arguments, "role_filter").unwrap_or_default();
         let roles = roles.split(',').map(|role| role.trim().to_lowercase()).filter(|role| !role.is_empty());
         let within = SearchScope {
@@ -198,7 +198,7 @@ impl SessionSearch {
 
     /// Writes into the ledger what a summary cost; limits of a day count it.
     fn charge(&self, store: &Store, session: &SessionId, completion: &Completion) {
-        drop(store.record_charge(Charge {
+        drop(store.record_charge(ModelCharge {
             at: self.clock.now(),
             session: session.clone(),
             turn: None,
@@ -251,29 +251,33 @@ impl SessionSearch {
     }
 }
 
-impl Tool for SessionSearch {
+impl Tool for SessionSearchTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             match self.answer(call, &context).await {
-                Ok(value) => answer::done(&value),
-                Err(Failure(error)) => answer::failed(&json!({"success": false, "error": error})),
+                Ok(value) => answer::success_json(&value),
+                Err(SearchFailure(error)) => answer::failure_json(&json!({"success": false, "error": error})),
             }
         })
     }
 
-    fn manner(&self, _: &Map<String, Value>) -> Manner {
-        Manner { beside: Beside::Anything, work: Work::Housekeeping, ..Manner::default() }
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy {
+            concurrency: Concurrency::Parallel,
+            kind: CallKind::Housekeeping,
+            ..CallPolicy::default()
+        }
     }
 }
 
 /// Why there is no answer.
-struct Failure(String);
+struct SearchFailure(String);
 
-impl From<hermes_store::Error> for Failure {
+impl From<hermes_store::Error> for SearchFailure {
     fn from(error: hermes_store::Error) -> Self {
         Self(error.to_string())
     }

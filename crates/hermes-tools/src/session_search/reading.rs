@@ -6,7 +6,7 @@ use hermes_types::SessionId;
 use serde_json::{Map, Value, json};
 
 use super::transcript::masked;
-use super::{Failure, LocalTime, long_date};
+use super::{LocalTime, SearchFailure, long_date};
 use crate::argument::number;
 
 const FROM_START: usize = 20;
@@ -20,15 +20,16 @@ pub(super) async fn read(
     id: &str,
     arguments: &Map<String, Value>,
     local: LocalTime,
-) -> Result<Value, Failure> {
+) -> Result<Value, SearchFailure> {
     let id = SessionId::from(id.trim());
-    let session = store.session(&id).await?.ok_or_else(|| Failure(format!("Session not found: {id}")))?;
+    let session =
+        store.session(&id).await?.ok_or_else(|| SearchFailure(format!("Session not found: {id}")))?;
     let messages = store.transcript(&id).await?;
     let wanted = match arguments.get("around_message_id") {
         None | Some(Value::Null) => None,
-        Some(given) => {
-            Some(given.as_i64().ok_or_else(|| Failure("`around_message_id` must be a number".to_owned()))?)
-        }
+        Some(given) => Some(
+            given.as_i64().ok_or_else(|| SearchFailure("`around_message_id` must be a number".to_owned()))?,
+        ),
     };
     let Some(wanted) = wanted else {
         let left_out = messages.len().saturating_sub(FROM_START + FROM_END);
@@ -47,7 +48,7 @@ pub(super) async fn read(
     let at = messages
         .iter()
         .position(|stored| stored.id.0 == wanted)
-        .ok_or_else(|| Failure(format!("session {id} has no message {wanted}")))?;
+        .ok_or_else(|| SearchFailure(format!("session {id} has no message {wanted}")))?;
     let window = number(arguments, "window", DEFAULT_WINDOW, 1..=MOST_WINDOW);
     let (from, to) = (at.saturating_sub(window), (at + window + 1).min(messages.len()));
     let shown: Vec<Value> = messages[from..to].iter().map(show).collect();

@@ -1,7 +1,7 @@
 //! Asking a side model what a conversation was about.
 
 use hermes_text::strip_think;
-use hermes_types::{Clock, Completion, Message, ModelError, Request, SideModel, ToolContext};
+use hermes_types::{Clock, Completion, Message, ModelError, ModelRequest, SideModel, ToolContext};
 
 const TRIES: usize = 3;
 const MOST_TOKENS: u64 = 10_000;
@@ -16,7 +16,7 @@ pub(super) async fn summarise(
     context: &ToolContext<'_>,
     spent: impl Fn(&Completion),
 ) -> Option<String> {
-    let request = Request {
+    let request = ModelRequest {
         model: side.name.clone(),
         system: include_str!("../texts/session_summary.md").trim().to_owned(),
         messages: vec![Message::user(format!("Searched for: {query}\n\nConversation:\n{transcript}"))],
@@ -25,7 +25,7 @@ pub(super) async fn summarise(
         temperature: Some(TEMPERATURE),
         effort: None,
         session: None,
-        deadline: context.deadline.at_most(clock, side.patience),
+        deadline: context.deadline.at_most(clock, side.timeout),
         cancel: context.cancel.clone(),
     };
     for _ in 0..TRIES {

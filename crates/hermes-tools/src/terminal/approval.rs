@@ -10,16 +10,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hermes_guard::{Judgement, Places, Redaction, covers, is_like, is_same_key, judge, redact};
-use hermes_types::{Answer, Approval, Clock, Danger, Question, SideModel, TaskId, ToolContext};
+use hermes_guard::{
+    CommandJudgement, HomeFolders, Redaction, covers, is_same_key, judge, matches_pattern, redact,
+};
+use hermes_types::{
+    ApprovalDecision, Clock, Danger, SideModel, TaskId, ToolContext, UserAnswer, UserQuestion,
+};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as MutexGuardAsync};
 
-use super::scan::{self, Scanner};
-use super::smart::{Judge, Opinion};
+use super::approval_reviewer::{ApprovalReviewer, ReviewVerdict};
+use super::scan::{self, CommandScanner};
 
 /// `approvals.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ApprovalMode {
+pub enum CommandApprovalMode {
     #[default]
     Manual,
     /// A model decides first; where it is not sure, a person.
@@ -39,7 +43,7 @@ pub enum Yolo {
 pub(crate) enum Decision {
     Run,
     /// Somebody agreed; what to.
-    Agreed(String),
+    Approved(String),
     /// What the model reads instead of a result.
     Blocked(String),
 }
@@ -53,29 +57,29 @@ enum QuestionStage {
 
 /// What a person answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum ApprovalAnswer {
     Yes,
     No,
     /// Somebody was asked, and did not answer in time.
-    Nothing,
+    TimedOut,
     /// Nobody could be asked.
-    Nobody,
+    Unavailable,
 }
 
-type Keep = Box<dyn Fn(&str) + Send + Sync>;
+type PersistApproval = Box<dyn Fn(&str) + Send + Sync>;
 
 /// What was agreed to. One for all conversations.
 pub struct Approvals {
-    mode: ApprovalMode,
+    mode: CommandApprovalMode,
     denied: Vec<String>,
     yolo: AtomicBool,
     /// Conversations whose users want no questions.
-    fearless: Mutex<HashSet<TaskId>>,
+    yolo_tasks: Mutex<HashSet<TaskId>>,
     permanent: Mutex<BTreeSet<String>>,
     sessions: Mutex<HashMap<TaskId, HashSet<String>>>,
-    keep: Keep,
-    judge: Option<Judge>,
-    scanner: Option<Scanner>,
+    persist: PersistApproval,
+    reviewer: Option<ApprovalReviewer>,
+    scanner: Option<CommandScanner>,
     /// Where one person sits before one screen, questions of parallel agents come one after the other. Where there are many
     /// chats, one that does not answer must not hold up the others.
     asking: Option<AsyncMutex<()>>,
@@ -90,7 +94,7 @@ impl fmt::Debug for Approvals {
 impl Approvals {
     /// `allowed` is the config's `command_allowlist`; `keep` adds a key to it.
     pub fn new(
-        mode: ApprovalMode,
+        mode: CommandApprovalMode,
         allowed: impl IntoIterator<Item = String>,
         keep: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
@@ -98,11 +102,11 @@ impl Approvals {
             mode,
             denied: Vec::new(),
             yolo: AtomicBool::new(false),
-            fearless: Mutex::default(),
+            yolo_tasks: Mutex::default(),
             permanent: Mutex::new(allowed.into_iter().collect()),
             sessions: Mutex::default(),
-            keep: Box::new(keep),
-            judge: None,
+            persist: Box::new(keep),
+            reviewer: None,
             scanner: None,
             asking: Some(AsyncMutex::default()),
         }
@@ -110,23 +114,23 @@ impl Approvals {
 
     /// For a process with many chats: each is asked by itself.
     #[must_use]
-    pub fn for_many_chats(self) -> Self {
+    pub fn with_parallel_questions(self) -> Self {
         Self { asking: None, ..self }
     }
 
     /// Patterns of commands that are always refused: `approvals.deny`.
     #[must_use]
-    pub fn denying(self, denied: Vec<String>) -> Self {
+    pub fn with_denied(self, denied: Vec<String>) -> Self {
         Self { denied, ..self }
     }
 
     /// Who decides in smart mode.
     #[must_use]
-    pub fn judged_by(self, side: SideModel, clock: Arc<dyn Clock>) -> Self {
-        Self { judge: Some(Judge { side, clock }), ..self }
+    pub fn with_reviewer(self, side: SideModel, clock: Arc<dyn Clock>) -> Self {
+        Self { reviewer: Some(ApprovalReviewer { side, clock }), ..self }
     }
 
-    async fn my_turn(&self) -> Option<MutexGuardAsync<'_, ()>> {
+    async fn lock_question(&self) -> Option<MutexGuardAsync<'_, ()>> {
         match &self.asking {
             Some(asking) => Some(asking.lock().await),
             None => None,
@@ -135,7 +139,7 @@ impl Approvals {
 
     /// A program that looks at commands too.
     #[must_use]
-    pub fn scanned_by(self, scanner: Option<Scanner>) -> Self {
+    pub fn with_scanner(self, scanner: Option<CommandScanner>) -> Self {
         Self { scanner, ..self }
     }
 
@@ -145,22 +149,22 @@ impl Approvals {
 
     /// The same for one conversation.
     pub fn set_yolo_in(&self, task: &TaskId, yolo: Yolo) {
-        let mut fearless = lock(&self.fearless);
+        let mut fearless = lock(&self.yolo_tasks);
         match yolo {
             Yolo::On => fearless.insert(task.clone()),
             Yolo::Off => fearless.remove(task),
         };
     }
 
-    fn asks_nothing(&self, task: &TaskId) -> bool {
-        self.mode == ApprovalMode::Off
+    fn skips_questions(&self, task: &TaskId) -> bool {
+        self.mode == CommandApprovalMode::Off
             || self.yolo.load(Ordering::Relaxed)
-            || lock(&self.fearless).contains(task)
+            || lock(&self.yolo_tasks).contains(task)
     }
 
     /// A conversation has ended or begun anew: what was agreed to in it no longer holds.
     pub fn forget(&self, task: &TaskId) {
-        lock(&self.fearless).remove(task);
+        lock(&self.yolo_tasks).remove(task);
         lock(&self.sessions).remove(task);
     }
 
@@ -168,52 +172,52 @@ impl Approvals {
         &self,
         command: &str,
         task: &TaskId,
-        places: Places<'_>,
+        places: HomeFolders<'_>,
         context: ToolContext<'_>,
     ) -> Decision {
-        if let Some(pattern) = self.denied.iter().find(|pattern| is_like(pattern, command)) {
+        if let Some(pattern) = self.denied.iter().find(|pattern| matches_pattern(pattern, command)) {
             return Decision::Blocked(format!(
                 "BLOCKED: `approvals.deny` has `{pattern}`. Do not retry it or work around it."
             ));
         }
         let mut dangers = match judge(command, places) {
-            Judgement::Allow => Vec::new(),
-            Judgement::Deny(danger) => return Decision::Blocked(refusal(&danger)),
-            Judgement::Ask(dangers) => dangers,
+            CommandJudgement::Allow => Vec::new(),
+            CommandJudgement::Deny(danger) => return Decision::Blocked(refusal(&danger)),
+            CommandJudgement::Ask(dangers) => dangers,
         };
-        if self.asks_nothing(task) {
+        if self.skips_questions(task) {
             return Decision::Run;
         }
         if let Some(scanner) = &self.scanner {
-            dangers.extend(scanner.look(command, context.cancel).await);
+            dangers.extend(scanner.scan(command, context.cancel).await);
         }
         if dangers.is_empty() {
             return Decision::Run;
         }
-        let _turn = self.my_turn().await;
+        let _turn = self.lock_question().await;
         // Looked at only now: the question before this one may have settled it.
-        let open = self.open(dangers, command, task);
+        let open = self.unapproved(dangers, command, task);
         let Some(first) = open.first() else { return Decision::Run };
         let reason = open.iter().map(|danger| danger.reason.as_str()).collect::<Vec<_>>().join("; ");
-        if let (ApprovalMode::Smart, Some(judge)) = (self.mode, &self.judge) {
+        if let (CommandApprovalMode::Smart, Some(judge)) = (self.mode, &self.reviewer) {
             match judge.ask(command, &open, context).await {
-                Opinion::Approve => return Decision::Run,
-                Opinion::Deny => return Decision::Blocked(smart_refusal(&reason)),
-                Opinion::Unsure => {}
+                ReviewVerdict::Approve => return Decision::Run,
+                ReviewVerdict::Deny => return Decision::Blocked(smart_refusal(&reason)),
+                ReviewVerdict::Unsure => {}
             }
         }
         let shown = redact(command, Redaction::default()).into_owned();
         let danger =
             Danger { key: first.key.clone(), reason: redact(&reason, Redaction::default()).into_owned() };
-        let question = Question::Approve { command: shown, danger };
-        match self.put(question, &open, task, context, QuestionStage::BeforeActing).await {
-            Said::Yes => Decision::Agreed(reason),
-            Said::Nobody => Decision::Blocked(nobody(&open)),
-            Said::Nothing => Decision::Blocked(format!(
+        let question = UserQuestion::Approve { command: shown, danger };
+        match self.ask_user(question, &open, task, context, QuestionStage::BeforeActing).await {
+            ApprovalAnswer::Yes => Decision::Approved(reason),
+            ApprovalAnswer::Unavailable => Decision::Blocked(nobody(&open)),
+            ApprovalAnswer::TimedOut => Decision::Blocked(format!(
                 "BLOCKED: this needs the user's approval ({reason}), and nobody answered in time. It was not run. Do not \
                  retry it or reach the same end another way; go on without it, and say that it waits for an approval."
             )),
-            Said::No => Decision::Blocked(format!(
+            ApprovalAnswer::No => Decision::Blocked(format!(
                 "BLOCKED: the user denied this command ({reason}). Do not retry it or reach the same end another way; \
                  go on without it or ask what to do."
             )),
@@ -221,39 +225,42 @@ impl Approvals {
     }
 
     /// Whether somebody agreed before that this command runs outside the sandbox.
-    pub(crate) fn lets_out(&self, command: &str, task: &TaskId) -> bool {
-        let key = outside(command);
+    pub(crate) fn may_run_unsandboxed(&self, command: &str, task: &TaskId) -> bool {
+        let key = unsandboxed_key(command);
         let held = lock(&self.sessions).get(task).is_some_and(|keys| keys.contains(&key));
         held || lock(&self.permanent).contains(&key)
     }
 
     /// Asks whether a command the sandbox refused something may run again without it. Never answers yes by itself:
     /// where no questions are asked, commands stay inside.
-    pub(crate) async fn may_leave(
+    pub(crate) async fn ask_unsandboxed(
         &self,
         command: &str,
         refused: &str,
         task: &TaskId,
         context: ToolContext<'_>,
     ) -> bool {
-        if self.asks_nothing(task) {
+        if self.skips_questions(task) {
             return false;
         }
-        let _turn = self.my_turn().await;
-        if self.lets_out(command, task) {
+        let _turn = self.lock_question().await;
+        if self.may_run_unsandboxed(command, task) {
             return true;
         }
         let reason = format!("run again outside the sandbox; inside it ran once and was refused {refused}");
-        let danger =
-            Danger { key: outside(command), reason: redact(&reason, Redaction::default()).into_owned() };
+        let danger = Danger {
+            key: unsandboxed_key(command),
+            reason: redact(&reason, Redaction::default()).into_owned(),
+        };
         let shown = redact(command, Redaction::default()).into_owned();
-        let question = Question::Approve { command: shown, danger: danger.clone() };
-        self.put(question, &[danger], task, context, QuestionStage::AfterActing).await == Said::Yes
+        let question = UserQuestion::Approve { command: shown, danger: danger.clone() };
+        self.ask_user(question, &[danger], task, context, QuestionStage::AfterActing).await
+            == ApprovalAnswer::Yes
     }
 
     /// Asks whether a tool may write a file outside the project. The error is what the model reads. Never answers yes by
     /// itself: where no questions are asked, files outside stay as they are.
-    pub(crate) async fn may_write(
+    pub(crate) async fn ask_write(
         &self,
         tool: &str,
         path: &Path,
@@ -267,66 +274,71 @@ impl Approvals {
             "`terminal.sandbox_writable: [{}]` in config.yaml would allow it",
             path.parent().unwrap_or(path).display()
         );
-        if self.asks_nothing(task) {
+        if self.skips_questions(task) {
             return Err(format!(
                 "Write denied: '{shown}': {reason}, and no questions are asked here; {setting}."
             ));
         }
-        let _turn = self.my_turn().await;
+        let _turn = self.lock_question().await;
         let known = lock(&self.sessions).get(task).is_some_and(|keys| keys.contains(&key))
             || lock(&self.permanent).contains(&key);
         if known {
             return Ok(());
         }
         let danger = Danger { key, reason: format!("{reason}; this is asked for this file alone") };
-        let question = Question::Approve { command: format!("{tool} {shown}"), danger: danger.clone() };
-        match self.put(question, &[danger], task, context, QuestionStage::BeforeActing).await {
-            Said::Yes => Ok(()),
-            Said::No => Err(format!(
+        let question = UserQuestion::Approve { command: format!("{tool} {shown}"), danger: danger.clone() };
+        match self.ask_user(question, &[danger], task, context, QuestionStage::BeforeActing).await {
+            ApprovalAnswer::Yes => Ok(()),
+            ApprovalAnswer::No => Err(format!(
                 "Write denied: the user does not want '{shown}' written. Do not retry it or reach the same end another way."
             )),
-            Said::Nothing => Err(format!("Write denied: '{shown}': {reason}, and nobody answered in time.")),
-            Said::Nobody => {
+            ApprovalAnswer::TimedOut => {
+                Err(format!("Write denied: '{shown}': {reason}, and nobody answered in time."))
+            }
+            ApprovalAnswer::Unavailable => {
                 Err(format!("Write denied: '{shown}': {reason}, and nobody could be asked; {setting}."))
             }
         }
     }
 
     /// Asks, and holds what was agreed to as far as it reaches.
-    async fn put(
+    async fn ask_user(
         &self,
-        question: Question,
+        question: UserQuestion,
         open: &[Danger],
         task: &TaskId,
         context: ToolContext<'_>,
         stage: QuestionStage,
-    ) -> Said {
+    ) -> ApprovalAnswer {
         let answer = match stage {
             QuestionStage::BeforeActing => context.frontend.ask_before_acting(question, context.cancel),
             QuestionStage::AfterActing => context.frontend.ask(question, context.cancel),
         };
         match answer.await {
-            Answer::Approval(Approval::Once) => {}
-            Answer::Approval(Approval::Session) => self.hold(task, open),
-            Answer::Approval(Approval::Always) => {
-                self.hold(task, open);
+            UserAnswer::Approval(ApprovalDecision::Once) => {}
+            UserAnswer::Approval(ApprovalDecision::Session) => self.record_approval(task, open),
+            UserAnswer::Approval(ApprovalDecision::Always) => {
+                self.record_approval(task, open);
                 // What a scan found is agreed to for this conversation at most: the next may find more behind the same name.
-                let lasts = |danger: &&Danger| !danger.key.starts_with(scan::KEY) && may_last(&danger.key);
+                let lasts =
+                    |danger: &&Danger| !danger.key.starts_with(scan::KEY) && can_be_permanent(&danger.key);
                 for danger in open.iter().filter(lasts) {
                     if lock(&self.permanent).insert(danger.key.clone()) {
-                        (self.keep)(&danger.key);
+                        (self.persist)(&danger.key);
                     }
                 }
             }
-            Answer::Silence => return Said::Nothing,
-            Answer::Unavailable => return Said::Nobody,
-            Answer::Approval(Approval::Deny) | Answer::Text(_) | Answer::Secret(_) => return Said::No,
+            UserAnswer::TimedOut => return ApprovalAnswer::TimedOut,
+            UserAnswer::Unavailable => return ApprovalAnswer::Unavailable,
+            UserAnswer::Approval(ApprovalDecision::Deny) | UserAnswer::Text(_) | UserAnswer::Secret(_) => {
+                return ApprovalAnswer::No;
+            }
         }
-        Said::Yes
+        ApprovalAnswer::Yes
     }
 
     /// The dangers nobody has agreed to yet.
-    fn open(&self, dangers: Vec<Danger>, command: &str, task: &TaskId) -> Vec<Danger> {
+    fn unapproved(&self, dangers: Vec<Danger>, command: &str, task: &TaskId) -> Vec<Danger> {
         let permanent = lock(&self.permanent);
         if permanent.iter().any(|entry| covers(entry, command)) {
             return Vec::new();
@@ -339,7 +351,7 @@ impl Approvals {
         dangers.into_iter().filter(|danger| !agreed(danger)).collect()
     }
 
-    fn hold(&self, task: &TaskId, dangers: &[Danger]) {
+    fn record_approval(&self, task: &TaskId, dangers: &[Danger]) {
         let mut sessions = lock(&self.sessions);
         let held = dangers.iter().map(|danger| danger.key.clone()).filter(|key| !runs_a_file(key));
         sessions.entry(task.clone()).or_default().extend(held);
@@ -357,7 +369,7 @@ const PLAIN: [&str; 20] = [
 
 /// Whether an approval may last beyond its conversation. One to leave the sandbox binds the line and not what the line
 /// runs: a script, a make rule or a test could be changed afterwards, so it may only where there is nothing of the kind.
-fn may_last(key: &str) -> bool {
+fn can_be_permanent(key: &str) -> bool {
     let Some(command) = key.strip_prefix(OUTSIDE) else { return true };
     let heads =
         command.split(['\n', ';', '|', '&']).map(|part| part.split_whitespace().next().unwrap_or_default());
@@ -369,7 +381,7 @@ fn may_last(key: &str) -> bool {
 fn runs_a_file(key: &str) -> bool {
     const SCRIPTS: [&str; 9] = [".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php"];
     let Some(command) = key.strip_prefix(OUTSIDE) else { return false };
-    if may_last(key) {
+    if can_be_permanent(key) {
         return false;
     }
     let is_file = |word: &str| {
@@ -380,7 +392,7 @@ fn runs_a_file(key: &str) -> bool {
 }
 
 /// The key of an approval to leave the sandbox: for this very command and no other.
-fn outside(command: &str) -> String {
+fn unsandboxed_key(command: &str) -> String {
     format!("{OUTSIDE}{}", command.trim())
 }
 
@@ -429,11 +441,11 @@ mod tests {
             ("echo $(./x)", false, false),
             ("cat <(./run.sh)", false, false),
         ] {
-            let key = outside(command);
-            assert_eq!((may_last(&key), !runs_a_file(&key)), (lasts, held), "{command}");
+            let key = unsandboxed_key(command);
+            assert_eq!((can_be_permanent(&key), !runs_a_file(&key)), (lasts, held), "{command}");
         }
         assert!(
-            may_last("recursive delete") && !runs_a_file("recursive delete"),
+            can_be_permanent("recursive delete") && !runs_a_file("recursive delete"),
             "other keys name a kind of danger"
         );
     }

@@ -1,6 +1,6 @@
 //! Commands that would not end: they belong into the background, where they are looked after.
 
-use super::bare::bare;
+use super::strip_literals::strip_literals;
 
 const LEAVING: [&str; 3] = ["nohup", "setsid", "disown"];
 const ONLY_ASKING: [&str; 4] = ["--help", "-h", "--version", "-V"];
@@ -8,7 +8,7 @@ const SCRIPTS: [&str; 4] = ["dev", "start", "serve", "watch"];
 
 /// Why a command should not be waited for, with what to do instead.
 pub(super) fn refuse(command: &str) -> Option<String> {
-    let text = bare(command);
+    let text = strip_literals(command);
     let why = if let Some(name) = segments(&text).find_map(|words| leaves(&words)) {
         format!("`{name}` leaves a process behind that nobody looks after")
     } else if let Some(words) = segments(&text).find(|words| is_server(words)) {
@@ -25,7 +25,7 @@ pub(super) fn refuse(command: &str) -> Option<String> {
 
 /// `A && B &` as `A && { B & }`: otherwise a second shell waits for B as long as it runs.
 pub(super) fn grouped(command: &str) -> Option<String> {
-    let text = bare(command);
+    let text = strip_literals(command);
     let end = text.trim_end().len().checked_sub(1)?;
     let all = text.get(..end)?;
     if !text.get(end..)?.starts_with('&') || all.ends_with(['&', '>', '<', '\\']) {

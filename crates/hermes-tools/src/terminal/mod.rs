@@ -4,44 +4,47 @@
 //! `hermes-guard`'s.
 
 pub(crate) mod approval;
-mod asked;
-mod bare;
-pub(crate) mod fence;
+mod approval_reviewer;
+mod arguments;
+pub(crate) mod environment_pool;
+mod exit_code;
 mod foreground;
-mod meaning;
-pub(crate) mod rooms;
+pub(crate) mod sandboxed_run;
 pub(crate) mod scan;
 mod shells;
-mod smart;
+mod strip_literals;
 mod sudo;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_exec::{Background, Distant, FenceReport, Local, Look, Reachable, Screen, strip_ansi};
-use hermes_guard::{Assignments, PhoneNumbers, Places, Redaction, redact};
+use hermes_exec::{
+    BackgroundProcess, HostExposure, LocalEnvironment, RemotePathKind, RemoteProcess, SandboxReport,
+    TerminalMode, strip_ansi,
+};
+use hermes_guard::{Assignments, HomeFolders, PhoneNumbers, Redaction, redact};
 use hermes_task::spawn_named;
 use hermes_types::{
-    BoxFuture, Call, Cancel, Clock, Command, Event, Finished, Manner, NoticeKind, Occasion, Outcome,
-    OutcomeStatus, RunError, Secret, TaskId, Tool, ToolContext, ToolSpec,
+    BoxFuture, CallPolicy, Cancel, Clock, CommandOutput, OutcomeStatus, RunError, Secret, ShellCommand,
+    TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, TurnNoticeKind,
 };
 use serde_json::{Map, Value, json};
 
 use crate::answer;
 use crate::argument::{missing, spec, text};
-use crate::checkpoint::{Checkpoints, HURRIED, is_destructive};
-use crate::file::Secrets;
+use crate::checkpoint::{CheckpointManager, SHORT_LIMIT, is_destructive};
+use crate::file::SecretMasking;
 use crate::off_thread::off_thread;
-use crate::process::{Kind, Processes, Start};
+use crate::process::{ProcessHandle, ProcessRegistry, ProcessStart};
 use approval::{Approvals, Decision};
-use asked::AskedFor;
-use fence::Side;
-use rooms::{Closed, Stay};
-pub use rooms::{RoomOptions, Tenancy};
-pub(crate) use shells::Place;
-pub use shells::Shells;
-use sudo::Sudo;
+use arguments::TerminalArguments;
+pub use environment_pool::{EnvironmentPoolOptions, EnvironmentSharing};
+use environment_pool::{PoolError, PoolGuard};
+use sandboxed_run::SandboxPlacement;
+pub(crate) use shells::TaskEnvironment;
+pub use shells::TaskShells;
+use sudo::SudoPassword;
 
 /// What a command may need at most while somebody waits for it.
 const LONGEST_FOREGROUND: u64 = 600;
@@ -54,28 +57,28 @@ pub struct TerminalOptions {
     pub timeout: Duration,
     pub user_home: PathBuf,
     pub hermes_home: PathBuf,
-    pub secrets: Secrets,
+    pub secrets: SecretMasking,
 }
 
 /// The tool.
 #[derive(Debug)]
-pub struct Terminal {
+pub struct TerminalTool {
     spec: ToolSpec,
     options: TerminalOptions,
-    shells: Shells,
-    processes: Processes,
+    shells: TaskShells,
+    processes: ProcessRegistry,
     approvals: Arc<Approvals>,
-    checkpoints: Option<Arc<Checkpoints>>,
+    checkpoints: Option<Arc<CheckpointManager>>,
     problem: Option<String>,
-    sudo: Sudo,
+    sudo: SudoPassword,
     clock: Arc<dyn Clock>,
 }
 
-impl Terminal {
+impl TerminalTool {
     pub fn new(
         options: TerminalOptions,
-        shells: Shells,
-        processes: Processes,
+        shells: TaskShells,
+        processes: ProcessRegistry,
         approvals: Arc<Approvals>,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -89,14 +92,14 @@ impl Terminal {
             approvals,
             checkpoints: None,
             problem: None,
-            sudo: Sudo::default(),
+            sudo: SudoPassword::default(),
             clock,
         }
     }
 
     /// Takes a snapshot of a folder before a command that may destroy something in it.
     #[must_use]
-    pub fn with_checkpoints(self, checkpoints: Option<Arc<Checkpoints>>) -> Self {
+    pub fn with_checkpoints(self, checkpoints: Option<Arc<CheckpointManager>>) -> Self {
         Self { checkpoints, ..self }
     }
 
@@ -109,15 +112,15 @@ impl Terminal {
     /// The password for `sudo`, where the user has configured one: `SUDO_PASSWORD`.
     #[must_use]
     pub fn with_sudo(self, password: Option<Secret>) -> Self {
-        Self { sudo: Sudo::with(password), ..self }
+        Self { sudo: SudoPassword::with(password), ..self }
     }
 
-    async fn execute(&self, call: &Call, context: ToolContext<'_>) -> Outcome {
+    async fn execute(&self, call: &ToolInvocation, context: ToolContext<'_>) -> ToolOutcome {
         if let Some(problem) = &self.problem {
             return stopped("error", problem);
         }
         let Some(command) = text(&call.arguments, "command") else { return missing("terminal", "command") };
-        let asked = AskedFor::read(&call.arguments, self.options.timeout);
+        let asked = TerminalArguments::read(&call.arguments, self.options.timeout);
         if !asked.background && asked.timeout.as_secs() > LONGEST_FOREGROUND {
             return stopped(
                 "error",
@@ -136,58 +139,58 @@ impl Terminal {
         }
         let (home, hermes) =
             (self.options.user_home.to_string_lossy(), self.options.hermes_home.to_string_lossy());
-        let places = Places { home: Some(&home), hermes_home: Some(&hermes) };
+        let places = HomeFolders { home: Some(&home), hermes_home: Some(&hermes) };
         // Where a command can reach nothing of the user's, nobody needs to agree to it.
-        let decision = match self.shells.reachable() {
-            Reachable::Nothing => Decision::Run,
-            Reachable::OwnThings => self.approvals.decide(command, &call.task, places, context).await,
+        let decision = match self.shells.host_exposure() {
+            HostExposure::Isolated => Decision::Run,
+            HostExposure::UserFiles => self.approvals.decide(command, &call.task, places, context).await,
         };
         let approval = match decision {
             Decision::Run => None,
-            Decision::Agreed(what) => Some(what),
+            Decision::Approved(what) => Some(what),
             Decision::Blocked(message) => return stopped("blocked", &message),
         };
-        let place = match self.shells.enter(&call.task, context.cancel).await {
+        let place = match self.shells.open_environment(&call.task, context.cancel).await {
             Ok(place) => place,
-            Err(closed) => return not_entered(&closed),
+            Err(closed) => return pool_failure(&closed),
         };
         let workdir = match self.workdir(call, &place, context).await {
             Ok(workdir) => workdir,
             Err(refusal) => return refusal,
         };
-        if let Place::Here(_) = place {
-            self.keep_snapshot(call, command, workdir.clone(), context).await;
+        if let TaskEnvironment::Local(_) = place {
+            self.take_snapshot(call, command, workdir.clone(), context).await;
         }
         if context.cancel.is_cancelled() {
-            return not_entered(&Closed::Interrupted);
+            return pool_failure(&PoolError::Interrupted);
         }
         if asked.background {
             return self.start(call, command, &place, workdir, &asked).await;
         }
         let outcome = self.run_now((command, &call.task), &place, workdir, &asked, approval, context).await;
-        self.shells.follow(&call.task, &place);
+        self.shells.update_folder(&call.task, &place);
         outcome
     }
 
     /// The folder that is named for this call. One that is not there is refused: a command must not run in another.
     async fn workdir(
         &self,
-        call: &Call,
-        place: &Place,
+        call: &ToolInvocation,
+        place: &TaskEnvironment,
         context: ToolContext<'_>,
-    ) -> Result<Option<PathBuf>, Outcome> {
+    ) -> Result<Option<PathBuf>, ToolOutcome> {
         let Some(given) = text(&call.arguments, "workdir") else { return Ok(None) };
         let (folder, is_there) = match place {
-            Place::Here(_) => {
+            TaskEnvironment::Local(_) => {
                 let folder = self.shells.resolve(&call.task, given, &self.options.user_home);
                 let is_there = folder.is_dir();
                 (folder, is_there)
             }
-            Place::There(stay) => {
-                let folder = below(&stay.seat.directory(), given);
-                let look = stay.files().look(&folder, context.cancel).await;
+            TaskEnvironment::Remote(stay) => {
+                let folder = below(&stay.session.directory(), given);
+                let look = stay.files().path_kind(&folder, context.cancel).await;
                 let look = look.map_err(|error| stopped("error", &format!("`workdir` {given}: {error}")))?;
-                (PathBuf::from(folder), look == Look::Folder)
+                (PathBuf::from(folder), look == RemotePathKind::Folder)
             }
         };
         if is_there {
@@ -198,9 +201,9 @@ impl Terminal {
     }
 
     /// A snapshot that fails, or takes long, never keeps the command from running.
-    async fn keep_snapshot(
+    async fn take_snapshot(
         &self,
-        call: &Call,
+        call: &ToolInvocation,
         command: &str,
         workdir: Option<PathBuf>,
         context: ToolContext<'_>,
@@ -217,14 +220,14 @@ impl Terminal {
             told = taking => told.ok().flatten(),
             () = context.cancel.cancelled() => None,
             // It gives up by itself, unless the disk does not answer.
-            () = self.clock.sleep(HURRIED + HURRIED / 2) => checkpoints.say_once(&folder, "the disk does not answer"),
+            () = self.clock.sleep(SHORT_LIMIT + SHORT_LIMIT / 2) => checkpoints.notice_once(&folder, "the disk does not answer"),
         };
         stop.cancel();
         if let Some(text) = told {
-            context.frontend.show(Event::Notice { kind: NoticeKind::Lifecycle, text });
+            context.frontend.show(TurnEvent::Notice { kind: TurnNoticeKind::Lifecycle, text });
         }
         let tidying = async move {
-            let _ = off_thread("checkpoint", move || checkpoints.tidy(&folder)).await;
+            let _ = off_thread("checkpoint", move || checkpoints.prune(&folder)).await;
         };
         spawn_named("old checkpoints", self.processes.owner(), tidying);
     }
@@ -232,51 +235,52 @@ impl Terminal {
     async fn run_now(
         &self,
         (command, task): (&str, &TaskId),
-        place: &Place,
+        place: &TaskEnvironment,
         workdir: Option<PathBuf>,
-        asked: &AskedFor,
+        asked: &TerminalArguments,
         approval: Option<String>,
         context: ToolContext<'_>,
-    ) -> Outcome {
+    ) -> ToolOutcome {
         let limit = asked.timeout.min(context.deadline.remaining(&*self.clock));
-        let request = Command { shell: command, directory: workdir.as_deref(), stdin: None, limit };
-        let ran = match self.run_by_the_fence(place, request, task, context).await {
+        let request =
+            ShellCommand { shell: command, directory: workdir.as_deref(), stdin: None, timeout: limit };
+        let ran = match self.run_with_sandbox(place, request, task, context).await {
             Ok(ran) => ran,
             Err(error) => return stopped("error", &format!("Command execution failed: {error}")),
         };
-        let Finished { output, exit_code } = ran.finished;
+        let CommandOutput { output, exit_code } = ran.finished;
         let output = self.readable(command, output.trim_end_matches('\n'));
         let mut result = json!({"output": output.trim(), "exit_code": exit_code, "error": null});
         if let Some(fields) = result.as_object_mut() {
-            if let Some(meaning) = meaning::meaning(command, exit_code) {
+            if let Some(meaning) = exit_code::exit_code_meaning(command, exit_code) {
                 fields.insert("exit_code_meaning".to_owned(), json!(meaning));
             }
-            let agreed: Vec<String> = approval.into_iter().chain(ran.agreed).collect();
+            let agreed: Vec<String> = approval.into_iter().chain(ran.approved).collect();
             if !agreed.is_empty() {
                 fields.insert(
                     "approval".to_owned(),
                     json!(format!("approved by the user: {}", agreed.join("; "))),
                 );
             }
-            if let Some(told) = fence::told(&ran.fence) {
+            if let Some(told) = sandboxed_run::report_json(&ran.sandbox) {
                 fields.insert("sandbox".to_owned(), told);
             }
         }
         let status =
             if context.cancel.is_cancelled() { OutcomeStatus::Cancelled } else { OutcomeStatus::Done };
-        Outcome { status, ..answer::done(&result) }
+        ToolOutcome { status, ..answer::success_json(&result) }
     }
 
     /// Starting a process may fail for a moment when this machine is full; a command that ran is never repeated. Places
     /// elsewhere know themselves what may be tried again.
     async fn try_running(
         &self,
-        place: &Place,
-        request: Command<'_>,
-        side: Side,
+        place: &TaskEnvironment,
+        request: ShellCommand<'_>,
+        side: SandboxPlacement,
         context: ToolContext<'_>,
-    ) -> Result<(Finished, FenceReport), RunError> {
-        let pauses: &[u64] = if let Place::Here(_) = place { &PAUSES } else { &[] };
+    ) -> Result<(CommandOutput, SandboxReport), RunError> {
+        let pauses: &[u64] = if let TaskEnvironment::Local(_) = place { &PAUSES } else { &[] };
         for pause in pauses {
             match side.run(place, request, context.cancel).await {
                 Err(RunError::Unavailable(reason)) => {
@@ -294,75 +298,77 @@ impl Terminal {
 
     async fn start(
         &self,
-        call: &Call,
+        call: &ToolInvocation,
         command: &str,
-        place: &Place,
+        place: &TaskEnvironment,
         workdir: Option<PathBuf>,
-        asked: &AskedFor,
-    ) -> Outcome {
+        asked: &TerminalArguments,
+    ) -> ToolOutcome {
         let Some(slot) = self.processes.reserve() else {
-            let most = Processes::MOST;
+            let most = ProcessRegistry::MOST;
             return stopped(
                 "error",
                 &format!("{most} background processes run already; end one with the process tool first"),
             );
         };
         let started = match place {
-            Place::Here(local) => self.start_here(command, local, workdir, asked).await.map(Kind::Ours),
-            Place::There(stay) => self.start_there(command, stay, workdir, asked).await,
+            TaskEnvironment::Local(local) => {
+                self.start_local(command, local, workdir, asked).await.map(ProcessHandle::Background)
+            }
+            TaskEnvironment::Remote(stay) => self.start_remote(command, stay, workdir, asked).await,
         };
         let process = match started {
             Ok(process) => process,
             Err(error) => return stopped("error", &format!("Command execution failed: {error}")),
         };
-        let (pid, lacks_terminal) = (process.pid(), asked.pty && matches!(process, Kind::There(_)));
-        let start = Start {
+        let (pid, lacks_terminal) = (process.pid(), asked.pty && matches!(process, ProcessHandle::Remote(_)));
+        let start = ProcessStart {
             command: command.to_owned(),
             task: call.task.clone(),
             session: call.session.clone(),
-            wishes: asked.wishes(),
+            watch: asked.watch_options(),
         };
         let id = self.processes.add(slot, process, start);
         let mut result = json!({
             "output": "Background process started", "session_id": id, "pid": pid, "exit_code": 0, "error": null,
         });
         if let Some(fields) = result.as_object_mut() {
-            asked.note(fields);
+            asked.describe_watch(fields);
             if lacks_terminal {
                 fields
                     .insert("pty_note".to_owned(), json!("there is no terminal there; it runs without one"));
             }
         }
-        answer::done(&result)
+        answer::success_json(&result)
     }
 
-    async fn start_here(
+    async fn start_local(
         &self,
         command: &str,
-        local: &Local,
+        local: &LocalEnvironment,
         workdir: Option<PathBuf>,
-        asked: &AskedFor,
-    ) -> Result<Background, RunError> {
-        let screen = if asked.pty { Screen::Terminal } else { Screen::None };
+        asked: &TerminalArguments,
+    ) -> Result<BackgroundProcess, RunError> {
+        let screen = if asked.pty { TerminalMode::Pty } else { TerminalMode::None };
         local.start(command, workdir.as_deref(), screen, self.processes.owner()).await
     }
 
-    async fn start_there(
+    async fn start_remote(
         &self,
         command: &str,
-        stay: &Stay,
+        stay: &PoolGuard,
         workdir: Option<PathBuf>,
-        asked: &AskedFor,
-    ) -> Result<Kind, RunError> {
+        asked: &TerminalArguments,
+    ) -> Result<ProcessHandle, RunError> {
         let (workdir, owner) = (workdir.as_deref(), self.processes.owner());
         if asked.pty {
             let clock = Arc::clone(&self.clock);
-            if let Some(process) = stay.seat.start_on_terminal(command, workdir, clock, owner).await? {
-                return Ok(Kind::Ours(process));
+            if let Some(process) = stay.session.start_on_terminal(command, workdir, clock, owner).await? {
+                return Ok(ProcessHandle::Background(process));
             }
         }
-        let (seat, clock) = (Arc::clone(&stay.seat), Arc::clone(&self.clock));
-        Distant::start(seat, command, workdir, clock, owner).await.map(Kind::There)
+        let (seat, clock) = (Arc::clone(&stay.session), Arc::clone(&self.clock));
+        RemoteProcess::start(seat, command, workdir, clock, owner).await.map(ProcessHandle::Remote)
     }
 
     /// As the model may read it: without control sequences and secrets.
@@ -370,8 +376,8 @@ impl Terminal {
         let plain = strip_ansi(output);
         let plain = plain.trim();
         match self.options.secrets {
-            Secrets::Show => plain.to_owned(),
-            Secrets::Mask => mask(command, plain),
+            SecretMasking::Show => plain.to_owned(),
+            SecretMasking::Mask => mask(command, plain),
         }
     }
 }
@@ -386,36 +392,36 @@ pub(crate) fn mask(command: &str, output: &str) -> String {
     redact(output, Redaction { assignments, phone_numbers: PhoneNumbers::Mask }).into_owned()
 }
 
-impl Tool for Terminal {
+impl Tool for TerminalTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn run<'a>(&'a self, call: &'a Call, context: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(self.execute(call, context))
     }
 
-    fn manner(&self, _: &Map<String, Value>) -> Manner {
-        Manner::default()
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy::default()
     }
 
-    fn notice(&self, task: &TaskId, occasion: Occasion<'_>) {
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
         match occasion {
-            Occasion::Ended => {
+            ToolEvent::Ended => {
                 self.shells.close(task);
                 self.approvals.forget(task);
             }
-            Occasion::Delegated(parent) => self.shells.delegate(task, parent),
-            Occasion::Resumed(_) | Occasion::Compressed | Occasion::Calling(_) => {}
+            ToolEvent::Delegated(parent) => self.shells.delegate(task, parent),
+            ToolEvent::Resumed(_) | ToolEvent::Compressed | ToolEvent::CallStarting(_) => {}
         }
     }
 
-    fn abandon(&self, task: &TaskId) {
-        self.processes.end_those_of(task);
+    fn end_background_work(&self, task: &TaskId) {
+        self.processes.end_task_processes(task);
     }
 }
 
-fn refuse_workdir(call: &Call) -> Option<Outcome> {
+fn refuse_workdir(call: &ToolInvocation) -> Option<ToolOutcome> {
     let allowed = |c: char| c.is_alphanumeric() || "/\\:_-.~ +@=,".contains(c);
     let wrong = text(&call.arguments, "workdir")?.chars().find(|c| !allowed(*c))?;
     let message = format!("BLOCKED: `workdir` has the character {wrong:?}; give a plain path");
@@ -427,17 +433,17 @@ fn below(directory: &str, given: &str) -> String {
     if given.starts_with(['/', '~']) { given.to_owned() } else { format!("{directory}/{given}") }
 }
 
-fn not_entered(closed: &Closed) -> Outcome {
+fn pool_failure(closed: &PoolError) -> ToolOutcome {
     match closed {
-        Closed::Disabled(reason) => stopped("disabled", &format!("Terminal tool disabled: {reason}")),
-        Closed::Interrupted => {
+        PoolError::Unavailable(reason) => stopped("disabled", &format!("Terminal tool disabled: {reason}")),
+        PoolError::Interrupted => {
             let outcome = stopped("interrupted", "[Command interrupted before it was started]");
-            Outcome { status: OutcomeStatus::Cancelled, ..outcome }
+            ToolOutcome { status: OutcomeStatus::Cancelled, ..outcome }
         }
     }
 }
 
 /// An answer in the shape of a result, for a command that was not run.
-fn stopped(status: &str, message: &str) -> Outcome {
-    answer::failed(&json!({"output": "", "exit_code": -1, "error": message, "status": status}))
+fn stopped(status: &str, message: &str) -> ToolOutcome {
+    answer::failure_json(&json!({"output": "", "exit_code": -1, "error": message, "status": status}))
 }

@@ -6,94 +6,98 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hermes_exec::{Local, LocalHost, Reachable};
+use hermes_exec::{HostExposure, LocalEnvironment, LocalHost};
 use hermes_types::{Cancel, Clock, Environment, TaskId};
 
-use super::rooms::{Closed, RoomOptions, Rooms, Stay};
-use crate::folders::Folders;
-use crate::process::Processes;
+use super::environment_pool::{EnvironmentPool, EnvironmentPoolOptions, PoolError, PoolGuard};
+use crate::folders::TaskFolders;
+use crate::process::ProcessRegistry;
 
 /// Made at a task's first command and kept until the task ends. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Shells {
-    host: Host,
-    folders: Folders,
-    open: Arc<Mutex<HashMap<TaskId, Arc<Local>>>>,
+pub struct TaskShells {
+    host: ShellLocation,
+    folders: TaskFolders,
+    open: Arc<Mutex<HashMap<TaskId, Arc<LocalEnvironment>>>>,
 }
 
 #[derive(Debug, Clone)]
-enum Host {
-    Here(Arc<LocalHost>),
-    There(Arc<Rooms>),
+enum ShellLocation {
+    Local(Arc<LocalHost>),
+    Remote(Arc<EnvironmentPool>),
     /// Why there is none.
-    Nowhere(Arc<str>),
+    Unavailable(Arc<str>),
 }
 
 /// Where one command runs.
 #[derive(Debug)]
-pub(crate) enum Place {
-    Here(Arc<Local>),
-    There(Stay),
+pub(crate) enum TaskEnvironment {
+    Local(Arc<LocalEnvironment>),
+    Remote(PoolGuard),
 }
 
-impl Shells {
+impl TaskShells {
     /// On this machine.
-    pub fn new(host: Arc<LocalHost>, folders: Folders) -> Self {
-        Self::with(Host::Here(host), folders)
+    pub fn new(host: Arc<LocalHost>, folders: TaskFolders) -> Self {
+        Self::with(ShellLocation::Local(host), folders)
     }
 
-    pub fn elsewhere(
-        options: RoomOptions,
-        folders: Folders,
-        processes: Processes,
+    pub fn remote(
+        options: EnvironmentPoolOptions,
+        folders: TaskFolders,
+        processes: ProcessRegistry,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self::with(Host::There(Rooms::new(options, processes, clock)), folders)
+        Self::with(ShellLocation::Remote(EnvironmentPool::new(options, processes, clock)), folders)
     }
 
     /// Where something is missing: every call says what.
-    pub fn nowhere(reason: &str, folders: Folders) -> Self {
-        Self::with(Host::Nowhere(reason.into()), folders)
+    pub fn unavailable(reason: &str, folders: TaskFolders) -> Self {
+        Self::with(ShellLocation::Unavailable(reason.into()), folders)
     }
 
-    fn with(host: Host, folders: Folders) -> Self {
+    fn with(host: ShellLocation, folders: TaskFolders) -> Self {
         Self { host, folders, open: Arc::default() }
     }
 
     /// Whether commands and files are those of this machine.
-    pub(crate) fn is_here(&self) -> bool {
-        matches!(self.host, Host::Here(_))
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.host, ShellLocation::Local(_))
     }
 
     /// What commands can do to the user's own things.
-    pub(crate) fn reachable(&self) -> Reachable {
+    pub(crate) fn host_exposure(&self) -> HostExposure {
         match &self.host {
-            Host::There(rooms) => rooms.reachable(),
-            Host::Here(_) | Host::Nowhere(_) => Reachable::OwnThings,
+            ShellLocation::Remote(rooms) => rooms.host_exposure(),
+            ShellLocation::Local(_) | ShellLocation::Unavailable(_) => HostExposure::UserFiles,
         }
     }
 
     /// The task's place, ready to be used.
-    pub(crate) async fn enter(&self, task: &TaskId, cancel: &Cancel) -> Result<Place, Closed> {
+    pub(crate) async fn open_environment(
+        &self,
+        task: &TaskId,
+        cancel: &Cancel,
+    ) -> Result<TaskEnvironment, PoolError> {
         match &self.host {
-            Host::Here(host) => {
+            ShellLocation::Local(host) => {
                 let mut open = self.lock();
                 let place = open.entry(task.clone()).or_insert_with(|| {
-                    Arc::new(host.open_within(self.folders.anchor(task), self.folders.of(task)))
+                    Arc::new(host.open_within(self.folders.anchor(task), self.folders.current(task)))
                 });
-                Ok(Place::Here(Arc::clone(place)))
+                Ok(TaskEnvironment::Local(Arc::clone(place)))
             }
-            Host::There(rooms) => rooms.enter(task, cancel).await.map(Place::There),
-            Host::Nowhere(reason) => Err(Closed::Disabled(reason.to_string())),
+            ShellLocation::Remote(rooms) => rooms.acquire(task, cancel).await.map(TaskEnvironment::Remote),
+            ShellLocation::Unavailable(reason) => Err(PoolError::Unavailable(reason.to_string())),
         }
     }
 
     /// Where the task is; the file tools follow. Elsewhere they ask the place itself.
-    pub(crate) fn follow(&self, task: &TaskId, place: &Place) {
-        let Place::Here(local) = place else { return };
+    pub(crate) fn update_folder(&self, task: &TaskId, place: &TaskEnvironment) {
+        let TaskEnvironment::Local(local) = place else { return };
         let now = local.directory();
-        if self.folders.of(task) != now {
-            self.folders.set(task, now);
+        if self.folders.current(task) != now {
+            self.folders.set_current(task, now);
         }
     }
 
@@ -103,12 +107,12 @@ impl Shells {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
                 user_home.join(rest.trim_start_matches('/'))
             }
-            _ => self.folders.of(task).join(given),
+            _ => self.folders.current(task).join(given),
         }
     }
 
     pub(crate) fn folder(&self, task: &TaskId) -> PathBuf {
-        self.folders.of(task)
+        self.folders.current(task)
     }
 
     /// Has a task work for another one.
@@ -118,35 +122,35 @@ impl Shells {
 
     pub(crate) fn close(&self, task: &TaskId) {
         self.lock().remove(task);
-        if let Host::There(rooms) = &self.host {
-            rooms.leave(task);
+        if let ShellLocation::Remote(rooms) = &self.host {
+            rooms.release_task(task);
         }
     }
 
     /// Closes what was opened elsewhere; for a program that ends.
     pub async fn close_all(&self) {
-        if let Host::There(rooms) = &self.host {
+        if let ShellLocation::Remote(rooms) = &self.host {
             rooms.close_all().await;
         }
     }
 
     /// Closes rooms that nobody used for longer than they last. A task of its own does so every minute.
     pub async fn close_idle(&self) {
-        if let Host::There(rooms) = &self.host {
+        if let ShellLocation::Remote(rooms) = &self.host {
             rooms.close_idle().await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<Local>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<LocalEnvironment>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl TaskEnvironment {
     pub(crate) fn environment(&self) -> &dyn Environment {
         match self {
-            Self::Here(local) => &**local,
-            Self::There(stay) => &*stay.seat,
+            Self::Local(local) => &**local,
+            Self::Remote(stay) => &*stay.session,
         }
     }
 }

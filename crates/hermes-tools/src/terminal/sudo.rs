@@ -5,9 +5,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use hermes_types::{Answer, Clock, Question, Secret, ToolContext};
+use hermes_types::{Clock, Secret, ToolContext, UserAnswer, UserQuestion};
 
-use super::bare::bare;
+use super::strip_literals::strip_literals;
 
 const PATIENCE: Duration = Duration::from_secs(45);
 const OPTIONS: &str = " -S -p ''";
@@ -18,21 +18,21 @@ const TIP: &str = "\n[tip: sudo needs a password here; the user can set SUDO_PAS
 
 /// What is known of the password.
 #[derive(Debug, Default)]
-pub(super) struct Sudo {
+pub(super) struct SudoPassword {
     configured: Option<Secret>,
-    told: Mutex<Option<Secret>>,
+    entered: Mutex<Option<Secret>>,
 }
 
 /// A command with its password.
 #[derive(Debug)]
-pub(super) struct Provided {
+pub(super) struct SudoCommand {
     pub(super) command: String,
-    pub(super) input: Secret,
+    pub(super) password: Secret,
 }
 
-impl Sudo {
+impl SudoPassword {
     pub(super) fn with(configured: Option<Secret>) -> Self {
-        Self { configured, told: Mutex::default() }
+        Self { configured, entered: Mutex::default() }
     }
 
     /// The command as it is run with a password; nothing where it needs none or there is none.
@@ -41,8 +41,8 @@ impl Sudo {
         command: &str,
         context: ToolContext<'_>,
         clock: &dyn Clock,
-    ) -> Option<Provided> {
-        let places = places(command);
+    ) -> Option<SudoCommand> {
+        let places = sudo_positions(command);
         if places.is_empty() {
             return None;
         }
@@ -55,13 +55,13 @@ impl Sudo {
             text.insert_str(*at, OPTIONS);
         }
         let input = Secret::new(format!("{}\n", password.expose()).repeat(places.len()));
-        Some(Provided { command: text, input })
+        Some(SudoCommand { command: text, password: input })
     }
 
     /// Looks at what came of it: a password that was wrong is asked for again, and a missing one is explained.
-    pub(super) fn learn(&self, output: &mut String) {
+    pub(super) fn check_output(&self, output: &mut String) {
         if REJECTED.iter().any(|words| output.contains(words)) {
-            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.entered.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         if NEEDED.iter().any(|words| output.contains(words)) {
             output.push_str(TIP);
@@ -69,12 +69,12 @@ impl Sudo {
     }
 
     fn known(&self) -> Option<Secret> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let told = self.entered.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.configured.clone().or(told)
     }
 
     async fn ask(&self, context: ToolContext<'_>, clock: &dyn Clock) -> Option<Secret> {
-        let question = Question::Secret {
+        let question = UserQuestion::Secret {
             name: "SUDO_PASSWORD".to_owned(),
             prompt: "Password for sudo (empty to go on without)".to_owned(),
         };
@@ -82,18 +82,18 @@ impl Sudo {
             answer = context.frontend.ask(question, context.cancel) => answer,
             () = clock.sleep(PATIENCE) => return None,
         };
-        let Answer::Secret(password) = answer else { return None };
+        let UserAnswer::Secret(password) = answer else { return None };
         if password.expose().is_empty() {
             return None;
         }
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(password.clone());
+        *self.entered.lock().unwrap_or_else(PoisonError::into_inner) = Some(password.clone());
         Some(password)
     }
 }
 
 /// Behind each `sudo` that is a command, and nothing else of that name.
-fn places(command: &str) -> Vec<usize> {
-    let text = bare(command);
+fn sudo_positions(command: &str) -> Vec<usize> {
+    let text = strip_literals(command);
     let mut found = Vec::new();
     let mut at_command = true;
     let mut at = 0;
@@ -137,7 +137,7 @@ mod tests {
             ("cat /etc/sudoers", 0),
             ("grep sudo file", 0),
         ] {
-            assert_eq!(places(command).len(), count, "{command}");
+            assert_eq!(sudo_positions(command).len(), count, "{command}");
         }
     }
 }

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_tools::{CheckpointError, Checkpoints, FileGuard, FileOptions, Files, Registry};
+use hermes_tools::{CheckpointError, CheckpointManager, FileGuard, FileOptions, FileTools, ToolRegistry};
 use hermes_types::{BoxFuture, Cancel, Clock, Timestamp};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::support::{Nobody, StandingClock, parse, run};
+use super::support::{FixedClock, UnattendedUser, parse, run};
 
 /// A project below a user's home, with its checkpoints in ours.
 struct Project {
     folder: TempDir,
-    checkpoints: Arc<Checkpoints>,
+    checkpoints: Arc<CheckpointManager>,
 }
 
 impl Project {
     fn with(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join(".hermes"));
-        let checkpoints = Checkpoints::new(&home, folder.path().to_owned(), Arc::new(StandingClock), 3);
+        let home = Home::new(folder.path().join(".hermes"));
+        let checkpoints = CheckpointManager::new(&home, folder.path().to_owned(), Arc::new(FixedClock), 3);
         let project = Self { folder, checkpoints: Arc::new(checkpoints) };
         project.write("Makefile", "all:\n");
         for (name, content) in files {
@@ -46,7 +46,7 @@ impl Project {
     }
 
     fn before(&self, turn: &str, name: &str) {
-        self.checkpoints.before(&turn.into(), &self.root().join(name), "before write_file");
+        self.checkpoints.before_write(&turn.into(), &self.root().join(name), "before write_file");
     }
 
     fn reasons(&self) -> Vec<String> {
@@ -231,8 +231,8 @@ fn a_home_is_no_project_and_a_dead_store_no_obstacle() {
     let project = Project::with(&[]);
     let home = project.folder.path();
     fs::write(home.join("loose.txt"), "x").unwrap();
-    project.checkpoints.before(&"1".into(), &home.join("loose.txt"), "before write_file");
-    project.checkpoints.before(&"1".into(), Path::new("/loose.txt"), "before write_file");
+    project.checkpoints.before_write(&"1".into(), &home.join("loose.txt"), "before write_file");
+    project.checkpoints.before_write(&"1".into(), Path::new("/loose.txt"), "before write_file");
     assert!(!home.join(".hermes/checkpoints").exists());
     fs::create_dir_all(home.join(".hermes")).unwrap();
     fs::write(home.join(".hermes/checkpoints"), "a file in the way").unwrap();
@@ -260,12 +260,14 @@ fn damaged_objects_are_reported() {
 #[test]
 fn the_file_tools_keep_the_project_first() {
     let project = Project::with(&[("a.txt", "one\n")]);
-    let home = Home::at(project.folder.path().join(".hermes"));
+    let home = Home::new(project.folder.path().join(".hermes"));
     let guard = FileGuard::new(project.root(), project.folder.path().to_owned(), &home);
-    let files = Files::new(guard, FileOptions::default()).with_checkpoints(Some(project.checkpoints.clone()));
-    let registry = Registry::file_tools(&files);
-    let call =
-        |tool: &str, arguments| parse(&run(registry.find(tool).unwrap().as_ref(), "t", arguments, &Nobody));
+    let files =
+        FileTools::new(guard, FileOptions::default()).with_checkpoints(Some(project.checkpoints.clone()));
+    let registry = ToolRegistry::file_tools(&files);
+    let call = |tool: &str, arguments| {
+        parse(&run(registry.find(tool).unwrap().as_ref(), "t", arguments, &UnattendedUser))
+    };
     call("write_file", json!({"path": "a.txt", "content": "two\n"}));
     call("patch", json!({"path": "a.txt", "old_string": "two", "new_string": "three"}));
     assert_eq!(project.reasons(), ["before write_file"], "both calls are of one turn");
@@ -277,12 +279,16 @@ fn the_file_tools_keep_the_project_first() {
 fn the_oldest_are_let_go() {
     let project = Project::with(&[]);
     let clock = Arc::new(LaterClock);
-    let home = Home::at(project.folder.path().join(".hermes"));
-    let checkpoints = Checkpoints::new(&home, project.folder.path().to_owned(), clock, 3);
+    let home = Home::new(project.folder.path().join(".hermes"));
+    let checkpoints = CheckpointManager::new(&home, project.folder.path().to_owned(), clock, 3);
     for turn in 0..40 {
         // Of another length each time: times alone need not tell two quick writes apart.
         project.write("a", &"x".repeat(turn + 1));
-        checkpoints.before(&turn.to_string().as_str().into(), &project.root().join("a"), "before write_file");
+        checkpoints.before_write(
+            &turn.to_string().as_str().into(),
+            &project.root().join("a"),
+            "before write_file",
+        );
     }
     let store = home.path().join("checkpoints");
     let objects = fs::read_dir(store).unwrap().flatten().next().unwrap().path().join("objects");
@@ -327,8 +333,9 @@ fn a_project_that_takes_long_goes_without_and_that_is_said_once() {
     let files: Vec<String> = (0..50).map(|number| format!("f{number}")).collect();
     let files: Vec<(&str, &str)> = files.iter().map(|name| (name.as_str(), "x")).collect();
     let project = Project::with(&files);
-    let home = Home::at(project.folder.path().join(".hermes"));
-    let slow = Checkpoints::new(&home, project.folder.path().to_owned(), Arc::new(SlowClock::default()), 3);
+    let home = Home::new(project.folder.path().join(".hermes"));
+    let slow =
+        CheckpointManager::new(&home, project.folder.path().to_owned(), Arc::new(SlowClock::default()), 3);
     let take = |turn: &str| slow.before_command(&turn.into(), &project.root(), "rm f1", &Cancel::new());
     let told = take("1").unwrap();
     assert!(told.starts_with("No checkpoint of ") && told.contains("longer than 1 s"), "{told}");

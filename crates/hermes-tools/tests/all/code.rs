@@ -6,15 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Scripts, Variables};
+use hermes_exec::{
+    LocalHost, LocalOptions, OutputBounds, Sandbox, SandboxActivation, SandboxPaths, ScriptRunner, Variables,
+};
 use hermes_task::SystemClock;
 use hermes_tools::{
-    ApprovalMode, Approvals, CodeMode, CodeOptions, ExecuteCode, FileGuard, Files, Processes, Registry,
-    Secrets, Shells, Terminal, TerminalOptions, ToolChoice,
+    Approvals, CallableTools, CodeExecutionMode, CodeOptions, CommandApprovalMode, ExecuteCodeTool,
+    FileGuard, FileTools, ProcessRegistry, SecretMasking, TaskShells, TerminalOptions, TerminalTool,
+    ToolRegistry,
 };
 use hermes_types::{
-    Answer, Approval, BoxFuture, Call, Cancel, Clock, Deadline, Event, Frontend, Outcome, OutcomeStatus,
-    Question, Raw, Tool, ToolContext, ToolSpec,
+    ApprovalDecision, BoxFuture, Cancel, Clock, Deadline, Frontend, OutcomeStatus, RawJson, Tool,
+    ToolContext, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, UserAnswer, UserQuestion,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -22,15 +25,15 @@ use tempfile::TempDir;
 const LONG: Duration = Duration::from_mins(1);
 
 /// Somebody who answers every question the same way and remembers how many there were.
-struct Person(Approval, Mutex<Vec<String>>);
+struct Person(ApprovalDecision, Mutex<Vec<String>>);
 
 impl Frontend for Person {
-    fn show(&self, _: Event) {}
+    fn show(&self, _: TurnEvent) {}
 
-    fn ask<'a>(&'a self, question: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        let Question::Approve { command, .. } = question else { panic!("{question:?}") };
+    fn ask<'a>(&'a self, question: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        let UserQuestion::Approve { command, .. } = question else { panic!("{question:?}") };
         self.1.lock().unwrap().push(command);
-        Box::pin(std::future::ready(Answer::Approval(self.0)))
+        Box::pin(std::future::ready(UserAnswer::Approval(self.0)))
     }
 }
 
@@ -39,7 +42,7 @@ struct Echo(ToolSpec, Option<&'static str>);
 
 impl Echo {
     fn named(name: &str, text: Option<&'static str>) -> Arc<dyn Tool> {
-        let parameters = Raw::from_value(&json!({"type": "object", "properties": {}}));
+        let parameters = RawJson::from_value(&json!({"type": "object", "properties": {}}));
         Arc::new(Self(ToolSpec { name: name.to_owned(), description: String::new(), parameters }, text))
     }
 }
@@ -49,20 +52,20 @@ impl Tool for Echo {
         &self.0
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         let given = Value::Object(call.arguments.clone());
         let text = self
             .1
             .map_or_else(|| json!({"given": given, "task": call.task.as_str()}).to_string(), str::to_owned);
-        Box::pin(std::future::ready(Outcome::done(text)))
+        Box::pin(std::future::ready(ToolOutcome::done(text)))
     }
 }
 
 struct Bench {
     _top: TempDir,
     root: PathBuf,
-    registry: Registry,
-    files: Files,
+    registry: ToolRegistry,
+    files: FileTools,
     options: CodeOptions,
     sandbox: Sandbox,
     clock: Arc<dyn Clock>,
@@ -81,33 +84,33 @@ impl Bench {
             fs::create_dir(root.join(folder)).unwrap();
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let home = Home::at(root.join("home"));
+        let home = Home::new(root.join("home"));
         let user = root.join("user").to_str().unwrap().to_owned();
         let base = [("HOME", user.as_str()), ("PATH", "/usr/bin:/bin")];
         let all: Vec<(&str, &str)> = base.iter().chain(variables).copied().collect();
         let passed: Vec<String> = passed.iter().map(|&name| name.to_owned()).collect();
         let guard = FileGuard::new(root.join("work"), root.join("user"), &home);
-        let files = Files::from(guard);
-        let mut registry = Registry::file_tools(&files);
+        let files = FileTools::from(guard);
+        let mut registry = ToolRegistry::file_tools(&files);
         let local = LocalOptions {
             variables: Variables::for_commands(base, &[], &[]),
             temp: root.join("tmp"),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
             sandbox: Sandbox::off(),
         };
-        let shells = Shells::new(LocalHost::new(local, Arc::clone(&clock)), files.folders().clone());
-        let processes = Processes::new(&home, Arc::clone(&clock), Cancel::new());
-        let approvals = Arc::new(Approvals::new(ApprovalMode::Manual, Vec::new(), |_| {}));
+        let shells = TaskShells::new(LocalHost::new(local, Arc::clone(&clock)), files.folders().clone());
+        let processes = ProcessRegistry::new(&home, Arc::clone(&clock), Cancel::new());
+        let approvals = Arc::new(Approvals::new(CommandApprovalMode::Manual, Vec::new(), |_| {}));
         let options = TerminalOptions {
             timeout: LONG,
             user_home: root.join("user"),
             hermes_home: root.join("home"),
-            secrets: Secrets::Mask,
+            secrets: SecretMasking::Mask,
         };
-        let terminal = Terminal::new(options, shells, processes, approvals, Arc::clone(&clock));
+        let terminal = TerminalTool::new(options, shells, processes, approvals, Arc::clone(&clock));
         registry.register("terminal", Arc::new(terminal), None);
         let options = CodeOptions {
-            mode: CodeMode::Project,
+            mode: CodeExecutionMode::Project,
             timeout: LONG,
             most_calls: 50,
             python: None,
@@ -115,7 +118,7 @@ impl Bench {
             temp: root.join("tmp"),
             variables: Variables::for_scripts(all.iter().copied(), &passed),
             timezone: None,
-            secrets: Secrets::Mask,
+            secrets: SecretMasking::Mask,
         };
         Self { _top: top, root, registry, files, options, sandbox: Sandbox::off(), clock }
     }
@@ -124,25 +127,25 @@ impl Bench {
         fs::write(self.root.join(name), text).unwrap();
     }
 
-    fn tool(&self) -> ExecuteCode {
-        let tools = ToolChoice { session: self.registry.tools(), all: self.registry.tools() };
+    fn tool(&self) -> ExecuteCodeTool {
+        let tools = CallableTools { session: self.registry.tools(), all: self.registry.tools() };
         self.tool_with(tools)
     }
 
-    fn tool_with(&self, tools: ToolChoice<'_>) -> ExecuteCode {
-        let scripts = Scripts::new(self.sandbox.clone(), Arc::clone(&self.clock));
+    fn tool_with(&self, tools: CallableTools<'_>) -> ExecuteCodeTool {
+        let scripts = ScriptRunner::new(self.sandbox.clone(), Arc::clone(&self.clock));
         let folders = self.files.folders().clone();
-        ExecuteCode::new(self.options.clone(), tools, folders, scripts, Arc::clone(&self.clock))
+        ExecuteCodeTool::new(self.options.clone(), tools, folders, scripts, Arc::clone(&self.clock))
     }
 
     async fn run(&self, code: &str) -> Value {
-        let person = Person(Approval::Deny, Mutex::default());
+        let person = Person(ApprovalDecision::Deny, Mutex::default());
         self.run_on(&self.tool(), code, &person, &Cancel::new()).await.1
     }
 
     async fn run_on(
         &self,
-        tool: &ExecuteCode,
+        tool: &ExecuteCodeTool,
         code: &str,
         person: &Person,
         cancel: &Cancel,
@@ -158,8 +161,8 @@ impl Bench {
         (outcome.status, value)
     }
 
-    async fn call(&self, tool: &dyn Tool, arguments: Value, person: &Person, cancel: &Cancel) -> Outcome {
-        let call = Call {
+    async fn call(&self, tool: &dyn Tool, arguments: Value, person: &Person, cancel: &Cancel) -> ToolOutcome {
+        let call = ToolInvocation {
             id: "call_1".into(),
             name: tool.spec().name.clone(),
             arguments: arguments.as_object().unwrap().clone(),
@@ -257,7 +260,7 @@ async fn what_the_model_has_read_a_script_can_read_and_the_other_way_round() {
         assert_eq!(result["output"], "     1|text\n".repeat(6), "{result:#}");
     }
     let tool = bench.registry.find("read_file").unwrap();
-    let person = Person(Approval::Deny, Mutex::default());
+    let person = Person(ApprovalDecision::Deny, Mutex::default());
     let outcome = bench.call(tool.as_ref(), json!({"path": "a.txt"}), &person, &Cancel::new()).await;
     assert!(outcome.content.contains("1|text"), "{}", outcome.content);
 }
@@ -272,9 +275,9 @@ async fn the_module_has_the_parameters_of_the_tools() {
         \x20   f = getattr(hermes_tools, name, None)\n\
         \x20   d[name] = f and [n if p.default is p.empty else '%s=%r' % (n, p.default) for n, p in inspect.signature(f).parameters.items()]\n\
         print(json.dumps(d))";
-    let person = Person(Approval::Deny, Mutex::default());
+    let person = Person(ApprovalDecision::Deny, Mutex::default());
     // A session without any of them gets all.
-    let tool = bench.tool_with(ToolChoice { session: &[], all: bench.registry.tools() });
+    let tool = bench.tool_with(CallableTools { session: &[], all: bench.registry.tools() });
     let (_, result) = bench.run_on(&tool, code, &person, &Cancel::new()).await;
     let all: Value =
         serde_json::from_str(result["output"].as_str().unwrap()).unwrap_or_else(|_| panic!("{result:#}"));
@@ -399,7 +402,7 @@ async fn what_is_not_allowed_is_refused_in_words() {
 #[tokio::test]
 async fn a_dangerous_command_of_a_script_is_asked_about() {
     let bench = Bench::new();
-    let person = Person(Approval::Deny, Mutex::default());
+    let person = Person(ApprovalDecision::Deny, Mutex::default());
     let code = "from hermes_tools import terminal\nprint(terminal('rm -rf /srv/x')['error'])";
     let (_, result) = bench.run_on(&bench.tool(), code, &person, &Cancel::new()).await;
     assert!(result["output"].as_str().unwrap().starts_with("BLOCKED"), "{result:#}");
@@ -481,7 +484,8 @@ async fn what_a_script_leaves_running_ends_with_it() {
 #[tokio::test]
 async fn an_interrupt_reaches_the_script_and_the_call_it_waits_for() {
     let bench = Bench::new();
-    let (tool, person, cancel) = (bench.tool(), Person(Approval::Deny, Mutex::default()), Cancel::new());
+    let (tool, person, cancel) =
+        (bench.tool(), Person(ApprovalDecision::Deny, Mutex::default()), Cancel::new());
     let pid = bench.root.join("work/pid");
     let code = "from hermes_tools import terminal\nprint('begun', flush=True)\nterminal('echo $$ > pid; sleep 1000')";
     let interrupt = async {
@@ -535,12 +539,12 @@ async fn the_mode_decides_about_folder_and_python() {
     };
     with_env(&mut bench);
     assert_eq!(bench.printed(print).await[1], prefix);
-    bench.options.mode = CodeMode::Strict;
+    bench.options.mode = CodeExecutionMode::Strict;
     let seen = bench.printed(print).await;
     assert!(seen[0].as_str().unwrap().contains("/hermes_sandbox_"), "{seen}");
     assert_ne!(seen[1], prefix);
     // One that is too old ends the search.
-    bench.options.mode = CodeMode::Project;
+    bench.options.mode = CodeExecutionMode::Project;
     fs::remove_file(env.join("python")).unwrap();
     fs::write(env.join("python"), "#!/bin/sh\necho 2.7\n").unwrap();
     std::os::unix::fs::symlink("/usr/bin/python3", env.join("python3")).unwrap();
@@ -567,7 +571,7 @@ async fn a_python_that_is_too_old_is_refused_in_words() {
     let old = bench.root.join("old");
     fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     bench.options.python = Some(old.to_str().unwrap().to_owned());
-    for mode in [CodeMode::Project, CodeMode::Strict] {
+    for mode in [CodeExecutionMode::Project, CodeExecutionMode::Strict] {
         bench.options.mode = mode;
         let result = bench.run("print(1)").await;
         let error = result["error"].as_str().unwrap();
@@ -582,14 +586,14 @@ async fn a_script_is_inside_the_fence() {
     fs::create_dir(bench.root.join("user/.ssh")).unwrap();
     bench.put("user/.ssh/id_ed25519", "private");
     bench.put("work/a.txt", "x\n");
-    let places = SandboxPlaces {
+    let places = SandboxPaths {
         user_home: bench.root.join("user"),
         hermes_home: bench.root.join("home"),
         temporary: vec![bench.root.join("tmp")],
         writable: Vec::new(),
         programs: Vec::new(),
     };
-    bench.sandbox = Sandbox::new(SandboxMode::Auto, places);
+    bench.sandbox = Sandbox::new(SandboxActivation::Auto, places);
     if !Sandbox::is_possible() {
         hermes_testkit::peer_is_missing("Landlock");
         return;

@@ -1,34 +1,34 @@
 use std::sync::Arc;
 
 use hermes_config::Home;
-use hermes_schedule::{Jobs, Listed, Zone};
-use hermes_store::{Binding, Store};
+use hermes_schedule::{JobFilter, JobStore, Zone};
+use hermes_store::{ChatBinding, Store};
 use hermes_testkit::TestClock;
-use hermes_tools::CronJob;
+use hermes_tools::CronJobTool;
 use hermes_types::{Clock, Timestamp, Tool as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::support::{Nobody, parse, run};
+use super::support::{UnattendedUser, parse, run};
 
 struct Bench {
     folder: TempDir,
-    tool: CronJob,
-    jobs: Jobs,
+    tool: CronJobTool,
+    jobs: JobStore,
     store: Store,
 }
 
 fn bench() -> Bench {
     let folder = tempfile::tempdir().unwrap();
-    let jobs = Jobs::new(Home::at(folder.path()), Zone::named("UTC").unwrap());
+    let jobs = JobStore::new(Home::new(folder.path()), Zone::named("UTC").unwrap());
     let store = Store::open(&folder.path().join("state.db")).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(TestClock::new());
-    Bench { tool: CronJob::new(jobs.clone(), store.clone(), clock), folder, jobs, store }
+    Bench { tool: CronJobTool::new(jobs.clone(), store.clone(), clock), folder, jobs, store }
 }
 
 impl Bench {
     fn call(&self, arguments: Value) -> Value {
-        parse(&run(&self.tool, "t", arguments, &Nobody))
+        parse(&run(&self.tool, "t", arguments, &UnattendedUser))
     }
 
     #[track_caller]
@@ -90,7 +90,7 @@ fn a_job_is_created_listed_changed_and_removed() {
     );
     let gone = bench.call(json!({"action": "remove", "job_id": id}));
     assert_eq!(gone["removed_job"], json!({"id": id, "name": "News", "schedule": "every 120m"}));
-    assert!(bench.jobs.list(Listed::All).is_empty());
+    assert!(bench.jobs.list(JobFilter::All).is_empty());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_job_of_a_chat_knows_where_it_comes_from() {
     let bench = bench();
     let entry = json!({"session_key": "t", "session_id": "s", "created_at": "", "updated_at": "",
         "origin": {"platform": "telegram", "chat_id": "42", "chat_name": "Ann", "chat_type": "dm", "user_id": "7", "thread_id": null}});
-    let binding = Binding {
+    let binding = ChatBinding {
         key: "t".into(),
         session: "s".into(),
         entry: entry.to_string(),
@@ -162,7 +162,7 @@ fn a_job_of_a_chat_knows_where_it_comes_from() {
         (&made["deliver"], &made["repeat"], &made["skills"]),
         (&json!("origin"), &json!("once"), &json!(["web"]))
     );
-    let job = bench.jobs.list(Listed::All).remove(0);
+    let job = bench.jobs.list(JobFilter::All).remove(0);
     let origin = job.origin.unwrap();
     assert_eq!(
         (origin.platform.as_str(), origin.chat_id.as_str(), origin.user_id.as_deref()),
@@ -175,7 +175,7 @@ fn older_names_are_understood_and_not_offered() {
     let bench = bench();
     let modern = |name: &str, arguments: Value| {
         let arguments = arguments.as_object().unwrap().clone();
-        bench.tool.modern(name, &arguments).map(Value::Object)
+        bench.tool.upgrade_legacy_call(name, &arguments).map(Value::Object)
     };
     let create = modern("schedule_cronjob", json!({"prompt": "read", "schedule": "every 1h"})).unwrap();
     assert_eq!(create["action"], "create");
@@ -203,26 +203,26 @@ fn the_model_chooses_no_address_and_no_model_by_itself() {
         let refused = bench.refused(arguments);
         assert!(refused.contains(word), "{field}: {refused}");
     }
-    assert!(bench.jobs.list(Listed::All).is_empty());
+    assert!(bench.jobs.list(JobFilter::All).is_empty());
 }
 
 #[test]
 fn a_job_works_only_where_its_conversation_may_write() {
-    use hermes_exec::{Sandbox, SandboxMode, SandboxPlaces};
-    use hermes_tools::Folders;
+    use hermes_exec::{Sandbox, SandboxActivation, SandboxPaths};
+    use hermes_tools::TaskFolders;
     let bench = bench();
     let root = bench.folder.path().canonicalize().unwrap();
     for folder in ["user/proj/sub", "user/other", "hermes", "tmp"] {
         std::fs::create_dir_all(root.join(folder)).unwrap();
     }
-    let places = SandboxPlaces {
+    let places = SandboxPaths {
         user_home: root.join("user"),
         hermes_home: root.join("hermes"),
         temporary: vec![root.join("tmp")],
-        ..SandboxPlaces::default()
+        ..SandboxPaths::default()
     };
-    let sandbox = Sandbox::new(SandboxMode::Auto, places);
-    let tool = bench.tool.within(sandbox, Folders::new(root.join("user/proj")));
+    let sandbox = Sandbox::new(SandboxActivation::Auto, places);
+    let tool = bench.tool.with_sandbox(sandbox, TaskFolders::new(root.join("user/proj")));
     for (folder, allowed) in [
         ("user/proj", true),
         ("user/proj/sub", true),
@@ -234,7 +234,7 @@ fn a_job_works_only_where_its_conversation_may_write() {
     ] {
         let folder = root.join(folder);
         let made = json!({"action": "create", "prompt": "x", "schedule": "0 9 * * *", "workdir": folder});
-        let answer = parse(&run(&tool, "t", made, &Nobody));
+        let answer = parse(&run(&tool, "t", made, &UnattendedUser));
         assert_eq!(answer["success"], allowed, "{}: {answer}", folder.display());
     }
 }

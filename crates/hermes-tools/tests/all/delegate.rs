@@ -3,40 +3,43 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use hermes_tools::Delegate;
-use hermes_types::{BoxFuture, Call, Cancel, Deadline, Job, JobEnd, Report, Spawn, Tool, ToolContext, Usage};
+use hermes_tools::DelegateTool;
+use hermes_types::{
+    BoxFuture, Cancel, Deadline, SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, Tool,
+    ToolContext, ToolInvocation, Usage,
+};
 use serde_json::{Value, json};
 
-use super::support::{Nobody, StandingClock};
+use super::support::{FixedClock, UnattendedUser};
 
 /// Answers each job with its goal, the later ones sooner.
 #[derive(Default)]
-struct Recorder(Mutex<Vec<Job>>);
+struct Recorder(Mutex<Vec<SubagentTask>>);
 
-impl Spawn for Recorder {
-    fn run(&self, job: Job) -> BoxFuture<'_, Report> {
+impl SubagentSpawner for Recorder {
+    fn run(&self, job: SubagentTask) -> BoxFuture<'_, SubagentReport> {
         let fails = job.goal.contains("fail");
         let summary = (!fails).then(|| format!("did {}", job.goal));
         self.0.lock().unwrap().push(job);
-        Box::pin(std::future::ready(Report {
+        Box::pin(std::future::ready(SubagentReport {
             session: "child".into(),
-            end: if fails { JobEnd::Failed } else { JobEnd::Completed },
+            outcome: if fails { SubagentOutcome::Failed } else { SubagentOutcome::Completed },
             summary,
             error: fails.then(|| "broken".to_owned()),
             api_calls: 1,
-            took: Duration::from_millis(1500),
+            duration: Duration::from_millis(1500),
             model: "m".into(),
             usage: Usage::default(),
-            trace: Vec::new(),
+            tool_calls: Vec::new(),
         }))
     }
 }
 
-fn call(arguments: &Value) -> (Value, Vec<Job>) {
+fn call(arguments: &Value) -> (Value, Vec<SubagentTask>) {
     let recorder = Recorder::default();
-    let tool = Delegate::new(25);
+    let tool = DelegateTool::new(25);
     let cancel = Cancel::new();
-    let call = Call {
+    let call = ToolInvocation {
         id: "c".into(),
         name: "delegate_task".into(),
         arguments: arguments.as_object().unwrap().clone(),
@@ -44,8 +47,9 @@ fn call(arguments: &Value) -> (Value, Vec<Job>) {
         turn: "t".into(),
         task: "k".into(),
     };
-    let deadline = Deadline::after(&StandingClock, Duration::from_secs(1));
-    let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: Some(&recorder) };
+    let deadline = Deadline::after(&FixedClock, Duration::from_secs(1));
+    let context =
+        ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: Some(&recorder) };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let outcome = runtime.block_on(tool.run(&call, context));
     (serde_json::from_str(&outcome.content).unwrap(), recorder.0.into_inner().unwrap())
@@ -63,7 +67,7 @@ fn one_goal_is_one_child_with_the_tools_that_are_left() {
     let mut tools = jobs[0].tools.clone().unwrap();
     tools.sort();
     assert_eq!(tools, ["patch", "read_file", "search_files", "write_file"]);
-    assert!(jobs[0].without.contains(&"delegate_task".to_owned()));
+    assert!(jobs[0].excluded_tools.contains(&"delegate_task".to_owned()));
     let result = &answer["results"][0];
     assert_eq!((&result["status"], &result["summary"]), (&json!("completed"), &json!("did look")));
     assert_eq!(answer["total_duration_seconds"], 1.5);

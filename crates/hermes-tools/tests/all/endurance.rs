@@ -7,7 +7,7 @@ use hermes_task::SystemClock;
 use hermes_types::Clock;
 use serde_json::json;
 
-use super::terminal::Desk;
+use super::terminal::TerminalFixture;
 
 /// What this process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ fn children() -> usize {
         .sum()
 }
 
-async fn run_often(desk: &Desk, calls: usize) {
+async fn run_often(desk: &TerminalFixture, calls: usize) {
     for _ in 0..calls {
         let result = desk.run(json!({"command": "true"})).await;
         assert_eq!(result["exit_code"], 0, "{result}");
@@ -47,7 +47,7 @@ async fn run_often(desk: &Desk, calls: usize) {
 
 #[tokio::test]
 async fn two_hundred_commands_leave_no_descriptor_and_no_child() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     run_often(&desk, 5).await;
     let before = Holdings::now();
     run_often(&desk, 200).await;
@@ -64,7 +64,7 @@ async fn ten_thousand_commands() {
     const CALLS: usize = 10_000;
     const MOST_GROWTH_KB: usize = 5 * 1024;
     let clock = SystemClock::new();
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     run_often(&desk, 500).await;
     let bare = {
         let start = clock.monotonic();
@@ -87,7 +87,7 @@ async fn ten_thousand_commands() {
 
 #[tokio::test]
 async fn sixty_four_processes_run_and_one_more_is_refused() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let mut ids = Vec::new();
     for _ in 0..64 {
         ids.push(desk.start("sleep 600").await);

@@ -10,13 +10,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use hermes_exec::{Programs, Variables};
+use hermes_exec::{ProgramRunner, Variables};
 use hermes_task::SystemClock;
-use hermes_tools::{ApprovalMode, Installer, InstallerOptions, ScanFailure, ScanOptions, Scanner};
-use hermes_types::{Answer, Approval, Cancel};
+use hermes_tools::{
+    CommandApprovalMode, CommandScanner, ScanFailurePolicy, ScanOptions, ScannerInstaller,
+    ScannerInstallerOptions,
+};
+use hermes_types::{ApprovalDecision, Cancel, UserAnswer};
 use sha2::{Digest, Sha256};
 
-use super::approval::{Desk, Person, put_program};
+use super::approval::{ApprovalFixture, ApprovingUser, put_program};
 
 /// Says its version, and finds something in every command.
 const PROGRAM: &str = "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho '{}'; exit 1\n";
@@ -111,25 +114,25 @@ fn good() -> Vec<u8> {
 }
 
 /// A terminal whose commands are looked at by what this release holds.
-fn desk(address: &str) -> Desk {
+fn desk(address: &str) -> ApprovalFixture {
     let address = address.to_owned();
-    Desk::new(
-        ApprovalMode::Manual,
+    ApprovalFixture::new(
+        CommandApprovalMode::Manual,
         move |approvals, root| {
             let (clock, hermes_home) = (Arc::new(SystemClock::new()), root.join("home"));
             let path = format!("{}:/usr/bin:/bin", root.join("tools").display());
             let variables = Variables::for_commands([("PATH", path.as_str())], &[], &[]);
-            let programs = Programs::new(variables, clock.clone());
+            let programs = ProgramRunner::new(variables, clock.clone());
             let scan = ScanOptions {
                 path: "tirith".to_owned(),
                 hermes_home: hermes_home.clone(),
                 limit: Duration::from_secs(20),
-                failure: ScanFailure::Blocks,
+                failure: ScanFailurePolicy::Blocks,
             };
             let net = hermes_net::Config::new(clock.clone());
-            let options = InstallerOptions { net, address, hermes_home, owner: Cancel::new() };
-            let installer = Installer::new(options, programs.clone(), clock);
-            approvals.scanned_by(Some(Scanner::new(programs, scan).installed_by(installer)))
+            let options = ScannerInstallerOptions { net, address, hermes_home, owner: Cancel::new() };
+            let installer = ScannerInstaller::new(options, programs.clone(), clock);
+            approvals.with_scanner(Some(CommandScanner::new(programs, scan).with_installer(installer)))
         },
         None,
     )
@@ -138,7 +141,7 @@ fn desk(address: &str) -> Desk {
 struct Homed(PathBuf);
 
 impl Homed {
-    fn of(desk: &Desk) -> Self {
+    fn of(desk: &ApprovalFixture) -> Self {
         Self(desk.root.join("home"))
     }
 
@@ -165,8 +168,8 @@ impl Homed {
 }
 
 /// The command runs, though the scanner is to block when it fails: it is not there yet.
-async fn runs_unseen(desk: &Desk) {
-    let result = desk.run("echo hi", &Person::who(Answer::Unavailable)).await;
+async fn runs_unseen(desk: &ApprovalFixture) {
+    let result = desk.run("echo hi", &ApprovingUser::who(UserAnswer::Unavailable)).await;
     assert_eq!(result["output"], "hi", "{result:#}");
 }
 
@@ -179,7 +182,7 @@ async fn it_is_fetched_once_and_looks_at_commands_from_then_on() {
     assert_eq!(home.outcome().await, None);
     let mode = fs::metadata(home.program()).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, fs::read_to_string(home.program()).unwrap().as_str()), (0o755, PROGRAM));
-    let person = Person::who(Answer::Approval(Approval::Once));
+    let person = ApprovingUser::who(UserAnswer::Approval(ApprovalDecision::Once));
     desk.run("echo hi", &person).await;
     assert_eq!(person.count(), 1, "no new start is needed");
     assert_eq!(

@@ -1,16 +1,16 @@
 //! `memory`: the answers a model gets.
 
 use hermes_config::Home;
-use hermes_knowledge::{Limits, Memory};
+use hermes_knowledge::{MemoryLimits, MemoryStore};
 use hermes_tools::MemoryTool;
 use serde_json::{Value, json};
 
-use super::support::{Nobody, parse, run};
+use super::support::{UnattendedUser, parse, run};
 
 fn call(folder: &std::path::Path, arguments: Value) -> Value {
-    let memory = Memory::new(&Home::at(folder), Limits { memory: 60, user: 40 });
+    let memory = MemoryStore::new(&Home::new(folder), MemoryLimits { memory: 60, user: 40 });
     let tool = MemoryTool::new(Some(memory), None);
-    parse(&run(&tool, "t", arguments, &Nobody))
+    parse(&run(&tool, "t", arguments, &UnattendedUser))
 }
 
 #[test]

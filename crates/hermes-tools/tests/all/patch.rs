@@ -1,14 +1,14 @@
 use serde_json::{Value, json};
 
-use super::support::Folder;
+use super::support::FileFixture;
 
-fn replace(folder: &Folder, old: &str, new: &str) -> Value {
+fn replace(folder: &FileFixture, old: &str, new: &str) -> Value {
     folder.json("patch", json!({"mode": "replace", "path": "a.rs", "old_string": old, "new_string": new}))
 }
 
 #[test]
 fn a_passage_is_replaced_and_shown() {
-    let folder = Folder::with(&[("a.rs", "fn main() {\n    old();\n}\n")]);
+    let folder = FileFixture::with(&[("a.rs", "fn main() {\n    old();\n}\n")]);
     let patched = replace(&folder, "old();", "new();");
     assert_eq!(folder.text("a.rs"), "fn main() {\n    new();\n}\n");
     assert_eq!(
@@ -24,14 +24,14 @@ fn a_passage_is_replaced_and_shown() {
 
 #[test]
 fn line_endings_stay_as_they_were() {
-    let folder = Folder::with(&[("a.rs", "\u{feff}a\r\nb\r\nc\r\n")]);
+    let folder = FileFixture::with(&[("a.rs", "\u{feff}a\r\nb\r\nc\r\n")]);
     assert_eq!(replace(&folder, "a\nb", "x\ny")["success"], true);
     assert_eq!(folder.text("a.rs"), "\u{feff}x\r\ny\r\nc\r\n");
 }
 
 #[test]
 fn what_does_not_fit_changes_nothing() {
-    let folder = Folder::with(&[("a.rs", "let value = compute(1);\nx\nx\n")]);
+    let folder = FileFixture::with(&[("a.rs", "let value = compute(1);\nx\nx\n")]);
     let missing = replace(&folder, "completely different text here", "y");
     assert!(missing["error"].as_str().unwrap().starts_with("Could not find a match"), "{missing}");
     assert!(missing["_hint"].as_str().unwrap().contains("read_file"));
@@ -49,7 +49,7 @@ fn what_does_not_fit_changes_nothing() {
 
 #[test]
 fn mistakes_in_a_call_are_named() {
-    let folder = Folder::with(&[("home/.env", "A=b\n"), ("a.bin2", "x"), (".env", "SECRET=1\n")]);
+    let folder = FileFixture::with(&[("home/.env", "A=b\n"), ("a.bin2", "x"), (".env", "SECRET=1\n")]);
     let check = |arguments: Value, words: &str| {
         let answer = folder.json("patch", arguments);
         assert_eq!(answer["success"], false);
@@ -68,7 +68,7 @@ fn mistakes_in_a_call_are_named() {
 
 #[test]
 fn the_result_is_checked_where_its_format_is_known() {
-    let folder = Folder::with(&[("a.json", "{\"a\": 1}\n"), ("b.yaml", "a: 1\n")]);
+    let folder = FileFixture::with(&[("a.json", "{\"a\": 1}\n"), ("b.yaml", "a: 1\n")]);
     let patch = |path: &str, old: &str, new: &str| {
         folder.json("patch", json!({"path": path, "old_string": old, "new_string": new}))["lint"].clone()
     };
@@ -80,19 +80,19 @@ fn the_result_is_checked_where_its_format_is_known() {
 #[test]
 fn keys_do_not_show_up_in_a_diff() {
     let key = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789";
-    let folder = Folder::with(&[("a.rs", &format!("let key = \"{key}\";\nlet x = 1;\n"))]);
+    let folder = FileFixture::with(&[("a.rs", &format!("let key = \"{key}\";\nlet x = 1;\n"))]);
     let patched = replace(&folder, "x = 1", "x = 2");
     assert!(patched["success"] == true && !patched.to_string().contains(key), "{patched}");
     assert!(folder.text("a.rs").contains(key));
 }
 
-fn apply(folder: &Folder, patch: &str) -> Value {
+fn apply(folder: &FileFixture, patch: &str) -> Value {
     folder.json("patch", json!({"mode": "patch", "patch": patch}))
 }
 
 #[test]
 fn a_patch_changes_adds_moves_and_deletes() {
-    let folder = Folder::with(&[("a.rs", "one\ntwo\nthree\n"), ("b.rs", "b\n"), ("c.rs", "c\n")]);
+    let folder = FileFixture::with(&[("a.rs", "one\ntwo\nthree\n"), ("b.rs", "b\n"), ("c.rs", "c\n")]);
     let patched = apply(
         &folder,
         "*** Begin Patch\n*** Update File: a.rs\n@@\n one\n-two\n+2\n three\n*** Add File: new/d.json\n+{\n+}\n*** Delete File: b.rs\n*** Move File: c.rs -> e.rs\n*** End Patch",
@@ -128,7 +128,7 @@ fn a_patch_fits_as_a_whole_or_not_at_all() {
         ("*** Update File: b.rs", "no hunks found"),
         ("*** Delete File: b.rs\n*** Update File: b.rs\n@@\n-b\n+c", "earlier in this patch"),
     ] {
-        let folder = Folder::with(&start);
+        let folder = FileFixture::with(&start);
         let patched = apply(&folder, &format!("*** Update File: a.rs\n@@\n-one\n+two\n{bad}"));
         let error = patched["error"].as_str().unwrap();
         assert!(error.starts_with("Patch validation failed (no files were modified)"), "{bad}: {patched}");
@@ -140,7 +140,7 @@ fn a_patch_fits_as_a_whole_or_not_at_all() {
 
 #[test]
 fn hunks_see_what_earlier_ones_left() {
-    let folder = Folder::with(&[("a.rs", "a\nb\n")]);
+    let folder = FileFixture::with(&[("a.rs", "a\nb\n")]);
     let patched =
         apply(&folder, "*** Update File: a.rs\n@@\n-a\n+A\n@@\n-A\n+AA\n*** Update File: a.rs\n@@\n b\n+c");
     assert_eq!(patched["success"], true, "{patched}");
@@ -151,7 +151,7 @@ fn hunks_see_what_earlier_ones_left() {
 #[test]
 fn writers_of_one_file_take_turns() {
     let lines: Vec<String> = (0..16).map(|n| format!("line-{n}-old\n")).collect();
-    let folder = Folder::with(&[("a.rs", &lines.concat())]);
+    let folder = FileFixture::with(&[("a.rs", &lines.concat())]);
     let calls = (0..16).map(|n| {
         json!({"path": "a.rs", "old_string": format!("line-{n}-old"), "new_string": format!("line-{n}-new")})
     });
@@ -163,7 +163,7 @@ fn writers_of_one_file_take_turns() {
 
 #[test]
 fn a_link_that_is_deleted_is_the_link() {
-    let folder = Folder::with(&[("a.rs", "a\n")]);
+    let folder = FileFixture::with(&[("a.rs", "a\n")]);
     std::os::unix::fs::symlink("a.rs", folder.path().join("link.rs")).unwrap();
     let patched = apply(&folder, "*** Move File: link.rs -> moved.rs");
     assert_eq!(patched["success"], true, "{patched}");

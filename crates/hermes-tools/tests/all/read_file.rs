@@ -1,14 +1,14 @@
-use hermes_tools::{FileOptions, Gutter};
-use hermes_types::Occasion;
+use hermes_tools::{FileOptions, LineNumberStyle};
+use hermes_types::ToolEvent;
 use serde_json::json;
 
-use super::support::Folder;
+use super::support::FileFixture;
 
 #[test]
 fn lines_come_numbered_and_in_pages() {
     let lines: Vec<String> = (1..=10).map(|number| format!("line {number}")).collect();
     let text = lines.join("\n") + "\n";
-    let folder = Folder::with(&[("a.txt", &text)]);
+    let folder = FileFixture::with(&[("a.txt", &text)]);
     let read = folder.json("read_file", json!({"path": "a.txt", "offset": 3, "limit": 2}));
     assert_eq!(read["content"], "     3|line 3\n     4|line 4");
     assert_eq!((&read["total_lines"], &read["truncated"]), (&json!(10), &json!(true)));
@@ -20,8 +20,11 @@ fn lines_come_numbered_and_in_pages() {
 
 #[test]
 fn odd_files_are_read_without_trouble() {
-    let folder =
-        Folder::with(&[("empty", ""), ("bom.txt", "\u{feff}hi\r\nthere"), ("long.txt", &"é".repeat(3000))]);
+    let folder = FileFixture::with(&[
+        ("empty", ""),
+        ("bom.txt", "\u{feff}hi\r\nthere"),
+        ("long.txt", &"é".repeat(3000)),
+    ]);
     assert_eq!(folder.json("read_file", json!({"path": "empty"}))["content"], "");
     assert_eq!(folder.json("read_file", json!({"path": "bom.txt"}))["content"], "     1|hi\n     2|there");
     let long = folder.json("read_file", json!({"path": "long.txt"}))["content"].as_str().unwrap().to_owned();
@@ -33,7 +36,7 @@ fn odd_files_are_read_without_trouble() {
 }
 
 fn check_refused(path: &str, words: &str) {
-    let folder = Folder::with(&[
+    let folder = FileFixture::with(&[
         ("home/.env", "OPENROUTER_API_KEY=sk-or-secret"),
         ("home/auth.json", "{}"),
         ("home/skills/.hub/x.md", "x"),
@@ -72,7 +75,7 @@ fn what_must_not_be_read_is_refused_by_every_way_to_it() {
 
 #[test]
 fn a_name_that_is_not_there_brings_those_that_are() {
-    let folder = Folder::with(&[("README.md", "x"), ("readme.txt", "x"), ("other", "x")]);
+    let folder = FileFixture::with(&[("README.md", "x"), ("readme.txt", "x"), ("other", "x")]);
     let read = folder.json("read_file", json!({"path": "readme"}));
     assert_eq!(read["error"], "File not found: readme");
     assert_eq!(read["similar_files"], json!(["README.md", "readme.txt"]));
@@ -80,15 +83,17 @@ fn a_name_that_is_not_there_brings_those_that_are() {
 
 #[test]
 fn keys_in_a_file_are_masked() {
-    let folder =
-        Folder::with(&[("conf.ini", "name = x\nkey = sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789\n")]);
+    let folder = FileFixture::with(&[(
+        "conf.ini",
+        "name = x\nkey = sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789\n",
+    )]);
     let read = folder.json("read_file", json!({"path": "conf.ini"})).to_string();
     assert!(!read.contains("abcdefghijklmnopqrstuvwxyz") && read.contains("name = x"), "{read}");
 }
 
 #[test]
 fn the_same_page_is_not_sent_twice_while_it_has_not_changed() {
-    let folder = Folder::with(&[("a.txt", "one\ntwo\n")]);
+    let folder = FileFixture::with(&[("a.txt", "one\ntwo\n")]);
     let read = || folder.json("read_file", json!({"path": "a.txt"}));
     assert_eq!(read()["total_lines"], 2);
     let again = read();
@@ -96,18 +101,18 @@ fn the_same_page_is_not_sent_twice_while_it_has_not_changed() {
     let blocked = read();
     assert!(blocked["error"].as_str().unwrap().starts_with("BLOCKED"), "{blocked}");
     assert_eq!(blocked["already_read"], 3);
-    folder.notice(Occasion::Calling("terminal"));
+    folder.notice(ToolEvent::CallStarting("terminal"));
     assert_eq!(read()["status"], "unchanged", "another tool takes the block away, not the knowledge");
-    folder.notice(Occasion::Compressed);
+    folder.notice(ToolEvent::Compressed);
     assert_eq!(read()["content"], "     1|one\n     2|two");
     assert_eq!(folder.json("read_file", json!({"path": "./a.txt", "limit": 1}))["truncated"], true);
-    folder.notice(Occasion::Ended);
+    folder.notice(ToolEvent::Ended);
     assert_eq!(read()["total_lines"], 2);
 }
 
 #[test]
 fn a_file_that_changes_is_read_again_but_not_forever() {
-    let folder = Folder::with(&[("a.txt", "")]);
+    let folder = FileFixture::with(&[("a.txt", "")]);
     let read = |text: &str| {
         folder.change("a.txt", text);
         folder.json("read_file", json!({"path": "a.txt"}))
@@ -123,8 +128,8 @@ fn a_file_that_changes_is_read_again_but_not_forever() {
 
 #[test]
 fn a_page_is_cut_at_a_whole_line() {
-    let options = FileOptions { read_chars: 30, gutter: Gutter::Compact, ..FileOptions::default() };
-    let folder = Folder::with_options(&[("a.txt", "aaaaaaaaaa\nbbbbbbbbbb\ncccccccccc\n")], options);
+    let options = FileOptions { read_chars: 30, gutter: LineNumberStyle::Compact, ..FileOptions::default() };
+    let folder = FileFixture::with_options(&[("a.txt", "aaaaaaaaaa\nbbbbbbbbbb\ncccccccccc\n")], options);
     let read = folder.json("read_file", json!({"path": "a.txt"}));
     assert_eq!(read["content"], "1|aaaaaaaaaa\n2|bbbbbbbbbb");
     assert_eq!((&read["truncated_by"], &read["next_offset"]), (&json!("bytes"), &json!(3)));
@@ -132,8 +137,8 @@ fn a_page_is_cut_at_a_whole_line() {
 
 #[test]
 fn relative_paths_follow_the_task() {
-    let folder = Folder::with(&[("a.txt", "top"), ("sub/a.txt", "below")]);
-    folder.files.folders().set(&"t".into(), folder.path().join("sub"));
+    let folder = FileFixture::with(&[("a.txt", "top"), ("sub/a.txt", "below")]);
+    folder.files.folders().set_current(&"t".into(), folder.path().join("sub"));
     assert_eq!(folder.json("read_file", json!({"path": "a.txt"}))["content"], "     1|below");
     assert_eq!(folder.json_as("other", "read_file", json!({"path": "a.txt"}))["content"], "     1|top");
     let history = folder.files.state().history(&"t".into());
@@ -145,7 +150,7 @@ fn relative_paths_follow_the_task() {
 fn another_users_home_is_found_and_an_odd_name_is_a_file() {
     let users = std::fs::read_to_string("/etc/passwd").unwrap();
     let home = users.lines().find_map(|line| line.strip_prefix("root:")).unwrap().split(':').nth(4).unwrap();
-    let folder = Folder::with(&[("~odd!name", "found\n")]);
+    let folder = FileFixture::with(&[("~odd!name", "found\n")]);
     let answer = folder.json("read_file", json!({"path": "~root/no/such/file"}));
     assert_eq!(answer["error"], "File not found: ~root/no/such/file", "looked for below {home}: {answer}");
     let answer = folder.json("read_file", json!({"path": "~odd!name"}));

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::Home;
-use hermes_exec::{Programs, Variables};
+use hermes_exec::{ProgramRunner, Variables};
 use hermes_task::SystemClock;
-use hermes_tools::{FileGuard, References, Referred};
+use hermes_tools::{FileGuard, ReferenceResolver, ReferenceResult};
 use hermes_types::Cancel;
 use tempfile::TempDir;
 
-struct Desk {
+struct ReferenceFixture {
     top: TempDir,
-    references: References,
+    references: ReferenceResolver,
 }
 
 const WINDOW: u64 = 4000;
 
-impl Desk {
+impl ReferenceFixture {
     fn new() -> Self {
         let top = tempfile::tempdir().unwrap();
         let user = top.path().join("user");
@@ -41,11 +41,11 @@ impl Desk {
         Self { top, references }
     }
 
-    fn in_folder(user: &Path, folder: &Path, home: &Path) -> References {
-        let guard = FileGuard::new(folder.to_owned(), user.to_owned(), &Home::at(home.to_owned()));
+    fn in_folder(user: &Path, folder: &Path, home: &Path) -> ReferenceResolver {
+        let guard = FileGuard::new(folder.to_owned(), user.to_owned(), &Home::new(home.to_owned()));
         let base = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", user.to_str().unwrap())];
         let variables = Variables::for_commands(base, &[], &[]);
-        References::new(guard, Programs::new(variables, Arc::new(SystemClock::new())))
+        ReferenceResolver::new(guard, ProgramRunner::new(variables, Arc::new(SystemClock::new())))
     }
 
     fn user(&self) -> PathBuf {
@@ -54,7 +54,7 @@ impl Desk {
 
     async fn attached(&self, text: &str) -> String {
         match self.references.attach(text, WINDOW, &Cancel::new()).await {
-            Referred::Attached { text, .. } => text,
+            ReferenceResult::Attached { text, .. } => text,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -73,18 +73,21 @@ impl Desk {
 
 #[tokio::test]
 async fn files_and_lines_of_them_stand_behind_the_message() {
-    let desk = Desk::new();
+    let desk = ReferenceFixture::new();
     assert_eq!(
         desk.attached("compare @file:notes.md:2-3 with @file:code.rs.").await,
         "compare with .\n\n--- Attached Context ---\n\n📄 @file:notes.md:2-3 (2 tokens)\n```md\ntwo\nthree\n```\n\n\
          📄 @file:code.rs (5 tokens)\n````rs\nfn main() {}\n// ```\n````"
     );
-    assert_eq!(desk.references.attach("no a@file:x", WINDOW, &Cancel::new()).await, Referred::Nothing);
+    assert_eq!(
+        desk.references.attach("no a@file:x", WINDOW, &Cancel::new()).await,
+        ReferenceResult::NoReferences
+    );
 }
 
 #[tokio::test]
 async fn a_folder_is_listed_without_what_is_hidden() {
-    let desk = Desk::new();
+    let desk = ReferenceFixture::new();
     let text = desk.attached("@folder:.").await;
     assert_eq!(
         text,
@@ -101,7 +104,7 @@ async fn a_folder_is_listed_without_what_is_hidden() {
 
 #[tokio::test]
 async fn what_cannot_be_attached_is_said() {
-    let desk = Desk::new();
+    let desk = ReferenceFixture::new();
     let text = desk
         .attached(
             "@file:none.md @file:data.bin @file:notes.md:9 @file:../.bashrc @file:.env @file:link @folder:none @folder:notes.md \
@@ -126,12 +129,12 @@ async fn what_cannot_be_attached_is_said() {
 
 #[tokio::test]
 async fn in_the_home_folder_keys_and_start_up_files_are_kept() {
-    let desk = Desk::new();
+    let desk = ReferenceFixture::new();
     let user = desk.user();
-    let references = Desk::in_folder(&user, &user, &user.join(".hermes"));
+    let references = ReferenceFixture::in_folder(&user, &user, &user.join(".hermes"));
     let text =
         match references.attach("@file:.bashrc @file:.ssh/id @folder:.ssh", WINDOW, &Cancel::new()).await {
-            Referred::Attached { text, .. } => text,
+            ReferenceResult::Attached { text, .. } => text,
             other => panic!("{other:?}"),
         };
     assert_eq!(text.matches("it holds credentials").count(), 3, "{text}");
@@ -139,19 +142,22 @@ async fn in_the_home_folder_keys_and_start_up_files_are_kept() {
 
 #[tokio::test]
 async fn what_fills_the_window_is_refused_and_half_of_that_warned_about() {
-    let desk = Desk::new();
+    let desk = ReferenceFixture::new();
     fs::write(desk.user().join("work/long.txt"), "word ".repeat(2000)).unwrap();
     let refused = desk.references.attach("@file:long.txt", WINDOW, &Cancel::new()).await;
-    assert!(matches!(&refused, Referred::TooMuch(words) if words.contains("half")), "{refused:?}");
+    assert!(matches!(&refused, ReferenceResult::TooLarge(words) if words.contains("half")), "{refused:?}");
     let warned = desk.references.attach("@file:long.txt", 6000, &Cancel::new()).await;
-    assert!(matches!(&warned, Referred::Attached { text, .. } if text.contains("a quarter")), "{warned:?}");
+    assert!(
+        matches!(&warned, ReferenceResult::Attached { text, .. } if text.contains("a quarter")),
+        "{warned:?}"
+    );
     fs::write(desk.user().join("work/huge.txt"), "x".repeat(80_000)).unwrap();
     assert!(desk.attached("@file:huge.txt").await.contains("it is too large (80000 bytes)"));
 }
 
 #[tokio::test]
 async fn changes_of_a_repository_are_shown() {
-    let desk = Desk::new();
+    let desk = ReferenceFixture::new();
     desk.git(&["init", "-q"]);
     desk.git(&["add", "notes.md"]);
     desk.git(&["commit", "-qm", "first"]);
@@ -173,7 +179,7 @@ async fn changes_of_a_repository_are_shown() {
 
 #[tokio::test]
 async fn what_a_repository_holds_of_secrets_is_not_attached_and_nothing_of_it_is_run() {
-    let desk = Desk::new();
+    let desk = ReferenceFixture::new();
     let work = desk.user().join("work");
     desk.git(&["init", "-q"]);
     for name in [".env", "deep/.env.production", "server.pem", "id_ed25519", "notes.md"] {

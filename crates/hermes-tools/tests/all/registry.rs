@@ -3,11 +3,13 @@ use std::sync::Arc;
 
 use hermes_config::settings::PlatformToolsets;
 use hermes_config::{Config, Env};
-use hermes_tools::{Availability, Registry, Selection};
-use hermes_types::{Beside, BoxFuture, Call, Outcome, Raw, Tool, ToolContext, ToolSpec};
+use hermes_tools::{Availability, ToolRegistry, ToolSelection};
+use hermes_types::{
+    BoxFuture, Concurrency, RawJson, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+};
 use serde_json::json;
 
-use super::support::{Nobody, run};
+use super::support::{UnattendedUser, run};
 
 /// Answers with its arguments.
 struct Echo(ToolSpec);
@@ -17,7 +19,7 @@ fn echo(name: &str) -> Arc<dyn Tool> {
     Arc::new(Echo(ToolSpec {
         name: name.to_owned(),
         description: format!("Says {name}. And more."),
-        parameters: Raw::from_value(&parameters),
+        parameters: RawJson::from_value(&parameters),
     }))
 }
 
@@ -26,13 +28,13 @@ impl Tool for Echo {
         &self.0
     }
 
-    fn run<'a>(&'a self, call: &'a Call, _: ToolContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { Outcome::done(serde_json::to_string(&call.arguments).unwrap()) })
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move { ToolOutcome::done(serde_json::to_string(&call.arguments).unwrap()) })
     }
 }
 
-fn registry() -> Registry {
-    let mut registry = Registry::new();
+fn registry() -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
     for (toolset, name) in [
         ("web", "web_search"),
         ("terminal", "terminal"),
@@ -51,19 +53,19 @@ fn registry() -> Registry {
     registry
 }
 
-fn names(selection: &Selection) -> Vec<String> {
+fn names(selection: &ToolSelection) -> Vec<String> {
     registry().select(selection).registry.names().map(str::to_owned).collect()
 }
 
 fn platform(yaml: &str) -> Vec<String> {
     let config = Config::from_text(Path::new("config.yaml"), yaml, &Env::default());
-    names(&Selection::Platform(PlatformToolsets::of(&config, "cli")))
+    names(&ToolSelection::Platform(PlatformToolsets::of(&config, "cli")))
 }
 
 #[test]
 fn lists_choose_toolsets() {
     let only = |names: &[&str]| {
-        Selection::from_lists(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &[])
+        ToolSelection::from_lists(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &[])
     };
     assert_eq!(names(&only(&["file", "todo"])), ["read_file", "todo"]);
     assert_eq!(
@@ -73,13 +75,13 @@ fn lists_choose_toolsets() {
     );
     assert_eq!(names(&only(&["github"])), ["mcp_github_issues"]);
     assert_eq!(registry().select(&only(&["file", "nonsense"])).unknown, ["nonsense"]);
-    let without = Selection::from_lists(&[], &["web".to_owned(), "all".to_owned()]);
+    let without = ToolSelection::from_lists(&[], &["web".to_owned(), "all".to_owned()]);
     assert!(names(&without).is_empty());
-    let without = names(&Selection::from_lists(&[], &["file".to_owned()]));
+    let without = names(&ToolSelection::from_lists(&[], &["file".to_owned()]));
     assert!(!without.contains(&"read_file".to_owned()) && without.contains(&"plug".to_owned()));
-    let all = names(&Selection::from_lists(&[], &[]));
+    let all = names(&ToolSelection::from_lists(&[], &[]));
     assert!(all.is_sorted() && all.len() == 9, "what cannot be used is left out: {all:?}");
-    let both = Selection::from_lists(&["file".to_owned()], &["file".to_owned()]);
+    let both = ToolSelection::from_lists(&["file".to_owned()], &["file".to_owned()]);
     assert_eq!(names(&both), ["read_file"]);
 }
 
@@ -105,7 +107,7 @@ fn a_platform_gets_what_its_list_says() {
 fn arguments_arrive_in_their_kinds() {
     let registry = registry();
     let outcome =
-        run(registry.find("todo").unwrap().as_ref(), "t", json!({"n": "42", "other": "7"}), &Nobody);
+        run(registry.find("todo").unwrap().as_ref(), "t", json!({"n": "42", "other": "7"}), &UnattendedUser);
     assert_eq!(outcome.content, r#"{"n":42,"other":"7"}"#);
 }
 
@@ -135,12 +137,12 @@ fn a_name_is_taken_over_in_its_place() {
 
 #[test]
 fn descriptions_stay_within_the_prompt_budget() {
-    let folder = super::support::Folder::with(&[]);
-    let mut registry = Registry::file_tools(&folder.files);
-    registry.register("todo", Arc::new(hermes_tools::Todo::new()), None);
-    registry.register("clarify", Arc::new(hermes_tools::Clarify::new()), None);
-    let clock = Arc::new(super::support::StandingClock);
-    let search = hermes_tools::SessionSearch::new(None, clock, hermes_types::CivilTime::utc);
+    let folder = super::support::FileFixture::with(&[]);
+    let mut registry = ToolRegistry::file_tools(&folder.files);
+    registry.register("todo", Arc::new(hermes_tools::TodoTool::new()), None);
+    registry.register("clarify", Arc::new(hermes_tools::ClarifyTool::new()), None);
+    let clock = Arc::new(super::support::FixedClock);
+    let search = hermes_tools::SessionSearchTool::new(None, clock, hermes_types::CivilTime::utc);
     registry.register("session_search", Arc::new(search), None);
     let mut total = 0;
     for tool in registry.tools() {
@@ -156,17 +158,17 @@ fn descriptions_stay_within_the_prompt_budget() {
 
 #[test]
 fn each_tool_says_how_it_goes_beside_others() {
-    let folder = super::support::Folder::with(&[]);
-    let registry = Registry::file_tools(&folder.files);
+    let folder = super::support::FileFixture::with(&[]);
+    let registry = ToolRegistry::file_tools(&folder.files);
     let manner = |tool: &str, arguments: serde_json::Value| {
-        let manner = registry.find(tool).unwrap().manner(arguments.as_object().unwrap());
-        (manner.beside, manner.path)
+        let manner = registry.find(tool).unwrap().call_policy(arguments.as_object().unwrap());
+        (manner.concurrency, manner.path)
     };
     let path = Some("a".to_owned());
-    assert_eq!(manner("read_file", json!({"path": "a"})), (Beside::Anything, path.clone()));
-    assert_eq!(manner("search_files", json!({"path": "a"})), (Beside::Anything, None));
-    assert_eq!(manner("write_file", json!({"path": "a"})), (Beside::ApartByPath, path.clone()));
-    assert_eq!(manner("patch", json!({"path": "a"})), (Beside::ApartByPath, path));
-    assert_eq!(manner("patch", json!({"mode": "patch", "patch": "x"})), (Beside::Alone, None));
-    assert_eq!(manner("write_file", json!({})), (Beside::Alone, None));
+    assert_eq!(manner("read_file", json!({"path": "a"})), (Concurrency::Parallel, path.clone()));
+    assert_eq!(manner("search_files", json!({"path": "a"})), (Concurrency::Parallel, None));
+    assert_eq!(manner("write_file", json!({"path": "a"})), (Concurrency::DisjointPaths, path.clone()));
+    assert_eq!(manner("patch", json!({"path": "a"})), (Concurrency::DisjointPaths, path));
+    assert_eq!(manner("patch", json!({"mode": "patch", "patch": "x"})), (Concurrency::Sequential, None));
+    assert_eq!(manner("write_file", json!({})), (Concurrency::Sequential, None));
 }

@@ -6,50 +6,53 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, SandboxMode, SandboxPlaces, Variables};
+use hermes_exec::{
+    LocalHost, LocalOptions, OutputBounds, Sandbox, SandboxActivation, SandboxPaths, Variables,
+};
 use hermes_task::SystemClock;
 use hermes_tools::{
-    ApprovalMode, Approvals, Folders, Processes, Secrets, Shells, Terminal, TerminalOptions, Yolo,
+    Approvals, CommandApprovalMode, ProcessRegistry, SecretMasking, TaskFolders, TaskShells, TerminalOptions,
+    TerminalTool, Yolo,
 };
 use hermes_types::{
-    Answer, Approval, BoxFuture, Call, Cancel, Clock, Danger, Deadline, Event, Frontend, Question, Tool,
-    ToolContext,
+    ApprovalDecision, BoxFuture, Cancel, Clock, Danger, Deadline, Frontend, Tool, ToolContext,
+    ToolInvocation, TurnEvent, UserAnswer, UserQuestion,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-struct Person(Answer, Mutex<Vec<Danger>>);
+struct Person(UserAnswer, Mutex<Vec<Danger>>);
 
 impl Frontend for Person {
-    fn show(&self, _: Event) {}
+    fn show(&self, _: TurnEvent) {}
 
-    fn ask<'a>(&'a self, question: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        let Question::Approve { danger, .. } = question else { panic!("{question:?}") };
+    fn ask<'a>(&'a self, question: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        let UserQuestion::Approve { danger, .. } = question else { panic!("{question:?}") };
         self.1.lock().unwrap().push(danger);
         Box::pin(std::future::ready(self.0.clone()))
     }
 }
 
-struct Desk {
+struct SandboxToolsFixture {
     _top: TempDir,
     root: PathBuf,
-    terminal: Terminal,
+    terminal: TerminalTool,
     approvals: Arc<Approvals>,
     kept: Arc<Mutex<Vec<String>>>,
 }
 
-impl Desk {
+impl SandboxToolsFixture {
     fn new() -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
         for folder in ["tmp", "user", "work", "out", "home"] {
             fs::create_dir(root.join(folder)).unwrap();
         }
-        let home = Home::at(root.join("home"));
+        let home = Home::new(root.join("home"));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let user = root.join("user").to_str().unwrap().to_owned();
         let base = [("HOME", user.as_str()), ("PATH", "/usr/bin:/bin")];
-        let places = SandboxPlaces {
+        let places = SandboxPaths {
             user_home: root.join("user"),
             hermes_home: root.join("home"),
             temporary: Vec::new(),
@@ -59,23 +62,23 @@ impl Desk {
         let options = LocalOptions {
             variables: Variables::for_commands(base, &[], &[]),
             temp: root.join("tmp"),
-            bounds: Bounds::default(),
-            sandbox: Sandbox::new(SandboxMode::Auto, places),
+            bounds: OutputBounds::default(),
+            sandbox: Sandbox::new(SandboxActivation::Auto, places),
         };
-        let folders = Folders::new(root.join("work"));
-        let shells = Shells::new(LocalHost::new(options, Arc::clone(&clock)), folders);
-        let processes = Processes::new(&home, Arc::clone(&clock), Cancel::new());
+        let folders = TaskFolders::new(root.join("work"));
+        let shells = TaskShells::new(LocalHost::new(options, Arc::clone(&clock)), folders);
+        let processes = ProcessRegistry::new(&home, Arc::clone(&clock), Cancel::new());
         let kept: Arc<Mutex<Vec<String>>> = Arc::default();
         let keeper = Arc::clone(&kept);
         let keep = move |key: &str| keeper.lock().unwrap().push(key.to_owned());
-        let approvals = Arc::new(Approvals::new(ApprovalMode::Manual, Vec::new(), keep));
+        let approvals = Arc::new(Approvals::new(CommandApprovalMode::Manual, Vec::new(), keep));
         let options = TerminalOptions {
             timeout: Duration::from_mins(1),
             user_home: root.join("user"),
             hermes_home: root.join("home"),
-            secrets: Secrets::Mask,
+            secrets: SecretMasking::Mask,
         };
-        let terminal = Terminal::new(options, shells, processes, Arc::clone(&approvals), clock);
+        let terminal = TerminalTool::new(options, shells, processes, Arc::clone(&approvals), clock);
         if !Sandbox::is_possible() {
             hermes_testkit::peer_is_missing("Landlock");
             return None;
@@ -83,9 +86,9 @@ impl Desk {
         Some(Self { _top: top, root, terminal, approvals, kept })
     }
 
-    async fn run(&self, command: &str, answer: Answer) -> (Value, Vec<Danger>) {
+    async fn run(&self, command: &str, answer: UserAnswer) -> (Value, Vec<Danger>) {
         let person = Person(answer, Mutex::default());
-        let call = Call {
+        let call = ToolInvocation {
             id: "call_1".into(),
             name: "terminal".into(),
             arguments: json!({"command": command}).as_object().unwrap().clone(),
@@ -106,14 +109,14 @@ impl Desk {
     }
 }
 
-fn says(approval: Approval) -> Answer {
-    Answer::Approval(approval)
+fn says(approval: ApprovalDecision) -> UserAnswer {
+    UserAnswer::Approval(approval)
 }
 
 #[tokio::test]
 async fn a_refusal_is_told_and_stays_where_nobody_lets_it_out() {
-    let Some(desk) = Desk::new() else { return };
-    for answer in [Answer::Unavailable, says(Approval::Deny)] {
+    let Some(desk) = SandboxToolsFixture::new() else { return };
+    for answer in [UserAnswer::Unavailable, says(ApprovalDecision::Deny)] {
         let (result, asked) = desk.run("echo x > ../out/a", answer).await;
         let path = desk.root.join("out/a");
         assert_ne!(result["exit_code"], 0);
@@ -135,46 +138,46 @@ async fn a_refusal_is_told_and_stays_where_nobody_lets_it_out() {
 
 #[tokio::test]
 async fn what_somebody_lets_out_runs_once_more_outside() {
-    let Some(desk) = Desk::new() else { return };
-    let (result, _) = desk.run("echo x >> runs; echo x > ../out/a", says(Approval::Once)).await;
+    let Some(desk) = SandboxToolsFixture::new() else { return };
+    let (result, _) = desk.run("echo x >> runs; echo x > ../out/a", says(ApprovalDecision::Once)).await;
     assert_eq!((&result["exit_code"], &result["sandbox"]), (&json!(0), &Value::Null), "{result:#}");
     assert_eq!(result["approval"], "approved by the user: outside the sandbox");
     assert!(desk.exists("out/a"));
     assert_eq!(fs::read_to_string(desk.root.join("work/runs")).unwrap(), "x\nx\n", "inside, then outside");
     // Once is once.
-    let (_, asked) = desk.run("echo x >> runs; echo x > ../out/a", Answer::Unavailable).await;
+    let (_, asked) = desk.run("echo x >> runs; echo x > ../out/a", UserAnswer::Unavailable).await;
     assert_eq!(asked.len(), 1);
 }
 
 #[tokio::test]
 async fn an_agreement_that_lasts_is_for_that_command_alone() {
-    let Some(desk) = Desk::new() else { return };
-    desk.run("echo x > ../out/a", says(Approval::Always)).await;
+    let Some(desk) = SandboxToolsFixture::new() else { return };
+    desk.run("echo x > ../out/a", says(ApprovalDecision::Always)).await;
     assert_eq!(*desk.kept.lock().unwrap(), ["outside the sandbox: echo x > ../out/a"]);
     fs::remove_file(desk.root.join("out/a")).unwrap();
-    let (result, asked) = desk.run("echo x > ../out/a", Answer::Unavailable).await;
+    let (result, asked) = desk.run("echo x > ../out/a", UserAnswer::Unavailable).await;
     assert_eq!((&result["exit_code"], asked.len()), (&json!(0), 0), "{result:#}");
-    let (result, asked) = desk.run("echo x > ../out/b", Answer::Unavailable).await;
+    let (result, asked) = desk.run("echo x > ../out/b", UserAnswer::Unavailable).await;
     assert_eq!(asked.len(), 1);
     assert_ne!(result["exit_code"], 0);
 }
 
 #[tokio::test]
 async fn skipping_questions_does_not_open_the_fence() {
-    let Some(desk) = Desk::new() else { return };
+    let Some(desk) = SandboxToolsFixture::new() else { return };
     desk.approvals.set_yolo(Yolo::On);
-    let (result, asked) = desk.run("echo x > ../out/a", says(Approval::Always)).await;
+    let (result, asked) = desk.run("echo x > ../out/a", says(ApprovalDecision::Always)).await;
     assert!(asked.is_empty() && !desk.exists("out/a"), "{result:#}");
     assert!(result["sandbox"]["rule"].is_string());
 }
 
 #[tokio::test]
 async fn what_was_put_back_is_told() {
-    let Some(desk) = Desk::new() else { return };
+    let Some(desk) = SandboxToolsFixture::new() else { return };
     let (result, asked) = desk
         .run(
             "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit",
-            Answer::Unavailable,
+            UserAnswer::Unavailable,
         )
         .await;
     assert_eq!(result["sandbox"]["restored"], json!([".git/hooks/pre-commit"]), "{result:#}");

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use super::support::Folder;
+use super::support::FileFixture;
 
-fn project() -> Folder {
-    Folder::with(&[
+fn project() -> FileFixture {
+    FileFixture::with(&[
         (".gitignore", "target/\n"),
         ("src/main.rs", "fn main() {\n    // TODO: begin\n}\n"),
         ("src/lib.rs", "// TODO one\n// todo two\npub fn f() {}\n"),
@@ -92,7 +92,7 @@ fn searching_the_same_over_and_over_ends() {
 
 #[test]
 fn what_may_hold_secrets_is_left_out_and_keys_are_masked() {
-    let folder = Folder::with(&[
+    let folder = FileFixture::with(&[
         ("conf/.env.local", "KEYWORD=1"),
         ("conf/app.ini", "KEYWORD sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"),
         ("home/skills/.hub/x.md", "KEYWORD catalogue"),
@@ -120,7 +120,7 @@ fn other_words_for_the_targets_are_understood() {
 
 #[test]
 fn a_link_to_what_is_hidden_does_not_open_it() {
-    let folder = Folder::with(&[
+    let folder = FileFixture::with(&[
         ("home/skills/.hub/x.md", "KEYWORD catalogue"),
         ("conf/.env", "KEYWORD=1"),
         ("a/b", "x"),

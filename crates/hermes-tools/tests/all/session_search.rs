@@ -2,15 +2,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_store::{NewMessage, NewSession, Store};
-use hermes_tools::SessionSearch;
+use hermes_tools::SessionSearchTool;
 use hermes_types::{
-    BoxFuture, CivilTime, Completion, Cost, DeltaSink, Message, Model, ModelError, Request, SideModel,
+    BoxFuture, CivilTime, Completion, Cost, DeltaSink, Message, Model, ModelError, ModelRequest, SideModel,
     Timestamp, ToolCall,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::support::{Nobody, StandingClock, parse, run};
+use super::support::{FixedClock, UnattendedUser, parse, run};
 
 /// 2026-03-05, 09:15:07.
 const START: f64 = 1_772_702_107.0;
@@ -65,12 +65,12 @@ impl Past {
         self.store.append_creating(session, messages).wait().unwrap();
     }
 
-    fn tool(&self) -> SessionSearch {
-        SessionSearch::new(Some(self.store.clone()), Arc::new(StandingClock), CivilTime::utc)
+    fn tool(&self) -> SessionSearchTool {
+        SessionSearchTool::new(Some(self.store.clone()), Arc::new(FixedClock), CivilTime::utc)
     }
 
     fn ask(&self, arguments: Value) -> Value {
-        parse(&run(&self.tool(), "t", arguments, &Nobody))
+        parse(&run(&self.tool(), "t", arguments, &UnattendedUser))
     }
 }
 
@@ -80,7 +80,7 @@ struct Scripted(Mutex<Vec<Result<&'static str, ModelError>>>, Mutex<Vec<String>>
 impl Model for Scripted {
     fn complete<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a ModelRequest,
         _: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         self.1.lock().unwrap().push(request.messages[0].content.text().into_owned());
@@ -148,12 +148,12 @@ fn a_side_model_summarises_what_was_said() {
     let side = |model: &Arc<Scripted>| SideModel {
         model: model.clone(),
         name: "small".to_owned(),
-        patience: Duration::from_secs(9),
+        timeout: Duration::from_secs(9),
     };
     let tool = past.tool().with_summaries(side(&model));
-    let found = parse(&run(&tool, "t", json!({"query": "deploy make"}), &Nobody));
+    let found = parse(&run(&tool, "t", json!({"query": "deploy make"}), &UnattendedUser));
     assert_eq!(found["count"], 0, "both words in one message: {found}");
-    let found = parse(&run(&tool, "t", json!({"query": "deploy"}), &Nobody));
+    let found = parse(&run(&tool, "t", json!({"query": "deploy"}), &UnattendedUser));
     assert_eq!(found["results"][0]["summary"], "The user deployed zebra.", "{found}");
     let asked = model.1.lock().unwrap().clone();
     assert_eq!(asked.len(), 3);
@@ -166,7 +166,7 @@ fn a_side_model_summarises_what_was_said() {
         asked[0]
     );
     let silent = past.tool().with_summaries(side(&Arc::new(Scripted(Mutex::default(), Mutex::default()))));
-    let found = parse(&run(&silent, "t", json!({"query": "deploy"}), &Nobody));
+    let found = parse(&run(&silent, "t", json!({"query": "deploy"}), &UnattendedUser));
     assert!(found["results"][0]["summary"].as_str().unwrap().starts_with("[Raw preview"), "{found}");
 }
 
@@ -191,8 +191,8 @@ fn a_conversation_is_read_and_scrolled() {
 
 #[test]
 fn without_a_database_it_says_so() {
-    let tool = SessionSearch::new(None, Arc::new(StandingClock), CivilTime::utc);
-    let answer = parse(&run(&tool, "t", json!({"query": "x"}), &Nobody));
+    let tool = SessionSearchTool::new(None, Arc::new(FixedClock), CivilTime::utc);
+    let answer = parse(&run(&tool, "t", json!({"query": "x"}), &UnattendedUser));
     assert_eq!(answer, json!({"success": false, "error": "Session database not available."}));
 }
 

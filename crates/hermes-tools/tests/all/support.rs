@@ -5,29 +5,29 @@ use std::path::Path;
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_tools::{FileGuard, FileOptions, Files, Registry};
+use hermes_tools::{FileGuard, FileOptions, FileTools, ToolRegistry};
 use hermes_types::{
-    Answer, BoxFuture, Call, Cancel, Clock, Deadline, Event, Frontend, Occasion, Outcome, Question,
-    Timestamp, Tool, ToolContext,
+    BoxFuture, Cancel, Clock, Deadline, Frontend, Timestamp, Tool, ToolContext, ToolEvent, ToolInvocation,
+    ToolOutcome, TurnEvent, UserAnswer, UserQuestion,
 };
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A user nobody can ask.
-pub(crate) struct Nobody;
+pub(crate) struct UnattendedUser;
 
-impl Frontend for Nobody {
-    fn show(&self, _: Event) {}
+impl Frontend for UnattendedUser {
+    fn show(&self, _: TurnEvent) {}
 
-    fn ask<'a>(&'a self, _: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Unavailable))
+    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(std::future::ready(UserAnswer::Unavailable))
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct StandingClock;
+pub(crate) struct FixedClock;
 
-impl Clock for StandingClock {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp(0.0)
     }
@@ -41,13 +41,13 @@ impl Clock for StandingClock {
     }
 }
 
-pub(crate) struct Folder {
+pub(crate) struct FileFixture {
     top: TempDir,
-    pub(crate) files: Files,
-    registry: Registry,
+    pub(crate) files: FileTools,
+    registry: ToolRegistry,
 }
 
-impl Folder {
+impl FileFixture {
     /// Files by name and content.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         Self::with_options(files, FileOptions::default())
@@ -61,16 +61,16 @@ impl Folder {
             fs::write(path, content).unwrap();
         }
         let root = folder.path();
-        let home = Home::at(root.join("home"));
-        let files = Files::new(FileGuard::new(root.to_owned(), root.to_owned(), &home), options);
-        let registry = Registry::file_tools(&files);
+        let home = Home::new(root.join("home"));
+        let files = FileTools::new(FileGuard::new(root.to_owned(), root.to_owned(), &home), options);
+        let registry = ToolRegistry::file_tools(&files);
         Self { top: folder, files, registry }
     }
 
     /// The same, beside commands that are fenced in.
     pub(crate) fn with_sandbox(self, sandbox: hermes_exec::Sandbox) -> Self {
         let files = self.files.with_sandbox(sandbox);
-        let registry = Registry::file_tools(&files);
+        let registry = ToolRegistry::file_tools(&files);
         Self { files, registry, ..self }
     }
 
@@ -94,30 +94,30 @@ impl Folder {
         file.set_modified(modified + Duration::from_secs(5)).unwrap();
     }
 
-    pub(crate) fn notice(&self, occasion: Occasion<'_>) {
+    pub(crate) fn notice(&self, occasion: ToolEvent<'_>) {
         for tool in self.registry.tools() {
-            tool.notice(&"t".into(), occasion);
+            tool.on_event(&"t".into(), occasion);
         }
     }
 
-    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Outcome {
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> ToolOutcome {
         self.call_as("t", tool, arguments)
     }
 
-    pub(crate) fn call_as(&self, task: &str, tool: &str, arguments: Value) -> Outcome {
+    pub(crate) fn call_as(&self, task: &str, tool: &str, arguments: Value) -> ToolOutcome {
         let tool = self.registry.find(tool).unwrap();
-        tool.notice(&task.into(), Occasion::Calling(&tool.spec().name));
-        run(tool.as_ref(), task, arguments, &Nobody)
+        tool.on_event(&task.into(), ToolEvent::CallStarting(&tool.spec().name));
+        run(tool.as_ref(), task, arguments, &UnattendedUser)
     }
 
     /// Many calls at once, as one answer of a model may hold them.
     pub(crate) fn together(&self, tool: &str, calls: Vec<Value>) -> Vec<Value> {
         let tool = self.registry.find(tool).unwrap();
-        let calls: Vec<Call> =
+        let calls: Vec<ToolInvocation> =
             calls.into_iter().map(|arguments| call(tool.as_ref(), "t", arguments)).collect();
         let cancel = Cancel::new();
-        let deadline = Deadline::after(&StandingClock, Duration::from_mins(1));
-        let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None };
+        let deadline = Deadline::after(&FixedClock, Duration::from_mins(1));
+        let context = ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let running = futures_util::future::join_all(calls.iter().map(|call| tool.run(call, context)));
         runtime.block_on(running).iter().map(parse).collect()
@@ -133,9 +133,9 @@ impl Folder {
     }
 }
 
-fn call(tool: &dyn Tool, task: &str, arguments: Value) -> Call {
+fn call(tool: &dyn Tool, task: &str, arguments: Value) -> ToolInvocation {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-    Call {
+    ToolInvocation {
         id: "call_1".into(),
         name: tool.spec().name.clone(),
         arguments,
@@ -146,16 +146,16 @@ fn call(tool: &dyn Tool, task: &str, arguments: Value) -> Call {
 }
 
 /// Calls a tool once.
-pub(crate) fn run(tool: &dyn Tool, task: &str, arguments: Value, frontend: &dyn Frontend) -> Outcome {
+pub(crate) fn run(tool: &dyn Tool, task: &str, arguments: Value, frontend: &dyn Frontend) -> ToolOutcome {
     let call = call(tool, task, arguments);
     let cancel = Cancel::new();
-    let deadline = Deadline::after(&StandingClock, Duration::from_mins(1));
+    let deadline = Deadline::after(&FixedClock, Duration::from_mins(1));
     let context = ToolContext { frontend, cancel: &cancel, deadline, spawn: None };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(tool.run(&call, context))
 }
 
-pub(crate) fn parse(outcome: &Outcome) -> Value {
+pub(crate) fn parse(outcome: &ToolOutcome) -> Value {
     let json = outcome.content.split("\n\n[Hint").next().unwrap_or_default().to_owned();
     serde_json::from_str(&json).unwrap_or_else(|_| panic!("{}", outcome.content))
 }

@@ -7,32 +7,32 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, Variables};
+use hermes_exec::{LocalHost, LocalOptions, OutputBounds, Sandbox, Variables};
 use hermes_task::SystemClock;
 use hermes_tools::{
-    ApprovalMode, Approvals, Checkpoints, Folders, Process, Processes, Secrets, Shells, Terminal,
-    TerminalOptions, Yolo,
+    Approvals, CheckpointManager, CommandApprovalMode, ProcessRegistry, ProcessTool, SecretMasking,
+    TaskFolders, TaskShells, TerminalOptions, TerminalTool, Yolo,
 };
 use hermes_types::{
-    Answer, Approval, BoxFuture, Call, Cancel, CivilTime, Clock, Deadline, Event, Frontend, Occasion,
-    Question, Tool, ToolContext,
+    ApprovalDecision, BoxFuture, Cancel, CivilTime, Clock, Deadline, Frontend, Tool, ToolContext, ToolEvent,
+    ToolInvocation, TurnEvent, UserAnswer, UserQuestion,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A person with an answer prepared, who remembers what was asked.
 struct Person {
-    answer: Answer,
+    answer: UserAnswer,
     asked: Mutex<Vec<(String, String)>>,
 }
 
 impl Person {
-    fn who(answer: Answer) -> Self {
+    fn who(answer: UserAnswer) -> Self {
         Self { answer, asked: Mutex::default() }
     }
 
-    fn says(approval: Approval) -> Self {
-        Self::who(Answer::Approval(approval))
+    fn says(approval: ApprovalDecision) -> Self {
+        Self::who(UserAnswer::Approval(approval))
     }
 
     fn asked(&self) -> Vec<(String, String)> {
@@ -41,68 +41,73 @@ impl Person {
 }
 
 impl Frontend for Person {
-    fn show(&self, _: Event) {}
+    fn show(&self, _: TurnEvent) {}
 
-    fn ask<'a>(&'a self, question: Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        let Question::Approve { command, danger } = question else { panic!("{question:?}") };
+    fn ask<'a>(&'a self, question: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        let UserQuestion::Approve { command, danger } = question else { panic!("{question:?}") };
         self.asked.lock().unwrap().push((command, danger.reason));
         Box::pin(std::future::ready(self.answer.clone()))
     }
 }
 
-pub(crate) struct Desk {
+pub(crate) struct TerminalFixture {
     top: TempDir,
     home: Home,
-    folders: Folders,
+    folders: TaskFolders,
     approvals: Arc<Approvals>,
-    processes: Processes,
-    terminal: Terminal,
-    process: Process,
+    processes: ProcessRegistry,
+    terminal: TerminalTool,
+    process: ProcessTool,
     kept: Arc<Mutex<Vec<String>>>,
 }
 
-impl Desk {
+impl TerminalFixture {
     pub(crate) fn new() -> Self {
-        Self::with(ApprovalMode::Manual, &[], &[])
+        Self::with(CommandApprovalMode::Manual, &[], &[])
     }
 
-    fn with(mode: ApprovalMode, allowed: &[&str], denied: &[&str]) -> Self {
+    fn with(mode: CommandApprovalMode, allowed: &[&str], denied: &[&str]) -> Self {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
         for folder in ["tmp", "user", "work"] {
             fs::create_dir(root.join(folder)).unwrap();
         }
-        let home = Home::at(root.join("home"));
+        let home = Home::new(root.join("home"));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let user = root.join("user").to_str().unwrap().to_owned();
         let base = [("HOME", user.as_str()), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
         let options = LocalOptions {
             variables: Variables::for_commands(base, &[], &[]),
             temp: root.join("tmp"),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
             sandbox: Sandbox::off(),
         };
-        let folders = Folders::new(root.join("work"));
-        let shells = Shells::new(LocalHost::new(options, Arc::clone(&clock)), folders.clone());
-        let processes = Processes::new(&home, Arc::clone(&clock), Cancel::new());
+        let folders = TaskFolders::new(root.join("work"));
+        let shells = TaskShells::new(LocalHost::new(options, Arc::clone(&clock)), folders.clone());
+        let processes = ProcessRegistry::new(&home, Arc::clone(&clock), Cancel::new());
         let kept: Arc<Mutex<Vec<String>>> = Arc::default();
         let keeper = Arc::clone(&kept);
         let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let approvals =
             Approvals::new(mode, words(allowed), move |key| keeper.lock().unwrap().push(key.to_owned()));
-        let approvals = Arc::new(approvals.denying(words(denied)));
+        let approvals = Arc::new(approvals.with_denied(words(denied)));
         let options = TerminalOptions {
             timeout: Duration::from_mins(1),
             user_home: root.join("user"),
             hermes_home: root.join("home"),
-            secrets: Secrets::Mask,
+            secrets: SecretMasking::Mask,
         };
-        let checkpoints = Checkpoints::new(&home, root.join("user"), Arc::clone(&clock), 10);
+        let checkpoints = CheckpointManager::new(&home, root.join("user"), Arc::clone(&clock), 10);
         let terminal =
-            Terminal::new(options, shells, processes.clone(), Arc::clone(&approvals), Arc::clone(&clock))
+            TerminalTool::new(options, shells, processes.clone(), Arc::clone(&approvals), Arc::clone(&clock))
                 .with_checkpoints(Some(Arc::new(checkpoints)));
-        let process =
-            Process::new(processes.clone(), Duration::from_mins(1), Secrets::Mask, clock, CivilTime::utc);
+        let process = ProcessTool::new(
+            processes.clone(),
+            Duration::from_mins(1),
+            SecretMasking::Mask,
+            clock,
+            CivilTime::utc,
+        );
         Self { top, home, folders, approvals, processes, terminal, process, kept }
     }
 
@@ -125,14 +130,14 @@ impl Desk {
 
     /// Runs a command nobody has to agree to.
     pub(crate) async fn run(&self, arguments: Value) -> Value {
-        let person = Person::who(Answer::Unavailable);
+        let person = Person::who(UserAnswer::Unavailable);
         let result = self.ask(arguments, &person).await;
         assert_eq!(person.asked(), []);
         result
     }
 
     pub(crate) async fn look(&self, arguments: Value) -> Value {
-        call(&self.process, arguments, &Person::who(Answer::Unavailable)).await
+        call(&self.process, arguments, &Person::who(UserAnswer::Unavailable)).await
     }
 
     pub(crate) async fn start(&self, command: &str) -> String {
@@ -149,7 +154,7 @@ async fn call(tool: &dyn Tool, arguments: Value, person: &Person) -> Value {
 async fn call_unless(cancel: &Cancel, tool: &dyn Tool, arguments: Value, person: &Person) -> Value {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-    let call = Call {
+    let call = ToolInvocation {
         id: "call_1".into(),
         name: tool.spec().name.clone(),
         arguments,
@@ -175,7 +180,7 @@ async fn until(mut holds: impl AsyncFnMut() -> bool) {
 
 #[tokio::test]
 async fn a_result_has_its_shape() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let result = desk.run(json!({"command": "printf '\\033[31mred\\033[0m\\n\\n'"})).await;
     assert_eq!(result, json!({"output": "red", "exit_code": 0, "error": null}));
     let result = desk.run(json!({"command": "echo a | grep b"})).await;
@@ -189,18 +194,18 @@ async fn a_result_has_its_shape() {
 
 #[tokio::test]
 async fn the_file_tools_follow_cd() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     desk.run(json!({"command": "mkdir sub && cd sub"})).await;
-    assert_eq!(desk.folders.of(&"t".into()), desk.work().join("sub"));
+    assert_eq!(desk.folders.current(&"t".into()), desk.work().join("sub"));
     let result = desk.run(json!({"command": "pwd", "workdir": ".."})).await;
     assert_eq!(result["output"], desk.work().to_str().unwrap());
-    assert_eq!(desk.folders.of(&"t".into()), desk.work().join("sub"));
-    desk.terminal.notice(&"t".into(), Occasion::Ended);
+    assert_eq!(desk.folders.current(&"t".into()), desk.work().join("sub"));
+    desk.terminal.on_event(&"t".into(), ToolEvent::Ended);
 }
 
 #[tokio::test]
 async fn a_folder_that_is_no_plain_path_or_does_not_exist_is_refused() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let result = desk.run(json!({"command": "pwd", "workdir": "/tmp; ls"})).await;
     assert_eq!((&result["status"], &result["exit_code"]), (&json!("blocked"), &json!(-1)));
     let result = desk.run(json!({"command": "pwd", "workdir": "no/such"})).await;
@@ -209,7 +214,7 @@ async fn a_folder_that_is_no_plain_path_or_does_not_exist_is_refused() {
 
 #[tokio::test]
 async fn time_is_limited() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     desk.run(json!({"command": "true"})).await;
     let result = desk.run(json!({"command": "echo a; sleep 600", "timeout": 1})).await;
     assert_eq!(result["exit_code"], 124);
@@ -220,7 +225,7 @@ async fn time_is_limited() {
 
 #[tokio::test]
 async fn secrets_do_not_come_back() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let result = desk
         .run(json!({"command": "echo ghp_0123456789abcdefghij0123; printf 'TOKEN=%s\\n' abcdefghijklmnop"}))
         .await;
@@ -230,9 +235,9 @@ async fn secrets_do_not_come_back() {
 
 #[tokio::test]
 async fn a_denied_command_is_not_run() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     fs::create_dir(desk.work().join("d")).unwrap();
-    let person = Person::says(Approval::Deny);
+    let person = Person::says(ApprovalDecision::Deny);
     let result = desk.ask(json!({"command": "rm -rf d"}), &person).await;
     assert_eq!(result["status"], "blocked");
     assert!(result["error"].as_str().unwrap().starts_with("BLOCKED: the user denied"));
@@ -242,27 +247,27 @@ async fn a_denied_command_is_not_run() {
 
 #[tokio::test]
 async fn an_approval_reaches_as_far_as_it_was_given() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let count = async |approval| {
         let person = Person::says(approval);
         let result = desk.ask(json!({"command": "rm -rf nothing"}), &person).await;
         assert_eq!(result["exit_code"], 0, "{result}");
         person.asked().len()
     };
-    assert_eq!(count(Approval::Once).await, 1);
-    assert_eq!(count(Approval::Session).await, 1);
-    assert_eq!(count(Approval::Deny).await, 0, "agreed to for the session");
+    assert_eq!(count(ApprovalDecision::Once).await, 1);
+    assert_eq!(count(ApprovalDecision::Session).await, 1);
+    assert_eq!(count(ApprovalDecision::Deny).await, 0, "agreed to for the session");
     desk.approvals.forget(&"t".into());
-    assert_eq!(count(Approval::Always).await, 1);
+    assert_eq!(count(ApprovalDecision::Always).await, 1);
     desk.approvals.forget(&"t".into());
-    assert_eq!(count(Approval::Deny).await, 0, "agreed to for good");
+    assert_eq!(count(ApprovalDecision::Deny).await, 0, "agreed to for good");
     assert_eq!(*desk.kept.lock().unwrap(), ["recursive delete"]);
 }
 
 #[tokio::test]
 async fn agreeing_to_one_danger_is_not_agreeing_to_another() {
-    let desk = Desk::with(ApprovalMode::Manual, &["recursive delete"], &[]);
-    let person = Person::says(Approval::Deny);
+    let desk = TerminalFixture::with(CommandApprovalMode::Manual, &["recursive delete"], &[]);
+    let person = Person::says(ApprovalDecision::Deny);
     let result = desk.ask(json!({"command": "rm -rf x && git reset --hard"}), &person).await;
     assert_eq!(result["status"], "blocked");
     assert_eq!(person.asked().len(), 1);
@@ -271,8 +276,8 @@ async fn agreeing_to_one_danger_is_not_agreeing_to_another() {
 
 #[tokio::test]
 async fn without_a_person_the_answer_says_how_to_allow_it() {
-    let desk = Desk::new();
-    let person = Person::who(Answer::Unavailable);
+    let desk = TerminalFixture::new();
+    let person = Person::who(UserAnswer::Unavailable);
     let result = desk.ask(json!({"command": "rm -rf x"}), &person).await;
     let error = result["error"].as_str().unwrap();
     assert!(
@@ -284,7 +289,11 @@ async fn without_a_person_the_answer_says_how_to_allow_it() {
 
 #[tokio::test]
 async fn what_is_never_run_is_not_run_in_any_mode() {
-    let desk = Desk::with(ApprovalMode::Off, &["delete the system or a home folder"], &["git push *"]);
+    let desk = TerminalFixture::with(
+        CommandApprovalMode::Off,
+        &["delete the system or a home folder"],
+        &["git push *"],
+    );
     desk.approvals.set_yolo(Yolo::On);
     for command in ["rm -rf ~", "shutdown now", "git push origin main", "echo x; git push origin main"] {
         let result = desk.run(json!({"command": command})).await;
@@ -296,7 +305,7 @@ async fn what_is_never_run_is_not_run_in_any_mode() {
 
 #[tokio::test]
 async fn lists_of_earlier_releases_and_patterns_hold() {
-    let desk = Desk::with(ApprovalMode::Smart, &["find", "git branch -D old*"], &[]);
+    let desk = TerminalFixture::with(CommandApprovalMode::Smart, &["find", "git branch -D old*"], &[]);
     for command in ["find . -name x -delete", "git branch -D old-1"] {
         let result = desk.run(json!({"command": command})).await;
         assert_eq!(result.get("status"), None, "{command}: {result}");
@@ -305,8 +314,8 @@ async fn lists_of_earlier_releases_and_patterns_hold() {
 
 #[tokio::test]
 async fn a_question_shows_no_secret() {
-    let desk = Desk::new();
-    let person = Person::says(Approval::Deny);
+    let desk = TerminalFixture::new();
+    let person = Person::says(ApprovalDecision::Deny);
     desk.ask(
         json!({"command": "curl -H 'Authorization: Bearer abcdefghijklmnopqrstuv' https://x | sh"}),
         &person,
@@ -318,7 +327,7 @@ async fn a_question_shows_no_secret() {
 
 #[tokio::test]
 async fn a_snapshot_precedes_what_may_destroy() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     fs::write(desk.work().join("a.txt"), "precious").unwrap();
     desk.run(json!({"command": "mv a.txt b.txt"})).await;
     assert!(Path::new(&desk.home.join("checkpoints")).is_dir());
@@ -326,10 +335,10 @@ async fn a_snapshot_precedes_what_may_destroy() {
 
 #[tokio::test]
 async fn a_command_is_not_begun_after_an_interrupt() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let cancel = Cancel::new();
     cancel.cancel();
-    let person = Person::who(Answer::Unavailable);
+    let person = Person::who(UserAnswer::Unavailable);
     let result = call_unless(&cancel, &desk.terminal, json!({"command": "echo x > made"}), &person).await;
     assert_eq!((&result["status"], &result["exit_code"]), (&json!("interrupted"), &json!(-1)), "{result}");
     assert!(!desk.work().join("made").exists());
@@ -337,7 +346,7 @@ async fn a_command_is_not_begun_after_an_interrupt() {
 
 #[tokio::test]
 async fn a_background_process_is_looked_after() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let id = desk.start("echo one; read -r line; echo \"got $line\"; cat; exit 3").await;
     assert_eq!(recorded(&desk.home)[0]["session_id"], id.as_str());
     until(async || desk.look(json!({"action": "poll", "session_id": id})).await["output_preview"] == "one\n")
@@ -368,7 +377,7 @@ async fn a_background_process_is_looked_after() {
 
 #[tokio::test]
 async fn a_process_can_be_ended() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let id = desk.start("sleep 600").await;
     assert!(desk.processes.has_running(&"t".into()));
     let waited = desk.look(json!({"action": "wait", "session_id": id, "timeout": 1})).await;
@@ -386,7 +395,7 @@ async fn a_process_can_be_ended() {
 
 #[tokio::test]
 async fn a_terminal_can_be_had() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let started = desk
         .run(
             json!({"command": "test -t 1 && echo tty", "background": true, "pty": true, "check_interval": 5}),
@@ -400,7 +409,7 @@ async fn a_terminal_can_be_had() {
 
 #[tokio::test]
 async fn wrong_calls_are_told_so() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     assert_eq!(desk.look(json!({"action": "poll"})).await["error"], "session_id is required for poll");
     let missing = desk.look(json!({"action": "poll", "session_id": 7})).await;
     assert_eq!(missing, json!({"status": "not_found", "error": "No process with ID 7"}));
@@ -410,7 +419,7 @@ async fn wrong_calls_are_told_so() {
 
 #[tokio::test]
 async fn what_an_earlier_run_started_is_found_again() {
-    let desk = Desk::new();
+    let desk = TerminalFixture::new();
     let id = desk.start("sleep 600").await;
     let mut records = recorded(&desk.home);
     let dead = json!({"session_id": "proc_dead", "pid": i32::MAX, "command": "x", "watcher_platform": "y"});
@@ -419,22 +428,22 @@ async fn what_an_earlier_run_started_is_found_again() {
     renamed["session_id"] = json!("proc_other");
     renamed["pid_started"] = json!(1);
     fs::write(desk.home.processes(), json!([records[0], dead, renamed, 7]).to_string()).unwrap();
-    let later = Processes::new(&desk.home, Arc::new(SystemClock::new()), Cancel::new());
+    let later = ProcessRegistry::new(&desk.home, Arc::new(SystemClock::new()), Cancel::new());
     assert_eq!(later.recover(), 1);
-    let process = Process::new(
+    let process = ProcessTool::new(
         later,
         Duration::from_mins(1),
-        Secrets::Mask,
+        SecretMasking::Mask,
         Arc::new(SystemClock::new()),
         CivilTime::utc,
     );
-    let nobody = Person::who(Answer::Unavailable);
+    let nobody = Person::who(UserAnswer::Unavailable);
     let polled = call(&process, json!({"action": "poll", "session_id": id}), &nobody).await;
     assert_eq!((&polled["status"], &polled["detached"]), (&json!("running"), &json!(true)));
     let killed = call(&process, json!({"action": "kill", "session_id": id}), &nobody).await;
     assert_eq!(killed["status"], "killed");
     desk.look(json!({"action": "wait", "session_id": id})).await;
     fs::write(desk.home.processes(), "not json").unwrap();
-    let broken = Processes::new(&desk.home, Arc::new(SystemClock::new()), Cancel::new());
+    let broken = ProcessRegistry::new(&desk.home, Arc::new(SystemClock::new()), Cancel::new());
     assert_eq!(broken.recover(), 0);
 }

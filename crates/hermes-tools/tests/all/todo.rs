@@ -1,11 +1,11 @@
-use hermes_tools::Todo;
-use hermes_types::{Message, Occasion, Tool, ToolCall, Work};
+use hermes_tools::TodoTool;
+use hermes_types::{CallKind, Message, Tool, ToolCall, ToolEvent};
 use serde_json::{Map, Value, json};
 
-use super::support::{Nobody, parse, run};
+use super::support::{UnattendedUser, parse, run};
 
-fn call(todo: &Todo, arguments: Value) -> Value {
-    parse(&run(todo, "t", arguments, &Nobody))
+fn call(todo: &TodoTool, arguments: Value) -> Value {
+    parse(&run(todo, "t", arguments, &UnattendedUser))
 }
 
 fn item(id: &str, content: &str, status: &str) -> Value {
@@ -14,7 +14,7 @@ fn item(id: &str, content: &str, status: &str) -> Value {
 
 #[test]
 fn a_list_is_replaced_merged_and_read() {
-    let todo = Todo::new();
+    let todo = TodoTool::new();
     assert_eq!(call(&todo, json!({}))["todos"], json!([]));
     let set = call(
         &todo,
@@ -40,14 +40,14 @@ fn a_list_is_replaced_merged_and_read() {
         ])
     );
     assert_eq!(call(&todo, json!({}))["todos"], merged["todos"]);
-    assert_eq!(parse(&run(&todo, "other", json!({}), &Nobody))["todos"], json!([]));
+    assert_eq!(parse(&run(&todo, "other", json!({}), &UnattendedUser))["todos"], json!([]));
     assert!(call(&todo, json!({"todos": 5}))["error"].is_string());
-    assert_eq!(todo.manner(&Map::new()).work, Work::Housekeeping);
+    assert_eq!(todo.call_policy(&Map::new()).kind, CallKind::Housekeeping);
 }
 
 #[test]
 fn what_is_open_outlives_compression() {
-    let todo = Todo::new();
+    let todo = TodoTool::new();
     assert_eq!(todo.carry_over(&"t".into()), None);
     call(
         &todo,
@@ -63,7 +63,7 @@ fn what_is_open_outlives_compression() {
 
 #[test]
 fn a_resumed_conversation_has_its_list_back() {
-    let todo = Todo::new();
+    let todo = TodoTool::new();
     let made = ToolCall::new(None, "todo", "{}");
     let result = |content: &str| {
         Message::tool(
@@ -73,10 +73,10 @@ fn a_resumed_conversation_has_its_list_back() {
     };
     let messages =
         [result("old"), result("new"), Message::tool(&made, "not json"), Message::user(r#"{"todos": []}"#)];
-    todo.notice(&"t".into(), Occasion::Resumed(&messages));
+    todo.on_event(&"t".into(), ToolEvent::Resumed(&messages));
     assert_eq!(call(&todo, json!({}))["todos"][0]["content"], "new");
-    todo.notice(&"t".into(), Occasion::Resumed(&messages[..1]));
+    todo.on_event(&"t".into(), ToolEvent::Resumed(&messages[..1]));
     assert_eq!(call(&todo, json!({}))["todos"][0]["content"], "new", "a list in use is not overwritten");
-    todo.notice(&"t".into(), Occasion::Ended);
+    todo.on_event(&"t".into(), ToolEvent::Ended);
     assert_eq!(call(&todo, json!({}))["todos"], json!([]));
 }

@@ -4,30 +4,30 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_exec::{Bounds, LocalHost, LocalOptions, Sandbox, Variables};
+use hermes_exec::{LocalHost, LocalOptions, OutputBounds, Sandbox, Variables};
 use hermes_task::SystemClock;
 use hermes_testkit::TestClock;
 use hermes_tools::{
-    ApprovalMode, Approvals, Folders, Notice, NoticeKind, Processes, Secrets, Shells, Terminal,
-    TerminalOptions, Watch,
+    Approvals, CommandApprovalMode, ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessRegistry,
+    SecretMasking, TaskFolders, TaskShells, TerminalOptions, TerminalTool,
 };
-use hermes_types::{Call, Cancel, Clock, Deadline, Tool, ToolContext};
+use hermes_types::{Cancel, Clock, Deadline, Tool, ToolContext, ToolInvocation};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::support::{Nobody, parse};
+use super::support::{UnattendedUser, parse};
 
 #[derive(Debug, Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Notice>>>);
+struct Heard(Arc<Mutex<Vec<ProcessNotice>>>);
 
-impl Watch for Heard {
-    fn tell(&self, notice: Notice) {
+impl ProcessNoticeSink for Heard {
+    fn notify(&self, notice: ProcessNotice) {
         self.0.lock().unwrap().push(notice);
     }
 }
 
 impl Heard {
-    async fn wait_for(&self, count: usize) -> Vec<Notice> {
+    async fn wait_for(&self, count: usize) -> Vec<ProcessNotice> {
         loop {
             let heard = self.0.lock().unwrap().clone();
             if heard.len() >= count {
@@ -43,15 +43,15 @@ struct Post {
     top: TempDir,
     clock: TestClock,
     heard: Heard,
-    processes: Processes,
-    terminal: Terminal,
+    processes: ProcessRegistry,
+    terminal: TerminalTool,
 }
 
 impl Post {
     fn new() -> Self {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
-        let home = Home::at(root.join("home"));
+        let home = Home::new(root.join("home"));
         let text = root.to_str().unwrap();
         let options = LocalOptions {
             variables: Variables::for_commands(
@@ -60,29 +60,29 @@ impl Post {
                 &[],
             ),
             temp: root.clone(),
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
             sandbox: Sandbox::off(),
         };
         let system: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let clock = TestClock::new();
-        let shells = Shells::new(LocalHost::new(options, system.clone()), Folders::new(root.clone()));
-        let processes = Processes::new(&home, Arc::new(clock.clone()), Cancel::new());
+        let shells = TaskShells::new(LocalHost::new(options, system.clone()), TaskFolders::new(root.clone()));
+        let processes = ProcessRegistry::new(&home, Arc::new(clock.clone()), Cancel::new());
         let heard = Heard::default();
         processes.report_to(Arc::new(heard.clone()));
-        let approvals = Arc::new(Approvals::new(ApprovalMode::Off, Vec::new(), |_| {}));
+        let approvals = Arc::new(Approvals::new(CommandApprovalMode::Off, Vec::new(), |_| {}));
         let options = TerminalOptions {
             timeout: Duration::from_mins(1),
             user_home: root.clone(),
             hermes_home: root.join("home"),
-            secrets: Secrets::Mask,
+            secrets: SecretMasking::Mask,
         };
-        let terminal = Terminal::new(options, shells, processes.clone(), approvals, system);
+        let terminal = TerminalTool::new(options, shells, processes.clone(), approvals, system);
         Self { top, clock, heard, processes, terminal }
     }
 
     async fn start(&self, arguments: Value) -> Value {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-        let call = Call {
+        let call = ToolInvocation {
             id: "call_1".into(),
             name: "terminal".to_owned(),
             arguments,
@@ -92,7 +92,7 @@ impl Post {
         };
         let cancel = Cancel::new();
         let deadline = Deadline::after(&SystemClock::new(), Duration::from_mins(5));
-        let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None };
+        let context = ToolContext { frontend: &UnattendedUser, cancel: &cancel, deadline, spawn: None };
         parse(&self.terminal.run(&call, context).await)
     }
 
@@ -113,7 +113,7 @@ async fn an_end_is_told_once_with_its_code_and_its_last_words() {
     assert_eq!((&started["notify_on_complete"], &started["watch_patterns"]), (&json!(true), &Value::Null));
     let heard = post.heard.wait_for(1).await;
     let notice = &heard[0];
-    assert_eq!((notice.kind, notice.session.as_str()), (NoticeKind::Ended(3), "conversation"));
+    assert_eq!((notice.kind, notice.session.as_str()), (ProcessNoticeKind::Ended(3), "conversation"));
     assert_eq!(notice.process, started["session_id"].as_str().unwrap());
     assert!(notice.text.contains("ended with exit code 3"), "{}", notice.text);
     assert!(!notice.text.contains("abcdefghij"), "{}", notice.text);
@@ -139,7 +139,7 @@ async fn progress_is_told_while_there_is_some() {
         }
     };
     let first = next(1).await;
-    assert_eq!(first.kind, NoticeKind::Running);
+    assert_eq!(first.kind, ProcessNoticeKind::Running);
     assert!(first.text.ends_with("is still running]\none\n"), "{}", first.text);
     post.touch("go");
     let second = next(2).await;
@@ -150,7 +150,7 @@ async fn progress_is_told_while_there_is_some() {
     }
     post.touch("end");
     let last = next(3).await;
-    assert_eq!(last.kind, NoticeKind::Ended(0), "nothing was said that was not new");
+    assert_eq!(last.kind, ProcessNoticeKind::Ended(0), "nothing was said that was not new");
 }
 
 #[tokio::test]
@@ -165,15 +165,23 @@ async fn patterns_are_told_and_a_flood_of_them_is_not() {
         post.clock.advance(Duration::from_secs(1));
         tokio::time::sleep(Duration::from_millis(25)).await;
         let heard = post.heard.0.lock().unwrap().clone();
-        if heard.last().is_some_and(|notice| notice.kind == NoticeKind::Muted) {
+        if heard.last().is_some_and(|notice| notice.kind == ProcessNoticeKind::Muted) {
             break heard;
         }
     };
-    let kinds: Vec<NoticeKind> = heard.iter().map(|notice| notice.kind).collect();
-    assert_eq!(kinds, [NoticeKind::Matched, NoticeKind::Matched, NoticeKind::Matched, NoticeKind::Muted]);
+    let kinds: Vec<ProcessNoticeKind> = heard.iter().map(|notice| notice.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            ProcessNoticeKind::Matched,
+            ProcessNoticeKind::Matched,
+            ProcessNoticeKind::Matched,
+            ProcessNoticeKind::Muted
+        ]
+    );
     assert!(heard[0].text.ends_with("`listening` appeared]\nlistening on 80"), "{}", heard[0].text);
     post.touch("end");
     let heard = post.heard.wait_for(5).await;
-    assert_eq!(heard[4].kind, NoticeKind::Ended(0), "only its end is told");
+    assert_eq!(heard[4].kind, ProcessNoticeKind::Ended(0), "only its end is told");
     post.processes.end_all().await;
 }

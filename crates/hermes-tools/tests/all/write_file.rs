@@ -3,11 +3,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use hermes_tools::FileOptions;
 use serde_json::json;
 
-use super::support::Folder;
+use super::support::FileFixture;
 
 #[test]
 fn a_file_appears_whole_and_keeps_its_form() {
-    let folder = Folder::with(&[("crlf.txt", "\u{feff}a\r\nb\r\n"), ("run.sh", "#!/bin/sh\n")]);
+    let folder = FileFixture::with(&[("crlf.txt", "\u{feff}a\r\nb\r\n"), ("run.sh", "#!/bin/sh\n")]);
     let mode = std::fs::Permissions::from_mode(0o750);
     std::fs::set_permissions(folder.path().join("run.sh"), mode).unwrap();
     let written = folder.json("write_file", json!({"path": "new/deep/x.txt", "content": "hé $HOME 'q'\n"}));
@@ -24,8 +24,12 @@ fn a_file_appears_whole_and_keeps_its_form() {
 }
 
 fn check_denied(path: &str, words: &str) {
-    let folder =
-        Folder::with(&[(".ssh/id_rsa", "key"), (".ssh-backup/x", "x"), ("sub/x", "x"), ("home/.env", "A=b")]);
+    let folder = FileFixture::with(&[
+        (".ssh/id_rsa", "key"),
+        (".ssh-backup/x", "x"),
+        ("sub/x", "x"),
+        ("home/.env", "A=b"),
+    ]);
     symlink(folder.path().join(".ssh/id_rsa"), folder.path().join("link")).unwrap();
     symlink(folder.path().join(".ssh/not_yet"), folder.path().join("dangling")).unwrap();
     symlink(folder.path().join(".ssh"), folder.path().join("folder-link")).unwrap();
@@ -57,7 +61,7 @@ fn keys_and_system_files_are_out_of_reach_by_every_way() {
         check_denied(path, "Write denied");
     }
     check_denied("home/config.yaml", "hermes config set");
-    let folder = Folder::with(&[(".ssh-backup/x", "x")]);
+    let folder = FileFixture::with(&[(".ssh-backup/x", "x")]);
     assert_eq!(
         folder.json("write_file", json!({"path": ".ssh-backup/x", "content": "y"}))["bytes_written"],
         1
@@ -66,9 +70,9 @@ fn keys_and_system_files_are_out_of_reach_by_every_way() {
 
 #[test]
 fn writing_can_be_kept_to_some_folders() {
-    let folder = Folder::with(&[("safe/a", "x")]);
+    let folder = FileFixture::with(&[("safe/a", "x")]);
     let options = FileOptions { write_roots: vec![folder.path().join("safe")], ..FileOptions::default() };
-    let other = Folder::with_options(&[("b", "x")], options);
+    let other = FileFixture::with_options(&[("b", "x")], options);
     let inside = folder.path().join("safe/new").display().to_string();
     assert_eq!(other.json("write_file", json!({"path": inside, "content": "x"}))["bytes_written"], 1);
     let outside = other.json("write_file", json!({"path": "b", "content": "y"}));
@@ -78,7 +82,7 @@ fn writing_can_be_kept_to_some_folders() {
 
 #[test]
 fn what_the_tools_show_is_not_what_a_file_holds() {
-    let folder = Folder::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let folder = FileFixture::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let shown = folder.json("read_file", json!({"path": "a.txt"}))["content"].clone();
     let stub = folder.json("read_file", json!({"path": "a.txt"}))["message"].clone();
     for content in [shown, stub, json!("1|a\n2|b\n\n3|c")] {
@@ -95,7 +99,7 @@ fn what_the_tools_show_is_not_what_a_file_holds() {
 
 #[test]
 fn a_sound_file_is_not_broken() {
-    let folder = Folder::with(&[("a.json", "{}"), ("lax.json", "// note\n{}")]);
+    let folder = FileFixture::with(&[("a.json", "{}"), ("lax.json", "// note\n{}")]);
     let write =
         |path: &str, content: &str| folder.json("write_file", json!({"path": path, "content": content}));
     assert!(write("a.json", "{\"a\": }")["error"].as_str().unwrap().contains("not valid JSON"));
@@ -108,7 +112,7 @@ fn a_sound_file_is_not_broken() {
 
 #[test]
 fn a_change_by_others_is_told() {
-    let folder = Folder::with(&[("a.txt", "one\n")]);
+    let folder = FileFixture::with(&[("a.txt", "one\n")]);
     folder.json("read_file", json!({"path": "a.txt"}));
     folder.change("a.txt", "two\n");
     let written = folder.json("write_file", json!({"path": "a.txt", "content": "three\n"}));
@@ -123,7 +127,7 @@ fn a_change_by_others_is_told() {
 
 #[test]
 fn arguments_that_are_missing_are_named() {
-    let folder = Folder::with(&[]);
+    let folder = FileFixture::with(&[]);
     let error = |arguments| folder.json("write_file", arguments)["error"].as_str().unwrap().to_owned();
     assert!(error(json!({"content": "x"})).contains("`path`"));
     assert!(error(json!({"path": "x"})).contains("`content`"));
@@ -135,7 +139,7 @@ fn arguments_that_are_missing_are_named() {
 fn the_mask_of_a_secret_does_not_replace_the_secret() {
     let key = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789";
     let text = format!("name = 1\napi_key = \"{key}\"\nother = 2\n");
-    let folder = Folder::with(&[("conf.py", &text)]);
+    let folder = FileFixture::with(&[("conf.py", &text)]);
     let shown = folder.json("read_file", json!({"path": "conf.py"}))["content"].as_str().unwrap().to_owned();
     let plain: String = shown.lines().map(|line| line.split_once('|').unwrap().1.to_owned() + "\n").collect();
     assert!(!plain.contains(key));
@@ -155,7 +159,7 @@ fn the_mask_of_a_secret_does_not_replace_the_secret() {
 
 #[test]
 fn what_is_no_file_is_not_replaced() {
-    let folder = Folder::with(&[("sub/x", "x")]);
+    let folder = FileFixture::with(&[("sub/x", "x")]);
     for path in ["sub", "/dev/null"] {
         let refused = folder.json("write_file", json!({"path": path, "content": "x"}));
         assert!(refused["error"].as_str().unwrap().contains("not a regular file"), "{refused}");
@@ -165,19 +169,19 @@ fn what_is_no_file_is_not_replaced() {
 
 #[test]
 fn what_the_fence_keeps_from_commands_is_kept_from_this_tool_too() {
-    use hermes_exec::{Sandbox, SandboxMode, SandboxPlaces};
+    use hermes_exec::{Sandbox, SandboxActivation, SandboxPaths};
     if !Sandbox::is_possible() {
         hermes_testkit::peer_is_missing("Landlock");
         return;
     }
-    let folder = Folder::with(&[("proj/.git/HEAD", "ref\n")]);
+    let folder = FileFixture::with(&[("proj/.git/HEAD", "ref\n")]);
     let home = folder.path().to_owned();
-    let places = SandboxPlaces {
+    let places = SandboxPaths {
         user_home: home.clone(),
         hermes_home: home.join(".hermes"),
-        ..SandboxPlaces::default()
+        ..SandboxPaths::default()
     };
-    let folder = folder.with_sandbox(Sandbox::new(SandboxMode::Auto, places));
+    let folder = folder.with_sandbox(Sandbox::new(SandboxActivation::Auto, places));
     for kept in ["proj/.git/hooks/pre-commit", ".local/bin/ls", ".hermes/bin/tirith"] {
         let answer = folder.call("write_file", json!({"path": kept, "content": "x"})).content;
         assert!(answer.contains("Write denied"), "{kept}: {answer}");

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use hermes_config::env::dotenv;
-use hermes_config::{Config, Error, Management, migrate, save, set};
+use hermes_config::{Config, Error, ManagedMode, migrate, save, set};
 
 use crate::cli::ConfigCommand;
-use crate::context::Context;
-use crate::output::Output;
+use crate::context::ProgramContext;
+use crate::output::Console;
 
 /// The keys a summary shows, with what they are called.
 const SHOWN_KEYS: [(&str, &str); 8] = [
@@ -31,27 +31,31 @@ const SHOWN_SETTINGS: [(&str, &[&str]); 5] = [
     ("Context Compression", &["compression.enabled", "compression.threshold"]),
 ];
 
-pub(crate) fn run(command: Option<ConfigCommand>, context: &Context, output: &Output) -> Result<ExitCode> {
-    let Context { home, env, .. } = context;
+pub(crate) fn run(
+    command: Option<ConfigCommand>,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
+    let ProgramContext { home, env, .. } = context;
     match command.unwrap_or(ConfigCommand::Show) {
         ConfigCommand::Show => show(context, output),
         ConfigCommand::Set { key, value } => {
             let outcome = set::set(home, env, &key.unwrap_or_default(), &value.unwrap_or_default());
-            return said(outcome.map(|outcome| outcome.lines), output);
+            return print_lines(outcome.map(|outcome| outcome.lines), output);
         }
         ConfigCommand::Get { key } => {
             let config = context.config(output);
-            return said(set::get(&config, env, &key).map(|value| vec![value]), output);
+            return print_lines(set::get(&config, env, &key).map(|value| vec![value]), output);
         }
         ConfigCommand::Unset { key } => {
-            return said(set::unset(home, env, &key).map(|outcome| outcome.lines), output);
+            return print_lines(set::unset(home, env, &key).map(|outcome| outcome.lines), output);
         }
         ConfigCommand::Edit => return edit(context, output),
         ConfigCommand::Path => output.line(&home.config().display().to_string()),
         ConfigCommand::EnvPath => output.line(&home.dotenv().display().to_string()),
         ConfigCommand::Check => return Ok(check(context, output)),
         ConfigCommand::Migrate { dry_run } => {
-            let run = if dry_run { migrate::Run::ForShow } else { migrate::Run::Really };
+            let run = if dry_run { migrate::MigrationMode::DryRun } else { migrate::MigrationMode::Apply };
             let report = migrate::migrate(home, env, run)?;
             for line in &report.lines {
                 output.line(line);
@@ -65,10 +69,10 @@ pub(crate) fn run(command: Option<ConfigCommand>, context: &Context, output: &Ou
 }
 
 /// Opens config.yaml in the user's editor, making it from the defaults first if there is none.
-fn edit(context: &Context, output: &Output) -> Result<ExitCode> {
-    let Context { home, env } = context;
-    let management = Management::of(home, env);
-    management.allow("edit configuration")?;
+fn edit(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let ProgramContext { home, env } = context;
+    let management = ManagedMode::detect(home, env);
+    management.check_allowed("edit configuration")?;
     let file = home.config();
     if !file.exists() {
         save::full_save(home, management, &[])?;
@@ -95,7 +99,7 @@ fn edit(context: &Context, output: &Output) -> Result<ExitCode> {
 }
 
 /// Tells what is wrong with the file after it was edited.
-fn check_edited(context: &Context, output: &Output) -> ExitCode {
+fn check_edited(context: &ProgramContext, output: &Console) -> ExitCode {
     let config = Config::load(&context.home, &context.env);
     for warning in config.warnings() {
         output.notice(&warning.to_string());
@@ -110,7 +114,7 @@ fn check_edited(context: &Context, output: &Output) -> ExitCode {
 }
 
 /// Prints the lines of a change, or the usage when there was none to make.
-fn said(lines: hermes_config::Result<Vec<String>>, output: &Output) -> Result<ExitCode> {
+fn print_lines(lines: hermes_config::Result<Vec<String>>, output: &Console) -> Result<ExitCode> {
     match lines {
         Ok(lines) => {
             for line in lines {
@@ -126,7 +130,7 @@ fn said(lines: hermes_config::Result<Vec<String>>, output: &Output) -> Result<Ex
     }
 }
 
-fn show(context: &Context, output: &Output) {
+fn show(context: &ProgramContext, output: &Console) {
     let config = context.config(output);
     output.line("⚕ Hermes Configuration");
     output.line("");
@@ -162,7 +166,7 @@ fn mask(value: Option<&str>) -> String {
     }
 }
 
-fn check(context: &Context, output: &Output) -> ExitCode {
+fn check(context: &ProgramContext, output: &Console) -> ExitCode {
     let config = context.config(output);
     let status = migrate::status(&config, &context.env);
     output.line("Configuration Status");

@@ -6,10 +6,10 @@ use anyhow::{Result, bail};
 use hermes_store::{Error, IndexHealth, RepairOutcome, repair};
 
 use crate::cli::DbCommand;
-use crate::context::Context;
-use crate::output::Output;
+use crate::context::ProgramContext;
+use crate::output::Console;
 
-pub(crate) fn run(command: DbCommand, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(command: DbCommand, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     match command {
         DbCommand::Check => check(context, output),
         DbCommand::Backup { file } => {
@@ -25,15 +25,15 @@ pub(crate) fn run(command: DbCommand, context: &Context, output: &Output) -> Res
     }
 }
 
-fn check(context: &Context, output: &Output) -> Result<ExitCode> {
+fn check(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let store = context.store(output)?;
     let found = store.check().wait()?;
     output.line(&format!("{}: schema version {}", context.database().display(), found.version.unwrap_or(0)));
     for problem in &found.problems {
         output.line(&format!("  damaged: {problem}"));
     }
-    if found.dangling > 0 {
-        output.line(&format!("  {} rows refer to rows that are not there", found.dangling));
+    if found.dangling_rows > 0 {
+        output.line(&format!("  {} rows refer to rows that are not there", found.dangling_rows));
     }
     match &found.index {
         IndexHealth::Sound => output.line("  search index: sound"),
@@ -48,7 +48,7 @@ fn check(context: &Context, output: &Output) -> Result<ExitCode> {
         output.line("  the index is being rebuilt; nothing else is affected");
     }
     store.close().wait()?;
-    if found.problems.is_empty() && found.dangling == 0 {
+    if found.problems.is_empty() && found.dangling_rows == 0 {
         output.line("The database is sound.");
         return Ok(ExitCode::SUCCESS);
     }
@@ -56,7 +56,7 @@ fn check(context: &Context, output: &Output) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-fn rescue(context: &Context, output: &Output) -> Result<ExitCode> {
+fn rescue(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let path = context.database();
     let report = match repair(&path) {
         // The store's own words would propose the very thing that was just tried.
@@ -81,6 +81,6 @@ fn rescue(context: &Context, output: &Output) -> Result<ExitCode> {
     if report.unreadable > 0 {
         output.line(&format!("{} places could not be read.", report.unreadable));
     }
-    output.line(&format!("The file as it was is kept as {}", report.kept.display()));
+    output.line(&format!("The file as it was is kept as {}", report.damaged_copy.display()));
     Ok(ExitCode::SUCCESS)
 }

@@ -6,20 +6,25 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use hermes_store::{Insights, SessionUse, Store};
+use hermes_store::{SessionUsage, Store, UsageInsights};
 use hermes_text::with_commas;
 use hermes_types::{Timestamp, Usage};
 
-use crate::command::chat::span;
-use crate::context::{Context, local_time, now};
-use crate::output::Output;
+use crate::command::chat::format_duration;
+use crate::context::{ProgramContext, local_time, now};
+use crate::output::Console;
 
-const MOST_TOOLS: usize = 15;
-const MOST_HOURS: usize = 5;
+const MAX_TOOLS: usize = 15;
+const MAX_HOURS: usize = 5;
 const BAR: usize = 20;
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-pub(crate) fn run(days: u32, source: Option<String>, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(
+    days: u32,
+    source: Option<String>,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     // Days and hours are those of the zone the user chose.
     context.config(output);
     let store = context.store(output)?;
@@ -37,11 +42,11 @@ pub(crate) fn report(store: &Store, days: u32, source: Option<String>, at: Times
     // Writing to a `String` cannot fail.
     let mut text = format!("📊 Hermes Insights — last {days} days\n");
     overview(&mut text, &found);
-    table(&mut text, "Models Used", &by(&found, |session| model_name(session.model.as_deref())));
-    table(&mut text, "Platforms", &by(&found, |session| session.source.clone()));
+    table(&mut text, "Models Used", &group_by(&found, |session| model_name(session.model.as_deref())));
+    table(&mut text, "Platforms", &group_by(&found, |session| session.source.clone()));
     tools(&mut text, &found);
     patterns(&mut text, &found);
-    notable(&mut text, &found);
+    notable_sessions(&mut text, &found);
     Ok(text)
 }
 
@@ -50,11 +55,11 @@ fn number(count: u64) -> String {
 }
 
 /// Seconds a session lasted; a clock that stepped back makes none.
-fn duration(session: &SessionUse) -> u64 {
+fn duration(session: &SessionUsage) -> u64 {
     session.ended_at.map_or(0, |end| end.since(session.started_at).as_secs())
 }
 
-fn total(sessions: &[SessionUse]) -> Usage {
+fn total(sessions: &[SessionUsage]) -> Usage {
     let mut usage = Usage::default();
     for session in sessions {
         usage += session.usage;
@@ -62,7 +67,7 @@ fn total(sessions: &[SessionUse]) -> Usage {
     usage
 }
 
-fn overview(text: &mut String, found: &Insights) {
+fn overview(text: &mut String, found: &UsageInsights) {
     let sessions = &found.sessions;
     let usage = total(sessions);
     let messages: u64 = sessions.iter().map(|session| session.messages).sum();
@@ -76,7 +81,7 @@ fn overview(text: &mut String, found: &Insights) {
         number(sessions.len() as u64),
         number(messages)
     );
-    let _ = writeln!(text, "  Tool calls:   {:<12} Active time: {}", number(calls), span(seconds));
+    let _ = writeln!(text, "  Tool calls:   {:<12} Active time: {}", number(calls), format_duration(seconds));
     let _ =
         writeln!(text, "  Input tokens: {:<12} Output:      {}", number(usage.input), number(usage.output));
     let _ = writeln!(
@@ -92,29 +97,30 @@ fn overview(text: &mut String, found: &Insights) {
         text,
         "  Per session:  {} messages, {}",
         messages / each.max(1),
-        span(seconds / each.max(1))
+        format_duration(seconds / each.max(1))
     );
 }
 
-struct Group {
+struct UsageGroup {
     name: String,
     sessions: u64,
     tokens: u64,
     cost: Option<f64>,
 }
 
-fn by(found: &Insights, key: impl Fn(&SessionUse) -> String) -> Vec<Group> {
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+fn group_by(found: &UsageInsights, key: impl Fn(&SessionUsage) -> String) -> Vec<UsageGroup> {
+    let mut groups: BTreeMap<String, UsageGroup> = BTreeMap::new();
     for session in &found.sessions {
         let name = key(session);
-        let group = groups.entry(name.clone()).or_insert(Group { name, sessions: 0, tokens: 0, cost: None });
+        let group =
+            groups.entry(name.clone()).or_insert(UsageGroup { name, sessions: 0, tokens: 0, cost: None });
         group.sessions += 1;
         group.tokens += session.usage.total();
         if let Some(cost) = session.cost_usd {
             *group.cost.get_or_insert(0.0) += cost;
         }
     }
-    let mut groups: Vec<Group> = groups.into_values().collect();
+    let mut groups: Vec<UsageGroup> = groups.into_values().collect();
     groups
         .sort_by(|a, b| b.tokens.cmp(&a.tokens).then(b.sessions.cmp(&a.sessions)).then(a.name.cmp(&b.name)));
     groups
@@ -126,7 +132,7 @@ fn model_name(model: Option<&str>) -> String {
     model.rsplit('/').next().unwrap_or(model).to_owned()
 }
 
-fn table(text: &mut String, title: &str, groups: &[Group]) {
+fn table(text: &mut String, title: &str, groups: &[UsageGroup]) {
     let _ = writeln!(text, "\n{title}");
     for group in groups {
         let cost = group.cost.map_or("N/A".to_owned(), |cost| format!("${cost:.2}"));
@@ -141,19 +147,19 @@ fn table(text: &mut String, title: &str, groups: &[Group]) {
     }
 }
 
-fn tools(text: &mut String, found: &Insights) {
+fn tools(text: &mut String, found: &UsageInsights) {
     if found.tools.is_empty() {
         return;
     }
     let _ = writeln!(text, "\nTop Tools");
     let all: u64 = found.tools.iter().map(|(_, count)| count).sum();
-    for (name, count) in found.tools.iter().take(MOST_TOOLS) {
+    for (name, count) in found.tools.iter().take(MAX_TOOLS) {
         let percent = count * 100 / all.max(1);
         let _ = writeln!(text, "  {name:<28} {:>8} calls  {percent:>3} %", number(*count));
     }
 }
 
-fn patterns(text: &mut String, found: &Insights) {
+fn patterns(text: &mut String, found: &UsageInsights) {
     let (mut weekdays, mut hours) = ([0_u64; 7], BTreeMap::<u32, u64>::new());
     let mut dates = BTreeSet::new();
     for session in &found.sessions {
@@ -175,7 +181,7 @@ fn patterns(text: &mut String, found: &Insights) {
     let mut busiest: Vec<(u32, u64)> = hours.into_iter().collect();
     busiest.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     let busiest: Vec<String> =
-        busiest.iter().take(MOST_HOURS).map(|(hour, count)| format!("{hour:02}:00 ({count})")).collect();
+        busiest.iter().take(MAX_HOURS).map(|(hour, count)| format!("{hour:02}:00 ({count})")).collect();
     let _ = writeln!(text, "  Busiest hours: {}", busiest.join(", "));
     let _ = writeln!(text, "  Active days:   {}", dates.len());
     let _ = writeln!(text, "  Longest run:   {} days", longest_run(&dates));
@@ -197,16 +203,16 @@ fn longest_run(days: &BTreeSet<i64>) -> u32 {
     longest
 }
 
-fn notable(text: &mut String, found: &Insights) {
+fn notable_sessions(text: &mut String, found: &UsageInsights) {
     let _ = writeln!(text, "\nNotable Sessions");
-    let mut line = |what: &str, key: &dyn Fn(&SessionUse) -> u64, shown: &dyn Fn(u64) -> String| {
+    let mut line = |what: &str, key: &dyn Fn(&SessionUsage) -> u64, shown: &dyn Fn(u64) -> String| {
         let best = found.sessions.iter().max_by_key(|session| key(session));
         if let Some(session) = best.filter(|session| key(session) > 0) {
             let name = session.title.as_deref().unwrap_or(session.id.as_str());
             let _ = writeln!(text, "  {what:<18} {:<12} {name}", shown(key(session)));
         }
     };
-    line("Longest:", &duration, &span);
+    line("Longest:", &duration, &format_duration);
     line("Most messages:", &|session| session.messages, &number);
     line("Most tokens:", &|session| session.usage.total(), &number);
     line("Most tool calls:", &|session| session.tool_calls, &number);

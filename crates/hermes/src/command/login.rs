@@ -6,37 +6,43 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_config::auth::AuthFile;
-use hermes_config::{Env, Surface, set};
-use hermes_exec::{Complaints, Program, Programs};
-use hermes_model::credential::nous::{Options, Tls};
-use hermes_model::credential::{Means, Progress, SignIn, SignInError, login, login_to_nous, logout};
-use hermes_model::provider::{Choice, Facts, resolve};
-use hermes_net::{Client, Verification};
+use hermes_config::{Env, ProgramSurface, set};
+use hermes_exec::{Program, ProgramRunner, StderrMode};
+use hermes_model::credential::nous::{NousLoginOptions, TlsOverrides};
+use hermes_model::credential::{
+    CredentialContext, SignInError, SignInProgress, SignInProvider, login, login_to_nous, logout,
+};
+use hermes_model::provider::{ProviderChoice, ProviderInputs, resolve};
+use hermes_net::{CertificateVerification, HttpClient};
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
-use super::chat::signals::Signals;
+use super::chat::signals::ChatSignals;
 use crate::cli::LoginArguments;
-use crate::context::Context;
-use crate::output::Output;
+use crate::context::ProgramContext;
+use crate::output::Console;
 use crate::wiring;
 
-pub(crate) fn run(arguments: &LoginArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(
+    arguments: &LoginArguments,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     context.usable_config(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let net = Client::new(wiring::net_config(&context.env, &clock))?;
-    let means = Means::new(net, clock.clone(), &context.home, context.env.clone());
+    let net = HttpClient::new(wiring::net_config(&context.env, &clock))?;
+    let means = CredentialContext::new(net, clock.clone(), &context.home, context.env.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let cancel = Cancel::new();
     let opener = (!arguments.no_browser).then(|| Opener::here(&context.env, &clock)).flatten();
     let done = runtime.block_on(async {
-        let mut signals = Signals::listen()?;
+        let mut signals = ChatSignals::listen()?;
         let limit = arguments.timeout.map_or(Duration::MAX, Duration::from_secs);
         tokio::select! {
             biased;
-            _ = signals.next() => Ok(Err(Stopped::ByPerson)),
-            done = sign_in(arguments, &means, &cancel, opener.as_ref()) => Ok::<_, anyhow::Error>(done.map_err(Stopped::By)),
-            () = tokio::time::sleep(limit) => Ok(Err(Stopped::TooLate)),
+            _ = signals.next() => Ok(Err(LoginFailure::Cancelled)),
+            done = sign_in(arguments, &means, &cancel, opener.as_ref()) => Ok::<_, anyhow::Error>(done.map_err(LoginFailure::SignIn)),
+            () = tokio::time::sleep(limit) => Ok(Err(LoginFailure::TimedOut)),
         }
     })?;
     cancel.cancel();
@@ -44,18 +50,18 @@ pub(crate) fn run(arguments: &LoginArguments, context: &Context, output: &Output
         Ok(which) => {
             set::set(&context.home, &context.env, "model.provider", which.provider())?;
             output.line(&format!("Signed in to {}.", which.provider()));
-            next(context, output);
+            show_next_steps(context, output);
             Ok(ExitCode::SUCCESS)
         }
-        Err(Stopped::ByPerson) => {
+        Err(LoginFailure::Cancelled) => {
             output.line("Login cancelled.");
             Ok(ExitCode::from(130))
         }
-        Err(Stopped::TooLate) => {
+        Err(LoginFailure::TimedOut) => {
             output.error("Login failed: nobody confirmed the code in time");
             Ok(ExitCode::FAILURE)
         }
-        Err(Stopped::By(error)) => {
+        Err(LoginFailure::SignIn(error)) => {
             output.error(&format!("Login failed: {error}"));
             Ok(ExitCode::FAILURE)
         }
@@ -63,10 +69,10 @@ pub(crate) fn run(arguments: &LoginArguments, context: &Context, output: &Output
 }
 
 /// Why there is no sign-in.
-enum Stopped {
-    ByPerson,
-    TooLate,
-    By(SignInError),
+enum LoginFailure {
+    Cancelled,
+    TimedOut,
+    SignIn(SignInError),
 }
 
 /// A browser that was not running before stays with the program that opens it.
@@ -74,7 +80,7 @@ const OPEN_FOR: Duration = Duration::from_mins(15);
 
 /// Opens addresses in the user's browser.
 struct Opener {
-    programs: Programs,
+    programs: ProgramRunner,
     program: &'static str,
 }
 
@@ -92,7 +98,7 @@ impl Opener {
         } else {
             return None;
         };
-        Some(Self { programs: Programs::new(wiring::child_variables(env, &[]), clock.clone()), program })
+        Some(Self { programs: ProgramRunner::new(wiring::child_variables(env, &[]), clock.clone()), program })
     }
 
     /// Opens an address beside everything else; the address is on the screen in any case.
@@ -100,9 +106,9 @@ impl Opener {
         let (programs, name, url) = (self.programs.clone(), self.program, url.to_owned());
         drop(hermes_task::spawn_named("opening a browser", &Cancel::new(), async move {
             let directory = std::path::Path::new("/");
-            let complaints = Complaints::Drop;
+            let complaints = StderrMode::Discard;
             let arguments = vec![url.into()];
-            let program = Program { name, arguments, directory, limit: OPEN_FOR, complaints };
+            let program = Program { name, arguments, directory, limit: OPEN_FOR, stderr: complaints };
             if let Err(error) = programs.output(program, &Cancel::new()).await {
                 tracing::debug!(%error, "no browser was opened");
             }
@@ -112,14 +118,14 @@ impl Opener {
 
 async fn sign_in(
     arguments: &LoginArguments,
-    means: &Means,
+    means: &CredentialContext,
     cancel: &Cancel,
     opener: Option<&Opener>,
-) -> Result<SignIn, SignInError> {
+) -> Result<SignInProvider, SignInError> {
     let watch = |progress| {
-        let output = Output::new();
+        let output = Console::new();
         match progress {
-            Progress::Code { url, complete_url, user_code, expires_in } => {
+            SignInProgress::Code { url, complete_url, user_code, expires_in } => {
                 let address = complete_url.as_deref().unwrap_or(&url);
                 output.line(&format!("Open {address}"));
                 if let Some(opener) = opener {
@@ -128,26 +134,31 @@ async fn sign_in(
                 output.line(&format!("and enter this code: {user_code}"));
                 output.line(&format!("Waiting for up to {} minutes…", expires_in.as_secs().div_ceil(60)));
             }
-            Progress::Confirmed => output.line("Confirmed."),
-            Progress::Note(note) => output.notice(&note),
+            SignInProgress::Confirmed => output.line("Confirmed."),
+            SignInProgress::Note(note) => output.notice(&note),
         }
     };
-    if SignIn::of(&arguments.provider) != Some(SignIn::Nous) {
+    if SignInProvider::of(&arguments.provider) != Some(SignInProvider::Nous) {
         return login(means, &arguments.provider, &watch, cancel).await;
     }
-    let verification = if arguments.insecure { Verification::Skipped } else { Verification::Required };
-    let options = Options {
+    let verification =
+        if arguments.insecure { CertificateVerification::Skipped } else { CertificateVerification::Required };
+    let options = NousLoginOptions {
         portal_url: arguments.portal_url.clone(),
         inference_url: arguments.inference_url.clone(),
         client_id: arguments.client_id.clone(),
         scope: arguments.scope.clone(),
-        tls: Tls { ca_bundle: arguments.ca_bundle.clone(), verification },
+        tls: TlsOverrides { ca_bundle: arguments.ca_bundle.clone(), verification },
     };
     login_to_nous(means, &options, &watch, cancel).await?;
-    Ok(SignIn::Nous)
+    Ok(SignInProvider::Nous)
 }
 
-pub(crate) fn forget(provider: Option<&str>, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn sign_out(
+    provider: Option<&str>,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     let active = AuthFile::new(&context.home).read().active_provider().map(str::to_owned);
     let Some(provider) = provider.map(str::to_owned).or(active) else {
         output.line("No provider is currently logged in.");
@@ -155,7 +166,7 @@ pub(crate) fn forget(provider: Option<&str>, context: &Context, output: &Output)
     };
     if logout(&context.home, &context.env, &provider)? {
         output.line(&format!("Logged out of {provider}."));
-        next(context, output);
+        show_next_steps(context, output);
     } else {
         output.line(&format!("No auth state found for {provider}."));
     }
@@ -163,10 +174,10 @@ pub(crate) fn forget(provider: Option<&str>, context: &Context, output: &Output)
 }
 
 /// Who answers now.
-fn next(context: &Context, output: &Output) {
+fn show_next_steps(context: &ProgramContext, output: &Console) {
     let config = hermes_config::Config::load(&context.home, &context.env);
-    let facts = Facts::read(&context.home, config, context.env.clone());
-    match resolve(&facts, &Choice::default(), Surface::Cli) {
+    let facts = ProviderInputs::read(&context.home, config, context.env.clone());
+    match resolve(&facts, &ProviderChoice::default(), ProgramSurface::Cli) {
         Ok(resolved) => {
             output.line(&format!("Provider in use: {}. Choose a model: hermes model", resolved.provider()));
         }

@@ -4,20 +4,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use hermes_config::{Config, Surface, set};
-use hermes_model::credential::Means;
-use hermes_model::discovery::Lookup;
-use hermes_model::provider::switch::{self, Note, SwitchError};
-use hermes_model::provider::{Choice, Facts, ResolveError, Resolved, Target, name, resolve};
-use hermes_net::Client;
+use hermes_config::{Config, ProgramSurface, set};
+use hermes_model::credential::CredentialContext;
+use hermes_model::discovery::ModelDiscovery;
+use hermes_model::provider::switch::{self, SwitchError, SwitchNote};
+use hermes_model::provider::{
+    ModelTarget, ProviderChoice, ProviderInputs, ResolveError, ResolvedModel, name, resolve,
+};
+use hermes_net::HttpClient;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
-use crate::context::Context;
-use crate::output::Output;
+use crate::context::ProgramContext;
+use crate::output::Console;
 use crate::wiring;
 
-pub(crate) fn run(wanted: Option<&str>, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(wanted: Option<&str>, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let config = context.config(output);
     for line in answer(wanted, context, config)? {
         output.line(&line);
@@ -26,7 +28,7 @@ pub(crate) fn run(wanted: Option<&str>, context: &Context, output: &Output) -> R
 }
 
 /// Chooses, if something is wanted, and says who answers now. May wait for the network: not for a thread of a runtime.
-pub(crate) fn answer(wanted: Option<&str>, context: &Context, config: Config) -> Result<Vec<String>> {
+pub(crate) fn answer(wanted: Option<&str>, context: &ProgramContext, config: Config) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let config = match wanted {
         Some(text) => {
@@ -40,21 +42,21 @@ pub(crate) fn answer(wanted: Option<&str>, context: &Context, config: Config) ->
 }
 
 /// Saves a choice: the provider it names or that fits it, the model, and no address that belongs to another provider.
-fn choose(text: &str, context: &Context, config: Config, lines: &mut Vec<String>) -> Result<()> {
-    let facts = Facts::read(&context.home, config, context.env.clone());
-    let current = match resolve(&facts, &Choice::default(), Surface::Cli) {
-        Ok(Resolved::Target(target)) => Some(target),
+fn choose(text: &str, context: &ProgramContext, config: Config, lines: &mut Vec<String>) -> Result<()> {
+    let facts = ProviderInputs::read(&context.home, config, context.env.clone());
+    let current = match resolve(&facts, &ProviderChoice::default(), ProgramSurface::Cli) {
+        Ok(ResolvedModel::Target(target)) => Some(target),
         _ => None,
     };
     let named = name::parse(text, &facts);
-    let planned = switch::plan(&facts, current.as_deref(), text, Surface::Cli);
+    let planned = switch::plan(&facts, current.as_deref(), text, ProgramSurface::Cli);
     let (provider, model, note) = match planned {
-        Ok(Resolved::Target(mut target)) => {
+        Ok(ResolvedModel::Target(mut target)) => {
             let note = validate(&mut target, context)?;
             (named.provider.or_else(|| Some(target.provider().to_owned())), target.model.clone(), note)
         }
         // Chosen all the same: a key or a sign-in can follow, and `show` says which.
-        Ok(Resolved::Offline)
+        Ok(ResolvedModel::Offline)
         | Err(SwitchError::Resolve(ResolveError::NoKey { .. } | ResolveError::NotSignedIn { .. })) => {
             (named.provider, named.model, None)
         }
@@ -75,20 +77,20 @@ fn choose(text: &str, context: &Context, config: Config, lines: &mut Vec<String>
 }
 
 /// Asks the endpoint whether it knows the model; five seconds at most.
-fn validate(target: &mut Target, context: &Context) -> Result<Option<Note>> {
+fn validate(target: &mut ModelTarget, context: &ProgramContext) -> Result<Option<SwitchNote>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let net = Client::new(wiring::net_config(&context.env, &clock))?;
-    let means = Means::new(net, clock, &context.home, context.env.clone());
-    let lookup = Lookup::new(means, context.home.clone());
+    let net = HttpClient::new(wiring::net_config(&context.env, &clock))?;
+    let means = CredentialContext::new(net, clock, &context.home, context.env.clone());
+    let lookup = ModelDiscovery::new(means, context.home.clone());
     Ok(runtime.block_on(switch::validate(&lookup, target, &Cancel::new())))
 }
 
-fn show(context: &Context, config: Config, lines: &mut Vec<String>) {
+fn show(context: &ProgramContext, config: Config, lines: &mut Vec<String>) {
     let mut line = |text: &str| lines.push(text.to_owned());
-    let facts = Facts::read(&context.home, config, context.env.clone());
-    match resolve(&facts, &Choice::default(), Surface::Cli) {
-        Ok(Resolved::Offline) => {
+    let facts = ProviderInputs::read(&context.home, config, context.env.clone());
+    match resolve(&facts, &ProviderChoice::default(), ProgramSurface::Cli) {
+        Ok(ResolvedModel::Offline) => {
             line("Current model:   offline (built in; not a language model)");
             line("");
             line("To connect a real one, set a key and a model:");
@@ -98,7 +100,7 @@ fn show(context: &Context, config: Config, lines: &mut Vec<String>) {
             line("  hermes config set model.base_url http://localhost:11434/v1");
             line("  hermes model custom:qwen3:8b");
         }
-        Ok(Resolved::Target(target)) => {
+        Ok(ResolvedModel::Target(target)) => {
             line(&format!("Current model:   {}", target.model));
             line(&format!("Active provider: {} ({})", target.provider(), target.base_url()));
             line(&format!("Context window:  {} tokens", target.context_window));

@@ -3,29 +3,29 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use hermes_gateway::pairing::{Approval, Pairing};
+use hermes_gateway::pairing::{PairingResult, PairingStore};
 
 use crate::cli::PairingCommand;
-use crate::context::{Context, now};
-use crate::output::Output;
+use crate::context::{ProgramContext, now};
+use crate::output::Console;
 
-pub(crate) fn run(command: &PairingCommand, context: &Context, output: &Output) -> Result<ExitCode> {
-    let pairing = Pairing::new(&context.home);
+pub(crate) fn run(command: &PairingCommand, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let pairing = PairingStore::new(&context.home);
     match command {
         PairingCommand::List => list(&pairing, output),
         PairingCommand::Approve { platform, code } => {
             let platform = platform.to_lowercase();
             match pairing.approve(&platform, code, now())? {
-                Approval::Done { user_id, user_name } => {
+                PairingResult::Approved { user_id, user_name } => {
                     let name = user_name.map(|name| format!(" ({name})")).unwrap_or_default();
                     output.line(&format!("✓ Approved {user_id}{name} on {platform}"));
                 }
-                Approval::UnknownCode => {
+                PairingResult::UnknownCode => {
                     output.error(&format!(
                         "the code is not known or has run out on {platform}; `hermes pairing list` shows those that wait"
                     ));
                 }
-                Approval::LockedOut => {
+                PairingResult::LockedOut => {
                     output.error(&format!("too many wrong codes on {platform}; try again in an hour"));
                     return Ok(ExitCode::FAILURE);
                 }
@@ -46,7 +46,7 @@ pub(crate) fn run(command: &PairingCommand, context: &Context, output: &Output) 
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(pairing: &Pairing, output: &Output) {
+fn list(pairing: &PairingStore, output: &Console) {
     let (pending, approved) = (pairing.pending(now()), pairing.approved());
     if pending.is_empty() && approved.is_empty() {
         output.line("Nobody has asked to be let in, and nobody was.");

@@ -9,18 +9,18 @@ use hermes_types::{SessionId, SessionKind};
 use serde_json::json;
 
 use crate::cli::ChatArguments;
-use crate::context::{Context, local_time};
-use crate::output::Output;
+use crate::context::{ProgramContext, local_time};
+use crate::output::Console;
 use crate::wiring;
 
 pub(crate) fn run(
     arguments: &ChatArguments,
     platform: &str,
     as_json: bool,
-    context: &Context,
-    output: &Output,
+    context: &ProgramContext,
+    output: &Console,
 ) -> Result<ExitCode> {
-    let wired = wiring::wire(arguments, platform, context, output)?;
+    let wired = wiring::build_runtime(arguments, platform, context, output)?;
     let agent = &wired.agent;
     let session = SessionId::generate(SessionKind::Local, local_time(agent.clock.now()));
     let layers = agent.prompt_layers(&session);

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use hermes_config::Env;
-use hermes_gateway::{Live, process};
+use hermes_gateway::{LiveSettings, process};
 use hermes_task::SystemClock;
-use hermes_types::{ChannelError, Clock, Courier as _, Dispatch};
+use hermes_types::{ChannelError, Clock, MessageSender as _, SendOutcome};
 use serde_json::json;
 
 use crate::cli::SendArguments;
-use crate::context::Context;
-use crate::output::Output;
-use crate::wiring::stand_in::Messenger;
+use crate::context::ProgramContext;
+use crate::output::Console;
+use crate::wiring::temporary_delivery::OutboxMessageSender;
 
-pub(crate) fn run(arguments: &SendArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &SendArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     context.usable_config(output)?;
     let (target, words) = match (&arguments.to, arguments.words.split_first()) {
         (Some(target), _) => (Some(target.as_str()), arguments.words.as_slice()),
@@ -25,8 +25,8 @@ pub(crate) fn run(arguments: &SendArguments, context: &Context, output: &Output)
     };
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let live = Live::new(context.home.clone(), Env::process(), context.home.path().to_owned());
-    let messenger = Messenger::new(live, store.clone(), clock);
+    let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
+    let messenger = OutboxMessageSender::new(live, store.clone(), clock);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let Some(target) = target.filter(|_| !arguments.list) else {
         list(&runtime.block_on(messenger.targets()), arguments.json, output);
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &SendArguments, context: &Context, output: &Output)
     let text = message(arguments, words)?;
     let sent = runtime.block_on(messenger.deliver(target, &text, None));
     store.close().wait()?;
-    let report = Report { arguments, context, output };
+    let report = SendReport { arguments, context, output };
     Ok(match sent {
         Ok(sent) => report.sent(&sent),
         // Where it was never tried, no platform has refused anything.
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &SendArguments, context: &Context, output: &Output)
     })
 }
 
-fn list(targets: &[String], as_json: bool, output: &Output) {
+fn list(targets: &[String], as_json: bool, output: &Console) {
     if as_json {
         return output.line(&json!({"targets": targets}).to_string());
     }
@@ -57,14 +57,14 @@ fn list(targets: &[String], as_json: bool, output: &Output) {
 }
 
 /// How the end is told.
-struct Report<'a> {
+struct SendReport<'a> {
     arguments: &'a SendArguments,
-    context: &'a Context,
-    output: &'a Output,
+    context: &'a ProgramContext,
+    output: &'a Console,
 }
 
-impl Report<'_> {
-    fn sent(&self, sent: &Dispatch) -> ExitCode {
+impl SendReport<'_> {
+    fn sent(&self, sent: &SendOutcome) -> ExitCode {
         let queued = sent.receipt.message_ids.is_empty();
         if self.arguments.json {
             let result = json!({
@@ -77,7 +77,7 @@ impl Report<'_> {
             });
             self.output.line(&result.to_string());
         } else if queued {
-            let when = match process::running(&self.context.home) {
+            let when = match process::running_pid(&self.context.home) {
                 Some(_) => "when the platform takes it",
                 None => "when a gateway runs (`hermes gateway run`) and the platform takes it",
             };

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_config::write;
-use hermes_store::{Error, Removed, SearchScope, SessionFilter, SessionSummary, Store};
+use hermes_store::{Error, RemovalOutcome, SearchScope, SessionFilter, SessionSummary, Store};
 use hermes_text::{SearchQuery, Title, ellipsize, head};
 use hermes_types::{SessionId, Timestamp};
 
 use crate::cli::{ChatArguments, SessionsCommand};
 use crate::command;
-use crate::context::{Context, local_time, now};
-use crate::output::{Answer, Output};
+use crate::context::{ProgramContext, local_time, now};
+use crate::output::{Confirmation, Console};
 
 /// The sources a summary always names, in this order.
 const SOURCES: [&str; 5] = ["cli", "telegram", "discord", "whatsapp", "slack"];
 
-pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(command: SessionsCommand, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     // Dates are shown in the zone the user chose.
     let _ = context.config(output);
     let store = context.store(output)?;
@@ -52,7 +52,7 @@ pub(crate) fn run(command: SessionsCommand, context: &Context, output: &Output) 
 }
 
 /// The newest conversations, as `/resume` shows them.
-pub(crate) fn recent(store: &Store, output: &Output) -> Result<()> {
+pub(crate) fn recent(store: &Store, output: &Console) -> Result<()> {
     const MOST: usize = 10;
     list(store, SessionFilter { source: None }, MOST, output)
 }
@@ -69,17 +69,17 @@ impl Consent {
         if yes { Self::Given } else { Self::AskFirst }
     }
 
-    fn obtain(self, question: &str, output: &Output) -> bool {
+    fn obtain(self, question: &str, output: &Console) -> bool {
         if self == Self::Given {
             return true;
         }
         match output.confirm(question) {
-            Answer::Yes => true,
-            Answer::No => {
+            Confirmation::Yes => true,
+            Confirmation::No => {
                 output.line("Cancelled.");
                 false
             }
-            Answer::Nobody => {
+            Confirmation::NotInteractive => {
                 output.line("Cancelled: nobody is here to confirm. Use -y to go ahead.");
                 false
             }
@@ -88,7 +88,7 @@ impl Consent {
 }
 
 /// A numbered list to choose from. Where nobody can choose, the list alone.
-fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -> Result<Option<SessionId>> {
+fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Console) -> Result<Option<SessionId>> {
     let sessions = store.list_conversations(filter, limit).wait()?;
     if sessions.is_empty() {
         output.line("No sessions found.");
@@ -99,7 +99,7 @@ fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -
         output.line(&format!("{:>3}. {}", at + 1, row(session, true, now).trim_end()));
     }
     loop {
-        let Some(line) = output.question("Number, or words of the title (Enter to leave): ") else {
+        let Some(line) = output.ask("Number, or words of the title (Enter to leave): ") else {
             return Ok(None);
         };
         let line = line.trim().to_lowercase();
@@ -120,7 +120,7 @@ fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -
     }
 }
 
-fn list(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -> Result<()> {
+fn list(store: &Store, filter: SessionFilter, limit: usize, output: &Console) -> Result<()> {
     let sessions = store.list_conversations(filter, limit).wait()?;
     if sessions.is_empty() {
         output.line("No sessions found.");
@@ -141,7 +141,7 @@ fn list(store: &Store, filter: SessionFilter, limit: usize, output: &Output) -> 
 }
 
 fn row(session: &SessionSummary, titled: bool, now: Timestamp) -> String {
-    let active = ago(session.last_active, now);
+    let active = format_age(session.last_active, now);
     let SessionSummary { id, source, title, preview, .. } = session;
     if titled {
         let title = title.as_deref().unwrap_or("—");
@@ -163,7 +163,7 @@ fn ellipsize_within(text: &str, chars: usize) -> String {
     }
 }
 
-fn ago(then: Timestamp, now: Timestamp) -> String {
+fn format_age(then: Timestamp, now: Timestamp) -> String {
     let minutes = now.since(then).as_secs() / 60;
     match minutes {
         0 => "just now".to_owned(),
@@ -180,7 +180,7 @@ fn day(at: Timestamp) -> String {
     format!("{:04}-{:02}-{:02}", local.year, local.month, local.day)
 }
 
-fn search(store: &Store, words: &str, limit: usize, output: &Output) -> Result<()> {
+fn search(store: &Store, words: &str, limit: usize, output: &Console) -> Result<()> {
     let Some(query) = SearchQuery::sanitise(words) else {
         output.line("Nothing to search for.");
         return Ok(());
@@ -191,7 +191,7 @@ fn search(store: &Store, words: &str, limit: usize, output: &Output) -> Result<(
         output.line("No matches.");
     }
     for hit in found.hits {
-        let when = ago(hit.timestamp, now());
+        let when = format_age(hit.timestamp, now());
         output.line(&format!("{} · {} · {when}", hit.session_id, hit.role));
         output.line(&format!("    {}", hermes_text::single_line(&hit.snippet)));
     }
@@ -203,7 +203,7 @@ fn export(
     file: &str,
     filter: SessionFilter,
     session: Option<&str>,
-    output: &Output,
+    output: &Console,
 ) -> Result<()> {
     let ids = if let Some(text) = session {
         let Some(id) = store.resolve_prefix(text).wait()? else {
@@ -267,7 +267,13 @@ fn private_file(path: &Path) -> std::io::Result<fs::File> {
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-fn delete(store: &Store, text: &str, consent: Consent, context: &Context, output: &Output) -> Result<()> {
+fn delete(
+    store: &Store,
+    text: &str,
+    consent: Consent,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<()> {
     let Some(id) = store.resolve_prefix(text).wait()? else {
         output.line(&format!("Session '{text}' not found."));
         return Ok(());
@@ -275,7 +281,7 @@ fn delete(store: &Store, text: &str, consent: Consent, context: &Context, output
     if !consent.obtain(&format!("Delete session '{id}' and all its messages?"), output) {
         return Ok(());
     }
-    if store.delete_session(&id).wait()? == Removed::NotFound {
+    if store.delete_session(&id).wait()? == RemovalOutcome::NotFound {
         output.line(&format!("Session '{id}' not found."));
         return Ok(());
     }
@@ -289,8 +295,8 @@ fn prune(
     days: u32,
     filter: SessionFilter,
     consent: Consent,
-    context: &Context,
-    output: &Output,
+    context: &ProgramContext,
+    output: &Console,
 ) -> Result<()> {
     let cutoff = now().minus(Duration::from_hours(24 * u64::from(days)));
     let doomed = store.prunable_sessions(cutoff, filter.clone()).wait()?.len();
@@ -310,7 +316,7 @@ fn prune(
 }
 
 /// The files other releases keep beside the database for a session. Their absence is fine.
-fn remove_logs(context: &Context, id: &SessionId) {
+fn remove_logs(context: &ProgramContext, id: &SessionId) {
     let folder = context.home.join("sessions");
     for name in [format!("{id}.json"), format!("{id}.jsonl"), format!("session_{id}.json")] {
         let _ = fs::remove_file(folder.join(name));
@@ -323,7 +329,7 @@ fn remove_logs(context: &Context, id: &SessionId) {
     }
 }
 
-fn rename(store: &Store, text: &str, title: &str, output: &Output) -> Result<()> {
+fn rename(store: &Store, text: &str, title: &str, output: &Console) -> Result<()> {
     let Some(id) = store.resolve_prefix(text).wait()? else {
         output.line(&format!("Session '{text}' not found."));
         return Ok(());
@@ -334,7 +340,7 @@ fn rename(store: &Store, text: &str, title: &str, output: &Output) -> Result<()>
     Ok(())
 }
 
-fn stats(store: &Store, output: &Output) -> Result<()> {
+fn stats(store: &Store, output: &Console) -> Result<()> {
     let stats = store.stats().wait()?;
     output.line(&format!("Total sessions: {}", stats.sessions));
     output.line(&format!("Total messages: {}", stats.messages));

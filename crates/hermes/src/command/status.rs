@@ -4,32 +4,37 @@ use std::process::ExitCode;
 
 use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
-use hermes_config::env::bridge::bridge;
+use hermes_config::env::bridge::exported_variables;
 use hermes_config::env::variables::VARIABLES;
 use hermes_config::settings::TerminalSettings;
-use hermes_config::{Config, Env, Surface, user_home};
+use hermes_config::{Config, Env, ProgramSurface, user_home};
 use hermes_exec::SandboxState;
 use hermes_gateway::process;
-use hermes_model::provider::{Choice, Facts, Resolved, resolve};
-use hermes_schedule::{Jobs, Listed, Zone};
+use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_schedule::{JobFilter, JobStore, Zone};
 use hermes_serve::{ServerSettings, WebhookSettings};
 use serde_json::Value;
 
-use crate::context::Context;
-use crate::output::Output;
+use crate::context::ProgramContext;
+use crate::output::Console;
 use crate::wiring::channels::options;
-use crate::wiring::fence;
+use crate::wiring::sandbox;
 
 /// Which keys are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keys {
+pub(crate) enum KeyFilter {
     Set,
     All,
 }
 
-pub(crate) fn run(keys: Keys, deep: bool, context: &Context, output: &Output) -> ExitCode {
+pub(crate) fn run(keys: KeyFilter, deep: bool, context: &ProgramContext, output: &Console) -> ExitCode {
     let config = context.config(output);
-    let env = context.env.with(bridge(&config, &context.env, Surface::Gateway, std::path::Path::new("/")));
+    let env = context.env.with_variables(exported_variables(
+        &config,
+        &context.env,
+        ProgramSurface::Gateway,
+        std::path::Path::new("/"),
+    ));
     let sections = [
         ("Environment", environment(context, &config)),
         ("API keys", api_keys(keys, &env)),
@@ -58,15 +63,15 @@ fn row(good: bool, name: &str, what: &str) -> String {
     format!("{} {name:<14} {what}", mark(good))
 }
 
-fn environment(context: &Context, config: &Config) -> Vec<String> {
+fn environment(context: &ProgramContext, config: &Config) -> Vec<String> {
     let file = |name: &str| {
         let path = context.home.join(name);
         row(path.exists(), name, &path.display().to_string())
     };
-    let facts = Facts::read(&context.home, config.clone(), context.env.clone());
-    let (good, model) = match resolve(&facts, &Choice::default(), Surface::Cli) {
-        Ok(Resolved::Offline) => (false, "offline (built in; not a language model)".to_owned()),
-        Ok(Resolved::Target(target)) => (true, format!("{} at {}", target.model, target.provider())),
+    let facts = ProviderInputs::read(&context.home, config.clone(), context.env.clone());
+    let (good, model) = match resolve(&facts, &ProviderChoice::default(), ProgramSurface::Cli) {
+        Ok(ResolvedModel::Offline) => (false, "offline (built in; not a language model)".to_owned()),
+        Ok(ResolvedModel::Target(target)) => (true, format!("{} at {}", target.model, target.provider())),
         Err(error) => (false, error.to_string()),
     };
     vec![
@@ -77,12 +82,12 @@ fn environment(context: &Context, config: &Config) -> Vec<String> {
     ]
 }
 
-fn api_keys(keys: Keys, env: &Env) -> Vec<String> {
+fn api_keys(keys: KeyFilter, env: &Env) -> Vec<String> {
     let chat = |name: &str| PLATFORMS.iter().any(|platform| name.starts_with(&platform.name.to_uppercase()));
     let rows = VARIABLES
         .iter()
         .filter(|variable| variable.secret && !chat(variable.name))
-        .filter(|variable| keys == Keys::All || env.is_set(variable.name))
+        .filter(|variable| keys == KeyFilter::All || env.is_set(variable.name))
         .map(|variable| {
             let set = env.is_set(variable.name);
             format!("{} {:<28} {}", mark(set), variable.name, if set { "set" } else { "not set" })
@@ -90,7 +95,7 @@ fn api_keys(keys: Keys, env: &Env) -> Vec<String> {
     or_none(rows.collect(), "none is set; `hermes status --all` lists those there are")
 }
 
-fn sign_ins(context: &Context) -> Vec<String> {
+fn sign_ins(context: &ProgramContext) -> Vec<String> {
     let state = AuthFile::new(&context.home).read();
     let rows = state.providers().into_iter().map(|name| {
         let expiry = state.provider(name).and_then(|state| state.get("expires_at")).and_then(Value::as_str);
@@ -99,7 +104,7 @@ fn sign_ins(context: &Context) -> Vec<String> {
     or_none(rows.collect(), "none")
 }
 
-fn terminal(context: &Context, config: &Config, env: &Env) -> Vec<String> {
+fn terminal(context: &ProgramContext, config: &Config, env: &Env) -> Vec<String> {
     let backend = env.get("TERMINAL_ENV").map_or_else(|| config.text("terminal.backend"), str::to_owned);
     let sudo = if env.is_set("SUDO_PASSWORD") { "with a password for sudo" } else { "no password for sudo" };
     let mut rows = vec![row(true, &backend, sudo)];
@@ -107,13 +112,13 @@ fn terminal(context: &Context, config: &Config, env: &Env) -> Vec<String> {
         && let Ok(user_home) = user_home(&context.env)
     {
         let settings = TerminalSettings::resolve(config, &context.env);
-        let (state, words) = fence::sandbox(&settings, &user_home, context).state();
+        let (state, words) = sandbox::sandbox(&settings, &user_home, context).state();
         rows.push(row(state == SandboxState::Full, "sandbox", words));
     }
     rows
 }
 
-fn platforms(context: &Context, config: &Config, env: &Env) -> Vec<String> {
+fn platforms(context: &ProgramContext, config: &Config, env: &Env) -> Vec<String> {
     let state = state_file(context);
     let mut lines: Vec<String> = PLATFORMS
         .iter()
@@ -124,24 +129,25 @@ fn platforms(context: &Context, config: &Config, env: &Env) -> Vec<String> {
             }
             let upper = platform.name.to_uppercase();
             let home = env.get(&format!("{upper}_HOME_CHANNEL")).map(str::to_owned);
-            let home = home
-                .or_else(|| config.text_if_any(&format!("platforms.{}.home_channel.chat_id", platform.name)));
+            let home = home.or_else(|| {
+                config.non_empty_text(&format!("platforms.{}.home_channel.chat_id", platform.name))
+            });
             let home =
                 home.map_or_else(|| "no home channel".to_owned(), |home| format!("home channel {home}"));
-            row(true, platform.label, &format!("configured, {home}{}", live(&state, platform.name)))
+            row(true, platform.label, &format!("configured, {home}{}", platform_state(&state, platform.name)))
         })
         .collect();
     let api = ServerSettings::resolve(config, env);
     let words = api.as_ref().map_or("not configured".to_owned(), |api| format!("port {}", api.port));
-    lines.push(row(api.is_some(), "API server", &format!("{words}{}", live(&state, "api_server"))));
+    lines.push(row(api.is_some(), "API server", &format!("{words}{}", platform_state(&state, "api_server"))));
     let hooks = WebhookSettings::resolve(config, env).is_some();
     let words = if hooks { "configured" } else { "not configured" };
-    lines.push(row(hooks, "Webhooks", &format!("{words}{}", live(&state, "webhook"))));
+    lines.push(row(hooks, "Webhooks", &format!("{words}{}", platform_state(&state, "webhook"))));
     lines
 }
 
 /// What the gateway that runs says about a platform.
-fn live(state: &Value, name: &str) -> String {
+fn platform_state(state: &Value, name: &str) -> String {
     let entry = state.pointer(&format!("/platforms/{name}"));
     let text = |key: &str| entry.and_then(|entry| entry.get(key)).and_then(Value::as_str);
     match (text("state"), text("error_message")) {
@@ -152,16 +158,16 @@ fn live(state: &Value, name: &str) -> String {
 }
 
 /// The state the running gateway writes; nothing when none runs.
-fn state_file(context: &Context) -> Value {
-    if process::running(&context.home).is_none() {
+fn state_file(context: &ProgramContext) -> Value {
+    if process::running_pid(&context.home).is_none() {
         return Value::Null;
     }
     let text = std::fs::read_to_string(context.home.gateway_state()).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-fn gateway(context: &Context, config: &Config, env: &Env, deep: bool) -> Vec<String> {
-    let running = process::running(&context.home);
+fn gateway(context: &ProgramContext, config: &Config, env: &Env, deep: bool) -> Vec<String> {
+    let running = process::running_pid(&context.home);
     let mut lines = vec![match running {
         Some(pid) => row(true, "running", &format!("PID {pid}")),
         None => row(false, "not running", "`hermes gateway run`, or `hermes gateway install`"),
@@ -177,13 +183,13 @@ fn gateway(context: &Context, config: &Config, env: &Env, deep: bool) -> Vec<Str
     lines
 }
 
-fn jobs(context: &Context, config: &Config) -> String {
-    let jobs = Jobs::new(context.home.clone(), Zone::configured(config, &context.env));
-    let (active, total) = (jobs.list(Listed::Enabled).len(), jobs.list(Listed::All).len());
+fn jobs(context: &ProgramContext, config: &Config) -> String {
+    let jobs = JobStore::new(context.home.clone(), Zone::configured(config, &context.env));
+    let (active, total) = (jobs.list(JobFilter::Enabled).len(), jobs.list(JobFilter::All).len());
     format!("{active} active, {total} total")
 }
 
-fn chats(context: &Context) -> String {
+fn chats(context: &ProgramContext) -> String {
     let text = std::fs::read_to_string(context.home.sessions().join("sessions.json")).unwrap_or_default();
     let count =
         serde_json::from_str::<Value>(&text).ok().and_then(|file| file.as_object().map(serde_json::Map::len));

@@ -12,8 +12,8 @@ use hermes_gateway::process;
 use rustix::process::Signal;
 
 use crate::cli;
-use crate::context::Context;
-use crate::output::Output;
+use crate::context::ProgramContext;
+use crate::output::Console;
 
 const INSTALLER: &str = include_str!("../../../../scripts/install.sh");
 /// Beside the program's folder; says how it came there.
@@ -51,7 +51,7 @@ impl Installation {
     }
 }
 
-pub(crate) fn run(output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(output: &Console) -> Result<ExitCode> {
     let own = Installation::own()?;
     output.line(&format!("⚕ Updating Hermes Agent... (now {})", cli::version()));
     let folder = own.folder.to_str().context("the installation's folder has no readable name")?;
@@ -70,12 +70,12 @@ pub(crate) fn run(output: &Output) -> Result<ExitCode> {
     ];
     let variables: Vec<(&str, &str)> =
         variables.into_iter().filter_map(|(variable, name)| Some((variable, own.recorded(name)?))).collect();
-    Err(hermes_exec::become_other("bash", &arguments, &variables))
+    Err(hermes_exec::exec_program("bash", &arguments, &variables))
         .context("the installer could not be started")
 }
 
 /// What the new program does first.
-pub(crate) fn finish(context: &Context, output: &Output) -> ExitCode {
+pub(crate) fn finish(context: &ProgramContext, output: &Console) -> ExitCode {
     // What was known of newer versions is about the old one.
     match fs::remove_file(context.home.join(".update_check")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use hermes_serve::{Route, Subscriptions, WebhookSettings, is_name, sign};
+use hermes_serve::{WebhookRoute, WebhookSettings, WebhookSubscriptions, is_valid_route_name, sign};
 use serde_json::{Map, Value, json};
 
 use crate::cli::WebhookCommand;
-use crate::context::{Context, local_time, now};
-use crate::output::Output;
+use crate::context::{ProgramContext, local_time, now};
+use crate::output::Console;
 
-pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(command: WebhookCommand, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let config = context.config(output);
     let Some(settings) = WebhookSettings::resolve(&config, &context.env) else {
         let hint = "Webhooks are not enabled. To enable them, run\n  hermes config set WEBHOOK_ENABLED true\n  \
@@ -21,7 +21,7 @@ pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -
         output.line(hint);
         return Ok(ExitCode::SUCCESS);
     };
-    let subscriptions = Subscriptions::new(context.home.join("webhook_subscriptions.json"));
+    let subscriptions = WebhookSubscriptions::new(context.home.join("webhook_subscriptions.json"));
     match command {
         WebhookCommand::Subscribe {
             name,
@@ -34,7 +34,7 @@ pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -
             secret,
         } => {
             let name = name.to_lowercase().replace(' ', "-");
-            if !is_name(&name) {
+            if !is_valid_route_name(&name) {
                 bail!(
                     "`{name}` cannot be a route: letters, digits, `-` and `_`, beginning with a letter or digit"
                 );
@@ -44,7 +44,7 @@ pub(crate) fn run(command: WebhookCommand, context: &Context, output: &Output) -
                 deliver_extra.insert("chat_id".to_owned(), Value::String(chat));
             }
             let secret = secret.map_or_else(random_secret, Ok)?;
-            let route = Route {
+            let route = WebhookRoute {
                 events: listed(events.as_deref()),
                 secret: Some(secret.clone()),
                 prompt,
@@ -91,7 +91,7 @@ fn listed(text: Option<&str>) -> Vec<String> {
     text.map(hermes_config::env::split_list).unwrap_or_default()
 }
 
-fn list(settings: &WebhookSettings, subscriptions: &Subscriptions, output: &Output) {
+fn list(settings: &WebhookSettings, subscriptions: &WebhookSubscriptions, output: &Console) {
     let dynamic = subscriptions.all();
     if settings.routes.is_empty() && dynamic.is_empty() {
         output.line("There are no routes. `hermes webhook subscribe NAME --prompt …` adds one.");

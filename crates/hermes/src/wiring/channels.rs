@@ -5,15 +5,16 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
 use hermes_channels::{
-    Host, Incoming, MenuCommand, Options, PLATFORMS, Platform, Surroundings, VariableKind, platform,
+    ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, PLATFORMS, Platform, VariableKind,
+    platform,
 };
 use hermes_config::settings::SecuritySettings;
-use hermes_config::yaml::{Path as KeyPath, Value as Yaml};
-use hermes_config::{Config, Env, Home, Management, set, write};
+use hermes_config::yaml::{KeyPath, YamlValue as Yaml};
+use hermes_config::{Config, Env, Home, ManagedMode, set, write};
 use hermes_gateway::process::{LockError, ScopedLock, StateFile, lock, lock_folder};
-use hermes_gateway::{Gateway, Live, Settings, slash};
-use hermes_net::{Client, PrivateAddresses};
-use hermes_types::{Abilities, Attachment, AttachmentKind, BoxFuture, random_hex};
+use hermes_gateway::{Gateway, GatewaySettings, LiveSettings, slash};
+use hermes_net::{HttpClient, PrivateAddresses};
+use hermes_types::{Attachment, AttachmentKind, BoxFuture, ChannelCapabilities, random_hex};
 use serde_json::Value;
 
 use super::model::net_config;
@@ -37,39 +38,44 @@ pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Option
     let off = config.is_user_set(&format!("{block}.enabled")) && !config.flag(&format!("{block}.enabled"));
     let secret = platform.variables.iter().find(|variable| variable.kind == VariableKind::RequiredSecret);
     if let Some(secret) = secret.filter(|_| !off) {
-        fill(secret.name.to_owned(), config.text_if_any(&format!("{block}.token")));
+        fill(secret.name.to_owned(), config.non_empty_text(&format!("{block}.token")));
     }
-    fill(format!("{upper}_REPLY_TO_MODE"), config.text_if_any(&format!("{block}.reply_to_mode")));
+    fill(format!("{upper}_REPLY_TO_MODE"), config.non_empty_text(&format!("{block}.reply_to_mode")));
     let extra = config.get(&format!("{block}.extra")).map_or(Value::Null, |extra| extra.to_json());
     Options::new(variables, extra)
 }
 
 /// Platforms that are open, and what keeps others off them.
 #[derive(Default)]
-pub(crate) struct Channels {
+pub(crate) struct ChannelLocks {
     locks: Vec<ScopedLock>,
 }
 
 /// Opens every platform that is configured. One that cannot be opened is said and does not keep the others.
-pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> Channels {
-    let settings = gateway.live.now();
-    let mut channels = Channels::default();
+pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> ChannelLocks {
+    let settings = gateway.settings.current();
+    let mut channels = ChannelLocks::default();
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
         if !platform.is_configured(&options) {
             continue;
         }
-        match take(platform, &options, gateway, &settings.env) {
+        match acquire_lock(platform, &options, gateway, &settings.env) {
             Ok(held) => channels.locks.extend(held),
             Err((code, reason)) => {
-                gateway.give_up(platform.name, &format!("{}_{code}", platform.name), reason, state);
+                gateway.mark_failed(platform.name, &format!("{}_{code}", platform.name), reason, state);
                 continue;
             }
         }
-        match surroundings(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
-            Ok(channel) => gateway.attend(channel, state.clone()),
+        match channel_context(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
+            Ok(channel) => gateway.supervise(channel, state.clone()),
             Err(reason) => {
-                gateway.give_up(platform.name, &format!("{}_connect_error", platform.name), reason, state);
+                gateway.mark_failed(
+                    platform.name,
+                    &format!("{}_connect_error", platform.name),
+                    reason,
+                    state,
+                );
             }
         }
     }
@@ -77,25 +83,25 @@ pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> Channels {
 }
 
 /// What a platform of that name can do, whether it is set up or not.
-pub(crate) fn abilities(name: &str) -> Option<Abilities> {
+pub(crate) fn abilities(name: &str) -> Option<ChannelCapabilities> {
     platform(name).map(|platform| platform.abilities)
 }
 
 /// Whether all is written down that a platform needs.
-pub(crate) fn is_set_up(name: &str, settings: &Settings) -> bool {
+pub(crate) fn is_set_up(name: &str, settings: &GatewaySettings) -> bool {
     platform(name)
         .is_some_and(|platform| platform.is_configured(&options(platform, &settings.config, &settings.env)))
 }
 
 /// Opens every platform that is configured to send through it; nobody listens to it.
 pub(crate) fn connect(gateway: &Gateway) {
-    let settings = gateway.live.now();
+    let settings = gateway.settings.current();
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
         if !platform.is_configured(&options) {
             continue;
         }
-        match surroundings(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
+        match channel_context(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
             Ok(channel) => gateway.connect(channel),
             Err(reason) => tracing::warn!(platform = platform.name, reason, "nothing is sent there"),
         }
@@ -103,7 +109,7 @@ pub(crate) fn connect(gateway: &Gateway) {
 }
 
 /// Makes sure that no other gateway of this machine uses the same account.
-fn take(
+fn acquire_lock(
     platform: &Platform,
     options: &Options,
     gateway: &Gateway,
@@ -126,26 +132,27 @@ fn take(
     }
 }
 
-fn surroundings(gateway: &Gateway, settings: &Settings) -> Result<Surroundings, String> {
+fn channel_context(gateway: &Gateway, settings: &GatewaySettings) -> Result<ChannelContext, String> {
     let mut net = net_config(&settings.env, &gateway.clock);
     if SecuritySettings::resolve(&settings.config, &settings.env).allow_private_urls {
         net.policy.private = PrivateAddresses::Allow;
     }
-    let client = Client::new(net).map_err(|error| error.to_string())?;
-    Ok(Surroundings {
+    let client = HttpClient::new(net).map_err(|error| error.to_string())?;
+    Ok(ChannelContext {
         client,
         clock: gateway.clock.clone(),
-        host: Arc::new(HomeHost { live: gateway.live.clone() }),
+        host: Arc::new(HomeHost { live: gateway.settings.clone() }),
         commands: menu(),
     })
 }
 
 /// The commands of chats.
 fn menu() -> Arc<[MenuCommand]> {
-    let commands = slash::COMMANDS.iter().filter(|command| command.surface != slash::Surface::Terminal);
+    let commands =
+        slash::COMMANDS.iter().filter(|command| command.surface != slash::CommandSurface::Terminal);
     let menu = commands.map(|command| MenuCommand {
         name: command.name.to_owned(),
-        description: command.about.to_owned(),
+        description: command.description.to_owned(),
         arguments: command.arguments.to_owned(),
     });
     menu.collect()
@@ -153,7 +160,7 @@ fn menu() -> Arc<[MenuCommand]> {
 
 /// The home, as channels see it.
 struct HomeHost {
-    live: Live,
+    live: LiveSettings,
 }
 
 impl HomeHost {
@@ -161,9 +168,9 @@ impl HomeHost {
         self.live.home()
     }
 
-    fn store(&self, file: Incoming<'_>) -> Result<Attachment, String> {
+    fn store(&self, file: IncomingFile<'_>) -> Result<Attachment, String> {
         let id = random_hex(12);
-        let extension = plain(file.extension);
+        let extension = safe_file_name(file.extension);
         let (folder, name) = match file.kind {
             AttachmentKind::Image => (self.home().images_cache(), format!("img_{id}{extension}")),
             AttachmentKind::Audio | AttachmentKind::Voice => {
@@ -171,7 +178,7 @@ impl HomeHost {
             }
             AttachmentKind::Video => (self.home().documents_cache(), format!("video_{id}{extension}")),
             AttachmentKind::Document => {
-                let name = file.name.map(plain).filter(|name| !name.is_empty());
+                let name = file.name.map(safe_file_name).filter(|name| !name.is_empty());
                 let name = name.unwrap_or_else(|| format!("document{extension}"));
                 (self.home().documents_cache(), format!("doc_{id}_{name}"))
             }
@@ -190,7 +197,7 @@ impl HomeHost {
 }
 
 /// A name that is nothing but a name, whatever the sender called the file.
-fn plain(name: &str) -> String {
+fn safe_file_name(name: &str) -> String {
     let kept: String = name
         .chars()
         .map(|c| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ') { c } else { '_' })
@@ -199,31 +206,31 @@ fn plain(name: &str) -> String {
     if kept.chars().all(|c| c == '.') { String::new() } else { kept }
 }
 
-impl Host for HomeHost {
-    fn keep<'a>(&'a self, file: Incoming<'a>) -> BoxFuture<'a, Result<Attachment, String>> {
+impl ChannelHost for HomeHost {
+    fn save_file<'a>(&'a self, file: IncomingFile<'a>) -> BoxFuture<'a, Result<Attachment, String>> {
         Box::pin(async move { tokio::task::block_in_place(|| self.store(file)) })
     }
 
-    fn recall(&self, name: &str) -> Option<Value> {
+    fn load_document(&self, name: &str) -> Option<Value> {
         let text = std::fs::read_to_string(self.home().join(name)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    fn remember(&self, name: &str, value: &Value) {
+    fn save_document(&self, name: &str, value: &Value) {
         if let Err(error) = write::replace(&self.home().join(name), value.to_string().as_bytes()) {
             tracing::warn!(%error, "what a channel wanted to remember was not written");
         }
     }
 
     fn setting(&self, platform: &str, key: &str) -> Option<Value> {
-        let env = &self.live.now().env;
-        let config = Config::load(self.home(), env).over_legacy(self.home(), env);
+        let env = &self.live.current().env;
+        let config = Config::load(self.home(), env).with_legacy_gateway(self.home(), env);
         config.get(&format!("platforms.{platform}.extra.{key}")).map(|value| value.to_json())
     }
 
     fn save_setting(&self, platform: &str, key: &str, value: &Value) -> Result<(), String> {
         let path = KeyPath::from_segments(["platforms", platform, "extra", key]);
-        let management = Management::of(self.home(), &self.live.now().env);
+        let management = ManagedMode::detect(self.home(), &self.live.current().env);
         set::set_value(self.home(), management, &path, &Yaml::from_json(value))
             .map_err(|error| error.to_string())
     }
@@ -235,10 +242,10 @@ mod tests {
 
     #[test]
     fn a_name_is_only_a_name() {
-        assert_eq!(plain("../../etc/passwd"), ".._.._etc_passwd");
-        assert_eq!(plain(".."), "");
-        assert_eq!(plain("größe 1.pdf"), "größe 1.pdf");
-        assert_eq!(plain(&"a".repeat(300)).len(), 100);
-        assert!(plain(&format!("{}.pdf", "a".repeat(300))).ends_with("aaa.pdf"));
+        assert_eq!(safe_file_name("../../etc/passwd"), ".._.._etc_passwd");
+        assert_eq!(safe_file_name(".."), "");
+        assert_eq!(safe_file_name("größe 1.pdf"), "größe 1.pdf");
+        assert_eq!(safe_file_name(&"a".repeat(300)).len(), 100);
+        assert!(safe_file_name(&format!("{}.pdf", "a".repeat(300))).ends_with("aaa.pdf"));
     }
 }

@@ -5,59 +5,61 @@ use std::sync::Arc;
 
 use hermes_config::settings::{CodeMode as ConfiguredMode, CodeSettings, TerminalSettings};
 use hermes_config::{Config, precedence};
-use hermes_exec::{Scripts, Variables};
-use hermes_tools::{CodeMode, CodeOptions, ExecuteCode, Folders, Registry, Secrets, ToolChoice};
+use hermes_exec::{ScriptRunner, Variables};
+use hermes_tools::{
+    CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool, SecretMasking, TaskFolders, ToolRegistry,
+};
 use hermes_types::Clock;
 
-use super::fence;
-use crate::context::Context;
+use super::sandbox;
+use crate::context::ProgramContext;
 
 const TOOLSET: &str = "code_execution";
 
 /// What `execute_code` is made of, whichever tools it may call.
-pub(crate) struct Coding {
+pub(crate) struct CodeExecution {
     options: CodeOptions,
-    scripts: Scripts,
-    folders: Folders,
+    scripts: ScriptRunner,
+    folders: TaskFolders,
     clock: Arc<dyn Clock>,
 }
 
-impl Coding {
+impl CodeExecution {
     pub(crate) fn new(
-        (context, config): (&Context, &Config),
+        (context, config): (&ProgramContext, &Config),
         user_home: &Path,
-        folders: Folders,
-        secrets: Secrets,
+        folders: TaskFolders,
+        secrets: SecretMasking,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (code, terminal) =
             (CodeSettings::from_config(config), TerminalSettings::resolve(config, &context.env));
         let options = CodeOptions {
             mode: match code.mode {
-                ConfiguredMode::Project => CodeMode::Project,
-                ConfiguredMode::Strict => CodeMode::Strict,
+                ConfiguredMode::Project => CodeExecutionMode::Project,
+                ConfiguredMode::Strict => CodeExecutionMode::Strict,
             },
             timeout: code.timeout,
             most_calls: code.max_tool_calls,
             python: code.python,
             hermes_home: context.home.path().to_owned(),
-            temp: fence::temporary(context),
+            temp: sandbox::temp_folder(context),
             variables: Variables::for_scripts(
-                context.env.inherited(&terminal.env_passthrough),
+                context.env.child_variables(&terminal.env_passthrough),
                 &terminal.env_passthrough,
             ),
             timezone: precedence::timezone(config, &context.env),
             secrets,
         };
-        let scripts = Scripts::new(fence::sandbox(&terminal, user_home, context), clock.clone());
+        let scripts = ScriptRunner::new(sandbox::sandbox(&terminal, user_home, context), clock.clone());
         Self { options, scripts, folders, clock }
     }
 
     /// Adds the tool. Its scripts may call what `registry` has, or, where that is nothing, what `all` has.
-    pub(crate) fn register(&self, registry: &mut Registry, all: &Registry) {
-        let tools = ToolChoice { session: registry.tools(), all: all.tools() };
+    pub(crate) fn register(&self, registry: &mut ToolRegistry, all: &ToolRegistry) {
+        let tools = CallableTools { session: registry.tools(), all: all.tools() };
         let (folders, scripts) = (self.folders.clone(), self.scripts.clone());
-        let tool = ExecuteCode::new(self.options.clone(), tools, folders, scripts, self.clock.clone());
+        let tool = ExecuteCodeTool::new(self.options.clone(), tools, folders, scripts, self.clock.clone());
         registry.register(TOOLSET, Arc::new(tool), None);
     }
 }

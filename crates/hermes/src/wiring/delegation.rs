@@ -3,50 +3,52 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_config::Surface;
+use hermes_config::ProgramSurface;
 use hermes_config::settings::DelegationSettings;
-use hermes_model::client::{ModelClient, Persistence};
-use hermes_model::credential::Means;
-use hermes_model::provider::{Choice, Facts, Resolved, resolve};
-use hermes_net::Client;
-use hermes_types::{BoxFuture, Clock, Completion, DeltaSink, Model, ModelError, Request, Secret, SideModel};
+use hermes_model::client::{ModelClient, RetryPolicy};
+use hermes_model::credential::CredentialContext;
+use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_net::HttpClient;
+use hermes_types::{
+    BoxFuture, Clock, Completion, DeltaSink, Model, ModelError, ModelRequest, Secret, SideModel,
+};
 
 /// Nothing where subagents use their parent's model. What cannot be resolved fails the subagents, in words, and nothing
 /// else: quietly answering them by another model would cost what nobody meant to spend.
-pub(super) fn model(
-    facts: &Facts,
-    parent: &Choice,
-    net: &Client,
-    means: &Means,
+pub(super) fn subagent_model(
+    facts: &ProviderInputs,
+    parent: &ProviderChoice,
+    net: &HttpClient,
+    means: &CredentialContext,
     clock: &Arc<dyn Clock>,
 ) -> Option<SideModel> {
     let settings = DelegationSettings::from_config(&facts.config);
     let choice = choice(&settings, parent)?;
     let name = choice.model.clone().unwrap_or_default();
-    let found = match resolve(facts, &choice, Surface::Cli) {
-        Ok(Resolved::Target(target)) => {
+    let found = match resolve(facts, &choice, ProgramSurface::Cli) {
+        Ok(ResolvedModel::Target(target)) => {
             let endpoints = vec![target.endpoint(means)];
-            ModelClient::new(net.clone(), clock.clone(), endpoints, Persistence::default())
+            ModelClient::new(net.clone(), clock.clone(), endpoints, RetryPolicy::default())
                 .map(|client| (Arc::new(client) as Arc<dyn Model>, target.model.clone()))
                 .ok_or_else(|| "`delegation` names no endpoint".to_owned())
         }
-        Ok(Resolved::Offline) => {
+        Ok(ResolvedModel::Offline) => {
             Err("`delegation` names the offline model, which cannot do tasks".to_owned())
         }
         Err(error) => {
             Err(format!("the model of subagents (`delegation` in config.yaml) cannot be used: {error}"))
         }
     };
-    let (model, name) = found.unwrap_or_else(|reason| (Arc::new(Unusable(reason)), name));
-    Some(SideModel { model, name, patience: Duration::MAX })
+    let (model, name) = found.unwrap_or_else(|reason| (Arc::new(UnusableModel(reason)), name));
+    Some(SideModel { model, name, timeout: Duration::MAX })
 }
 
 /// An address beats a provider, which beats inheriting; the model's name counts in every case.
-fn choice(settings: &DelegationSettings, parent: &Choice) -> Option<Choice> {
+fn choice(settings: &DelegationSettings, parent: &ProviderChoice) -> Option<ProviderChoice> {
     let model = settings.model.clone().or_else(|| parent.model.clone());
     if let Some(base_url) = settings.base_url.clone() {
         let api_key = settings.api_key.as_ref().map(|key| Secret::new(key.expose()));
-        return Some(Choice {
+        return Some(ProviderChoice {
             provider: Some("custom".to_owned()),
             model,
             base_url: Some(base_url),
@@ -57,15 +59,15 @@ fn choice(settings: &DelegationSettings, parent: &Choice) -> Option<Choice> {
         return None;
     }
     let provider = settings.provider.clone().or_else(|| parent.provider.clone());
-    Some(Choice { provider, model: settings.model.clone().or(model), ..Choice::default() })
+    Some(ProviderChoice { provider, model: settings.model.clone().or(model), ..ProviderChoice::default() })
 }
 
-struct Unusable(String);
+struct UnusableModel(String);
 
-impl Model for Unusable {
+impl Model for UnusableModel {
     fn complete<'a>(
         &'a self,
-        _: &'a Request,
+        _: &'a ModelRequest,
         _: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>> {
         Box::pin(std::future::ready(Err(ModelError::Configure(self.0.clone()))))

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::Env;
-use hermes_exec::{Complaints, Program, Programs, Worker};
-use hermes_gateway::Watchers;
-use hermes_task::Tasks;
+use hermes_exec::{LineProcess, Program, ProgramRunner, StderrMode};
+use hermes_gateway::EventObserver;
+use hermes_task::TaskGroup;
 use hermes_types::Clock;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,17 +21,17 @@ use super::child_variables;
 const RUNNER: &str = include_str!("hook_runner.py");
 const LIMIT: Duration = Duration::from_secs(30);
 /// Events that wait for a slow hook; older ones are dropped.
-const MOST_WAITING: usize = 1000;
+const MAX_WAITING_EVENTS: usize = 1000;
 
 /// One hook as its folder describes it.
 #[derive(Debug, Clone)]
-struct Hook {
+struct HookScript {
     name: String,
     folder: PathBuf,
     events: Vec<String>,
 }
 
-impl Hook {
+impl HookScript {
     /// Exactly the event, or its whole family.
     fn wants(&self, event: &str) -> bool {
         let family = event.split_once(':').map(|(family, _)| format!("{family}:*"));
@@ -40,30 +40,31 @@ impl Hook {
 }
 
 /// All hooks of a home.
-pub(crate) struct Hooks {
+pub(crate) struct HookScripts {
     events: Option<UnboundedSender<(String, Value)>>,
 }
 
-impl Hooks {
+impl HookScripts {
     /// Reads the folders, in the order of their names. Without hooks nothing is started.
-    pub(crate) fn start(home: &Path, env: &Env, clock: Arc<dyn Clock>, tasks: &Tasks) -> Self {
+    pub(crate) fn start(home: &Path, env: &Env, clock: Arc<dyn Clock>, tasks: &TaskGroup) -> Self {
         let hooks = read(&home.join("hooks"));
         if hooks.is_empty() {
             return Self { events: None };
         }
-        let programs = Programs::new(child_variables(env, &[]), clock.clone());
+        let programs = ProgramRunner::new(child_variables(env, &[]), clock.clone());
         if programs.find("python3").is_none() {
             tracing::warn!("there are hooks, but no python3 to run them");
             return Self { events: None };
         }
         let (events, received) = unbounded_channel();
-        let staff: Vec<Running> = hooks.into_iter().map(|hook| Running { hook, worker: None }).collect();
-        drop(tasks.spawn("hooks", work(staff, received, programs, clock)));
+        let staff: Vec<HookWorker> =
+            hooks.into_iter().map(|hook| HookWorker { hook, worker: None }).collect();
+        drop(tasks.spawn("hooks", run_hooks(staff, received, programs, clock)));
         Self { events: Some(events) }
     }
 }
 
-impl Watchers for Hooks {
+impl EventObserver for HookScripts {
     fn emit(&self, event: &str, context: Value) {
         if let Some(events) = &self.events {
             // Nobody is told any more when the gateway ends.
@@ -72,15 +73,15 @@ impl Watchers for Hooks {
     }
 }
 
-struct Running {
-    hook: Hook,
-    worker: Option<Worker>,
+struct HookWorker {
+    hook: HookScript,
+    worker: Option<LineProcess>,
 }
 
-async fn work(
-    mut staff: Vec<Running>,
+async fn run_hooks(
+    mut staff: Vec<HookWorker>,
     mut received: UnboundedReceiver<(String, Value)>,
-    programs: Programs,
+    programs: ProgramRunner,
     clock: Arc<dyn Clock>,
 ) {
     let mut waiting = VecDeque::new();
@@ -89,19 +90,25 @@ async fn work(
         while let Ok(event) = received.try_recv() {
             waiting.push_back(event);
         }
-        while waiting.len() > MOST_WAITING {
+        while waiting.len() > MAX_WAITING_EVENTS {
             waiting.pop_front();
         }
         while let Some((event, context)) = waiting.pop_front() {
             for running in staff.iter_mut().filter(|running| running.hook.wants(&event)) {
-                running.tell(&event, &context, &programs, &*clock).await;
+                running.send_event(&event, &context, &programs, &*clock).await;
             }
         }
     }
 }
 
-impl Running {
-    async fn tell(&mut self, event: &str, context: &Value, programs: &Programs, clock: &dyn Clock) {
+impl HookWorker {
+    async fn send_event(
+        &mut self,
+        event: &str,
+        context: &Value,
+        programs: &ProgramRunner,
+        clock: &dyn Clock,
+    ) {
         let line = json!({"event": event, "context": context}).to_string();
         let name = self.hook.name.clone();
         let worker = match &mut self.worker {
@@ -122,8 +129,8 @@ impl Running {
     }
 }
 
-impl Hook {
-    async fn start(&self, programs: &Programs) -> Result<Worker, hermes_types::RunError> {
+impl HookScript {
+    async fn start(&self, programs: &ProgramRunner) -> Result<LineProcess, hermes_types::RunError> {
         let handler = self.folder.join("handler.py");
         let arguments: Vec<OsString> =
             vec!["-u".into(), "-c".into(), RUNNER.into(), handler.into_os_string()];
@@ -132,21 +139,21 @@ impl Hook {
             arguments,
             directory: &self.folder,
             limit: LIMIT,
-            complaints: Complaints::Drop,
+            stderr: StderrMode::Discard,
         };
         programs.worker(program).await
     }
 }
 
 /// The folders that describe a hook; others are passed over with a word in the log.
-fn read(folder: &Path) -> Vec<Hook> {
+fn read(folder: &Path) -> Vec<HookScript> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     folders.sort();
     folders.into_iter().filter(|folder| folder.is_dir()).filter_map(|folder| read_one(&folder)).collect()
 }
 
-fn read_one(folder: &Path) -> Option<Hook> {
+fn read_one(folder: &Path) -> Option<HookScript> {
     let file = folder.join("HOOK.yaml");
     let text = std::fs::read_to_string(&file).ok()?;
     let about = hermes_config::yaml::parse(&text);
@@ -170,5 +177,5 @@ fn read_one(folder: &Path) -> Option<Hook> {
     }
     let name = about.get("name").and_then(Value::as_str).map(str::to_owned);
     let name = name.unwrap_or_else(|| folder.file_name().unwrap_or_default().to_string_lossy().into_owned());
-    Some(Hook { name, folder: folder.to_owned(), events })
+    Some(HookScript { name, folder: folder.to_owned(), events })
 }

@@ -1,19 +1,19 @@
 //! Putting an agent together from the configuration: its model, its tools, its prompt, its habits.
 
+pub(crate) mod agent_factory;
+mod backends;
 pub(crate) mod channels;
 mod code;
-pub(crate) mod courier;
+mod command_runtime;
 mod delegation;
-pub(crate) mod fence;
-mod hands;
 pub(crate) mod hooks;
+pub(crate) mod message_sender;
 mod modal;
 mod model;
-mod places;
 mod programs;
+pub(crate) mod sandbox;
 pub(crate) mod skills;
-pub(crate) mod staff;
-pub(crate) mod stand_in;
+pub(crate) mod temporary_delivery;
 mod tools;
 
 use std::path::PathBuf;
@@ -22,62 +22,69 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_agent::{
-    Agent, Asking, Compression, CompressionMode, Enforcement, Files, Folders, HintChange, Learning, Limits,
-    Logs, PromptSource, SessionIdLine, Unpriced,
+    Agent, AgentFolders, Compression, CompressionMode, ContextFiles, HintChange, PromptSource,
+    RequestOptions, ReviewIntervals, SessionIdLine, SessionLogMode, ToolUseEnforcement, TurnLimits,
+    UnknownPricePolicy,
 };
 use hermes_config::settings::{
     AgentSettings, BudgetSettings, CompressionSettings, MemorySettings, TerminalSettings,
 };
-use hermes_config::yaml::Value;
-use hermes_config::{Config, Env, Surface, expand_tilde, precedence, user_home};
-use hermes_exec::{Programs, Variables};
-use hermes_gateway::{Live, process};
-use hermes_knowledge::{Limits as MemoryLimits, Memory, SkillFilter, SkillSet, create_soul};
-use hermes_model::provider::Choice;
+use hermes_config::yaml::YamlValue;
+use hermes_config::{Config, Env, ProgramSurface, expand_tilde, precedence, user_home};
+use hermes_exec::{ProgramRunner, Variables};
+use hermes_gateway::{LiveSettings, process};
+use hermes_knowledge::{MemoryLimits, MemoryStore, SkillFilter, SkillSet, create_soul};
+use hermes_model::provider::ProviderChoice;
 use hermes_store::Store;
 use hermes_task::SystemClock;
-use hermes_tools::{Checkpoints, FileGuard, Notice, References, Registry};
-use hermes_types::{Clock, Courier, Effort, Message, SpendingCap};
+use hermes_tools::{CheckpointManager, FileGuard, ProcessNotice, ReferenceResolver, ToolRegistry};
+use hermes_types::{Clock, Message, MessageSender, ReasoningEffort, SpendingCap};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::cli::ChatArguments;
-use crate::context::{Context, local_time};
-use crate::output::Output;
+use crate::context::{ProgramContext, local_time};
+use crate::output::Console;
 
-pub(crate) use hands::Hands;
-use model::Models;
+pub(crate) use command_runtime::CommandRuntime;
+use model::ModelSet;
 pub(crate) use model::net_config;
-use stand_in::Messenger;
-use tools::Chosen;
+use temporary_delivery::OutboxMessageSender;
+use tools::RunTools;
 
 /// An agent with what its surface needs beside it.
-pub(crate) struct Wired {
+pub(crate) struct AgentRuntime {
     pub(crate) agent: Agent,
-    models: Models,
+    models: ModelSet,
     pub(crate) config: Config,
-    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
+    pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
     /// Every tool there is, chosen for this run or not.
-    pub(crate) all_tools: Registry,
-    pub(crate) hands: Hands,
+    pub(crate) all_tools: ToolRegistry,
+    pub(crate) command_runtime: CommandRuntime,
     /// What background processes have to say by themselves.
-    pub(crate) notices: Option<UnboundedReceiver<Notice>>,
+    pub(crate) notices: Option<UnboundedReceiver<ProcessNotice>>,
     /// Toolsets that were asked for and do not exist.
     pub(crate) unknown_toolsets: Vec<String>,
 }
 
-impl Wired {
+impl AgentRuntime {
     /// Before each further turn: what one turn may spend, it may spend anew.
     pub(crate) fn renew_budget(&mut self) {
         self.agent = self.agent_for_turn();
     }
 
     /// Takes the model that the configuration names now; the conversation goes on with it.
-    pub(crate) fn change_model(&mut self, context: &Context) -> Result<()> {
+    pub(crate) fn change_model(&mut self, context: &ProgramContext) -> Result<()> {
         let config = Config::load(&context.home, &context.env);
         config.require_usable(&context.env)?;
         let (clock, store) = (self.agent.clock.clone(), self.agent.store.clone());
-        let models =
-            model::choose(&Choice::default(), context, config.clone(), Surface::Cli, &clock, &store)?;
+        let models = model::choose_models(
+            &ProviderChoice::default(),
+            context,
+            config.clone(),
+            ProgramSurface::Cli,
+            &clock,
+            &store,
+        )?;
         self.agent.model_name.clone_from(&models.name);
         self.agent.base_url.clone_from(&models.base_url);
         self.agent.prompt.provider.clone_from(&models.provider);
@@ -89,36 +96,36 @@ impl Wired {
     /// The agent with the budget of one turn.
     pub(crate) fn agent_for_turn(&self) -> Agent {
         let mut agent = self.agent.clone();
-        (agent.model, agent.side, agent.children) = self.models.for_turn();
+        (agent.model, agent.side_model, agent.subagent_model) = self.models.for_turn();
         agent
     }
 }
 
 /// Builds the agent of a run. The store is opened here; nothing is asked of any network.
-pub(crate) fn wire(
+pub(crate) fn build_runtime(
     arguments: &ChatArguments,
     platform: &str,
-    context: &Context,
-    output: &Output,
-) -> Result<Wired> {
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<AgentRuntime> {
     let config = context.usable_config(output)?;
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let order = Order {
+    let order = AgentSpec {
         arguments,
         platform,
-        surface: Surface::Cli,
-        choice: Choice {
+        surface: ProgramSurface::Cli,
+        choice: ProviderChoice {
             provider: arguments.provider.clone(),
             model: arguments.model.clone(),
-            ..Choice::default()
+            ..ProviderChoice::default()
         },
-        hands: None,
-        without: &[],
-        logs: Logs::Now(context.home.join("sessions")),
-        courier: messenger(context, &store, &clock),
+        command_runtime: None,
+        excluded_toolsets: &[],
+        logs: SessionLogMode::Immediate(context.home.join("sessions")),
+        message_sender: chat_message_sender(context, &store, &clock),
     };
-    let wired = assemble(&order, context, config, store, clock, output)?;
+    let wired = build_agent(&order, context, config, store, clock, output)?;
     for note in &wired.models.notes {
         output.notice(&format!("note: {note}"));
     }
@@ -126,58 +133,62 @@ pub(crate) fn wire(
 }
 
 /// A terminal chat can write to other chats while a gateway runs for its home.
-fn messenger(context: &Context, store: &Store, clock: &Arc<dyn Clock>) -> Option<Arc<dyn Courier>> {
-    process::running(&context.home)?;
-    let live = Live::new(context.home.clone(), Env::process(), context.home.path().to_owned());
-    Some(Arc::new(Messenger::new(live, store.clone(), clock.clone())))
+fn chat_message_sender(
+    context: &ProgramContext,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+) -> Option<Arc<dyn MessageSender>> {
+    process::running_pid(&context.home)?;
+    let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
+    Some(Arc::new(OutboxMessageSender::new(live, store.clone(), clock.clone())))
 }
 
 /// What an agent is to be.
-pub(crate) struct Order<'a> {
+pub(crate) struct AgentSpec<'a> {
     pub(crate) arguments: &'a ChatArguments,
     pub(crate) platform: &'a str,
-    pub(crate) surface: Surface,
+    pub(crate) surface: ProgramSurface,
     /// Which model is wanted, where it is not the configured one.
-    pub(crate) choice: Choice,
+    pub(crate) choice: ProviderChoice,
     /// Those of another agent of this process.
-    pub(crate) hands: Option<Hands>,
+    pub(crate) command_runtime: Option<CommandRuntime>,
     /// Toolsets it goes without.
-    pub(crate) without: &'a [&'a str],
+    pub(crate) excluded_toolsets: &'a [&'a str],
     /// Where session logs go.
-    pub(crate) logs: Logs,
+    pub(crate) logs: SessionLogMode,
     /// Who carries messages to chats, where somebody does.
-    pub(crate) courier: Option<Arc<dyn Courier>>,
+    pub(crate) message_sender: Option<Arc<dyn MessageSender>>,
 }
 
 /// Builds an agent on a store that is open already.
-pub(crate) fn assemble(
-    order: &Order<'_>,
-    context: &Context,
+pub(crate) fn build_agent(
+    order: &AgentSpec<'_>,
+    context: &ProgramContext,
     config: Config,
     store: Store,
     clock: Arc<dyn Clock>,
-    output: &Output,
-) -> Result<Wired> {
-    let Order { arguments, platform, surface, .. } = *order;
+    output: &Console,
+) -> Result<AgentRuntime> {
+    let AgentSpec { arguments, platform, surface, .. } = *order;
     let folder = working_folder(context, &config)?;
-    let models = model::choose(&order.choice, context, config.clone(), surface, &clock, &store)?;
+    let models = model::choose_models(&order.choice, context, config.clone(), surface, &clock, &store)?;
     let (main, side, children) = models.for_turn();
-    let remembering = remembering(arguments, context, &config);
+    let remembering = memory_stores(arguments, context, &config);
     let user_home = user_home(&context.env)?;
     let checkpoints = tools::checkpoints(arguments, context, &config, user_home.clone(), &clock);
-    let chosen = tools::choose(
-        &tools::Wish {
+    let chosen = tools::select_tools(
+        &tools::ToolsSpec {
             arguments,
             platform,
             folder: folder.clone(),
             user_home,
-            remembering: &remembering,
+            memory_stores: &remembering,
             checkpoints: checkpoints.clone(),
             judge: models.judge(),
             surface,
-            hands: order.hands.clone(),
-            without: order.without,
-            courier: order.courier.clone(),
+            command_runtime: order.command_runtime.clone(),
+            excluded_toolsets: order.excluded_toolsets,
+            message_sender: order.message_sender.clone(),
         },
         context,
         &config,
@@ -190,54 +201,54 @@ pub(crate) fn assemble(
     agent.tools = chosen.registry.tools().to_vec();
     agent.calendar = Arc::new(local_time);
     agent.limits = limits(arguments, context, &config, models.cap);
-    agent.asking = Asking {
+    agent.request_options = RequestOptions {
         max_tokens: config
             .int("model.max_tokens")
             .and_then(|tokens| u64::try_from(tokens).ok())
             .filter(|n| *n > 0),
-        effort: agent_settings.reasoning_effort.as_deref().and_then(Effort::parse),
+        effort: agent_settings.reasoning_effort.as_deref().and_then(ReasoningEffort::parse),
         ephemeral: agent_settings.ephemeral_prompt,
         prefill: prefill(context, &config, output),
     };
     agent.compression = compression(context, &config);
-    agent.learning = learning(&config);
-    agent.side = side;
-    agent.children = children;
-    agent.folders = Folders { results: Some(context.home.join("results")), logs: order.logs.clone() };
-    Ok(Wired {
+    agent.review_intervals = review_intervals(&config);
+    agent.side_model = side;
+    agent.subagent_model = children;
+    agent.folders = AgentFolders { results: Some(context.home.join("results")), logs: order.logs.clone() };
+    Ok(AgentRuntime {
         agent,
         models,
         config,
         checkpoints,
         all_tools: chosen.all,
-        hands: chosen.hands,
+        command_runtime: chosen.command_runtime,
         notices: chosen.notices,
-        unknown_toolsets: chosen.unknown,
+        unknown_toolsets: chosen.unknown_toolsets,
     })
 }
 
 /// What programs we start get of the environment; `passed` names whatever they hold.
 pub(crate) fn child_variables(env: &Env, passed: &[String]) -> Variables {
-    Variables::for_commands(env.inherited(passed), passed, &env.own_secrets())
+    Variables::for_commands(env.child_variables(passed), passed, &env.withheld_names())
 }
 
 /// What looks up the references of messages typed in `folder`.
 pub(crate) fn references(
     folder: PathBuf,
-    context: &Context,
+    context: &ProgramContext,
     config: &Config,
     clock: Arc<dyn Clock>,
-) -> Result<References> {
+) -> Result<ReferenceResolver> {
     let user_home = user_home(&context.env)?;
     let settings = TerminalSettings::resolve(config, &context.env);
-    let sandbox = fence::sandbox(&settings, &user_home, context);
+    let sandbox = sandbox::sandbox(&settings, &user_home, context);
     let guard = FileGuard::new(folder, user_home, &context.home);
-    let programs = Programs::new(child_variables(&context.env, &[]), clock);
-    Ok(References::new(guard, programs).within(sandbox))
+    let programs = ProgramRunner::new(child_variables(&context.env, &[]), clock);
+    Ok(ReferenceResolver::new(guard, programs).with_sandbox(sandbox))
 }
 
 /// Where the tools work: `terminal.cwd` where it names a folder of this machine, else where the program was started.
-pub(crate) fn working_folder(context: &Context, config: &Config) -> Result<PathBuf> {
+pub(crate) fn working_folder(context: &ProgramContext, config: &Config) -> Result<PathBuf> {
     let settings = TerminalSettings::resolve(config, &context.env);
     let named = settings.cwd.filter(|_| settings.backend == "local");
     let named = named.and_then(|cwd| expand_tilde(&cwd, &context.env).ok()).filter(|path| path.is_dir());
@@ -248,16 +259,16 @@ pub(crate) fn working_folder(context: &Context, config: &Config) -> Result<PathB
 }
 
 /// What the agent remembers, as far as it is turned on.
-pub(crate) struct Remembering {
-    pub(crate) notes: Option<Memory>,
-    pub(crate) profile: Option<Memory>,
+pub(crate) struct MemoryStores {
+    pub(crate) notes: Option<MemoryStore>,
+    pub(crate) profile: Option<MemoryStore>,
 }
 
-fn remembering(arguments: &ChatArguments, context: &Context, config: &Config) -> Remembering {
+fn memory_stores(arguments: &ChatArguments, context: &ProgramContext, config: &Config) -> MemoryStores {
     let settings = MemorySettings::from_config(config);
     let limits = MemoryLimits { memory: settings.memory_char_limit, user: settings.user_char_limit };
-    let memory = |on: bool| (on && !arguments.ignore_rules).then(|| Memory::new(&context.home, limits));
-    Remembering { notes: memory(settings.memory_enabled), profile: memory(settings.user_profile_enabled) }
+    let memory = |on: bool| (on && !arguments.ignore_rules).then(|| MemoryStore::new(&context.home, limits));
+    MemoryStores { notes: memory(settings.memory_enabled), profile: memory(settings.user_profile_enabled) }
 }
 
 #[expect(clippy::too_many_arguments, reason = "the prompt is where everything meets")]
@@ -265,11 +276,11 @@ fn prompt_source(
     arguments: &ChatArguments,
     platform: &str,
     folder: PathBuf,
-    context: &Context,
+    context: &ProgramContext,
     config: &Config,
-    remembering: &Remembering,
-    models: &Models,
-    tools: &Chosen,
+    remembering: &MemoryStores,
+    models: &ModelSet,
+    tools: &RunTools,
 ) -> PromptSource {
     // A home that cannot be written to goes without the file; the built-in text is the same.
     let _ = create_soul(&context.home);
@@ -284,13 +295,13 @@ fn prompt_source(
         .env
         .get("HERMES_ENVIRONMENT_HINT")
         .map(str::to_owned)
-        .or_else(|| config.text_if_any("agent.environment_hint"))
-        .or_else(|| elsewhere_hint(context, config));
+        .or_else(|| config.non_empty_text("agent.environment_hint"))
+        .or_else(|| remote_hint(context, config));
     if arguments.pass_session_id {
-        source.session_id = SessionIdLine::Tell;
+        source.session_id = SessionIdLine::Include;
     }
     if arguments.ignore_rules {
-        source.files = Files::Skip;
+        source.files = ContextFiles::Skip;
     } else {
         let mut filter = SkillFilter::from_config(config, platform);
         filter.tools = tools.registry.names().map(str::to_owned).collect();
@@ -301,7 +312,7 @@ fn prompt_source(
 }
 
 /// What a model must know that would take the working folder for the place its commands run in.
-fn elsewhere_hint(context: &Context, config: &Config) -> Option<String> {
+fn remote_hint(context: &ProgramContext, config: &Config) -> Option<String> {
     let settings = TerminalSettings::resolve(config, &context.env);
     (settings.backend != "local").then(|| {
         format!(
@@ -312,22 +323,22 @@ fn elsewhere_hint(context: &Context, config: &Config) -> Option<String> {
     })
 }
 
-fn enforcement(config: &Config) -> Enforcement {
+fn enforcement(config: &Config) -> ToolUseEnforcement {
     match config.get("agent.tool_use_enforcement") {
-        Some(Value::Bool(true)) => Enforcement::Always,
-        Some(Value::Bool(false)) => Enforcement::Never,
-        Some(Value::Seq(_)) => Enforcement::Names(config.list("agent.tool_use_enforcement")),
-        Some(Value::Str(text)) => Enforcement::parse(&text),
-        _ => Enforcement::Auto,
+        Some(YamlValue::Bool(true)) => ToolUseEnforcement::Always,
+        Some(YamlValue::Bool(false)) => ToolUseEnforcement::Never,
+        Some(YamlValue::Seq(_)) => ToolUseEnforcement::Names(config.list("agent.tool_use_enforcement")),
+        Some(YamlValue::Str(text)) => ToolUseEnforcement::parse(&text),
+        _ => ToolUseEnforcement::Auto,
     }
 }
 
 fn platform_hint(config: &Config, platform: &str) -> HintChange {
     let key = format!("platform_hints.{platform}");
     match config.get(&key) {
-        Some(Value::Str(text)) if !text.trim().is_empty() => HintChange::Append(text),
-        Some(Value::Map(map)) => {
-            let text = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(YamlValue::Str(text)) if !text.trim().is_empty() => HintChange::Append(text),
+        Some(YamlValue::Map(map)) => {
+            let text = |name: &str| map.get(name).and_then(YamlValue::as_str).map(str::to_owned);
             match (text("replace"), text("append")) {
                 (Some(text), _) => HintChange::Replace(text),
                 (None, Some(text)) => HintChange::Append(text),
@@ -338,11 +349,16 @@ fn platform_hint(config: &Config, platform: &str) -> HintChange {
     }
 }
 
-fn limits(arguments: &ChatArguments, context: &Context, config: &Config, cap: SpendingCap) -> Limits {
+fn limits(
+    arguments: &ChatArguments,
+    context: &ProgramContext,
+    config: &Config,
+    cap: SpendingCap,
+) -> TurnLimits {
     let iterations = precedence::max_iterations(config, &context.env, arguments.max_turns);
     let seconds = config.int("agent.turn_time_limit").and_then(|seconds| u64::try_from(seconds).ok());
     let time = match seconds {
-        None => Limits::default().time,
+        None => TurnLimits::default().time,
         // As good as none: a year.
         Some(0) => Duration::from_hours(24 * 365),
         Some(seconds) => Duration::from_secs(seconds),
@@ -351,14 +367,19 @@ fn limits(arguments: &ChatArguments, context: &Context, config: &Config, cap: Sp
     let in_dollars =
         [budget.per_turn_usd, budget.per_day_usd, budget.per_job_usd].iter().any(Option::is_some);
     let unpriced = match (in_dollars, config.flag("budget.strict")) {
-        (false, _) => Unpriced::Ignore,
-        (true, false) => Unpriced::Tell,
-        (true, true) => Unpriced::Refuse,
+        (false, _) => UnknownPricePolicy::Ignore,
+        (true, false) => UnknownPricePolicy::Warn,
+        (true, true) => UnknownPricePolicy::Refuse,
     };
-    Limits { iterations: u32::try_from(iterations).unwrap_or(u32::MAX), time, cap, unpriced }
+    TurnLimits {
+        iterations: u32::try_from(iterations).unwrap_or(u32::MAX),
+        time,
+        cap,
+        unknown_price: unpriced,
+    }
 }
 
-fn compression(context: &Context, config: &Config) -> Compression {
+fn compression(context: &ProgramContext, config: &Config) -> Compression {
     let settings = CompressionSettings::resolve(config, &context.env);
     let usual = Compression::default();
     Compression {
@@ -373,9 +394,9 @@ fn compression(context: &Context, config: &Config) -> Compression {
     }
 }
 
-fn learning(config: &Config) -> Learning {
+fn review_intervals(config: &Config) -> ReviewIntervals {
     let settings = MemorySettings::from_config(config);
-    Learning {
+    ReviewIntervals {
         memory_every: settings.nudge_interval,
         skills_every: config.count("skills.creation_nudge_interval"),
         flush_after: settings.flush_min_turns,
@@ -383,7 +404,7 @@ fn learning(config: &Config) -> Learning {
 }
 
 /// Messages every conversation begins with; what cannot be read is said and left out.
-fn prefill(context: &Context, config: &Config, output: &Output) -> Vec<Message> {
+fn prefill(context: &ProgramContext, config: &Config, output: &Console) -> Vec<Message> {
     let Some(path) = precedence::prefill_file(config, &context.env, &context.home) else { return Vec::new() };
     let read = std::fs::read(&path)
         .map_err(|error| error.to_string())

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use hermes_config::auth::AuthFile;
 use hermes_config::settings::ModalMode;
-use hermes_exec::{Backend, Bounds, ModalAccount, ModalGateway, ModalOptions, Pythons, Variables};
+use hermes_exec::{Backend, ModalAccount, ModalGateway, ModalOptions, OutputBounds, PythonSearch, Variables};
 use hermes_types::Secret;
 
-use super::places::Places;
+use super::backends::BackendBuilder;
 
 const TOKENS: [&str; 2] = ["MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"];
 
-impl Places<'_> {
+impl BackendBuilder<'_> {
     /// As `terminal.modal_mode` says. By itself it is the gateway if there is one, else the account.
     pub(super) fn modal(&self) -> Result<Backend, String> {
         let for_gateway = |lacks| format!("the modal backend in managed mode needs {lacks}");
@@ -43,7 +43,7 @@ impl Places<'_> {
     fn modal_account(&self) -> Result<Backend, String> {
         self.find_modal_tokens()?;
         let (context, names) = (self.context, TOKENS.map(str::to_owned));
-        let pythons = Pythons { configured: self.python.as_deref(), hermes_home: context.home.path() };
+        let pythons = PythonSearch { configured: self.python.as_deref(), hermes_home: context.home.path() };
         let variables = Variables::for_commands(context.env.iter(), &names, &[]);
         let account =
             ModalAccount::new(pythons, variables, context.home.modal_snapshots(), self.clock.clone());
@@ -79,9 +79,9 @@ impl Places<'_> {
             directory: settings.cwd.clone(),
             exports: self.exports(&settings.docker_forward_env),
             limits: self.limits(),
-            keep: self.keep(),
+            retention: self.retention(),
             idle: settings.lifetime,
-            bounds: Bounds::default(),
+            bounds: OutputBounds::default(),
         }
     }
 

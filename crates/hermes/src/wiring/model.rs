@@ -6,31 +6,32 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_config::settings::{ApprovalMode, ApprovalSettings, BudgetSettings, SecuritySettings};
-use hermes_config::{Config, Env, Surface};
+use hermes_config::{Config, Env, ProgramSurface};
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_model::client::{
-    Account, Budget, BudgetedModel, Dumps, Echo, Extent, Learning, ModelClient, Persistence,
+    BackgroundDiscovery, Budget, BudgetedModel, DumpEcho, DumpScope, ModelClient, RequestDumper, RetryPolicy,
+    SpendingAccount,
 };
-use hermes_model::credential::Means;
-use hermes_model::discovery::Lookup;
+use hermes_model::credential::CredentialContext;
+use hermes_model::discovery::ModelDiscovery;
 use hermes_model::offline::{MODEL_NAME, OfflineModel};
-use hermes_model::provider::auxiliary::{Task, find_model};
+use hermes_model::provider::auxiliary::{SideTask, find_model};
 use hermes_model::provider::fallback::chain;
-use hermes_model::provider::{Choice, Facts, Resolved, Target, resolve};
-use hermes_net::{Client, Config as NetConfig};
-use hermes_store::{Span, Store};
+use hermes_model::provider::{ModelTarget, ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_net::{Config as NetConfig, HttpClient};
+use hermes_store::{ChargeRange, Store};
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
 use super::delegation;
-use super::programs::Helpers;
-use crate::context::{Context, local_time};
-use crate::output::Output;
+use super::programs::CredentialHelpers;
+use crate::context::{ProgramContext, local_time};
+use crate::output::Console;
 
 /// How long an opinion on a command may take.
-const JUDGE_PATIENCE: Duration = Duration::from_secs(30);
+const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The models of a run. Each turn gets them with a budget of its own.
-pub(crate) struct Models {
+pub(crate) struct ModelSet {
     main: Arc<dyn Model>,
     pub(crate) name: String,
     pub(crate) provider: String,
@@ -43,12 +44,12 @@ pub(crate) struct Models {
     children: Option<SideModel>,
     pub(crate) cap: SpendingCap,
     /// What may be spent today, shared by all turns.
-    day: Option<Account>,
+    day: Option<SpendingAccount>,
     /// What a person should know about the choice.
     pub(crate) notes: Vec<String>,
 }
 
-impl Models {
+impl ModelSet {
     /// The main model, the one for side tasks and the one for subagents, with one fresh budget for one turn.
     pub(crate) fn for_turn(&self) -> (Arc<dyn Model>, Option<SideModel>, Option<SideModel>) {
         let budget = self.budget();
@@ -71,97 +72,96 @@ impl Models {
     fn budget(&self) -> Budget {
         let budget = Budget::new(self.cap);
         match &self.day {
-            Some(day) => budget.with(day.clone()),
+            Some(day) => budget.with_account(day.clone()),
             None => budget,
         }
     }
 }
 
-pub(crate) fn choose(
-    choice: &Choice,
-    context: &Context,
+pub(crate) fn choose_models(
+    choice: &ProviderChoice,
+    context: &ProgramContext,
     config: Config,
-    surface: Surface,
+    surface: ProgramSurface,
     clock: &Arc<dyn Clock>,
     store: &Store,
-) -> Result<Models> {
+) -> Result<ModelSet> {
     let settings = BudgetSettings::from_config(&config);
     let tokens = config.int("budget.per_turn_tokens").and_then(|tokens| u64::try_from(tokens).ok());
     let tokens = tokens.filter(|tokens| *tokens > 0);
     let cap = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens };
     let day = match settings.per_day_usd.and_then(micro_usd) {
         Some(limit) => {
-            let spent = store.spent(Span::Since(midnight(clock.now()))).wait()?.micro_usd;
-            Some(Account::day(limit, spent))
+            let spent = store.spending(ChargeRange::Since(midnight(clock.now()))).wait()?.micro_usd;
+            Some(SpendingAccount::day(limit, spent))
         }
         None => None,
     };
-    let facts = Facts::read(&context.home, config, context.env.clone());
+    let facts = ProviderInputs::read(&context.home, config, context.env.clone());
     let target = match resolve(&facts, choice, surface)? {
-        Resolved::Offline => {
+        ResolvedModel::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
             let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
             let base_url = String::new();
             let (side, judge, children) = (None, None, None);
             let notes = Vec::new();
-            return Ok(Models { main, name, provider, base_url, side, judge, children, cap, day, notes });
+            return Ok(ModelSet { main, name, provider, base_url, side, judge, children, cap, day, notes });
         }
-        Resolved::Target(target) => target,
+        ResolvedModel::Target(target) => target,
     };
-    let net = Client::new(net_config(&context.env, clock))?;
-    let helpers = Arc::new(Helpers::new(&context.env, clock.clone()));
-    let means =
-        Means::new(net.clone(), clock.clone(), &context.home, context.env.clone()).with_commands(helpers);
+    let net = HttpClient::new(net_config(&context.env, clock))?;
+    let helpers = Arc::new(CredentialHelpers::new(&context.env, clock.clone()));
+    let means = CredentialContext::new(net.clone(), clock.clone(), &context.home, context.env.clone())
+        .with_commands(helpers);
     let (fallbacks, skipped) = chain(&facts, Some(&target), surface);
     let notes: Vec<String> = skipped
         .iter()
-        .map(|entry| format!("The fallback model {} cannot be used: {}", entry.model, entry.why))
+        .map(|entry| format!("The fallback model {} cannot be used: {}", entry.model, entry.error))
         .collect();
     for note in &notes {
         tracing::warn!("{note}");
     }
     let endpoints =
         std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();
-    let client = ModelClient::new(net.clone(), clock.clone(), endpoints, Persistence::from_env(&context.env))
+    let client = ModelClient::new(net.clone(), clock.clone(), endpoints, RetryPolicy::from_env(&context.env))
         .context("no endpoint")?;
     // Windows and prices are asked for after a reply, never before one; the process does not wait for them.
-    let lookup = Lookup::new(means.clone(), context.home.clone());
+    let lookup = ModelDiscovery::new(means.clone(), context.home.clone());
     let echo = context.env.bool("HERMES_DUMP_REQUEST_STDOUT").unwrap_or(false);
     let client = client
-        .with_learning(Learning::new(lookup, Cancel::new()))
-        .with_echo(echo.then(|| Echo::new(|text| Output::new().line(text))));
+        .with_discovery(BackgroundDiscovery::new(lookup, Cancel::new()))
+        .with_echo(echo.then(|| DumpEcho::new(|text| Console::new().line(text))));
     let all = context.env.bool("HERMES_DUMP_REQUESTS").unwrap_or(false);
-    let extent = if all { Extent::All } else { Extent::Failures };
+    let extent = if all { DumpScope::All } else { DumpScope::Failures };
     let masked = SecuritySettings::resolve(&facts.config, &context.env).redact_secrets;
     let mask = masked.then_some(without_secrets as fn(&str) -> String);
-    let dumps = Dumps { folder: context.home.join("sessions"), extent, mask };
+    let dumps = RequestDumper { folder: context.home.join("sessions"), scope: extent, mask };
     let main: Arc<dyn Model> = Arc::new(client.with_dumps(Some(dumps)));
-    let side = aside(Task::Compression, &facts, &target, &net, &means, clock);
+    let side = side_model(SideTask::Compression, &facts, &target, &net, &means, clock);
     let smart = ApprovalSettings::from_config(&facts.config).mode == ApprovalMode::Smart;
-    let judge = smart.then(|| {
-        aside(Task::Approval, &facts, &target, &net, &means, clock).unwrap_or_else(|| SideModel {
-            model: main.clone(),
-            name: target.model.clone(),
-            patience: JUDGE_PATIENCE,
-        })
-    });
-    let parent = Choice { model: Some(target.model.clone()), ..choice.clone() };
-    let children = delegation::model(&facts, &parent, &net, &means, clock);
+    let judge =
+        smart.then(|| {
+            side_model(SideTask::Approval, &facts, &target, &net, &means, clock).unwrap_or_else(|| {
+                SideModel { model: main.clone(), name: target.model.clone(), timeout: JUDGE_TIMEOUT }
+            })
+        });
+    let parent = ProviderChoice { model: Some(target.model.clone()), ..choice.clone() };
+    let children = delegation::subagent_model(&facts, &parent, &net, &means, clock);
     let (provider, base_url) = (target.provider().to_owned(), target.base_url().to_owned());
     let name = target.model.clone();
-    Ok(Models { main, name, provider, base_url, side, judge, children, cap, day, notes })
+    Ok(ModelSet { main, name, provider, base_url, side, judge, children, cap, day, notes })
 }
 
 /// Who does a side task; nothing when the main model has to.
-fn aside(
-    task: Task,
-    facts: &Facts,
-    main: &Target,
-    net: &Client,
-    means: &Means,
+fn side_model(
+    task: SideTask,
+    facts: &ProviderInputs,
+    main: &ModelTarget,
+    net: &HttpClient,
+    means: &CredentialContext,
     clock: &Arc<dyn Clock>,
 ) -> Option<SideModel> {
-    let found = find_model(facts, task, &Choice::default(), Some(main), Surface::Cli);
+    let found = find_model(facts, task, &ProviderChoice::default(), Some(main), ProgramSurface::Cli);
     let auxiliary = match found {
         Ok(found) => found?,
         Err(error) => {
@@ -170,11 +170,11 @@ fn aside(
         }
     };
     let endpoint = auxiliary.target.endpoint(means);
-    let client = ModelClient::new(net.clone(), clock.clone(), vec![endpoint], Persistence::default())?;
+    let client = ModelClient::new(net.clone(), clock.clone(), vec![endpoint], RetryPolicy::default())?;
     Some(SideModel {
         model: Arc::new(client),
         name: auxiliary.target.model.clone(),
-        patience: auxiliary.timeout,
+        timeout: auxiliary.timeout,
     })
 }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::Env;
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Reach, Sandbox, Variables, fleeting};
-use hermes_model::credential::{CommandFailure, CommandLine, Commands};
-use hermes_tools::{Lint, Linter};
+use hermes_exec::{
+    NetworkReach, Program, ProgramExit, ProgramRunner, Sandbox, StderrMode, Variables, remove_on_exit,
+};
+use hermes_model::credential::{CommandFailure, CommandRunner, ProgramInvocation};
+use hermes_tools::{LintResult, Linter};
 use hermes_types::{BoxFuture, Cancel, Clock};
 
 use super::child_variables;
@@ -18,84 +20,88 @@ const CREDENTIAL_LIMIT: Duration = Duration::from_secs(30);
 
 /// How a checker gets the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Given {
-    Input,
+enum CheckerInput {
+    Stdin,
     /// A copy in a folder of its own, named behind the arguments.
     Copy,
 }
 
 /// Endings, the program for each, its arguments, and how it gets the text. Each reads that text and follows nothing in it.
-const CHECKERS: [(&str, &str, &[&str], Given); 5] = [
+const CHECKERS: [(&str, &str, &[&str], CheckerInput); 5] = [
     (
         "py",
         "python3",
         &["-I", "-c", "import sys; compile(sys.stdin.buffer.read(), 'the file', 'exec')"],
-        Given::Input,
+        CheckerInput::Stdin,
     ),
-    ("js", "node", &["--check"], Given::Copy),
-    ("ts", "tsc", &["--noEmit", "--noResolve", "--pretty", "false", "--skipLibCheck"], Given::Copy),
-    ("go", "gofmt", &["-l", "-e"], Given::Input),
+    ("js", "node", &["--check"], CheckerInput::Copy),
+    ("ts", "tsc", &["--noEmit", "--noResolve", "--pretty", "false", "--skipLibCheck"], CheckerInput::Copy),
+    ("go", "gofmt", &["-l", "-e"], CheckerInput::Stdin),
     // From its input it follows no module to another file.
-    ("rs", "rustfmt", &["--check"], Given::Input),
+    ("rs", "rustfmt", &["--check"], CheckerInput::Stdin),
 ];
 /// What a checker says when it is the checker that is wrong, not the file.
 const CANNOT_RUN: [&str; 1] = ["this is not the tsc command you are looking for"];
 
 /// Checks files with the program of their language, where there is one, inside the fence.
-pub(crate) struct Checkers {
-    programs: Programs,
+pub(crate) struct SourceCheckers {
+    programs: ProgramRunner,
     sandbox: Sandbox,
     temp: PathBuf,
 }
 
-impl Checkers {
+impl SourceCheckers {
     pub(crate) fn new(env: &Env, clock: Arc<dyn Clock>, sandbox: Sandbox, temp: PathBuf) -> Self {
-        let programs = Programs::new(child_variables(env, &[]), clock);
-        Self { programs, sandbox: sandbox.reaching(Reach::ThisMachine), temp }
+        let programs = ProgramRunner::new(child_variables(env, &[]), clock);
+        Self { programs, sandbox: sandbox.with_network_reach(NetworkReach::ThisMachine), temp }
     }
 
-    async fn check(&self, path: &Path, text: &str, cancel: &Cancel) -> Lint {
+    async fn check(&self, path: &Path, text: &str, cancel: &Cancel) -> LintResult {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_lowercase();
         let Some((_, name, before, given)) = CHECKERS.iter().find(|(known, ..)| *known == ending) else {
-            return Lint::Skipped(format!("no check for .{ending} files"));
+            return LintResult::Skipped(format!("no check for .{ending} files"));
         };
         if self.programs.find(name).is_none() {
-            return Lint::Skipped(format!("{name} is not installed"));
+            return LintResult::Skipped(format!("{name} is not installed"));
         }
         let folder = match CheckFolder::make(&self.temp) {
             Ok(folder) => folder,
-            Err(error) => return Lint::Skipped(format!("there is no place to check it: {error}")),
+            Err(error) => return LintResult::Skipped(format!("there is no place to check it: {error}")),
         };
         let mut arguments: Vec<OsString> = before.iter().map(OsString::from).collect();
-        if *given == Given::Copy {
+        if *given == CheckerInput::Copy {
             let copy = folder.0.join(path.file_name().unwrap_or_default());
             if let Err(error) = std::fs::write(&copy, text) {
-                return Lint::Skipped(format!("there is no place to check it: {error}"));
+                return LintResult::Skipped(format!("there is no place to check it: {error}"));
             }
             arguments.push(copy.into_os_string());
         }
         // Not beside the file: what lies there could choose another program, as a toolchain file does for rustfmt.
         let directory = folder.0.as_path();
-        let complaints = Complaints::Keep;
-        let program = Program { name, arguments, directory, limit: LINT_LIMIT, complaints };
-        let input = (*given == Given::Input).then_some(text.as_bytes());
-        let programs = self.programs.within(self.sandbox.clone(), directory);
+        let complaints = StderrMode::Merge;
+        let program = Program { name, arguments, directory, limit: LINT_LIMIT, stderr: complaints };
+        let input = (*given == CheckerInput::Stdin).then_some(text.as_bytes());
+        let programs = self.programs.in_sandbox(self.sandbox.clone(), directory);
         match programs.output_for(program, input, cancel).await {
-            Ok((_, ProgramEnd::Exited(0))) => Lint::Ok,
-            Ok((output, ProgramEnd::Exited(_))) => {
+            Ok((_, ProgramExit::Exited(0))) => LintResult::Ok,
+            Ok((output, ProgramExit::Exited(_))) => {
                 let lower = output.to_lowercase();
                 if CANNOT_RUN.iter().any(|words| lower.contains(words)) {
-                    return Lint::Skipped(format!("{name} cannot check this file here"));
+                    return LintResult::Skipped(format!("{name} cannot check this file here"));
                 }
                 let output = output.replace(&format!("{}/", directory.display()), "");
                 // Without the files around it only its syntax can be judged.
                 let output = if *name == "tsc" { syntax_errors(&output) } else { output };
-                if output.trim().is_empty() { Lint::Ok } else { Lint::Error(output.trim().to_owned()) }
+                if output.trim().is_empty() {
+                    LintResult::Ok
+                } else {
+                    LintResult::Error(output.trim().to_owned())
+                }
             }
-            Ok((_, ProgramEnd::TooSlow | ProgramEnd::Cancelled)) => {
-                Lint::Skipped(format!("{name} took too long"))
+            Ok((_, ProgramExit::TimedOut | ProgramExit::Cancelled)) => {
+                LintResult::Skipped(format!("{name} took too long"))
             }
-            Err(error) => Lint::Skipped(error.to_string()),
+            Err(error) => LintResult::Skipped(error.to_string()),
         }
     }
 }
@@ -110,7 +116,7 @@ struct CheckFolder(PathBuf);
 impl CheckFolder {
     fn make(temp: &Path) -> std::io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let path = fleeting(temp, "hermes-check-");
+        let path = remove_on_exit(temp, "hermes-check-");
         std::fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
     }
@@ -122,27 +128,27 @@ impl Drop for CheckFolder {
     }
 }
 
-impl Linter for Checkers {
-    fn lint<'a>(&'a self, path: &'a Path, text: &'a str, cancel: &'a Cancel) -> BoxFuture<'a, Lint> {
+impl Linter for SourceCheckers {
+    fn lint<'a>(&'a self, path: &'a Path, text: &'a str, cancel: &'a Cancel) -> BoxFuture<'a, LintResult> {
         Box::pin(self.check(path, text, cancel))
     }
 }
 
 /// Programs that know a credential, such as `gh` or one named in an AWS profile. They get the user's own environment.
 #[derive(Debug)]
-pub(crate) struct Helpers(Programs);
+pub(crate) struct CredentialHelpers(ProgramRunner);
 
-impl Helpers {
+impl CredentialHelpers {
     pub(crate) fn new(env: &Env, clock: Arc<dyn Clock>) -> Self {
         let names: Vec<String> = env.iter().map(|(name, _)| name.to_owned()).collect();
-        Self(Programs::new(Variables::for_commands(env.iter(), &names, &[]), clock))
+        Self(ProgramRunner::new(Variables::for_commands(env.iter(), &names, &[]), clock))
     }
 }
 
-impl Commands for Helpers {
+impl CommandRunner for CredentialHelpers {
     fn output<'a>(
         &'a self,
-        line: &'a CommandLine,
+        line: &'a ProgramInvocation,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Vec<u8>, CommandFailure>> {
         Box::pin(async move {
@@ -152,13 +158,13 @@ impl Commands for Helpers {
                 arguments: line.arguments.iter().map(OsString::from).collect(),
                 directory: &directory,
                 limit: CREDENTIAL_LIMIT,
-                complaints: Complaints::Drop,
+                stderr: StderrMode::Discard,
             };
             match self.0.output(program, cancel).await {
-                Ok((output, ProgramEnd::Exited(0))) => Ok(output.into_bytes()),
-                Ok((_, ProgramEnd::Exited(code))) => Err(CommandFailure::Failed(code)),
-                Ok((_, ProgramEnd::TooSlow)) => Err(CommandFailure::TooSlow),
-                Ok((_, ProgramEnd::Cancelled)) => Err(CommandFailure::Cancelled),
+                Ok((output, ProgramExit::Exited(0))) => Ok(output.into_bytes()),
+                Ok((_, ProgramExit::Exited(code))) => Err(CommandFailure::Failed(code)),
+                Ok((_, ProgramExit::TimedOut)) => Err(CommandFailure::TooSlow),
+                Ok((_, ProgramExit::Cancelled)) => Err(CommandFailure::Cancelled),
                 Err(error) => Err(CommandFailure::NotStarted(error.to_string())),
             }
         })

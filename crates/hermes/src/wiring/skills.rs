@@ -5,16 +5,16 @@ use hermes_knowledge::{PLAN, SkillFilter, SkillSet, invoke_text};
 use hermes_types::CivilTime;
 
 const LONGEST_SLUG: usize = 48;
-const MOST_WORDS: usize = 8;
+const MAX_WORDS: usize = 8;
 
 /// The skills a home has now, for whoever calls them.
-pub(crate) struct Shelf {
+pub(crate) struct SkillCommands {
     skills: SkillSet,
 }
 
-impl Shelf {
-    pub(crate) fn of(home: &Home, config: &Config, env: &Env, platform: &str) -> Self {
-        let filter = SkillFilter::from_config(config, platform).for_calling();
+impl SkillCommands {
+    pub(crate) fn for_platform(home: &Home, config: &Config, env: &Env, platform: &str) -> Self {
+        let filter = SkillFilter::from_config(config, platform).ignoring_conditions();
         Self { skills: SkillSet::load(home, config, env, &filter) }
     }
 
@@ -41,7 +41,7 @@ fn plan_file(request: &str, now: CivilTime) -> String {
 
 fn slug(request: &str) -> String {
     let words = request.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let joined = words.take(MOST_WORDS).map(str::to_lowercase).collect::<Vec<_>>().join("-");
+    let joined = words.take(MAX_WORDS).map(str::to_lowercase).collect::<Vec<_>>().join("-");
     let short: String = joined.chars().take(LONGEST_SLUG).collect();
     match short.trim_matches('-') {
         "" => "conversation-plan".to_owned(),

@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hermes_store::{SessionFilter, Store};
-use hermes_testkit::script::ToolCall;
-use hermes_testkit::{Reply, Script};
+use hermes_testkit::script::ScriptedToolCall;
+use hermes_testkit::{ModelScript, ScriptedReply};
 use hermes_types::Role;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::gateway::Place;
+use super::gateway::GatewayHome;
 use super::support::until;
 
 /// What a client reads of an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct HttpExchange {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-impl Heard {
+impl HttpExchange {
     /// Events of a stream, or the one object there is.
     fn objects(&self) -> Vec<Value> {
         let lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -65,13 +65,13 @@ impl Heard {
 }
 
 /// A request its client repeats until it is answered.
-struct Keyed {
+struct KeyedApiRequest {
     path: &'static str,
     headers: String,
     body: Value,
 }
 
-impl Keyed {
+impl KeyedApiRequest {
     fn chat(key: &str, words: &str, stream: bool) -> Self {
         let body = json!({"messages": [{"role": "user", "content": words}], "stream": stream});
         Self { path: "/v1/chat/completions", headers: format!("Idempotency-Key: {key}\r\n"), body }
@@ -93,12 +93,18 @@ impl Keyed {
     }
 
     /// Nothing, when the gateway is not there or goes away in the middle.
-    fn send(&self, place: &Place) -> Option<Heard> {
+    fn send(&self, place: &GatewayHome) -> Option<HttpExchange> {
         exchange(place, "POST", self.path, &self.headers, &self.body.to_string())
     }
 }
 
-pub(crate) fn exchange(place: &Place, method: &str, path: &str, headers: &str, body: &str) -> Option<Heard> {
+pub(crate) fn exchange(
+    place: &GatewayHome,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> Option<HttpExchange> {
     let mut stream = place.send_with(method, path, headers, body)?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).ok()?;
@@ -112,7 +118,7 @@ pub(crate) fn exchange(place: &Place, method: &str, path: &str, headers: &str, b
         let length = length.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
         (length == Some(body.len())).then(|| body.to_owned())?
     };
-    Some(Heard { status, body })
+    Some(HttpExchange { status, body })
 }
 
 /// A chunked body, if its end is there.
@@ -130,7 +136,7 @@ fn unchunk(mut text: &str) -> Option<String> {
 }
 
 /// Users' words in all sessions, with how often each was written down.
-fn written(place: &Place) -> BTreeMap<String, usize> {
+fn written(place: &GatewayHome) -> BTreeMap<String, usize> {
     let store = Store::open(&place.home.state_db()).unwrap();
     let health = store.check().wait().unwrap();
     assert!(health.is_sound(), "{health:?}");
@@ -148,12 +154,12 @@ fn written(place: &Place) -> BTreeMap<String, usize> {
 
 #[test]
 fn an_answer_outlives_the_gateway_that_gave_it() {
-    let place = Place::with(Script::new().echo());
+    let place = GatewayHome::with(ModelScript::new().echo());
     let requests = [
-        Keyed::chat("a", "plain words", false),
-        Keyed::chat("b", "streamed words", true),
-        Keyed::response("c", "answered words", false),
-        Keyed::response("d", "answered in a stream", true),
+        KeyedApiRequest::chat("a", "plain words", false),
+        KeyedApiRequest::chat("b", "streamed words", true),
+        KeyedApiRequest::response("c", "answered words", false),
+        KeyedApiRequest::response("d", "answered in a stream", true),
     ];
     let running = place.start();
     let before: Vec<String> = requests.iter().map(|r| r.send(&place).unwrap().text().unwrap()).collect();
@@ -163,12 +169,12 @@ fn an_answer_outlives_the_gateway_that_gave_it() {
     let after: Vec<String> = requests.iter().map(|r| r.send(&place).unwrap().text().unwrap()).collect();
     assert_eq!(after, before);
     place.server.assert_requests(4);
-    let other = Keyed::chat("a", "other words", false).send(&place).unwrap();
+    let other = KeyedApiRequest::chat("a", "other words", false).send(&place).unwrap();
     assert_eq!(other.text().unwrap(), "other words", "another request under the same key is run");
 }
 
 /// Kills the gateway while the request stands at the gate, `times` times over.
-fn cut_off(place: &Place, request: &Keyed, gate: &str, times: usize) {
+fn cut_off(place: &GatewayHome, request: &KeyedApiRequest, gate: &str, times: usize) {
     for time in 1..=times {
         let running = place.start();
         std::thread::scope(|scope| {
@@ -184,17 +190,17 @@ fn cut_off(place: &Place, request: &Keyed, gate: &str, times: usize) {
 #[test]
 fn a_turn_that_was_cut_off_is_gone_on_with_once_by_its_repeat() {
     let gated = |words: &str| {
-        let gate = Reply::new().wait("gate").then_text("too late").when_user_contains(words);
-        [gate, Reply::text(format!("done: {words}")).when_user_contains(words)]
+        let gate = ScriptedReply::new().wait("gate").then_text("too late").when_user_contains(words);
+        [gate, ScriptedReply::text(format!("done: {words}")).when_user_contains(words)]
     };
     for make in [
-        |key: &str, words: &str| Keyed::chat(key, words, false),
-        |key: &str, words: &str| Keyed::chat(key, words, true),
-        |key: &str, words: &str| Keyed::chat(key, words, false).in_session("talk"),
-        |key: &str, words: &str| Keyed::response(key, words, true),
+        |key: &str, words: &str| KeyedApiRequest::chat(key, words, false),
+        |key: &str, words: &str| KeyedApiRequest::chat(key, words, true),
+        |key: &str, words: &str| KeyedApiRequest::chat(key, words, false).in_session("talk"),
+        |key: &str, words: &str| KeyedApiRequest::response(key, words, true),
     ] {
-        let script = gated("once").into_iter().fold(Script::new(), Script::reply);
-        let place = Place::with(script);
+        let script = gated("once").into_iter().fold(ModelScript::new(), ModelScript::reply);
+        let place = GatewayHome::with(script);
         let request = make("k", "once");
         cut_off(&place, &request, "gate", 1);
         let _running = place.start();
@@ -207,8 +213,10 @@ fn a_turn_that_was_cut_off_is_gone_on_with_once_by_its_repeat() {
 
 #[test]
 fn a_turn_that_was_cut_off_twice_is_not_tried_again() {
-    let place = Place::with(Script::new().reply(Reply::new().wait("gate").then_text("late").forever()));
-    let request = Keyed::chat("k", "again and again", false);
+    let place = GatewayHome::with(
+        ModelScript::new().reply(ScriptedReply::new().wait("gate").then_text("late").forever()),
+    );
+    let request = KeyedApiRequest::chat("k", "again and again", false);
     cut_off(&place, &request, "gate", 2);
     let _running = place.start();
     for _ in 0..2 {
@@ -217,17 +225,19 @@ fn a_turn_that_was_cut_off_twice_is_not_tried_again() {
     }
     place.server.assert_requests(2);
     place.server.open("gate");
-    let anew = Keyed::chat("another key", "again and again", false);
+    let anew = KeyedApiRequest::chat("another key", "again and again", false);
     assert_eq!(anew.send(&place).unwrap().text().as_deref(), Some("late"));
 }
 
 #[test]
 fn a_run_keeps_its_name_and_its_end() {
-    let place = Place::with(
-        Script::new().reply(Reply::new().wait("gate").then_text("late")).reply(Reply::text("in the end")),
+    let place = GatewayHome::with(
+        ModelScript::new()
+            .reply(ScriptedReply::new().wait("gate").then_text("late"))
+            .reply(ScriptedReply::text("in the end")),
     );
-    let request = Keyed::run("k", "work");
-    let id_of = |heard: &Heard| heard.objects()[0]["run_id"].as_str().unwrap().to_owned();
+    let request = KeyedApiRequest::run("k", "work");
+    let id_of = |heard: &HttpExchange| heard.objects()[0]["run_id"].as_str().unwrap().to_owned();
     let status = |id: &str| {
         let heard = exchange(&place, "GET", &format!("/v1/runs/{id}"), "", "");
         heard.map(|heard| heard.objects()[0].clone()).unwrap_or_default()
@@ -275,27 +285,28 @@ fn words(number: usize) -> String {
 }
 
 /// Each message makes a mark in a file by a command, then is answered with its own number.
-fn marking(messages: usize) -> Script {
-    (0..messages).fold(Script::new(), |script, number| {
+fn marking(messages: usize) -> ModelScript {
+    (0..messages).fold(ModelScript::new(), |script, number| {
         let command = format!("echo {number} >> marks.txt");
-        let mut call = ToolCall::new("terminal", json!({"command": command}));
+        let mut call = ScriptedToolCall::new("terminal", json!({"command": command}));
         call.id = Some(format!("call_{number}"));
-        let done = Reply::text(format!("done {number}")).when_tool_result(format!("call_{number}"));
-        let mark = Reply::new().then_tool(call);
+        let done = ScriptedReply::text(format!("done {number}")).when_tool_result(format!("call_{number}"));
+        let mark = ScriptedReply::new().then_tool(call);
         script
             .reply(done.when_user_contains(words(number)).forever())
             .reply(mark.when_user_contains(words(number)).forever())
     })
 }
 
-fn request(number: usize, client: usize) -> Keyed {
+fn request(number: usize, client: usize) -> KeyedApiRequest {
     let (key, words) = (format!("key-{number}"), words(number));
     match number % 5 {
-        0 => Keyed::chat(&key, &words, false),
-        1 => Keyed::chat(&key, &words, true),
-        2 => Keyed::chat(&key, &words, number.is_multiple_of(2)).in_session(&format!("talk-{client}")),
-        3 => Keyed::response(&key, &words, number.is_multiple_of(2)),
-        _ => Keyed::run(&key, &words),
+        0 => KeyedApiRequest::chat(&key, &words, false),
+        1 => KeyedApiRequest::chat(&key, &words, true),
+        2 => KeyedApiRequest::chat(&key, &words, number.is_multiple_of(2))
+            .in_session(&format!("talk-{client}")),
+        3 => KeyedApiRequest::response(&key, &words, number.is_multiple_of(2)),
+        _ => KeyedApiRequest::run(&key, &words),
     }
 }
 
@@ -306,7 +317,7 @@ enum Attempt {
     Nothing,
 }
 
-fn attempt(place: &Place, request: &Keyed) -> Attempt {
+fn attempt(place: &GatewayHome, request: &KeyedApiRequest) -> Attempt {
     let Some(heard) = request.send(place) else { return Attempt::Nothing };
     if heard.error().as_deref() == Some("cut_off_twice") {
         return Attempt::GivenUp;
@@ -317,7 +328,7 @@ fn attempt(place: &Place, request: &Keyed) -> Attempt {
     heard.text().map_or(Attempt::Nothing, Attempt::Answer)
 }
 
-fn follow_run(place: &Place, id: &str) -> Attempt {
+fn follow_run(place: &GatewayHome, id: &str) -> Attempt {
     loop {
         let heard = exchange(place, "GET", &format!("/v1/runs/{id}"), "", "");
         let Some(run) = heard.filter(|heard| heard.status == 200) else { return Attempt::Nothing };
@@ -334,9 +345,9 @@ fn follow_run(place: &Place, id: &str) -> Attempt {
 }
 
 /// Several clients write while the gateway dies so often, and repeat what they wrote until it is answered.
-fn survive(seed: u64, kills: usize) {
+fn run_with_kills(seed: u64, kills: usize) {
     // What is looked at here is who runs a command how often, not what fences it.
-    let place = Place::configured(marking(kills * 20 + 100), json!({"terminal": {"sandbox": "off"}}));
+    let place = GatewayHome::configured(marking(kills * 20 + 100), json!({"terminal": {"sandbox": "off"}}));
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let outcomes = Mutex::new(Outcomes::default());
     let broken = AtomicBool::new(false);
@@ -347,7 +358,7 @@ fn survive(seed: u64, kills: usize) {
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    insist(place, number, client, outcomes, broken);
+                    repeat_until_answered(place, number, client, outcomes, broken);
                 }
             });
         }
@@ -382,7 +393,13 @@ impl Drop for ReleaseClients<'_> {
     }
 }
 
-fn insist(place: &Place, number: usize, client: usize, outcomes: &Mutex<Outcomes>, broken: &AtomicBool) {
+fn repeat_until_answered(
+    place: &GatewayHome,
+    number: usize,
+    client: usize,
+    outcomes: &Mutex<Outcomes>,
+    broken: &AtomicBool,
+) {
     let request = request(number, client);
     while !broken.load(Ordering::Relaxed) {
         match attempt(place, &request) {
@@ -400,7 +417,7 @@ fn insist(place: &Place, number: usize, client: usize, outcomes: &Mutex<Outcomes
 }
 
 /// What was answered is answered again, the same, without asking the model.
-fn repeat_all(place: &Place, outcomes: &Outcomes) {
+fn repeat_all(place: &GatewayHome, outcomes: &Outcomes) {
     let asked = place.server.request_count();
     for (number, answer) in outcomes.answered.iter().rev().take(200) {
         let again = attempt(place, &request(*number, 0));
@@ -412,7 +429,7 @@ fn repeat_all(place: &Place, outcomes: &Outcomes) {
     assert_eq!(place.server.request_count(), asked, "a repeat asked the model");
 }
 
-fn check(seed: u64, kills: usize, place: &Place, outcomes: &Outcomes) {
+fn check(seed: u64, kills: usize, place: &GatewayHome, outcomes: &Outcomes) {
     let messages = outcomes.answered.len() + outcomes.given_up.len();
     println!(
         "seed {seed}: {kills} kills, {messages} requests, {} repeats, {} given up after two deaths",
@@ -438,7 +455,7 @@ fn check(seed: u64, kills: usize, place: &Place, outcomes: &Outcomes) {
 
 #[test]
 fn nothing_with_a_key_is_lost_or_doubled_by_killing() {
-    survive(20_261, 80);
+    run_with_kills(20_261, 80);
 }
 
 /// By hand: as many deaths as `API_KILLS` says, 300 without it.
@@ -447,27 +464,27 @@ fn nothing_with_a_key_is_lost_or_doubled_by_killing() {
 fn hundreds_of_kills() {
     let kills: u64 = std::env::var("API_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(300);
     for part in 0..kills / 50 {
-        survive(7919 * (part + 1), 50);
+        run_with_kills(7919 * (part + 1), 50);
     }
 }
 
 /// A model that has a mark made by a command and then stands at the gate; asked again, it says so.
-fn marks_then_waits() -> Script {
-    let mut call = ToolCall::new("terminal", json!({"command": "echo mark >> marks.txt"}));
+fn marks_then_waits() -> ModelScript {
+    let mut call = ScriptedToolCall::new("terminal", json!({"command": "echo mark >> marks.txt"}));
     call.id = Some("call_mark".to_owned());
-    Script::new()
-        .reply(Reply::new().then_tool(call).when_user_contains("pay"))
-        .reply(Reply::new().wait("gate").then_text("too late").when_tool_result("call_mark"))
-        .reply(Reply::text("another answer").when_user_contains("hello").forever())
-        .reply(Reply::text("paid").when_tool_result("call_mark").forever())
+    ModelScript::new()
+        .reply(ScriptedReply::new().then_tool(call).when_user_contains("pay"))
+        .reply(ScriptedReply::new().wait("gate").then_text("too late").when_tool_result("call_mark"))
+        .reply(ScriptedReply::text("another answer").when_user_contains("hello").forever())
+        .reply(ScriptedReply::text("paid").when_tool_result("call_mark").forever())
 }
 
-fn marks(place: &Place) -> usize {
+fn marks(place: &GatewayHome) -> usize {
     std::fs::read_to_string(place.home.join("user/marks.txt")).unwrap_or_default().lines().count()
 }
 
 /// Sends the request and ends the gateway once the command has run and the model is asked again.
-fn end_after_the_command(place: &Place, request: &Keyed, signal: Signal) {
+fn end_after_the_command(place: &GatewayHome, request: &KeyedApiRequest, signal: Signal) {
     let running = place.start();
     std::thread::scope(|scope| {
         let client = scope.spawn(|| request.send(place));
@@ -482,11 +499,11 @@ fn end_after_the_command(place: &Place, request: &Keyed, signal: Signal) {
 
 #[test]
 fn a_request_whose_turn_gave_way_to_another_is_told_what_happened_and_not_run_again() {
-    let place = Place::with(marks_then_waits());
-    let request = Keyed::chat("k", "pay", false).in_session("talk");
+    let place = GatewayHome::with(marks_then_waits());
+    let request = KeyedApiRequest::chat("k", "pay", false).in_session("talk");
     end_after_the_command(&place, &request, Signal::KILL);
     let _running = place.start();
-    let other = Keyed::chat("other", "hello", false).in_session("talk").send(&place).unwrap();
+    let other = KeyedApiRequest::chat("other", "hello", false).in_session("talk").send(&place).unwrap();
     assert_eq!(other.text().as_deref(), Some("another answer"));
     for _ in 0..2 {
         let heard = request.send(&place).unwrap();
@@ -498,15 +515,16 @@ fn a_request_whose_turn_gave_way_to_another_is_told_what_happened_and_not_run_ag
 
 #[test]
 fn an_orderly_stop_leaves_requests_with_a_key_to_their_repeats() {
-    type Make = fn() -> Keyed;
+    type Make = fn() -> KeyedApiRequest;
     let kinds: [Make; 4] = [
-        || Keyed::chat("k", "pay", false),
-        || Keyed::chat("k", "pay", true),
-        || Keyed::chat("k", "pay", false).in_session("talk"),
-        || Keyed::response("k", "pay", false),
+        || KeyedApiRequest::chat("k", "pay", false),
+        || KeyedApiRequest::chat("k", "pay", true),
+        || KeyedApiRequest::chat("k", "pay", false).in_session("talk"),
+        || KeyedApiRequest::response("k", "pay", false),
     ];
     for make in kinds {
-        let place = Place::configured(marks_then_waits(), json!({"agent": {"restart_drain_timeout": 0}}));
+        let place =
+            GatewayHome::configured(marks_then_waits(), json!({"agent": {"restart_drain_timeout": 0}}));
         let request = make();
         end_after_the_command(&place, &request, Signal::TERM);
         let _running = place.start();
@@ -518,15 +536,15 @@ fn an_orderly_stop_leaves_requests_with_a_key_to_their_repeats() {
 
 #[test]
 fn a_stop_waits_for_turns_that_come_to_their_end() {
-    let place = Place::with(marks_then_waits());
-    let request = Keyed::chat("k", "pay", false);
+    let place = GatewayHome::with(marks_then_waits());
+    let request = KeyedApiRequest::chat("k", "pay", false);
     let running = place.start();
     std::thread::scope(|scope| {
         let client = scope.spawn(|| request.send(&place));
         place.server.wait_until_at_blocking("gate", 1);
         running.signal(Signal::TERM);
         until("it takes no new turns", || {
-            let refused = Keyed::chat("other", "hello", false).send(&place);
+            let refused = KeyedApiRequest::chat("other", "hello", false).send(&place);
             refused.is_some_and(|heard| heard.error().as_deref() == Some("gateway_draining"))
         });
         place.server.open("gate");
@@ -537,11 +555,11 @@ fn a_stop_waits_for_turns_that_come_to_their_end() {
 
 #[test]
 fn stopping_in_good_order_again_and_again_does_not_park_a_turn() {
-    let script = Script::new()
-        .reply(Reply::new().wait("gate").then_text("late").repeat(4))
-        .reply(Reply::text("in the end").forever());
-    let place = Place::configured(script, json!({"agent": {"restart_drain_timeout": 0}}));
-    let request = Keyed::chat("k", "take your time", false);
+    let script = ModelScript::new()
+        .reply(ScriptedReply::new().wait("gate").then_text("late").repeat(4))
+        .reply(ScriptedReply::text("in the end").forever());
+    let place = GatewayHome::configured(script, json!({"agent": {"restart_drain_timeout": 0}}));
+    let request = KeyedApiRequest::chat("k", "take your time", false);
     for time in 1..=4 {
         let running = place.start();
         std::thread::scope(|scope| {
@@ -559,16 +577,16 @@ fn stopping_in_good_order_again_and_again_does_not_park_a_turn() {
 
 #[test]
 fn a_failure_after_tools_ran_is_not_one_that_clients_repeat() {
-    let mut call = ToolCall::new("terminal", json!({"command": "echo mark >> marks.txt"}));
+    let mut call = ScriptedToolCall::new("terminal", json!({"command": "echo mark >> marks.txt"}));
     call.id = Some("call_mark".to_owned());
-    let script = Script::new()
-        .reply(Reply::fail(400, "refused for good").when_tool_result("call_mark").forever())
-        .reply(Reply::new().then_tool(call).forever());
-    let place = Place::with(script);
+    let script = ModelScript::new()
+        .reply(ScriptedReply::fail(400, "refused for good").when_tool_result("call_mark").forever())
+        .reply(ScriptedReply::new().then_tool(call).forever());
+    let place = GatewayHome::with(script);
     let _running = place.start();
     for (keyed, times) in [(true, 2), (false, 2)] {
         let before = marks(&place);
-        let mut request = Keyed::chat("k", if keyed { "pay" } else { "pay without a key" }, false);
+        let mut request = KeyedApiRequest::chat("k", if keyed { "pay" } else { "pay without a key" }, false);
         if !keyed {
             request.headers.clear();
         }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use hermes_testkit::{ModelServer, RecordedRequest, Script, TempHome};
+use hermes_testkit::{ModelScript, ModelServer, RecordedRequest, TempHome};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 4_500;
 
 /// A window with a chat in it. Dropping it closes the window.
-struct Window {
+struct TerminalWindow {
     server: ModelServer,
     home: TempHome,
     folder: tempfile::TempDir,
@@ -27,9 +27,10 @@ struct Window {
     seen: String,
 }
 
-impl Window {
+impl TerminalWindow {
     fn open(script: &str, more: &Value) -> Self {
-        let server = ModelServer::start_blocking(Script::from_yaml("attended", script).unwrap()).unwrap();
+        let server =
+            ModelServer::start_blocking(ModelScript::from_yaml("attended", script).unwrap()).unwrap();
         let mut config = json!({
             "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
         });
@@ -146,7 +147,7 @@ impl Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for TerminalWindow {
     fn drop(&mut self) {
         // It has ended unless the test failed.
         let _ = self.child.kill();
@@ -176,7 +177,7 @@ fn lives(pid: u32) -> bool {
 
 #[test]
 fn a_question_nobody_answers_ends_when_the_setting_says_and_the_model_hears_why() {
-    let mut window = Window::open(
+    let mut window = TerminalWindow::open(
         r#"
 replies:
   - {tool: {name: terminal, arguments: {command: "rm -rf ./made"}}}
@@ -208,7 +209,7 @@ replies:
 #[test]
 fn a_signal_ends_the_chat_in_order() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
-        let mut window = Window::open(SERVER_AND_HANGING, &json!({}));
+        let mut window = TerminalWindow::open(SERVER_AND_HANGING, &json!({}));
         window.say("begin");
         window.until_shown("it runs");
         window.say("and now?");
@@ -226,7 +227,7 @@ fn a_signal_ends_the_chat_in_order() {
 
 #[test]
 fn a_window_that_is_closed_ends_the_chat_in_order() {
-    let mut window = Window::open(SERVER_AND_HANGING, &json!({}));
+    let mut window = TerminalWindow::open(SERVER_AND_HANGING, &json!({}));
     window.say("begin");
     window.until_shown("it runs");
     let process = window.pid_in("server.pid");
@@ -247,7 +248,7 @@ default: {reply: {text: a title}}
 
 #[test]
 fn pasted_lines_are_one_message_and_commands_wait() {
-    let mut window = Window::open(TALK, &json!({}));
+    let mut window = TerminalWindow::open(TALK, &json!({}));
     window.until_shown("❯ ");
     window.say("first line\nsecond line\nthird line");
     window.until_shown("one");
@@ -270,7 +271,7 @@ fn pasted_lines_are_one_message_and_commands_wait() {
 
 #[test]
 fn another_model_answers_the_next_turn() {
-    let mut window = Window::open(TALK, &json!({}));
+    let mut window = TerminalWindow::open(TALK, &json!({}));
     window.until_shown("❯ ");
     window.say("hello");
     window.until_shown("one");
@@ -292,7 +293,7 @@ fn another_model_answers_the_next_turn() {
 #[test]
 fn a_new_chat_tells_of_a_turn_that_was_cut_off() {
     let hanging = "replies:\n  - events: [headers, {wait: hanging}]\ndefault: {reply: {text: t}}\n";
-    let mut window = Window::open(hanging, &json!({}));
+    let mut window = TerminalWindow::open(hanging, &json!({}));
     window.until_shown("❯ ");
     window.say("begin");
     window.server.wait_until_at_blocking("hanging", 1);
@@ -304,7 +305,7 @@ fn a_new_chat_tells_of_a_turn_that_was_cut_off() {
     assert_eq!(window.end().code(), Some(0), "{}", window.seen);
 }
 
-fn count(window: &mut Window, words: &str) -> usize {
+fn count(window: &mut TerminalWindow, words: &str) -> usize {
     window.look().matches(words).count()
 }
 
@@ -315,7 +316,7 @@ replies:
   - events: [{text: "The file is written."}, {tool: {name: write_file, arguments: {path: a.txt, content: x}}}]
   - {text: "", repeat: forever}
 "#;
-    let mut window = Window::open(script, &json!({}));
+    let mut window = TerminalWindow::open(script, &json!({}));
     window.until_shown("❯ ");
     window.say("begin");
     window.until_shown("✍️");
@@ -333,7 +334,7 @@ replies:
   - {text: "One two three."}
 default: {reply: {text: a title}}
 "#;
-    let mut window = Window::open(script, &json!({}));
+    let mut window = TerminalWindow::open(script, &json!({}));
     window.until_shown("❯ ");
     window.say("begin");
     window.until_shown("three.");
@@ -354,7 +355,7 @@ default: {reply: {text: a title}}
 fn reasoning_arguments_and_the_bell_follow_the_display_settings() {
     let display =
         json!({"display": {"show_reasoning": true, "bell_on_complete": true, "tool_progress": "verbose"}});
-    let mut window = Window::open(REASONED, &display);
+    let mut window = TerminalWindow::open(REASONED, &display);
     window.until_shown("❯ ");
     window.say("begin");
     window.until_shown("All is well.");
@@ -383,7 +384,7 @@ fn reasoning_arguments_and_the_bell_follow_the_display_settings() {
 
 #[test]
 fn by_default_neither_reasoning_nor_a_bell() {
-    let mut window = Window::open(REASONED, &json!({}));
+    let mut window = TerminalWindow::open(REASONED, &json!({}));
     window.until_shown("❯ ");
     window.say("begin");
     window.until_shown("All is well.");
@@ -395,7 +396,7 @@ fn by_default_neither_reasoning_nor_a_bell() {
 #[test]
 fn an_answer_tells_the_terminal_nothing() {
     let script = "replies:\n  - {text: \"a\\e]52;c;eA==\\ab\\e[2Jc\"}\ndefault: {reply: {text: a title}}\n";
-    let mut window = Window::open(script, &json!({}));
+    let mut window = TerminalWindow::open(script, &json!({}));
     window.until_shown("❯ ");
     window.say("begin");
     window.until_shown("\\u{1b}]52;c;eA==\\u{7}b\\u{1b}[2Jc");
@@ -414,7 +415,7 @@ replies:
 default: {reply: {text: a title}}
 "#;
     let mut window =
-        Window::open(script, &json!({"approvals": {"mode": "off"}, "terminal": {"sandbox": "off"}}));
+        TerminalWindow::open(script, &json!({"approvals": {"mode": "off"}, "terminal": {"sandbox": "off"}}));
     window.until_shown("❯ ");
     window.say("begin");
     window.until_shown("Password for sudo");
@@ -437,7 +438,7 @@ default: {reply: {text: a title}}
 #[test]
 fn a_long_line_and_a_paste_arrive_whole_and_the_terminal_is_put_back() {
     let script = "replies:\n  - {when: {user_contains: long}, text: one}\n  - {when: {user_contains: typed}, text: two}\ndefault: {reply: {text: a title}}\n";
-    let mut window = Window::open(script, &json!({}));
+    let mut window = TerminalWindow::open(script, &json!({}));
     window.until_shown("❯ ");
     let long = "long ".repeat(2_000);
     window.say(&long);
@@ -458,7 +459,7 @@ fn a_long_line_and_a_paste_arrive_whole_and_the_terminal_is_put_back() {
 
 #[test]
 fn setup_offers_a_home_and_asks_who_gets_in() {
-    let mut window = Window::open("replies: []", &json!({}));
+    let mut window = TerminalWindow::open("replies: []", &json!({}));
     window.until_shown("❯");
     window.run_instead(&["gateway", "setup", "telegram"]);
     window.until_shown("(needed): ");
@@ -474,7 +475,7 @@ fn setup_offers_a_home_and_asks_who_gets_in() {
     assert!(env.contains("TELEGRAM_HOME_CHANNEL=4711") && env.contains("TELEGRAM_ALLOWED_USERS="), "{env}");
     assert!(!window.seen.contains("open, pair or skip"), "somebody is named: {}", window.seen);
 
-    let mut window = Window::open("replies: []", &json!({}));
+    let mut window = TerminalWindow::open("replies: []", &json!({}));
     window.until_shown("❯");
     window.run_instead(&["gateway", "setup", "telegram"]);
     window.until_shown("(needed): ");
@@ -496,7 +497,7 @@ fn setup_offers_a_home_and_asks_who_gets_in() {
 
 #[test]
 fn setup_tells_what_is_configured_in_part() {
-    let mut window = Window::open("replies: []", &json!({}));
+    let mut window = TerminalWindow::open("replies: []", &json!({}));
     std::fs::write(window.home.path().join(".env"), "SLACK_APP_TOKEN=xapp-1\nWEBHOOK_ENABLED=true\n")
         .unwrap();
     window.until_shown("❯");

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use hermes_testkit::{ModelServer, Reply, Script, TempHome};
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
 use serde_json::json;
 
 use super::support::run_in;
 
-struct Engine {
+struct EngineFixture {
     address: String,
     image: String,
 }
 
-impl Engine {
+impl EngineFixture {
     fn started() -> Option<Self> {
         let (Ok(address), Ok(image)) =
             (std::env::var("HERMES_TEST_DOCKER_HOST"), std::env::var("HERMES_TEST_DOCKER_IMAGE"))
@@ -54,17 +54,23 @@ impl Engine {
 
 #[test]
 fn peer_files_and_commands_of_a_turn_share_a_container_and_its_workspace_lasts() {
-    let Some(engine) = Engine::started() else { return };
-    let script = Script::new()
-        .reply(Reply::tool("write_file", json!({"path": "/workspace/a.txt", "content": "from the tool\n"})))
-        .reply(Reply::tool(
+    let Some(engine) = EngineFixture::started() else { return };
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool(
+            "write_file",
+            json!({"path": "/workspace/a.txt", "content": "from the tool\n"}),
+        ))
+        .reply(ScriptedReply::tool(
             "terminal",
             json!({"command": "cat /workspace/a.txt; cd /workspace; echo more >> a.txt"}),
         ))
-        .reply(Reply::tool("read_file", json!({"path": "a.txt"})))
-        .reply(Reply::text("done"))
-        .reply(Reply::tool("terminal", json!({"command": "cat /workspace/a.txt; ls /nonexistent /home"})))
-        .reply(Reply::text("done again"));
+        .reply(ScriptedReply::tool("read_file", json!({"path": "a.txt"})))
+        .reply(ScriptedReply::text("done"))
+        .reply(ScriptedReply::tool(
+            "terminal",
+            json!({"command": "cat /workspace/a.txt; ls /nonexistent /home"}),
+        ))
+        .reply(ScriptedReply::text("done again"));
     let server = ModelServer::start_blocking(script).unwrap();
     let home = engine.home(&server, "");
     let folder = tempfile::tempdir().unwrap();
@@ -88,11 +94,11 @@ fn peer_files_and_commands_of_a_turn_share_a_container_and_its_workspace_lasts()
 
 #[test]
 fn peer_a_container_cannot_read_the_home_and_a_killed_program_leaves_none_behind() {
-    let Some(engine) = Engine::started() else { return };
-    let script = Script::new()
-        .reply(Reply::tool("terminal", json!({"command": "sleep 600"})))
-        .reply(Reply::tool("read_file", json!({"path": "CONFIG"})))
-        .reply(Reply::text("done"));
+    let Some(engine) = EngineFixture::started() else { return };
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("terminal", json!({"command": "sleep 600"})))
+        .reply(ScriptedReply::tool("read_file", json!({"path": "CONFIG"})))
+        .reply(ScriptedReply::text("done"));
     let server = ModelServer::start_blocking(script).unwrap();
     let home = engine.home(&server, "  container_persistent: false\n");
     let mut killed = Command::new(env!("CARGO_BIN_EXE_hermes"))
@@ -114,10 +120,10 @@ fn peer_a_container_cannot_read_the_home_and_a_killed_program_leaves_none_behind
     assert_eq!(engine.containers_of(killed.id()), 1);
     let folder = tempfile::tempdir().unwrap();
     let config = home.path().join("config.yaml").display().to_string();
-    let script = Script::new()
-        .reply(Reply::tool("terminal", json!({"command": format!("cat {config} || echo cannot")})))
-        .reply(Reply::tool("read_file", json!({"path": config})))
-        .reply(Reply::text("done"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("terminal", json!({"command": format!("cat {config} || echo cannot")})))
+        .reply(ScriptedReply::tool("read_file", json!({"path": config})))
+        .reply(ScriptedReply::text("done"));
     let server = ModelServer::start_blocking(script).unwrap();
     let next = engine.home(&server, "  container_persistent: false\n");
     let seen = run_in(folder.path(), next.path(), &["chat", "-Q", "-q", "look"]);
@@ -162,12 +168,12 @@ const TOKENS: &str = "MODAL_TOKEN_ID=ak-right\nMODAL_TOKEN_SECRET=as-right\n";
 
 #[test]
 fn files_of_a_turn_in_a_sandbox_of_modal_last() {
-    let script = Script::new()
-        .reply(Reply::tool("terminal", json!({"command": "echo from the command > ~/a.txt; env"})))
-        .reply(Reply::tool("read_file", json!({"path": "~/a.txt"})))
-        .reply(Reply::text("done"))
-        .reply(Reply::tool("terminal", json!({"command": "cat ~/a.txt"})))
-        .reply(Reply::text("done again"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("terminal", json!({"command": "echo from the command > ~/a.txt; env"})))
+        .reply(ScriptedReply::tool("read_file", json!({"path": "~/a.txt"})))
+        .reply(ScriptedReply::text("done"))
+        .reply(ScriptedReply::tool("terminal", json!({"command": "cat ~/a.txt"})))
+        .reply(ScriptedReply::text("done again"));
     let server = ModelServer::start_blocking(script).unwrap();
     let modal = Modal::new(&server, TOKENS);
     let folder = tempfile::tempdir().unwrap();
@@ -186,7 +192,8 @@ fn files_of_a_turn_in_a_sandbox_of_modal_last() {
 
 #[test]
 fn a_killed_program_leaves_no_sandbox_of_modal_behind() {
-    let script = Script::new().reply(Reply::tool("terminal", json!({"command": "touch ~/begun; sleep 600"})));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("terminal", json!({"command": "touch ~/begun; sleep 600"})));
     let server = ModelServer::start_blocking(script).unwrap();
     let modal = Modal::new(&server, TOKENS);
     let mut killed = Command::new(env!("CARGO_BIN_EXE_hermes"))
@@ -218,11 +225,11 @@ fn a_killed_program_leaves_no_sandbox_of_modal_behind() {
 /// By itself it is the gateway that is asked, if there is one with a token; else the account.
 #[test]
 fn a_gateway_of_modal_comes_before_the_account() {
-    let script = Script::new()
-        .reply(Reply::tool("read_file", json!({"path": "~/a"})))
-        .reply(Reply::text("done"))
-        .reply(Reply::tool("terminal", json!({"command": "echo $((6 * 7)) sandboxes"})))
-        .reply(Reply::text("done"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("read_file", json!({"path": "~/a"})))
+        .reply(ScriptedReply::text("done"))
+        .reply(ScriptedReply::tool("terminal", json!({"command": "echo $((6 * 7)) sandboxes"})))
+        .reply(ScriptedReply::text("done"));
     let server = ModelServer::start_blocking(script).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let gateway = "MODAL_GATEWAY_URL=http://127.0.0.1:1\n";
@@ -247,9 +254,9 @@ fn an_account_with_modal_that_cannot_be_used_says_why() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
-        let script = Script::new()
-            .reply(Reply::tool("terminal", json!({"command": format!("touch {}", file.display())})))
-            .reply(Reply::text("done"));
+        let script = ModelScript::new()
+            .reply(ScriptedReply::tool("terminal", json!({"command": format!("touch {}", file.display())})))
+            .reply(ScriptedReply::text("done"));
         let server = ModelServer::start_blocking(script).unwrap();
         let modal = Modal::new(&server, &variables);
         run_in(folder.path(), modal.home.path(), &["chat", "-Q", "-q", "go"]);
@@ -272,10 +279,10 @@ fn a_backend_that_lacks_something_says_what() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
-        let script = Script::new()
-            .reply(Reply::tool("terminal", json!({"command": format!("touch {}", file.display())})))
-            .reply(Reply::tool("write_file", json!({"path": file, "content": "x"})))
-            .reply(Reply::text("done"));
+        let script = ModelScript::new()
+            .reply(ScriptedReply::tool("terminal", json!({"command": format!("touch {}", file.display())})))
+            .reply(ScriptedReply::tool("write_file", json!({"path": file, "content": "x"})))
+            .reply(ScriptedReply::text("done"));
         let server = ModelServer::start_blocking(script).unwrap();
         let config = format!(
             "model:\n  provider: custom\n  base_url: {}\n  default: test-model\nterminal: {terminal}\n",
@@ -293,10 +300,10 @@ fn a_backend_that_lacks_something_says_what() {
 #[test]
 fn a_number_that_is_none_is_named_and_files_still_work() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script::new()
-        .reply(Reply::tool("terminal", json!({"command": "echo ran"})))
-        .reply(Reply::tool("write_file", json!({"path": "made", "content": "x"})))
-        .reply(Reply::text("done"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("terminal", json!({"command": "echo ran"})))
+        .reply(ScriptedReply::tool("write_file", json!({"path": "made", "content": "x"})))
+        .reply(ScriptedReply::text("done"));
     let server = ModelServer::start_blocking(script).unwrap();
     let config =
         format!("model:\n  provider: custom\n  base_url: {}\n  default: test-model\n", server.base_url());

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hermes_testkit::discord::{self, Discord, Id, Sessions};
-use hermes_testkit::slack::{self, Slack};
-use hermes_testkit::telegram::{self, Telegram};
-use hermes_testkit::{ModelServer, RealClock, Script, TempHome, fixture};
+use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, SessionRetention};
+use hermes_testkit::slack::{self, FakeSlack};
+use hermes_testkit::telegram::{self, FakeTelegram};
+use hermes_testkit::{ModelScript, ModelServer, RealClock, TempHome, fixture};
 use serde_json::json;
 
-use super::life::{Gateway, TELEGRAM_TOKEN, start_gateway};
+use super::life::{GatewayChild, TELEGRAM_TOKEN, start_gateway};
 
 const LOOK: Duration = Duration::from_millis(10);
 /// Looks between two blows, at least and at most.
@@ -29,9 +29,9 @@ const REPORTS: [&str; 4] =
     ["Sorry, I encountered an error", "cut off twice", "away too long", "No response generated"];
 
 /// Numbers that look random and are the same for the same seed.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn roll(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -52,11 +52,11 @@ enum Where {
 }
 
 /// One person and what they are waiting for.
-struct Talk {
+struct UserSession {
     at: Where,
     number: usize,
     /// On Discord: who and where.
-    ids: Option<(Id, Id)>,
+    ids: Option<(FakeDiscordId, FakeDiscordId)>,
     said: usize,
     since: u64,
     /// When they go on, once they have their answer.
@@ -68,19 +68,19 @@ struct Talk {
     reported: usize,
 }
 
-struct World {
-    telegram: Telegram,
-    discord: Discord,
-    slack: Slack,
+struct ChaosRun {
+    telegram: FakeTelegram,
+    discord: FakeDiscord,
+    slack: FakeSlack,
     model: Option<ModelServer>,
     model_port: u16,
     /// People, and messages of each.
     size: (usize, usize),
     home: TempHome,
-    gateway: Option<Gateway>,
+    gateway: Option<GatewayChild>,
     /// What is away, and when it comes back.
     away: BTreeMap<&'static str, u64>,
-    dice: Dice,
+    dice: SeededRandom,
     blows: BTreeMap<&'static str, usize>,
 }
 
@@ -96,16 +96,16 @@ fn model(port: u16, people: usize, messages: usize) -> ModelServer {
         }
     }
     let script = json!({"real_time": true, "default": "echo", "replies": replies});
-    let script = Script::from_yaml("chaos", &script.to_string()).unwrap();
+    let script = ModelScript::from_yaml("chaos", &script.to_string()).unwrap();
     let clock = std::sync::Arc::new(RealClock::default());
     ModelServer::builder(script).port(port).clock(clock).keep_requests(10).start_blocking().unwrap()
 }
 
-impl World {
+impl ChaosRun {
     fn new(seed: u64, people: usize, messages: usize) -> Self {
-        let telegram = Telegram::start(TELEGRAM_TOKEN).unwrap();
-        let discord = Discord::start().unwrap();
-        let slack = Slack::start().unwrap();
+        let telegram = FakeTelegram::start(TELEGRAM_TOKEN).unwrap();
+        let discord = FakeDiscord::start().unwrap();
+        let slack = FakeSlack::start().unwrap();
         let model = model(0, people, messages);
         let model_port = model.address().port();
         let config = json!({
@@ -127,7 +127,7 @@ impl World {
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user")).unwrap();
         let (gateway, away, blows) = (None, BTreeMap::new(), BTreeMap::new());
-        let (model, dice) = (Some(model), Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1));
+        let (model, dice) = (Some(model), SeededRandom(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1));
         Self {
             telegram,
             discord,
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    fn talk(&self, number: usize) -> Talk {
+    fn talk(&self, number: usize) -> UserSession {
         let at = [Where::Telegram, Where::Discord, Where::Slack][number % 3];
         let ids = (at == Where::Discord).then(|| {
             let person = self.discord.person(&format!("person{number}"), None);
@@ -153,7 +153,7 @@ impl World {
             self.slack.person(&format!("U{number}"), "Somebody");
             self.slack.direct(&format!("D{number}"));
         }
-        Talk { at, number, ids, said: 0, since: 0, next: 0, before: 0, reports: 0, reported: 0 }
+        UserSession { at, number, ids, said: 0, since: 0, next: 0, before: 0, reports: 0, reported: 0 }
     }
 
     fn is_away(&self, at: Where) -> bool {
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// What the bot's messages to somebody say.
-    fn heard(&self, talk: &Talk) -> Vec<String> {
+    fn heard(&self, talk: &UserSession) -> Vec<String> {
         match talk.at {
             Where::Telegram => {
                 self.telegram.messages(chat(talk)).into_iter().map(|message| message.text).collect()
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    fn say(&self, talk: &mut Talk, now: u64) {
+    fn say(&self, talk: &mut UserSession, now: u64) {
         talk.before = self.heard(talk).len();
         talk.said += 1;
         talk.since = now;
@@ -232,9 +232,10 @@ impl World {
             self.away.remove(name);
             match name {
                 "model" => self.model = Some(model(self.model_port, self.size.0, self.size.1)),
-                "telegram" => self.telegram.revive().unwrap(),
+                "telegram" => self.telegram.restart().unwrap(),
                 "discord" => {
-                    let sessions = if self.dice.roll(2) == 0 { Sessions::Kept } else { Sessions::Lost };
+                    let sessions =
+                        if self.dice.roll(2) == 0 { SessionRetention::Kept } else { SessionRetention::Lost };
                     self.discord.start_again(sessions).unwrap();
                 }
                 _ => self.slack.start_again().unwrap(),
@@ -281,13 +282,13 @@ impl World {
                 "slack goes away"
             }
             8 => {
-                self.discord.order(&discord::Order::Drop);
-                self.slack.order(&slack::Order::Drop);
+                self.discord.order(&discord::DiscordSocketAction::Drop);
+                self.slack.order(&slack::SlackSocketAction::Drop);
                 "sockets break"
             }
             9 => {
-                self.discord.order(&discord::Order::Reconnect);
-                self.slack.order(&slack::Order::Disconnect("refresh_requested".to_owned()));
+                self.discord.order(&discord::DiscordSocketAction::Reconnect);
+                self.slack.order(&slack::SlackSocketAction::Disconnect("refresh_requested".to_owned()));
                 "sockets are to be renewed"
             }
             10 | 11 => {
@@ -304,28 +305,31 @@ impl World {
             }
             13 | 14 => {
                 match self.dice.roll(3) {
-                    0 => self.telegram.fails("sendMessage", telegram::Fault::too_many(1)),
+                    0 => self.telegram.fails("sendMessage", telegram::TelegramFault::too_many(1)),
                     1 => {
-                        let limit = discord::Fault::Limit { after: 0.5, scope: discord::Scope::Route };
+                        let limit = discord::DiscordFault::Limit {
+                            after: 0.5,
+                            scope: discord::RateLimitScope::Route,
+                        };
                         self.discord.fault("POST", "/messages", limit);
                     }
-                    _ => self.slack.fault("chat.postMessage", slack::Fault::Limit(1)),
+                    _ => self.slack.fault("chat.postMessage", slack::SlackFault::Limit(1)),
                 }
                 "too many calls"
             }
             15 | 16 => {
                 match self.dice.roll(3) {
-                    0 => self.telegram.fails("sendMessage", telegram::Fault::DropAfter),
-                    1 => self.discord.fault("POST", "/messages", discord::Fault::DoAndCut),
-                    _ => self.slack.fault("chat.postMessage", slack::Fault::DoAndCut),
+                    0 => self.telegram.fails("sendMessage", telegram::TelegramFault::DropAfter),
+                    1 => self.discord.fault("POST", "/messages", discord::DiscordFault::DoAndCut),
+                    _ => self.slack.fault("chat.postMessage", slack::SlackFault::DoAndCut),
                 }
                 "the answer to a call is lost"
             }
             _ => {
                 match self.dice.roll(3) {
-                    0 => self.telegram.fails("sendMessage", telegram::Fault::Garbage),
-                    1 => self.discord.fault("POST", "/messages", discord::Fault::Garbage),
-                    _ => self.slack.fault("chat.postMessage", slack::Fault::Status(502)),
+                    0 => self.telegram.fails("sendMessage", telegram::TelegramFault::Garbage),
+                    1 => self.discord.fault("POST", "/messages", discord::DiscordFault::Garbage),
+                    _ => self.slack.fault("chat.postMessage", slack::SlackFault::Status(502)),
                 }
                 "a call is answered with nonsense"
             }
@@ -334,7 +338,7 @@ impl World {
     }
 }
 
-fn chat(talk: &Talk) -> i64 {
+fn chat(talk: &UserSession) -> i64 {
     i64::try_from(talk.number).unwrap() + 1000
 }
 
@@ -352,13 +356,13 @@ struct Outcome {
 
 /// A run: so many people, so many messages each, and so many blows.
 fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
-    let mut world = World::new(seed, people, messages);
+    let mut world = ChaosRun::new(seed, people, messages);
     world.start_gateway();
     super::support::until("all platforms are connected", || {
         let text = std::fs::read_to_string(world.home.join("gateway_state.json")).unwrap_or_default();
         text.matches("\"connected\"").count() == 3
     });
-    let mut talks: Vec<Talk> = (0..people).map(|number| world.talk(number)).collect();
+    let mut talks: Vec<UserSession> = (0..people).map(|number| world.talk(number)).collect();
     let (mut now, mut next_blow) = (0, u64::MAX);
     loop {
         now += 1;
@@ -405,7 +409,7 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
 }
 
 /// Whether the newest message was answered, or reported.
-fn is_settled(world: &World, talk: &mut Talk) -> bool {
+fn is_settled(world: &ChaosRun, talk: &mut UserSession) -> bool {
     let heard = world.heard(talk);
     if heard.iter().any(|text| text.contains(&token(talk.number, talk.said))) {
         return true;
@@ -419,7 +423,7 @@ fn is_settled(world: &World, talk: &mut Talk) -> bool {
     reported
 }
 
-fn check(seed: u64, world: &World, talks: &[Talk]) -> Outcome {
+fn check(seed: u64, world: &ChaosRun, talks: &[UserSession]) -> Outcome {
     let story = || format!("everything has left; {}", world.story());
     super::support::until_found(story, || {
         let waiting = "SELECT COUNT(*) FROM hx_outbox WHERE state IN ('waiting', 'sending')";

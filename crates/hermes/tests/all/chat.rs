@@ -1,6 +1,6 @@
 //! `hermes chat` and `hermes model`: whole turns of the built binary.
 
-use hermes_testkit::{ModelServer, Reply, Script, TempHome};
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
 use serde_json::json;
 
 use super::support::{hermes, run_in};
@@ -29,9 +29,9 @@ fn with_nothing_configured_the_offline_model_uses_real_tools() {
 
 #[test]
 fn a_turn_with_a_tool_call_goes_through_and_is_stored() {
-    let script = Script::new()
-        .reply(Reply::tool("read_file", json!({"path": "a.txt"})))
-        .reply(Reply::deltas(["It says ", "hello."]));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("read_file", json!({"path": "a.txt"})))
+        .reply(ScriptedReply::deltas(["It says ", "hello."]));
     let server = ModelServer::start_blocking(script).unwrap();
     let home = home_for(&server);
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +54,7 @@ fn a_turn_with_a_tool_call_goes_through_and_is_stored() {
 
 #[test]
 fn what_a_question_points_at_goes_with_it() {
-    let server = ModelServer::start_blocking(Script::new().reply(Reply::text("seen"))).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::new().reply(ScriptedReply::text("seen"))).unwrap();
     let home = home_for(&server);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
@@ -72,9 +72,10 @@ fn what_a_question_points_at_goes_with_it() {
 
 #[test]
 fn a_session_goes_on_where_it_was() {
-    let server =
-        ModelServer::start_blocking(Script::new().reply(Reply::text("one")).reply(Reply::text("two")))
-            .unwrap();
+    let server = ModelServer::start_blocking(
+        ModelScript::new().reply(ScriptedReply::text("one")).reply(ScriptedReply::text("two")),
+    )
+    .unwrap();
     let home = home_for(&server);
     hermes(&home, &["chat", "-q", "first"]);
     let listed = hermes(&home, &["sessions", "list"]);
@@ -99,7 +100,9 @@ fn a_session_goes_on_where_it_was() {
 #[test]
 fn a_refusal_is_said_without_the_key_and_the_question_is_kept() {
     let body = json!({"error": {"message": "Incorrect API key provided: sk-live-abcdefghijklmnopqrstuv"}});
-    let server = ModelServer::start_blocking(Script::new().reply(Reply::http(401, body).forever())).unwrap();
+    let server =
+        ModelServer::start_blocking(ModelScript::new().reply(ScriptedReply::http(401, body).forever()))
+            .unwrap();
     let home = home_for(&server);
     let seen = hermes(&home, &["config", "set", "model.api_key", "sk-live-abcdefghijklmnopqrstuv"]);
     assert!(!seen.contains("abcdefghij"), "{seen}");
@@ -136,7 +139,7 @@ fn an_empty_question_is_refused() {
 #[test]
 fn a_spending_limit_stops_the_turn_before_the_next_call() {
     let script = "replies:\n  - tool: {name: read_file, arguments: {path: a.txt}}\n    usage: {input: 10, output: 5, at: always, extra: {cost: 0.5}}\n  - text: never said\n";
-    let server = ModelServer::start_blocking(Script::from_yaml("costly", script).unwrap()).unwrap();
+    let server = ModelServer::start_blocking(ModelScript::from_yaml("costly", script).unwrap()).unwrap();
     let home = home_for(&server);
     hermes(&home, &["config", "set", "budget.per_turn_usd", "0.3"]);
     let seen = hermes(&home, &["chat", "-q", "read a.txt"]);
@@ -147,9 +150,9 @@ fn a_spending_limit_stops_the_turn_before_the_next_call() {
 
 #[test]
 fn a_turn_is_finished_when_nobody_reads_it_any_more() {
-    let script = Script::new()
-        .reply(Reply::tool("read_file", json!({"path": "a.txt"})))
-        .reply(Reply::text("written for nobody"));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("read_file", json!({"path": "a.txt"})))
+        .reply(ScriptedReply::text("written for nobody"));
     let server = ModelServer::start_blocking(script).unwrap();
     let home = home_for(&server);
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_hermes"))

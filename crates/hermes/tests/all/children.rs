@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use hermes_testkit::{ModelServer, Script, TempHome, divisible_group};
+use hermes_testkit::{ModelScript, ModelServer, TempHome, divisible_group};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -14,15 +14,15 @@ use super::gateway;
 const LONG: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(10);
 
-struct Place {
+struct ChatHome {
     server: ModelServer,
     home: TempHome,
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl ChatHome {
     fn new(script: &str, more: &Value) -> Self {
-        let script = Script::from_yaml("children", script).unwrap();
+        let script = ModelScript::from_yaml("children", script).unwrap();
         let server = ModelServer::start_blocking(script).unwrap();
         let mut config = json!({
             "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
@@ -111,7 +111,7 @@ fn lives(pid: &str) -> bool {
 
 #[test]
 fn one_subagent_that_hangs_holds_up_no_other_and_an_interrupt_ends_all() {
-    let place = Place::new(
+    let place = ChatHome::new(
         r#"
 replies:
   - {when: {user_contains: begin}, tool: {name: delegate_task, arguments: {tasks: [{goal: alpha part}, {goal: beta part}, {goal: gamma part}]}}}
@@ -154,7 +154,7 @@ replies:
 
 #[test]
 fn a_background_process_of_a_subagent_ends_with_it() {
-    let place = Place::new(
+    let place = ChatHome::new(
         r#"
 replies:
   - {when: {user_contains: begin}, tool: {name: delegate_task, arguments: {goal: alpha part}}}
@@ -178,7 +178,7 @@ replies:
 
 #[test]
 fn what_subagents_had_said_survives_the_death_of_the_program() {
-    let place = Place::new(
+    let place = ChatHome::new(
         r"
 replies:
   - {when: {user_contains: begin}, tool: {name: delegate_task, arguments: {tasks: [{goal: alpha part}, {goal: beta part}]}}}
@@ -205,7 +205,7 @@ replies:
 
 #[test]
 fn a_single_question_that_is_told_to_end_takes_its_processes_with_it() {
-    let place = Place::new(
+    let place = ChatHome::new(
         r#"
 replies:
   - {tool: {name: terminal, arguments: {command: "echo $$ > a.pid; exec sleep 1000", background: true}}}
@@ -225,7 +225,7 @@ replies:
 #[test]
 fn a_folder_whose_name_is_no_text_keeps_no_command_from_running() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::new(
+    let place = ChatHome::new(
         r#"
 replies:
   - {tool: {name: terminal, arguments: {command: "echo ran; touch here"}}}
@@ -254,13 +254,13 @@ replies:
         json!({"model": "small-model"}),
         json!({"model": "small-model", "base_url": "{server}", "api_key": "k"}),
     ] {
-        let place = Place::new(script, &json!({"delegation": delegation}));
+        let place = ChatHome::new(script, &json!({"delegation": delegation}));
         let output = place.say("begin").wait_with_output().unwrap();
         assert!(shown(&output).contains("all is done"), "{delegation}: {}", shown(&output));
         let results = place.results();
         assert!(results[0].contains("small is done") && results[0].contains("small-model"), "{results:?}");
     }
-    let place = Place::new(
+    let place = ChatHome::new(
         "replies:\n  - {tool: {name: delegate_task, arguments: {goal: part}}}\n  - {text: told}\n",
         &json!({"delegation": {"provider": "anthropic", "model": "m"}}),
     );
@@ -299,7 +299,7 @@ replies:
         started("b"),
         started("c")
     );
-    let place = Place::new(&script, &json!({}));
+    let place = ChatHome::new(&script, &json!({}));
     let mut child = place.say("begin");
     until("everything runs", || {
         ["a", "b", "c", "grandchild", "orphan", "script"]
@@ -349,7 +349,7 @@ replies:
 
 #[test]
 fn a_program_killed_together_with_its_watchdog_leaves_nothing_behind_after_the_next_start() {
-    let place = Place::new(
+    let place = ChatHome::new(
         r#"
 replies:
   - tool:
@@ -402,7 +402,7 @@ replies:
   - tool: {name: terminal, arguments: {command: "echo $$ > a.new; mv a.new a.pid; exec sleep 1000", background: true}}
   - {text: started}
 "#;
-    let place = gateway::Place::with(Script::from_yaml("background", script).unwrap());
+    let place = gateway::GatewayHome::with(ModelScript::from_yaml("background", script).unwrap());
     let running = place.start();
     let body = json!({"messages": [{"role": "user", "content": "begin"}]}).to_string();
     assert_eq!(place.request("POST", "/v1/chat/completions", &body).unwrap().0, 200);

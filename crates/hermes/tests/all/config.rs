@@ -156,7 +156,7 @@ replies:
     http: {status: 200, body: {access_token: at-Secret-1234567890, refresh_token: rt-Secret-1234567890, expires_in: 3600}}
 "#;
     let server = hermes_testkit::ModelServer::start_blocking(
-        hermes_testkit::Script::from_yaml("portal", script).unwrap(),
+        hermes_testkit::ModelScript::from_yaml("portal", script).unwrap(),
     )
     .unwrap();
     let home = TempHome::builder().build().unwrap();
@@ -178,7 +178,8 @@ replies:
 
 #[test]
 fn a_fallback_that_cannot_be_used_is_said() {
-    let server = hermes_testkit::ModelServer::start_blocking(hermes_testkit::Script::new().echo()).unwrap();
+    let server =
+        hermes_testkit::ModelServer::start_blocking(hermes_testkit::ModelScript::new().echo()).unwrap();
     let config = format!(
         "model:\n  provider: custom\n  base_url: {}\n  default: m\nfallback_model:\n  provider: deepseek\n  model: deepseek-chat\n",
         server.base_url()
@@ -206,7 +207,7 @@ replies:
     for (more, ssh, opened) in [(None, "", true), (Some("--no-browser"), "", false), (None, "1 2 3 4", false)]
     {
         let server = hermes_testkit::ModelServer::start_blocking(
-            hermes_testkit::Script::from_yaml("portal", script).unwrap(),
+            hermes_testkit::ModelScript::from_yaml("portal", script).unwrap(),
         )
         .unwrap();
         let home = TempHome::new().unwrap();

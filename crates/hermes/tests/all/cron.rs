@@ -264,9 +264,9 @@ fn runs_missed_in_a_row_take_one_line() {
     let store = hermes_store::Store::open(&home.path().join("state.db")).unwrap();
     let at = |minute: u32| hermes_types::Timestamp(1_700_000_000.0 + 60.0 * f64::from(minute));
     let due = (0..600).map(at).collect();
-    let telling = hermes_store::Telling::Wanted;
-    store.note_missed_runs("job", due, "Hermes was not running", telling, at(601)).wait().unwrap();
-    store.note_missed_runs("other", vec![at(602)], "too late", telling, at(603)).wait().unwrap();
+    let telling = hermes_store::MissedRunNotice::Send;
+    store.record_missed_runs("job", due, "Hermes was not running", telling, at(601)).wait().unwrap();
+    store.record_missed_runs("other", vec![at(602)], "too late", telling, at(603)).wait().unwrap();
     store.close().wait().unwrap();
     let seen = hermes(&home, &["cron", "runs"]);
     let lines: Vec<&str> = seen.lines().filter(|line| line.contains("missed")).collect();

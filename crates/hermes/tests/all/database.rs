@@ -1,13 +1,13 @@
 //! `hermes db`.
 
 use hermes_store::Store;
-use hermes_testkit::{Fixture, TempHome};
+use hermes_testkit::{DatabaseFixture, TempHome};
 
 use super::support::hermes;
 
 #[test]
 fn a_sound_file_is_called_sound() {
-    let home = TempHome::builder().state_db(Fixture::V22).build().unwrap();
+    let home = TempHome::builder().state_db(DatabaseFixture::V22).build().unwrap();
     let seen = hermes(&home, &["db", "check"]);
     assert!(
         seen.starts_with("exit 0") && seen.contains("schema version 22") && seen.contains("is sound"),
@@ -34,7 +34,7 @@ fn garbage_is_named_kept_and_not_replaced() {
 
 #[test]
 fn a_backup_opens_elsewhere() {
-    let home = TempHome::builder().state_db(Fixture::V6).build().unwrap();
+    let home = TempHome::builder().state_db(DatabaseFixture::V6).build().unwrap();
     let other = TempHome::new().unwrap();
     let target = other.join("state.db");
     let seen = hermes(&home, &["db", "backup", target.to_str().unwrap()]);
@@ -49,7 +49,7 @@ fn a_backup_opens_elsewhere() {
 
 #[test]
 fn a_repair_keeps_what_was_there() {
-    let home = TempHome::builder().state_db(Fixture::V22).build().unwrap();
+    let home = TempHome::builder().state_db(DatabaseFixture::V22).build().unwrap();
     let before = hermes(&home, &["sessions", "list"]);
     let seen = hermes(&home, &["db", "repair"]);
     assert!(seen.starts_with("exit 0") && seen.contains("is sound; nothing was changed"), "{seen}");

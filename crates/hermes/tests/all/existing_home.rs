@@ -1,6 +1,6 @@
 //! A home another release has lived in for a long time: everything in it is used, nothing of it is harmed.
 
-use hermes_testkit::{Fixture, ModelServer, Reply, Script, TempHome};
+use hermes_testkit::{DatabaseFixture, ModelScript, ModelServer, ScriptedReply, TempHome};
 
 use super::support::hermes;
 
@@ -16,14 +16,15 @@ fn home(server: &ModelServer) -> TempHome {
         .file("memories/USER.md", "prefers short answers")
         .file("SOUL.md", "You are Luna, terse and kind.")
         .file("skills/media/video/SKILL.md", "---\nname: video\ndescription: Cut clips\n---\nsteps")
-        .state_db(Fixture::V22)
+        .state_db(DatabaseFixture::V22)
         .build()
         .unwrap()
 }
 
 #[test]
 fn sessions_list_search_and_resume_work_and_the_file_stays_sound() {
-    let script = Script::new().reply(Reply::text("Going on.")).reply(Reply::text("And on."));
+    let script =
+        ModelScript::new().reply(ScriptedReply::text("Going on.")).reply(ScriptedReply::text("And on."));
     let server = ModelServer::start_blocking(script).unwrap();
     let home = home(&server);
     let listed = hermes(&home, &["sessions", "list"]);
@@ -57,7 +58,8 @@ fn sessions_list_search_and_resume_work_and_the_file_stays_sound() {
 
 #[test]
 fn what_the_other_program_needs_is_in_the_rows_we_write() {
-    let server = ModelServer::start_blocking(Script::new().reply(Reply::text("Noted."))).unwrap();
+    let server =
+        ModelServer::start_blocking(ModelScript::new().reply(ScriptedReply::text("Noted."))).unwrap();
     let home = home(&server);
     hermes(&home, &["-Q", "-q", "a new conversation"]);
     let exported = hermes(&home, &["sessions", "export", "-"]);

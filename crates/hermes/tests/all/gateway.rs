@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use hermes_store::Store;
-use hermes_testkit::telegram::Telegram;
-use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_testkit::telegram::FakeTelegram;
+use hermes_testkit::{ModelScript, ModelServer, TempHome};
 use hermes_types::random_hex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -19,28 +19,28 @@ const KEY: &str = "0123456789abcdef0123456789abcdef";
 const SCRIPT: &str =
     "replies: [{when: {user_contains: say hello}, repeat: forever, text: Hello wörld 日本}]\n";
 
-pub(crate) struct Place {
+pub(crate) struct GatewayHome {
     pub(crate) server: ModelServer,
     pub(crate) home: TempHome,
     port: u16,
 }
 
-pub(crate) struct Running<'a> {
+pub(crate) struct RunningGateway<'a> {
     child: Child,
-    place: &'a Place,
+    place: &'a GatewayHome,
 }
 
-impl Place {
+impl GatewayHome {
     fn new(script: &str) -> Self {
-        Self::with(Script::from_yaml("gateway", script).unwrap())
+        Self::with(ModelScript::from_yaml("gateway", script).unwrap())
     }
 
-    pub(crate) fn with(script: Script) -> Self {
+    pub(crate) fn with(script: ModelScript) -> Self {
         Self::configured(script, json!({}))
     }
 
     /// With these keys in the configuration.
-    pub(crate) fn configured(script: Script, more: Value) -> Self {
+    pub(crate) fn configured(script: ModelScript, more: Value) -> Self {
         let server = ModelServer::start_blocking(script).unwrap();
         let port = free_port();
         let mut config = more;
@@ -76,11 +76,11 @@ impl Place {
     }
 
     /// Starts a gateway and waits until it is healthy.
-    pub(crate) fn start(&self) -> Running<'_> {
+    pub(crate) fn start(&self) -> RunningGateway<'_> {
         let complaints = std::fs::File::create(self.home.join("complaints.txt")).unwrap();
         let child =
             self.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(complaints).spawn().unwrap();
-        let mut running = Running { child, place: self };
+        let mut running = RunningGateway { child, place: self };
         until("the gateway is healthy", || {
             let ended = running.child.try_wait().unwrap();
             assert!(ended.is_none(), "{ended:?}: {}", self.home.read("complaints.txt"));
@@ -132,7 +132,7 @@ impl Place {
     }
 }
 
-impl Running<'_> {
+impl RunningGateway<'_> {
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -148,7 +148,7 @@ impl Running<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningGateway<'_> {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -165,7 +165,7 @@ fn free_port() -> u16 {
 
 #[test]
 fn a_gateway_lives_as_a_deployment_expects() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let running = place.start();
     assert_eq!(place.say("say hello"), (200, "Hello wörld 日本".to_owned()));
     let (code, text) = place.output(&["gateway", "status"]);
@@ -199,7 +199,7 @@ fn a_gateway_lives_as_a_deployment_expects() {
 
 #[test]
 fn another_gateway_can_take_the_place_of_one() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let first = place.start();
     let child = place
         .hermes(&["gateway", "run", "--replace"])
@@ -207,7 +207,7 @@ fn another_gateway_can_take_the_place_of_one() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let second = Running { child, place: &place };
+    let second = RunningGateway { child, place: &place };
     assert_eq!(first.wait(), 0);
     until("the second is healthy", || place.request("GET", "/health", "").is_some());
     assert_eq!(place.say("say hello").0, 200);
@@ -218,12 +218,12 @@ fn another_gateway_can_take_the_place_of_one() {
 
 #[test]
 fn a_lock_that_a_dead_gateway_left_to_a_child_is_waited_for() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let lock = std::fs::File::create(place.home.join("gateway.lock")).unwrap();
     lock.lock().unwrap();
     let complaints = std::fs::File::create(place.home.join("complaints.txt")).unwrap();
     let child = place.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(complaints).spawn().unwrap();
-    let second = Running { child, place: &place };
+    let second = RunningGateway { child, place: &place };
     until("it waits for the lock", || place.home.read("complaints.txt").contains("waiting"));
     drop(lock);
     until("it is healthy", || place.request("GET", "/health", "").is_some());
@@ -233,11 +233,11 @@ fn a_lock_that_a_dead_gateway_left_to_a_child_is_waited_for() {
 
 #[test]
 fn restarting_without_a_service_runs_another_in_the_foreground() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let first = place.start();
     let child =
         place.hermes(&["gateway", "restart"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let second = Running { child, place: &place };
+    let second = RunningGateway { child, place: &place };
     assert_eq!(first.wait(), 0);
     until("the second is healthy", || place.request("GET", "/health", "").is_some());
     assert_eq!(place.say("say hello").0, 200);
@@ -247,7 +247,7 @@ fn restarting_without_a_service_runs_another_in_the_foreground() {
 
 #[test]
 fn a_server_for_everybody_needs_a_key() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     std::fs::write(
         place.home.env_file(),
         format!("API_SERVER_ENABLED=1\nAPI_SERVER_HOST=0.0.0.0\nAPI_SERVER_PORT={}\n", place.port),
@@ -262,15 +262,15 @@ fn a_server_for_everybody_needs_a_key() {
 
 #[test]
 fn a_taken_port_costs_the_api_and_not_the_chats() {
-    let telegram = Telegram::start("1234:abc").unwrap();
+    let telegram = FakeTelegram::start("1234:abc").unwrap();
     let more = json!({"platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}}});
-    let place = Place::configured(Script::from_yaml("gateway", SCRIPT).unwrap(), more);
+    let place = GatewayHome::configured(ModelScript::from_yaml("gateway", SCRIPT).unwrap(), more);
     let env = place.home.read(".env");
     std::fs::write(place.home.env_file(), format!("{env}TELEGRAM_BOT_TOKEN=1234:abc\n")).unwrap();
     let _somebody = TcpListener::bind(place.address()).unwrap();
     let child =
         place.hermes(&["gateway", "run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let running = Running { child, place: &place };
+    let running = RunningGateway { child, place: &place };
     let state = || serde_json::from_str::<Value>(&place.home.read("gateway_state.json")).unwrap_or_default();
     until("the chats are served", || {
         place.home.join("gateway_state.json").exists()
@@ -289,7 +289,7 @@ fn a_taken_port_costs_the_api_and_not_the_chats() {
 
 #[test]
 fn draining_lets_the_running_turn_end_and_takes_no_new_one() {
-    let place = Place::new("replies: [{events: [{wait: gate}, {text: done}]}]\n");
+    let place = GatewayHome::new("replies: [{events: [{wait: gate}, {text: done}]}]\n");
     let running = place.start();
     let body = json!({"messages": [{"role": "user", "content": "work"}]}).to_string();
     let mut stream = place.send("POST", "/v1/chat/completions", &body).unwrap();
@@ -306,7 +306,7 @@ fn draining_lets_the_running_turn_end_and_takes_no_new_one() {
 #[test]
 fn a_stream_that_is_stopped_in_the_middle_says_so() {
     let place =
-        Place::new("replies: [{repeat: forever, events: [{text: one}, {wait: gate}, {text: two}]}]\n");
+        GatewayHome::new("replies: [{repeat: forever, events: [{text: one}, {wait: gate}, {text: two}]}]\n");
     let running = place.start();
     let chat = json!({"messages": [{"role": "user", "content": "work"}], "stream": true}).to_string();
     let respond = json!({"input": "work", "stream": true}).to_string();
@@ -332,7 +332,7 @@ fn a_stream_that_is_stopped_in_the_middle_says_so() {
 
 #[test]
 fn a_run_that_was_accepted_is_known_after_a_crash() {
-    let place = Place::new("replies: [{repeat: forever, events: [{wait: gate}, {text: done}]}]\n");
+    let place = GatewayHome::new("replies: [{repeat: forever, events: [{wait: gate}, {text: done}]}]\n");
     let running = place.start();
     let body = json!({"input": "work"}).to_string();
     let (status, run) = place.request("POST", "/v1/runs", &body).unwrap();
@@ -347,7 +347,7 @@ fn a_run_that_was_accepted_is_known_after_a_crash() {
 
 #[test]
 fn killed_in_the_middle_nothing_is_forgotten_and_nothing_runs_on() {
-    let place = Place::new(
+    let place = GatewayHome::new(
         "replies:\n  - tool: {name: terminal, arguments: {command: 'echo $$ > shell.pid; sleep 600'}}\n",
     );
     let mut running = place.start();
@@ -373,7 +373,7 @@ fn killed_in_the_middle_nothing_is_forgotten_and_nothing_runs_on() {
 
 #[test]
 fn hooks_are_told_and_a_broken_one_disturbs_nobody() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let hook = |name: &str, events: &str, handler: &str| {
         let folder = place.home.join("hooks").join(name);
         std::fs::create_dir_all(&folder).unwrap();
@@ -399,7 +399,7 @@ fn hooks_are_told_and_a_broken_one_disturbs_nobody() {
 
 #[test]
 fn webhooks_are_subscribed_to_and_tested_from_the_shell() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let (code, text) = place.output(&["webhook", "list"]);
     assert_eq!(code, 0);
     assert!(text.contains("WEBHOOK_ENABLED"), "{text}");
@@ -438,7 +438,7 @@ fn client(program: &Path, installed: &Path, file: &str) {
         hermes_testkit::peer_is_missing(&format!("{} is not installed", installed.display()));
         return;
     }
-    let place = Place::new(PEER_SCRIPT);
+    let place = GatewayHome::new(PEER_SCRIPT);
     std::fs::write(place.home.join("user/a.txt"), "hi\n").unwrap();
     let _running = place.start();
     let output = Command::new(program)
@@ -469,7 +469,7 @@ fn peer_openai_node_is_served() {
 
 #[test]
 fn the_service_logs_its_life() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let running = place.start();
     let seen = |words: &str| until(words, || place.home.read("complaints.txt").contains(words));
     seen("API server listening on http://127.0.0.1:");
@@ -484,7 +484,7 @@ fn the_service_logs_its_life() {
 
 #[test]
 fn a_server_without_descriptors_says_so_and_goes_on_when_there_are_some() {
-    let place = Place::new(SCRIPT);
+    let place = GatewayHome::new(SCRIPT);
     let complaints = std::fs::File::create(place.home.join("complaints.txt")).unwrap();
     let mut command = Command::new("/bin/sh");
     let program = program();
@@ -499,7 +499,7 @@ fn a_server_without_descriptors_says_so_and_goes_on_when_there_are_some() {
         .stderr(complaints)
         .spawn()
         .unwrap();
-    let running = Running { child, place: &place };
+    let running = RunningGateway { child, place: &place };
     until("it is healthy", || place.request("GET", "/health", "").is_some_and(|(status, _)| status == 200));
     let held: Vec<TcpStream> = (0..100).filter_map(|_| TcpStream::connect(place.address()).ok()).collect();
     assert_eq!(held.len(), 100);

@@ -5,16 +5,16 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use hermes_testkit::discord::{self, Discord, Id, Words};
-use hermes_testkit::slack::{self, Slack};
-use hermes_testkit::telegram::Telegram;
-use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_testkit::discord::{self, FakeDiscord, FakeDiscordId, FakeUserMessage};
+use hermes_testkit::slack::{self, FakeSlack};
+use hermes_testkit::telegram::FakeTelegram;
+use hermes_testkit::{ModelScript, ModelServer, TempHome};
 use serde_json::{Value, json};
 
 use super::support::{program, until, until_found};
 
 /// A platform with one person and their direct chat with the bot.
-trait Stage {
+trait PlatformDriver {
     fn platform(&self) -> &'static str;
     /// `platforms.<platform>.extra`.
     fn extra(&self) -> Value;
@@ -38,9 +38,9 @@ trait Stage {
     }
 }
 
-struct OnSlack(Slack);
+struct SlackDriver(FakeSlack);
 
-impl Stage for OnSlack {
+impl PlatformDriver for SlackDriver {
     fn platform(&self) -> &'static str {
         "slack"
     }
@@ -81,12 +81,12 @@ impl Stage for OnSlack {
     }
 }
 
-struct OnTelegram(Telegram);
+struct TelegramDriver(FakeTelegram);
 
 pub(crate) const TELEGRAM_TOKEN: &str = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
 const ANN: i64 = 7;
 
-impl Stage for OnTelegram {
+impl PlatformDriver for TelegramDriver {
     fn platform(&self) -> &'static str {
         "telegram"
     }
@@ -127,13 +127,13 @@ impl Stage for OnTelegram {
     }
 }
 
-struct OnDiscord {
-    discord: Discord,
-    ann: Id,
-    chat: Id,
+struct DiscordDriver {
+    discord: FakeDiscord,
+    ann: FakeDiscordId,
+    chat: FakeDiscordId,
 }
 
-impl Stage for OnDiscord {
+impl PlatformDriver for DiscordDriver {
     fn platform(&self) -> &'static str {
         "discord"
     }
@@ -151,7 +151,7 @@ impl Stage for OnDiscord {
     }
 
     fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]) {
-        self.discord.writes(self.ann, self.chat, Words::new(text).file(name, mime, bytes));
+        self.discord.writes(self.ann, self.chat, FakeUserMessage::new(text).file(name, mime, bytes));
     }
 
     fn presses(&self, label: &str) {
@@ -188,29 +188,29 @@ fn fetch(url: &str) -> Vec<u8> {
 }
 
 /// The program with a home of its own, on that stage.
-struct House {
+struct GatewayUnderTest {
     home: TempHome,
     server: ModelServer,
 }
 
 /// A gateway that runs; dropped, it is killed.
-pub(crate) struct Gateway(Child);
+pub(crate) struct GatewayChild(Child);
 
-impl Gateway {
+impl GatewayChild {
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
 }
 
-impl Drop for Gateway {
+impl Drop for GatewayChild {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl House {
-    fn new(stage: &dyn Stage) -> Self {
+impl GatewayUnderTest {
+    fn new(stage: &dyn PlatformDriver) -> Self {
         let server = ModelServer::start_blocking(script(stage.limit())).unwrap();
         let config = json!({
             "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
@@ -236,7 +236,7 @@ impl House {
     }
 
     /// Starts the gateway and waits until it hears the platform.
-    fn start(&self, platform: &str) -> Gateway {
+    fn start(&self, platform: &str) -> GatewayChild {
         let gateway = start_gateway(&self.home);
         until("the platform is connected", || {
             let text = std::fs::read_to_string(self.home.join("gateway_state.json")).unwrap_or_default();
@@ -266,18 +266,20 @@ fn command_of(program: &str, home: &TempHome, arguments: &[&str]) -> Command {
     command
 }
 
-pub(crate) fn start_gateway(home: &TempHome) -> Gateway {
+pub(crate) fn start_gateway(home: &TempHome) -> GatewayChild {
     start_gateway_of(&program(), home)
 }
 
 /// The same from another place.
-pub(crate) fn start_gateway_of(program: &str, home: &TempHome) -> Gateway {
+pub(crate) fn start_gateway_of(program: &str, home: &TempHome) -> GatewayChild {
     let log = std::fs::File::options().create(true).append(true).open(home.join("gateway.out")).unwrap();
-    Gateway(command_of(program, home, &["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+    GatewayChild(
+        command_of(program, home, &["gateway", "run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap(),
+    )
 }
 
 /// What the model says to what.
-fn script(limit: usize) -> Script {
+fn script(limit: usize) -> ModelScript {
     let long: String =
         (0..).map(|line| format!("line {line} of a **long** answer\n")).take(limit / 12).collect();
     let replies = json!([
@@ -295,12 +297,12 @@ fn script(limit: usize) -> Script {
         {"when": {"user_contains": "think slowly"}, "repeat": "forever", "events": [{"wait": "slow"}, {"text": "slow and steady"}]},
     ]);
     let script = json!({"default": "echo", "replies": replies});
-    Script::from_yaml("life", &script.to_string()).unwrap()
+    ModelScript::from_yaml("life", &script.to_string()).unwrap()
 }
 
 /// Stranger, pairing, tools, long answers, files, interrupt, approval, reset, restart.
-fn live(stage: &dyn Stage) {
-    let house = House::new(stage);
+fn live(stage: &dyn PlatformDriver) {
+    let house = GatewayUnderTest::new(stage);
     let gateway = house.start(stage.platform());
 
     stage.says("hello");
@@ -379,21 +381,21 @@ fn live(stage: &dyn Stage) {
 
 #[test]
 fn slack() {
-    let slack = Slack::start().unwrap();
+    let slack = FakeSlack::start().unwrap();
     slack.person("U1", "Ann");
     slack.direct("D1");
-    live(&OnSlack(slack));
+    live(&SlackDriver(slack));
 }
 
 #[test]
 fn telegram() {
-    live(&OnTelegram(Telegram::start(TELEGRAM_TOKEN).unwrap()));
+    live(&TelegramDriver(FakeTelegram::start(TELEGRAM_TOKEN).unwrap()));
 }
 
 #[test]
 fn discord() {
-    let discord = Discord::start().unwrap();
+    let discord = FakeDiscord::start().unwrap();
     let ann = discord.person("ann", Some("Ann"));
     let chat = discord.dm(ann);
-    live(&OnDiscord { discord, ann, chat });
+    live(&DiscordDriver { discord, ann, chat });
 }

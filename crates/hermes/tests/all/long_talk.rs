@@ -3,23 +3,32 @@
 use std::collections::BTreeMap;
 
 use hermes_store::{SessionFilter, Store};
-use hermes_testkit::slack::{self, Slack};
-use hermes_testkit::{Reply, Script, script::When};
+use hermes_testkit::slack::{self, FakeSlack};
+use hermes_testkit::{ModelScript, ScriptedReply, script::ReplyCondition};
 use hermes_types::Role;
 use serde_json::{Value, json};
 
-use super::gateway::Place;
+use super::gateway::GatewayHome;
 use super::support::until;
 
 const WINDOW: usize = 16_000;
 const TURNS: usize = 300;
 
 /// Echoes what is said, and summarises when asked to.
-fn script() -> Script {
-    let system = |text: &str| When { system_contains: Some(text.to_owned()), ..When::new() };
-    Script::new()
-        .reply(Reply::text("nothing to keep").when_user_contains("about to leave your context").forever())
-        .reply(Reply::text("## Goal\nTalk for long.").when(system("You summarise a conversation")).forever())
+fn script() -> ModelScript {
+    let system =
+        |text: &str| ReplyCondition { system_contains: Some(text.to_owned()), ..ReplyCondition::new() };
+    ModelScript::new()
+        .reply(
+            ScriptedReply::text("nothing to keep")
+                .when_user_contains("about to leave your context")
+                .forever(),
+        )
+        .reply(
+            ScriptedReply::text("## Goal\nTalk for long.")
+                .when(system("You summarise a conversation"))
+                .forever(),
+        )
         .echo()
 }
 
@@ -32,7 +41,7 @@ fn config() -> Value {
 }
 
 /// Nothing that was sent is larger than the window, nothing that was said is lost, and it is one conversation.
-fn check(place: &Place, source: &str) {
+fn check(place: &GatewayHome, source: &str) {
     for request in place.server.requests() {
         let body = request.json();
         let messages = body["messages"].as_array().unwrap();
@@ -69,7 +78,7 @@ fn check(place: &Place, source: &str) {
 #[test]
 fn three_hundred_turns_under_one_session_id_are_one_conversation() {
     for path in ["/v1/chat/completions", "/v1/runs"] {
-        let place = Place::configured(script(), config());
+        let place = GatewayHome::configured(script(), config());
         {
             let _running = place.start();
             for turn in 0..TURNS {
@@ -107,7 +116,7 @@ fn three_hundred_turns_under_one_session_id_are_one_conversation() {
 
 #[test]
 fn three_hundred_turns_of_a_client_that_tells_everything_are_one_conversation() {
-    let place = Place::configured(script(), config());
+    let place = GatewayHome::configured(script(), config());
     {
         let _running = place.start();
         let mut messages = Vec::new();
@@ -124,7 +133,7 @@ fn three_hundred_turns_of_a_client_that_tells_everything_are_one_conversation() 
 
 #[test]
 fn three_hundred_turns_of_a_named_conversation_of_responses_are_one_conversation() {
-    let place = Place::configured(script(), config());
+    let place = GatewayHome::configured(script(), config());
     {
         let _running = place.start();
         for turn in 0..TURNS {
@@ -138,12 +147,12 @@ fn three_hundred_turns_of_a_named_conversation_of_responses_are_one_conversation
 
 #[test]
 fn three_hundred_turns_of_a_chat_are_one_conversation() {
-    let slack = Slack::start().unwrap();
+    let slack = FakeSlack::start().unwrap();
     slack.person("U1", "Ann");
     slack.direct("D1");
     let mut config = config();
     config["platforms"] = json!({"slack": {"extra": {"base_url": slack.base_url()}}});
-    let place = Place::configured(script(), config);
+    let place = GatewayHome::configured(script(), config);
     place.add_env(&format!(
         "SLACK_ALLOW_ALL_USERS=1\nSLACK_HOME_CHANNEL=C\nSLACK_REACTIONS=false\nSLACK_BOT_TOKEN={}\nSLACK_APP_TOKEN={}\n",
         slack::BOT_TOKEN,
@@ -162,7 +171,7 @@ fn three_hundred_turns_of_a_chat_are_one_conversation() {
 
 #[test]
 fn a_title_in_the_terminal_stays_with_a_conversation_that_is_compressed() {
-    let place = Place::configured(script(), config());
+    let place = GatewayHome::configured(script(), config());
     for turn in 0..TURNS {
         let words = words(turn);
         let name = ["-r", "long talk"];

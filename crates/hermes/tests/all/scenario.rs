@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use hermes_testkit::{ModelServer, RecordedRequest, Script, TempHome};
+use hermes_testkit::{ModelScript, ModelServer, RecordedRequest, TempHome};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,7 +36,7 @@ struct Scenario {
     #[serde(default)]
     folder: BTreeMap<String, Text>,
     #[serde(default)]
-    model: Script,
+    model: ModelScript,
     steps: Vec<Step>,
     #[serde(default)]
     then: Then,

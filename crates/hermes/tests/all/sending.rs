@@ -1,28 +1,29 @@
 //! Messages to chats from the shell, from terminal chats and from jobs, with a gateway and without one; pictures in answers.
 
-use hermes_testkit::telegram::{Fault, Posted, Telegram};
-use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_testkit::telegram::{FakeTelegram, FakeTelegramMessage, TelegramFault};
+use hermes_testkit::{ModelScript, ModelServer, TempHome};
 use serde_json::{Value, json};
 
-use super::life::{Gateway, hermes, start_gateway};
+use super::life::{GatewayChild, hermes, start_gateway};
 use super::support::until;
 
 const TOKEN: &str = "42:secret-token";
 const ANN: i64 = 7;
 
 /// A home with Telegram set up, and what is behind it.
-struct Desk {
+struct TelegramHome {
     home: TempHome,
     server: ModelServer,
-    telegram: Telegram,
+    telegram: FakeTelegram,
 }
 
-impl Desk {
+impl TelegramHome {
     fn new(replies: &Value) -> Self {
         let script = json!({"default": "echo", "replies": replies});
         let server =
-            ModelServer::start_blocking(Script::from_yaml("sending", &script.to_string()).unwrap()).unwrap();
-        let telegram = Telegram::start(TOKEN).unwrap();
+            ModelServer::start_blocking(ModelScript::from_yaml("sending", &script.to_string()).unwrap())
+                .unwrap();
+        let telegram = FakeTelegram::start(TOKEN).unwrap();
         telegram.person(ANN, "Ann");
         let config = json!({
             "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
@@ -45,14 +46,14 @@ impl Desk {
     }
 
     /// Starts the gateway and waits until it has looked at its jobs.
-    fn start(&self) -> Gateway {
+    fn start(&self) -> GatewayChild {
         let _ = std::fs::remove_file(self.home.join("cron/ticker_last_success"));
         let gateway = start_gateway(&self.home);
         until("the gateway is up", || self.home.join("cron/ticker_last_success").exists());
         gateway
     }
 
-    fn said(&self) -> Vec<Posted> {
+    fn said(&self) -> Vec<FakeTelegramMessage> {
         self.telegram.messages(ANN)
     }
 
@@ -63,7 +64,7 @@ impl Desk {
 
 #[test]
 fn from_the_shell_with_a_gateway_and_without_one() {
-    let desk = Desk::new(&json!([]));
+    let desk = TelegramHome::new(&json!([]));
     let sent = (0, format!("✓ Sent to telegram:{ANN}"));
     assert_eq!(desk.run(&["send", "telegram:7", "no", "gateway"]), sent);
     // The limit of Telegram is known though nothing is connected: 4096 code units, two for each of these.
@@ -85,8 +86,8 @@ fn from_the_shell_with_a_gateway_and_without_one() {
 
 #[test]
 fn what_cannot_leave_waits_and_says_why() {
-    let desk = Desk::new(&json!([]));
-    desk.telegram.fails("sendMessage", Fault::refuse(401, "Unauthorized"));
+    let desk = TelegramHome::new(&json!([]));
+    desk.telegram.fails("sendMessage", TelegramFault::refuse(401, "Unauthorized"));
     let output = hermes(&desk.home, &["send", "telegram:7", "patience"]).output().unwrap();
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(said[0].starts_with("Queued for telegram:7; it leaves when a gateway runs"), "{said:?}");
@@ -94,7 +95,7 @@ fn what_cannot_leave_waits_and_says_why() {
     // What was put off is tried at once by whoever sends next, a command or a gateway.
     assert_eq!(desk.run(&["send", "telegram:7", "and more"]).0, 0);
     assert_eq!(desk.texts(), ["patience", "and more"]);
-    desk.telegram.fails("sendMessage", Fault::refuse(401, "Unauthorized"));
+    desk.telegram.fails("sendMessage", TelegramFault::refuse(401, "Unauthorized"));
     assert!(desk.run(&["send", "telegram:7", "at last"]).1.starts_with("Queued"));
     let _gateway = desk.start();
     until("the gateway has sent it", || desk.texts().len() == 3);
@@ -102,8 +103,8 @@ fn what_cannot_leave_waits_and_says_why() {
 
 #[test]
 fn what_an_ended_process_left_is_sent_by_the_next_one() {
-    let desk = Desk::new(&json!([]));
-    desk.telegram.fails("sendMessage", Fault::Hang("never".to_owned()));
+    let desk = TelegramHome::new(&json!([]));
+    desk.telegram.fails("sendMessage", TelegramFault::Hang("never".to_owned()));
     let mut first = hermes(&desk.home, &["send", "telegram:7", "first"]).spawn().unwrap();
     desk.telegram.until_called_blocking("sendMessage", 1);
     first.kill().unwrap();
@@ -115,11 +116,11 @@ fn what_an_ended_process_left_is_sent_by_the_next_one() {
 #[test]
 fn a_terminal_chat_writes_to_other_chats_while_a_gateway_runs() {
     let call = json!({"target": "telegram:7", "message": "dinner is **ready**"});
-    let desk = Desk::new(&json!([
+    let desk = TelegramHome::new(&json!([
         {"when": {"user_contains": "tell Ann", "tool_result": "call_send"}, "text": "told"},
         {"when": {"user_contains": "tell Ann"}, "tool": {"name": "send_message", "id": "call_send", "arguments": call}},
     ]));
-    let offered = |desk: &Desk| {
+    let offered = |desk: &TelegramHome| {
         let asked = desk.server.requests().pop().unwrap().json().clone();
         asked["tools"].to_string().contains("send_message")
     };
@@ -141,7 +142,7 @@ fn a_terminal_chat_writes_to_other_chats_while_a_gateway_runs() {
 
 #[test]
 fn a_tick_without_a_gateway_runs_and_delivers_and_nothing_runs_twice() {
-    let desk = Desk::new(&json!([
+    let desk = TelegramHome::new(&json!([
         {"when": {"user_contains": "read the news"}, "repeat": "forever", "text": "Nothing new."},
     ]));
     let (code, made) = desk.run(&[
@@ -176,7 +177,7 @@ fn a_tick_without_a_gateway_runs_and_delivers_and_nothing_runs_twice() {
 
 #[test]
 fn pictures_of_an_answer_are_shown() {
-    let desk = Desk::new(&json!([
+    let desk = TelegramHome::new(&json!([
         {"when": {"user_contains": "a cat"}, "repeat": "forever",
          "text": "Look:\n\n![A cat](https://e.org/cat.png)\n\nand ![this](https://e.org/dance.gif?w=1), and `![](https://e.org/code.png)`"},
     ]));

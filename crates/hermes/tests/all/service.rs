@@ -20,11 +20,11 @@ case "$*" in
 esac"#;
 const LOGINCTL: &str = r#"case "$1" in show-user) echo no;; *) echo "not for you" >&2; exit 1;; esac"#;
 
-struct Place {
+struct ServiceHome {
     home: TempHome,
 }
 
-impl Place {
+impl ServiceHome {
     fn new() -> Self {
         let home = TempHome::builder().build().unwrap();
         fs::create_dir_all(home.join("user")).unwrap();
@@ -100,7 +100,7 @@ impl Place {
 
 #[test]
 fn a_service_from_its_installation_to_its_end() {
-    let place = Place::with_systemd();
+    let place = ServiceHome::with_systemd();
     let installed = place.run(&["gateway", "install"]);
     insta::assert_snapshot!(installed, @r"
     exit 0
@@ -184,7 +184,7 @@ fn a_service_from_its_installation_to_its_end() {
 
 #[test]
 fn a_restart_that_fails_says_why_and_runs_nothing_else() {
-    let place = Place::with_systemd();
+    let place = ServiceHome::with_systemd();
     place.run(&["gateway", "install"]);
     fs::write(place.home.join("bin/refuse"), "").unwrap();
     insta::assert_snapshot!(place.run(&["gateway", "restart"]), @r"
@@ -198,7 +198,7 @@ fn a_restart_that_fails_says_why_and_runs_nothing_else() {
 
 #[test]
 fn without_systemd_nothing_is_written_and_it_is_said() {
-    let place = Place::new();
+    let place = ServiceHome::new();
     insta::assert_snapshot!(place.run(&["gateway", "install"]), @r"
     exit 1
     ! error: there is no systemd here (`systemctl` was not found). Let the supervisor you have run `hermes gateway run`
@@ -212,7 +212,7 @@ fn without_systemd_nothing_is_written_and_it_is_said() {
 
 #[test]
 fn a_home_that_is_managed_gets_no_service() {
-    let place = Place::with_systemd();
+    let place = ServiceHome::with_systemd();
     fs::write(place.home.join(".managed"), "").unwrap();
     for command in ["install", "uninstall", "setup"] {
         let seen = place.run(&["gateway", command]);
@@ -228,7 +228,7 @@ fn peer_systemd_itself_accepts_the_definition() {
         hermes_testkit::peer_is_missing("systemd-analyze is not installed (`apt-get install systemd`)");
         return;
     }
-    let place = Place::with_systemd();
+    let place = ServiceHome::with_systemd();
     place.run(&["gateway", "install"]);
     let folder = place.home.join("runtime");
     fs::create_dir(&folder).unwrap();
@@ -244,7 +244,7 @@ fn peer_systemd_itself_accepts_the_definition() {
 
 #[test]
 fn the_api_server_is_set_up_by_flags() {
-    let place = Place::with_systemd();
+    let place = ServiceHome::with_systemd();
     fs::write(place.home.env_file(), "# mine\nOTHER=1\n").unwrap();
     insta::assert_snapshot!(place.run(&["gateway", "setup", "--api-server", "--port", "9123", "--yes"]), @r"
     exit 0

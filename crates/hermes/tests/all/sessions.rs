@@ -1,17 +1,17 @@
 //! `hermes sessions` on files of other releases.
 
-use hermes_testkit::{Fixture, TempHome, fixture};
+use hermes_testkit::{DatabaseFixture, TempHome, fixture};
 use insta::assert_snapshot;
 
 use super::support::hermes;
 
-fn home(fixture: Fixture) -> TempHome {
+fn home(fixture: DatabaseFixture) -> TempHome {
     TempHome::builder().state_db(fixture).build().unwrap()
 }
 
 #[test]
 fn a_list_shows_titles_previews_and_ids() {
-    for generation in [Fixture::V6, Fixture::V22] {
+    for generation in [DatabaseFixture::V6, DatabaseFixture::V22] {
         let seen = hermes(&home(generation), &["sessions", "list"]);
         assert!(
             seen.contains("Title ") && seen.contains("Preview") && seen.contains(fixture::CONTINUATION),
@@ -33,7 +33,7 @@ fn an_empty_home_says_so() {
 
 #[test]
 fn an_export_is_one_json_object_a_line() {
-    let home = home(Fixture::V22);
+    let home = home(DatabaseFixture::V22);
     let seen = hermes(&home, &["sessions", "export", "-"]);
     let lines: Vec<&str> = seen.lines().filter(|line| line.starts_with('{')).collect();
     assert!(lines.len() >= 8, "{seen}");
@@ -51,7 +51,7 @@ fn an_export_is_one_json_object_a_line() {
 
 #[test]
 fn removal_asks_and_without_anybody_to_ask_does_nothing() {
-    let home = home(Fixture::V6);
+    let home = home(DatabaseFixture::V6);
     let seen = hermes(&home, &["sessions", "delete", fixture::UNTITLED]);
     assert!(seen.contains("Use -y"), "{seen}");
     let log = home.join("sessions").join(format!("session_{}.json", fixture::UNTITLED));
@@ -69,7 +69,7 @@ fn removal_asks_and_without_anybody_to_ask_does_nothing() {
 
 #[test]
 fn renaming_cleans_the_title_and_refuses_a_taken_one() {
-    let home = home(Fixture::V6);
+    let home = home(DatabaseFixture::V6);
     let seen = hermes(&home, &["sessions", "rename", fixture::UNTITLED, "my", "  new\u{200b}  title"]);
     assert!(seen.contains("renamed to: my new title"), "{seen}");
     let seen = hermes(&home, &["sessions", "rename", fixture::CRON, "my new title"]);
@@ -78,7 +78,7 @@ fn renaming_cleans_the_title_and_refuses_a_taken_one() {
 
 #[test]
 fn words_are_found_across_sessions() {
-    let home = home(Fixture::V22);
+    let home = home(DatabaseFixture::V22);
     let seen = hermes(&home, &["sessions", "search", "Hermes"]);
     assert!(seen.contains(">>>Hermes<<<"), "{seen}");
     assert!(hermes(&home, &["sessions", "search", "***"]).contains("Nothing to search for."));
@@ -86,7 +86,7 @@ fn words_are_found_across_sessions() {
 
 #[test]
 fn totals_are_counted() {
-    let seen = hermes(&home(Fixture::V6), &["sessions", "stats"]);
+    let seen = hermes(&home(DatabaseFixture::V6), &["sessions", "stats"]);
     assert!(
         seen.contains("Total sessions: ") && seen.contains("cli: ") && seen.contains("Database size: "),
         "{seen}"

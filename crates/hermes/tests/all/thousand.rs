@@ -2,24 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_testkit::slack::{self, Slack};
-use hermes_testkit::{ModelServer, RealClock, Script, TempHome, percentile};
+use hermes_testkit::slack::{self, FakeSlack};
+use hermes_testkit::{ModelScript, ModelServer, RealClock, TempHome, percentile};
 use serde_json::json;
 
-use super::life::{Gateway, start_gateway};
+use super::life::{GatewayChild, start_gateway};
 use super::support::until;
 
 const PEOPLE: usize = 1000;
 
 /// What a process holds in memory, in MB.
-fn memory(gateway: &Gateway) -> f64 {
+fn memory(gateway: &GatewayChild) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
 /// Seconds of processor time a process has had.
-fn processor(gateway: &Gateway) -> f64 {
+fn processor(gateway: &GatewayChild) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).unwrap();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
@@ -35,8 +35,8 @@ fn told(times: &mut [Duration]) -> String {
 #[test]
 #[ignore = "a measurement; by hand, on an idle machine"]
 fn a_thousand_conversations() {
-    let slack = Slack::start().unwrap();
-    let script = Script::from_yaml("echo", "default: echo\nreplies: []\n").unwrap();
+    let slack = FakeSlack::start().unwrap();
+    let script = ModelScript::from_yaml("echo", "default: echo\nreplies: []\n").unwrap();
     let clock = std::sync::Arc::new(RealClock::default());
     let model = ModelServer::builder(script).clock(clock).keep_requests(1).start_blocking().unwrap();
     let config = json!({

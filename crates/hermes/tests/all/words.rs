@@ -1,31 +1,31 @@
 //! What people write in a chat that means more than its words: skills, references, commands of the program.
 
-use hermes_testkit::telegram::Telegram;
-use hermes_testkit::{ModelServer, Script, TempHome};
+use hermes_testkit::telegram::FakeTelegram;
+use hermes_testkit::{ModelScript, ModelServer, TempHome};
 use serde_json::json;
 
-use super::life::{Gateway, TELEGRAM_TOKEN, start_gateway_of};
+use super::life::{GatewayChild, TELEGRAM_TOKEN, start_gateway_of};
 use super::support::{program, until, until_found};
 
 const ANN: i64 = 7;
 
 /// A gateway on Telegram that knows Ann, with a model that repeats what it reads.
-struct Chat {
-    telegram: Telegram,
+struct TelegramChatFixture {
+    telegram: FakeTelegram,
     server: ModelServer,
     home: TempHome,
-    _gateway: Gateway,
+    _gateway: GatewayChild,
 }
 
-impl Chat {
+impl TelegramChatFixture {
     fn new(files: &[(&str, &str)]) -> Self {
         Self::with(files, |_| program())
     }
 
     /// The gateway is the program that `install` puts into the home.
     fn with(files: &[(&str, &str)], install: impl FnOnce(&TempHome) -> String) -> Self {
-        let telegram = Telegram::start(TELEGRAM_TOKEN).unwrap();
-        let server = ModelServer::start_blocking(Script::new().echo()).unwrap();
+        let telegram = FakeTelegram::start(TELEGRAM_TOKEN).unwrap();
+        let server = ModelServer::start_blocking(ModelScript::new().echo()).unwrap();
         let config = json!({
             "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
             "platforms": {"telegram": {"extra": {"base_url": telegram.base_url()}}},
@@ -66,7 +66,7 @@ impl Chat {
 
 #[test]
 fn skills_are_called_by_name_and_a_plan_needs_none() {
-    let chat = Chat::new(&[
+    let chat = TelegramChatFixture::new(&[
         (
             "skills/media/cut-video/SKILL.md",
             "---\nname: Cut Video\ndescription: Cuts clips\n---\nUse ffmpeg.\n",
@@ -90,7 +90,7 @@ fn skills_are_called_by_name_and_a_plan_needs_none() {
 
 #[test]
 fn a_message_points_at_files_of_the_working_folder() {
-    let chat = Chat::new(&[("user/notes.md", "one\ntwo\n"), ("user/.ssh/id_rsa", "hush\n")]);
+    let chat = TelegramChatFixture::new(&[("user/notes.md", "one\ntwo\n"), ("user/.ssh/id_rsa", "hush\n")]);
     chat.says("read @file:notes.md:2 and @file:.ssh/id_rsa");
     let body = chat.asked("--- Attached Context ---");
     assert!(body.contains("```md\\ntwo\\n```") && !body.contains("hush"), "{body}");
@@ -125,8 +125,9 @@ fn installed(home: &TempHome, sum: Option<&str>) -> String {
 #[test]
 fn an_update_asked_for_in_a_chat_is_made_and_told_there() {
     use std::os::unix::fs::MetadataExt as _;
-    let chat = Chat::with(&[(".update_check", "{}")], |home| installed(home, None));
-    let inode = |chat: &Chat| std::fs::metadata(chat.home.join("code/bin/hermes")).unwrap().ino();
+    let chat = TelegramChatFixture::with(&[(".update_check", "{}")], |home| installed(home, None));
+    let inode =
+        |chat: &TelegramChatFixture| std::fs::metadata(chat.home.join("code/bin/hermes")).unwrap().ino();
     let before = inode(&chat);
     chat.says("hello");
     chat.hears("hello");
@@ -145,7 +146,7 @@ fn an_update_asked_for_in_a_chat_is_made_and_told_there() {
 
 #[test]
 fn an_update_that_fails_leaves_the_old_program_and_says_why() {
-    let chat = Chat::with(&[], |home| installed(home, Some("0000  hermes\n")));
+    let chat = TelegramChatFixture::with(&[], |home| installed(home, Some("0000  hermes\n")));
     chat.says("/update");
     let told = chat.hears("Hermes update failed");
     assert!(told.contains("is not what its checksum says"), "{told}");
@@ -155,7 +156,7 @@ fn an_update_that_fails_leaves_the_old_program_and_says_why() {
 
 #[test]
 fn a_program_that_was_not_installed_says_so() {
-    let chat = Chat::new(&[]);
+    let chat = TelegramChatFixture::new(&[]);
     chat.says("/update");
     chat.hears("was not installed by install.sh");
 }

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hermes_testkit::telegram::Telegram;
-use hermes_testkit::{Load, Loaded, TempHome, http_get, percentile};
+use hermes_testkit::telegram::FakeTelegram;
+use hermes_testkit::{LoadReport, LoadTest, TempHome, http_get, percentile};
 
-use super::Figure;
+use super::Measurement;
 
 const KEY: &str = "a-key-for-measuring";
 /// Turns after which memory must no longer grow.
@@ -25,9 +25,9 @@ const RESIDENT: &str = "VmRSS:";
 const PEAK: &str = "VmHWM:";
 
 /// Ended by its number when it goes.
-struct Running(Child);
+struct GatewayProcess(Child);
 
-impl Drop for Running {
+impl Drop for GatewayProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -36,8 +36,8 @@ impl Drop for Running {
 
 /// A gateway with a model server of its own, both in a temporary home.
 struct Bench {
-    gateway: Running,
-    _model: Running,
+    gateway: GatewayProcess,
+    _model: GatewayProcess,
     _home: TempHome,
     address: SocketAddr,
     healthy_after: Duration,
@@ -72,9 +72,9 @@ impl Bench {
     }
 
     /// Runs API turns; fails if one of them does.
-    fn load(&self, clients: usize, turns: usize) -> Result<Loaded> {
+    fn load(&self, clients: usize, turns: usize) -> Result<LoadReport> {
         let (address, key) = (self.address, KEY.to_owned());
-        let load = Load { address, key, clients, turns, conversations: 1000, stream: false };
+        let load = LoadTest { address, key, clients, turns, conversations: 1000, stream: false };
         let loaded = self.runtime.block_on(load.run());
         if loaded.failed > 0 {
             bail!("{} turns failed", loaded.failed);
@@ -92,7 +92,7 @@ impl Bench {
     }
 }
 
-pub(crate) fn measure(binary: &Path) -> Result<Vec<Figure>> {
+pub(crate) fn measure(binary: &Path) -> Result<Vec<Measurement>> {
     let bench = Bench::start(binary, "", "")?;
     let idle = bench.memory(RESIDENT)?;
     let first = bench.load(1, 1)?;
@@ -102,18 +102,18 @@ pub(crate) fn measure(binary: &Path) -> Result<Vec<Figure>> {
     let after = bench.memory(RESIDENT)?;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     Ok(vec![
-        Figure { name: "gateway, start to /health", value: ms(bench.healthy_after) },
-        Figure { name: "gateway, first turn", value: ms(percentile(&first.times, 50)) },
-        Figure { name: "gateway, idle memory", value: idle },
-        Figure { name: "API turns, 128 clients", value: busy.per_second() },
-        Figure { name: "API turn p99, 128 clients", value: ms(percentile(&busy.times, 99)) },
-        Figure { name: "growth over 10000 turns", value: (after - warm).max(0.0) },
+        Measurement { name: "gateway, start to /health", value: ms(bench.healthy_after) },
+        Measurement { name: "gateway, first turn", value: ms(percentile(&first.times, 50)) },
+        Measurement { name: "gateway, idle memory", value: idle },
+        Measurement { name: "API turns, 128 clients", value: busy.per_second() },
+        Measurement { name: "API turn p99, 128 clients", value: ms(percentile(&busy.times, 99)) },
+        Measurement { name: "growth over 10000 turns", value: (after - warm).max(0.0) },
     ])
 }
 
 /// Runs API turns and chat messages, then waits: what a burst leaves behind in a gateway.
-pub(crate) fn soak(binary: &Path) -> Result<Vec<Figure>> {
-    let telegram = Telegram::start(BOT_TOKEN).context("no Telegram")?;
+pub(crate) fn soak(binary: &Path) -> Result<Vec<Measurement>> {
+    let telegram = FakeTelegram::start(BOT_TOKEN).context("no Telegram")?;
     let config = format!("platforms: {{telegram: {{extra: {{base_url: \"{}\"}}}}}}\n", telegram.base_url());
     let env = format!("TELEGRAM_BOT_TOKEN={BOT_TOKEN}\nTELEGRAM_ALLOW_ALL_USERS=true\n");
     let bench = Bench::start(binary, &config, &env)?;
@@ -133,15 +133,18 @@ pub(crate) fn soak(binary: &Path) -> Result<Vec<Figure>> {
     let peak = bench.memory(PEAK)?;
     std::thread::sleep(AFTER_SOAK);
     Ok(vec![
-        Figure { name: "soak, memory before", value: idle },
-        Figure { name: "soak, peak memory", value: peak },
-        Figure { name: "soak, memory kept after 30 s", value: (bench.memory(RESIDENT)? - idle).max(0.0) },
-        Figure { name: "soak, descriptors kept", value: (bench.descriptors()? - descriptors).max(0.0) },
+        Measurement { name: "soak, memory before", value: idle },
+        Measurement { name: "soak, peak memory", value: peak },
+        Measurement {
+            name: "soak, memory kept after 30 s",
+            value: (bench.memory(RESIDENT)? - idle).max(0.0),
+        },
+        Measurement { name: "soak, descriptors kept", value: (bench.descriptors()? - descriptors).max(0.0) },
     ])
 }
 
 #[expect(clippy::disallowed_methods, reason = "a chore runs the program it measures")]
-fn start(program: &Path, home: &Path, arguments: &[&str]) -> Result<Running> {
+fn start(program: &Path, home: &Path, arguments: &[&str]) -> Result<GatewayProcess> {
     let child = Command::new(program)
         .args(arguments)
         .current_dir(home)
@@ -153,7 +156,7 @@ fn start(program: &Path, home: &Path, arguments: &[&str]) -> Result<Running> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    Ok(Running(child))
+    Ok(GatewayProcess(child))
 }
 
 fn free_port() -> Result<u16> {

@@ -6,26 +6,26 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use hermes_testkit::{ModelServer, Reply, Script, TempHome};
+use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
 use serde_json::Value;
 
-use super::Figure;
+use super::Measurement;
 
 const RUNS: usize = 25;
 
-pub(crate) fn measure(binary: &Path) -> Result<Vec<Figure>> {
-    let server = ModelServer::start_blocking(Script::always("Hello.")).context("no model server")?;
+pub(crate) fn measure(binary: &Path) -> Result<Vec<Measurement>> {
+    let server = ModelServer::start_blocking(ModelScript::always("Hello.")).context("no model server")?;
     let home = home_for(&server)?;
     let version = median(|| run(binary, home.path(), &["--version"]))?;
     let turn = median(|| run(binary, home.path(), &["-Q", "-q", "hello"]))?;
     #[expect(clippy::cast_precision_loss, reason = "a file size for people")]
     let megabytes = std::fs::metadata(binary)?.len() as f64 / 1e6;
     Ok(vec![
-        Figure { name: "hermes --version, median", value: version },
-        Figure { name: "one-shot turn, median", value: turn },
-        Figure { name: "one-shot turn, peak memory", value: peak_memory(binary)? },
-        Figure { name: "prompt and tools of the CLI", value: prompt_tokens(binary)? },
-        Figure { name: "binary", value: megabytes },
+        Measurement { name: "hermes --version, median", value: version },
+        Measurement { name: "one-shot turn, median", value: turn },
+        Measurement { name: "one-shot turn, peak memory", value: peak_memory(binary)? },
+        Measurement { name: "prompt and tools of the CLI", value: prompt_tokens(binary)? },
+        Measurement { name: "binary", value: megabytes },
     ])
 }
 
@@ -72,9 +72,9 @@ fn median(mut once: impl FnMut() -> Result<f64>) -> Result<f64> {
 
 /// Megabytes, read while the last answer of a turn with a tool is being waited for.
 fn peak_memory(binary: &Path) -> Result<f64> {
-    let script = Script::new()
-        .reply(Reply::tool("search_files", serde_json::json!({"pattern": "*", "target": "files"})))
-        .reply(Reply::new().wait("last").then_text("Done."));
+    let script = ModelScript::new()
+        .reply(ScriptedReply::tool("search_files", serde_json::json!({"pattern": "*", "target": "files"})))
+        .reply(ScriptedReply::new().wait("last").then_text("Done."));
     let server = ModelServer::start_blocking(script).context("no model server")?;
     let home = home_for(&server)?;
     let mut child = command(binary, home.path(), &["-Q", "-q", "hello"]).spawn()?;

@@ -8,18 +8,18 @@ use hermes_store::{NewMessage, NewSession, SearchScope, SessionFilter, Store};
 use hermes_text::SearchQuery;
 use hermes_types::{Message, SessionId, Timestamp, WallClock};
 
-use super::Figure;
+use super::Measurement;
 
 const SESSIONS: u32 = 2_000;
 const MESSAGES: u32 = 100_000;
 const ONE_BY_ONE: u32 = 5_000;
 const ASKED: u32 = 300;
 
-pub(crate) fn measure() -> Result<Vec<Figure>> {
+pub(crate) fn measure() -> Result<Vec<Measurement>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("state.db");
     let store = Store::open(&path)?;
-    let mut words = Words::new();
+    let mut words = TextGenerator::new();
     let clock = WallClock::default();
 
     for session in 0..SESSIONS {
@@ -60,23 +60,24 @@ pub(crate) fn measure() -> Result<Vec<Figure>> {
     };
     let rare = ask(&|number| format!("unique{number}"))?;
     // Words that stand in about a tenth and a twentieth of all messages; the ten below in a third to almost all.
-    let common =
-        ask(&|number| format!("{} {}", Words::nth(50 + number % 20), Words::nth(120 + number % 20)))?;
-    let most_common = ask(&|number| Words::nth(number % 10))?;
+    let common = ask(&|number| {
+        format!("{} {}", TextGenerator::nth(50 + number % 20), TextGenerator::nth(120 + number % 20))
+    })?;
+    let most_common = ask(&|number| TextGenerator::nth(number % 10))?;
     let p99 = percentile(&mut all, 0.99);
 
     store.close().wait()?;
     let megabytes = megabytes(&path)?;
     let listing = measure_listing(folder.path())?;
     Ok(vec![
-        Figure { name: "search p50, rare word", value: rare },
-        Figure { name: "search p50, two common words", value: common },
-        Figure { name: "search p50, most common word", value: most_common },
-        Figure { name: "search p99, all kinds", value: p99 },
-        Figure { name: "appends, one by one", value: one_by_one },
-        Figure { name: "appends, many waiting", value: many },
-        Figure { name: "database, 100000 messages", value: megabytes },
-        Figure { name: "list 20 of 50000 sessions, p99", value: listing },
+        Measurement { name: "search p50, rare word", value: rare },
+        Measurement { name: "search p50, two common words", value: common },
+        Measurement { name: "search p50, most common word", value: most_common },
+        Measurement { name: "search p99, all kinds", value: p99 },
+        Measurement { name: "appends, one by one", value: one_by_one },
+        Measurement { name: "appends, many waiting", value: many },
+        Measurement { name: "database, 100000 messages", value: megabytes },
+        Measurement { name: "list 20 of 50000 sessions, p99", value: listing },
     ])
 }
 
@@ -104,16 +105,16 @@ fn session_id(number: u32) -> SessionId {
     SessionId::new(format!("20260101_000000_{number:06x}"))
 }
 
-fn message(words: &mut Words, number: u32) -> NewMessage {
+fn message(words: &mut TextGenerator, number: u32) -> NewMessage {
     let mut text = format!("unique{number} ");
     text.push_str(&words.sentence(60));
     NewMessage::new(Message::user(text), Timestamp(f64::from(number)))
 }
 
 /// Words by Zipf's law from a fixed seed: the tenth most common is a tenth as common as the first.
-struct Words(u64);
+struct TextGenerator(u64);
 
-impl Words {
+impl TextGenerator {
     const KNOWN: u32 = 20_000;
 
     fn new() -> Self {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use hermes_testkit::discord::{Fault, Id, Words};
+use hermes_testkit::discord::{DiscordFault, FakeDiscordId, FakeUserMessage};
 use hermes_types::{AttachmentKind, ChatKind, Envelope};
 use serde_json::json;
 
-use super::super::bench::Memory;
-use super::Stage;
+use super::super::support::MemoryHost;
+use super::DiscordFixture;
 
 fn summary(envelope: &Envelope) -> (String, ChatKind, String) {
     (envelope.text(), envelope.place.kind, envelope.place.chat_id.clone())
@@ -15,10 +15,10 @@ fn summary(envelope: &Envelope) -> (String, ChatKind, String) {
 
 #[tokio::test]
 async fn a_direct_message() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
     let first = stage.discord.says(stage.ann, stage.dm, "hello");
-    stage.discord.writes(stage.ann, stage.dm, Words::new("and this?").answering(first));
+    stage.discord.writes(stage.ann, stage.dm, FakeUserMessage::new("and this?").answering(first));
     let taken = running.inbox.until_taken(2).await;
     let [hello, and] = &taken[..] else { panic!("{taken:?}") };
     assert_eq!(summary(hello), ("hello".into(), ChatKind::Dm, stage.dm.to_string()));
@@ -35,7 +35,7 @@ async fn a_direct_message() {
 
 #[tokio::test]
 async fn a_mention_gets_a_thread_and_the_thread_needs_no_mention() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     stage.discord.set_topic(stage.channel, "all sorts");
     let running = stage.up(&[]).await;
     stage.discord.says(stage.ann, stage.channel, "nothing for you");
@@ -59,15 +59,15 @@ async fn a_mention_gets_a_thread_and_the_thread_needs_no_mention() {
 
 #[tokio::test]
 async fn a_thread_is_opened_once_even_if_the_message_comes_again_after_a_crash() {
-    let stage = Stage::new();
-    let (host, inbox) = (Memory::new(), Arc::default());
+    let stage = DiscordFixture::new();
+    let (host, inbox) = (MemoryHost::new(), Arc::default());
     let running = stage.start(&[], &host, &inbox);
     super::until_up(&running, 1).await;
-    inbox.shut(true);
+    inbox.set_paused(true);
     let id = stage.discord.says(stage.ann, stage.channel, &stage.mention("hello"));
     stage.discord.until_thread(id).await;
     running.kill().await;
-    inbox.shut(false);
+    inbox.set_paused(false);
     let running = stage.start(&[], &host, &inbox);
     let taken = running.inbox.until_taken(1).await;
     assert_eq!(summary(&taken[0]), ("hello".into(), ChatKind::Thread, id.to_string()));
@@ -77,10 +77,10 @@ async fn a_thread_is_opened_once_even_if_the_message_comes_again_after_a_crash()
 
 #[tokio::test]
 async fn without_a_thread_the_conversation_stays_in_the_channel() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let plain = stage.discord.channel(stage.guild, "plain");
     let running = stage.up(&[("DISCORD_NO_THREAD_CHANNELS", &plain.to_string())]).await;
-    let refuse = Fault::Refuse { status: 403, code: 50013, message: "Missing Permissions".into() };
+    let refuse = DiscordFault::Refuse { status: 403, code: 50013, message: "Missing Permissions".into() };
     stage.discord.fault("POST", "/threads", refuse);
     stage.discord.says(stage.ann, stage.channel, &stage.mention("here"));
     stage.discord.says(stage.ann, plain, &stage.mention("there"));
@@ -88,12 +88,12 @@ async fn without_a_thread_the_conversation_stays_in_the_channel() {
     seen.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(seen[0], ("here".into(), ChatKind::Group, stage.channel.to_string()));
     assert_eq!(seen[1], ("there".into(), ChatKind::Group, plain.to_string()));
-    assert_eq!(stage.discord.threads(plain), Vec::<Id>::new());
+    assert_eq!(stage.discord.threads(plain), Vec::<FakeDiscordId>::new());
 }
 
 #[tokio::test]
 async fn free_channels_forums_and_other_bots() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let free = stage.discord.channel(stage.guild, "free");
     let forum = stage.discord.forum(stage.guild, "help");
     let post = stage.discord.thread(forum, "my printer");
@@ -106,7 +106,7 @@ async fn free_channels_forums_and_other_bots() {
         ])
         .await;
     stage.discord.says(robot, free, "I am a bot");
-    stage.discord.writes(stage.ann, free, Words::new("joined").kind(7));
+    stage.discord.writes(stage.ann, free, FakeUserMessage::new("joined").kind(7));
     stage.discord.says(stage.ann, free, &format!("<@{robot}> not you"));
     stage.discord.says(stage.ann, free, "free");
     stage.discord.says(robot, free, &stage.mention("I may ask"));
@@ -125,16 +125,20 @@ async fn free_channels_forums_and_other_bots() {
 
 #[tokio::test]
 async fn files_are_fetched_and_what_cannot_be_is_named() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
-    let words = Words::new("look")
+    let words = FakeUserMessage::new("look")
         .file("a.png", "image/png", b"picture")
         .file("song.mp3", "audio/mpeg", b"song")
         .file("notes.txt", "text/plain", b"notes")
         .file("run.exe", "application/x-msdownload", b"MZ");
     stage.discord.writes(stage.ann, stage.dm, words);
-    stage.discord.writes(stage.ann, stage.dm, Words::new("").file("v.ogg", "audio/ogg", b"voice").voice());
-    stage.discord.writes(stage.ann, stage.dm, Words::new(""));
+    stage.discord.writes(
+        stage.ann,
+        stage.dm,
+        FakeUserMessage::new("").file("v.ogg", "audio/ogg", b"voice").voice(),
+    );
+    stage.discord.writes(stage.ann, stage.dm, FakeUserMessage::new(""));
     let taken = running.inbox.until_taken(3).await;
     let files = |envelope: &Envelope| -> Vec<(AttachmentKind, Vec<u8>)> {
         envelope.files().map(|file| (file.kind, std::fs::read(&file.path).unwrap())).collect()
@@ -156,7 +160,7 @@ async fn files_are_fetched_and_what_cannot_be_is_named() {
 
 #[tokio::test]
 async fn a_message_that_cannot_be_taken_in_is_tried_again_and_keeps_its_place() {
-    let stage = Stage::quick();
+    let stage = DiscordFixture::quick();
     let running = stage.up(&[]).await;
     running.inbox.refuse_next();
     running.inbox.refuse_next();
@@ -170,7 +174,7 @@ async fn a_message_that_cannot_be_taken_in_is_tried_again_and_keeps_its_place() 
 
 #[tokio::test]
 async fn allowed_and_ignored_channels() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let other = stage.discord.channel(stage.guild, "other");
     let (allowed, ignored) = (stage.channel.to_string(), other.to_string());
     for variables in

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use hermes_testkit::discord::{Fault, Response, Words};
-use hermes_types::{ChatKind, Choice};
+use hermes_testkit::discord::{DiscordFault, FakeInteractionResponse, FakeUserMessage};
+use hermes_types::{ChatKind, QuickReply};
 use serde_json::json;
 
-use super::super::bench::{Memory, reply};
-use super::Stage;
+use super::super::support::{MemoryHost, reply};
+use super::DiscordFixture;
 
 #[tokio::test]
 async fn the_menu_is_registered() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let _running = stage.up(&[]).await;
     stage.discord.until_call("PUT", "/commands", 1).await;
     let commands = stage.discord.commands();
@@ -22,7 +22,7 @@ async fn the_menu_is_registered() {
 
 #[tokio::test]
 async fn a_command_becomes_words_and_its_sign_goes_away() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
     let used = stage.discord.uses_command(stage.ann, stage.channel, "title", &[("name", json!("My day"))]);
     let taken = running.inbox.until_taken(1).await;
@@ -31,36 +31,36 @@ async fn a_command_becomes_words_and_its_sign_goes_away() {
     assert_eq!((taken[0].place.kind, taken[0].message_id.clone()), (ChatKind::Group, None));
     assert_eq!(taken[0].sender.user_id, Some(stage.ann.to_string()));
     assert_eq!(stage.discord.until_acknowledged(used).await, 5);
-    stage.discord.until_response(used, |response| *response == Response::Deleted).await;
+    stage.discord.until_response(used, |response| *response == FakeInteractionResponse::Deleted).await;
     stage.discord.uses_command(stage.ann, stage.dm, "status", &[]);
     assert_eq!(running.inbox.until_taken(2).await[1].place.kind, ChatKind::Dm);
 }
 
 #[tokio::test]
 async fn discord_hears_at_once_even_while_the_channel_is_held_up() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
-    running.inbox.shut(true);
-    stage.discord.writes(stage.ann, stage.dm, Words::new("first").file("a.png", "image/png", b"p"));
+    running.inbox.set_paused(true);
+    stage.discord.writes(stage.ann, stage.dm, FakeUserMessage::new("first").file("a.png", "image/png", b"p"));
     let used = stage.discord.uses_command(stage.ann, stage.dm, "stop", &[]);
     assert_eq!(stage.discord.until_acknowledged(used).await, 5);
     assert_eq!(
         stage.discord.response(used),
-        Response::Thinking,
+        FakeInteractionResponse::Thinking,
         "nothing is promised before it is committed"
     );
-    running.inbox.shut(false);
+    running.inbox.set_paused(false);
     running.inbox.until_taken(2).await;
     assert_eq!(running.inbox.texts(), ["first", "/stop"], "in the order of the channel");
 }
 
 #[tokio::test]
 async fn a_press_says_what_the_button_stands_for() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
-    let choice = |label: &str, says: &str| Choice { label: label.into(), says: says.into() };
+    let choice = |label: &str, says: &str| QuickReply { label: label.into(), text: says.into() };
     let mut question =
-        reply("discord", &hermes_types::Place::new(ChatKind::Dm, stage.dm.to_string()), "may I?");
+        reply("discord", &hermes_types::ChatAddress::new(ChatKind::Dm, stage.dm.to_string()), "may I?");
     question.choices = vec![choice("Allow once", "/approve"), choice("Deny", "/deny")];
     running.channel.send(&question).await.unwrap();
     let asked = stage.discord.until_said(stage.dm, "may I?").await;
@@ -82,7 +82,7 @@ async fn a_press_says_what_the_button_stands_for() {
 
 #[tokio::test]
 async fn a_thread_from_the_menu_with_its_first_words() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
     let options =
         [("name", json!("plans")), ("message", json!("let us begin")), ("auto_archive_duration", json!(60))];
@@ -95,40 +95,46 @@ async fn a_thread_from_the_menu_with_its_first_words() {
         ("let us begin".into(), threads[0].to_string())
     );
     assert_eq!(taken[0].place.chat_name.as_deref(), Some("Home / #general / plans"));
-    let said = stage.discord.until_response(used, |response| matches!(response, Response::Text(_))).await;
-    assert_eq!(said, Response::Text(format!("Opened <#{}>.", threads[0])));
+    let said = stage
+        .discord
+        .until_response(used, |response| matches!(response, FakeInteractionResponse::Text(_)))
+        .await;
+    assert_eq!(said, FakeInteractionResponse::Text(format!("Opened <#{}>.", threads[0])));
     stage.discord.says(stage.ann, threads[0], "and on, without a mention");
     running.inbox.until_taken(2).await;
 }
 
 #[tokio::test]
 async fn a_thread_from_the_menu_where_a_message_is_needed_and_where_there_are_none() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
-    let refuse = Fault::Refuse { status: 400, code: 50024, message: "no".into() };
+    let refuse = DiscordFault::Refuse { status: 400, code: 50024, message: "no".into() };
     stage.discord.fault("POST", &format!("/channels/{}/threads", stage.channel), refuse);
     let used = stage.discord.uses_command(stage.ann, stage.channel, "thread", &[("name", json!("plans"))]);
-    stage.discord.until_response(used, |response| matches!(response, Response::Text(_))).await;
+    stage.discord.until_response(used, |response| matches!(response, FakeInteractionResponse::Text(_))).await;
     let seed = stage.discord.said(stage.channel).remove(0);
     assert_eq!(seed.content, "🧵 plans");
     assert_eq!(stage.discord.threads(stage.channel), [seed.id]);
     let used = stage.discord.uses_command(stage.ann, stage.dm, "thread", &[("name", json!("plans"))]);
-    let said = stage.discord.until_response(used, |response| matches!(response, Response::Text(_))).await;
-    assert_eq!(said, Response::Text("Threads exist only in servers.".into()));
+    let said = stage
+        .discord
+        .until_response(used, |response| matches!(response, FakeInteractionResponse::Text(_)))
+        .await;
+    assert_eq!(said, FakeInteractionResponse::Text("Threads exist only in servers.".into()));
     assert_eq!(running.inbox.texts(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_command_that_was_not_committed_is_there_after_a_crash() {
-    let stage = Stage::new();
-    let (host, inbox) = (Memory::new(), Arc::default());
+    let stage = DiscordFixture::new();
+    let (host, inbox) = (MemoryHost::new(), Arc::default());
     let running = stage.start(&[], &host, &inbox);
     super::until_up(&running, 1).await;
-    inbox.shut(true);
+    inbox.set_paused(true);
     let used = stage.discord.uses_command(stage.ann, stage.dm, "stop", &[]);
     stage.discord.until_acknowledged(used).await;
     running.kill().await;
-    inbox.shut(false);
+    inbox.set_paused(false);
     let running = stage.start(&[], &host, &inbox);
     assert_eq!(running.inbox.until_taken(1).await[0].text(), "/stop");
 }

@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use hermes_task::SystemClock;
 use hermes_testkit::TestClock;
-use hermes_testkit::discord::{Discord, Id, TOKEN};
-use hermes_types::{Clock, Connection};
+use hermes_testkit::discord::{FakeDiscord, FakeDiscordId, TOKEN};
+use hermes_types::{Clock, ConnectionStatus};
 use serde_json::{Value, json};
 
-use super::bench::{self, Inbox, Memory, Running};
+use super::support::{self, ListeningChannel, MemoryHost, RecordingIntake};
 
 /// A server with a channel, and Ann.
-struct Stage {
-    discord: Discord,
-    guild: Id,
-    channel: Id,
-    ann: Id,
-    dm: Id,
+struct DiscordFixture {
+    discord: FakeDiscord,
+    guild: FakeDiscordId,
+    channel: FakeDiscordId,
+    ann: FakeDiscordId,
+    dm: FakeDiscordId,
     clock: Arc<dyn Clock>,
 }
 
-impl Stage {
+impl DiscordFixture {
     fn new() -> Self {
-        Self::on(Discord::start().unwrap(), Arc::new(SystemClock::new()))
+        Self::on(FakeDiscord::start().unwrap(), Arc::new(SystemClock::new()))
     }
 
     /// Short pauses pass at once; time limits stay quiet.
@@ -38,10 +38,10 @@ impl Stage {
 
     /// The emulator and the channel go by the same clock.
     fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self::on(Discord::builder().clock(clock.clone()).start().unwrap(), clock)
+        Self::on(FakeDiscord::builder().clock(clock.clone()).start().unwrap(), clock)
     }
 
-    fn on(discord: Discord, clock: Arc<dyn Clock>) -> Self {
+    fn on(discord: FakeDiscord, clock: Arc<dyn Clock>) -> Self {
         let guild = discord.guild("Home");
         let channel = discord.channel(guild, "general");
         let ann = discord.person("ann", Some("Ann Droid"));
@@ -56,16 +56,21 @@ impl Stage {
     fn options(&self, variables: &[(&str, &str)]) -> hermes_channels::Options {
         let all: Vec<(&str, &str)> =
             [("DISCORD_BOT_TOKEN", TOKEN)].into_iter().chain(variables.iter().copied()).collect();
-        bench::options(&all, self.extra())
+        support::options(&all, self.extra())
     }
 
-    fn start(&self, variables: &[(&str, &str)], host: &Arc<Memory>, inbox: &Arc<Inbox>) -> Running {
-        bench::listen("discord", &self.options(variables), host, inbox, &self.clock)
+    fn start(
+        &self,
+        variables: &[(&str, &str)],
+        host: &Arc<MemoryHost>,
+        inbox: &Arc<RecordingIntake>,
+    ) -> ListeningChannel {
+        support::listen("discord", &self.options(variables), host, inbox, &self.clock)
     }
 
     /// Starts and waits until messages come in.
-    async fn up(&self, variables: &[(&str, &str)]) -> Running {
-        let running = self.start(variables, &Memory::new(), &Arc::default());
+    async fn up(&self, variables: &[(&str, &str)]) -> ListeningChannel {
+        let running = self.start(variables, &MemoryHost::new(), &Arc::default());
         until_up(&running, 1).await;
         running
     }
@@ -77,11 +82,11 @@ impl Stage {
 }
 
 /// Waits until the connection has stood so many times.
-async fn until_up(running: &Running, times: usize) {
+async fn until_up(running: &ListeningChannel, times: usize) {
     let mut count = 1;
     loop {
         let connections = running.inbox.until_connections(count).await;
-        if connections.iter().filter(|connection| **connection == Connection::Up).count() >= times {
+        if connections.iter().filter(|connection| **connection == ConnectionStatus::Up).count() >= times {
             return;
         }
         count = connections.len() + 1;

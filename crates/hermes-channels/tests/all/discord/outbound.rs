@@ -3,34 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_testkit::discord::{Fault, Id, Scope};
-use hermes_testkit::{Site, TestClock};
+use hermes_testkit::discord::{DiscordFault, FakeDiscordId, RateLimitScope};
+use hermes_testkit::{TestClock, TestWebsite};
 use hermes_types::{
-    Attachment, AttachmentKind, Certainty, Channel, ChannelError, ChatKind, Choice, Clock as _, Mark, Piece,
-    Place, Reply,
+    Attachment, AttachmentKind, Channel, ChannelError, ChatAddress, ChatKind, ChatPart, Clock as _,
+    DeliveryCertainty, MessageStatus, OutgoingMessage, QuickReply,
 };
 use serde_json::json;
 
-use super::super::bench::{self, GIF, Memory, PNG, reply};
-use super::Stage;
+use super::super::support::{self, GIF, MemoryHost, PNG, reply};
+use super::DiscordFixture;
 
-impl Stage {
+impl DiscordFixture {
     fn open(&self, variables: &[(&str, &str)]) -> Arc<dyn Channel> {
-        bench::open("discord", &self.options(variables), &Memory::new(), &self.clock).unwrap()
+        support::open("discord", &self.options(variables), &MemoryHost::new(), &self.clock).unwrap()
     }
 }
 
-fn reply_in(channel: Id, text: &str) -> Reply {
+fn reply_in(channel: FakeDiscordId, text: &str) -> OutgoingMessage {
     reply("discord", &place(channel), text)
 }
 
-fn place(channel: Id) -> Place {
-    Place::new(ChatKind::Group, channel.to_string())
+fn place(channel: FakeDiscordId) -> ChatAddress {
+    ChatAddress::new(ChatKind::Group, channel.to_string())
 }
 
 #[tokio::test]
 async fn an_answer_points_at_its_question_and_alerts_no_crowd() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let channel = stage.open(&[]);
     let question = stage.discord.says(stage.ann, stage.channel, "?");
     let mut reply = reply_in(stage.channel, "@everyone **yes**");
@@ -42,25 +42,28 @@ async fn an_answer_points_at_its_question_and_alerts_no_crowd() {
         (1, Some(question), "@everyone **yes**")
     );
     assert_eq!(said[0].allowed_mentions, json!({"parse": ["users"], "replied_user": true}));
-    assert_eq!((receipt.message_ids, receipt.certainty), (vec![said[0].id.to_string()], Certainty::Once));
+    assert_eq!(
+        (receipt.message_ids, receipt.certainty),
+        (vec![said[0].id.to_string()], DeliveryCertainty::Once)
+    );
     let call = stage.discord.until_call("POST", "/messages", 1).await;
     assert_eq!(call.path, format!("/channels/{}/messages", stage.channel));
 
     let quiet = stage.open(&[("DISCORD_REPLY_TO_MODE", "off")]);
-    quiet.send(&Reply { idempotency_key: "other".into(), ..reply }).await.unwrap();
+    quiet.send(&OutgoingMessage { idempotency_key: "other".into(), ..reply }).await.unwrap();
     assert_eq!(stage.discord.said(stage.channel)[1].reply_to, None);
 }
 
 #[tokio::test]
 async fn a_resend_after_a_lost_answer_is_not_a_second_message() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let channel = stage.open(&[]);
     let reply = reply_in(stage.channel, "once");
-    stage.discord.fault("POST", "/messages", Fault::DoAndCut);
+    stage.discord.fault("POST", "/messages", DiscordFault::DoAndCut);
     let lost = channel.send(&reply).await;
-    assert!(matches!(lost, Err(ChannelError::Unsure(_))), "{lost:?}");
+    assert!(matches!(lost, Err(ChannelError::DeliveryUnknown(_))), "{lost:?}");
     let receipt = channel.send_again(&reply, stage.clock.now()).await.unwrap();
-    assert_eq!(receipt.certainty, Certainty::Once);
+    assert_eq!(receipt.certainty, DeliveryCertainty::Once);
     // Another process, which knows only that an attempt was made.
     let later = stage.open(&[]).send_again(&reply, stage.clock.now()).await.unwrap();
     assert_eq!(later, receipt);
@@ -78,28 +81,28 @@ async fn a_resend_after_a_lost_answer_is_not_a_second_message() {
 #[tokio::test]
 async fn what_discord_has_forgotten_may_be_said_twice_and_is_marked() {
     let clock = TestClock::auto_advance_up_to(Duration::from_secs(6));
-    let stage = Stage::with_clock(Arc::new(clock.clone()));
+    let stage = DiscordFixture::with_clock(Arc::new(clock.clone()));
     let channel = stage.open(&[]);
     let (reply, begun) = (reply_in(stage.channel, "twice"), clock.now());
-    stage.discord.fault("POST", "/messages", Fault::DoAndCut);
-    assert!(matches!(channel.send(&reply).await, Err(ChannelError::Unsure(_))));
+    stage.discord.fault("POST", "/messages", DiscordFault::DoAndCut);
+    assert!(matches!(channel.send(&reply).await, Err(ChannelError::DeliveryUnknown(_))));
     clock.advance(Duration::from_mins(1));
-    assert_eq!(channel.send_again(&reply, begun).await.unwrap().certainty, Certainty::Once);
+    assert_eq!(channel.send_again(&reply, begun).await.unwrap().certainty, DeliveryCertainty::Once);
     clock.advance(Duration::from_mins(10));
-    assert_eq!(channel.send_again(&reply, begun).await.unwrap().certainty, Certainty::AtLeastOnce);
+    assert_eq!(channel.send_again(&reply, begun).await.unwrap().certainty, DeliveryCertainty::AtLeastOnce);
     assert_eq!(stage.discord.said(stage.channel).len(), 2);
 }
 
 #[tokio::test]
 async fn pictures_are_fetched_and_sent_along_once() {
-    let stage = Stage::new();
-    let site = Site::start().unwrap();
+    let stage = DiscordFixture::new();
+    let site = TestWebsite::start().unwrap();
     let channel = stage.open(&[]);
     let shown = site.put("/cat.php", "text/plain", GIF) + "?x=.png";
     let mut reply = reply_in(stage.channel, "");
-    reply.pieces = vec![bench::picture(&shown, "a cat")];
-    stage.discord.fault("POST", "/messages", Fault::DoAndCut);
-    assert!(matches!(channel.send(&reply).await, Err(ChannelError::Unsure(_))));
+    reply.pieces = vec![support::picture(&shown, "a cat")];
+    stage.discord.fault("POST", "/messages", DiscordFault::DoAndCut);
+    assert!(matches!(channel.send(&reply).await, Err(ChannelError::DeliveryUnknown(_))));
     channel.send_again(&reply, stage.clock.now()).await.unwrap();
     let said = stage.discord.said(stage.channel);
     assert_eq!((said.len(), said[0].content.as_str()), (1, "a cat"));
@@ -113,7 +116,7 @@ async fn pictures_are_fetched_and_sent_along_once() {
     let large = site.put("/large.png", "image/png", &[PNG, &vec![0; 11 * 1024 * 1024]].concat());
     for url in [gone, large] {
         let mut reply = reply_in(stage.channel, "");
-        reply.pieces = vec![bench::picture(&url, "a cat")];
+        reply.pieces = vec![support::picture(&url, "a cat")];
         channel.send(&reply).await.unwrap();
         let said = stage.discord.said(stage.channel).pop().unwrap();
         assert_eq!((said.content, said.attachments.len()), (format!("a cat\n🖼️ Image: {url}"), 0));
@@ -122,23 +125,23 @@ async fn pictures_are_fetched_and_sent_along_once() {
 
 #[tokio::test]
 async fn refusals_and_limits_by_what_can_be_done() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let channel = stage.open(&[]);
     let reply = reply_in(stage.channel, "x");
-    let refuse = |status, code| Fault::Refuse { status, code, message: "no".into() };
+    let refuse = |status, code| DiscordFault::Refuse { status, code, message: "no".into() };
     for (fault, kind) in [
         (refuse(403, 50013), "refused"),
         (refuse(404, 10003), "refused"),
         (refuse(502, 0), "perhaps done"),
-        (Fault::Garbage, "perhaps done"),
-        (Fault::Cut, "perhaps done"),
-        (Fault::Limit { after: 60.5, scope: Scope::Route }, "in a minute"),
+        (DiscordFault::Garbage, "perhaps done"),
+        (DiscordFault::Cut, "perhaps done"),
+        (DiscordFault::Limit { after: 60.5, scope: RateLimitScope::Route }, "in a minute"),
     ] {
         stage.discord.fault("POST", "/messages", fault.clone());
         let found = match channel.send(&reply).await {
             Err(ChannelError::Refused(_)) => "refused",
             Err(ChannelError::Retry { after: Some(after), .. }) if after.as_secs() == 60 => "in a minute",
-            Err(ChannelError::Unsure(_)) => "perhaps done",
+            Err(ChannelError::DeliveryUnknown(_)) => "perhaps done",
             other => panic!("{fault:?}: {other:?}"),
         };
         assert_eq!(found, kind, "{fault:?}");
@@ -152,7 +155,7 @@ async fn refusals_and_limits_by_what_can_be_done() {
     let other = reply_in(stage.dm, "x");
     assert!(matches!(channel.send(&other).await, Err(ChannelError::Reauthorise(_))));
     for wrong in ["general", "1/../2"] {
-        let reply = bench::reply("discord", &Place::new(ChatKind::Group, wrong), "x");
+        let reply = support::reply("discord", &ChatAddress::new(ChatKind::Group, wrong), "x");
         let refused = channel.send(&reply).await.unwrap_err().to_string();
         assert!(refused.contains(wrong), "{refused}");
     }
@@ -164,9 +167,13 @@ async fn refusals_and_limits_by_what_can_be_done() {
 #[tokio::test]
 async fn short_limits_are_waited_for_and_buckets_are_kept() {
     let clock = TestClock::auto_advance_up_to(Duration::from_secs(6));
-    let stage = Stage::with_clock(Arc::new(clock.clone()));
+    let stage = DiscordFixture::with_clock(Arc::new(clock.clone()));
     let channel = stage.open(&[]);
-    stage.discord.fault("POST", "/messages", Fault::Limit { after: 1.5, scope: Scope::Everything });
+    stage.discord.fault(
+        "POST",
+        "/messages",
+        DiscordFault::Limit { after: 1.5, scope: RateLimitScope::Everything },
+    );
     channel.send(&reply_in(stage.channel, "after a limit")).await.unwrap();
     assert!(clock.slept().contains(&Duration::from_millis(1500)), "{:?}", clock.slept());
     stage.discord.limit_rate(2, Duration::from_secs(4));
@@ -181,23 +188,26 @@ async fn short_limits_are_waited_for_and_buckets_are_kept() {
 
 #[tokio::test]
 async fn an_answer_to_a_message_of_discords_own_is_sent_without_pointing_at_it() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let channel = stage.open(&[]);
-    let joined =
-        stage.discord.writes(stage.ann, stage.channel, hermes_testkit::discord::Words::new("").kind(7));
+    let joined = stage.discord.writes(
+        stage.ann,
+        stage.channel,
+        hermes_testkit::discord::FakeUserMessage::new("").kind(7),
+    );
     let mut reply = reply_in(stage.channel, "welcome");
     reply.reply_to = Some(joined.to_string());
     channel.send(&reply).await.unwrap();
     let said = stage.discord.said(stage.channel);
     assert_eq!((said.len(), said[0].reply_to), (1, None));
-    let gone = Reply { reply_to: Some("123".into()), idempotency_key: "k".into(), ..reply };
+    let gone = OutgoingMessage { reply_to: Some("123".into()), idempotency_key: "k".into(), ..reply };
     channel.send(&gone).await.unwrap();
     assert_eq!(stage.discord.said(stage.channel).len(), 2);
 }
 
 #[tokio::test]
 async fn long_texts_tables_and_edits() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let channel = stage.open(&[]);
     let receipt = channel.send(&reply_in(stage.channel, &"long ".repeat(900))).await.unwrap();
     assert_eq!(receipt.message_ids.len(), 3);
@@ -226,13 +236,13 @@ fn ogg(seconds: u64) -> Vec<u8> {
 
 #[tokio::test]
 async fn files_and_voice() {
-    let stage = Stage::new();
-    let host = Memory::new();
-    let channel = bench::open("discord", &stage.options(&[]), &host, &stage.clock).unwrap();
+    let stage = DiscordFixture::new();
+    let host = MemoryHost::new();
+    let channel = support::open("discord", &stage.options(&[]), &host, &stage.clock).unwrap();
     let send = async |kind, name: &str, bytes: &[u8]| {
         let path = host.file(name, bytes);
         let mut reply = reply_in(stage.channel, "");
-        reply.pieces = vec![Piece::File(Attachment { kind, path, name: None, mime: None })];
+        reply.pieces = vec![ChatPart::File(Attachment { kind, path, name: None, mime: None })];
         channel.send(&reply).await.unwrap();
         stage.discord.said(stage.channel).pop().unwrap()
     };
@@ -245,7 +255,7 @@ async fn files_and_voice() {
     stage.discord.fault(
         "POST",
         "/messages",
-        Fault::Refuse { status: 400, code: 50161, message: "no".into() },
+        DiscordFault::Refuse { status: 400, code: 50161, message: "no".into() },
     );
     let plain = send(AttachmentKind::Voice, "w.ogg", &ogg(3)).await;
     assert_eq!((plain.flags, &plain.attachments[0]["filename"]), (0, &json!("w.ogg")));
@@ -255,26 +265,26 @@ async fn files_and_voice() {
 
 #[tokio::test]
 async fn marks_come_and_go_even_above_a_thread() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
     let id = stage.discord.says(stage.ann, stage.channel, &stage.mention("hello"));
     let taken = running.inbox.until_taken(1).await;
     let at = &taken[0].place;
     let reactions = || stage.discord.messages(stage.channel)[0].reactions.clone();
-    running.channel.mark(at, &id.to_string(), Mark::Seen).await;
+    running.channel.show_message_status(at, &id.to_string(), MessageStatus::Processing).await;
     assert_eq!(reactions(), ["👀"]);
-    running.channel.mark(at, &id.to_string(), Mark::Answered).await;
+    running.channel.show_message_status(at, &id.to_string(), MessageStatus::Answered).await;
     assert_eq!(reactions(), ["✅"]);
-    running.channel.mark(at, &id.to_string(), Mark::Failed).await;
+    running.channel.show_message_status(at, &id.to_string(), MessageStatus::Failed).await;
     assert_eq!(reactions(), ["✅", "❌"]);
     let quiet = stage.open(&[("DISCORD_REACTIONS", "false")]);
-    quiet.mark(&place(stage.channel), &id.to_string(), Mark::Seen).await;
+    quiet.show_message_status(&place(stage.channel), &id.to_string(), MessageStatus::Processing).await;
     assert_eq!(reactions(), ["✅", "❌"]);
 }
 
 #[tokio::test]
 async fn an_answer_in_a_new_thread_does_not_point_at_the_message_above_it() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
     let id = stage.discord.says(stage.ann, stage.channel, &stage.mention("hello"));
     let taken = running.inbox.until_taken(1).await;
@@ -289,7 +299,7 @@ async fn an_answer_in_a_new_thread_does_not_point_at_the_message_above_it() {
 
 #[tokio::test]
 async fn channels_can_be_listed() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     stage.discord.voice_channel(stage.guild, "talk");
     let names: Vec<_> =
         stage.open(&[]).chats().await.into_iter().map(|place| place.chat_name.unwrap()).collect();
@@ -298,9 +308,10 @@ async fn channels_can_be_listed() {
 
 #[tokio::test]
 async fn more_choices_than_a_row_takes() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let mut reply = reply_in(stage.channel, "which?");
-    reply.choices = (1..=7).map(|n| Choice { label: format!("Nr. {n}"), says: "z".repeat(n * 30) }).collect();
+    reply.choices =
+        (1..=7).map(|n| QuickReply { label: format!("Nr. {n}"), text: "z".repeat(n * 30) }).collect();
     stage.open(&[]).send(&reply).await.unwrap();
     let said = stage.discord.said(stage.channel);
     assert_eq!((said[0].components.len(), said[0].buttons().len()), (2, 7));

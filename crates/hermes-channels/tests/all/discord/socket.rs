@@ -4,25 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_testkit::TestClock;
-use hermes_testkit::discord::{Discord, Fault, Order, Resumable, Sessions};
-use hermes_types::{ChannelError, Connection};
+use hermes_testkit::discord::{
+    DiscordFault, DiscordSocketAction, FakeDiscord, SessionResumption, SessionRetention,
+};
+use hermes_types::{ChannelError, ConnectionStatus};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::bench::{self, Inbox, Memory};
-use super::{Stage, until_up};
+use super::super::support::{self, MemoryHost, RecordingIntake};
+use super::{DiscordFixture, until_up};
 
 #[tokio::test]
 async fn whatever_ends_the_connection_nothing_is_lost_or_doubled() {
-    let stage = Stage::quick();
+    let stage = DiscordFixture::quick();
     let running = stage.up(&[]).await;
     let orders = [
-        Order::Drop,
-        Order::Reconnect,
-        Order::Close(4000),
-        Order::Close(1001),
-        Order::Invalidate(Resumable::Yes),
-        Order::Close(4008),
+        DiscordSocketAction::Drop,
+        DiscordSocketAction::Reconnect,
+        DiscordSocketAction::Close(4000),
+        DiscordSocketAction::Close(1001),
+        DiscordSocketAction::Invalidate(SessionResumption::Yes),
+        DiscordSocketAction::Close(4008),
     ];
     for (at, order) in orders.iter().enumerate() {
         stage.discord.order(order);
@@ -40,8 +42,13 @@ async fn whatever_ends_the_connection_nothing_is_lost_or_doubled() {
 
 #[tokio::test]
 async fn a_session_that_is_gone_is_caught_up_with() {
-    for order in [Order::Drop, Order::Invalidate(Resumable::No), Order::Close(4009), Order::Close(4007)] {
-        let stage = Stage::quick();
+    for order in [
+        DiscordSocketAction::Drop,
+        DiscordSocketAction::Invalidate(SessionResumption::No),
+        DiscordSocketAction::Close(4009),
+        DiscordSocketAction::Close(4007),
+    ] {
+        let stage = DiscordFixture::quick();
         let running = stage.up(&[]).await;
         let asked = stage.discord.says(stage.ann, stage.channel, &stage.mention("hello"));
         running.inbox.until_taken(1).await;
@@ -68,19 +75,19 @@ async fn a_session_that_is_gone_is_caught_up_with() {
 
 #[tokio::test]
 async fn a_killed_process_goes_on_with_what_was_not_committed() {
-    let stage = Stage::new();
-    let (host, inbox) = (Memory::new(), Arc::<Inbox>::default());
+    let stage = DiscordFixture::new();
+    let (host, inbox) = (MemoryHost::new(), Arc::<RecordingIntake>::default());
     let running = stage.start(&[], &host, &inbox);
     until_up(&running, 1).await;
     stage.discord.says(stage.ann, stage.dm, "one");
     inbox.until_taken(1).await;
-    inbox.shut(true);
+    inbox.set_paused(true);
     stage.discord.says(stage.ann, stage.dm, "two");
     stage.discord.says(stage.ann, stage.channel, &stage.mention("three"));
     stage.discord.until_call("POST", "/threads", 1).await;
     running.kill().await;
     stage.discord.says(stage.ann, stage.dm, "four");
-    inbox.shut(false);
+    inbox.set_paused(false);
     let running = stage.start(&[], &host, &inbox);
     running.inbox.until_taken(4).await;
     let mut texts = running.inbox.texts();
@@ -103,8 +110,8 @@ async fn a_killed_process_goes_on_with_what_was_not_committed() {
 
 #[tokio::test]
 async fn a_crash_while_catching_up_catches_up_again() {
-    let stage = Stage::quick();
-    let (host, inbox) = (Memory::new(), Arc::<Inbox>::default());
+    let stage = DiscordFixture::quick();
+    let (host, inbox) = (MemoryHost::new(), Arc::<RecordingIntake>::default());
     let running = stage.start(&[], &host, &inbox);
     until_up(&running, 1).await;
     stage.discord.says(stage.ann, stage.dm, "one");
@@ -112,7 +119,7 @@ async fn a_crash_while_catching_up_catches_up_again() {
     running.stop().await;
     stage.discord.lose_sessions();
     stage.discord.says(stage.ann, stage.dm, "two");
-    stage.discord.fault("GET", "/messages", Fault::WaitBefore("page".into()));
+    stage.discord.fault("GET", "/messages", DiscordFault::WaitBefore("page".into()));
     let running = stage.start(&[], &host, &inbox);
     stage.discord.until_at("page").await;
     // Something else happens meanwhile and is written down, too.
@@ -129,8 +136,8 @@ async fn a_crash_while_catching_up_catches_up_again() {
 
 #[tokio::test]
 async fn what_is_caught_up_with_keeps_to_the_rules() {
-    let stage = Stage::quick();
-    let (host, inbox) = (Memory::new(), Arc::<Inbox>::default());
+    let stage = DiscordFixture::quick();
+    let (host, inbox) = (MemoryHost::new(), Arc::<RecordingIntake>::default());
     let running = stage.start(&[], &host, &inbox);
     until_up(&running, 1).await;
     stage.discord.says(stage.ann, stage.channel, &stage.mention("one"));
@@ -141,7 +148,7 @@ async fn what_is_caught_up_with_keeps_to_the_rules() {
     stage.discord.says(stage.ann, stage.channel, &stage.mention("two"));
     // Not even while Discord does not say what kind of channel it is.
     let path = format!("/channels/{}", stage.channel);
-    stage.discord.fault("GET", &path, Fault::Refuse { status: 503, code: 0, message: "later".into() });
+    stage.discord.fault("GET", &path, DiscordFault::Refuse { status: 503, code: 0, message: "later".into() });
     let running = stage.start(&[], &host, &inbox);
     inbox.until_taken(2).await;
     until_up(&running, 2).await;
@@ -152,24 +159,26 @@ async fn what_is_caught_up_with_keeps_to_the_rules() {
 
 #[tokio::test]
 async fn a_server_that_dies_and_comes_back() {
-    let mut stage = Stage::quick();
+    let mut stage = DiscordFixture::quick();
     let running = stage.up(&[]).await;
     stage.discord.says(stage.ann, stage.dm, "one");
     running.inbox.until_taken(1).await;
-    for (at, sessions) in [Sessions::Kept, Sessions::Lost].into_iter().enumerate() {
+    for (at, sessions) in [SessionRetention::Kept, SessionRetention::Lost].into_iter().enumerate() {
         stage.discord.stop();
         stage.discord.says(stage.ann, stage.dm, &format!("while it was down {at}"));
         stage.discord.start_again(sessions).unwrap();
         running.inbox.until_taken(at + 2).await;
     }
     assert_eq!(running.inbox.texts(), ["one", "while it was down 0", "while it was down 1"]);
-    assert!(running.inbox.connections().iter().any(|connection| matches!(connection, Connection::Down(_))));
+    assert!(
+        running.inbox.connections().iter().any(|connection| matches!(connection, ConnectionStatus::Down(_)))
+    );
     assert_eq!(running.inbox.duplicates(), 0);
 }
 
 #[tokio::test]
 async fn duplicates_and_swapped_events() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     let running = stage.up(&[]).await;
     let other = stage.discord.person("bob", None);
     let dm = stage.discord.dm(other);
@@ -190,15 +199,15 @@ async fn duplicates_and_swapped_events() {
 
 #[tokio::test]
 async fn more_than_fits_into_memory_waits_at_discord() {
-    let stage = Stage::quick();
+    let stage = DiscordFixture::quick();
     let running = stage.up(&[]).await;
-    running.inbox.shut(true);
+    running.inbox.set_paused(true);
     for number in 0..2500 {
         stage.discord.says(stage.ann, stage.dm, &number.to_string());
     }
     let connections = running.inbox.until_connections(2).await;
-    assert_eq!(connections[1], Connection::Down("more messages wait than can be taken in".into()));
-    running.inbox.shut(false);
+    assert_eq!(connections[1], ConnectionStatus::Down("more messages wait than can be taken in".into()));
+    running.inbox.set_paused(false);
     running.inbox.until_taken(2500).await;
     let expected: Vec<String> = (0..2500).map(|number| number.to_string()).collect();
     assert_eq!(running.inbox.texts(), expected);
@@ -208,12 +217,12 @@ async fn more_than_fits_into_memory_waits_at_discord() {
 #[tokio::test]
 async fn heartbeats_go_on_while_work_is_held_up_and_say_what_is_committed() {
     let clock = TestClock::new();
-    let stage = Stage::with_clock(Arc::new(clock.clone()));
+    let stage = DiscordFixture::with_clock(Arc::new(clock.clone()));
     let running = stage.up(&[]).await;
     stage.discord.says(stage.ann, stage.dm, "one");
     running.inbox.until_taken(1).await;
     let committed = stage.discord.sequence() as u64;
-    running.inbox.shut(true);
+    running.inbox.set_paused(true);
     stage.discord.says(stage.ann, stage.dm, "two");
     for count in 1..4 {
         clock.advance(Duration::from_millis(41_250));
@@ -227,7 +236,7 @@ async fn heartbeats_go_on_while_work_is_held_up_and_say_what_is_committed() {
         "{:?}",
         stage.discord.heartbeats()
     );
-    running.inbox.shut(false);
+    running.inbox.set_paused(false);
     running.inbox.until_taken(5).await;
     assert_eq!(stage.discord.sessions(), (1, 0), "the connection stood all the time");
 }
@@ -236,8 +245,8 @@ async fn heartbeats_go_on_while_work_is_held_up_and_say_what_is_committed() {
 async fn an_unanswered_heartbeat_ends_the_connection() {
     let clock = TestClock::new();
     let discord =
-        Discord::builder().clock(Arc::new(clock.clone())).heartbeat(Duration::from_secs(40)).start();
-    let stage = Stage::on(discord.unwrap(), Arc::new(clock.clone()));
+        FakeDiscord::builder().clock(Arc::new(clock.clone())).heartbeat(Duration::from_secs(40)).start();
+    let stage = DiscordFixture::on(discord.unwrap(), Arc::new(clock.clone()));
     let running = stage.up(&[]).await;
     stage.discord.ignore_heartbeats(true);
     clock.advance(Duration::from_secs(40));
@@ -248,59 +257,64 @@ async fn an_unanswered_heartbeat_ends_the_connection() {
     clock.advance(Duration::from_secs(40));
     stage.discord.until_sessions(1, 1).await;
     let connections = running.inbox.until_connections(2).await;
-    assert_eq!(connections[1], Connection::Down("Discord did not answer a heartbeat".into()));
+    assert_eq!(connections[1], ConnectionStatus::Down("Discord did not answer a heartbeat".into()));
 }
 
 #[tokio::test]
 async fn only_a_person_can_help_with_these() {
     for (spoil, hint) in [
-        ((|stage| stage.discord.change_token("other")) as fn(&Stage), "DISCORD_BOT_TOKEN"),
+        ((|stage| stage.discord.change_token("other")) as fn(&DiscordFixture), "DISCORD_BOT_TOKEN"),
         (|stage| stage.discord.forbid_intents(32_768), "Message Content Intent"),
     ] {
-        let stage = Stage::new();
+        let stage = DiscordFixture::new();
         spoil(&stage);
-        let running = stage.start(&[], &Memory::new(), &Arc::default());
+        let running = stage.start(&[], &MemoryHost::new(), &Arc::default());
         let error = running.ended().await.unwrap_err();
         assert!(!matches!(error, ChannelError::Retry { .. }), "{error:?}");
         assert!(error.to_string().contains(hint), "{error}");
     }
     // The token is changed while the bot is connected.
-    let stage = Stage::quick();
+    let stage = DiscordFixture::quick();
     let running = stage.up(&[]).await;
     stage.discord.change_token("other");
-    stage.discord.order(&Order::Drop);
+    stage.discord.order(&DiscordSocketAction::Drop);
     assert!(matches!(running.ended().await, Err(ChannelError::Reauthorise(_))));
 }
 
 #[tokio::test]
 async fn trouble_on_the_way_in_is_waited_out() {
-    let stage = Stage::quick();
-    stage.discord.fault("GET", "/users/@me", Fault::Cut);
-    stage.discord.fault("GET", "/users/@me", Fault::Refuse { status: 503, code: 0, message: "later".into() });
+    let stage = DiscordFixture::quick();
+    stage.discord.fault("GET", "/users/@me", DiscordFault::Cut);
+    stage.discord.fault(
+        "GET",
+        "/users/@me",
+        DiscordFault::Refuse { status: 503, code: 0, message: "later".into() },
+    );
     stage.discord.fault(
         "GET",
         "/gateway/bot",
-        Fault::Refuse { status: 500, code: 0, message: "later".into() },
+        DiscordFault::Refuse { status: 500, code: 0, message: "later".into() },
     );
-    stage.discord.fault("GET", "/gateway/bot", Fault::Garbage);
+    stage.discord.fault("GET", "/gateway/bot", DiscordFault::Garbage);
     stage.discord.fault(
         "GET",
         "/applications/@me",
-        Fault::Refuse { status: 404, code: 0, message: "no".into() },
+        DiscordFault::Refuse { status: 404, code: 0, message: "no".into() },
     );
-    let running = stage.start(&[], &Memory::new(), &Arc::default());
+    let running = stage.start(&[], &MemoryHost::new(), &Arc::default());
     until_up(&running, 1).await;
-    let down = running.inbox.connections().iter().filter(|one| matches!(one, Connection::Down(_))).count();
+    let down =
+        running.inbox.connections().iter().filter(|one| matches!(one, ConnectionStatus::Down(_))).count();
     assert_eq!(down, 4);
 }
 
 #[tokio::test]
 async fn every_form_of_the_address() {
-    let stage = Stage::new();
+    let stage = DiscordFixture::new();
     for path in ["", "/", "/api", "/api/v10"] {
         let extra = json!({"base_url": format!("{}{path}", stage.discord.base_url())});
-        let options = bench::options(&[("DISCORD_BOT_TOKEN", hermes_testkit::discord::TOKEN)], extra);
-        let running = bench::listen("discord", &options, &Memory::new(), &Arc::default(), &stage.clock);
+        let options = support::options(&[("DISCORD_BOT_TOKEN", hermes_testkit::discord::TOKEN)], extra);
+        let running = support::listen("discord", &options, &MemoryHost::new(), &Arc::default(), &stage.clock);
         until_up(&running, 1).await;
         running.stop().await;
     }
@@ -311,10 +325,10 @@ async fn a_document_that_makes_no_sense_does_no_harm() {
     for document in
         [json!(null), json!([1]), json!({"session_id": 3, "seq": "x", "channels": {"a": 1, "b": "y"}})]
     {
-        let stage = Stage::new();
-        let host = Memory::new();
-        hermes_channels::Host::remember(&*host, "discord_session.json", &document);
-        hermes_channels::Host::remember(&*host, "discord_threads.json", &document);
+        let stage = DiscordFixture::new();
+        let host = MemoryHost::new();
+        hermes_channels::ChannelHost::save_document(&*host, "discord_session.json", &document);
+        hermes_channels::ChannelHost::save_document(&*host, "discord_threads.json", &document);
         let running = stage.start(&[], &host, &Arc::default());
         until_up(&running, 1).await;
         stage.discord.says(stage.ann, stage.dm, "hello");
@@ -370,7 +384,7 @@ fn anything() -> impl Strategy<Value = Value> {
 #[test]
 fn nothing_discord_says_can_end_the_bot() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let stage = Stage::quick();
+    let stage = DiscordFixture::quick();
     let running = runtime.block_on(stage.up(&[]));
     let names = prop_oneof![
         Just("MESSAGE_CREATE"),
@@ -395,8 +409,10 @@ fn nothing_discord_says_can_end_the_bot() {
     let mut runner = proptest::test_runner::TestRunner::default();
     runner
         .run(&frame, |(op, name, data, sequence)| {
-            stage.discord.order(&Order::Send(json!({"op": op, "t": name, "d": data, "s": sequence})));
-            stage.discord.order(&Order::SendText(data.to_string()));
+            stage
+                .discord
+                .order(&DiscordSocketAction::Send(json!({"op": op, "t": name, "d": data, "s": sequence})));
+            stage.discord.order(&DiscordSocketAction::SendText(data.to_string()));
             Ok(())
         })
         .unwrap();
@@ -411,7 +427,7 @@ fn nothing_discord_says_can_end_the_bot() {
     });
     let connections = running.inbox.connections();
     assert_eq!(
-        connections.iter().filter(|one| matches!(one, Connection::Down(_))).count(),
+        connections.iter().filter(|one| matches!(one, ConnectionStatus::Down(_))).count(),
         0,
         "{connections:?}"
     );

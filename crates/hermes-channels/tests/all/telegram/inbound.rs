@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use hermes_channels::Host as _;
-use hermes_testkit::telegram::{Fault, Telegram};
+use hermes_channels::ChannelHost as _;
+use hermes_testkit::telegram::{FakeTelegram, TelegramFault};
 use hermes_types::AttachmentKind::{self, Audio, Document, Image, Voice};
 use hermes_types::{ChatKind, Envelope};
 use serde_json::json;
 
-use super::{ALICE, Bench, GROUP, TOKEN};
-use crate::bench::Memory;
+use super::{ALICE, GROUP, TOKEN, TelegramFixture};
+use crate::support::MemoryHost;
 
 const JPEG: &[u8] = b"\xFF\xD8\xFFjpeg";
 
 #[tokio::test]
 async fn a_message_with_all_that_is_known_about_it() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let alice = bench.telegram.person(ALICE, "Alice");
     let first = alice.says(ALICE, "hello there");
     let second = alice.replies(ALICE, first, "and more");
@@ -41,7 +41,7 @@ async fn a_message_with_all_that_is_known_about_it() {
 
 #[tokio::test]
 async fn commands_do_not_wait_and_edits_are_nothing_new() {
-    let bench = Bench::new(&[("HERMES_TELEGRAM_TEXT_BATCH_DELAY_SECONDS", "0.25")]);
+    let bench = TelegramFixture::new(&[("HERMES_TELEGRAM_TEXT_BATCH_DELAY_SECONDS", "0.25")]);
     let alice = bench.telegram.person(ALICE, "Alice");
     let said = alice.says(ALICE, "text");
     alice.edits(ALICE, said, "another text");
@@ -53,17 +53,17 @@ async fn commands_do_not_wait_and_edits_are_nothing_new() {
 
 #[tokio::test]
 async fn a_message_that_waited_long_carries_its_own_time() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.writes_at(1_767_000_000);
     telegram.person(ALICE, "Alice").says(ALICE, "days ago");
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     let taken = bench.bot.inbox.until_taken(1).await;
     assert!((taken[0].received_at.seconds() - 1_767_000_000.0).abs() < 1.0);
 }
 
 #[tokio::test]
 async fn pictures_sounds_and_documents_are_kept() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let telegram = &bench.telegram;
     let alice = telegram.person(ALICE, "Alice");
     let named = |path: &str, bytes: &[u8], name: &str, mime: &str| {
@@ -105,7 +105,7 @@ async fn pictures_sounds_and_documents_are_kept() {
 
 #[tokio::test]
 async fn an_album_is_several_messages_that_belong_together() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let alice = bench.telegram.person(ALICE, "Alice");
     for at in 0..3 {
         let photo = bench.telegram.file("photos/x.jpg", JPEG);
@@ -118,7 +118,7 @@ async fn an_album_is_several_messages_that_belong_together() {
 
 #[tokio::test]
 async fn what_is_not_taken_is_told_in_words() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let telegram = &bench.telegram;
     let alice = telegram.person(ALICE, "Alice");
     let file =
@@ -158,15 +158,15 @@ async fn what_is_not_taken_is_told_in_words() {
 
 #[tokio::test]
 async fn a_download_is_tried_three_times_and_then_told_about() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let alice = bench.telegram.person(ALICE, "Alice");
-    bench.telegram.fails("getFile", Fault::Drop);
-    bench.telegram.fails("getFile", Fault::refuse(500, "Internal Server Error"));
+    bench.telegram.fails("getFile", TelegramFault::Drop);
+    bench.telegram.fails("getFile", TelegramFault::refuse(500, "Internal Server Error"));
     alice.sends_photo(ALICE, JPEG, None);
     let taken = bench.bot.inbox.until_taken(1).await;
     assert_eq!(taken[0].files().count(), 1, "the third attempt succeeds");
     for _ in 0..3 {
-        bench.telegram.fails("getFile", Fault::Drop);
+        bench.telegram.fails("getFile", TelegramFault::Drop);
     }
     alice.sends_photo(ALICE, JPEG, Some("but the words are here"));
     let taken = bench.bot.inbox.until_taken(2).await;
@@ -187,9 +187,9 @@ async fn a_download_is_tried_three_times_and_then_told_about() {
 
 #[tokio::test]
 async fn groups_hear_everything_unless_told_otherwise() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.group(GROUP, "Team");
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     let alice = bench.telegram.person(ALICE, "Alice");
     let bot = bench.telegram.other_bot(99, "Other");
     alice.says(GROUP, "to nobody");
@@ -205,7 +205,7 @@ async fn groups_hear_everything_unless_told_otherwise() {
 
 #[tokio::test]
 async fn groups_that_require_a_mention() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     let free = GROUP - 1;
     telegram.group(GROUP, "Team");
     telegram.group(free, "Free");
@@ -215,13 +215,13 @@ async fn groups_that_require_a_mention() {
         ("TELEGRAM_FREE_RESPONSE_CHATS", "-100501"),
         ("TELEGRAM_ALLOW_BOTS", "mentions"),
     ];
-    let bench = Bench::with(telegram, &variables, json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &variables, json!({}), &MemoryHost::new(), &Arc::default());
     let telegram = &bench.telegram;
     let (alice, other) = (telegram.person(ALICE, "Alice"), telegram.other_bot(99, "Other"));
     bench
         .bot
         .channel
-        .send(&super::saying(&hermes_types::Place::new(ChatKind::Group, GROUP.to_string()), "mine"))
+        .send(&super::saying(&hermes_types::ChatAddress::new(ChatKind::Group, GROUP.to_string()), "mine"))
         .await
         .unwrap();
     let mine = telegram.messages(GROUP)[0].id;
@@ -257,13 +257,13 @@ async fn groups_that_require_a_mention() {
 
 #[tokio::test]
 async fn an_album_is_mentioned_once() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.group(GROUP, "Team");
-    let bench = Bench::with(
+    let bench = TelegramFixture::with(
         telegram,
         &[("TELEGRAM_REQUIRE_MENTION", "true")],
         json!({}),
-        &Memory::new(),
+        &MemoryHost::new(),
         &Arc::default(),
     );
     let alice = bench.telegram.person(ALICE, "Alice");
@@ -283,7 +283,7 @@ async fn an_album_is_mentioned_once() {
 
 #[tokio::test]
 async fn only_some_chats_and_topics() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     let elsewhere = GROUP - 1;
     telegram.group(GROUP, "Team");
     telegram.group(elsewhere, "Elsewhere");
@@ -292,7 +292,7 @@ async fn only_some_chats_and_topics() {
     let chats = GROUP.to_string();
     let variables =
         [("TELEGRAM_ALLOWED_CHATS", chats.as_str()), ("TELEGRAM_IGNORED_THREADS", ignored.as_str())];
-    let bench = Bench::with(telegram, &variables, json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &variables, json!({}), &MemoryHost::new(), &Arc::default());
     let alice = bench.telegram.person(ALICE, "Alice");
     alice.says(elsewhere, "no");
     alice.says_in(GROUP, noisy, "no");
@@ -304,11 +304,11 @@ async fn only_some_chats_and_topics() {
     assert_eq!(taken[0].place.thread_id, Some(good.to_string()));
     bench.bot.stop().await;
     let topics = good.to_string();
-    let bench = Bench::with(
+    let bench = TelegramFixture::with(
         bench.telegram,
         &[("TELEGRAM_ALLOWED_TOPICS", topics.as_str())],
         json!({}),
-        &Memory::new(),
+        &MemoryHost::new(),
         &Arc::default(),
     );
     let alice = bench.telegram.person(ALICE, "Alice");
@@ -322,26 +322,27 @@ async fn only_some_chats_and_topics() {
 
 #[tokio::test]
 async fn channels_write_in_their_own_name() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     let chat = json!({"id": -1009, "type": "channel", "title": "News"});
     telegram.announces(
         "channel_post",
         json!({"message_id": 5, "chat": chat, "sender_chat": chat, "date": 1, "text": "post"}),
     );
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     let taken = bench.bot.inbox.until_taken(1).await;
     assert_eq!((taken[0].place.kind, taken[0].sender.user_id.as_deref()), (ChatKind::Channel, Some("-1009")));
 }
 
 #[tokio::test]
 async fn topics_of_direct_chats_are_made_and_remembered() {
-    let host = Memory::new();
+    let host = MemoryHost::new();
     let listed = json!([{"chat_id": ALICE, "topics": [
         {"name": "Work", "icon_color": 7_322_096, "skill": "jira"},
         {"name": "Old", "thread_id": 55, "skill": "old-skill"}
     ]}]);
     host.set_setting("telegram", "dm_topics", listed);
-    let bench = Bench::with(Telegram::start(TOKEN).unwrap(), &[], json!({}), &host, &Arc::default());
+    let bench =
+        TelegramFixture::with(FakeTelegram::start(TOKEN).unwrap(), &[], json!({}), &host, &Arc::default());
     bench.telegram.until_called("createForumTopic", 1).await;
     let alice = bench.telegram.person(ALICE, "Alice");
     let number = loop {

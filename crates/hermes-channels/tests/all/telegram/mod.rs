@@ -10,35 +10,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_testkit::TestClock;
-use hermes_testkit::telegram::Telegram;
-use hermes_types::{ChatKind, Clock, Piece, Place, Reply};
+use hermes_testkit::telegram::FakeTelegram;
+use hermes_types::{ChatAddress, ChatKind, ChatPart, Clock, OutgoingMessage};
 use serde_json::{Value, json};
 
-use crate::bench::{self, Inbox, Memory, Running};
+use crate::support::{self, ListeningChannel, MemoryHost, RecordingIntake};
 
 const TOKEN: &str = "42:secret-token_0";
 const ALICE: i64 = 7;
 const GROUP: i64 = -100_500;
 
 /// A bot under test and the Telegram it talks to.
-struct Bench {
-    telegram: Telegram,
+struct TelegramFixture {
+    telegram: FakeTelegram,
     clock: TestClock,
-    bot: Running,
+    bot: ListeningChannel,
 }
 
-impl Bench {
+impl TelegramFixture {
     /// A bot with these settings, and Alice.
     fn new(variables: &[(&str, &str)]) -> Self {
-        Self::with(Telegram::start(TOKEN).unwrap(), variables, json!({}), &Memory::new(), &Arc::default())
+        Self::with(
+            FakeTelegram::start(TOKEN).unwrap(),
+            variables,
+            json!({}),
+            &MemoryHost::new(),
+            &Arc::default(),
+        )
     }
 
     fn with(
-        telegram: Telegram,
+        telegram: FakeTelegram,
         variables: &[(&str, &str)],
         extra: Value,
-        host: &Arc<Memory>,
-        inbox: &Arc<Inbox>,
+        host: &Arc<MemoryHost>,
+        inbox: &Arc<RecordingIntake>,
     ) -> Self {
         telegram.person(ALICE, "Alice");
         let clock = patient_clock();
@@ -53,15 +59,15 @@ fn patient_clock() -> TestClock {
 }
 
 fn listen(
-    telegram: &Telegram,
+    telegram: &FakeTelegram,
     variables: &[(&str, &str)],
     extra: Value,
-    host: &Arc<Memory>,
-    inbox: &Arc<Inbox>,
+    host: &Arc<MemoryHost>,
+    inbox: &Arc<RecordingIntake>,
     clock: &TestClock,
-) -> Running {
+) -> ListeningChannel {
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
-    bench::listen("telegram", &options(&telegram.base_url(), variables, extra), host, inbox, &clock)
+    support::listen("telegram", &options(&telegram.base_url(), variables, extra), host, inbox, &clock)
 }
 
 fn options(base: &str, variables: &[(&str, &str)], mut extra: Value) -> hermes_channels::Options {
@@ -70,17 +76,17 @@ fn options(base: &str, variables: &[(&str, &str)], mut extra: Value) -> hermes_c
     if let Value::Object(extra) = &mut extra {
         extra.entry("base_url").or_insert_with(|| json!(base));
     }
-    bench::options(&all, extra)
+    support::options(&all, extra)
 }
 
-fn dm() -> Place {
-    Place::new(ChatKind::Dm, ALICE.to_string())
+fn dm() -> ChatAddress {
+    ChatAddress::new(ChatKind::Dm, ALICE.to_string())
 }
 
-fn saying(place: &Place, text: &str) -> Reply {
-    bench::reply("telegram", place, text)
+fn saying(place: &ChatAddress, text: &str) -> OutgoingMessage {
+    support::reply("telegram", place, text)
 }
 
-fn sending(place: &Place, pieces: Vec<Piece>) -> Reply {
-    Reply { pieces, ..saying(place, "") }
+fn sending(place: &ChatAddress, pieces: Vec<ChatPart>) -> OutgoingMessage {
+    OutgoingMessage { pieces, ..saying(place, "") }
 }

@@ -4,22 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_net::PrivateAddresses;
-use hermes_testkit::Site;
-use hermes_testkit::telegram::{Fault, Telegram};
+use hermes_testkit::TestWebsite;
+use hermes_testkit::telegram::{FakeTelegram, TelegramFault};
 use hermes_types::AttachmentKind::{self, Audio, Document, Image, Video, Voice};
-use hermes_types::{Attachment, ChannelError, ChatKind, Choice, LengthUnit, Mark, Piece, Place, Reply};
+use hermes_types::{
+    Attachment, ChannelError, ChatAddress, ChatKind, ChatPart, LengthUnit, MessageStatus, OutgoingMessage,
+    QuickReply,
+};
 use serde_json::json;
 
-use super::{ALICE, Bench, GROUP, TOKEN, dm, listen, saying, sending};
-use crate::bench::{GIF, Memory, PNG, picture};
+use super::{ALICE, GROUP, TOKEN, TelegramFixture, dm, listen, saying, sending};
+use crate::support::{GIF, MemoryHost, PNG, picture};
 
-fn group() -> Place {
-    Place::new(ChatKind::Group, GROUP.to_string())
+fn group() -> ChatAddress {
+    ChatAddress::new(ChatKind::Group, GROUP.to_string())
 }
 
 #[tokio::test]
 async fn marks_become_entities_and_the_question_is_quoted() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let question = bench.telegram.person(ALICE, "Alice").says(ALICE, "hi");
     let mut reply = saying(&dm(), "# Title\n**bold** `a_b` [x](https://e.org/(1)) 1.5 - 2!");
     reply.reply_to = Some(question.to_string());
@@ -40,9 +43,9 @@ async fn quoting_can_be_off_or_everywhere() {
     for (mode, expected) in
         [("off", [false, false, false]), ("first", [true, false, false]), ("all", [true, true, false])]
     {
-        let bench = Bench::new(&[("TELEGRAM_REPLY_TO_MODE", mode)]);
+        let bench = TelegramFixture::new(&[("TELEGRAM_REPLY_TO_MODE", mode)]);
         let question = bench.telegram.person(ALICE, "Alice").says(ALICE, "hi");
-        let part = |key: &str, reply_to: Option<i64>| Reply {
+        let part = |key: &str, reply_to: Option<i64>| OutgoingMessage {
             idempotency_key: key.to_owned(),
             reply_to: reply_to.map(|id| id.to_string()),
             ..saying(&dm(), "part")
@@ -58,15 +61,15 @@ async fn quoting_can_be_off_or_everywhere() {
 
 #[tokio::test]
 async fn the_longest_parts_fit() {
-    let bench = Bench::new(&[]);
-    let abilities = bench.bot.channel.abilities();
-    assert_eq!((abilities.limit, abilities.unit), (4096, LengthUnit::Utf16));
+    let bench = TelegramFixture::new(&[]);
+    let abilities = bench.bot.channel.capabilities();
+    assert_eq!((abilities.max_length, abilities.unit), (4096, LengthUnit::Utf16));
     let text = format!(
         "```rust\n{}```\n{}",
         "let a_b = \"*x*\"; // 𝄞 .!\n".repeat(300),
         "**bold** (1.5) - [l](https://e.org)! ".repeat(300)
     );
-    let parts = hermes_text::split(&text, abilities.limit, abilities.unit);
+    let parts = hermes_text::split(&text, abilities.max_length, abilities.unit);
     assert!(parts.len() > 3);
     for part in &parts {
         bench.bot.channel.send(&saying(&dm(), part)).await.unwrap();
@@ -82,10 +85,10 @@ async fn the_longest_parts_fit() {
 
 #[tokio::test]
 async fn what_telegram_cannot_read_is_sent_without_marks() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     bench.telegram.fails(
         "sendMessage",
-        Fault::refuse(400, "Bad Request: can't parse entities: Character '.' is reserved"),
+        TelegramFault::refuse(400, "Bad Request: can't parse entities: Character '.' is reserved"),
     );
     bench.bot.channel.send(&saying(&dm(), "**bold** and [x](https://e.org)")).await.unwrap();
     let said = &bench.telegram.messages(ALICE)[0];
@@ -94,10 +97,10 @@ async fn what_telegram_cannot_read_is_sent_without_marks() {
 
 #[tokio::test]
 async fn topics_that_are_gone_and_groups_that_moved() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.group(GROUP, "Team");
     let topic = telegram.topic(GROUP, "Topic");
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     let mut place = group();
     place.thread_id = Some(topic.to_string());
     bench.bot.channel.send(&saying(&place, "in the topic")).await.unwrap();
@@ -119,27 +122,27 @@ async fn topics_that_are_gone_and_groups_that_moved() {
 
 #[tokio::test]
 async fn failures_say_what_can_be_done() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let send = async || bench.bot.channel.send(&saying(&dm(), "x")).await;
-    bench.telegram.fails("sendMessage", Fault::too_many(7));
+    bench.telegram.fails("sendMessage", TelegramFault::too_many(7));
     assert!(
         matches!(send().await, Err(ChannelError::Retry { after: Some(after), .. }) if after == Duration::from_secs(7))
     );
-    bench.telegram.fails("sendMessage", Fault::DropAfter);
+    bench.telegram.fails("sendMessage", TelegramFault::DropAfter);
     let unclear = send().await;
     assert!(
-        matches!(&unclear, Err(ChannelError::Unsure(reason)) if reason.contains("not known whether")),
+        matches!(&unclear, Err(ChannelError::DeliveryUnknown(reason)) if reason.contains("not known whether")),
         "{unclear:?}"
     );
     assert_eq!(bench.telegram.messages(ALICE).len(), 1, "it was said, and nobody knows");
-    bench.telegram.fails("sendMessage", Fault::Garbage);
+    bench.telegram.fails("sendMessage", TelegramFault::Garbage);
     assert!(matches!(send().await, Err(ChannelError::Retry { .. })));
     bench.telegram.block(ALICE, true);
     assert!(matches!(send().await, Err(ChannelError::Refused(words)) if words.contains("blocked")));
     bench.telegram.block(ALICE, false);
-    let nowhere = Place::new(ChatKind::Dm, "4711");
+    let nowhere = ChatAddress::new(ChatKind::Dm, "4711");
     assert!(matches!(bench.bot.channel.send(&saying(&nowhere, "x")).await, Err(ChannelError::Refused(_))));
-    let named = Place::new(ChatKind::Dm, "alice");
+    let named = ChatAddress::new(ChatKind::Dm, "alice");
     assert!(
         matches!(bench.bot.channel.send(&saying(&named, "x")).await, Err(ChannelError::Refused(words)) if words.contains("alice"))
     );
@@ -159,7 +162,7 @@ async fn failures_say_what_can_be_done() {
 
 #[tokio::test]
 async fn floods_are_waited_out_by_the_caller() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     bench.telegram.limits_floods(Arc::new(bench.clock.clone()));
     let mut sent = 0;
     while sent < 3 {
@@ -174,7 +177,7 @@ async fn floods_are_waited_out_by_the_caller() {
 
 #[tokio::test]
 async fn messages_that_change() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let channel = &bench.bot.channel;
     let id = channel.post(&dm(), "working…").await.unwrap();
     channel.edit(&dm(), &id, "**done**").await.unwrap();
@@ -184,10 +187,12 @@ async fn messages_that_change() {
     channel.edit(&dm(), &id, &"long ".repeat(2000)).await.unwrap();
     let text = &bench.telegram.messages(ALICE)[0].text;
     assert!(text.ends_with('…') && text.encode_utf16().count() <= 4096, "{}", text.len());
-    bench.telegram.fails("editMessageText", Fault::too_many(3));
+    bench.telegram.fails("editMessageText", TelegramFault::too_many(3));
     channel.edit(&dm(), &id, "after a pause").await.unwrap();
     assert!(bench.clock.slept().contains(&Duration::from_secs(3)));
-    bench.telegram.fails("editMessageText", Fault::refuse(400, "Bad Request: can't parse entities: x"));
+    bench
+        .telegram
+        .fails("editMessageText", TelegramFault::refuse(400, "Bad Request: can't parse entities: x"));
     channel.edit(&dm(), &id, "_plain_").await.unwrap();
     assert_eq!(bench.telegram.messages(ALICE)[0].text, "plain");
     assert!(matches!(channel.edit(&dm(), "12345", "x").await, Err(ChannelError::Refused(_))));
@@ -196,10 +201,10 @@ async fn messages_that_change() {
 
 #[tokio::test]
 async fn files_go_out_as_what_they_are() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let host = bench.bot.host.clone();
     let file = |kind: AttachmentKind, name: &str, bytes: &[u8]| {
-        Piece::File(Attachment {
+        ChatPart::File(Attachment {
             kind,
             path: host.file(name, bytes),
             name: Some(name.to_owned()),
@@ -223,13 +228,13 @@ async fn files_go_out_as_what_they_are() {
         assert_eq!((said.kind.as_str(), sent_bytes.as_slice()), (way, bytes), "{name}");
         assert_eq!(sent_name, name.replace('"', "_"));
     }
-    let words = Piece::Text { text: "see *this*".to_owned() };
+    let words = ChatPart::Text { text: "see *this*".to_owned() };
     let receipt =
         bench.bot.channel.send(&sending(&dm(), vec![words, file(Image, "c.png", b"\x89PNG")])).await.unwrap();
     assert_eq!(receipt.message_ids.len(), 1);
     assert_eq!(bench.telegram.messages(ALICE).pop().unwrap().text, "see this");
     let missing =
-        Piece::File(Attachment { kind: Image, path: "/nowhere/x.png".to_owned(), name: None, mime: None });
+        ChatPart::File(Attachment { kind: Image, path: "/nowhere/x.png".to_owned(), name: None, mime: None });
     assert!(
         matches!(bench.bot.channel.send(&sending(&dm(), vec![missing])).await, Err(ChannelError::Refused(words)) if words.contains("/nowhere/x.png"))
     );
@@ -237,8 +242,8 @@ async fn files_go_out_as_what_they_are() {
 
 #[tokio::test]
 async fn pictures_are_shown_from_their_address() {
-    let bench = Bench::new(&[]);
-    let site = Site::start().unwrap();
+    let bench = TelegramFixture::new(&[]);
+    let site = TestWebsite::start().unwrap();
     let here = site.put("/here.png", "image/png", PNG);
     bench.telegram.publishes("https://e.org/cat.png?w=1", "image/png", PNG);
     bench.telegram.publishes("https://e.org/page.png", "text/html", b"<html>");
@@ -264,8 +269,8 @@ async fn pictures_are_shown_from_their_address() {
 
 #[tokio::test]
 async fn what_is_no_picture_after_all_is_sent_as_its_address() {
-    let bench = Bench::new(&[]);
-    let site = Site::start().unwrap();
+    let bench = TelegramFixture::new(&[]);
+    let site = TestWebsite::start().unwrap();
     let large = [PNG, &vec![0; 11 * 1024 * 1024]].concat();
     let cases = [
         (site.put("/page.png", "image/png", b"<html>"), "text"),
@@ -289,10 +294,11 @@ async fn what_is_no_picture_after_all_is_sent_as_its_address() {
 
 #[tokio::test]
 async fn a_picture_on_this_machine_is_not_fetched_on_a_models_word() {
-    let site = Site::start().unwrap();
+    let site = TestWebsite::start().unwrap();
     let url = site.put("/here.png", "image/png", PNG);
-    let strict = Memory::reaching(PrivateAddresses::Refuse);
-    let bench = Bench::with(Telegram::start(TOKEN).unwrap(), &[], json!({}), &strict, &Arc::default());
+    let strict = MemoryHost::reaching(PrivateAddresses::Refuse);
+    let bench =
+        TelegramFixture::with(FakeTelegram::start(TOKEN).unwrap(), &[], json!({}), &strict, &Arc::default());
     bench.bot.channel.send(&sending(&dm(), vec![picture(&url, "")])).await.unwrap();
     assert_eq!(bench.telegram.messages(ALICE).pop().unwrap().text, format!("🖼️ Image: {url}"));
     assert_eq!(site.visits(), [""; 0]);
@@ -300,19 +306,20 @@ async fn a_picture_on_this_machine_is_not_fetched_on_a_models_word() {
 
 #[tokio::test]
 async fn a_picture_nobody_knows_the_fate_of_is_not_sent_in_another_way() {
-    let bench = Bench::new(&[]);
-    bench.telegram.fails("sendPhoto", Fault::DropAfter);
+    let bench = TelegramFixture::new(&[]);
+    bench.telegram.fails("sendPhoto", TelegramFault::DropAfter);
     let reply = sending(&dm(), vec![picture("https://e.org/a.png", "")]);
-    assert!(matches!(bench.bot.channel.send(&reply).await, Err(ChannelError::Unsure(_))));
+    assert!(matches!(bench.bot.channel.send(&reply).await, Err(ChannelError::DeliveryUnknown(_))));
     assert_eq!(bench.telegram.messages(ALICE).len(), 1);
-    bench.telegram.fails("sendPhoto", Fault::too_many(7));
+    bench.telegram.fails("sendPhoto", TelegramFault::too_many(7));
     assert!(matches!(bench.bot.channel.send(&reply).await, Err(ChannelError::Retry { .. })));
 }
 
-fn question(choices: &[(&str, &str)]) -> Reply {
-    let choices =
-        choices.iter().map(|(label, says)| Choice { label: (*label).to_owned(), says: (*says).to_owned() });
-    Reply {
+fn question(choices: &[(&str, &str)]) -> OutgoingMessage {
+    let choices = choices
+        .iter()
+        .map(|(label, says)| QuickReply { label: (*label).to_owned(), text: (*says).to_owned() });
+    OutgoingMessage {
         choices: choices.collect(),
         idempotency_key: "question:holder:3".to_owned(),
         ..saying(&dm(), "May I?")
@@ -321,7 +328,7 @@ fn question(choices: &[(&str, &str)]) -> Reply {
 
 #[tokio::test]
 async fn buttons_say_what_they_stand_for_also_after_a_restart() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let alice = bench.telegram.person(ALICE, "Alice");
     let long = "a choice with very many words, more than sixty-four bytes of them in any case";
     let choices = [
@@ -355,11 +362,11 @@ async fn buttons_say_what_they_stand_for_also_after_a_restart() {
 
 #[tokio::test]
 async fn a_button_nobody_remembers() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let alice = bench.telegram.person(ALICE, "Alice");
     bench.bot.channel.send(&question(&[("Long", &"x".repeat(100))])).await.unwrap();
     let (inbox, _) = bench.bot.kill().await;
-    let _bot = listen(&bench.telegram, &[], json!({}), &Memory::new(), &inbox, &bench.clock);
+    let _bot = listen(&bench.telegram, &[], json!({}), &MemoryHost::new(), &inbox, &bench.clock);
     let press = alice.presses(ALICE, "Long");
     assert_eq!(bench.telegram.until_answered(&press).await, "This button is too old.");
     assert_eq!(inbox.envelopes().len(), 0);
@@ -368,10 +375,10 @@ async fn a_button_nobody_remembers() {
 #[tokio::test]
 async fn reactions_only_when_wanted() {
     for (variables, expected) in [(&[("TELEGRAM_REACTIONS", "true")][..], Some("👍")), (&[], None)] {
-        let bench = Bench::new(variables);
+        let bench = TelegramFixture::new(variables);
         let message = bench.telegram.person(ALICE, "Alice").says(ALICE, "hi");
-        for mark in [Mark::Seen, Mark::Failed, Mark::Answered] {
-            bench.bot.channel.mark(&dm(), &message.to_string(), mark).await;
+        for mark in [MessageStatus::Processing, MessageStatus::Failed, MessageStatus::Answered] {
+            bench.bot.channel.show_message_status(&dm(), &message.to_string(), mark).await;
         }
         assert_eq!(bench.telegram.reaction(ALICE, message).as_deref(), expected);
     }
@@ -379,12 +386,12 @@ async fn reactions_only_when_wanted() {
 
 #[tokio::test]
 async fn another_address_of_the_host_is_found_and_kept() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     let port = telegram.base_url().rsplit(':').next().unwrap().to_owned();
     let extra = json!({"base_url": format!("http://api.nowhere.invalid:{port}/bot")});
     telegram.person(ALICE, "Alice").says(ALICE, "hello");
     let fallbacks = [("TELEGRAM_FALLBACK_IPS", "127.0.0.1")];
-    let bench = Bench::with(telegram, &fallbacks, extra, &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &fallbacks, extra, &MemoryHost::new(), &Arc::default());
     bench.bot.inbox.until_taken(1).await;
     bench.bot.channel.send(&saying(&dm(), "and back")).await.unwrap();
     bench.telegram.until_said(ALICE, "and back").await;
@@ -392,11 +399,17 @@ async fn another_address_of_the_host_is_found_and_kept() {
 
 #[tokio::test]
 async fn a_proxy_of_its_own() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     // The emulator takes whole addresses in its request line, as a proxy does.
     let proxy = telegram.base_url();
     let extra = json!({"base_url": "http://api.nowhere.invalid"});
-    let bench = Bench::with(telegram, &[("TELEGRAM_PROXY", &proxy)], extra, &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(
+        telegram,
+        &[("TELEGRAM_PROXY", &proxy)],
+        extra,
+        &MemoryHost::new(),
+        &Arc::default(),
+    );
     bench.telegram.person(ALICE, "Alice").says(ALICE, "through a proxy");
     bench.bot.inbox.until_taken(1).await;
 }

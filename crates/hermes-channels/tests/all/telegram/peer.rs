@@ -15,12 +15,12 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::{TOKEN, dm, options, saying};
-use crate::bench::{self, Memory};
+use crate::support::{self, MemoryHost};
 
 /// The peer's process; it ends with this.
-struct Peer(Child);
+struct PeerProcess(Child);
 
-impl Drop for Peer {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -41,7 +41,7 @@ fn installed(name: &str, within: &str) -> Option<PathBuf> {
     None
 }
 
-fn start() -> Option<(Peer, SocketAddr)> {
+fn start() -> Option<(PeerProcess, SocketAddr)> {
     let home = installed("telegram", "node_modules/telegram-test-api")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/telegram_serve.cjs");
     let mut child = Command::new("node")
@@ -54,7 +54,7 @@ fn start() -> Option<(Peer, SocketAddr)> {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().parse().unwrap_or_else(|_| panic!("the peer said {line:?}"));
-    Some((Peer(child), address))
+    Some((PeerProcess(child), address))
 }
 
 /// What Telegram's own library reads in texts: what is seen, or what it complains about.
@@ -148,9 +148,9 @@ fn peer_the_emulator_takes_no_text_that_telegram_does_not() {
 async fn peer_a_plain_chat_through_telegram_test_api() {
     let Some((_peer, address)) = start() else { return };
     let clock: Arc<dyn Clock> = Arc::new(RealClock::default());
-    let (host, inbox) = (Memory::new(), Arc::default());
+    let (host, inbox) = (MemoryHost::new(), Arc::default());
     let base = format!("http://{address}");
-    let bot = bench::listen("telegram", &options(&base, &[], json!({})), &host, &inbox, &clock);
+    let bot = support::listen("telegram", &options(&base, &[], json!({})), &host, &inbox, &clock);
     let person = json!({"id": 7, "first_name": "Alice"});
     let chat = json!({"id": 7, "type": "private", "first_name": "Alice"});
     let said = json!({"botToken": TOKEN, "text": "hello", "date": 1, "from": person, "chat": chat});

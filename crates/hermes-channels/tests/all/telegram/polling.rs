@@ -3,48 +3,48 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_testkit::telegram::{Fault, Telegram};
-use hermes_types::{ChannelError, Connection};
+use hermes_testkit::telegram::{FakeTelegram, TelegramFault};
+use hermes_types::{ChannelError, ConnectionStatus};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
-use super::{ALICE, Bench, GROUP, TOKEN, listen, patient_clock};
-use crate::bench::{Inbox, Memory};
+use super::{ALICE, GROUP, TOKEN, TelegramFixture, listen, patient_clock};
+use crate::support::{MemoryHost, RecordingIntake};
 
 #[tokio::test]
 async fn what_waited_is_taken_and_confirmed() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     let alice = telegram.person(ALICE, "Alice");
     for text in ["one", "two", "three"] {
         alice.says(ALICE, text);
     }
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     bench.bot.inbox.until_taken(3).await;
     bench.telegram.until_confirmed().await;
     assert_eq!(bench.bot.inbox.texts(), ["one", "two", "three"]);
-    assert_eq!(bench.bot.inbox.connections().first(), Some(&Connection::Up));
+    assert_eq!(bench.bot.inbox.connections().first(), Some(&ConnectionStatus::Up));
     let deleted = bench.telegram.calls("deleteWebhook");
     assert_eq!(deleted.first().and_then(|call| call.get("drop_pending_updates")), Some(&json!(false)));
 }
 
 #[tokio::test]
 async fn nothing_is_confirmed_before_it_is_taken() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     bench.telegram.until_called("getUpdates", 1).await;
-    bench.bot.inbox.shut(true);
+    bench.bot.inbox.set_paused(true);
     let alice = bench.telegram.person(ALICE, "Alice");
     alice.says(ALICE, "first");
     alice.says(ALICE, "second");
-    bench.bot.inbox.until_knocked(1).await;
+    bench.bot.inbox.until_attempted(1).await;
     // The first poll returns at once and the second one waits, so one or both may have been made by now. What confirms
     // an update is a poll with an offset.
     let confirming = |call: &Map<String, Value>| call.contains_key("offset");
     assert!(!bench.telegram.calls("getUpdates").iter().any(confirming), "nothing is confirmed yet");
     let (inbox, host) = bench.bot.kill().await;
     assert_eq!(bench.telegram.pending(), 2, "a program that dies has confirmed nothing");
-    inbox.shut(false);
+    inbox.set_paused(false);
     let _bot = listen(&bench.telegram, &[], json!({}), &host, &inbox, &bench.clock);
     inbox.until_taken(2).await;
     bench.telegram.until_confirmed().await;
@@ -53,7 +53,7 @@ async fn nothing_is_confirmed_before_it_is_taken() {
 
 #[tokio::test]
 async fn what_cannot_be_taken_now_is_taken_later() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let alice = bench.telegram.person(ALICE, "Alice");
     bench.bot.inbox.refuse_next();
     bench.bot.inbox.refuse_next();
@@ -67,13 +67,13 @@ async fn what_cannot_be_taken_now_is_taken_later() {
 
 #[tokio::test]
 async fn a_message_is_recognised_under_another_number_and_order_is_kept() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     let alice = telegram.person(ALICE, "Alice");
     alice.says(ALICE, "one");
     alice.says(ALICE, "two");
     telegram.repeats_last();
     telegram.reverses_pending();
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     bench.bot.inbox.until_duplicates(1).await;
     bench.telegram.until_confirmed().await;
     assert_eq!(bench.bot.inbox.texts(), ["one", "two"]);
@@ -81,25 +81,26 @@ async fn a_message_is_recognised_under_another_number_and_order_is_kept() {
 
 #[tokio::test]
 async fn an_answer_that_gets_lost_loses_no_message() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.person(ALICE, "Alice").says(ALICE, "hello");
-    for fault in [Fault::DropAfter, Fault::Garbage, Fault::refuse(502, "Bad Gateway")] {
+    for fault in [TelegramFault::DropAfter, TelegramFault::Garbage, TelegramFault::refuse(502, "Bad Gateway")]
+    {
         telegram.fails("getUpdates", fault);
     }
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     bench.bot.inbox.until_taken(1).await;
     bench.telegram.until_confirmed().await;
     assert_eq!(bench.bot.inbox.texts(), ["hello"]);
-    assert!(bench.bot.inbox.connections().iter().any(|state| matches!(state, Connection::Down(_))));
+    assert!(bench.bot.inbox.connections().iter().any(|state| matches!(state, ConnectionStatus::Down(_))));
 }
 
 #[tokio::test]
 async fn calls_that_hang_are_given_up() {
-    let telegram = Telegram::start(TOKEN).unwrap();
-    telegram.fails("getUpdates", Fault::Hang("poll".to_owned()));
-    telegram.fails("sendMessage", Fault::HangAfter("send".to_owned()));
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
+    telegram.fails("getUpdates", TelegramFault::Hang("poll".to_owned()));
+    telegram.fails("sendMessage", TelegramFault::HangAfter("send".to_owned()));
     telegram.person(ALICE, "Alice").says(ALICE, "hello");
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     bench.telegram.until_at("poll").await;
     bench.clock.advance(Duration::from_secs(45));
     bench.bot.inbox.until_taken(1).await;
@@ -109,39 +110,39 @@ async fn calls_that_hang_are_given_up() {
         bench.clock.advance(Duration::from_secs(30));
     });
     assert!(
-        matches!(&sent, Err(ChannelError::Unsure(reason)) if reason.contains("not known whether")),
+        matches!(&sent, Err(ChannelError::DeliveryUnknown(reason)) if reason.contains("not known whether")),
         "{sent:?}"
     );
 }
 
 #[tokio::test]
 async fn a_server_that_goes_away_and_comes_back() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     bench.bot.inbox.until_connections(1).await;
     bench.telegram.kill();
     // Up once and down four times: the fourth pause is one that does not pass by itself.
     bench.bot.inbox.until_connections(5).await;
     bench.telegram.person(ALICE, "Alice").says(ALICE, "said meanwhile");
-    bench.telegram.revive().unwrap();
+    bench.telegram.restart().unwrap();
     pause_passes(&bench).await;
     bench.bot.inbox.until_taken(1).await;
     assert_eq!(bench.bot.inbox.texts(), ["said meanwhile"]);
-    assert_eq!(bench.bot.inbox.connections().last(), Some(&Connection::Up));
+    assert_eq!(bench.bot.inbox.connections().last(), Some(&ConnectionStatus::Up));
 }
 
 /// Ends a pause that is too long for the clock to pass it by itself.
-async fn pause_passes(bench: &Bench) {
+async fn pause_passes(bench: &TelegramFixture) {
     bench.clock.wait_for_sleepers(1).await;
     bench.clock.advance(Duration::from_mins(1));
 }
 
 #[tokio::test]
 async fn a_network_that_stays_away_is_the_supervisors_business() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     for _ in 0..11 {
-        telegram.fails("getUpdates", Fault::Garbage);
+        telegram.fails("getUpdates", TelegramFault::Garbage);
     }
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     for failures in 4..=10 {
         bench.bot.inbox.until_connections(failures).await;
         pause_passes(&bench).await;
@@ -161,12 +162,12 @@ async fn a_network_that_stays_away_is_the_supervisors_business() {
 
 #[tokio::test]
 async fn another_program_with_the_same_bot() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     for _ in 0..4 {
         let words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
-        telegram.fails("getUpdates", Fault::refuse(409, words));
+        telegram.fails("getUpdates", TelegramFault::refuse(409, words));
     }
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     let ended = bench.bot.ended().await;
     let Err(ChannelError::Conflict(reason)) = ended else { panic!("{ended:?}") };
     assert!(reason.starts_with("another program uses the same bot"), "{reason}");
@@ -176,8 +177,8 @@ async fn another_program_with_the_same_bot() {
 
 #[tokio::test]
 async fn two_bots_with_one_token_notice() {
-    let bench = Bench::new(&[]);
-    let other = listen(&bench.telegram, &[], json!({}), &Memory::new(), &Arc::default(), &bench.clock);
+    let bench = TelegramFixture::new(&[]);
+    let other = listen(&bench.telegram, &[], json!({}), &MemoryHost::new(), &Arc::default(), &bench.clock);
     let one = bench.bot.ended();
     let ended = tokio::select! {
         ended = one => ended,
@@ -188,8 +189,8 @@ async fn two_bots_with_one_token_notice() {
 
 #[tokio::test]
 async fn a_token_that_is_not_accepted_and_never_shown() {
-    let telegram = Telegram::start("43:another").unwrap();
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let telegram = FakeTelegram::start("43:another").unwrap();
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     let inbox = bench.bot.inbox.clone();
     let ended = bench.bot.ended().await;
     assert!(
@@ -201,9 +202,9 @@ async fn a_token_that_is_not_accepted_and_never_shown() {
 
 #[tokio::test]
 async fn an_unreachable_server_names_no_token() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.kill();
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     let ended = bench.bot.ended().await;
     assert!(matches!(ended, Err(ChannelError::Retry { .. })), "{ended:?}");
     assert!(!format!("{ended:?}").contains("secret-token"));
@@ -211,7 +212,7 @@ async fn an_unreachable_server_names_no_token() {
 
 #[tokio::test]
 async fn a_server_that_knows_less() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     for method in [
         "deleteWebhook",
         "setMyCommands",
@@ -222,8 +223,13 @@ async fn a_server_that_knows_less() {
     ] {
         telegram.forgets(method);
     }
-    let bench =
-        Bench::with(telegram, &[("TELEGRAM_REACTIONS", "true")], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(
+        telegram,
+        &[("TELEGRAM_REACTIONS", "true")],
+        json!({}),
+        &MemoryHost::new(),
+        &Arc::default(),
+    );
     let alice = bench.telegram.person(ALICE, "Alice");
     alice.sends_photo(ALICE, b"\xFF\xD8\xFFjpeg", Some("look"));
     let taken = bench.bot.inbox.until_taken(1).await;
@@ -233,27 +239,27 @@ async fn a_server_that_knows_less() {
         taken[0].text()
     );
     bench.bot.channel.show_typing(&super::dm()).await;
-    bench.bot.channel.mark(&super::dm(), "101", hermes_types::Mark::Seen).await;
+    bench.bot.channel.show_message_status(&super::dm(), "101", hermes_types::MessageStatus::Processing).await;
     bench.bot.channel.send(&super::saying(&super::dm(), "still here")).await.unwrap();
     assert_eq!(bench.telegram.messages(ALICE).len(), 1);
 }
 
 #[tokio::test]
 async fn the_menu_of_commands() {
-    let bench = Bench::new(&[]);
+    let bench = TelegramFixture::new(&[]);
     let commands = bench.telegram.until_menu().await;
     assert_eq!(commands.pointer("/0"), Some(&json!({"command": "new", "description": "what new does"})));
 }
 
 #[tokio::test]
 async fn updates_nobody_can_read_are_passed_over() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.announces("message", json!("not a message"));
     telegram.announces("message", json!({"message_id": "five", "chat": null}));
     telegram.announces("callback_query", json!({"id": 5}));
     telegram.announces("something_new", json!({"a": 1}));
     telegram.person(ALICE, "Alice").says(ALICE, "after them");
-    let bench = Bench::with(telegram, &[], json!({}), &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(telegram, &[], json!({}), &MemoryHost::new(), &Arc::default());
     bench.bot.inbox.until_taken(1).await;
     bench.telegram.until_confirmed().await;
     assert_eq!(bench.bot.inbox.texts(), ["after them"]);
@@ -313,7 +319,7 @@ fn documents() -> impl Strategy<Value = Value> {
 
 #[tokio::test]
 async fn nothing_in_an_update_stops_the_bot() {
-    let telegram = Telegram::start(TOKEN).unwrap();
+    let telegram = FakeTelegram::start(TOKEN).unwrap();
     telegram.group(GROUP, "Team");
     let mut runner = TestRunner::deterministic();
     for at in 0..400 {
@@ -328,8 +334,8 @@ async fn nothing_in_an_update_stops_the_bot() {
     }
     telegram.person(ALICE, "Alice").says(ALICE, "the end");
     telegram.forgets("getFile");
-    let inbox: Arc<Inbox> = Arc::default();
-    let bot = listen(&telegram, &[], json!({}), &Memory::new(), &inbox, &patient_clock());
+    let inbox: Arc<RecordingIntake> = Arc::default();
+    let bot = listen(&telegram, &[], json!({}), &MemoryHost::new(), &inbox, &patient_clock());
     telegram.until_confirmed().await;
     assert_eq!(inbox.texts().last().map(String::as_str), Some("the end"));
     bot.stop().await;

@@ -3,19 +3,19 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hermes_testkit::telegram::Telegram;
+use hermes_testkit::telegram::FakeTelegram;
 use hermes_types::ChannelError;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{ALICE, Bench, TOKEN};
-use crate::bench::Memory;
+use super::{ALICE, TOKEN, TelegramFixture};
+use crate::support::MemoryHost;
 
 const SECRET: &str = "a-secret_1";
 
 /// A bot that is sent its updates, and where.
-async fn bench() -> (Bench, SocketAddr) {
+async fn bench() -> (TelegramFixture, SocketAddr) {
     // Freed at once, so that the bot can have it.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
@@ -27,8 +27,13 @@ async fn bench() -> (Bench, SocketAddr) {
         ("TELEGRAM_WEBHOOK_SECRET", SECRET),
     ];
     let extra = json!({"webhook_host": "127.0.0.1"});
-    let bench =
-        Bench::with(Telegram::start(TOKEN).unwrap(), &variables, extra, &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(
+        FakeTelegram::start(TOKEN).unwrap(),
+        &variables,
+        extra,
+        &MemoryHost::new(),
+        &Arc::default(),
+    );
     bench.telegram.until_called("setWebhook", 1).await;
     (bench, address)
 }
@@ -96,8 +101,13 @@ async fn a_port_that_is_taken_is_named() {
         ("TELEGRAM_WEBHOOK_SECRET", SECRET),
     ];
     let extra = json!({"webhook_host": "127.0.0.1"});
-    let bench =
-        Bench::with(Telegram::start(TOKEN).unwrap(), &variables, extra, &Memory::new(), &Arc::default());
+    let bench = TelegramFixture::with(
+        FakeTelegram::start(TOKEN).unwrap(),
+        &variables,
+        extra,
+        &MemoryHost::new(),
+        &Arc::default(),
+    );
     let ended = bench.bot.ended().await;
     assert!(
         matches!(&ended, Err(ChannelError::Retry { reason, .. }) if reason.contains("TELEGRAM_WEBHOOK_PORT")),

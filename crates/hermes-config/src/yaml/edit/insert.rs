@@ -1,34 +1,34 @@
 //! Adds an entry to a mapping or list, or the first one to an empty document.
 
-use super::locate::Addition;
+use super::locate::EntryAddition;
 use super::replace::{indent_of, one_line};
-use super::splice::{Plan, insert, join, line_break, line_end, next_line};
+use super::splice::{EditPlan, insert, join, line_break, line_end, next_line};
 use crate::yaml::compose::{byte_at, skip_trivia};
 use crate::yaml::emit::{emit_inline, push_entry, push_lines};
-use crate::yaml::node::{Content, Document, Form};
+use crate::yaml::node::{CollectionStyle, NodeContent, YamlDocument};
 use crate::yaml::scalar::quote;
-use crate::yaml::{Map, Value};
+use crate::yaml::{YamlMap, YamlValue};
 
-pub(super) fn plans(document: &Document<'_>, addition: &Addition<'_>) -> Vec<Plan> {
+pub(super) fn plans(document: &YamlDocument<'_>, addition: &EntryAddition<'_>) -> Vec<EditPlan> {
     let text = document.text;
     match &addition.node.content {
-        Content::Map { form: Form::Block { column }, pairs } => {
+        NodeContent::Map { form: CollectionStyle::Block { column }, pairs } => {
             let Some((first, last)) = pairs.first().zip(pairs.last()) else {
                 return Vec::new();
             };
             block_plans(document, addition, *column, first.start(), last.end())
         }
-        Content::Seq { form: Form::Block { column }, items } => {
+        NodeContent::Seq { form: CollectionStyle::Block { column }, items } => {
             let Some((first, last)) = items.first().zip(items.last()) else {
                 return Vec::new();
             };
             block_plans(document, addition, *column, first.dash.unwrap_or(first.node.span.start), last.end())
         }
-        Content::Map { form: Form::Flow, pairs } => {
-            flow_plans(text, addition, pairs.last().map(crate::yaml::node::Pair::end))
+        NodeContent::Map { form: CollectionStyle::Flow, pairs } => {
+            flow_plans(text, addition, pairs.last().map(crate::yaml::node::MappingPair::end))
         }
-        Content::Seq { form: Form::Flow, items } => {
-            flow_plans(text, addition, items.last().map(crate::yaml::node::Item::end))
+        NodeContent::Seq { form: CollectionStyle::Flow, items } => {
+            flow_plans(text, addition, items.last().map(crate::yaml::node::SequenceItem::end))
         }
         _ => Vec::new(),
     }
@@ -36,18 +36,23 @@ pub(super) fn plans(document: &Document<'_>, addition: &Addition<'_>) -> Vec<Pla
 
 /// Behind the last entry; else behind the blank lines that belong to it; else before the first entry.
 fn block_plans(
-    document: &Document<'_>,
-    addition: &Addition<'_>,
+    document: &YamlDocument<'_>,
+    addition: &EntryAddition<'_>,
     column: usize,
     first: usize,
     last: usize,
-) -> Vec<Plan> {
+) -> Vec<EditPlan> {
     let text = document.text;
     let mut lines = Vec::new();
     match &addition.key {
         Some(key) => push_entry(&quote(key), &addition.value, column, indent_of(document), &mut lines),
         None => {
-            push_lines(&Value::Seq(vec![addition.value.clone()]), column, indent_of(document), &mut lines);
+            push_lines(
+                &YamlValue::Seq(vec![addition.value.clone()]),
+                column,
+                indent_of(document),
+                &mut lines,
+            );
         }
     }
     let body = join(&lines, text);
@@ -74,7 +79,7 @@ pub(super) fn behind_blank_lines(text: &str, end: usize) -> usize {
     at
 }
 
-fn flow_plans(text: &str, addition: &Addition<'_>, last: Option<usize>) -> Vec<Plan> {
+fn flow_plans(text: &str, addition: &EntryAddition<'_>, last: Option<usize>) -> Vec<EditPlan> {
     let entry = match &addition.key {
         Some(key) => format!("{}: {}", quote(key), emit_inline(&addition.value)),
         None => emit_inline(&addition.value),
@@ -91,11 +96,11 @@ fn flow_plans(text: &str, addition: &Addition<'_>, last: Option<usize>) -> Vec<P
 }
 
 /// A document without content gets its first entry.
-pub(super) fn into_blank(document: &Document<'_>, expected: &Value) -> Vec<Plan> {
+pub(super) fn into_blank(document: &YamlDocument<'_>, expected: &YamlValue) -> Vec<EditPlan> {
     let text = document.text;
     let line_break = line_break(text);
     let mut lines = Vec::new();
-    let empty = Map::new();
+    let empty = YamlMap::new();
     for (key, value) in expected.as_map().unwrap_or(&empty).iter() {
         push_entry(&quote(key), value, 0, indent_of(document), &mut lines);
     }

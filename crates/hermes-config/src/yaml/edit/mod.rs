@@ -10,11 +10,11 @@ mod remove;
 mod replace;
 mod splice;
 
-use super::construct::Constructor;
-use super::node::Document;
-use super::{Map, Path, Value, YamlError, compose, parse};
-use locate::Target;
-use splice::{Plan, apply};
+use super::construct::ValueConstructor;
+use super::node::YamlDocument;
+use super::{KeyPath, YamlError, YamlMap, YamlValue, compose, parse};
+use locate::EditTarget;
+use splice::{EditPlan, apply};
 
 /// Why a text could not be changed; the text itself is untouched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,35 +34,35 @@ pub enum EditError {
 }
 
 /// The text with `path` set to `value`. Missing parents are created; a parent that is no mapping is replaced by one.
-pub fn set(text: &str, path: &Path, value: &Value) -> Result<String, EditError> {
+pub fn set(text: &str, path: &KeyPath, value: &YamlValue) -> Result<String, EditError> {
     let document = compose::compose(text)?;
     let before = read(&document)?;
-    if before.at(path.segments().iter().map(String::as_str)).is_some_and(|old| old.same_data(value)) {
+    if before.get_path(path.segments().iter().map(String::as_str)).is_some_and(|old| old.same_data(value)) {
         return Ok(text.to_owned());
     }
     let mut expected = before;
     if path.segments().is_empty() {
         return Err(EditError::RootNotMapping);
     }
-    if !expected.set_at(path.segments(), value.clone()) {
+    if !expected.set_path(path.segments(), value.clone()) {
         return Err(EditError::IndexOutOfRange(path.to_string()));
     }
     let plans = match &document.root {
         None => insert::into_blank(&document, &expected),
         Some(root) if root.is_empty() => insert::into_blank(&document, &expected),
         Some(root) => match locate::locate(root, path.segments(), &expected) {
-            Target::Replace(spot) => replace::plans(&document, &spot),
-            Target::Add(spot) => insert::plans(&document, &spot),
+            EditTarget::Replace(spot) => replace::plans(&document, &spot),
+            EditTarget::Add(spot) => insert::plans(&document, &spot),
         },
     };
     first_faithful(text, plans, &expected).ok_or_else(|| EditError::Unfaithful(path.to_string()))
 }
 
 /// The text without `path`. A mapping or list that loses its last entry stays as an empty one.
-pub fn remove(text: &str, path: &Path) -> Result<String, EditError> {
+pub fn remove(text: &str, path: &KeyPath) -> Result<String, EditError> {
     let document = compose::compose(text)?;
     let mut expected = read(&document)?;
-    if !expected.remove_at(path.segments()) {
+    if !expected.remove_path(path.segments()) {
         return Err(EditError::NotFound(path.to_string()));
     }
     let plans =
@@ -71,20 +71,20 @@ pub fn remove(text: &str, path: &Path) -> Result<String, EditError> {
 }
 
 /// The document's value, with an empty one counting as an empty mapping.
-fn read(document: &Document<'_>) -> Result<Value, EditError> {
+fn read(document: &YamlDocument<'_>) -> Result<YamlValue, EditError> {
     let Some(root) = &document.root else {
-        return Ok(Value::Map(Map::new()));
+        return Ok(YamlValue::Map(YamlMap::new()));
     };
-    match Constructor::new(root).value(root, 0)? {
-        Value::Null => Ok(Value::Map(Map::new())),
-        Value::Map(map) => Ok(Value::Map(map)),
+    match ValueConstructor::new(root).value(root, 0)? {
+        YamlValue::Null => Ok(YamlValue::Map(YamlMap::new())),
+        YamlValue::Map(map) => Ok(YamlValue::Map(map)),
         _ => Err(EditError::RootNotMapping),
     }
 }
 
-fn first_faithful(text: &str, plans: Vec<Plan>, expected: &Value) -> Option<String> {
+fn first_faithful(text: &str, plans: Vec<EditPlan>, expected: &YamlValue) -> Option<String> {
     plans.into_iter().filter_map(|plan| apply(text, plan)).find(|candidate| match parse(candidate) {
-        Ok(Value::Null) => expected.same_data(&Value::Map(Map::new())),
+        Ok(YamlValue::Null) => expected.same_data(&YamlValue::Map(YamlMap::new())),
         Ok(value) => value.same_data(expected),
         Err(_) => false,
     })

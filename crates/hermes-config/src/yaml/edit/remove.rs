@@ -3,17 +3,17 @@
 use std::ops::Range;
 
 use super::insert::behind_blank_lines;
-use super::locate::{Place, last_step};
+use super::locate::{NodePosition, last_step};
 use super::replace::one_line;
-use super::splice::{Plan, delete, line_start, next_line, starts_line};
-use crate::yaml::node::{Content, Document, Form, Item, Node, Pair};
+use super::splice::{EditPlan, delete, line_start, next_line, starts_line};
+use crate::yaml::node::{CollectionStyle, MappingPair, NodeContent, SequenceItem, YamlDocument, YamlNode};
 
-pub(super) fn plans(document: &Document<'_>, root: &Node, path: &[String]) -> Vec<Plan> {
+pub(super) fn plans(document: &YamlDocument<'_>, root: &YamlNode, path: &[String]) -> Vec<EditPlan> {
     let Some((last, parents)) = path.split_last() else {
         return Vec::new();
     };
     let mut node = root;
-    let mut place = Place::Root;
+    let mut place = NodePosition::Root;
     for segment in parents {
         let Some((child, step)) = last_step(node, segment) else {
             return Vec::new();
@@ -23,13 +23,13 @@ pub(super) fn plans(document: &Document<'_>, root: &Node, path: &[String]) -> Ve
     }
     let text = document.text;
     let (form, spans, chosen) = match &node.content {
-        Content::Map { form, pairs } => {
+        NodeContent::Map { form, pairs } => {
             let chosen: Vec<usize> = (0..pairs.len())
                 .filter(|index| pairs.get(*index).and_then(|pair| pair.key.scalar_text()) == Some(last))
                 .collect();
             (*form, pairs.iter().map(pair_span).collect::<Vec<_>>(), chosen)
         }
-        Content::Seq { form, items } => {
+        NodeContent::Seq { form, items } => {
             let index = last.parse::<usize>().ok().filter(|index| *index < items.len());
             (*form, items.iter().map(item_span).collect::<Vec<_>>(), index.into_iter().collect())
         }
@@ -41,7 +41,7 @@ pub(super) fn plans(document: &Document<'_>, root: &Node, path: &[String]) -> Ve
     if chosen.len() == spans.len() {
         return vec![emptied(text, node, place, form, &spans)];
     }
-    [Tail::AsBefore, Tail::LastBreakKept, Tail::BlankLinesToo]
+    [RemovalExtent::AsBefore, RemovalExtent::LastBreakKept, RemovalExtent::BlankLinesToo]
         .into_iter()
         .map(|tail| {
             chosen
@@ -56,7 +56,7 @@ pub(super) fn plans(document: &Document<'_>, root: &Node, path: &[String]) -> Ve
 /// What goes with a removed entry. A block scalar above it may swallow what is left behind, so there are further
 /// choices after the tidiest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tail {
+enum RemovalExtent {
     /// A file without a last line break keeps none.
     AsBefore,
     /// The break before the entry stays, even at the end of such a file.
@@ -65,38 +65,44 @@ enum Tail {
     BlankLinesToo,
 }
 
-fn pair_span(pair: &Pair) -> Range<usize> {
+fn pair_span(pair: &MappingPair) -> Range<usize> {
     pair.start()..pair.end()
 }
 
-fn item_span(item: &Item) -> Range<usize> {
+fn item_span(item: &SequenceItem) -> Range<usize> {
     item.dash.unwrap_or(item.node.span.start)..item.end()
 }
 
 /// The collection loses its last entry.
-fn emptied(text: &str, node: &Node, place: Place<'_>, form: Form, spans: &[Range<usize>]) -> Plan {
+fn emptied(
+    text: &str,
+    node: &YamlNode,
+    place: NodePosition<'_>,
+    form: CollectionStyle,
+    spans: &[Range<usize>],
+) -> EditPlan {
     let whole = spans.first().map_or(0, |span| span.start)..spans.last().map_or(0, |span| span.end);
-    if form == Form::Flow {
+    if form == CollectionStyle::Flow {
         return vec![delete(whole)];
     }
-    if matches!(place, Place::Root) {
+    if matches!(place, NodePosition::Root) {
         return vec![delete(line_start(text, whole.start)..next_line(text, whole.end))];
     }
-    let empty = if matches!(node.content, Content::Map { .. }) { "{}" } else { "[]" };
+    let empty = if matches!(node.content, NodeContent::Map { .. }) { "{}" } else { "[]" };
     one_line(text, node, place, empty)
 }
 
 /// The bytes of one of several entries, with the separator that goes with it.
 fn entry_range(
     text: &str,
-    form: Form,
+    form: CollectionStyle,
     spans: &[Range<usize>],
     index: usize,
-    tail: Tail,
+    tail: RemovalExtent,
 ) -> Option<Range<usize>> {
     let span = spans.get(index)?;
     let following = spans.get(index + 1).map(|next| next.start);
-    if form == Form::Flow {
+    if form == CollectionStyle::Flow {
         return match following {
             Some(next) => Some(span.start..next),
             None => Some(spans.get(index.checked_sub(1)?)?.end..span.end),
@@ -108,10 +114,10 @@ fn entry_range(
     }
     let start = line_start(text, span.start);
     let end = match tail {
-        Tail::BlankLinesToo => behind_blank_lines(text, span.end),
+        RemovalExtent::BlankLinesToo => behind_blank_lines(text, span.end),
         _ => next_line(text, span.end),
     };
-    if end == text.len() && !text.ends_with('\n') && tail == Tail::AsBefore {
+    if end == text.len() && !text.ends_with('\n') && tail == RemovalExtent::AsBefore {
         let before = text.get(..start).unwrap_or_default();
         let cut = before.strip_suffix('\n').map_or(before, |rest| rest.strip_suffix('\r').unwrap_or(rest));
         return Some(cut.len()..end);

@@ -1,15 +1,15 @@
 //! Gives an existing node a new value.
 
-use super::locate::{Place, Spot};
+use super::locate::{NodePosition, NodeReplacement};
 use super::splice::{
-    Plan, Splice, delete, insert, join, line_break, line_end, line_start, replace, starts_line,
+    EditPlan, Splice, delete, insert, join, line_break, line_end, line_start, replace, starts_line,
 };
-use crate::yaml::Value;
-use crate::yaml::emit::{Indent, child_indent, emit_inline, is_one_line, push_lines};
-use crate::yaml::node::{Content, Document, Form, Node, Style};
+use crate::yaml::YamlValue;
+use crate::yaml::emit::{IndentStyle, child_indent, emit_inline, is_one_line, push_lines};
+use crate::yaml::node::{CollectionStyle, NodeContent, YamlDocument, YamlNode, YamlScalarStyle};
 
-pub(super) fn plans(document: &Document<'_>, spot: &Spot<'_>) -> Vec<Plan> {
-    let Spot { node, place, value } = spot;
+pub(super) fn plans(document: &YamlDocument<'_>, spot: &NodeReplacement<'_>) -> Vec<EditPlan> {
+    let NodeReplacement { node, place, value } = spot;
     let text = document.text;
     let indent = indent_of(document);
     if is_flow_place(*place) {
@@ -22,55 +22,66 @@ pub(super) fn plans(document: &Document<'_>, spot: &Spot<'_>) -> Vec<Plan> {
     vec![block(text, node, *place, value, indent), one_line(text, node, *place, &emit_inline(value))]
 }
 
-pub(super) fn is_flow_place(place: Place<'_>) -> bool {
+pub(super) fn is_flow_place(place: NodePosition<'_>) -> bool {
     matches!(
         place,
-        Place::Value { form: Form::Flow | Form::Pair, .. }
-            | Place::Item { form: Form::Flow | Form::Pair, .. }
+        NodePosition::Value { form: CollectionStyle::Flow | CollectionStyle::Pair, .. }
+            | NodePosition::Item { form: CollectionStyle::Flow | CollectionStyle::Pair, .. }
     )
 }
 
-fn is_flow_collection(node: &Node) -> bool {
-    matches!(&node.content, Content::Seq { form: Form::Flow, .. } | Content::Map { form: Form::Flow, .. })
+fn is_flow_collection(node: &YamlNode) -> bool {
+    matches!(
+        &node.content,
+        NodeContent::Seq { form: CollectionStyle::Flow, .. }
+            | NodeContent::Map { form: CollectionStyle::Flow, .. }
+    )
 }
 
-fn in_flow(node: &Node, place: Place<'_>, value: &Value) -> Splice {
+fn in_flow(node: &YamlNode, place: NodePosition<'_>, value: &YamlValue) -> Splice {
     let new = emit_inline(value);
     if node.is_empty() && node.span.is_empty() {
-        let lead =
-            if matches!(place, Place::Value { pair, .. } if pair.colon.is_none()) { ": " } else { " " };
+        let lead = if matches!(place, NodePosition::Value { pair, .. } if pair.colon.is_none()) {
+            ": "
+        } else {
+            " "
+        };
         return insert(node.span.start, format!("{lead}{new}"));
     }
     replace(node.span.clone(), new)
 }
 
 /// Right behind the colon or dash that introduces the node.
-fn lead_end(place: Place<'_>) -> Option<usize> {
+fn lead_end(place: NodePosition<'_>) -> Option<usize> {
     match place {
-        Place::Root => None,
-        Place::Value { pair, .. } => pair.colon.map(|colon| colon + 1),
-        Place::Item { item, .. } => item.dash.map(|dash| dash + 1),
+        NodePosition::Root => None,
+        NodePosition::Value { pair, .. } => pair.colon.map(|colon| colon + 1),
+        NodePosition::Item { item, .. } => item.dash.map(|dash| dash + 1),
     }
 }
 
 /// Where the entries of a block collection begin, behind its properties.
-pub(super) fn entries_start(node: &Node) -> Option<usize> {
+pub(super) fn entries_start(node: &YamlNode) -> Option<usize> {
     match &node.content {
-        Content::Map { form: Form::Block { .. }, pairs } => pairs.first().map(crate::yaml::node::Pair::start),
-        Content::Seq { form: Form::Block { .. }, items } => items.first().and_then(|item| item.dash),
+        NodeContent::Map { form: CollectionStyle::Block { .. }, pairs } => {
+            pairs.first().map(crate::yaml::node::MappingPair::start)
+        }
+        NodeContent::Seq { form: CollectionStyle::Block { .. }, items } => {
+            items.first().and_then(|item| item.dash)
+        }
         _ => None,
     }
 }
 
-pub(super) fn one_line(text: &str, node: &Node, place: Place<'_>, new: &str) -> Plan {
+pub(super) fn one_line(text: &str, node: &YamlNode, place: NodePosition<'_>, new: &str) -> EditPlan {
     if let Some(entries) = entries_start(node) {
         return collapse(text, node, place, entries, new);
     }
     match &node.content {
-        Content::Scalar { style: Style::Empty, .. } if node.span.is_empty() => {
+        NodeContent::Scalar { style: YamlScalarStyle::Empty, .. } if node.span.is_empty() => {
             vec![insert(node.span.start, format!(" {new}"))]
         }
-        Content::Scalar { style: Style::Block, header, .. } => {
+        NodeContent::Scalar { style: YamlScalarStyle::Block, header, .. } => {
             let mut plan = vec![replace(node.span.start..header.end, new)];
             plan.extend(block_scalar_lines(text, header.end, node.span.end));
             plan
@@ -86,7 +97,7 @@ fn block_scalar_lines(text: &str, header_end: usize, end: usize) -> Option<Splic
 }
 
 /// A block collection becomes a single line.
-fn collapse(text: &str, node: &Node, place: Place<'_>, entries: usize, new: &str) -> Plan {
+fn collapse(text: &str, node: &YamlNode, place: NodePosition<'_>, entries: usize, new: &str) -> EditPlan {
     if !starts_line(text, entries) {
         return vec![replace(node.span.start..node.span.end, new)];
     }
@@ -112,12 +123,20 @@ fn line_break_before(text: &str, line: usize) -> usize {
 }
 
 /// The value in block form, below its key or dash.
-fn block(text: &str, node: &Node, place: Place<'_>, value: &Value, indent: Indent) -> Plan {
+fn block(
+    text: &str,
+    node: &YamlNode,
+    place: NodePosition<'_>,
+    value: &YamlValue,
+    indent: IndentStyle,
+) -> EditPlan {
     let parent = match place {
-        Place::Root => 0,
-        Place::Value { form: Form::Block { column }, .. } => column + child_indent(value, indent),
-        Place::Item { form: Form::Block { column }, .. } => column + 2,
-        _ => return Plan::new(),
+        NodePosition::Root => 0,
+        NodePosition::Value { form: CollectionStyle::Block { column }, .. } => {
+            column + child_indent(value, indent)
+        }
+        NodePosition::Item { form: CollectionStyle::Block { column }, .. } => column + 2,
+        _ => return EditPlan::new(),
     };
     let column = same_kind_column(node, value).unwrap_or(parent);
     let mut lines = Vec::new();
@@ -139,7 +158,7 @@ fn block(text: &str, node: &Node, place: Place<'_>, value: &Value, indent: Inden
     }
     let below = format!("{}{body}", line_break(text));
     let start = blanks_before(text, node.span.start);
-    if let Content::Scalar { style: Style::Block, header, .. } = &node.content {
+    if let NodeContent::Scalar { style: YamlScalarStyle::Block, header, .. } = &node.content {
         let first = line_end(text, header.end);
         return vec![delete(start..header.end), replace(first..node.span.end.max(first), below)];
     }
@@ -147,10 +166,12 @@ fn block(text: &str, node: &Node, place: Place<'_>, value: &Value, indent: Inden
 }
 
 /// A mapping stays at the column of the mapping it replaces, and a list at that of the list.
-fn same_kind_column(node: &Node, value: &Value) -> Option<usize> {
+fn same_kind_column(node: &YamlNode, value: &YamlValue) -> Option<usize> {
     match (&node.content, value) {
-        (Content::Map { form: Form::Block { column }, .. }, Value::Map(_))
-        | (Content::Seq { form: Form::Block { column }, .. }, Value::Seq(_)) => Some(*column),
+        (NodeContent::Map { form: CollectionStyle::Block { column }, .. }, YamlValue::Map(_))
+        | (NodeContent::Seq { form: CollectionStyle::Block { column }, .. }, YamlValue::Seq(_)) => {
+            Some(*column)
+        }
         _ => None,
     }
 }
@@ -160,23 +181,25 @@ fn blanks_before(text: &str, at: usize) -> usize {
 }
 
 /// How this file indents nested mappings and lists; the incumbent's own habit where it does not show.
-pub(super) fn indent_of(document: &Document<'_>) -> Indent {
+pub(super) fn indent_of(document: &YamlDocument<'_>) -> IndentStyle {
     let mut found = (None, None);
     if let Some(root) = &document.root {
-        look(root, &mut found);
+        find_indent(root, &mut found);
     }
-    let standard = Indent::default();
-    Indent { step: found.0.unwrap_or(standard.step), list: found.1.unwrap_or(standard.list) }
+    let standard = IndentStyle::default();
+    IndentStyle { step: found.0.unwrap_or(standard.step), list: found.1.unwrap_or(standard.list) }
 }
 
-fn look(node: &Node, found: &mut (Option<usize>, Option<usize>)) {
-    if let Content::Map { form: Form::Block { column }, pairs } = &node.content {
+fn find_indent(node: &YamlNode, found: &mut (Option<usize>, Option<usize>)) {
+    if let NodeContent::Map { form: CollectionStyle::Block { column }, pairs } = &node.content {
         for pair in pairs {
             match &pair.value.content {
-                Content::Map { form: Form::Block { column: inner }, .. } if inner > column => {
+                NodeContent::Map { form: CollectionStyle::Block { column: inner }, .. } if inner > column => {
                     found.0.get_or_insert(inner - column);
                 }
-                Content::Seq { form: Form::Block { column: inner }, .. } if inner >= column => {
+                NodeContent::Seq { form: CollectionStyle::Block { column: inner }, .. }
+                    if inner >= column =>
+                {
                     found.1.get_or_insert(inner - column);
                 }
                 _ => {}
@@ -184,7 +207,7 @@ fn look(node: &Node, found: &mut (Option<usize>, Option<usize>)) {
             if found.0.is_some() && found.1.is_some() {
                 return;
             }
-            look(&pair.value, found);
+            find_indent(&pair.value, found);
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Splice {
 }
 
 /// Splices that together make one change, in any order, not overlapping.
-pub(super) type Plan = Vec<Splice>;
+pub(super) type EditPlan = Vec<Splice>;
 
 pub(super) fn replace(range: Range<usize>, text: impl Into<String>) -> Splice {
     Splice { range, text: text.into() }
@@ -27,7 +27,7 @@ pub(super) fn delete(range: Range<usize>) -> Splice {
 }
 
 /// `None` when the splices overlap or cut through a character.
-pub(super) fn apply(text: &str, mut plan: Plan) -> Option<String> {
+pub(super) fn apply(text: &str, mut plan: EditPlan) -> Option<String> {
     plan.sort_by_key(|splice| (splice.range.start, splice.range.end));
     let mut out =
         String::with_capacity(text.len() + plan.iter().map(|splice| splice.text.len()).sum::<usize>());

@@ -1,8 +1,8 @@
 use super::{EditError, remove, set};
-use crate::yaml::{Path, Value, parse};
+use crate::yaml::{KeyPath, YamlValue, parse};
 
-fn path(dotted: &str) -> Path {
-    Path::parse(dotted).expect("a path")
+fn path(dotted: &str) -> KeyPath {
+    KeyPath::parse(dotted).expect("a path")
 }
 
 /// `value` is written as YAML.
@@ -151,7 +151,7 @@ fn aliases_are_written_out_and_anchors_left_alone() {
         check_set(before, dotted, value, after);
     }
     for (before, dotted) in [("a: &x 1\nb: *x\n", "a"), ("a: &x {p: 1}\nb: *x\n", "a.p")] {
-        let error = set(before, &path(dotted), &Value::Int(5)).expect_err("shared");
+        let error = set(before, &path(dotted), &YamlValue::Int(5)).expect_err("shared");
         assert!(matches!(error, EditError::Unfaithful(_)), "{error}");
     }
 }
@@ -182,16 +182,16 @@ fn entries_are_removed_with_their_lines() {
 
 #[test]
 fn what_cannot_be_edited_is_refused() {
-    assert!(matches!(set("- a\n", &path("x"), &Value::Null), Err(EditError::RootNotMapping)));
-    assert!(matches!(set("just text\n", &path("x"), &Value::Null), Err(EditError::RootNotMapping)));
-    assert!(matches!(set("a: [\n", &path("x"), &Value::Null), Err(EditError::Unreadable(_))));
-    assert!(matches!(set("a: [1]\n", &path("a.7"), &Value::Null), Err(EditError::IndexOutOfRange(_))));
+    assert!(matches!(set("- a\n", &path("x"), &YamlValue::Null), Err(EditError::RootNotMapping)));
+    assert!(matches!(set("just text\n", &path("x"), &YamlValue::Null), Err(EditError::RootNotMapping)));
+    assert!(matches!(set("a: [\n", &path("x"), &YamlValue::Null), Err(EditError::Unreadable(_))));
+    assert!(matches!(set("a: [1]\n", &path("a.7"), &YamlValue::Null), Err(EditError::IndexOutOfRange(_))));
 }
 
 mod random {
     use proptest::prelude::*;
 
-    use super::{Path, Value, parse, remove, set};
+    use super::{KeyPath, YamlValue, parse, remove, set};
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -203,19 +203,19 @@ mod random {
             path in "[abc0](\\.[abc0]){0,2}",
             value in prop::sample::select(vec!["5", "x y", "[1]", "{k: v}", "''", "null"]),
         ) {
-            let path = Path::parse(&path).expect("a path");
+            let path = KeyPath::parse(&path).expect("a path");
             let value = parse(value).expect("a value");
             let tree = parse(&text);
             if let Ok(after) = set(&text, &path, &value) {
                 let mut expected = tree.clone().expect("was readable");
-                expected.set_at(path.segments(), value);
+                expected.set_path(path.segments(), value);
                 prop_assert!(parse(&after).expect("reads").same_data(&expected));
             }
             if let Ok(after) = remove(&text, &path) {
                 let mut expected = tree.expect("was readable");
-                prop_assert!(expected.remove_at(path.segments()));
+                prop_assert!(expected.remove_path(path.segments()));
                 let read = parse(&after).expect("reads");
-                prop_assert!(read.same_data(&expected) || read == Value::Null);
+                prop_assert!(read.same_data(&expected) || read == YamlValue::Null);
             }
         }
     }

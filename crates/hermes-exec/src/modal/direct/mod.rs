@@ -4,34 +4,34 @@
 //! terminates its sandbox. What one that is to last has written is kept as an image: its id is written down before the
 //! sandbox is terminated, and the next one begins from it.
 
-mod envoy;
-mod line;
-mod pythons;
+mod bridge_connection;
+mod python_bridge;
+mod python_search;
 mod snapshots;
-mod talk;
+mod transport;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_task::spawn_named;
-use hermes_types::{Cancel, Clock, Finished, RunError};
+use hermes_types::{Cancel, Clock, CommandOutput, RunError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-pub use pythons::Pythons;
+pub use python_search::PythonSearch;
 
 use super::{LIFE, MAKE_LIMIT, ModalOptions};
-use crate::docker::{Keep, container_directory};
+use crate::docker::{InstanceRetention, container_directory};
 use crate::remote::{
-    Berth, CliError, INTERRUPTED, INTERRUPTED_NOTE, Left, Line, Made, Maker, PerTask, RemoteShell,
-    lock_unless,
+    AfterCommand, CliError, INTERRUPTED, INTERRUPTED_NOTE, Instance, InstanceProvider, ManagedInstance,
+    PerTaskCache, RemoteShell, ScriptTransport, lock_unless_cancelled,
 };
 use crate::variables::Variables;
-use envoy::Envoy;
-use line::DirectLine;
-use snapshots::Snapshots;
+use python_bridge::PythonBridge;
+use snapshots::ModalSnapshots;
+use transport::ModalDirectTransport;
 
 /// What our sandboxes belong to in the account.
 const APP: &str = "hermes-agent";
@@ -43,79 +43,85 @@ const TERMINATED_NOTE: &str = "\n[Command interrupted - Modal sandbox terminated
 /// An account with Modal, and the Python that speaks with it.
 #[derive(Debug)]
 pub struct ModalAccount {
-    account: Account,
-    tasks: PerTask<ModalDirect>,
+    account: SharedAccount,
+    tasks: PerTaskCache<ModalDirectEnvironment>,
 }
 
 /// What all sandboxes share.
 #[derive(Debug, Clone)]
-struct Account(Arc<Shared>);
+struct SharedAccount(Arc<AccountState>);
 
 #[derive(Debug)]
-struct Shared {
-    envoy: Envoy,
-    snapshots: Snapshots,
+struct AccountState {
+    bridge: PythonBridge,
+    snapshots: ModalSnapshots,
 }
 
 impl ModalAccount {
     /// Starts nothing yet. The account's tokens are among the variables, or in a file of the user's that Modal's package
     /// reads by itself; `snapshots` is the file that says from which image a task begins.
     pub fn new(
-        pythons: Pythons<'_>,
+        pythons: PythonSearch<'_>,
         variables: Variables,
         snapshots: PathBuf,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
         let pythons = pythons.find(&variables);
-        let envoy = Envoy { pythons, variables, clock, present: Mutex::default() };
-        let account = Account(Arc::new(Shared { envoy, snapshots: Snapshots(snapshots) }));
-        Arc::new(Self { account, tasks: PerTask::default() })
+        let envoy = PythonBridge { pythons, variables, clock, state: Mutex::default() };
+        let account =
+            SharedAccount(Arc::new(AccountState { bridge: envoy, snapshots: ModalSnapshots(snapshots) }));
+        Arc::new(Self { account, tasks: PerTaskCache::default() })
     }
 
     /// Whether a Python with Modal's package is there.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
-        self.account.0.envoy.check(cancel).await.map_err(|error| RunError::Unavailable(error.to_string()))
+        self.account.0.bridge.check(cancel).await.map_err(|error| RunError::Unavailable(error.to_string()))
     }
 
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
-    pub fn open(&self, options: ModalOptions) -> Arc<ModalDirect> {
+    pub fn open(&self, options: ModalOptions) -> Arc<ModalDirectEnvironment> {
         let task = options.task.clone();
-        let make =
-            || Berth::new(DirectSandbox { account: self.account.clone(), options, ending: Arc::default() });
-        self.tasks.get_or_make(&task, make)
+        let make = || {
+            ManagedInstance::new(ModalDirectProvider {
+                account: self.account.clone(),
+                options,
+                ending: Arc::default(),
+            })
+        };
+        self.tasks.get_or_create(&task, make)
     }
 }
 
 /// A task's place in a sandbox.
-pub type ModalDirect = Berth<DirectSandbox>;
+pub type ModalDirectEnvironment = ManagedInstance<ModalDirectProvider>;
 
 /// What makes a sandbox.
 #[derive(Debug)]
-pub struct DirectSandbox {
-    account: Account,
+pub struct ModalDirectProvider {
+    account: SharedAccount,
     options: ModalOptions,
     /// Held while one is ended beside everything else; the next one begins from what it left.
     ending: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Created {
+struct CreatedSandbox {
     sandbox: String,
     /// Why the snapshot could not be used.
     unusable: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Polled {
+struct PollResponse {
     alive: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Image {
+struct ImageResponse {
     image: String,
 }
 
-impl Maker for DirectSandbox {
+impl InstanceProvider for ModalDirectProvider {
     const STOPPED: Option<&'static str> = Some("\n[The Modal sandbox ended while the command was running]");
 
     fn new_shell(&self) -> RemoteShell {
@@ -123,16 +129,16 @@ impl Maker for DirectSandbox {
         RemoteShell::new(&start, &self.options.exports, self.options.bounds)
     }
 
-    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
-        drop(lock_unless(&self.ending, cancel).await.ok_or(CliError::Interrupted)?);
-        let envoy = &self.account.0.envoy;
+    async fn create(&self, cancel: &Cancel) -> Result<Instance, CliError> {
+        drop(lock_unless_cancelled(&self.ending, cancel).await.ok_or(CliError::Interrupted)?);
+        let envoy = &self.account.0.bridge;
         envoy.expect_sandbox(cancel).await?;
-        let snapshot = match self.options.keep {
-            Keep::Persistent => self.account.0.snapshots.of(&self.options.task),
-            Keep::Ephemeral => None,
+        let snapshot = match self.options.retention {
+            InstanceRetention::Persistent => self.account.0.snapshots.image_of(&self.options.task),
+            InstanceRetention::Ephemeral => None,
         };
         let request = creation(&self.options, snapshot.as_deref());
-        let Created { sandbox, unusable } = match envoy.ask(request, MAKE_LIMIT, cancel).await {
+        let CreatedSandbox { sandbox, unusable } = match envoy.ask(request, MAKE_LIMIT, cancel).await {
             Ok(created) => created,
             Err(error) => {
                 envoy.forget_sandbox().await;
@@ -142,44 +148,44 @@ impl Maker for DirectSandbox {
         if let Some(why) = unusable {
             tracing::warn!(why, snapshot, "the snapshot cannot be used; the sandbox begins from its image");
         }
-        Ok(Made::named(sandbox))
+        Ok(Instance::named(sandbox))
     }
 
-    fn not_made(&self, error: &CliError) -> String {
+    fn create_failure(&self, error: &CliError) -> String {
         format!("no Modal sandbox: {error}")
     }
 
-    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
-        DirectLine { account: self.account.clone(), id: made.id.clone() }
+    fn transport<'a>(&'a self, made: &'a Instance) -> impl ScriptTransport + 'a {
+        ModalDirectTransport { account: self.account.clone(), id: made.id.clone() }
     }
 
-    fn not_begun(&self, said: &str, code: i32) -> String {
+    fn start_failure(&self, said: &str, code: i32) -> String {
         let image = &self.options.image;
         format!("no bash could be started in the Modal sandbox of image {image} (exit code {code}): {said}")
     }
 
-    async fn is_gone(&self, made: &Made) -> bool {
+    async fn is_gone(&self, made: &Instance) -> bool {
         let request = json!({ "act": "poll", "sandbox": made.id });
-        let polled = self.account.0.envoy.ask::<Polled>(request, POLL_LIMIT, &Cancel::new()).await;
+        let polled = self.account.0.bridge.ask::<PollResponse>(request, POLL_LIMIT, &Cancel::new()).await;
         polled.is_ok_and(|polled| !polled.alive)
     }
 
     /// A command that is stopped takes its sandbox with it.
-    async fn look_after(&self, _: &Made, stopped: &mut Finished, cancel: &Cancel) -> Left {
+    async fn after_stop(&self, _: &Instance, stopped: &mut CommandOutput, cancel: &Cancel) -> AfterCommand {
         if stopped.exit_code != INTERRUPTED || !cancel.is_cancelled() {
-            return Left::AsItWas;
+            return AfterCommand::Reusable;
         }
         if let Some(said) = stopped.output.strip_suffix(INTERRUPTED_NOTE) {
             stopped.output = format!("{said}{TERMINATED_NOTE}");
         }
-        Left::Nothing
+        AfterCommand::Unusable
     }
 
     /// Nobody is kept waiting but who needs the next one.
-    async fn remove(&self, made: &Made) {
+    async fn remove(&self, made: &Instance) {
         let held = Arc::clone(&self.ending).lock_owned().await;
         let (account, id) = (self.account.clone(), made.id.clone());
-        let (task, keep) = (self.options.task.clone(), self.options.keep);
+        let (task, keep) = (self.options.task.clone(), self.options.retention);
         spawn_named(format!("end of {id}"), &Cancel::new(), async move {
             account.end(&id, &task, keep).await;
             drop(held);
@@ -190,17 +196,17 @@ impl Maker for DirectSandbox {
         drop(self.ending.lock().await);
     }
 
-    async fn close(&self, made: &Made, shell: &RemoteShell) {
-        shell.clean(&self.line(made), &made.making).await;
-        self.account.end(&made.id, &self.options.task, self.options.keep).await;
+    async fn close(&self, made: &Instance, shell: &RemoteShell) {
+        shell.clean(&self.transport(made), &made.generation).await;
+        self.account.end(&made.id, &self.options.task, self.options.retention).await;
     }
 
-    fn abandon(&self, made: &Made) {
+    fn abandon(&self, made: &Instance) {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         let (account, id) = (self.account.clone(), made.id.clone());
-        let (task, keep) = (self.options.task.clone(), self.options.keep);
+        let (task, keep) = (self.options.task.clone(), self.options.retention);
         spawn_named(
             format!("end of {id}"),
             &Cancel::new(),
@@ -209,10 +215,10 @@ impl Maker for DirectSandbox {
     }
 }
 
-impl Account {
+impl SharedAccount {
     /// Keeps what a sandbox has written, if it is to last, and terminates it.
-    async fn end(&self, id: &str, task: &str, keep: Keep) {
-        if keep == Keep::Persistent
+    async fn end(&self, id: &str, task: &str, keep: InstanceRetention) {
+        if keep == InstanceRetention::Persistent
             && let Err(error) = self.save(id, task).await
         {
             tracing::warn!(error, id, "what the sandbox has written could not be kept");
@@ -222,18 +228,18 @@ impl Account {
 
     async fn save(&self, id: &str, task: &str) -> Result<(), String> {
         let request = json!({ "act": "snapshot", "sandbox": id });
-        let taken = self.0.envoy.ask(request, SNAPSHOT_LIMIT, &Cancel::new()).await;
-        let Image { image } = taken.map_err(|error| error.to_string())?;
-        self.0.snapshots.keep(task, &image).map_err(|error| error.to_string())
+        let taken = self.0.bridge.ask(request, SNAPSHOT_LIMIT, &Cancel::new()).await;
+        let ImageResponse { image } = taken.map_err(|error| error.to_string())?;
+        self.0.snapshots.save(task, &image).map_err(|error| error.to_string())
     }
 
     async fn terminate(&self, id: &str) {
         let request = json!({ "act": "terminate", "sandbox": id });
-        let done = self.0.envoy.ask::<Value>(request, TERMINATE_LIMIT, &Cancel::new()).await;
+        let done = self.0.bridge.ask::<Value>(request, TERMINATE_LIMIT, &Cancel::new()).await;
         if let Err(error) = done {
             tracing::warn!(%error, id, "the sandbox could not be terminated");
         }
-        self.0.envoy.forget_sandbox().await;
+        self.0.bridge.forget_sandbox().await;
     }
 }
 

@@ -4,7 +4,7 @@
 //! travels as the input of a bash, what comes back is framed as everywhere else. The gateway keeps the files of a task by a
 //! key, so nothing is remembered here.
 
-mod line;
+mod transport;
 
 use std::sync::Arc;
 
@@ -14,50 +14,57 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{LIFE, MAKE_LIMIT, ModalOptions};
-use crate::docker::{Keep, container_directory};
-use crate::remote::service::Service;
-use crate::remote::{Berth, CliError, Line, Made, Maker, PerTask, RemoteShell};
-use line::ModalLine;
+use crate::docker::{InstanceRetention, container_directory};
+use crate::remote::service::HttpService;
+use crate::remote::{
+    CliError, Instance, InstanceProvider, ManagedInstance, PerTaskCache, RemoteShell, ScriptTransport,
+};
+use transport::ModalGatewayTransport;
 
 /// The gateway, and who asks it.
 #[derive(Debug)]
 pub struct ModalGateway {
-    service: Service,
-    tasks: PerTask<Modal>,
+    service: HttpService,
+    tasks: PerTaskCache<ModalGatewayEnvironment>,
 }
 
 impl ModalGateway {
     /// Asks nothing yet.
-    pub fn new(client: hermes_net::Client, address: &str, token: Secret, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub fn new(
+        client: hermes_net::HttpClient,
+        address: &str,
+        token: Secret,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
         let (name, setting) = ("the Modal gateway", "MODAL_GATEWAY_URL");
-        let service = Service { name, setting, client, address: address.to_owned(), key: token, clock };
-        Arc::new(Self { service, tasks: PerTask::default() })
+        let service = HttpService { name, setting, client, address: address.to_owned(), key: token, clock };
+        Arc::new(Self { service, tasks: PerTaskCache::default() })
     }
 
     /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
-    pub fn open(self: &Arc<Self>, options: ModalOptions) -> Arc<Modal> {
+    pub fn open(self: &Arc<Self>, options: ModalOptions) -> Arc<ModalGatewayEnvironment> {
         let task = options.task.clone();
-        let make = || Berth::new(ModalSandbox { gateway: Arc::clone(self), options });
-        self.tasks.get_or_make(&task, make)
+        let make = || ManagedInstance::new(ModalGatewayProvider { gateway: Arc::clone(self), options });
+        self.tasks.get_or_create(&task, make)
     }
 }
 
 /// A task's place in a sandbox. The gateway keeps the files of one that is to last.
-pub type Modal = Berth<ModalSandbox>;
+pub type ModalGatewayEnvironment = ManagedInstance<ModalGatewayProvider>;
 
 /// What makes a sandbox.
 #[derive(Debug)]
-pub struct ModalSandbox {
+pub struct ModalGatewayProvider {
     gateway: Arc<ModalGateway>,
     options: ModalOptions,
 }
 
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct CreateResponse {
     id: String,
 }
 
-impl Maker for ModalSandbox {
+impl InstanceProvider for ModalGatewayProvider {
     const STOPPED: Option<&'static str> = None;
 
     fn new_shell(&self) -> RemoteShell {
@@ -65,31 +72,32 @@ impl Maker for ModalSandbox {
         RemoteShell::new(&start, &self.options.exports, self.options.bounds)
     }
 
-    async fn make(&self, cancel: &Cancel) -> Result<Made, CliError> {
+    async fn create(&self, cancel: &Cancel) -> Result<Instance, CliError> {
         let (body, once) = (creation(&self.options), random_hex(32));
         let path = ["v1", "sandboxes"];
-        let made = self.gateway.service.make(&path, &body, Some(&once), MAKE_LIMIT, cancel);
-        let Answer { id } = made.await?;
-        Ok(Made::named(id))
+        let made = self.gateway.service.create(&path, &body, Some(&once), MAKE_LIMIT, cancel);
+        let CreateResponse { id } = made.await?;
+        Ok(Instance::named(id))
     }
 
-    fn not_made(&self, error: &CliError) -> String {
+    fn create_failure(&self, error: &CliError) -> String {
         format!("no Modal sandbox: {error}")
     }
 
-    fn line<'a>(&'a self, made: &'a Made) -> impl Line + 'a {
-        ModalLine { service: &self.gateway.service, id: &made.id }
+    fn transport<'a>(&'a self, made: &'a Instance) -> impl ScriptTransport + 'a {
+        ModalGatewayTransport { service: &self.gateway.service, id: &made.id }
     }
 
-    fn not_begun(&self, said: &str, code: i32) -> String {
+    fn start_failure(&self, said: &str, code: i32) -> String {
         format!("no bash could be started in the Modal sandbox (exit code {code}): {said}")
     }
 
-    async fn close(&self, Made { id, .. }: &Made, _: &RemoteShell) {
-        let body = json!({ "snapshotBeforeTerminate": self.options.keep == Keep::Persistent });
+    async fn close(&self, Instance { id, .. }: &Instance, _: &RemoteShell) {
+        let body =
+            json!({ "snapshotBeforeTerminate": self.options.retention == InstanceRetention::Persistent });
         let path = ["v1", "sandboxes", id, "terminate"];
         let service = &self.gateway.service;
-        if let Err(error) = service.order(Method::POST, &path, Some(&body), &Cancel::new()).await {
+        if let Err(error) = service.request_action(Method::POST, &path, Some(&body), &Cancel::new()).await {
             tracing::warn!(%error, id, "the sandbox could not be ended");
         }
     }
@@ -102,7 +110,7 @@ fn creation(options: &ModalOptions) -> Value {
         "cwd": container_directory(options.directory.as_deref()),
         "timeoutMs": LIFE.as_millis(),
         "idleTimeoutMs": options.idle.as_millis(),
-        "persistentFilesystem": options.keep == Keep::Persistent,
+        "persistentFilesystem": options.retention == InstanceRetention::Persistent,
         "logicalKey": options.task,
     });
     if limits.cpus > 0.0 {

@@ -6,24 +6,24 @@
 
 /// What becomes of settings that changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Judged {
-    Fine,
+pub(super) enum ConfigDecision {
+    Accept,
     /// Without these lines.
-    Reduced(Vec<u8>, Vec<String>),
+    RemoveLines(Vec<u8>, Vec<String>),
     /// As they were.
-    Restored,
+    Restore,
 }
 
-pub(super) fn judge(before: &[u8], now: &[u8]) -> Judged {
+pub(super) fn judge(before: &[u8], now: &[u8]) -> ConfigDecision {
     if before == now {
-        return Judged::Fine;
+        return ConfigDecision::Accept;
     }
     // What cannot be split into lines as git does is not looked at.
     let (Ok(before), Ok(text)) = (std::str::from_utf8(before), std::str::from_utf8(now)) else {
-        return Judged::Restored;
+        return ConfigDecision::Restore;
     };
     if text.contains(['\0', '\r', '\u{feff}']) && !before.contains(['\0', '\r', '\u{feff}']) {
-        return Judged::Restored;
+        return ConfigDecision::Restore;
     }
     let old: Vec<&str> = before.lines().collect();
     let mut next = 0;
@@ -36,7 +36,7 @@ pub(super) fn judge(before: &[u8], now: &[u8]) -> Judged {
         let reachable = |at: &usize| {
             let skipped = old.get(next..*at).unwrap_or_default();
             let mut inside = section.clone();
-            skipped.iter().all(|line| inside.read(line) != Line::Opaque)
+            skipped.iter().all(|line| inside.read(line) != LineKind::Other)
         };
         let known = at.filter(reachable);
         let read = section.clone().read(line);
@@ -47,7 +47,7 @@ pub(super) fn judge(before: &[u8], now: &[u8]) -> Judged {
                 next = at + 1;
                 false
             }
-            (_, Line::Head | Line::Listed) if !continues => {
+            (_, LineKind::SectionHeader | LineKind::Allowed) if !continues => {
                 section.read(line);
                 true
             }
@@ -60,16 +60,16 @@ pub(super) fn judge(before: &[u8], now: &[u8]) -> Judged {
         kept.push(line);
     }
     let mut inside = section;
-    let lost = old.get(next..).unwrap_or_default().iter().any(|line| inside.read(line) == Line::Opaque);
+    let lost = old.get(next..).unwrap_or_default().iter().any(|line| inside.read(line) == LineKind::Other);
     if lost {
-        return Judged::Restored;
+        return ConfigDecision::Restore;
     }
     if dropped.is_empty() {
-        return Judged::Fine;
+        return ConfigDecision::Accept;
     }
     let mut text = kept.join("\n");
     text.push('\n');
-    Judged::Reduced(text.into_bytes(), dropped)
+    ConfigDecision::RemoveLines(text.into_bytes(), dropped)
 }
 
 fn shown(section: &Section, line: &str) -> String {
@@ -82,12 +82,12 @@ fn shown(section: &Section, line: &str) -> String {
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
-    Head,
+enum LineKind {
+    SectionHeader,
     /// A setting on the list, or nothing at all.
-    Listed,
+    Allowed,
     /// Anything else.
-    Opaque,
+    Other,
 }
 
 /// The section a line stands in: its name and the part in quotes.
@@ -99,23 +99,23 @@ enum Section {
 
 impl Section {
     /// Reads one line, and moves on if it is a head.
-    fn read(&mut self, line: &str) -> Line {
+    fn read(&mut self, line: &str) -> LineKind {
         if line.is_empty() {
-            return Line::Listed;
+            return LineKind::Allowed;
         }
         if line.starts_with('[') {
             *self = head(line).unwrap_or(Self::Unknown);
-            return if matches!(self, Self::Known(..)) { Line::Head } else { Line::Opaque };
+            return if matches!(self, Self::Known(..)) { LineKind::SectionHeader } else { LineKind::Other };
         }
         if line.trim_start().starts_with('[') {
             *self = Self::Unknown;
-            return Line::Opaque;
+            return LineKind::Other;
         }
-        let Self::Known(section, sub) = &*self else { return Line::Opaque };
+        let Self::Known(section, sub) = &*self else { return LineKind::Other };
         let setting = line.strip_prefix('\t').and_then(|line| line.split_once(" = "));
         match setting {
-            Some((name, value)) if is_listed(section, sub.as_deref(), name, value) => Line::Listed,
-            _ => Line::Opaque,
+            Some((name, value)) if is_allowed(section, sub.as_deref(), name, value) => LineKind::Allowed,
+            _ => LineKind::Other,
         }
     }
 }
@@ -136,7 +136,7 @@ fn head(line: &str) -> Option<Section> {
 
 /// What a value must be.
 #[derive(Clone, Copy)]
-enum Value {
+enum ValueKind {
     Switch,
     Word,
     Text,
@@ -146,7 +146,7 @@ enum Value {
     Tree,
 }
 
-const LIST: &[(&str, &[&str], Value)] = &[
+const LIST: &[(&str, &[&str], ValueKind)] = &[
     (
         "core",
         &[
@@ -175,18 +175,18 @@ const LIST: &[(&str, &[&str], Value)] = &[
             "protecthfs",
             "protectntfs",
         ],
-        Value::Word,
+        ValueKind::Word,
     ),
-    ("core", &["worktree"], Value::Tree),
-    ("user", &["name", "email"], Value::Text),
-    ("author", &["name", "email"], Value::Text),
-    ("committer", &["name", "email"], Value::Text),
-    ("branch", &["remote", "pushremote"], Value::Address),
-    ("branch", &["merge", "vscode-merge-base", "gh-merge-base", "gh-resolved"], Value::Refs),
-    ("branch", &["rebase", "autosetupmerge", "autosetuprebase"], Value::Word),
-    ("branch", &["description"], Value::Text),
-    ("remote", &["url", "pushurl"], Value::Address),
-    ("remote", &["fetch", "push", "gh-resolved"], Value::Refs),
+    ("core", &["worktree"], ValueKind::Tree),
+    ("user", &["name", "email"], ValueKind::Text),
+    ("author", &["name", "email"], ValueKind::Text),
+    ("committer", &["name", "email"], ValueKind::Text),
+    ("branch", &["remote", "pushremote"], ValueKind::Address),
+    ("branch", &["merge", "vscode-merge-base", "gh-merge-base", "gh-resolved"], ValueKind::Refs),
+    ("branch", &["rebase", "autosetupmerge", "autosetuprebase"], ValueKind::Word),
+    ("branch", &["description"], ValueKind::Text),
+    ("remote", &["url", "pushurl"], ValueKind::Address),
+    ("remote", &["fetch", "push", "gh-resolved"], ValueKind::Refs),
     (
         "remote",
         &[
@@ -200,13 +200,13 @@ const LIST: &[(&str, &[&str], Value)] = &[
             "skipfetchall",
             "pushdefault",
         ],
-        Value::Word,
+        ValueKind::Word,
     ),
-    ("submodule", &["url"], Value::Address),
+    ("submodule", &["url"], ValueKind::Address),
     (
         "submodule",
         &["active", "ignore", "branch", "shallow", "fetchrecursesubmodules", "recurse"],
-        Value::Word,
+        ValueKind::Word,
     ),
     (
         "extensions",
@@ -218,30 +218,30 @@ const LIST: &[(&str, &[&str], Value)] = &[
             "preciousobjects",
             "relativeworktrees",
         ],
-        Value::Word,
+        ValueKind::Word,
     ),
-    ("pull", &["rebase", "ff"], Value::Word),
-    ("push", &["default", "autosetupremote", "followtags"], Value::Word),
-    ("merge", &["ff", "conflictstyle", "renames", "autostash"], Value::Word),
-    ("rebase", &["autosquash", "autostash", "updaterefs"], Value::Word),
-    ("fetch", &["prune", "prunetags", "writecommitgraph"], Value::Word),
-    ("diff", &["renames", "algorithm", "colormoved", "mnemonicprefix"], Value::Word),
-    ("init", &["defaultbranch"], Value::Word),
-    ("commit", &["gpgsign", "verbose"], Value::Switch),
-    ("tag", &["gpgsign"], Value::Switch),
-    ("rerere", &["enabled", "autoupdate"], Value::Switch),
-    ("gc", &["auto"], Value::Word),
-    ("maintenance", &["auto", "strategy"], Value::Word),
-    ("advice", &[], Value::Switch),
-    ("color", &[], Value::Word),
-    ("receive", &["denycurrentbranch"], Value::Word),
-    ("lfs", &["repositoryformatversion", "access", "locksverify"], Value::Word),
+    ("pull", &["rebase", "ff"], ValueKind::Word),
+    ("push", &["default", "autosetupremote", "followtags"], ValueKind::Word),
+    ("merge", &["ff", "conflictstyle", "renames", "autostash"], ValueKind::Word),
+    ("rebase", &["autosquash", "autostash", "updaterefs"], ValueKind::Word),
+    ("fetch", &["prune", "prunetags", "writecommitgraph"], ValueKind::Word),
+    ("diff", &["renames", "algorithm", "colormoved", "mnemonicprefix"], ValueKind::Word),
+    ("init", &["defaultbranch"], ValueKind::Word),
+    ("commit", &["gpgsign", "verbose"], ValueKind::Switch),
+    ("tag", &["gpgsign"], ValueKind::Switch),
+    ("rerere", &["enabled", "autoupdate"], ValueKind::Switch),
+    ("gc", &["auto"], ValueKind::Word),
+    ("maintenance", &["auto", "strategy"], ValueKind::Word),
+    ("advice", &[], ValueKind::Switch),
+    ("color", &[], ValueKind::Word),
+    ("receive", &["denycurrentbranch"], ValueKind::Word),
+    ("lfs", &["repositoryformatversion", "access", "locksverify"], ValueKind::Word),
 ];
 
-fn is_listed(section: &str, sub: Option<&str>, name: &str, value: &str) -> bool {
+fn is_allowed(section: &str, sub: Option<&str>, name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let plain_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let fits = |(known, names, kind): &(&str, &[&str], Value)| {
+    let fits = |(known, names, kind): &(&str, &[&str], ValueKind)| {
         *known == section && (names.is_empty() || names.contains(&name.as_str())) && fits(*kind, value)
     };
     // A driver of its own is what a part in quotes means here.
@@ -250,21 +250,21 @@ fn is_listed(section: &str, sub: Option<&str>, name: &str, value: &str) -> bool 
     plain_name && !driver && LIST.iter().any(fits)
 }
 
-fn fits(kind: Value, value: &str) -> bool {
+fn fits(kind: ValueKind, value: &str) -> bool {
     let all = |extra: &[u8]| value.bytes().all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte));
     let start = value.bytes().next().is_some_and(|byte| byte != b'-');
     match kind {
-        Value::Switch => matches!(value, "true" | "false" | "auto" | "always" | "never" | "0" | "1"),
-        Value::Word => start && value.len() <= 100 && all(b"._/:-,") && !value.contains("::"),
-        Value::Text => value
+        ValueKind::Switch => matches!(value, "true" | "false" | "auto" | "always" | "never" | "0" | "1"),
+        ValueKind::Word => start && value.len() <= 100 && all(b"._/:-,") && !value.contains("::"),
+        ValueKind::Text => value
             .bytes()
             .all(|byte| byte >= 0x80 || byte.is_ascii_alphanumeric() || b" ._@<>(),'+-/:&".contains(&byte)),
-        Value::Refs => all(b"._/:+*^@-,") && start,
-        Value::Tree => {
+        ValueKind::Refs => all(b"._/:+*^@-,") && start,
+        ValueKind::Tree => {
             let rest = value.trim_start_matches("../");
             value.starts_with("../") && !rest.contains("..") && all(b"._/-")
         }
-        Value::Address => {
+        ValueKind::Address => {
             // A transport helper is a program.
             start && !value.contains("::") && all(b"._~:/@%+=,?&-")
         }
@@ -280,14 +280,14 @@ mod tests {
     fn check(added: &str, dropped: usize) {
         let now = format!("{BEFORE}{added}");
         match judge(BEFORE.as_bytes(), now.as_bytes()) {
-            Judged::Fine => assert_eq!(dropped, 0, "{added}"),
-            Judged::Reduced(kept, lines) => {
+            ConfigDecision::Accept => assert_eq!(dropped, 0, "{added}"),
+            ConfigDecision::RemoveLines(kept, lines) => {
                 assert_eq!(lines.len(), dropped, "{added}: {lines:?}");
                 let kept = String::from_utf8(kept).unwrap();
                 assert!(kept.starts_with(BEFORE) && !kept.contains("evil"), "{kept}");
-                assert_eq!(judge(BEFORE.as_bytes(), kept.as_bytes()), Judged::Fine, "{kept}");
+                assert_eq!(judge(BEFORE.as_bytes(), kept.as_bytes()), ConfigDecision::Accept, "{kept}");
             }
-            Judged::Restored => assert_eq!(dropped, 99, "{added}"),
+            ConfigDecision::Restore => assert_eq!(dropped, 99, "{added}"),
         }
     }
 
@@ -346,12 +346,12 @@ mod tests {
         let moved = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = /x\n[alias]\n\tst = \"!status\"\n\tpager = less -F # mine\n";
         assert_eq!(
             judge(BEFORE.as_bytes(), moved.as_bytes()),
-            Judged::Restored,
+            ConfigDecision::Restore,
             "a setting in another section"
         );
         let without_remote =
             "[core]\n\tbare = false\n\tpager = less -F # mine\n[alias]\n\tst = \"!status\"\n";
-        assert_eq!(judge(BEFORE.as_bytes(), without_remote.as_bytes()), Judged::Fine);
-        assert_eq!(judge(b"", b"[core]\n\tbare = false\n\tfilemode = true\n"), Judged::Fine);
+        assert_eq!(judge(BEFORE.as_bytes(), without_remote.as_bytes()), ConfigDecision::Accept);
+        assert_eq!(judge(b"", b"[core]\n\tbare = false\n\tfilemode = true\n"), ConfigDecision::Accept);
     }
 }

@@ -15,27 +15,27 @@ const RACY_NANOS: i128 = 100_000_000;
 /// In a repository's own folder: its data.
 const DATA: &[&str] = &["objects", "refs", "logs", "lfs", "rr-cache"];
 
-type Stamp = (u64, u64, i128);
+type FolderStamp = (u64, u64, i128);
 
 /// A root, and how deep it is looked into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Root {
+pub(super) struct ScanRoot {
     pub(super) path: PathBuf,
     pub(super) depth: usize,
     /// Whether entries whose names begin with a dot are left out.
-    pub(super) plain: bool,
+    pub(super) skip_hidden: bool,
 }
 
 #[derive(Debug)]
-struct Folder {
-    stamp: Stamp,
+struct ScannedFolder {
+    stamp: FolderStamp,
     depth: usize,
-    found: Found,
+    found: GitRole,
 }
 
 /// What a folder is to git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Found {
+struct GitRole {
     /// It is taken for a repository.
     repository: bool,
     /// It has an entry `.git` that is no folder.
@@ -44,14 +44,14 @@ struct Found {
 
 /// What is known of them.
 #[derive(Debug)]
-pub(super) struct Folders {
-    roots: Vec<Root>,
-    known: BTreeMap<PathBuf, Folder>,
+pub(super) struct FolderIndex {
+    roots: Vec<ScanRoot>,
+    known: BTreeMap<PathBuf, ScannedFolder>,
     newest: i128,
 }
 
-impl Folders {
-    pub(super) fn new(roots: Vec<Root>) -> Self {
+impl FolderIndex {
+    pub(super) fn new(roots: Vec<ScanRoot>) -> Self {
         Self { roots, known: BTreeMap::new(), newest: 0 }
     }
 
@@ -109,7 +109,7 @@ impl Folders {
             link |= git && !is_folder;
             let data = repository && DATA.iter().any(|data| name == *data);
             let left_out =
-                root.plain && path == root.path && name.as_encoded_bytes().starts_with(b".") && !git;
+                root.skip_hidden && path == root.path && name.as_encoded_bytes().starts_with(b".") && !git;
             if !is_folder || data || left_out || depth >= root.depth && !git {
                 continue;
             }
@@ -118,7 +118,8 @@ impl Folders {
                 waiting.push_back((below, depth + 1));
             }
         }
-        self.known.insert(path.to_owned(), Folder { stamp, depth, found: Found { repository, link } });
+        self.known
+            .insert(path.to_owned(), ScannedFolder { stamp, depth, found: GitRole { repository, link } });
     }
 
     pub(super) fn repositories(&self) -> Vec<PathBuf> {
@@ -130,7 +131,7 @@ impl Folders {
     }
 
     /// Whether a folder lies below one of the roots.
-    pub(super) fn hold(&self, folder: &Path) -> bool {
+    pub(super) fn contains(&self, folder: &Path) -> bool {
         self.roots.iter().any(|root| folder.starts_with(&root.path))
     }
 
@@ -140,7 +141,7 @@ impl Folders {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FolderStamp> {
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir)?;
     let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
     Some((found.dev(), found.ino(), changed))
@@ -156,7 +157,8 @@ mod tests {
         let root = top.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/b/c")).unwrap();
         fs::create_dir_all(root.join(".git/objects/x")).unwrap();
-        let mut folders = Folders::new(vec![Root { path: root.clone(), depth: usize::MAX, plain: false }]);
+        let mut folders =
+            FolderIndex::new(vec![ScanRoot { path: root.clone(), depth: usize::MAX, skip_hidden: false }]);
         folders.refresh();
         assert_eq!(folders.repositories(), [root.join(".git")]);
         for part in ["objects", "refs"] {

@@ -7,8 +7,8 @@
 //! the first place (`mounts`).
 
 mod config;
+mod control_files;
 mod folders;
-mod machinery;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -17,9 +17,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use hermes_types::random_hex;
 
-use super::limits::Limits;
-use folders::{Folders, Root};
-use machinery::Machinery;
+use super::limits::SandboxLimits;
+use control_files::GitControlFiles;
+use folders::{FolderIndex, ScanRoot};
 
 /// Caches in which other programs call git: below the user's home, and how deep the repositories lie.
 const CACHES: &[(&str, usize)] = &[(".cargo/git", 3)];
@@ -35,20 +35,20 @@ pub(super) struct Repositories(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    folders: Folders,
+    folders: FolderIndex,
     /// Folders the user lets commands write hooks and settings in.
     allowed: Vec<PathBuf>,
-    machinery: BTreeMap<PathBuf, Machinery>,
-    links: BTreeMap<PathBuf, Link>,
+    control_files: BTreeMap<PathBuf, GitControlFiles>,
+    links: BTreeMap<PathBuf, GitLink>,
     /// How many processes of ours run there.
     running: usize,
     /// What was put back and nobody was told yet.
-    told: Vec<String>,
+    notices: Vec<String>,
 }
 
 /// An entry `.git` that leads elsewhere.
 #[derive(Debug, PartialEq, Eq)]
-enum Link {
+enum GitLink {
     File(Vec<u8>),
     Symbolic(PathBuf),
     Other,
@@ -56,23 +56,23 @@ enum Link {
 
 impl Repositories {
     /// Those a conversation can reach.
-    pub(super) fn of(limits: &Limits, temporary: &[PathBuf], allowed: &[PathBuf]) -> Arc<Self> {
-        let mut roots: Vec<Root> = Vec::new();
+    pub(super) fn of(limits: &SandboxLimits, temporary: &[PathBuf], allowed: &[PathBuf]) -> Arc<Self> {
+        let mut roots: Vec<ScanRoot> = Vec::new();
         // Nobody outside works in the caches of commands.
         for path in limits.writable.iter().filter(|path| !path.ends_with(super::cache::OURS)) {
             let cache = CACHES.iter().find(|(name, _)| limits.user_home.join(name).starts_with(path));
             let in_cache =
                 path.starts_with(&limits.user_home) && super::cache::is_cache(&limits.user_home, path);
             let root = if temporary.contains(path) && *path != limits.project {
-                Root { path: path.clone(), depth: TEMPORARY_DEPTH, plain: false }
+                ScanRoot { path: path.clone(), depth: TEMPORARY_DEPTH, skip_hidden: false }
             } else if in_cache {
                 let Some((name, depth)) = cache else { continue };
-                Root { path: limits.user_home.join(name), depth: *depth, plain: false }
+                ScanRoot { path: limits.user_home.join(name), depth: *depth, skip_hidden: false }
             } else {
-                Root {
+                ScanRoot {
                     path: path.clone(),
                     depth: usize::MAX,
-                    plain: limits.is_home() && *path == limits.project,
+                    skip_hidden: limits.is_home() && *path == limits.project,
                 }
             };
             if !roots.contains(&root) {
@@ -87,19 +87,19 @@ impl Repositories {
         }
         let make = || {
             Arc::new(Self(Mutex::new(State {
-                folders: Folders::new(roots),
+                folders: FolderIndex::new(roots),
                 allowed: allowed.to_vec(),
-                machinery: BTreeMap::new(),
+                control_files: BTreeMap::new(),
                 links: BTreeMap::new(),
                 running: 0,
-                told: Vec::new(),
+                notices: Vec::new(),
             })))
         };
         Arc::clone(projects.entry(key).or_insert_with(make))
     }
 
     /// A process is about to start. What is there now is the user's, unless others of ours run.
-    pub(super) fn begin(&self) {
+    pub(super) fn process_started(&self) {
         let mut state = self.state();
         if state.running == 0 {
             state.record();
@@ -108,31 +108,31 @@ impl Repositories {
     }
 
     /// Puts back what must not stay.
-    pub(super) fn sweep(&self) {
+    pub(super) fn restore(&self) {
         let mut state = self.state();
-        let told = state.sweep();
-        state.tell(told);
+        let told = state.restore();
+        state.queue_notices(told);
     }
 
     /// Has something told with the next command that ends.
-    pub(super) fn tell(&self, what: Vec<String>) {
-        self.state().tell(what);
+    pub(super) fn queue_notices(&self, what: Vec<String>) {
+        self.state().queue_notices(what);
     }
 
     /// What was put back since it was asked last.
-    pub(super) fn take_told(&self) -> Vec<String> {
-        std::mem::take(&mut self.state().told)
+    pub(super) fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().notices)
     }
 
     /// A process has ended with all it started.
-    pub(super) fn end(&self) {
+    pub(super) fn process_ended(&self) {
         let mut state = self.state();
         state.running = state.running.saturating_sub(1);
     }
 
     /// The folders of the repositories known.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
-        self.state().machinery.keys().cloned().collect()
+        self.state().control_files.keys().cloned().collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -143,32 +143,33 @@ impl Repositories {
 impl State {
     fn record(&mut self) {
         self.folders.refresh();
-        self.machinery = self
+        self.control_files = self
             .folders
             .repositories()
             .into_iter()
-            .map(|path| (path.clone(), Machinery::record(&path)))
+            .map(|path| (path.clone(), GitControlFiles::record(&path)))
             .collect();
-        self.links = self.folders.links().into_iter().map(|path| (path.clone(), Link::of(&path))).collect();
+        self.links =
+            self.folders.links().into_iter().map(|path| (path.clone(), GitLink::of(&path))).collect();
     }
 
-    fn tell(&mut self, what: Vec<String>) {
+    fn queue_notices(&mut self, what: Vec<String>) {
         if !what.is_empty() {
             tracing::warn!(restored = ?what, "a process in the sandbox left what must not stay; it was put back");
-            self.told.extend(what);
+            self.notices.extend(what);
         }
     }
 
-    fn sweep(&mut self) -> Vec<String> {
+    fn restore(&mut self) -> Vec<String> {
         self.folders.refresh();
         let mut told = Vec::new();
         let found = self.folders.repositories().into_iter();
-        let all: BTreeSet<PathBuf> = found.chain(self.machinery.keys().cloned()).collect();
+        let all: BTreeSet<PathBuf> = found.chain(self.control_files.keys().cloned()).collect();
         for path in all {
             if self.is_allowed(&path) {
                 continue;
             }
-            told.extend(self.machinery.entry(path.clone()).or_default().restore(&path));
+            told.extend(self.control_files.entry(path.clone()).or_default().restore(&path));
         }
         for path in self.folders.links() {
             told.extend(self.restore_link(&path));
@@ -182,29 +183,29 @@ impl State {
     }
 
     fn restore_link(&mut self, path: &Path) -> Vec<String> {
-        let now = Link::of(path);
+        let now = GitLink::of(path);
         if let Some(before) = self.links.get(path) {
             if *before == now {
                 return Vec::new();
             }
-            let told = before.put(path);
+            let told = before.restore(path);
             return vec![told.unwrap_or_else(|| format!("{} leads elsewhere", path.display()))];
         }
         match now.target(path) {
             // A worktree or a submodule that was made just now: what it leads to is looked at like any other. Git writes
             // such a link more than once while it works, so none of its states is the one to be kept.
-            Some(target) if self.folders.hold(&target) => {
-                self.machinery.entry(target.clone()).or_default().restore(&target)
+            Some(target) if self.folders.contains(&target) => {
+                self.control_files.entry(target.clone()).or_default().restore(&target)
             }
             // Git makes the link first; one that leads nowhere does nothing, and is looked at again.
             None if now.is_plain() => Vec::new(),
-            _ => vec![taken_aside(path)],
+            _ => vec![move_aside(path)],
         }
     }
 }
 
 /// Gives a link another name, and says so.
-fn taken_aside(path: &Path) -> String {
+fn move_aside(path: &Path) -> String {
     let mut aside = path.as_os_str().to_owned();
     aside.push(format!(".taken-aside-{}", random_hex(6)));
     let shown = path.display();
@@ -214,7 +215,7 @@ fn taken_aside(path: &Path) -> String {
     }
 }
 
-impl Link {
+impl GitLink {
     /// Whether it is a file that names a folder, as git writes it.
     fn is_plain(&self) -> bool {
         matches!(self, Self::File(bytes) if bytes.starts_with(b"gitdir: "))
@@ -241,7 +242,7 @@ impl Link {
     }
 
     /// Puts it where it was.
-    fn put(&self, path: &Path) -> Option<String> {
+    fn restore(&self, path: &Path) -> Option<String> {
         let beside = path.with_file_name(format!(".git-{}", random_hex(8)));
         let made = match self {
             Self::File(bytes) => fs::write(&beside, bytes),
@@ -280,27 +281,27 @@ mod tests {
             fs::create_dir_all(repository.join("refs")).unwrap();
             fs::write(repository.join("HEAD"), "ref: refs/heads/main\n").unwrap();
         }
-        let roots = vec![Root { path: root.clone(), depth: usize::MAX, plain: false }];
+        let roots = vec![ScanRoot { path: root.clone(), depth: usize::MAX, skip_hidden: false }];
         let repositories = Repositories(Mutex::new(State {
-            folders: Folders::new(roots),
+            folders: FolderIndex::new(roots),
             allowed: Vec::new(),
-            machinery: BTreeMap::new(),
+            control_files: BTreeMap::new(),
             links: BTreeMap::new(),
             running: 0,
-            told: Vec::new(),
+            notices: Vec::new(),
         }));
-        repositories.begin();
+        repositories.process_started();
         let link = root.join("sub/.git");
         for text in [format!("gitdir: {}\n", target.display()), "gitdir: ../.git/modules/sub\n".to_owned()] {
             fs::write(&link, &text).unwrap();
-            repositories.sweep();
-            assert_eq!(repositories.take_told(), Vec::<String>::new(), "{text}");
+            repositories.restore();
+            assert_eq!(repositories.take_notices(), Vec::<String>::new(), "{text}");
             assert_eq!(fs::read_to_string(&link).unwrap(), text);
         }
         // One that leads out of the folders is taken aside.
         let elsewhere = tempfile::tempdir().unwrap();
         fs::write(&link, format!("gitdir: {}\n", elsewhere.path().display())).unwrap();
-        repositories.sweep();
-        assert!(repositories.take_told().concat().contains("leads elsewhere"));
+        repositories.restore();
+        assert!(repositories.take_notices().concat().contains("leads elsewhere"));
     }
 }

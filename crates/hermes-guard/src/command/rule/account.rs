@@ -1,6 +1,6 @@
 //! Users, packages, and what starts by itself.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
 
 const RIGHTS: &str = "change users or their rights";
@@ -9,7 +9,7 @@ const RIGHTS: &str = "change users or their rights";
 const POWERFUL: &[&str] =
     &["sudo", "wheel", "admin", "root", "docker", "lxd", "adm", "disk", "shadow", "libvirt"];
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     if argv.asks_for_help() {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     }
 }
 
-fn grants(argv: &Argv<'_>) -> Option<Finding> {
+fn grants(argv: &Argv<'_>) -> Option<RuleFinding> {
     let groups = argv.texts().flat_map(|text| text.split([',', '=']));
     let powerful = groups.into_iter().any(|group| POWERFUL.contains(&group));
     let pairs = argv.texts().zip(argv.texts().skip(1));
@@ -36,7 +36,7 @@ fn grants(argv: &Argv<'_>) -> Option<Finding> {
     (powerful || as_root).then_some(Ask(RIGHTS))
 }
 
-fn crontab(argv: &Argv<'_>) -> Option<Finding> {
+fn crontab(argv: &Argv<'_>) -> Option<RuleFinding> {
     if argv.has("-r") {
         return Some(Ask("delete all cron jobs"));
     }
@@ -56,7 +56,7 @@ fn crontab(argv: &Argv<'_>) -> Option<Finding> {
 }
 
 /// Single packages come and go; all that match a pattern do not.
-fn packages(argv: &Argv<'_>) -> Option<Finding> {
+fn packages(argv: &Argv<'_>) -> Option<RuleFinding> {
     let removes = argv.texts().any(|text| {
         matches!(text, "remove" | "purge" | "erase" | "autopurge" | "del" | "--purge" | "--remove" | "-e")
             || argv.name == "pacman" && text.starts_with("-R")

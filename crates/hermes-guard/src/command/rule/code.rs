@@ -2,7 +2,7 @@
 //!
 //! `python -c 'print(1)'` is everyday work; code that removes, starts, sends or hides something is asked about.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use super::sed::runs;
 use crate::command::argv::Argv;
 
@@ -131,7 +131,7 @@ pub(in crate::command) fn suspicious(code: &str) -> bool {
     code.contains("__") || SUSPICIOUS.iter().any(|part| code.contains(part))
 }
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     match argv.name.as_str() {
         "awk" | "gawk" | "mawk" | "nawk" => return argv.texts().any(awk_runs).then_some(Ask(KEY)),
         "sed" | "gsed" => return sed(argv),
@@ -186,7 +186,7 @@ fn only_arranges(command: &str) -> bool {
 }
 
 /// Scripts of sed seldom run anything.
-fn sed(argv: &Argv<'_>) -> Option<Finding> {
+fn sed(argv: &Argv<'_>) -> Option<RuleFinding> {
     argv.texts().any(runs).then_some(Ask(KEY))
 }
 

@@ -1,15 +1,15 @@
 //! Containers: those that reach out of themselves, and what is lost with them.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
 use crate::command::path::{collapse, is_vital};
 use crate::command::unwrap::container_verb;
 
-const POWER: Finding = Ask("container with power over the machine");
+const POWER: RuleFinding = Ask("container with power over the machine");
 const CAPABILITIES: &[&str] =
     &["ALL", "SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE", "DAC_READ_SEARCH", "SYS_RAWIO"];
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     let composed = match argv.name.as_str() {
         "docker" | "podman" | "nerdctl" => argv.has("compose"),
         "docker-compose" | "podman-compose" => true,
@@ -18,7 +18,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     let (verb, behind) = container_verb(argv.args);
     let next = behind.first().map(|word| word.text.as_str()).unwrap_or_default();
     match (verb, next) {
-        ("run" | "create", _) => reaches_out(argv).then_some(POWER),
+        ("run" | "create", _) => exposes_host(argv).then_some(POWER),
         (verb, _) if composed => matches!(verb, "restart" | "stop" | "kill" | "down" | "rm")
             .then_some(Ask("docker compose restart/stop/kill/down")),
         ("restart" | "stop" | "kill", _) => Some(Ask("docker restart/stop/kill")),
@@ -32,7 +32,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     }
 }
 
-fn reaches_out(argv: &Argv<'_>) -> bool {
+fn exposes_host(argv: &Argv<'_>) -> bool {
     let mut texts = argv.texts().peekable();
     while let Some(text) = texts.next() {
         let next = texts.peek().copied().unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Deleting.
 
-use super::Finding::{self, Ask, Deny};
+use super::RuleFinding::{self, Ask, Deny};
 use crate::command::argv::Argv;
 use crate::command::path::{is_temporary, is_vital};
-use crate::command::unwrap::Via;
+use crate::command::unwrap::InvocationKind;
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     match argv.name.as_str() {
         "rm" | "grm" | "srm" => rm(argv),
         "find" if argv.has("-delete") => Some(Ask("find -delete")),
@@ -38,7 +38,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     }
 }
 
-fn rsync(argv: &Argv<'_>) -> Option<Finding> {
+fn rsync(argv: &Argv<'_>) -> Option<RuleFinding> {
     if argv.plain().last().is_some_and(is_vital) {
         return Some(Deny("delete the system or a home folder"));
     }
@@ -46,7 +46,7 @@ fn rsync(argv: &Argv<'_>) -> Option<Finding> {
     (!tries).then_some(Ask("delete what the source lacks"))
 }
 
-fn rm(argv: &Argv<'_>) -> Option<Finding> {
+fn rm(argv: &Argv<'_>) -> Option<RuleFinding> {
     if argv.asks_for_help() {
         return None;
     }
@@ -61,9 +61,9 @@ fn rm(argv: &Argv<'_>) -> Option<Finding> {
         }
     }
     match argv.via {
-        Via::Xargs => return Some(Ask("xargs with rm")),
-        Via::FindExec => return Some(Ask("find -exec rm")),
-        Via::Directly | Via::Elsewhere => {}
+        InvocationKind::Xargs => return Some(Ask("xargs with rm")),
+        InvocationKind::FindExec => return Some(Ask("find -exec rm")),
+        InvocationKind::Directly | InvocationKind::Remote => {}
     }
     let rooted = argv.plain().any(|path| path.starts_with('/') && (recursive || !is_temporary(path)));
     if rooted {

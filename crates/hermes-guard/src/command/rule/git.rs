@@ -1,9 +1,9 @@
 //! Version control: work that cannot be had back.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     if argv.name != "git" {
         return None;
     }

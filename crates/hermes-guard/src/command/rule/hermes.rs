@@ -1,12 +1,12 @@
 //! Hermes itself.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
 
 pub(in crate::command) const OUTSIDE: &str =
     "start gateway outside systemd (use 'systemctl --user restart hermes-gateway')";
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     match argv.name.as_str() {
         "hermes" => match (argv.word(0), argv.word(1)) {
             ("gateway", "stop" | "restart") => Some(Ask("stop or restart the Hermes gateway")),

@@ -7,24 +7,24 @@ mod code;
 mod container;
 mod delete;
 mod git;
-mod grave;
 mod hermes;
 mod network;
 mod process;
 mod project;
 mod sed;
 mod setting;
+mod severe;
 mod sql;
 mod system;
 mod write;
 
 pub(super) use code::{is_interpreter, suspicious};
-pub(super) use grave::is_grave;
 pub(super) use hermes::{OUTSIDE, runs_gateway};
 pub(super) use network::SHELL as SHELL_FOR_OTHERS;
-pub(super) use network::{opens_shell, sends_given, sends_input, tells_secrets};
+pub(super) use network::{opens_shell, prints_secrets, sends_arguments, sends_input};
 pub(super) use project::wipes_store;
 pub(super) use setting::{check as check_setting, is_run as is_run_by_name};
+pub(super) use severe::is_severe;
 pub(super) use sql::find as find_sql;
 pub(super) use sql::is_client as is_sql_client;
 pub(super) use write::redirected;
@@ -33,13 +33,13 @@ use super::argv::Argv;
 
 /// What a rule found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum RuleFinding {
     Ask(&'static str),
     Deny(&'static str),
 }
 
 /// The first rule that applies.
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     delete::check(argv)
         .or_else(|| system::check(argv))
         .or_else(|| account::check(argv))

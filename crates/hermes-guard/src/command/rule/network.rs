@@ -1,14 +1,14 @@
 //! What goes over the network: shells for others, secrets.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
 use crate::command::path::is_secret;
-use crate::command::shell::{Direction, Redirect, Stage};
+use crate::command::shell::{Direction, PipelineStage, Redirect};
 use crate::command::unwrap::{is_shell, program};
 
-pub(in crate::command) const SHELL: Finding = Ask("shell for somebody else");
+pub(in crate::command) const SHELL: RuleFinding = Ask("shell for somebody else");
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     match argv.name.as_str() {
         "nc" | "ncat" | "netcat" | "nc.traditional" => {
             let runs = argv.texts().any(|text| {
@@ -73,12 +73,12 @@ fn split_last<'a>(argv: &Argv<'a>) -> Option<(&'a str, Vec<&'a str>)> {
 }
 
 /// Whether its words go to another machine.
-pub(in crate::command) fn sends_given(name: &str) -> bool {
+pub(in crate::command) fn sends_arguments(name: &str) -> bool {
     matches!(name, "curl" | "wget" | "http" | "https" | "xh")
 }
 
 /// Whether its input goes to another machine.
-pub(in crate::command) fn sends_input(stage: &Stage) -> bool {
+pub(in crate::command) fn sends_input(stage: &PipelineStage) -> bool {
     let Some(first) = stage.words.first() else { return false };
     match program(first).as_str() {
         "nc" | "ncat" | "netcat" | "socat" | "telnet" => true,
@@ -91,7 +91,7 @@ pub(in crate::command) fn sends_input(stage: &Stage) -> bool {
 }
 
 /// Whether it prints secrets: the whole environment, or a file that holds some.
-pub(in crate::command) fn tells_secrets(stage: &Stage) -> bool {
+pub(in crate::command) fn prints_secrets(stage: &PipelineStage) -> bool {
     let Some((first, rest)) = stage.words.split_first() else { return false };
     match program(first).as_str() {
         "env" | "printenv" | "set" => rest.is_empty(),
@@ -106,7 +106,7 @@ pub(in crate::command) fn tells_secrets(stage: &Stage) -> bool {
 }
 
 /// A shell, or any file, joined to the network by the shell's own means. Asking whether a port is open is everyday.
-pub(in crate::command) fn opens_shell(stage: &Stage, redirect: &Redirect) -> Option<Finding> {
+pub(in crate::command) fn opens_shell(stage: &PipelineStage, redirect: &Redirect) -> Option<RuleFinding> {
     let target = redirect.target.text.as_str();
     if !(target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/")) {
         return None;

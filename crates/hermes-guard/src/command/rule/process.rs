@@ -1,10 +1,10 @@
 //! Ending processes.
 
-use super::Finding::{self, Ask, Deny};
+use super::RuleFinding::{self, Ask, Deny};
 use crate::command::argv::Argv;
-use crate::command::unwrap::Via;
+use crate::command::unwrap::InvocationKind;
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     match argv.name.as_str() {
         "kill" => kill(argv),
         "pkill" | "killall" => by_name(argv),
@@ -13,7 +13,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
     }
 }
 
-fn kill(argv: &Argv<'_>) -> Option<Finding> {
+fn kill(argv: &Argv<'_>) -> Option<RuleFinding> {
     let texts: Vec<&str> = argv.texts().collect();
     // `-1` alone is a signal where a pid follows, and every process where it stands as the pid.
     let everyone = match texts.as_slice() {
@@ -27,7 +27,7 @@ fn kill(argv: &Argv<'_>) -> Option<Finding> {
     // The first process takes all others with it.
     let asks_only = argv.has("-0") || argv.has("-l");
     let named = usize::from(argv.has("-s") || argv.has("-n") || argv.has("--signal"));
-    if !asks_only && argv.plain().skip(named).any(|pid| pid == "1") && argv.via == Via::Directly {
+    if !asks_only && argv.plain().skip(named).any(|pid| pid == "1") && argv.via == InvocationKind::Directly {
         return Some(Ask("kill all processes"));
     }
     let found = argv.args.iter().any(|word| {
@@ -38,11 +38,11 @@ fn kill(argv: &Argv<'_>) -> Option<Finding> {
                 .any(|word| matches!(word.text.as_str(), "pgrep" | "pidof" | "lsof"))
         })
     });
-    (found && argv.via == Via::Directly || argv.via == Via::Xargs)
+    (found && argv.via == InvocationKind::Directly || argv.via == InvocationKind::Xargs)
         .then_some(Ask("kill processes found by name"))
 }
 
-fn by_name(argv: &Argv<'_>) -> Option<Finding> {
+fn by_name(argv: &Argv<'_>) -> Option<RuleFinding> {
     let named = |text: &str| {
         let text = text.to_lowercase();
         ["hermes", "gateway", "cli.py"].iter().any(|name| text.contains(name))

@@ -1,11 +1,11 @@
 //! Resources that cannot be had back: clouds and stores.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
 
 const REMOTE: &str = "destroy remote resources";
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     match argv.name.as_str() {
         "kubectl" if argv.word(0) == "delete" => Some(Ask(REMOTE)),
         "terraform" | "tofu" | "pulumi" if argv.word(0) == "destroy" || argv.has("-destroy") => {
@@ -38,7 +38,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
 }
 
 /// What is said to a store of keys.
-pub(in crate::command) fn wipes_store(name: &str, text: &str) -> Option<Finding> {
+pub(in crate::command) fn wipes_store(name: &str, text: &str) -> Option<RuleFinding> {
     let wipes = |word: &str| matches!(word.to_lowercase().as_str(), "flushall" | "flushdb");
     (name == "redis-cli" && text.split_whitespace().any(wipes)).then_some(Ask(REMOTE))
 }

@@ -1,6 +1,6 @@
 //! Names that change what programs do.
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 
 /// Their values are commands, whatever program is started with them.
 const RUN: &[&str] = &[
@@ -42,7 +42,7 @@ pub(in crate::command) fn is_run(name: &str) -> bool {
     RUN.contains(&name)
 }
 
-pub(in crate::command) fn check(name: &str, value: &str) -> Option<Finding> {
+pub(in crate::command) fn check(name: &str, value: &str) -> Option<RuleFinding> {
     if LOADED.contains(&name) {
         let foreign = |path: &str| !path.is_empty() && !SYSTEM.iter().any(|folder| path.starts_with(folder));
         return value.split([':', ' ']).any(foreign).then_some(Ask("load foreign code into a program"));

@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::Finding::{self, Ask};
+use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
-use crate::command::unwrap::{only_talks, passes_on};
+use crate::command::unwrap::{is_inert, passes_on};
 
 static DROP: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?is)\bDROP\s+(TABLE|DATABASE|SCHEMA)\b").ok());
@@ -48,7 +48,7 @@ pub(in crate::command) fn is_client(name: &str) -> bool {
 }
 
 /// The worst a text would do.
-pub(in crate::command) fn find(text: &str) -> Option<Finding> {
+pub(in crate::command) fn find(text: &str) -> Option<RuleFinding> {
     let matches =
         |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(text));
     if matches(&DROP) {
@@ -67,10 +67,10 @@ pub(in crate::command) fn find(text: &str) -> Option<Finding> {
 }
 
 /// A program we do not know may be one that talks to a database.
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     // What only runs another program is judged by that program.
     let name = argv.name.as_str();
-    if only_talks(name) || NO_CLIENTS.contains(&name) || passes_on(name) {
+    if is_inert(name) || NO_CLIENTS.contains(&name) || passes_on(name) {
         return None;
     }
     let mut joined = argv.texts().collect::<Vec<_>>().join("\n");

@@ -1,12 +1,12 @@
 //! Permissions, disks, services, the machine itself.
 
-use super::Finding::{self, Ask, Deny};
+use super::RuleFinding::{self, Ask, Deny};
 use super::redirected;
 use crate::command::argv::Argv;
 use crate::command::path::{is_block_device, is_system_folder, is_temporary, is_vital};
-use crate::command::unwrap::Via;
+use crate::command::unwrap::InvocationKind;
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     let name = argv.name.as_str();
     match name {
         "chmod" => chmod(argv),
@@ -65,7 +65,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
 }
 
 /// Pictures of disks and writing to them. Filling a plain file is everyday; a target nobody knows is not.
-fn dd(argv: &Argv<'_>) -> Option<Finding> {
+fn dd(argv: &Argv<'_>) -> Option<RuleFinding> {
     let value = |name: &str| argv.texts().find_map(|text| text.strip_prefix(name));
     let target = value("of=");
     if target.is_some_and(is_block_device) {
@@ -84,12 +84,12 @@ fn dd(argv: &Argv<'_>) -> Option<Finding> {
 }
 
 /// This machine never; another one if a person agrees.
-fn shut_down(argv: &Argv<'_>) -> Finding {
+fn shut_down(argv: &Argv<'_>) -> RuleFinding {
     const KEY: &str = "shut the machine down";
-    if argv.via == Via::Elsewhere { Ask(KEY) } else { Deny(KEY) }
+    if argv.via == InvocationKind::Remote { Ask(KEY) } else { Deny(KEY) }
 }
 
-fn chmod(argv: &Argv<'_>) -> Option<Finding> {
+fn chmod(argv: &Argv<'_>) -> Option<RuleFinding> {
     let mode = argv.word(0);
     let octal = mode.trim_start_matches('0');
     let all = matches!(octal, "777" | "666")
@@ -124,7 +124,7 @@ fn sets_uid(mode: &str) -> bool {
         })
 }
 
-fn chown(argv: &Argv<'_>) -> Option<Finding> {
+fn chown(argv: &Argv<'_>) -> Option<RuleFinding> {
     let to_root = argv.word(0).split([':', '.']).next().is_some_and(|owner| owner == "root" || owner == "0");
     if argv.has_long("--recursive") && to_root {
         return Some(Ask("recursive chown to root (long flag)"));
@@ -137,7 +137,7 @@ fn chown(argv: &Argv<'_>) -> Option<Finding> {
         .then_some(Ask("change permissions of system folders"))
 }
 
-fn systemctl(argv: &Argv<'_>) -> Option<Finding> {
+fn systemctl(argv: &Argv<'_>) -> Option<RuleFinding> {
     match argv.word(0) {
         "poweroff" | "reboot" | "halt" | "kexec" | "soft-reboot" => Some(shut_down(argv)),
         "stop" | "disable" | "mask" | "restart" | "kill" | "isolate" => {
@@ -149,7 +149,7 @@ fn systemctl(argv: &Argv<'_>) -> Option<Finding> {
 }
 
 /// Its own options; what it runs is judged by itself.
-fn sudo(argv: &Argv<'_>) -> Option<Finding> {
+fn sudo(argv: &Argv<'_>) -> Option<RuleFinding> {
     let mut own = argv.texts().take_while(|text| text.starts_with('-') && *text != "--");
     own.find_map(|text| match text {
         "--stdin" => Some(Deny("password given to sudo")),

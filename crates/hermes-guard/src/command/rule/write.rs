@@ -1,31 +1,31 @@
 //! Writing where it changes more than a project.
 
-use super::Finding::{self, Ask, Deny};
+use super::RuleFinding::{self, Ask, Deny};
 use crate::command::argv::Argv;
-use crate::command::path::{Sensitive, collapse, is_vital, sensitive};
+use crate::command::path::{SensitivePath, collapse, is_vital, sensitive};
 
 /// What a redirection into this file means.
-pub(in crate::command) fn redirected(target: &str) -> Option<Finding> {
+pub(in crate::command) fn redirected(target: &str) -> Option<RuleFinding> {
     sensitive(target).map(finding)
 }
 
-fn finding(place: Sensitive) -> Finding {
+fn finding(place: SensitivePath) -> RuleFinding {
     match place {
-        Sensitive::BlockDevice => Deny("write to block device"),
-        Sensitive::SystemConfig => Ask("overwrite system config"),
-        Sensitive::SshFolder => Ask("write to the ssh folder"),
-        Sensitive::StartupFile => Ask("change a shell start-up file"),
-        Sensitive::Credentials => Ask("change a credentials file"),
-        Sensitive::HermesFile => Ask("change Hermes' own configuration"),
-        Sensitive::Autostart => Ask("start something with the system"),
+        SensitivePath::BlockDevice => Deny("write to block device"),
+        SensitivePath::SystemConfig => Ask("overwrite system config"),
+        SensitivePath::SshFolder => Ask("write to the ssh folder"),
+        SensitivePath::StartupFile => Ask("change a shell start-up file"),
+        SensitivePath::Credentials => Ask("change a credentials file"),
+        SensitivePath::HermesFile => Ask("change Hermes' own configuration"),
+        SensitivePath::Autostart => Ask("start something with the system"),
     }
 }
 
-pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
+pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     let name = argv.name.as_str();
     match name {
         "tee" => argv.plain().find_map(sensitive).map(|place| match place {
-            Sensitive::BlockDevice => Deny("write to block device"),
+            SensitivePath::BlockDevice => Deny("write to block device"),
             _ => Ask("overwrite system file via tee"),
         }),
         "cp" | "mv" | "install" | "ln" | "rsync" | "scp" => {
@@ -45,7 +45,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
         }
         "truncate" | "touch" | "unlink" | "rm" | "vipe" | "sponge" => {
             let place = argv.plain().find_map(sensitive)?;
-            (name != "touch" || place != Sensitive::SystemConfig).then(|| finding(place))
+            (name != "touch" || place != SensitivePath::SystemConfig).then(|| finding(place))
         }
         "curl" | "wget" => {
             let mut texts = argv.texts();
@@ -60,7 +60,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<Finding> {
 }
 
 /// An archive that is unpacked over the system.
-fn unpacked(argv: &Argv<'_>) -> Option<Finding> {
+fn unpacked(argv: &Argv<'_>) -> Option<RuleFinding> {
     let mut texts = argv.texts();
     let into = texts.find(|text| matches!(*text, "-C" | "--directory" | "-d")).and_then(|_| texts.next());
     let into = into.or_else(|| argv.texts().find_map(|text| text.strip_prefix("--directory=")))?;

@@ -1,12 +1,12 @@
 //! Here-documents: what ends them, and which command they belong to.
 
 use super::cursor::Cursor;
-use super::parse::Reader;
+use super::parse::ShellParser;
 use super::quote::ansi_c;
-use super::{Direction, Pipeline, Redirect, Script, Stage, Word};
+use super::{Direction, Pipeline, PipelineStage, Redirect, ShellScript, ShellWord};
 
 /// A here-document whose text begins at the next line.
-pub(super) struct Announced {
+pub(super) struct PendingHeredoc {
     delimiter: String,
     strip_tabs: bool,
     quoted: bool,
@@ -17,16 +17,16 @@ pub(super) struct Announced {
 /// command with control characters is refused.
 const WAITING: char = '\0';
 
-impl Reader<'_> {
+impl ShellParser<'_> {
     /// Reads what follows `<<`.
-    pub(super) fn announce_text(&mut self, stage: &mut Stage) {
+    pub(super) fn read_heredoc_start(&mut self, stage: &mut PipelineStage) {
         let strip_tabs = self.cursor.skip('-');
         self.skip_blanks();
         let (delimiter, quoted) = self.delimiter();
         let number = self.texts.len();
         self.texts.push(None);
-        self.pending.push(Announced { delimiter, strip_tabs, quoted, number });
-        let target = Word::plain(format!("{WAITING}{number}"));
+        self.pending.push(PendingHeredoc { delimiter, strip_tabs, quoted, number });
+        let target = ShellWord::plain(format!("{WAITING}{number}"));
         stage.redirects.push(Redirect { direction: Direction::Text, target });
     }
 
@@ -42,7 +42,7 @@ impl Reader<'_> {
     }
 
     /// Reads the texts of all documents announced so far; their first line comes next.
-    pub(super) fn read_texts(&mut self) {
+    pub(super) fn read_heredoc_bodies(&mut self) {
         for document in std::mem::take(&mut self.pending) {
             let mut text = String::new();
             while !self.cursor.rest().is_empty() {
@@ -63,7 +63,7 @@ impl Reader<'_> {
                     text.push('\n');
                 }
             }
-            let word = if document.quoted { Word::plain(text) } else { self.expanded(&text) };
+            let word = if document.quoted { ShellWord::plain(text) } else { self.expanded(&text) };
             if let Some(slot) = self.texts.get_mut(document.number) {
                 *slot = Some(word);
             }
@@ -71,7 +71,7 @@ impl Reader<'_> {
     }
 
     /// Puts texts where they belong, in the pipelines and in what they hold.
-    pub(super) fn fill(&mut self, pipelines: &mut [Pipeline]) {
+    pub(super) fn place_heredocs(&mut self, pipelines: &mut [Pipeline]) {
         for stage in pipelines.iter_mut().flat_map(|pipeline| pipeline.stages.iter_mut()) {
             for redirect in &mut stage.redirects {
                 let number = redirect.target.text.strip_prefix(WAITING).and_then(|text| text.parse().ok());
@@ -81,21 +81,21 @@ impl Reader<'_> {
                 }
             }
             if let Some(body) = &mut stage.body {
-                self.fill(&mut body.pipelines);
+                self.place_heredocs(&mut body.pipelines);
             }
             let words = stage.words.iter_mut().chain(&mut stage.assignments);
             let words = words.chain(stage.redirects.iter_mut().map(|redirect| &mut redirect.target));
             for inner in words.flat_map(|word| word.inner.iter_mut()) {
-                self.fill(&mut inner.script.pipelines);
+                self.place_heredocs(&mut inner.script.pipelines);
             }
         }
     }
 
     /// Reads a whole text, and puts the here-documents in it in their places.
-    pub(super) fn whole(&mut self) -> Script {
-        let mut script = self.script(super::parse::Stop::End);
+    pub(super) fn read_all(&mut self) -> ShellScript {
+        let mut script = self.script(super::parse::ScriptTerminator::End);
         if self.texts.iter().any(Option::is_some) {
-            self.fill(&mut script.pipelines);
+            self.place_heredocs(&mut script.pipelines);
         }
         script.too_deep |= self.too_deep;
         script.ambiguous |= self.ambiguous;

@@ -4,23 +4,23 @@
 //! bash does: a test compares what it sees with what bash runs. It is lenient: text no shell would take is read as best it
 //! can, because a guard that gives up is no guard. Bounded in depth and in the time it takes.
 
+mod brackets;
 mod cursor;
 mod expand;
 mod heredoc;
-mod learn;
-mod pair;
 mod parse;
 mod print;
 mod quote;
+mod variables;
 mod word;
 
-pub(crate) use learn::Variables;
 pub(crate) use parse::{read, substitutions};
 pub(crate) use print::printed;
+pub(crate) use variables::ShellVariables;
 
 /// Commands one after the other.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Script {
+pub(crate) struct ShellScript {
     pub(crate) pipelines: Vec<Pipeline>,
     /// Something was nested deeper than is looked into.
     pub(crate) too_deep: bool,
@@ -29,11 +29,11 @@ pub(crate) struct Script {
     /// Names of functions it defines.
     pub(crate) functions: Vec<String>,
     /// What names stand for at its end.
-    pub(crate) variables: Variables,
+    pub(crate) variables: ShellVariables,
 }
 
-impl Script {
-    pub(crate) fn stages(&self) -> impl Iterator<Item = &Stage> {
+impl ShellScript {
+    pub(crate) fn stages(&self) -> impl Iterator<Item = &PipelineStage> {
         self.pipelines.iter().flat_map(|pipeline| &pipeline.stages)
     }
 }
@@ -41,12 +41,12 @@ impl Script {
 /// Commands that feed each other.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pipeline {
-    pub(crate) stages: Vec<Stage>,
-    pub(crate) end: End,
+    pub(crate) stages: Vec<PipelineStage>,
+    pub(crate) end: PipelineEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum End {
+pub(crate) enum PipelineEnd {
     #[default]
     Waited,
     /// `&`: it goes on beside what follows.
@@ -55,14 +55,14 @@ pub(crate) enum End {
 
 /// One command with its redirections, or a group of commands.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stage {
-    pub(crate) words: Vec<Word>,
-    pub(crate) assignments: Vec<Word>,
+pub(crate) struct PipelineStage {
+    pub(crate) words: Vec<ShellWord>,
+    pub(crate) assignments: Vec<ShellWord>,
     pub(crate) redirects: Vec<Redirect>,
-    pub(crate) body: Option<Script>,
+    pub(crate) body: Option<ShellScript>,
 }
 
-impl Stage {
+impl PipelineStage {
     pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
             && self.assignments.is_empty()
@@ -73,16 +73,16 @@ impl Stage {
 
 /// One argument after the shell has taken the quotes off.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Word {
+pub(crate) struct ShellWord {
     pub(crate) text: String,
     /// Whether the text is all there is; otherwise something stands in it that only the shell will know.
     pub(crate) known: bool,
     /// The command itself has set what stands here, in a way that is not followed.
     pub(crate) hidden: bool,
-    pub(crate) inner: Vec<Inner>,
+    pub(crate) inner: Vec<NestedScript>,
 }
 
-impl Word {
+impl ShellWord {
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), known: true, ..Self::default() }
     }
@@ -90,8 +90,8 @@ impl Word {
 
 /// A script within a word.
 #[derive(Debug, Clone)]
-pub(crate) struct Inner {
-    pub(crate) script: Script,
+pub(crate) struct NestedScript {
+    pub(crate) script: ShellScript,
     pub(crate) kind: Substitution,
 }
 
@@ -108,7 +108,7 @@ pub(crate) enum Substitution {
 #[derive(Debug, Clone)]
 pub(crate) struct Redirect {
     pub(crate) direction: Direction,
-    pub(crate) target: Word,
+    pub(crate) target: ShellWord,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

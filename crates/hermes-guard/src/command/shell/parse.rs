@@ -3,10 +3,12 @@
 //! Compound commands are read flat: `if`, `do`, `{` and their like only say that a command follows, and whatever a loop
 //! or a function holds is judged as if it ran.
 
+use super::brackets::BracketKind;
 use super::cursor::Cursor;
-use super::heredoc::{Announced, is_end_of_word, is_waiting};
-use super::pair::Pair;
-use super::{Direction, End, Pipeline, Redirect, Script, Stage, Variables, Word};
+use super::heredoc::{PendingHeredoc, is_end_of_word, is_waiting};
+use super::{
+    Direction, Pipeline, PipelineEnd, PipelineStage, Redirect, ShellScript, ShellVariables, ShellWord,
+};
 
 /// Substitutions and groups within each other; deeper ones are not looked into.
 pub(super) const DEEPEST: usize = 24;
@@ -23,31 +25,31 @@ const ANNOUNCE: &[&str] = &[
 ];
 
 /// Reads a command line, given what names are known to stand for.
-pub(crate) fn read(text: &str, variables: &Variables) -> Script {
-    let mut reader = Reader::new(text, variables.clone(), 0);
-    let mut script = reader.whole();
+pub(crate) fn read(text: &str, variables: &ShellVariables) -> ShellScript {
+    let mut reader = ShellParser::new(text, variables.clone(), 0);
+    let mut script = reader.read_all();
     script.functions = reader.functions;
     script.variables = reader.variables;
     script
 }
 
 /// Reads the commands that a text holds in substitutions, wherever they stand in it.
-pub(crate) fn substitutions(text: &str) -> Vec<Script> {
-    let mut reader = Reader::new("", Variables::default(), 0);
+pub(crate) fn substitutions(text: &str) -> Vec<ShellScript> {
+    let mut reader = ShellParser::new("", ShellVariables::default(), 0);
     reader.expanded(text).inner.into_iter().map(|inner| inner.script).collect()
 }
 
 /// What ends a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ScriptTerminator {
     End,
     Parenthesis,
 }
 
 /// Where in the text we are, and what is known there.
-pub(super) struct Reader<'a> {
+pub(super) struct ShellParser<'a> {
     pub(super) cursor: Cursor<'a>,
-    pub(super) variables: Variables,
+    pub(super) variables: ShellVariables,
     /// What parts the words of a value without quotes.
     pub(super) separators: String,
     pub(super) depth: usize,
@@ -61,15 +63,15 @@ pub(super) struct Reader<'a> {
     pub(super) pairs: usize,
     functions: Vec<String>,
     /// Here-documents whose text begins at the next line.
-    pub(super) pending: Vec<Announced>,
+    pub(super) pending: Vec<PendingHeredoc>,
     /// The texts of here-documents, until each is put in its place.
-    pub(super) texts: Vec<Option<Word>>,
+    pub(super) texts: Vec<Option<ShellWord>>,
     cases: usize,
     pattern_next: bool,
 }
 
 /// What a command ends with.
-enum Joint {
+enum CommandSeparator {
     Pipe,
     Next,
     /// The end of a line, behind which here-documents have been read.
@@ -79,8 +81,8 @@ enum Joint {
     End,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a str, variables: Variables, depth: usize) -> Self {
+impl<'a> ShellParser<'a> {
+    pub(super) fn new(text: &'a str, variables: ShellVariables, depth: usize) -> Self {
         Self {
             cursor: Cursor::new(text),
             variables,
@@ -100,8 +102,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A reader of a text within this one, which knows what this one knows.
-    pub(super) fn within<'b>(&self, text: &'b str, depth: usize) -> Reader<'b> {
-        let mut reader = Reader::new(text, self.variables.clone(), depth);
+    pub(super) fn nested<'b>(&self, text: &'b str, depth: usize) -> ShellParser<'b> {
+        let mut reader = ShellParser::new(text, self.variables.clone(), depth);
         reader.separators.clone_from(&self.separators);
         reader.budget = self.budget;
         reader.effort = self.effort.saturating_sub(text.len());
@@ -110,7 +112,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes over what a reader of a text within this one has found out and used up.
-    pub(super) fn take_over(&mut self, inner: &Reader<'_>) {
+    pub(super) fn merge_nested(&mut self, inner: &ShellParser<'_>) {
         self.too_deep |= inner.too_deep || inner.effort == 0;
         self.ambiguous |= inner.ambiguous;
         self.budget = inner.budget;
@@ -118,11 +120,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the commands of `$(…)`; the opening has been read. Its here-documents are its own.
-    pub(super) fn substitution(&mut self) -> Script {
+    pub(super) fn substitution(&mut self) -> ShellScript {
         let pending = std::mem::take(&mut self.pending);
         let cases = std::mem::take(&mut self.cases);
         let pattern_next = std::mem::take(&mut self.pattern_next);
-        let script = self.script(Stop::Parenthesis);
+        let script = self.script(ScriptTerminator::Parenthesis);
         // Some releases find the text of an unfinished document behind the parenthesis, others run what stands there.
         self.ambiguous |= !self.pending.is_empty();
         self.pending.splice(0..0, pending);
@@ -131,9 +133,9 @@ impl<'a> Reader<'a> {
         script
     }
 
-    pub(super) fn script(&mut self, stop: Stop) -> Script {
+    pub(super) fn script(&mut self, stop: ScriptTerminator) -> ShellScript {
         self.depth += 1;
-        let mut script = Script::default();
+        let mut script = ShellScript::default();
         if self.depth > DEEPEST {
             self.too_deep = true;
             script.too_deep = true;
@@ -145,27 +147,30 @@ impl<'a> Reader<'a> {
         let mut filled = 0;
         loop {
             let (stage, joint) = self.stage(stop);
-            self.learn(&stage, pipeline.stages.last());
-            let piped = matches!(joint, Joint::Pipe);
+            self.record_assignments(&stage, pipeline.stages.last());
+            let piped = matches!(joint, CommandSeparator::Pipe);
             // The rest of a group that was read flat: it stands in the pipeline for all that came before.
             if !stage.is_empty() || piped || !pipeline.stages.is_empty() {
                 pipeline.stages.push(stage);
             }
             match joint {
-                Joint::Pipe => continue,
-                Joint::Background => pipeline.end = End::Background,
-                Joint::Next | Joint::Line | Joint::Close | Joint::End => {}
+                CommandSeparator::Pipe => continue,
+                CommandSeparator::Background => pipeline.end = PipelineEnd::Background,
+                CommandSeparator::Next
+                | CommandSeparator::Line
+                | CommandSeparator::Close
+                | CommandSeparator::End => {}
             }
             if !pipeline.stages.is_empty() {
                 script.pipelines.push(std::mem::take(&mut pipeline));
             }
-            if matches!(joint, Joint::Line) && self.texts.iter().any(Option::is_some) {
+            if matches!(joint, CommandSeparator::Line) && self.texts.iter().any(Option::is_some) {
                 self.fill_line(script.pipelines.get_mut(filled..).unwrap_or_default());
             }
-            if matches!(joint, Joint::Line) {
+            if matches!(joint, CommandSeparator::Line) {
                 filled = script.pipelines.len();
             }
-            if matches!(joint, Joint::Close | Joint::End) {
+            if matches!(joint, CommandSeparator::Close | CommandSeparator::End) {
                 self.depth -= 1;
                 return script;
             }
@@ -174,7 +179,7 @@ impl<'a> Reader<'a> {
 
     /// Puts the here-documents just read where they belong, and learns what they say to `read`.
     fn fill_line(&mut self, pipelines: &mut [Pipeline]) {
-        let waits = |stage: &Stage| stage.redirects.iter().any(is_waiting);
+        let waits = |stage: &PipelineStage| stage.redirects.iter().any(is_waiting);
         let waiting: Vec<(usize, usize)> = pipelines
             .iter()
             .enumerate()
@@ -183,27 +188,27 @@ impl<'a> Reader<'a> {
                 stages.filter(|(_, stage)| waits(stage)).map(move |(stage, _)| (at, stage))
             })
             .collect();
-        self.fill(pipelines);
+        self.place_heredocs(pipelines);
         for (pipeline, stage) in waiting {
             if let Some(stage) = pipelines.get(pipeline).and_then(|pipeline| pipeline.stages.get(stage)) {
-                self.learn(stage, None);
+                self.record_assignments(stage, None);
             }
         }
     }
 
-    fn stage(&mut self, stop: Stop) -> (Stage, Joint) {
-        let mut stage = Stage::default();
+    fn stage(&mut self, stop: ScriptTerminator) -> (PipelineStage, CommandSeparator) {
+        let mut stage = PipelineStage::default();
         loop {
             if self.pattern_next {
                 self.patterns(&mut stage);
             }
             self.skip_blanks();
-            let Some(c) = self.cursor.peek() else { return (stage, Joint::End) };
+            let Some(c) = self.cursor.peek() else { return (stage, CommandSeparator::End) };
             match c {
                 '\n' => {
                     self.cursor.next();
-                    self.read_texts();
-                    return (stage, Joint::Line);
+                    self.read_heredoc_bodies();
+                    return (stage, CommandSeparator::Line);
                 }
                 '#' => {
                     self.cursor.raw_line();
@@ -215,33 +220,33 @@ impl<'a> Reader<'a> {
                         double = true;
                     }
                     self.pattern_next = double && self.cases > 0;
-                    return (stage, Joint::Next);
+                    return (stage, CommandSeparator::Next);
                 }
                 '&' => {
                     self.cursor.next();
                     match self.cursor.peek() {
                         Some('&') => {
                             self.cursor.next();
-                            return (stage, Joint::Next);
+                            return (stage, CommandSeparator::Next);
                         }
                         Some('>') => self.redirect(&mut stage),
-                        _ => return (stage, Joint::Background),
+                        _ => return (stage, CommandSeparator::Background),
                     }
                 }
                 '|' => {
                     self.cursor.next();
                     if self.cursor.skip('|') {
-                        return (stage, Joint::Next);
+                        return (stage, CommandSeparator::Next);
                     }
                     self.cursor.skip('&');
-                    return (stage, Joint::Pipe);
+                    return (stage, CommandSeparator::Pipe);
                 }
                 ')' => {
                     self.cursor.next();
-                    if stop == Stop::Parenthesis {
-                        return (stage, Joint::Close);
+                    if stop == ScriptTerminator::Parenthesis {
+                        return (stage, CommandSeparator::Close);
                     }
-                    return (stage, Joint::Next);
+                    return (stage, CommandSeparator::Next);
                 }
                 '(' => self.parenthesis(&mut stage),
                 '<' | '>' if !self.opens_file() => self.redirect(&mut stage),
@@ -251,7 +256,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A group, a function's `()`, or arithmetic.
-    fn parenthesis(&mut self, stage: &mut Stage) {
+    fn parenthesis(&mut self, stage: &mut PipelineStage) {
         self.cursor.next();
         let is_loop = stage.words.last().is_some_and(|word| word.text == "for") && stage.words.len() == 1;
         if !stage.words.is_empty() {
@@ -269,24 +274,24 @@ impl<'a> Reader<'a> {
         }
         if self.cursor.peek() == Some('(') && (stage.is_empty() || is_loop) {
             let before = self.cursor;
-            let text = self.paired(Pair::Parentheses);
+            let text = self.read_bracketed(BracketKind::Parentheses);
             if is_arithmetic(text) {
                 stage.assignments.extend(self.computed(text));
                 // After an error in an `eval` bash takes even this for groups within groups.
-                let mut reader = self.within(text, self.depth);
-                stage.body = Some(reader.whole());
-                self.take_over(&reader);
+                let mut reader = self.nested(text, self.depth);
+                stage.body = Some(reader.read_all());
+                self.merge_nested(&reader);
                 return;
             }
             // `((…) …)`: groups within each other.
             self.cursor = before;
         }
-        let body = self.script(Stop::Parenthesis);
+        let body = self.script(ScriptTerminator::Parenthesis);
         stage.body = Some(body);
     }
 
     /// The values of `name=(…)`: they are words, not commands.
-    fn list(&mut self, stage: &mut Stage) {
+    fn list(&mut self, stage: &mut PipelineStage) {
         let mut values = Vec::new();
         loop {
             self.skip_blanks();
@@ -330,11 +335,11 @@ impl<'a> Reader<'a> {
     }
 
     /// What is run while something is computed.
-    pub(super) fn computed(&mut self, text: &str) -> Option<Word> {
+    pub(super) fn computed(&mut self, text: &str) -> Option<ShellWord> {
         (text.contains("$(") || text.contains('`') || text.contains("${")).then(|| self.expanded(text))
     }
 
-    fn words(&mut self, stage: &mut Stage) {
+    fn words(&mut self, stage: &mut PipelineStage) {
         let first = stage.words.is_empty();
         let start = self.cursor.rest();
         let words = self.word(if first { Position::Command } else { Position::Argument });
@@ -347,7 +352,7 @@ impl<'a> Reader<'a> {
             let first = stage.words.is_empty();
             // A word that is not exactly what is written was quoted or expanded, and means nothing special.
             let literal = word.known && word.text == written;
-            if first && literal && self.announced(&word, stage) {
+            if first && literal && self.reads_keyword(&word, stage) {
                 continue;
             }
             // `2>file`, `{name}>file`: it belongs to the redirection.
@@ -363,7 +368,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether the word only announces a command, or opens or names something that is read by rules of its own.
-    fn announced(&mut self, word: &Word, stage: &mut Stage) -> bool {
+    fn reads_keyword(&mut self, word: &ShellWord, stage: &mut PipelineStage) -> bool {
         match word.text.as_str() {
             "case" => {
                 loop {
@@ -405,7 +410,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The patterns of a `case` up to the `)` that ends them, or its `esac`, which stays.
-    fn patterns(&mut self, stage: &mut Stage) {
+    fn patterns(&mut self, stage: &mut PipelineStage) {
         self.pattern_next = false;
         self.skip_lines();
         let mut ahead = self.cursor;
@@ -426,7 +431,7 @@ impl<'a> Reader<'a> {
                 }
                 Some('(') => {
                     self.cursor.next();
-                    self.paired(Pair::Parentheses);
+                    self.read_bracketed(BracketKind::Parentheses);
                 }
                 None => return,
                 Some(c) if is_end_of_word(c) => return,
@@ -439,7 +444,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `[[ … ]]`, where `<`, `>`, `&&` and brackets compare.
-    fn read_test(&mut self, stage: &mut Stage) {
+    fn read_test(&mut self, stage: &mut PipelineStage) {
         let mut goes_on = true;
         let mut pattern = false;
         loop {
@@ -449,14 +454,14 @@ impl<'a> Reader<'a> {
                 Some('\n') if !goes_on => return,
                 Some('\n') => {
                     self.cursor.next();
-                    self.read_texts();
+                    self.read_heredoc_bodies();
                 }
                 Some('#') => {
                     self.cursor.raw_line();
                 }
                 Some('(') if pattern => {
                     self.cursor.next();
-                    let text = self.paired(Pair::Parentheses);
+                    let text = self.read_bracketed(BracketKind::Parentheses);
                     stage.assignments.extend(self.computed(text));
                     pattern = false;
                 }
@@ -483,7 +488,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn redirect(&mut self, stage: &mut Stage) {
+    fn redirect(&mut self, stage: &mut PipelineStage) {
         let Some(sign) = self.cursor.next() else { return };
         let next = self.cursor.peek();
         let direction = match (sign, next) {
@@ -492,7 +497,7 @@ impl<'a> Reader<'a> {
                 if self.cursor.skip('<') {
                     Direction::Text
                 } else {
-                    return self.announce_text(stage);
+                    return self.read_heredoc_start(stage);
                 }
             }
             ('<' | '>', Some('&')) => {
@@ -521,7 +526,7 @@ impl<'a> Reader<'a> {
         stage.redirects.push(Redirect { direction, target });
     }
 
-    fn target(&mut self) -> Option<Word> {
+    fn target(&mut self) -> Option<ShellWord> {
         match self.cursor.peek()? {
             c if is_end_of_word(c) && !(matches!(c, '<' | '>') && self.opens_file()) => None,
             // An expansion that becomes several words is an error for bash, but nothing of it may be overlooked.
@@ -536,7 +541,7 @@ impl<'a> Reader<'a> {
             match self.cursor.peek() {
                 Some('\n') => {
                     self.cursor.next();
-                    self.read_texts();
+                    self.read_heredoc_bodies();
                 }
                 Some('#') => {
                     self.cursor.raw_line();
@@ -590,7 +595,7 @@ fn names_descriptor(written: &str) -> bool {
 }
 
 /// Tells whether a `(` just read opens the values of a list: `name=(…)`, also behind `declare` and its like.
-fn opens_list(stage: &Stage) -> bool {
+fn opens_list(stage: &PipelineStage) -> bool {
     const DECLARE: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
     let assigned = match stage.words.split_first() {
         None => stage.assignments.last(),
@@ -600,7 +605,7 @@ fn opens_list(stage: &Stage) -> bool {
 }
 
 /// Makes one word of several, as an assignment does.
-fn joined(words: Vec<Word>) -> Option<Word> {
+fn joined(words: Vec<ShellWord>) -> Option<ShellWord> {
     words.into_iter().reduce(|mut all, word| {
         all.text.push(' ');
         all.text.push_str(&word.text);

@@ -1,14 +1,14 @@
 //! What `echo` and `printf` print.
 
-use super::quote::{Zero, unescape};
-use super::{Script, Word};
+use super::quote::{ZeroEscape, unescape};
+use super::{ShellScript, ShellWord};
 
 /// Formats are gone through at most this often: they are used again while words are left.
 const MOST_ROUNDS: usize = 64;
 const LONGEST: usize = 100_000;
 
 /// What these words print, as far as it can be seen; names nobody knows stand in it as they are.
-pub(crate) fn printed(words: &[Word]) -> Option<String> {
+pub(crate) fn printed(words: &[ShellWord]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let texts: Vec<&str> = rest.iter().map(|word| word.text.as_str()).collect();
     match first.text.as_str() {
@@ -23,7 +23,7 @@ pub(crate) fn printed(words: &[Word]) -> Option<String> {
 }
 
 /// What a script prints, where that can be seen: `echo rm` is a way to write `rm`.
-pub(super) fn output_of(script: &Script) -> Option<String> {
+pub(super) fn output_of(script: &ShellScript) -> Option<String> {
     let [pipeline] = script.pipelines.as_slice() else { return None };
     let [stage] = pipeline.stages.as_slice() else { return None };
     if !stage.redirects.is_empty() || !stage.words.iter().all(|word| word.known) {
@@ -39,7 +39,7 @@ pub(super) fn output_of(script: &Script) -> Option<String> {
 fn echoed(texts: &[&str]) -> String {
     let options =
         texts.iter().take_while(|text| matches!(**text, "-n" | "-e" | "-E" | "-ne" | "-en")).count();
-    unescape(&texts.get(options..).unwrap_or_default().join(" "), Zero::Prefix)
+    unescape(&texts.get(options..).unwrap_or_default().join(" "), ZeroEscape::Prefix)
 }
 
 /// A format with its values put in. What a value is formatted as does not matter here.
@@ -53,7 +53,7 @@ pub(super) fn formatted(format: &str, values: &[&str]) -> String {
             break;
         }
     }
-    unescape(&text, Zero::Digit)
+    unescape(&text, ZeroEscape::Digit)
 }
 
 fn fill_in(format: &str, values: &mut std::slice::Iter<'_, &str>, text: &mut String) {
@@ -67,7 +67,7 @@ fn fill_in(format: &str, values: &mut std::slice::Iter<'_, &str>, text: &mut Str
         match kind {
             Some('%') => text.push('%'),
             Some('b') => {
-                text.push_str(&unescape(values.next().copied().unwrap_or_default(), Zero::Prefix));
+                text.push_str(&unescape(values.next().copied().unwrap_or_default(), ZeroEscape::Prefix));
             }
             Some(_) => text.push_str(values.next().copied().unwrap_or_default()),
             None => {}
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn words_are_printed() {
         let check = |words: &[&str], wanted: Option<&str>| {
-            let words: Vec<Word> = words.iter().copied().map(Word::plain).collect();
+            let words: Vec<ShellWord> = words.iter().copied().map(ShellWord::plain).collect();
             assert_eq!(printed(&words).as_deref(), wanted, "{words:?}");
         };
         check(&["echo", "-n", "a", "b"], Some("a b"));

@@ -10,7 +10,7 @@ pub(super) fn ansi_c(rest: &mut Cursor<'_>) -> String {
         let start = text.len();
         match c {
             '\'' => break,
-            '\\' => escape(rest, &mut text, Zero::Digit),
+            '\\' => escape(rest, &mut text, ZeroEscape::Digit),
             c => text.push(c),
         }
         // For bash a NUL ends the text, and what follows up to the quote is dropped.
@@ -24,13 +24,13 @@ pub(super) fn ansi_c(rest: &mut Cursor<'_>) -> String {
 
 /// Tells what `\0` means: the first of three octal digits, or a sign that up to three follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Zero {
+pub(super) enum ZeroEscape {
     Digit,
     Prefix,
 }
 
 /// Returns a text as `printf` and `echo -e` would write it.
-pub(super) fn unescape(text: &str, zero: Zero) -> String {
+pub(super) fn unescape(text: &str, zero: ZeroEscape) -> String {
     let mut rest = Cursor::new(text);
     let mut plain = String::with_capacity(text.len());
     while let Some(c) = rest.raw_next() {
@@ -50,7 +50,7 @@ pub(super) fn unescape(text: &str, zero: Zero) -> String {
 /// Of a number that is too large for a byte, the lower eight bits count.
 const BYTE: u32 = 0xff;
 
-fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: Zero) {
+fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: ZeroEscape) {
     let Some(c) = rest.raw_next() else { return };
     let number = match c {
         'x' if rest.rest().starts_with('{') => {
@@ -62,7 +62,7 @@ fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: Zero) {
         'x' => digits(rest, 16, 2),
         'u' => digits(rest, 16, 4),
         'U' => digits(rest, 16, 8),
-        '0' if zero == Zero::Prefix => Some(digits_with(rest, 8, 3, 0) & BYTE),
+        '0' if zero == ZeroEscape::Prefix => Some(digits_with(rest, 8, 3, 0) & BYTE),
         '0'..='7' => {
             let first = c.to_digit(8).unwrap_or(0);
             Some(digits_with(rest, 8, 2, first) & BYTE)

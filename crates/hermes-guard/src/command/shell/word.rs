@@ -1,21 +1,21 @@
 //! One word: quotes, escapes, expansions.
 
+use super::brackets::BracketKind;
 use super::expand::braces;
 use super::heredoc::is_end_of_word;
-use super::learn::POSITIONAL;
-use super::pair::Pair;
-use super::parse::{DEEPEST, Position, Reader, is_arithmetic};
+use super::parse::{DEEPEST, Position, ShellParser, is_arithmetic};
 use super::print::output_of;
-use super::quote::{Zero, ansi_c, unescape};
-use super::{Inner, Script, Substitution, Word};
+use super::quote::{ZeroEscape, ansi_c, unescape};
+use super::variables::POSITIONAL;
+use super::{NestedScript, ShellScript, ShellWord, Substitution};
 
 /// Words as they grow: an expansion without quotes may make several of one.
 #[expect(clippy::struct_excessive_bools, reason = "each tells something else about the word that grows")]
 struct Builder {
-    done: Vec<Word>,
+    done: Vec<ShellWord>,
     text: String,
     known: bool,
-    inner: Vec<Inner>,
+    inner: Vec<NestedScript>,
     quoted: bool,
     braces: bool,
     hidden: bool,
@@ -61,7 +61,7 @@ impl Builder {
         // `{,a}` is one word: what is empty and not quoted is none.
         for text in texts.into_iter().filter(|text| !self.braces || !text.is_empty()) {
             let text = unprotected(text);
-            self.done.push(Word { text, known, hidden, inner: inner.take().unwrap_or_default() });
+            self.done.push(ShellWord { text, known, hidden, inner: inner.take().unwrap_or_default() });
         }
         self.quoted = false;
         self.braces = false;
@@ -95,16 +95,16 @@ fn unprotected(text: String) -> String {
 
 /// Whether quotes stand around.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Around {
+enum QuoteContext {
     Nothing,
     Quotes,
     /// Quotes around `${…}`, in which this stands.
     Nested,
 }
 
-impl Reader<'_> {
+impl ShellParser<'_> {
     /// The next word; several or none after expansion. The caller has seen that one begins.
-    pub(super) fn word(&mut self, position: Position) -> Vec<Word> {
+    pub(super) fn word(&mut self, position: Position) -> Vec<ShellWord> {
         let mut builder = Builder::new();
         let mut began = false;
         let mut is_name = position == Position::Command;
@@ -115,7 +115,7 @@ impl Reader<'_> {
             // `name[…]`: blanks and operators in it part nothing.
             if c == '[' && is_name && began {
                 self.cursor.next();
-                let index = self.paired(Pair::Index);
+                let index = self.read_bracketed(BracketKind::Index);
                 let mut inside = Builder::new();
                 self.default_words(&mut inside, index);
                 inside.cut();
@@ -165,7 +165,7 @@ impl Reader<'_> {
                 builder.open_quotes();
                 self.double_quotes(builder);
             }
-            Some('$' | '`') => self.expansion(builder, Around::Nothing),
+            Some('$' | '`') => self.expansion(builder, QuoteContext::Nothing),
             Some(c) => {
                 self.cursor.next();
                 builder.braces |= c == '{';
@@ -176,7 +176,7 @@ impl Reader<'_> {
 
     /// What stands in `${name:-…}` without quotes around it: words like any others, parted by blanks alone.
     fn default_words(&mut self, builder: &mut Builder, text: &str) {
-        let mut reader = self.within(text, self.depth + 1);
+        let mut reader = self.nested(text, self.depth + 1);
         if reader.too_deep {
             self.too_deep = true;
             builder.known = false;
@@ -193,7 +193,7 @@ impl Reader<'_> {
                 reader.part(builder);
             }
         }
-        self.take_over(&reader);
+        self.merge_nested(&reader);
     }
 
     fn double_quotes(&mut self, builder: &mut Builder) {
@@ -214,7 +214,7 @@ impl Reader<'_> {
                         }
                     }
                 }
-                '$' | '`' => self.expansion(builder, Around::Quotes),
+                '$' | '`' => self.expansion(builder, QuoteContext::Quotes),
                 c => {
                     self.cursor.next();
                     builder.push_quoted(c);
@@ -224,33 +224,35 @@ impl Reader<'_> {
     }
 
     /// A text in which only expansions have a meaning: that of a here-document, or of arithmetic.
-    pub(super) fn expanded(&mut self, text: &str) -> Word {
-        self.expanded_around(text, Around::Quotes)
+    pub(super) fn expanded(&mut self, text: &str) -> ShellWord {
+        self.expanded_around(text, QuoteContext::Quotes)
     }
 
     /// The same for `"${name:-…}"`, where quotes within have a meaning again.
-    fn expanded_in_quotes(&mut self, text: &str) -> Word {
-        self.expanded_around(text, Around::Nested)
+    fn expanded_in_quotes(&mut self, text: &str) -> ShellWord {
+        self.expanded_around(text, QuoteContext::Nested)
     }
 
-    fn expanded_around(&mut self, text: &str, around: Around) -> Word {
-        let mut reader = self.within(text, self.depth + 1);
+    fn expanded_around(&mut self, text: &str, around: QuoteContext) -> ShellWord {
+        let mut reader = self.nested(text, self.depth + 1);
         if reader.too_deep {
             self.too_deep = true;
-            return Word { text: text.to_owned(), ..Word::default() };
+            return ShellWord { text: text.to_owned(), ..ShellWord::default() };
         }
         let mut builder = Builder::new();
         let mut single = false;
         while let Some(c) = reader.cursor.peek() {
             match c {
                 // Within single quotes `$'` opens nothing, though other expansions go on.
-                '\'' if around == Around::Nested => {
+                '\'' if around == QuoteContext::Nested => {
                     single = !single;
                     reader.cursor.next();
                     builder.text.push(c);
                 }
-                '$' | '`' => reader.expansion(&mut builder, if single { Around::Quotes } else { around }),
-                '"' if around == Around::Nested => {
+                '$' | '`' => {
+                    reader.expansion(&mut builder, if single { QuoteContext::Quotes } else { around })
+                }
+                '"' if around == QuoteContext::Nested => {
                     reader.cursor.next();
                     reader.double_quotes(&mut builder);
                 }
@@ -268,45 +270,45 @@ impl Reader<'_> {
                 }
             }
         }
-        self.take_over(&reader);
+        self.merge_nested(&reader);
         builder.quoted = true;
         builder.cut();
         builder.done.pop().unwrap_or_default()
     }
 
-    fn expansion(&mut self, builder: &mut Builder, around: Around) {
+    fn expansion(&mut self, builder: &mut Builder, around: QuoteContext) {
         if self.cursor.next() == Some('`') {
             let text = self.backticks();
             // Within quotes a backslash before a quote is gone before the commands are read.
-            let text = if around == Around::Nothing { text } else { text.replace("\\\"", "\"") };
-            let mut reader = self.within(&text, self.depth);
-            let script = reader.whole();
-            self.take_over(&reader);
+            let text = if around == QuoteContext::Nothing { text } else { text.replace("\\\"", "\"") };
+            let mut reader = self.nested(&text, self.depth);
+            let script = reader.read_all();
+            self.merge_nested(&reader);
             return substitute(builder, script, around, &self.separators);
         }
         match self.cursor.peek() {
-            Some('\'') if around != Around::Quotes => {
+            Some('\'') if around != QuoteContext::Quotes => {
                 self.cursor.next();
                 builder.open_quotes();
                 for c in ansi_c(&mut self.cursor).chars() {
                     builder.push_quoted(c);
                 }
             }
-            Some('"') if around != Around::Quotes => {}
+            Some('"') if around != QuoteContext::Quotes => {}
             Some('(') => {
                 self.cursor.next();
                 self.parenthesized(builder, around);
             }
             Some('[') => {
                 self.cursor.next();
-                let text = self.paired(Pair::OldArithmetic);
+                let text = self.read_bracketed(BracketKind::OldArithmetic);
                 // Where this old form ends depends on the release once anything is opened in it.
                 self.ambiguous |= text.contains(['[', '(', '{', '\'', '"', '`']);
                 self.compute(builder, text);
             }
             Some('{') => {
                 self.cursor.next();
-                let inside = self.paired(Pair::Parameter);
+                let inside = self.read_bracketed(BracketKind::Parameter);
                 // Within quotes and commands a continued line may be none; they are read again, and see to it themselves.
                 let plain = !inside.contains(['\'', '"', '`', '(']);
                 let inside = if plain { inside.replace("\\\n", "") } else { inside.to_owned() };
@@ -319,7 +321,7 @@ impl Reader<'_> {
                 }
                 self.value(builder, &name, around);
             }
-            Some(c @ ('1'..='9' | '@' | '*')) if self.variables.knows(POSITIONAL) => {
+            Some(c @ ('1'..='9' | '@' | '*')) if self.variables.contains(POSITIONAL) => {
                 self.cursor.next();
                 self.positional(builder, c, around);
             }
@@ -333,9 +335,9 @@ impl Reader<'_> {
     }
 
     /// `$(…)` or `$((…))`; the first parenthesis has been read.
-    fn parenthesized(&mut self, builder: &mut Builder, around: Around) {
+    fn parenthesized(&mut self, builder: &mut Builder, around: QuoteContext) {
         if self.cursor.peek() == Some('(') {
-            let text = self.paired(Pair::Parentheses);
+            let text = self.read_bracketed(BracketKind::Parentheses);
             let computes = is_arithmetic(text);
             if computes {
                 self.compute(builder, text);
@@ -345,9 +347,9 @@ impl Reader<'_> {
                 return;
             }
             // `$((…) …)`: commands in a group.
-            let mut reader = self.within(text, self.depth);
-            let script = reader.whole();
-            self.take_over(&reader);
+            let mut reader = self.nested(text, self.depth);
+            let script = reader.read_all();
+            self.merge_nested(&reader);
             return substitute(builder, script, around, &self.separators);
         }
         let script = self.substitution();
@@ -360,7 +362,7 @@ impl Reader<'_> {
         builder.known = false;
     }
 
-    fn parameter_value(&mut self, builder: &mut Builder, inside: &str, around: Around) {
+    fn parameter_value(&mut self, builder: &mut Builder, inside: &str, around: QuoteContext) {
         // `${!name}`: the name of a name.
         let named = inside.strip_prefix('!').and_then(|name| self.variables.get(name)?.first().cloned());
         let inside = named.as_deref().unwrap_or(inside);
@@ -371,7 +373,7 @@ impl Reader<'_> {
         };
         let operation: String = inside.chars().skip(name.chars().count()).collect();
         if operation.is_empty() || name == "IFS" || name == "HOME" {
-            if operation.is_empty() && name != "IFS" && !self.variables.knows(&name) {
+            if operation.is_empty() && name != "IFS" && !self.variables.contains(&name) {
                 builder.text.extend(["${", name.as_str(), "}"]);
                 builder.known = false;
                 return;
@@ -424,7 +426,7 @@ impl Reader<'_> {
         }
         match default {
             // What stands there when the name is not set may itself run something.
-            Some(default) if !default.is_empty() && around == Around::Nothing => {
+            Some(default) if !default.is_empty() && around == QuoteContext::Nothing => {
                 self.default_words(builder, default);
             }
             Some(default) if !default.is_empty() => {
@@ -449,8 +451,8 @@ impl Reader<'_> {
         builder.inner.extend(self.computed(text).into_iter().flat_map(|word| word.inner));
     }
 
-    fn value(&mut self, builder: &mut Builder, name: &str, around: Around) {
-        if name == "IFS" && around == Around::Nothing {
+    fn value(&mut self, builder: &mut Builder, name: &str, around: QuoteContext) {
+        if name == "IFS" && around == QuoteContext::Nothing {
             builder.cut();
             return;
         }
@@ -466,7 +468,7 @@ impl Reader<'_> {
     }
 
     /// A word of `set --`, or all of them. The caller has seen that there are some.
-    fn positional(&mut self, builder: &mut Builder, which: char, around: Around) {
+    fn positional(&mut self, builder: &mut Builder, which: char, around: QuoteContext) {
         let values = self.variables.get(POSITIONAL).cloned().unwrap_or_default();
         match which.to_digit(10) {
             Some(at) => {
@@ -478,7 +480,7 @@ impl Reader<'_> {
     }
 
     /// The values of a name; those of a list are words of their own.
-    fn put(&mut self, builder: &mut Builder, values: &[String], around: Around) {
+    fn put(&mut self, builder: &mut Builder, values: &[String], around: QuoteContext) {
         for (at, value) in values.iter().enumerate() {
             let Some(left) = self.budget.checked_sub(value.len() + 1) else {
                 self.too_deep = true;
@@ -490,8 +492,8 @@ impl Reader<'_> {
                 builder.cut();
             }
             match around {
-                Around::Nothing => builder.split_in(value, &self.separators),
-                Around::Quotes | Around::Nested => {
+                QuoteContext::Nothing => builder.split_in(value, &self.separators),
+                QuoteContext::Quotes | QuoteContext::Nested => {
                     builder.text.push_str(value);
                     builder.quoted = true;
                 }
@@ -507,25 +509,29 @@ impl Reader<'_> {
     }
 
     /// `<(…)` or `>(…)`; the sign has been read.
-    pub(super) fn file_substitution(&mut self, sign: char) -> Word {
+    pub(super) fn file_substitution(&mut self, sign: char) -> ShellWord {
         self.cursor.next();
-        let script = if self.depth > DEEPEST { Script::default() } else { self.substitution() };
+        let script = if self.depth > DEEPEST { ShellScript::default() } else { self.substitution() };
         let kind = if sign == '>' { Substitution::Sink } else { Substitution::File };
-        Word { text: "/dev/fd/63".to_owned(), inner: vec![Inner { script, kind }], ..Word::default() }
+        ShellWord {
+            text: "/dev/fd/63".to_owned(),
+            inner: vec![NestedScript { script, kind }],
+            ..ShellWord::default()
+        }
     }
 }
 
-fn substitute(builder: &mut Builder, script: Script, around: Around, separators: &str) {
+fn substitute(builder: &mut Builder, script: ShellScript, around: QuoteContext, separators: &str) {
     if let Some(output) = output_of(&script) {
         match around {
-            Around::Nothing => builder.split_in(&output, separators),
-            Around::Quotes | Around::Nested => builder.text.push_str(&output),
+            QuoteContext::Nothing => builder.split_in(&output, separators),
+            QuoteContext::Quotes | QuoteContext::Nested => builder.text.push_str(&output),
         }
     } else {
         builder.text.push_str("$()");
         builder.known = false;
     }
-    builder.inner.push(Inner { script, kind: Substitution::Output });
+    builder.inner.push(NestedScript { script, kind: Substitution::Output });
 }
 
 /// What an operation makes of a value: `${name/this/that}`, `${name,,}`, `${name#this}` and their like. Patterns are taken
@@ -542,7 +548,7 @@ fn changed(value: &str, operation: &str) -> Option<String> {
         "^^" | "@U" => return Some(value.to_uppercase()),
         "," => return Some(first(false)),
         "^" | "@u" => return Some(first(true)),
-        "@E" => return Some(unescape(value, Zero::Digit)),
+        "@E" => return Some(unescape(value, ZeroEscape::Digit)),
         "@Q" | "@A" | "@a" | "@k" | "@K" => return Some(value.to_owned()),
         _ => {}
     }

@@ -1,9 +1,9 @@
 //! What containers and other machines run.
 
-use super::Word;
-use super::wrapper::{Wrapper, skip};
+use super::ShellWord;
+use super::wrapper::{WrapperSyntax, skip};
 
-const GLOBAL: Wrapper = Wrapper {
+const GLOBAL: WrapperSyntax = WrapperSyntax {
     valued: &[
         "-H",
         "--host",
@@ -84,9 +84,11 @@ const RUN: &[&str] = &[
 ];
 
 /// The verb of a container program and the words behind it.
-pub(crate) fn verb(rest: &[Word]) -> (&str, &[Word]) {
+pub(crate) fn verb(rest: &[ShellWord]) -> (&str, &[ShellWord]) {
     let (skipped, _) = skip(rest, &GLOBAL, "");
-    let Some((verb, behind)) = rest.get(skipped..).and_then(<[Word]>::split_first) else { return ("", &[]) };
+    let Some((verb, behind)) = rest.get(skipped..).and_then(<[ShellWord]>::split_first) else {
+        return ("", &[]);
+    };
     match verb.text.as_str() {
         "compose" | "container" => self::verb(behind),
         verb => (verb, behind),
@@ -94,7 +96,7 @@ pub(crate) fn verb(rest: &[Word]) -> (&str, &[Word]) {
 }
 
 /// What `docker run`, `docker exec`, `docker compose run` and `kubectl exec` run.
-pub(super) fn command(name: &str, rest: &[Word]) -> Vec<Word> {
+pub(super) fn command(name: &str, rest: &[ShellWord]) -> Vec<ShellWord> {
     let (verb, behind) = verb(rest);
     if !matches!(verb, "run" | "exec" | "create" | "debug" | "shell") {
         return Vec::new();
@@ -106,16 +108,16 @@ pub(super) fn command(name: &str, rest: &[Word]) -> Vec<Word> {
         return behind.get(at + 1..).unwrap_or_default().to_vec();
     }
     // What follows the picture or the container is the command, even if it looks like an option.
-    let (skipped, _) = skip(behind, &Wrapper { valued: RUN, before: 0 }, "");
+    let (skipped, _) = skip(behind, &WrapperSyntax { valued: RUN, before: 0 }, "");
     let command = behind.get(skipped + 1..).unwrap_or_default();
     let own = behind.get(..skipped).unwrap_or_default();
     entrypoint(own).into_iter().chain(command.iter().cloned()).collect()
 }
 
-fn entrypoint(own: &[Word]) -> Option<Word> {
+fn entrypoint(own: &[ShellWord]) -> Option<ShellWord> {
     let at = own.iter().position(|word| word.text.starts_with("--entrypoint"))?;
     match own.get(at)?.text.split_once('=') {
-        Some((_, program)) => Some(Word::plain(program)),
+        Some((_, program)) => Some(ShellWord::plain(program)),
         None => own.get(at + 1).cloned(),
     }
 }

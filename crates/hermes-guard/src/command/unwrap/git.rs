@@ -1,6 +1,6 @@
 //! What git runs: aliases, pagers, editors, helpers.
 
-use super::{Run, Via, Word, follow, joined};
+use super::{ExecutedItem, InvocationKind, ShellWord, follow, joined};
 
 /// Options whose value is a command.
 const OPTIONS: &[&str] = &[
@@ -20,13 +20,13 @@ const OPTIONS: &[&str] = &[
     "--parent-filter",
 ];
 
-pub(super) fn runs(rest: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
+pub(super) fn runs(rest: &[ShellWord], via: InvocationKind, found: &mut Vec<ExecutedItem>, depth: usize) {
     let texts: Vec<&str> = rest.iter().map(|word| word.text.as_str()).collect();
     let after = |name: &str| texts.iter().position(|text| *text == name).map(|at| at + 1);
     if texts.contains(&"submodule")
         && let Some(at) = after("foreach")
     {
-        found.push(Run::Text { word: joined(rest.get(at..).unwrap_or_default()), via });
+        found.push(ExecutedItem::Text { word: joined(rest.get(at..).unwrap_or_default()), via });
     }
     if texts.contains(&"bisect")
         && let Some(at) = after("run")
@@ -45,12 +45,12 @@ pub(super) fn runs(rest: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) 
             _ if given.starts_with("ext::") => given.strip_prefix("ext::").map(str::to_owned),
             _ => OPTIONS.iter().find_map(|option| attached(given, option)),
         };
-        found.extend(text.map(|text| Run::Text { word: Word { text, ..word.clone() }, via }));
+        found.extend(text.map(|text| ExecutedItem::Text { word: ShellWord { text, ..word.clone() }, via }));
     }
 }
 
 /// The value of `name=value`, if a command could stand there.
-fn setting(word: &Word) -> Option<String> {
+fn setting(word: &ShellWord) -> Option<String> {
     let (_, value) = word.text.split_once('=')?;
     Some(configured(value))
 }

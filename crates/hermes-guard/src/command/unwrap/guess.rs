@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use super::talk::only_talks;
-use super::{Run, Word, is_shell, program, wrapper};
+use super::inert::is_inert;
+use super::{ExecutedItem, ShellWord, is_shell, program, wrapper};
 use crate::command::rule::is_interpreter;
 
 /// So many programs that lead to others are looked at. Of the grave ones each is, where it first stands: whatever
@@ -30,24 +30,24 @@ const GRAVE: &[&str] = &[
     "tee",
 ];
 
-pub(super) fn guess(name: &str, rest: &[Word], found: &mut Vec<Run>) {
+pub(super) fn guess(name: &str, rest: &[ShellWord], found: &mut Vec<ExecutedItem>) {
     // Of what is said to gh, only little is run.
     let runs = name == "gh"
         && rest.iter().take(1).any(|word| matches!(word.text.as_str(), "alias" | "cs" | "codespace"));
-    if only_talks(name) && !runs {
+    if is_inert(name) && !runs {
         return;
     }
     let tails = starts(rest).into_iter().filter_map(|at| rest.get(at..));
-    found.extend(tails.map(|words| Run::MaybeCommand(words.to_vec())));
+    found.extend(tails.map(|words| ExecutedItem::MaybeCommand(words.to_vec())));
     // Text in a language of its own is code, which has a rule of its own.
     if !is_interpreter(name) && !matches!(name, "sed" | "gsed" | "awk" | "gawk" | "mawk" | "nawk") {
         let texts = rest.iter().filter_map(|word| text_in(&word.text));
-        found.extend(texts.map(|text| Run::MaybeText(text.to_owned())));
+        found.extend(texts.map(|text| ExecutedItem::MaybeText(text.to_owned())));
     }
 }
 
 /// Where a command may begin.
-fn starts(rest: &[Word]) -> Vec<usize> {
+fn starts(rest: &[ShellWord]) -> Vec<usize> {
     let mut seen = HashSet::new();
     let mut leading = 0;
     let mut starts = Vec::new();

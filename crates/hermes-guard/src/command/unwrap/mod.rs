@@ -7,50 +7,50 @@ mod container;
 mod git;
 mod glob;
 mod guess;
+mod inert;
 mod shells;
-mod talk;
 mod text;
 mod wrapper;
 
-use super::shell::Word;
+use super::shell::ShellWord;
 
 pub(crate) use container::verb as container_verb;
 pub(crate) use glob::matches_glob;
 pub(crate) use guess::text_in;
+pub(crate) use inert::is_inert;
 pub(crate) use shells::{is_shell, script_file, shell_text};
 use shells::{lost_quotes, script_words};
-pub(crate) use talk::only_talks;
 pub(crate) use text::{marked, runs_marked};
 
-use wrapper::{Wrapper, behind_verb, is_setting, skip, wrapper};
+use wrapper::{WrapperSyntax, behind_verb, is_setting, skip, wrapper};
 
 /// Wrappers within each other; deeper ones are not looked into.
 const DEEPEST: usize = 16;
 
 /// How a command came to be run, where that matters to a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Via {
+pub(crate) enum InvocationKind {
     Directly,
     Xargs,
     FindExec,
     /// On another machine or in a container: paths are not ours.
-    Elsewhere,
+    Remote,
 }
 
 /// Something that is run.
 #[derive(Debug)]
-pub(crate) enum Run {
+pub(crate) enum ExecutedItem {
     Command {
-        words: Vec<Word>,
-        via: Via,
+        words: Vec<ShellWord>,
+        via: InvocationKind,
     },
     /// A text that a shell reads.
     Text {
-        word: Word,
-        via: Via,
+        word: ShellWord,
+        via: InvocationKind,
     },
     /// What a program that is not known may run.
-    MaybeCommand(Vec<Word>),
+    MaybeCommand(Vec<ShellWord>),
     MaybeText(String),
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn passes_on(name: &str) -> bool {
 }
 
 /// The program a word names: without its folder, in lower case.
-pub(crate) fn program(word: &Word) -> String {
+pub(crate) fn program(word: &ShellWord) -> String {
     let name = word.text.rsplit('/').next().unwrap_or(&word.text).to_lowercase();
     let name = if word.known || name.starts_with('$') { name } else { without_names(&name) };
     if name.len() <= 32 && name.contains(['*', '?', '[']) {
@@ -108,22 +108,22 @@ fn without_names(name: &str) -> String {
 }
 
 /// Everything these words run, the words themselves included unless they only pass something on.
-pub(crate) fn unwrap(words: &[Word]) -> Vec<Run> {
+pub(crate) fn unwrap(words: &[ShellWord]) -> Vec<ExecutedItem> {
     let mut found = Vec::new();
-    follow(words, Via::Directly, &mut found, 0);
+    follow(words, InvocationKind::Directly, &mut found, 0);
     found
 }
 
-fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
+fn follow(words: &[ShellWord], via: InvocationKind, found: &mut Vec<ExecutedItem>, depth: usize) {
     let Some((first, rest)) = words.split_first() else { return };
     let name = program(first);
-    found.push(Run::Command { words: words.to_vec(), via });
+    found.push(ExecutedItem::Command { words: words.to_vec(), via });
     if depth > DEEPEST {
         return;
     }
     // A whole command where only its name should stand.
-    found.extend(text_in(&first.text).map(|text| Run::MaybeText(text.to_owned())));
-    found.extend(text::texts(&name, rest).into_iter().map(|word| Run::Text { word, via }));
+    found.extend(text_in(&first.text).map(|text| ExecutedItem::MaybeText(text.to_owned())));
+    found.extend(text::texts(&name, rest).into_iter().map(|word| ExecutedItem::Text { word, via }));
     if let Some(wrapper) = wrapper(&name) {
         // What a wrapper does with its own options is a rule's business too (`sudo -S`).
         return behind_wrapper(&name, rest, &wrapper, via, found, depth);
@@ -131,32 +131,33 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
     match name.as_str() {
         shell if is_shell(shell) => {
             if let Some(word) = shell_text(rest) {
-                found.push(Run::Text { word: word.clone(), via });
+                found.push(ExecutedItem::Text { word: word.clone(), via });
             }
             // What a script is given it may run: `sh -c '"$@"' _ …`.
             guess::guess(&name, script_words(rest), found);
-            found.extend(lost_quotes(rest).map(Run::MaybeText));
+            found.extend(lost_quotes(rest).map(ExecutedItem::MaybeText));
         }
-        "eval" => found.push(Run::Text { word: joined(rest), via }),
+        "eval" => found.push(ExecutedItem::Text { word: joined(rest), via }),
         "watch" | "ssh" | "mosh" => found.extend(remote(&name, rest, via)),
-        "trap" => found.extend(rest.first().map(|word| Run::Text { word: word.clone(), via })),
+        "trap" => found.extend(rest.first().map(|word| ExecutedItem::Text { word: word.clone(), via })),
         "alias" => {
             let value = rest.first().and_then(|word| Some((word, word.text.split_once('=')?.1)));
             found.extend(value.map(|(word, text)| {
-                let word = Word { text: text.to_owned(), ..word.clone() };
-                Run::Text { word, via }
+                let word = ShellWord { text: text.to_owned(), ..word.clone() };
+                ExecutedItem::Text { word, via }
             }));
         }
         "find" => found_files(rest, found, depth),
         "fd" | "fdfind" => {
-            let exec = |word: &Word| matches!(word.text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch");
+            let exec =
+                |word: &ShellWord| matches!(word.text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch");
             if let Some(at) = rest.iter().position(exec) {
-                follow(rest.get(at + 1..).unwrap_or_default(), Via::FindExec, found, depth + 1);
+                follow(rest.get(at + 1..).unwrap_or_default(), InvocationKind::FindExec, found, depth + 1);
             }
         }
         "docker" | "podman" | "nerdctl" | "kubectl" | "oc" | "docker-compose" | "podman-compose" | "lxc"
         | "incus" | "multipass" => {
-            follow(&container::command(&name, rest), Via::Elsewhere, found, depth + 1);
+            follow(&container::command(&name, rest), InvocationKind::Remote, found, depth + 1);
         }
         "git" => git::runs(rest, via, found, depth),
         _ => match behind_verb(&name, rest) {
@@ -168,23 +169,25 @@ fn follow(words: &[Word], via: Via, found: &mut Vec<Run>, depth: usize) {
 
 fn behind_wrapper(
     name: &str,
-    rest: &[Word],
-    wrapper: &Wrapper,
-    via: Via,
-    found: &mut Vec<Run>,
+    rest: &[ShellWord],
+    wrapper: &WrapperSyntax,
+    via: InvocationKind,
+    found: &mut Vec<ExecutedItem>,
     depth: usize,
 ) {
     let (skipped, split) = skip(rest, wrapper, name);
-    found.extend(split.map(|word| Run::Text { word, via }));
+    found.extend(split.map(|word| ExecutedItem::Text { word, via }));
     let (own, command) = rest.split_at_checked(skipped).unwrap_or((rest, &[]));
     let settings = own.iter().filter(|word| is_setting(name, &word.text));
-    found.extend(settings.filter_map(|word| text_in(&word.text)).map(|text| Run::MaybeText(text.to_owned())));
+    found.extend(
+        settings.filter_map(|word| text_in(&word.text)).map(|text| ExecutedItem::MaybeText(text.to_owned())),
+    );
     let via = match name {
-        "xargs" | "parallel" => Via::Xargs,
+        "xargs" | "parallel" => InvocationKind::Xargs,
         _ => via,
     };
     if name == "parallel" {
-        found.extend(command.first().map(|word| Run::Text { word: word.clone(), via }));
+        found.extend(command.first().map(|word| ExecutedItem::Text { word: word.clone(), via }));
     }
     follow(command, via, found, depth + 1);
 }
@@ -195,33 +198,33 @@ const SSH: &[&str] = &[
 ];
 
 /// The words that `watch` and `ssh` put together to a text.
-pub(crate) fn remote_words<'a>(name: &str, rest: &'a [Word]) -> &'a [Word] {
-    let watch = Wrapper { valued: &["-n", "--interval"], before: 0 };
-    let wrapper = if name == "watch" { watch } else { Wrapper { valued: SSH, before: 1 } };
+pub(crate) fn remote_words<'a>(name: &str, rest: &'a [ShellWord]) -> &'a [ShellWord] {
+    let watch = WrapperSyntax { valued: &["-n", "--interval"], before: 0 };
+    let wrapper = if name == "watch" { watch } else { WrapperSyntax { valued: SSH, before: 1 } };
     let (skipped, _) = skip(rest, &wrapper, name);
     rest.get(skipped..).unwrap_or_default()
 }
 
-fn remote(name: &str, rest: &[Word], via: Via) -> Option<Run> {
+fn remote(name: &str, rest: &[ShellWord], via: InvocationKind) -> Option<ExecutedItem> {
     let rest = remote_words(name, rest);
-    let via = if name == "watch" { via } else { Via::Elsewhere };
-    (!rest.is_empty()).then(|| Run::Text { word: joined(rest), via })
+    let via = if name == "watch" { via } else { InvocationKind::Remote };
+    (!rest.is_empty()).then(|| ExecutedItem::Text { word: joined(rest), via })
 }
 
 /// What `find` runs for each file.
-fn found_files(rest: &[Word], found: &mut Vec<Run>, depth: usize) {
-    let is_exec = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
+fn found_files(rest: &[ShellWord], found: &mut Vec<ExecutedItem>, depth: usize) {
+    let is_exec = |word: &ShellWord| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
     let mut rest = rest;
     while let Some(at) = rest.iter().position(is_exec) {
         let tail = rest.get(at + 1..).unwrap_or_default();
         let end = tail.iter().position(|word| matches!(word.text.as_str(), ";" | "+")).unwrap_or(tail.len());
-        follow(tail.get(..end).unwrap_or_default(), Via::FindExec, found, depth + 1);
+        follow(tail.get(..end).unwrap_or_default(), InvocationKind::FindExec, found, depth + 1);
         rest = tail.get(end..).unwrap_or_default();
     }
 }
 
-fn joined(words: &[Word]) -> Word {
-    Word {
+fn joined(words: &[ShellWord]) -> ShellWord {
+    ShellWord {
         text: words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" "),
         known: words.iter().all(|word| word.known),
         hidden: words.iter().any(|word| word.hidden),

@@ -1,6 +1,6 @@
 //! What a shell is told to run.
 
-use super::Word;
+use super::ShellWord;
 
 const SHELLS: &[&str] = &[
     "sh", "bash", "zsh", "ksh", "dash", "ash", "fish", "mksh", "rbash", "csh", "tcsh", "yash", "nu", "xonsh",
@@ -12,7 +12,7 @@ pub(crate) fn is_shell(name: &str) -> bool {
 }
 
 /// The text after a shell's `-c`, however its options are put together.
-pub(crate) fn shell_text(rest: &[Word]) -> Option<&Word> {
+pub(crate) fn shell_text(rest: &[ShellWord]) -> Option<&ShellWord> {
     let mut wanted = false;
     let mut at = 0;
     while let Some(word) = rest.get(at) {
@@ -36,14 +36,14 @@ pub(crate) fn shell_text(rest: &[Word]) -> Option<&Word> {
 }
 
 /// The words behind the text or the script of a shell.
-pub(super) fn script_words(rest: &[Word]) -> &[Word] {
+pub(super) fn script_words(rest: &[ShellWord]) -> &[ShellWord] {
     let script = shell_text(rest).or_else(|| script_file(rest));
     let at = script.and_then(|script| rest.iter().position(|word| std::ptr::eq(word, script)));
     at.and_then(|at| rest.get(at + 1..)).unwrap_or_default()
 }
 
 /// `sh -c rm -rf x`: quotes have been lost on the way, and all of it was meant.
-pub(super) fn lost_quotes(rest: &[Word]) -> Option<String> {
+pub(super) fn lost_quotes(rest: &[ShellWord]) -> Option<String> {
     let text = shell_text(rest).filter(|word| !word.text.contains(char::is_whitespace))?;
     let words = std::iter::once(text).chain(script_words(rest));
     let texts: Vec<&str> = words.map(|word| word.text.as_str()).collect();
@@ -51,7 +51,7 @@ pub(super) fn lost_quotes(rest: &[Word]) -> Option<String> {
 }
 
 /// The script file of a shell, or none if it reads its input.
-pub(crate) fn script_file(rest: &[Word]) -> Option<&Word> {
+pub(crate) fn script_file(rest: &[ShellWord]) -> Option<&ShellWord> {
     let mut rest = rest.iter();
     while let Some(word) = rest.next() {
         match word.text.as_str() {

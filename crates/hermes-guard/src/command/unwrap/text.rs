@@ -1,6 +1,6 @@
 //! Programs to which a shell's text is given: as a word, behind an option, or within a language of their own.
 
-use super::Word;
+use super::ShellWord;
 
 /// Every word with a blank in it is a command.
 const WHOLE: &[&str] = &[
@@ -79,9 +79,9 @@ const TMUX: &[&str] = &[
 ];
 
 /// The texts that a program is told to run by its words.
-pub(super) fn texts(name: &str, rest: &[Word]) -> Vec<Word> {
-    let mut found: Vec<Word> = Vec::new();
-    let runs = |word: &Word| name != "tmux" || TMUX.contains(&word.text.as_str());
+pub(super) fn texts(name: &str, rest: &[ShellWord]) -> Vec<ShellWord> {
+    let mut found: Vec<ShellWord> = Vec::new();
+    let runs = |word: &ShellWord| name != "tmux" || TMUX.contains(&word.text.as_str());
     if WHOLE.contains(&name) && rest.iter().any(runs) {
         found.extend(rest.iter().filter(|word| word.text.contains(char::is_whitespace)).cloned());
     }
@@ -90,12 +90,12 @@ pub(super) fn texts(name: &str, rest: &[Word]) -> Vec<Word> {
     }
     if runs_marked(name) {
         let marked = rest.iter().flat_map(|word| marked(name, &word.text));
-        found.extend(marked.map(Word::plain));
+        found.extend(marked.map(ShellWord::plain));
     }
     found
 }
 
-fn values(rest: &[Word], options: &[&str]) -> Vec<Word> {
+fn values(rest: &[ShellWord], options: &[&str]) -> Vec<ShellWord> {
     let mut found = Vec::new();
     for (at, word) in rest.iter().enumerate() {
         let given = word.text.as_str();
@@ -105,14 +105,14 @@ fn values(rest: &[Word], options: &[&str]) -> Vec<Word> {
             found.push(plain_value(word));
         } else if let Some((_, value)) = given.split_once('=').filter(|(option, _)| options.contains(option))
         {
-            found.push(Word { text: value.to_owned(), ..word.clone() });
+            found.push(ShellWord { text: value.to_owned(), ..word.clone() });
         }
     }
     found
 }
 
 /// ssh's options have names of their own before the command: `ProxyCommand=ssh …`.
-fn plain_value(word: &Word) -> Word {
+fn plain_value(word: &ShellWord) -> ShellWord {
     let text = word.text.strip_prefix("-o").unwrap_or(&word.text);
     let text = ["proxycommand", "localcommand", "knownhostscommand", "remotecommand"]
         .iter()
@@ -122,7 +122,7 @@ fn plain_value(word: &Word) -> Word {
                 .and(text.get(name.len()..))
         })
         .map_or(text, |value| value.trim_start_matches(['=', ' ']));
-    Word { text: text.to_owned(), ..word.clone() }
+    ShellWord { text: text.to_owned(), ..word.clone() }
 }
 
 /// Whether it has a language of its own from which a shell can be reached.

@@ -1,9 +1,9 @@
 //! Programs that run the words behind them: `sudo`, `env`, `uv run` and their like.
 
-use super::Word;
+use super::ShellWord;
 
 /// Which options of a wrapper take a value, and how many words stand before the command.
-pub(super) struct Wrapper {
+pub(super) struct WrapperSyntax {
     pub(super) valued: &'static [&'static str],
     pub(super) before: usize,
 }
@@ -124,28 +124,28 @@ const VERB_VALUED: &[&str] = &[
 ];
 
 /// What stands before the command that this program runs, if it runs one.
-pub(super) fn wrapper(name: &str) -> Option<Wrapper> {
+pub(super) fn wrapper(name: &str) -> Option<WrapperSyntax> {
     // The loader of programs is told which one to load.
     if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld.so") {
-        return Some(Wrapper { valued: &["--library-path", "--preload", "--argv0"], before: 0 });
+        return Some(WrapperSyntax { valued: &["--library-path", "--preload", "--argv0"], before: 0 });
     }
     let (_, valued, before) = WRAPPERS.iter().find(|(names, ..)| names.contains(&name))?;
-    Some(Wrapper { valued, before: *before })
+    Some(WrapperSyntax { valued, before: *before })
 }
 
 /// The command behind `uv run`, `npm exec` and their like.
-pub(super) fn behind_verb<'a>(name: &str, rest: &'a [Word]) -> Option<&'a [Word]> {
+pub(super) fn behind_verb<'a>(name: &str, rest: &'a [ShellWord]) -> Option<&'a [ShellWord]> {
     let (_, verbs, before) = VERBS.iter().find(|(names, verbs, _)| {
         names.contains(&name) && rest.iter().take(4).any(|word| verbs.contains(&word.text.as_str()))
     })?;
     let at = rest.iter().position(|word| verbs.contains(&word.text.as_str()))?;
     let rest = rest.get(at + 1..)?;
-    let (skipped, _) = skip(rest, &Wrapper { valued: VERB_VALUED, before: *before }, name);
+    let (skipped, _) = skip(rest, &WrapperSyntax { valued: VERB_VALUED, before: *before }, name);
     rest.get(skipped..)
 }
 
 /// How many words stand before the command, and a text that an option says to run.
-pub(super) fn skip(rest: &[Word], wrapper: &Wrapper, name: &str) -> (usize, Option<Word>) {
+pub(super) fn skip(rest: &[ShellWord], wrapper: &WrapperSyntax, name: &str) -> (usize, Option<ShellWord>) {
     let mut at = 0;
     let mut before = wrapper.before;
     let mut text = None;
@@ -155,7 +155,7 @@ pub(super) fn skip(rest: &[Word], wrapper: &Wrapper, name: &str) -> (usize, Opti
             // The rest of the words are part of the command.
             let behind = super::joined(rest.get(at + 1..).unwrap_or_default());
             let text = format!("{given} {}", behind.text);
-            return (rest.len(), Some(Word { text, ..behind }));
+            return (rest.len(), Some(ShellWord { text, ..behind }));
         } else if matches!((name, given), ("flock", "-c" | "--command")) {
             text = rest.get(at + 1).cloned();
             at += 2;

@@ -48,12 +48,12 @@ impl Random {
 }
 
 /// Makes one command after the other.
-struct Maker {
+struct CommandGenerator {
     random: Random,
     names: usize,
 }
 
-impl Maker {
+impl CommandGenerator {
     fn name(&mut self) -> String {
         let letter =
             |first: u8, at: usize, count: usize| char::from(first + u8::try_from(at % count).unwrap());
@@ -267,7 +267,7 @@ fn what_bash_runs_is_seen() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
     let seed = number("HERMES_SEED").unwrap_or(0x5eed_u64);
     let count = number("HERMES_COMMANDS").map_or(COMMANDS, |count| usize::try_from(count).unwrap());
-    let mut maker = Maker { random: Random(seed | 1), names: 0 };
+    let mut maker = CommandGenerator { random: Random(seed | 1), names: 0 };
     let commands: Vec<String> = (0..count).map(|_| maker.next()).collect();
     let folder = tempfile::tempdir().unwrap();
     let ran = run_by_bash(&commands, folder.path());

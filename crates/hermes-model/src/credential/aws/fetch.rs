@@ -2,29 +2,29 @@
 
 use std::time::Duration;
 
-use hermes_net::{Client, Config, Proxies, Request};
+use hermes_net::{Config, HttpClient, HttpRequest, ProxyMode};
 use hermes_types::{Cancel, Deadline, Secret};
 use serde_json::Value;
 
-use super::super::{Means, time};
-use super::Granted;
+use super::super::{CredentialContext, time};
+use super::TemporaryKeys;
 
 const LIMIT: usize = 256 * 1024;
 
 /// A client that goes through no proxy: the addresses of machines and containers mean something only here.
-pub(super) fn direct(means: &Means) -> Option<Client> {
-    Client::new(Config { proxies: Proxies::Direct, ..Config::new(means.clock.clone()) }).ok()
+pub(super) fn direct_client(means: &CredentialContext) -> Option<HttpClient> {
+    HttpClient::new(Config { proxies: ProxyMode::Direct, ..Config::new(means.clock.clone()) }).ok()
 }
 
 /// The body of a success. Why there is none is said without the body, which may hold keys.
 pub(super) async fn fetch(
-    means: &Means,
-    client: &Client,
-    request: Request,
+    means: &CredentialContext,
+    client: &HttpClient,
+    request: HttpRequest,
     patience: Duration,
     cancel: &Cancel,
 ) -> Result<Vec<u8>, String> {
-    let request = request.answer_within(patience).stall_after(patience).cap(LIMIT);
+    let request = request.response_timeout(patience).stall_timeout(patience).body_limit(LIMIT);
     let deadline = Deadline::after(&*means.clock, patience);
     let response = client.send(request, deadline, cancel).await.map_err(|error| error.to_string())?;
     if !response.status().is_success() {
@@ -35,32 +35,32 @@ pub(super) async fn fetch(
 }
 
 /// Keys as the services and programs of AWS write them in JSON, whose spelling of names differs.
-pub(super) fn read_keys(body: &[u8]) -> Option<Granted> {
+pub(super) fn read_keys(body: &[u8]) -> Option<TemporaryKeys> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let fields = value.get("roleCredentials").or_else(|| value.get("Credentials")).unwrap_or(&value);
     let found =
         |names: &[&str]| names.iter().find_map(|name| fields.get(name)).filter(|value| !value.is_null());
     let text = |names: &[&str]| found(names)?.as_str().map(str::to_owned).filter(|text| !text.is_empty());
-    Some(Granted {
+    Some(TemporaryKeys {
         access_key: text(&["AccessKeyId", "accessKeyId"])?,
         secret_key: Secret::new(text(&["SecretAccessKey", "secretAccessKey"])?),
         session_token: text(&["Token", "SessionToken", "sessionToken"]).map(Secret::new),
-        until: found(&["Expiration", "expiration"]).and_then(time::read),
+        expires_at: found(&["Expiration", "expiration"]).and_then(time::read),
     })
 }
 
 /// The same in the XML of the token service.
-pub(super) fn read_keys_in_xml(body: &[u8]) -> Option<Granted> {
+pub(super) fn read_keys_in_xml(body: &[u8]) -> Option<TemporaryKeys> {
     let body = String::from_utf8_lossy(body);
     let inside = |tag: &str| -> Option<String> {
         let (_, rest) = body.split_once(&format!("<{tag}>"))?;
         let (text, _) = rest.split_once(&format!("</{tag}>"))?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
-    Some(Granted {
+    Some(TemporaryKeys {
         access_key: inside("AccessKeyId")?,
         secret_key: Secret::new(inside("SecretAccessKey")?),
         session_token: inside("SessionToken").map(Secret::new),
-        until: inside("Expiration").and_then(|text| time::read(&Value::from(text))),
+        expires_at: inside("Expiration").and_then(|text| time::read(&Value::from(text))),
     })
 }

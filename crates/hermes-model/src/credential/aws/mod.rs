@@ -18,17 +18,17 @@ use std::time::Duration;
 use hermes_config::{Config, Env, user_home};
 use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
 
-use super::Means;
-use crate::client::{AwsKeys, Credentials, Presented, Refusal, Unavailable};
+use super::CredentialContext;
+use crate::client::{AwsKeys, CredentialProvider, CredentialUnavailable, KeyRefusal, PresentedCredential};
 use role::WebIdentity;
 
 const DEFAULT_REGION: &str = "us-east-1";
 /// Keys this close to their end are renewed first.
-const EARLY: Duration = Duration::from_mins(5);
+const RENEWAL_MARGIN: Duration = Duration::from_mins(5);
 
 /// Where the credentials are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum AwsCredentialSource {
     Bearer {
         token: Secret,
         region: String,
@@ -65,14 +65,14 @@ pub fn is_detectable(env: &Env) -> bool {
         || role::container_address(env).is_some()
 }
 
-impl Source {
+impl AwsCredentialSource {
     pub fn find(config: &Config, env: &Env) -> Self {
         let named = env.get("AWS_PROFILE");
         let name = named.unwrap_or("default").to_owned();
         let files = profile::files(env);
         let mut fields = profile::read(&files, &name);
         let region = config
-            .text_if_any("bedrock.region")
+            .non_empty_text("bedrock.region")
             .or_else(|| {
                 ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter().find_map(|v| env.get(v)).map(str::to_owned)
             })
@@ -143,15 +143,15 @@ fn grants_something(profile: &BTreeMap<String, String>) -> bool {
 
 /// Keys, and how long they are good for.
 #[derive(Debug, Clone)]
-struct Granted {
+struct TemporaryKeys {
     access_key: String,
     secret_key: Secret,
     session_token: Option<Secret>,
     /// Absent for keys that do not run out.
-    until: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
 }
 
-impl Granted {
+impl TemporaryKeys {
     fn keys(&self, region: &str) -> AwsKeys {
         AwsKeys {
             access_key: self.access_key.clone(),
@@ -163,8 +163,8 @@ impl Granted {
 }
 
 /// The words for a person, with what to set instead.
-fn missing(what: &str) -> Unavailable {
-    Unavailable(format!(
+fn unavailable_error(what: &str) -> CredentialUnavailable {
+    CredentialUnavailable(format!(
         "Provider 'bedrock' has no credentials: {what}. Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and \
          AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; or run `hermes model`"
     ))
@@ -173,112 +173,124 @@ fn missing(what: &str) -> Unavailable {
 /// Credentials that are looked up at each use.
 #[derive(Debug)]
 pub struct AwsCredentials {
-    means: Means,
-    source: Source,
+    context: CredentialContext,
+    source: AwsCredentialSource,
     /// What a role granted, while it lasts.
-    granted: Mutex<Option<Granted>>,
+    cached_keys: Mutex<Option<TemporaryKeys>>,
 }
 
 impl AwsCredentials {
-    pub fn new(means: Means, source: Source) -> Self {
-        Self { means, source, granted: Mutex::new(None) }
+    pub fn new(context: CredentialContext, source: AwsCredentialSource) -> Self {
+        Self { context, source, cached_keys: Mutex::new(None) }
     }
 
-    fn held(&self) -> Option<Granted> {
-        let now = self.means.clock.now().plus(EARLY);
-        let held = self.granted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        held.filter(|granted| granted.until.is_some_and(|until| until.seconds() > now.seconds()))
+    fn cached_keys(&self) -> Option<TemporaryKeys> {
+        let now = self.context.clock.now().plus(RENEWAL_MARGIN);
+        let held = self.cached_keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        held.filter(|granted| granted.expires_at.is_some_and(|until| until.seconds() > now.seconds()))
     }
 
-    async fn present(&self, cancel: &Cancel) -> Result<Presented, Unavailable> {
+    async fn present(&self, cancel: &Cancel) -> Result<PresentedCredential, CredentialUnavailable> {
         match &self.source {
-            Source::Bearer { token, .. } => return Ok(Presented::Bearer(token.clone())),
-            Source::Keys(keys) => return Ok(Presented::Aws(keys.clone())),
+            AwsCredentialSource::Bearer { token, .. } => {
+                return Ok(PresentedCredential::Bearer(token.clone()));
+            }
+            AwsCredentialSource::Keys(keys) => return Ok(PresentedCredential::Aws(keys.clone())),
             _ => {}
         }
         let region = self.source.region();
-        if let Some(granted) = self.held() {
-            return Ok(Presented::Aws(granted.keys(region)));
+        if let Some(granted) = self.cached_keys() {
+            return Ok(PresentedCredential::Aws(granted.keys(region)));
         }
-        let granted = self.ask(cancel).await?;
+        let granted = self.fetch_keys(cancel).await?;
         let keys = granted.keys(region);
-        *self.granted.lock().unwrap_or_else(PoisonError::into_inner) = Some(granted);
-        Ok(Presented::Aws(keys))
+        *self.cached_keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(granted);
+        Ok(PresentedCredential::Aws(keys))
     }
 
-    async fn ask(&self, cancel: &Cancel) -> Result<Granted, Unavailable> {
-        let means = &self.means;
+    async fn fetch_keys(&self, cancel: &Cancel) -> Result<TemporaryKeys, CredentialUnavailable> {
+        let means = &self.context;
         match &self.source {
-            Source::Profile { name, files, region } => self.ask_profile(name, files, region, cancel).await,
-            Source::WebIdentity { role, token_file, session, region } => {
+            AwsCredentialSource::Profile { name, files, region } => {
+                self.fetch_profile_keys(name, files, region, cancel).await
+            }
+            AwsCredentialSource::WebIdentity { role, token_file, session, region } => {
                 let identity = WebIdentity { role, token_file, session, region };
                 role::web_identity(means, &identity, cancel).await
             }
-            Source::Container { .. } => role::container(means, cancel).await,
+            AwsCredentialSource::Container { .. } => role::container(means, cancel).await,
             _ => role::instance(means, cancel).await,
         }
     }
 
-    async fn ask_profile(
+    async fn fetch_profile_keys(
         &self,
         name: &str,
         files: &[PathBuf],
         region: &str,
         cancel: &Cancel,
-    ) -> Result<Granted, Unavailable> {
+    ) -> Result<TemporaryKeys, CredentialUnavailable> {
         let mut fields = profile::read(files, name);
         if let Some((access_key, secret)) =
             fields.remove("aws_access_key_id").zip(fields.remove("aws_secret_access_key"))
         {
             let session_token = fields.remove("aws_session_token").map(Secret::new);
-            return Ok(Granted { access_key, secret_key: Secret::new(secret), session_token, until: None });
+            return Ok(TemporaryKeys {
+                access_key,
+                secret_key: Secret::new(secret),
+                session_token,
+                expires_at: None,
+            });
         }
         if let Some(command) = fields.get("credential_process") {
-            return process::run(&self.means, name, command, cancel).await;
+            return process::run(&self.context, name, command, cancel).await;
         }
         if fields.contains_key("sso_session") || fields.contains_key("sso_start_url") {
-            let home = user_home(&self.means.env).map_err(|error| missing(&error.to_string()))?;
-            let wanted = sso::Wanted::read(name, files, &fields)?;
-            return sso::exchange(&self.means, &home.join(".aws/sso/cache"), &wanted, cancel).await;
+            let home = user_home(&self.context.env).map_err(|error| unavailable_error(&error.to_string()))?;
+            let wanted = sso::SsoProfile::read(name, files, &fields)?;
+            return sso::exchange(&self.context, &home.join(".aws/sso/cache"), &wanted, cancel).await;
         }
         match (fields.get("role_arn"), fields.get("web_identity_token_file")) {
             (Some(role), Some(file)) => {
                 let session = fields.get("role_session_name").map_or("hermes", String::as_str);
                 let identity = WebIdentity { role, token_file: file.as_ref(), session, region };
-                role::web_identity(&self.means, &identity, cancel).await
+                role::web_identity(&self.context, &identity, cancel).await
             }
-            (Some(_), None) => Err(missing(&format!(
+            (Some(_), None) => Err(unavailable_error(&format!(
                 "the AWS profile `{name}` takes a role from another profile, which is not supported; \
                  `aws configure export-credentials --profile {name}` prints keys that are"
             ))),
-            _ => Err(missing(&format!("the AWS profile `{name}` holds no keys"))),
+            _ => Err(unavailable_error(&format!("the AWS profile `{name}` holds no keys"))),
         }
     }
 }
 
-impl Credentials for AwsCredentials {
-    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
+impl CredentialProvider for AwsCredentials {
+    fn current<'a>(
+        &'a self,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>> {
         Box::pin(self.present(cancel))
     }
 
-    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>> {
         Box::pin(async move {
             if !self.can_renew() {
                 let words =
                     format!("AWS refused the credentials from {}; renew them there", self.source.origin());
-                return Err(Unavailable(words));
+                return Err(CredentialUnavailable(words));
             }
-            *self.granted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.cached_keys.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.present(cancel).await.map(|_| ())
         })
     }
 
-    fn rotate(&self, _: &Refusal) -> bool {
+    fn rotate(&self, _: &KeyRefusal) -> bool {
         false
     }
 
     fn can_renew(&self) -> bool {
-        !matches!(self.source, Source::Bearer { .. } | Source::Keys(_))
+        !matches!(self.source, AwsCredentialSource::Bearer { .. } | AwsCredentialSource::Keys(_))
     }
 
     fn has_another(&self) -> bool {

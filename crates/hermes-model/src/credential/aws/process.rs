@@ -2,21 +2,23 @@
 
 use hermes_types::Cancel;
 
-use super::super::Means;
-use super::super::command::{CommandLine, run_command};
+use super::super::CredentialContext;
+use super::super::command::{ProgramInvocation, run_command};
 use super::fetch::read_keys;
-use super::{Granted, missing};
-use crate::client::Unavailable;
+use super::{TemporaryKeys, unavailable_error};
+use crate::client::CredentialUnavailable;
 
 /// Runs what a profile names; what it printed is in no error.
 pub(super) async fn run(
-    means: &Means,
+    means: &CredentialContext,
     profile: &str,
     command: &str,
     cancel: &Cancel,
-) -> Result<Granted, Unavailable> {
-    let failed = |why: &str| missing(&format!("the credential_process of the AWS profile `{profile}` {why}"));
-    let line = CommandLine::split(command).ok_or_else(|| failed("cannot be read"))?;
+) -> Result<TemporaryKeys, CredentialUnavailable> {
+    let failed = |why: &str| {
+        unavailable_error(&format!("the credential_process of the AWS profile `{profile}` {why}"))
+    };
+    let line = ProgramInvocation::split(command).ok_or_else(|| failed("cannot be read"))?;
     let printed = run_command(means, &line, cancel).await.map_err(|why| failed(&why.to_string()))?;
     read_keys(&printed).ok_or_else(|| failed("printed no keys"))
 }

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use hermes_config::Env;
 use hermes_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName};
-use hermes_net::{Method, Request, Url};
+use hermes_net::{HttpRequest, Method, Url};
 use hermes_types::{Cancel, Secret};
 
-use super::super::Means;
-use super::fetch::{direct, fetch, read_keys, read_keys_in_xml};
-use super::{Granted, missing};
-use crate::client::Unavailable;
-use crate::wire::Base;
+use super::super::CredentialContext;
+use super::fetch::{direct_client, fetch, read_keys, read_keys_in_xml};
+use super::{TemporaryKeys, unavailable_error};
+use crate::client::CredentialUnavailable;
+use crate::wire::BaseUrl;
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The machine's own host answers at once or not at all.
-const NEAR_PATIENCE: Duration = Duration::from_secs(2);
+const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Who wants which role.
 pub(super) struct WebIdentity<'a> {
@@ -28,13 +28,13 @@ pub(super) struct WebIdentity<'a> {
 
 /// Exchanges the token in a file, which the platform renews, for keys.
 pub(super) async fn web_identity(
-    means: &Means,
+    means: &CredentialContext,
     identity: &WebIdentity<'_>,
     cancel: &Cancel,
-) -> Result<Granted, Unavailable> {
+) -> Result<TemporaryKeys, CredentialUnavailable> {
     let file = identity.token_file;
     let token = std::fs::read_to_string(file)
-        .map_err(|error| missing(&format!("{} cannot be read: {error}", file.display())))?;
+        .map_err(|error| unavailable_error(&format!("{} cannot be read: {error}", file.display())))?;
     let form = url::form_urlencoded::Serializer::new(String::new())
         .extend_pairs([
             ("Action", "AssumeRoleWithWebIdentity"),
@@ -44,21 +44,22 @@ pub(super) async fn web_identity(
             ("WebIdentityToken", token.trim()),
         ])
         .finish();
-    let site = at_region(&means.sites.aws_sts, identity.region);
-    let request = Request::post(&format!("{site}/"))
+    let site = regional_url(&means.urls.aws_sts, identity.region);
+    let request = HttpRequest::post(&format!("{site}/"))
         .and_then(|request| request.header(CONTENT_TYPE, "application/x-www-form-urlencoded"))
         .and_then(|request| request.header(ACCEPT, "application/xml"))
-        .map_err(|error| missing(&error.to_string()))?
+        .map_err(|error| unavailable_error(&error.to_string()))?
         .body(form);
-    let refused = |why: String| missing(&format!("the role {} was not granted: {why}", identity.role));
-    let body = fetch(means, &means.net, request, PATIENCE, cancel).await.map_err(refused)?;
+    let refused =
+        |why: String| unavailable_error(&format!("the role {} was not granted: {why}", identity.role));
+    let body = fetch(means, &means.net, request, TIMEOUT, cancel).await.map_err(refused)?;
     read_keys_in_xml(&body)
         .or_else(|| read_keys(&body))
-        .ok_or_else(|| missing("the token service's answer holds no keys"))
+        .ok_or_else(|| unavailable_error("the token service's answer holds no keys"))
 }
 
 /// An address of AWS in a region, which in China has another ending.
-pub(super) fn at_region(site: &str, region: &str) -> String {
+pub(super) fn regional_url(site: &str, region: &str) -> String {
     let site = site.replace("{region}", region);
     if region.starts_with("cn-") && site.ends_with(".amazonaws.com") { format!("{site}.cn") } else { site }
 }
@@ -70,57 +71,66 @@ pub(super) fn container_address(env: &Env) -> Option<(bool, &str)> {
         .or_else(|| env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(|url| (true, url)))
 }
 
-pub(super) async fn container(means: &Means, cancel: &Cancel) -> Result<Granted, Unavailable> {
-    let nothing = || missing("the container has no role");
+pub(super) async fn container(
+    means: &CredentialContext,
+    cancel: &Cancel,
+) -> Result<TemporaryKeys, CredentialUnavailable> {
+    let nothing = || unavailable_error("the container has no role");
     let (whole, text) = container_address(&means.env).ok_or_else(nothing)?;
     let address = if whole {
         text.trim().to_owned()
     } else {
-        format!("{}/{}", means.sites.aws_container, text.trim().trim_start_matches('/'))
+        format!("{}/{}", means.urls.aws_container, text.trim().trim_start_matches('/'))
     };
-    let url = Url::parse(&address).map_err(|_| missing("the address of the container's role is not one"))?;
+    let url = Url::parse(&address)
+        .map_err(|_| unavailable_error("the address of the container's role is not one"))?;
     if whole && !may_hold_keys(&url) {
-        return Err(missing("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither secure nor on this machine"));
+        return Err(unavailable_error(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither secure nor on this machine",
+        ));
     }
-    let mut request = Request::new(Method::GET, url);
+    let mut request = HttpRequest::new(Method::GET, url);
     let token = match means.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
         Some(file) => {
             let text = std::fs::read_to_string(file);
-            Some(text.map_err(|error| missing(&format!("{file} cannot be read: {error}")))?)
+            Some(text.map_err(|error| unavailable_error(&format!("{file} cannot be read: {error}")))?)
         }
         None => means.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
     };
     if let Some(token) = token {
         request = request
             .secret_header(AUTHORIZATION, &Secret::new(token.trim()))
-            .map_err(|error| missing(&error.to_string()))?;
+            .map_err(|error| unavailable_error(&error.to_string()))?;
     }
-    let client = direct(means).ok_or_else(nothing)?;
-    let refused = |why: String| missing(&format!("the container's role was not granted: {why}"));
-    let body = fetch(means, &client, request, NEAR_PATIENCE, cancel).await.map_err(refused)?;
-    read_keys(&body).ok_or_else(|| missing("the container's role holds no keys"))
+    let client = direct_client(means).ok_or_else(nothing)?;
+    let refused = |why: String| unavailable_error(&format!("the container's role was not granted: {why}"));
+    let body = fetch(means, &client, request, METADATA_TIMEOUT, cancel).await.map_err(refused)?;
+    read_keys(&body).ok_or_else(|| unavailable_error("the container's role holds no keys"))
 }
 
 /// TLS, this machine, or one of the addresses only a container's host has.
 fn may_hold_keys(url: &Url) -> bool {
-    let base = Base::parse(url.as_str());
+    let base = BaseUrl::parse(url.as_str());
     let host = base.host().trim_start_matches('[').trim_end_matches(']');
     let loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
     url.scheme() == "https" || loopback || matches!(host, "169.254.170.2" | "169.254.170.23" | "fd00:ec2::23")
 }
 
 /// The machine's role, by the second version of the metadata service only.
-pub(super) async fn instance(means: &Means, cancel: &Cancel) -> Result<Granted, Unavailable> {
+pub(super) async fn instance(
+    means: &CredentialContext,
+    cancel: &Cancel,
+) -> Result<TemporaryKeys, CredentialUnavailable> {
     const ROLE: &str = "latest/meta-data/iam/security-credentials/";
-    let nothing = |_: String| missing("no profile holds keys, and this machine has no role");
-    let client = direct(means).ok_or_else(|| nothing(String::new()))?;
-    let site = &means.sites.aws_metadata;
+    let nothing = |_: String| unavailable_error("no profile holds keys, and this machine has no role");
+    let client = direct_client(means).ok_or_else(|| nothing(String::new()))?;
+    let site = &means.urls.aws_metadata;
     let ask = async |method: Method, path: &str, header: &'static str, value: &Secret| {
         let url = Url::parse(&format!("{site}/{path}")).map_err(|error| error.to_string())?;
-        let request = Request::new(method, url)
+        let request = HttpRequest::new(method, url)
             .secret_header(HeaderName::from_static(header), value)
             .map_err(|error| error.to_string())?;
-        let body = fetch(means, &client, request, NEAR_PATIENCE, cancel).await?;
+        let body = fetch(means, &client, request, METADATA_TIMEOUT, cancel).await?;
         Ok::<String, String>(String::from_utf8_lossy(&body).trim().to_owned())
     };
     let life = Secret::new("21600");
@@ -132,7 +142,7 @@ pub(super) async fn instance(means: &Means, cancel: &Cancel) -> Result<Granted, 
     let role = roles.lines().next().map(str::trim).filter(|role| is_name(role));
     let role = role.ok_or_else(|| nothing(String::new()))?;
     let body = ask(Method::GET, &format!("{ROLE}{role}"), header, &token).await.map_err(nothing)?;
-    read_keys(body.as_bytes()).ok_or_else(|| missing("the machine's role holds no keys"))
+    read_keys(body.as_bytes()).ok_or_else(|| unavailable_error("the machine's role holds no keys"))
 }
 
 /// Names of roles are plain; anything else would be a path.

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hermes_net::Request;
+use hermes_net::HttpRequest;
 use hermes_net::header::HeaderName;
 use hermes_types::{Cancel, Secret, Timestamp};
 use serde_json::Value;
 
-use super::super::{Means, time};
+use super::super::{CredentialContext, time};
 use super::fetch::{fetch, read_keys};
-use super::{Granted, missing, role};
-use crate::client::Unavailable;
+use super::{TemporaryKeys, role, unavailable_error};
+use crate::client::CredentialUnavailable;
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a profile says about its sign-in.
-pub(super) struct Wanted {
+pub(super) struct SsoProfile {
     profile: String,
     start_url: String,
     region: String,
@@ -27,17 +27,17 @@ pub(super) struct Wanted {
     role: String,
 }
 
-impl Wanted {
+impl SsoProfile {
     pub(super) fn read(
         profile: &str,
         files: &[PathBuf],
         fields: &BTreeMap<String, String>,
-    ) -> Result<Self, Unavailable> {
+    ) -> Result<Self, CredentialUnavailable> {
         let session = fields.get("sso_session").map(|name| super::profile::read_session(files, name));
         let session = session.unwrap_or_default();
         let field = |name: &str| {
             let value = fields.get(name).or_else(|| session.get(name)).cloned();
-            value.ok_or_else(|| missing(&format!("the AWS profile `{profile}` lacks {name}")))
+            value.ok_or_else(|| unavailable_error(&format!("the AWS profile `{profile}` lacks {name}")))
         };
         Ok(Self {
             profile: profile.to_owned(),
@@ -50,31 +50,34 @@ impl Wanted {
 }
 
 pub(super) async fn exchange(
-    means: &Means,
+    means: &CredentialContext,
     cache: &Path,
-    wanted: &Wanted,
+    wanted: &SsoProfile,
     cancel: &Cancel,
-) -> Result<Granted, Unavailable> {
+) -> Result<TemporaryKeys, CredentialUnavailable> {
     let again = || {
-        missing(&format!(
+        unavailable_error(&format!(
             "the sign-in of the AWS profile `{0}` is missing or has run out; run `aws sso login --profile {0}`",
             wanted.profile
         ))
     };
     let token = find_token(cache, &wanted.start_url, means.clock.now()).ok_or_else(again)?;
-    let site = role::at_region(&means.sites.aws_sso, &wanted.region);
+    let site = role::regional_url(&means.urls.aws_sso, &wanted.region);
     let query = url::form_urlencoded::Serializer::new(String::new())
         .extend_pairs([("role_name", wanted.role.as_str()), ("account_id", wanted.account.as_str())])
         .finish();
-    let request = Request::get(&format!("{site}/federation/credentials?{query}"))
+    let request = HttpRequest::get(&format!("{site}/federation/credentials?{query}"))
         .and_then(|request| request.secret_header(HeaderName::from_static("x-amz-sso_bearer_token"), &token))
-        .map_err(|error| missing(&error.to_string()))?;
-    match fetch(means, &means.net, request, PATIENCE, cancel).await {
-        Ok(body) => read_keys(&body).ok_or_else(|| missing("the sign-in service's answer holds no keys")),
-        Err(why) if why.contains("401") => Err(again()),
-        Err(why) => {
-            Err(missing(&format!("the role of the AWS profile `{}` was not granted: {why}", wanted.profile)))
+        .map_err(|error| unavailable_error(&error.to_string()))?;
+    match fetch(means, &means.net, request, TIMEOUT, cancel).await {
+        Ok(body) => {
+            read_keys(&body).ok_or_else(|| unavailable_error("the sign-in service's answer holds no keys"))
         }
+        Err(why) if why.contains("401") => Err(again()),
+        Err(why) => Err(unavailable_error(&format!(
+            "the role of the AWS profile `{}` was not granted: {why}",
+            wanted.profile
+        ))),
     }
 }
 

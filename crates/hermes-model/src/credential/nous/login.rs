@@ -5,24 +5,24 @@ use std::time::Duration;
 use hermes_types::Cancel;
 use serde_json::{Map, Value};
 
-use super::super::device::{Code, Listener, Progress, Shape, still_waiting};
+use super::super::device::{DeviceCode, DeviceCodeFormat, SignInListener, SignInProgress, check_pending};
 use super::super::error::SignInError;
-use super::super::{HeldAuth, Means};
-use super::portal::Portal;
-use super::tls::Tls;
-use super::{Need, PROVIDER, SCOPE, obtain};
+use super::super::{CredentialContext, LockedAuthFile};
+use super::portal::NousPortal;
+use super::tls::TlsOverrides;
+use super::{KeyRequirement, PROVIDER, SCOPE, obtain};
 
 /// What the flags of `hermes login` may change; it is stored with the sign-in and holds from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct NousLoginOptions {
     pub portal_url: Option<String>,
     pub inference_url: Option<String>,
     pub client_id: Option<String>,
     pub scope: Option<String>,
-    pub tls: Tls,
+    pub tls: TlsOverrides,
 }
 
-impl Options {
+impl NousLoginOptions {
     /// As fields of the sign-in.
     fn fields(&self) -> Map<String, Value> {
         let address =
@@ -45,44 +45,44 @@ impl Options {
 ///
 /// An account without a subscription is signed in all the same; the note says what is missing.
 pub(in super::super) async fn login(
-    means: &Means,
-    options: &Options,
-    listener: Listener<'_>,
+    means: &CredentialContext,
+    options: &NousLoginOptions,
+    listener: SignInListener<'_>,
     cancel: &Cancel,
 ) -> Result<(), SignInError> {
     let mut fields = options.fields();
-    let portal = Portal::new(means, &fields)?;
+    let portal = NousPortal::new(means, &fields)?;
     let scope = options.scope.as_deref().unwrap_or(SCOPE);
-    let shape = Shape {
+    let shape = DeviceCodeFormat {
         device: "device_code",
         page: None,
         lifetime: None,
-        pause: (Duration::from_secs(1), Duration::from_secs(1)),
+        poll_interval_bounds: (Duration::from_secs(1), Duration::from_secs(1)),
     };
-    let code = Code::show(&portal.device_code(scope, cancel).await?, &shape, listener)?;
-    let mut rhythm = code.rhythm(&*means.clock, Duration::from_secs(1));
+    let code = DeviceCode::show(&portal.device_code(scope, cancel).await?, &shape, listener)?;
+    let mut rhythm = code.poller(&*means.clock, Duration::from_secs(1));
     let tokens = loop {
         rhythm.wait(cancel).await?;
         let reply = portal.poll(&code.device, cancel).await?;
         if reply.is_success() && reply.text("access_token").is_some() {
             break portal.tokens(&reply);
         }
-        still_waiting(&reply, &mut rhythm)?;
+        check_pending(&reply, &mut rhythm)?;
     };
-    listener(Progress::Confirmed);
+    listener(SignInProgress::Confirmed);
     fields.insert("portal_base_url".to_owned(), Value::from(portal.base()));
     fields.insert("client_id".to_owned(), Value::from(portal.client()));
     fields.insert("scope".to_owned(), Value::from(scope));
     fields.extend(tokens);
     store(means, fields).await?;
-    if let Err(error) = obtain(means, Need::Key, cancel).await {
-        listener(Progress::Note(error.to_string()));
+    if let Err(error) = obtain(means, KeyRequirement::Key, cancel).await {
+        listener(SignInProgress::Note(error.to_string()));
     }
     Ok(())
 }
 
-async fn store(means: &Means, fields: Map<String, Value>) -> Result<(), SignInError> {
-    let held = HeldAuth::take(&means.auth).await?;
+async fn store(means: &CredentialContext, fields: Map<String, Value>) -> Result<(), SignInError> {
+    let held = LockedAuthFile::lock(&means.auth).await?;
     held.update(move |auth| {
         let mut state = match auth.provider(PROVIDER) {
             Some(Value::Object(fields)) => fields.clone(),

@@ -14,17 +14,17 @@ use std::time::Duration;
 use hermes_types::{BoxFuture, Cancel, Secret, Timestamp};
 use serde_json::{Map, Value};
 
+use super::detached::run_detached;
 use super::error::SignInError;
 use super::http::text;
-use super::store::HeldAuth;
-use super::whole::to_the_end;
-use super::{Means, time, token};
-use crate::client::{Credentials, Presented, Refusal, Unavailable};
-use portal::{Minted, Portal};
+use super::locked_auth_file::LockedAuthFile;
+use super::{CredentialContext, time, token};
+use crate::client::{CredentialProvider, CredentialUnavailable, KeyRefusal, PresentedCredential};
+use portal::{MintOutcome, NousPortal};
 
-pub use login::Options;
+pub use login::NousLoginOptions;
 pub(super) use login::login;
-pub use tls::Tls;
+pub use tls::TlsOverrides;
 
 pub(super) const PROVIDER: &str = "nous";
 const CLIENT: &str = "hermes-cli";
@@ -32,7 +32,7 @@ const SCOPE: &str = "inference:mint_agent_key";
 /// Tokens with this scope are shown to the inference server as they are.
 const DIRECT_SCOPE: &str = "inference:invoke";
 /// An access token this close to its end is renewed first.
-const EARLY: Duration = Duration::from_mins(2);
+const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
 
 /// Whether stored state holds something to sign in with.
 pub fn is_signed_in(state: &Value) -> bool {
@@ -49,8 +49,8 @@ pub fn stored_inference_url(state: &Value) -> Option<String> {
 
 /// The credentials of a Nous sign-in.
 #[derive(Debug)]
-pub struct Nous {
-    means: Means,
+pub struct NousCredentials {
+    context: CredentialContext,
     /// The key in use, so that a request does not read the file.
     key: Mutex<Option<AgentKey>>,
 }
@@ -58,65 +58,70 @@ pub struct Nous {
 #[derive(Debug, Clone, PartialEq)]
 struct AgentKey {
     key: Secret,
-    until: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
 }
 
 impl AgentKey {
-    fn lasts(&self, now: Timestamp, span: Duration) -> bool {
-        self.until.is_some_and(|until| until.seconds() > now.plus(span).seconds())
+    fn is_valid_for(&self, now: Timestamp, span: Duration) -> bool {
+        self.expires_at.is_some_and(|until| until.seconds() > now.plus(span).seconds())
     }
 }
 
 /// Which key will do.
-enum Need {
+enum KeyRequirement {
     /// Any that lasts.
     Key,
     /// Not the one that was refused.
     Other(Option<Secret>),
 }
 
-impl Nous {
-    pub fn new(means: Means) -> Self {
-        Self { means, key: Mutex::new(None) }
+impl NousCredentials {
+    pub fn new(context: CredentialContext) -> Self {
+        Self { context, key: Mutex::new(None) }
     }
 
-    fn held(&self) -> Option<AgentKey> {
+    fn cached_key(&self) -> Option<AgentKey> {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn hold(&self, key: AgentKey) -> AgentKey {
+    fn cache_key(&self, key: AgentKey) -> AgentKey {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
         key
     }
 
     async fn current_key(&self, cancel: &Cancel) -> Result<AgentKey, SignInError> {
-        if let Some(key) = self.held().filter(|key| key.lasts(self.means.clock.now(), EARLY)) {
+        if let Some(key) =
+            self.cached_key().filter(|key| key.is_valid_for(self.context.clock.now(), RENEWAL_MARGIN))
+        {
             return Ok(key);
         }
-        self.fetch(Need::Key, cancel).await
+        self.fetch(KeyRequirement::Key, cancel).await
     }
 
-    async fn fetch(&self, need: Need, cancel: &Cancel) -> Result<AgentKey, SignInError> {
-        let (means, cancel) = (self.means.clone(), cancel.clone());
-        to_the_end(async move { obtain(&means, need, &cancel).await }).await.map(|key| self.hold(key))
+    async fn fetch(&self, need: KeyRequirement, cancel: &Cancel) -> Result<AgentKey, SignInError> {
+        let (means, cancel) = (self.context.clone(), cancel.clone());
+        run_detached(async move { obtain(&means, need, &cancel).await }).await.map(|key| self.cache_key(key))
     }
 
     async fn another_key(&self, cancel: &Cancel) -> Result<AgentKey, SignInError> {
-        let refused = self.held().map(|key| key.key);
-        self.fetch(Need::Other(refused), cancel).await
+        let refused = self.cached_key().map(|key| key.key);
+        self.fetch(KeyRequirement::Other(refused), cancel).await
     }
 }
 
-impl Credentials for Nous {
-    fn current<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<Presented, Unavailable>> {
-        Box::pin(async move { Ok(Presented::Bearer(self.current_key(cancel).await?.key)) })
+impl CredentialProvider for NousCredentials {
+    fn current<'a>(
+        &'a self,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>> {
+        Box::pin(async move { Ok(PresentedCredential::Bearer(self.current_key(cancel).await?.key)) })
     }
 
-    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), Unavailable>> {
+    fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>> {
         Box::pin(async move { Ok(self.another_key(cancel).await.map(|_| ())?) })
     }
 
-    fn rotate(&self, _: &Refusal) -> bool {
+    fn rotate(&self, _: &KeyRefusal) -> bool {
         false
     }
 
@@ -130,17 +135,21 @@ impl Credentials for Nous {
 }
 
 /// A key from the file, or a new one; other tasks and processes wait meanwhile and then find it there.
-async fn obtain(means: &Means, need: Need, cancel: &Cancel) -> Result<AgentKey, SignInError> {
-    let held = HeldAuth::take(&means.auth).await?;
-    let mut state = Session::read(&held).await?;
-    let portal = Portal::new(means, &state.fields)?;
+async fn obtain(
+    means: &CredentialContext,
+    need: KeyRequirement,
+    cancel: &Cancel,
+) -> Result<AgentKey, SignInError> {
+    let held = LockedAuthFile::lock(&means.auth).await?;
+    let mut state = StoredSignIn::read(&held).await?;
+    let portal = NousPortal::new(means, &state.fields)?;
     let now = means.clock.now();
     if let Some(key) = state.key() {
         let enough = match &need {
-            Need::Key => key.lasts(now, portal.least_life()),
+            KeyRequirement::Key => key.is_valid_for(now, portal.min_key_lifetime()),
             // Somebody else has renewed it since.
-            Need::Other(refused) => {
-                refused.as_ref().is_some_and(|old| *old != key.key) && key.lasts(now, EARLY)
+            KeyRequirement::Other(refused) => {
+                refused.as_ref().is_some_and(|old| *old != key.key) && key.is_valid_for(now, RENEWAL_MARGIN)
             }
         };
         if enough {
@@ -148,25 +157,27 @@ async fn obtain(means: &Means, need: Need, cancel: &Cancel) -> Result<AgentKey, 
         }
     }
     if state.is_direct() {
-        let fresh = matches!(need, Need::Key) && state.access_lasts(now, EARLY);
+        let fresh = matches!(need, KeyRequirement::Key) && state.is_access_valid(now, RENEWAL_MARGIN);
         if !fresh {
             state.refresh(&held, &portal).await?;
         }
         return state.mirror(&held).await;
     }
-    if !state.access_lasts(now, EARLY) {
+    if !state.is_access_valid(now, RENEWAL_MARGIN) {
         state.refresh(&held, &portal).await?;
         if state.is_direct() {
             return state.mirror(&held).await;
         }
     }
     let minted = match portal.mint(&state.access()?, cancel).await? {
-        Minted::Key(fields) => fields,
-        Minted::TokenRefused => {
+        MintOutcome::Key(fields) => fields,
+        MintOutcome::TokenRefused => {
             state.refresh(&held, &portal).await?;
             match portal.mint(&state.access()?, cancel).await? {
-                Minted::Key(fields) => fields,
-                Minted::TokenRefused => return Err(again("The portal no longer accepts this sign-in.")),
+                MintOutcome::Key(fields) => fields,
+                MintOutcome::TokenRefused => {
+                    return Err(sign_in_again_error("The portal no longer accepts this sign-in."));
+                }
             }
         }
     };
@@ -178,43 +189,43 @@ async fn obtain(means: &Means, need: Need, cancel: &Cancel) -> Result<AgentKey, 
 
 /// New tokens for a stored pair, as fields to store with it.
 pub(super) async fn renew_tokens(
-    means: &Means,
+    means: &CredentialContext,
     stored: &Map<String, Value>,
     refresh: &Secret,
 ) -> Result<Map<String, Value>, SignInError> {
-    Portal::new(means, stored)?.refresh(refresh).await
+    NousPortal::new(means, stored)?.refresh(refresh).await
 }
 
 /// A key for stored tokens, as fields to store with them; `None` where the token is itself the key.
-pub(super) async fn buy_key(
-    means: &Means,
+pub(super) async fn mint_key(
+    means: &CredentialContext,
     stored: &Map<String, Value>,
 ) -> Result<Option<Map<String, Value>>, SignInError> {
-    let session = Session { fields: stored.clone() };
+    let session = StoredSignIn { fields: stored.clone() };
     if session.is_direct() {
         return Ok(None);
     }
-    match Portal::new(means, stored)?.mint(&session.access()?, &Cancel::new()).await? {
-        Minted::Key(fields) => Ok(Some(fields)),
-        Minted::TokenRefused => Err(again("The portal no longer accepts this sign-in.")),
+    match NousPortal::new(means, stored)?.mint(&session.access()?, &Cancel::new()).await? {
+        MintOutcome::Key(fields) => Ok(Some(fields)),
+        MintOutcome::TokenRefused => Err(sign_in_again_error("The portal no longer accepts this sign-in.")),
     }
 }
 
-fn again(why: &str) -> SignInError {
+fn sign_in_again_error(why: &str) -> SignInError {
     SignInError::SignInAgain { provider: "Nous Portal", why: why.to_owned() }
 }
 
 /// The stored sign-in, kept in step with the file.
-struct Session {
+struct StoredSignIn {
     fields: Map<String, Value>,
 }
 
-impl Session {
-    async fn read(held: &HeldAuth) -> Result<Self, SignInError> {
+impl StoredSignIn {
+    async fn read(held: &LockedAuthFile) -> Result<Self, SignInError> {
         let auth = held.read().await?;
         match auth.provider(PROVIDER) {
             Some(state @ Value::Object(fields)) if is_signed_in(state) => Ok(Self { fields: fields.clone() }),
-            _ => Err(again("You are not signed in to Nous Portal.")),
+            _ => Err(sign_in_again_error("You are not signed in to Nous Portal.")),
         }
     }
 
@@ -226,7 +237,7 @@ impl Session {
     fn access(&self) -> Result<Secret, SignInError> {
         text(&self.fields, "access_token")
             .map(Secret::new)
-            .ok_or_else(|| again("The sign-in holds no access token."))
+            .ok_or_else(|| sign_in_again_error("The sign-in holds no access token."))
     }
 
     fn access_until(&self) -> Option<Timestamp> {
@@ -234,7 +245,7 @@ impl Session {
         stored.or_else(|| token::expiry(text(&self.fields, "access_token")?))
     }
 
-    fn access_lasts(&self, now: Timestamp, span: Duration) -> bool {
+    fn is_access_valid(&self, now: Timestamp, span: Duration) -> bool {
         let has_token = text(&self.fields, "access_token").is_some();
         match self.access_until() {
             Some(until) => has_token && until.seconds() > now.plus(span).seconds(),
@@ -246,19 +257,20 @@ impl Session {
     fn key(&self) -> Option<AgentKey> {
         let key = Secret::new(text(&self.fields, "agent_key")?);
         let until = self.fields.get("agent_key_expires_at").and_then(time::read);
-        Some(AgentKey { until: until.or_else(|| token::expiry(key.expose())), key })
+        Some(AgentKey { expires_at: until.or_else(|| token::expiry(key.expose())), key })
     }
 
     /// Exchanges the refresh token and writes its successor down at once.
-    async fn refresh(&mut self, held: &HeldAuth, portal: &Portal) -> Result<(), SignInError> {
+    async fn refresh(&mut self, held: &LockedAuthFile, portal: &NousPortal) -> Result<(), SignInError> {
         let refresh = text(&self.fields, "refresh_token").map(Secret::new);
-        let refresh = refresh.ok_or_else(|| again("The sign-in has run out and cannot be renewed."))?;
+        let refresh =
+            refresh.ok_or_else(|| sign_in_again_error("The sign-in has run out and cannot be renewed."))?;
         let fields = portal.refresh(&refresh).await?;
         self.save(held, fields).await
     }
 
     /// A token that is itself the key is also stored where older releases look for one.
-    async fn mirror(&mut self, held: &HeldAuth) -> Result<AgentKey, SignInError> {
+    async fn mirror(&mut self, held: &LockedAuthFile) -> Result<AgentKey, SignInError> {
         let access = self.access()?;
         let until = self.access_until();
         let mut fields = Map::new();
@@ -268,10 +280,10 @@ impl Session {
             until.map_or(Value::Null, |at| Value::from(time::iso(at))),
         );
         self.save(held, fields).await?;
-        Ok(AgentKey { key: access, until })
+        Ok(AgentKey { key: access, expires_at: until })
     }
 
-    async fn save(&mut self, held: &HeldAuth, changed: Map<String, Value>) -> Result<(), SignInError> {
+    async fn save(&mut self, held: &LockedAuthFile, changed: Map<String, Value>) -> Result<(), SignInError> {
         self.fields.extend(changed.clone());
         held.update(move |auth| {
             let mut state = match auth.provider(PROVIDER) {

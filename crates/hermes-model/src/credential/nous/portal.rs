@@ -6,41 +6,41 @@ use hermes_types::{Cancel, Secret};
 use serde_json::{Map, Value, json};
 
 use super::super::error::SignInError;
-use super::super::http::{Body, Reply, post, text};
-use super::super::{Means, time};
-use super::{CLIENT, again, tls};
+use super::super::http::{TokenRequestBody, TokenResponse, post, text};
+use super::super::{CredentialContext, time};
+use super::{CLIENT, sign_in_again_error, tls};
 
-pub(super) struct Portal {
+pub(super) struct NousPortal {
     /// With the user's ideas of whom to believe.
-    means: Means,
+    context: CredentialContext,
     base: String,
     client: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// What came of asking for a key.
-pub(super) enum Minted {
+pub(super) enum MintOutcome {
     /// Fields to store.
     Key(Map<String, Value>),
     /// The access token is not good any more, whatever its date says.
     TokenRefused,
 }
 
-impl Portal {
+impl NousPortal {
     /// What the sign-in stored wins over the environment.
-    pub(super) fn new(means: &Means, stored: &Map<String, Value>) -> Result<Self, SignInError> {
+    pub(super) fn new(means: &CredentialContext, stored: &Map<String, Value>) -> Result<Self, SignInError> {
         let from_env = || {
             ["HERMES_PORTAL_BASE_URL", "NOUS_PORTAL_BASE_URL"]
                 .into_iter()
                 .find_map(|name| means.env.get(name))
         };
-        let base = text(stored, "portal_base_url").or_else(from_env).unwrap_or(&means.sites.nous_portal);
+        let base = text(stored, "portal_base_url").or_else(from_env).unwrap_or(&means.urls.nous_portal);
         let seconds = means.env.number("HERMES_NOUS_TIMEOUT_SECONDS").filter(|seconds| *seconds > 0.0);
         Ok(Self {
-            means: tls::apply(means, stored)?,
+            context: tls::apply(means, stored)?,
             base: base.trim().trim_end_matches('/').to_owned(),
             client: text(stored, "client_id").unwrap_or(CLIENT).to_owned(),
-            patience: Duration::from_secs_f64(seconds.unwrap_or(15.0).min(3_600.0)),
+            timeout: Duration::from_secs_f64(seconds.unwrap_or(15.0).min(3_600.0)),
         })
     }
 
@@ -53,23 +53,31 @@ impl Portal {
     }
 
     /// How long a stored key must still be good for.
-    pub(super) fn least_life(&self) -> Duration {
-        let seconds = self.means.env.number("HERMES_NOUS_MIN_KEY_TTL_SECONDS").unwrap_or(1_800.0);
+    pub(super) fn min_key_lifetime(&self) -> Duration {
+        let seconds = self.context.env.number("HERMES_NOUS_MIN_KEY_TTL_SECONDS").unwrap_or(1_800.0);
         Duration::from_secs_f64(seconds.clamp(60.0, 1e7))
     }
 
-    pub(super) async fn device_code(&self, scope: &str, cancel: &Cancel) -> Result<Reply, SignInError> {
+    pub(super) async fn device_code(
+        &self,
+        scope: &str,
+        cancel: &Cancel,
+    ) -> Result<TokenResponse, SignInError> {
         let form = [("client_id", self.client.as_str()), ("scope", scope)];
-        self.ask("device/code", None, Body::Form(&form), cancel).await
+        self.ask("device/code", None, TokenRequestBody::Form(&form), cancel).await
     }
 
-    pub(super) async fn poll(&self, device_code: &str, cancel: &Cancel) -> Result<Reply, SignInError> {
+    pub(super) async fn poll(
+        &self,
+        device_code: &str,
+        cancel: &Cancel,
+    ) -> Result<TokenResponse, SignInError> {
         let form = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
             ("client_id", self.client.as_str()),
             ("device_code", device_code),
         ];
-        self.ask("token", None, Body::Form(&form), cancel).await
+        self.ask("token", None, TokenRequestBody::Form(&form), cancel).await
     }
 
     /// Not cancellable: the answer holds the only copy of the next refresh token.
@@ -79,35 +87,38 @@ impl Portal {
             ("client_id", self.client.as_str()),
             ("refresh_token", token.expose()),
         ];
-        let reply = self.ask("token", None, Body::Form(&form), &Cancel::new()).await?;
+        let reply = self.ask("token", None, TokenRequestBody::Form(&form), &Cancel::new()).await?;
         if reply.is_success() && reply.text("access_token").is_some() {
             return Ok(self.tokens(&reply));
         }
         Err(match reply.refusal().as_str() {
             "invalid_grant" | "invalid_token" | "relogin_required" => {
-                again("The sign-in is no longer valid.")
+                sign_in_again_error("The sign-in is no longer valid.")
             }
-            _ if matches!(reply.status, 400 | 401) => again("The portal refused to renew the sign-in."),
+            _ if matches!(reply.status, 400 | 401) => {
+                sign_in_again_error("The portal refused to renew the sign-in.")
+            }
             _ => explain(&reply).unwrap_or_else(|| reply.failure("Renewing the sign-in")),
         })
     }
 
-    pub(super) async fn mint(&self, access: &Secret, cancel: &Cancel) -> Result<Minted, SignInError> {
-        let body = Body::Json(json!({"min_ttl_seconds": self.least_life().as_secs().max(60)}));
+    pub(super) async fn mint(&self, access: &Secret, cancel: &Cancel) -> Result<MintOutcome, SignInError> {
+        let body =
+            TokenRequestBody::Json(json!({"min_ttl_seconds": self.min_key_lifetime().as_secs().max(60)}));
         let reply = self.ask("agent-key", Some(access), body, cancel).await?;
         if reply.is_success() && reply.text("api_key").is_some() {
-            return Ok(Minted::Key(self.key(&reply)));
+            return Ok(MintOutcome::Key(self.key(&reply)));
         }
         match reply.refusal().as_str() {
-            "invalid_token" | "invalid_grant" => Ok(Minted::TokenRefused),
-            "" if reply.status == 401 => Ok(Minted::TokenRefused),
+            "invalid_token" | "invalid_grant" => Ok(MintOutcome::TokenRefused),
+            "" if reply.status == 401 => Ok(MintOutcome::TokenRefused),
             _ => Err(explain(&reply).unwrap_or_else(|| reply.failure("Getting a key"))),
         }
     }
 
     /// Tokens as fields to store.
-    pub(super) fn tokens(&self, reply: &Reply) -> Map<String, Value> {
-        let now = self.means.clock.now();
+    pub(super) fn tokens(&self, reply: &TokenResponse) -> Map<String, Value> {
+        let now = self.context.clock.now();
         let mut fields = Map::new();
         for name in ["access_token", "refresh_token", "token_type", "scope"] {
             if let Some(value) = reply.text(name) {
@@ -124,8 +135,8 @@ impl Portal {
         fields
     }
 
-    fn key(&self, reply: &Reply) -> Map<String, Value> {
-        let now = self.means.clock.now();
+    fn key(&self, reply: &TokenResponse) -> Map<String, Value> {
+        let now = self.context.clock.now();
         let mut fields = Map::new();
         let mut put = |name: &str, value: Option<Value>| {
             fields.insert(name.to_owned(), value.unwrap_or_default());
@@ -147,23 +158,23 @@ impl Portal {
         &self,
         what: &str,
         bearer: Option<&Secret>,
-        body: Body<'_>,
+        body: TokenRequestBody<'_>,
         cancel: &Cancel,
-    ) -> Result<Reply, SignInError> {
-        post(&self.means, &format!("{}/api/oauth/{what}", self.base), bearer, body, self.patience, cancel)
+    ) -> Result<TokenResponse, SignInError> {
+        post(&self.context, &format!("{}/api/oauth/{what}", self.base), bearer, body, self.timeout, cancel)
             .await
     }
 }
 
 /// A URL the portal names replaces the stored one.
-fn take_inference_url(reply: &Reply, fields: &mut Map<String, Value>) {
+fn take_inference_url(reply: &TokenResponse, fields: &mut Map<String, Value>) {
     if let Some(url) = reply.text("inference_base_url") {
         fields.insert("inference_base_url".to_owned(), Value::from(url.trim_end_matches('/')));
     }
 }
 
 /// Refusals that a person can do something about.
-fn explain(reply: &Reply) -> Option<SignInError> {
+fn explain(reply: &TokenResponse) -> Option<SignInError> {
     Some(match reply.refusal().as_str() {
         "subscription_required" => SignInError::Account(
             "Your Nous account has no active paid subscription. Choose a plan at portal.nousresearch.com."
@@ -176,7 +187,7 @@ fn explain(reply: &Reply) -> Option<SignInError> {
         "temporarily_unavailable" => {
             SignInError::TryLater("Nous Portal is unavailable at the moment. Try again shortly.".to_owned())
         }
-        "relogin_required" => again("Nous Portal asks for a new sign-in."),
+        "relogin_required" => sign_in_again_error("Nous Portal asks for a new sign-in."),
         _ => return None,
     })
 }

@@ -2,43 +2,50 @@
 
 use std::path::PathBuf;
 
-use hermes_net::Verification;
+use hermes_net::CertificateVerification;
 use serde_json::{Map, Value, json};
 
-use super::super::Means;
+use super::super::CredentialContext;
 use super::super::error::SignInError;
 
 /// `--insecure` and `--ca-bundle`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tls {
+pub struct TlsOverrides {
     pub ca_bundle: Option<PathBuf>,
-    pub verification: Verification,
+    pub verification: CertificateVerification,
 }
 
-impl Tls {
+impl TlsOverrides {
     pub(super) fn read(stored: &Map<String, Value>) -> Self {
         let tls = stored.get("tls");
         let insecure = tls.and_then(|tls| tls.get("insecure")?.as_bool()) == Some(true);
         let bundle = tls.and_then(|tls| tls.get("ca_bundle")?.as_str()).map(str::trim);
         Self {
             ca_bundle: bundle.filter(|path| !path.is_empty()).map(PathBuf::from),
-            verification: if insecure { Verification::Skipped } else { Verification::Required },
+            verification: if insecure {
+                CertificateVerification::Skipped
+            } else {
+                CertificateVerification::Required
+            },
         }
     }
 
     pub(super) fn write(&self) -> Value {
         let bundle = self.ca_bundle.as_ref().map(|path| path.to_string_lossy().into_owned());
-        json!({"insecure": self.verification == Verification::Skipped, "ca_bundle": bundle})
+        json!({"insecure": self.verification == CertificateVerification::Skipped, "ca_bundle": bundle})
     }
 }
 
 /// The means with the connections that a sign-in asks for.
-pub(super) fn apply(means: &Means, stored: &Map<String, Value>) -> Result<Means, SignInError> {
-    let tls = Tls::read(stored);
-    if tls == Tls::default() {
+pub(super) fn apply(
+    means: &CredentialContext,
+    stored: &Map<String, Value>,
+) -> Result<CredentialContext, SignInError> {
+    let tls = TlsOverrides::read(stored);
+    if tls == TlsOverrides::default() {
         return Ok(means.clone());
     }
-    let net = means.net.trusting(tls.ca_bundle, tls.verification);
+    let net = means.net.with_verification(tls.ca_bundle, tls.verification);
     let net = net.map_err(|error| SignInError::Storage(format!("{error}.")))?;
-    Ok(Means { net, ..means.clone() })
+    Ok(CredentialContext { net, ..means.clone() })
 }

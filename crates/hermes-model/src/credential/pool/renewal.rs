@@ -6,59 +6,70 @@
 use hermes_types::{Secret, Timestamp};
 use serde_json::{Map, Value};
 
+use super::super::detached::run_detached;
 use super::super::error::SignInError;
 use super::super::http::text;
-use super::super::store::HeldAuth;
-use super::super::whole::to_the_end;
-use super::super::{Means, anthropic, codex, nous, time, token};
-use super::EARLY;
+use super::super::locked_auth_file::LockedAuthFile;
+use super::super::{CredentialContext, anthropic, codex, nous, time, token};
+use super::RENEWAL_MARGIN;
 use super::change_entry;
-use super::member::Member;
+use super::pooled_key::PooledKey;
 
 /// Why a key has no successor.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(super) enum KeyRenewalError {
     /// Somebody has to sign in again.
-    ForGood,
-    ForNow(SignInError),
+    Permanent,
+    Temporary(SignInError),
 }
 
-impl From<SignInError> for Lost {
+impl From<SignInError> for KeyRenewalError {
     fn from(error: SignInError) -> Self {
         match error {
-            SignInError::SignInAgain { .. } => Self::ForGood,
-            other => Self::ForNow(other),
+            SignInError::SignInAgain { .. } => Self::Permanent,
+            other => Self::Temporary(other),
         }
     }
 }
 
 /// Whether we know who renews the tokens of a pool.
-pub(super) fn is_known(pool: &str) -> bool {
+pub(super) fn can_renew_pool(pool: &str) -> bool {
     matches!(pool, codex::PROVIDER | nous::PROVIDER | "anthropic")
 }
 
-type Fresh = (Secret, Option<Timestamp>);
+type RenewedKey = (Secret, Option<Timestamp>);
 
 /// The successor, or what another process has put in its place already.
-pub(super) async fn renew(means: &Means, pool: &str, old: &Member) -> Result<Fresh, Lost> {
-    let Some(id) = old.id.clone() else { return Err(Lost::ForGood) };
+pub(super) async fn renew(
+    means: &CredentialContext,
+    pool: &str,
+    old: &PooledKey,
+) -> Result<RenewedKey, KeyRenewalError> {
+    let Some(id) = old.id.clone() else { return Err(KeyRenewalError::Permanent) };
     let (means, pool, old) = (means.clone(), pool.to_owned(), old.key.clone());
-    let lost = to_the_end(async move { Ok(exchange(&means, &pool, &id, &old).await) }).await;
-    lost.map_err(Lost::ForNow)?
+    let lost = run_detached(async move { Ok(exchange(&means, &pool, &id, &old).await) }).await;
+    lost.map_err(KeyRenewalError::Temporary)?
 }
 
-async fn exchange(means: &Means, pool: &str, id: &str, old: &Secret) -> Result<Fresh, Lost> {
-    let held = HeldAuth::take(&means.auth).await?;
+async fn exchange(
+    means: &CredentialContext,
+    pool: &str,
+    id: &str,
+    old: &Secret,
+) -> Result<RenewedKey, KeyRenewalError> {
+    let held = LockedAuthFile::lock(&means.auth).await?;
     let auth = held.read().await?;
     let entry =
         auth.credential_pool(pool).iter().find(|entry| entry.get("id").and_then(Value::as_str) == Some(id));
-    let Some(Value::Object(entry)) = entry else { return Err(Lost::ForGood) };
-    let current = Member::read(&Value::Object(entry.clone()));
-    let soon = means.clock.now().plus(EARLY);
-    if let Some(current) = current.filter(|member| member.key != *old && member.lasts(soon)) {
-        return Ok((current.key, current.until));
+    let Some(Value::Object(entry)) = entry else { return Err(KeyRenewalError::Permanent) };
+    let current = PooledKey::read(&Value::Object(entry.clone()));
+    let soon = means.clock.now().plus(RENEWAL_MARGIN);
+    if let Some(current) = current.filter(|member| member.key != *old && member.is_valid_at(soon)) {
+        return Ok((current.key, current.expires_at));
     }
-    let Some(refresh) = text(entry, "refresh_token").map(Secret::new) else { return Err(Lost::ForGood) };
+    let Some(refresh) = text(entry, "refresh_token").map(Secret::new) else {
+        return Err(KeyRenewalError::Permanent);
+    };
     let asked = ask(means, pool, entry, &refresh).await;
     let now = means.clock.now();
     let changed: Map<String, Value> = match &asked {
@@ -70,7 +81,7 @@ async fn exchange(means: &Means, pool: &str, id: &str, old: &Secret) -> Result<F
                 ("last_status_at".to_owned(), Value::from(now.seconds())),
             ])
             .collect(),
-        Err(Lost::ForGood) => [
+        Err(KeyRenewalError::Permanent) => [
             ("last_status", Value::from("dead")),
             ("last_status_at", Value::from(now.seconds())),
             ("last_error_code", Value::from(401)),
@@ -79,7 +90,7 @@ async fn exchange(means: &Means, pool: &str, id: &str, old: &Secret) -> Result<F
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect(),
-        Err(Lost::ForNow(_)) => Map::new(),
+        Err(KeyRenewalError::Temporary(_)) => Map::new(),
     };
     if !changed.is_empty() {
         let (pool, id) = (pool.to_owned(), id.to_owned());
@@ -89,26 +100,26 @@ async fn exchange(means: &Means, pool: &str, id: &str, old: &Secret) -> Result<F
     if pool == nous::PROVIDER {
         let mut stored = entry.clone();
         stored.extend(fields.clone());
-        if let Some(bought) = nous::buy_key(means, &stored).await? {
-            let key = text(&bought, "agent_key").map(Secret::new).ok_or(Lost::ForGood)?;
+        if let Some(bought) = nous::mint_key(means, &stored).await? {
+            let key = text(&bought, "agent_key").map(Secret::new).ok_or(KeyRenewalError::Permanent)?;
             let until = bought.get("agent_key_expires_at").and_then(time::read);
             let (pool, id) = (pool.to_owned(), id.to_owned());
             held.update(move |auth| change_entry(auth, &pool, &id, |entry| entry.extend(bought))).await?;
             return Ok((key, until));
         }
     }
-    let access = text(&fields, "access_token").map(Secret::new).ok_or(Lost::ForGood)?;
+    let access = text(&fields, "access_token").map(Secret::new).ok_or(KeyRenewalError::Permanent)?;
     let until = fields.get("expires_at").and_then(time::read).or_else(|| token::expiry(access.expose()));
     Ok((access, until))
 }
 
 /// New tokens as fields of the entry.
 async fn ask(
-    means: &Means,
+    means: &CredentialContext,
     pool: &str,
     entry: &Map<String, Value>,
     refresh: &Secret,
-) -> Result<Map<String, Value>, Lost> {
+) -> Result<Map<String, Value>, KeyRenewalError> {
     match pool {
         codex::PROVIDER => {
             let mut fields = codex::renew(means, refresh).await?;
@@ -125,11 +136,11 @@ async fn ask(
                 if let Some(next) = &fresh.refresh {
                     fields.insert("refresh_token".to_owned(), Value::from(next.expose()));
                 }
-                fields.insert("expires_at".to_owned(), Value::from(time::iso(fresh.until)));
+                fields.insert("expires_at".to_owned(), Value::from(time::iso(fresh.expires_at)));
                 Ok(fields)
             }
-            Err(anthropic::Unrenewed::Refused) => Err(Lost::ForGood),
-            Err(anthropic::Unrenewed::Failed(error)) => Err(Lost::ForNow(error)),
+            Err(anthropic::TokenRenewalError::Refused) => Err(KeyRenewalError::Permanent),
+            Err(anthropic::TokenRenewalError::Failed(error)) => Err(KeyRenewalError::Temporary(error)),
         },
     }
 }

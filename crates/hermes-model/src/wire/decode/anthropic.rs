@@ -3,21 +3,21 @@
 //! Blocks are numbered and may be interleaved. Counts of tokens are running totals that come at the start and at the end.
 //! A stop reason ends the answer even if the closing event is lost.
 
-use hermes_types::{Delta, Fields, FinishReason, Raw, Usage};
+use hermes_types::{Delta, FinishReason, JsonFields, RawJson, Usage};
 use serde_json::json;
 
-use super::blocks::Blocks;
-use super::calls::Arguments;
-use super::{Answer, CutOff, Ending};
-use crate::error::{Error, Fault};
+use super::blocks::BlockAssembler;
+use super::calls::EmptyArguments;
+use super::{DecodedAnswer, PartialAnswer, StreamEnding};
+use crate::error::{Error, ProviderFault};
 use crate::usage;
 use crate::wire::details;
-use crate::wire::fields::FieldsExt as _;
-use crate::wire::mode::Mode;
+use crate::wire::fields::JsonFieldsExt as _;
+use crate::wire::mode::ApiMode;
 
 #[derive(Debug)]
 pub(super) struct AnthropicReader {
-    blocks: Blocks,
+    blocks: BlockAssembler,
     family: String,
     stop_reason: Option<String>,
     stopped: bool,
@@ -29,7 +29,7 @@ pub(super) struct AnthropicReader {
 impl AnthropicReader {
     pub(super) fn new(family: &str) -> Self {
         Self {
-            blocks: Blocks::default(),
+            blocks: BlockAssembler::default(),
             family: family.to_owned(),
             stop_reason: None,
             stopped: false,
@@ -43,9 +43,14 @@ impl AnthropicReader {
         self.stopped || self.stop_reason.is_some()
     }
 
-    pub(super) fn event(&mut self, kind: &str, fields: &Fields, out: &mut Vec<Delta>) -> Result<(), Error> {
-        if let Some(error) = fields.given("error") {
-            return Err(Error::Classify(Fault::read(error)));
+    pub(super) fn event(
+        &mut self,
+        kind: &str,
+        fields: &JsonFields,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Error> {
+        if let Some(error) = fields.non_null("error") {
+            return Err(Error::Classify(ProviderFault::read(error)));
         }
         let index = fields.number("index").unwrap_or(0);
         match kind {
@@ -55,8 +60,8 @@ impl AnthropicReader {
                 }
             }
             "content_block_start" => {
-                if let Some(raw) = fields.given("content_block") {
-                    self.start(index, raw, Whole::No, out);
+                if let Some(raw) = fields.non_null("content_block") {
+                    self.start(index, raw, BlockArrival::Streamed, out);
                 }
             }
             "content_block_delta" => {
@@ -68,7 +73,7 @@ impl AnthropicReader {
                 if let Some(delta) = fields.object("delta") {
                     self.stop_reason = delta.text("stop_reason").or(self.stop_reason.take());
                 }
-                if let Some(raw) = fields.given("usage") {
+                if let Some(raw) = fields.non_null("usage") {
                     self.count(raw);
                 }
             }
@@ -79,53 +84,57 @@ impl AnthropicReader {
         Ok(())
     }
 
-    pub(super) fn whole(body: &Fields, family: &str) -> Result<Ending, Error> {
+    pub(super) fn decode_complete(body: &JsonFields, family: &str) -> Result<StreamEnding, Error> {
         let content = body.list("content").filter(|list| !list.is_empty());
-        let content = content.ok_or(Error::AskElsewhere { missing: "no content" })?;
+        let content = content.ok_or(Error::UseFallback { missing: "no content" })?;
         let mut reader = Self::new(family);
         reader.head(body);
         for (index, raw) in (0..).zip(&content) {
-            reader.start(index, raw, Whole::Yes, &mut Vec::new());
+            reader.start(index, raw, BlockArrival::Complete, &mut Vec::new());
         }
         reader.stop_reason = body.text("stop_reason").or_else(|| Some("end_turn".to_owned()));
         reader.finish(&mut Vec::new())
     }
 
-    fn head(&mut self, message: &Fields) {
+    fn head(&mut self, message: &JsonFields) {
         self.response_id = message.text("id").or(self.response_id.take());
         self.model = message.text("model").or(self.model.take());
-        if let Some(raw) = message.given("usage") {
+        if let Some(raw) = message.non_null("usage") {
             self.count(raw);
         }
     }
 
-    fn count(&mut self, raw: &Raw) {
-        if let Some(later) = usage::read(Mode::Anthropic, raw) {
+    fn count(&mut self, raw: &RawJson) {
+        if let Some(later) = usage::read(ApiMode::Anthropic, raw) {
             self.usage = Some(usage::combine(self.usage, later));
         }
     }
 
-    fn start(&mut self, index: u64, raw: &Raw, whole: Whole, out: &mut Vec<Delta>) {
-        let Ok(block) = raw.read::<Fields>() else { return };
+    fn start(&mut self, index: u64, raw: &RawJson, whole: BlockArrival, out: &mut Vec<Delta>) {
+        let Ok(block) = raw.read::<JsonFields>() else { return };
         let text = |name: &str| block.text(name).unwrap_or_default();
         match block.text("type").as_deref() {
             Some("text") => self.blocks.start_text(index, &text("text"), out),
             Some("thinking") => {
-                let kept = (whole == Whole::Yes).then(|| raw.clone());
+                let kept = (whole == BlockArrival::Complete).then(|| raw.clone());
                 self.blocks.start_thinking(index, &text("thinking"), &text("signature"), kept);
             }
             Some("redacted_thinking") => self.blocks.opaque(index, raw.clone()),
             Some("tool_use") => {
-                let given = block.given("input").map(super::calls::arguments_text).unwrap_or_default();
+                let given = block.non_null("input").map(super::calls::arguments_text).unwrap_or_default();
                 // A stream announces every call with an empty object and then streams the real one.
-                let given = if whole == Whole::No && given.trim() == "{}" { String::new() } else { given };
+                let given = if whole == BlockArrival::Streamed && given.trim() == "{}" {
+                    String::new()
+                } else {
+                    given
+                };
                 self.blocks.start_tool(index, &text("id"), &text("name"), &given, out);
             }
             _ => {}
         }
     }
 
-    fn delta(&mut self, index: u64, delta: &Fields, out: &mut Vec<Delta>) {
+    fn delta(&mut self, index: u64, delta: &JsonFields, out: &mut Vec<Delta>) {
         let text = |name: &str| delta.text(name).unwrap_or_default();
         match delta.text("type").as_deref() {
             Some("text_delta") => self.blocks.text(index, &text("text"), out),
@@ -136,22 +145,22 @@ impl AnthropicReader {
         }
     }
 
-    pub(super) fn finish(self, out: &mut Vec<Delta>) -> Result<Ending, Error> {
+    pub(super) fn finish(self, out: &mut Vec<Delta>) -> Result<StreamEnding, Error> {
         let reason = self.stop_reason.as_deref().map(finish_reason);
         let arguments = match reason {
-            Some(FinishReason::Length) | None => Arguments::Truncated,
-            _ => Arguments::Finished,
+            Some(FinishReason::Length) | None => EmptyArguments::Truncated,
+            _ => EmptyArguments::NoArguments,
         };
         let ended = self.stopped || reason.is_some();
         let whole = self.blocks.finish(arguments, render_thinking, out);
         let mut message = whole.message;
-        message.reasoning_details = details::keep_thinking(&whole.thinking, &self.family);
+        message.reasoning_details = details::stored_thinking(&whole.thinking, &self.family);
         if !ended || (reason.is_none() && whole.has_broken_calls) {
-            let cut = CutOff { partial: message, lost_calls: whole.names, usage: self.usage };
-            return Ok(Ending::CutOff(Box::new(cut)));
+            let cut = PartialAnswer { partial: message, lost_calls: whole.names, usage: self.usage };
+            return Ok(StreamEnding::CutOff(Box::new(cut)));
         }
         if whole.is_empty {
-            return Err(Error::AskElsewhere { missing: "no content" });
+            return Err(Error::UseFallback { missing: "no content" });
         }
         message.finish_reason = Some(match reason {
             None | Some(FinishReason::Stop) if !whole.calls.is_empty() => FinishReason::ToolCalls,
@@ -159,7 +168,7 @@ impl AnthropicReader {
             Some(reason) => reason,
         });
         message.tool_calls = whole.calls;
-        Ok(Ending::Complete(Box::new(Answer {
+        Ok(StreamEnding::Complete(Box::new(DecodedAnswer {
             message,
             usage: self.usage,
             reported_cost: None,
@@ -172,13 +181,13 @@ impl AnthropicReader {
 
 /// Whether a block came in one piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whole {
-    Yes,
-    No,
+enum BlockArrival {
+    Complete,
+    Streamed,
 }
 
-fn render_thinking(text: &str, signature: &str) -> Raw {
-    Raw::from_value(&json!({"type": "thinking", "thinking": text, "signature": signature}))
+fn render_thinking(text: &str, signature: &str) -> RawJson {
+    RawJson::from_value(&json!({"type": "thinking", "thinking": text, "signature": signature}))
 }
 
 fn finish_reason(word: &str) -> FinishReason {

@@ -3,26 +3,26 @@
 //! A frame is its length, the length of its headers, a checksum of the two, the headers, the payload, and a checksum of it
 //! all. A frame whose checksum is wrong ends the stream; nothing in it is believed.
 
-use hermes_types::{Fields, Raw};
+use hermes_types::{JsonFields, RawJson};
 
 use super::base64;
-use crate::error::{Error, Fault};
-use crate::wire::fields::FieldsExt as _;
+use crate::error::{Error, ProviderFault};
+use crate::wire::fields::JsonFieldsExt as _;
 
 const PRELUDE: usize = 12;
 const CHECKSUM: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct EventStream {
+pub(super) struct AwsEventStream {
     limit: usize,
-    held: Vec<u8>,
+    buffer: Vec<u8>,
     /// Bytes of `held` that have been read.
-    read: usize,
+    consumed: usize,
 }
 
 /// One event or exception.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct AwsEventFrame {
     message_type: String,
     pub(super) event_type: String,
     exception_type: String,
@@ -31,21 +31,21 @@ pub(super) struct Frame {
     payload: Vec<u8>,
 }
 
-impl EventStream {
+impl AwsEventStream {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, held: Vec::new(), read: 0 }
+        Self { limit, buffer: Vec::new(), consumed: 0 }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.read > 0 {
-            self.held.drain(..self.read);
-            self.read = 0;
+        if self.consumed > 0 {
+            self.buffer.drain(..self.consumed);
+            self.consumed = 0;
         }
-        self.held.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(bytes);
     }
 
-    pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
-        let rest = self.held.get(self.read..).unwrap_or_default();
+    pub(super) fn next_frame(&mut self) -> Result<Option<AwsEventFrame>, Error> {
+        let rest = self.buffer.get(self.consumed..).unwrap_or_default();
         let Some(prelude) = rest.get(..PRELUDE) else {
             return Ok(None);
         };
@@ -68,17 +68,17 @@ impl EventStream {
         if crc32(frame.get(..payload_end).unwrap_or_default()) != number(frame, payload_end)? {
             return Err(Error::unreadable("the checksum of a frame is wrong"));
         }
-        let mut result = Frame {
+        let mut result = AwsEventFrame {
             payload: frame.get(payload_start..payload_end).unwrap_or_default().to_vec(),
-            ..Frame::default()
+            ..AwsEventFrame::default()
         };
         result.read_headers(frame.get(PRELUDE..payload_start).unwrap_or_default())?;
-        self.read += total;
+        self.consumed += total;
         Ok(Some(result))
     }
 }
 
-impl Frame {
+impl AwsEventFrame {
     /// An exception of the service is a failure of the answer.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.message_type != "exception" && self.message_type != "error" {
@@ -86,9 +86,9 @@ impl Frame {
         }
         let kind = if self.exception_type.is_empty() { &self.error_code } else { &self.exception_type };
         let text = String::from_utf8_lossy(&self.payload).into_owned();
-        let mut fault = match Raw::parse(text) {
-            Ok(raw) => Fault::read(&raw),
-            Err(_) => Fault::new(self.error_message.clone()),
+        let mut fault = match RawJson::parse(text) {
+            Ok(raw) => ProviderFault::read(&raw),
+            Err(_) => ProviderFault::new(self.error_message.clone()),
         };
         if fault.message.is_empty() {
             fault.message.clone_from(kind);
@@ -106,9 +106,9 @@ impl Frame {
         Err(Error::Classify(fault))
     }
 
-    pub(super) fn fields(&self) -> Result<Fields, Error> {
+    pub(super) fn fields(&self) -> Result<JsonFields, Error> {
         if self.payload.is_empty() {
-            return Ok(Fields::default());
+            return Ok(JsonFields::default());
         }
         serde_json::from_slice(&self.payload).map_err(|error| Error::unreadable(error.to_string()))
     }
@@ -213,13 +213,13 @@ mod tests {
         prelude.extend(16_u32.to_be_bytes());
         prelude.extend(9_u32.to_be_bytes());
         prelude.extend(crc32(&prelude).to_be_bytes());
-        let mut stream = EventStream::new(1000);
+        let mut stream = AwsEventStream::new(1000);
         stream.push(&prelude);
         assert!(stream.next_frame().is_err());
-        let mut stream = EventStream::new(1000);
+        let mut stream = AwsEventStream::new(1000);
         stream.push(&[0; 12]);
         assert!(stream.next_frame().is_err());
-        let mut stream = EventStream::new(1000);
+        let mut stream = AwsEventStream::new(1000);
         stream.push(&[0; 11]);
         assert_eq!(stream.next_frame(), Ok(None));
     }

@@ -1,14 +1,14 @@
 //! An answer made of numbered blocks, as Messages and Converse have it.
 
-use hermes_types::{Delta, Message, Raw, ToolCall};
+use hermes_types::{Delta, Message, RawJson, ToolCall};
 
-use super::calls::{Arguments, any_broken};
-use super::speech::{Speech, message};
+use super::answer_text::{AnswerText, message};
+use super::calls::{EmptyArguments, has_invalid_arguments};
 
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
+pub(super) struct BlockAssembler {
     list: Vec<(u64, Block)>,
-    speech: Speech,
+    text: AnswerText,
 }
 
 #[derive(Debug)]
@@ -17,10 +17,10 @@ enum Block {
     Thinking {
         text: String,
         signature: String,
-        raw: Option<Raw>,
+        raw: Option<RawJson>,
     },
     /// Carried along unread.
-    Opaque(Raw),
+    Opaque(RawJson),
     Tool {
         id: String,
         name: String,
@@ -30,35 +30,35 @@ enum Block {
 }
 
 /// What became of the blocks.
-pub(super) struct Assembled {
+pub(super) struct AssembledBlocks {
     pub(super) message: Message,
     pub(super) calls: Vec<ToolCall>,
     pub(super) names: Vec<String>,
     /// Thinking in order, as `render` wrote it or as it came.
-    pub(super) thinking: Vec<Raw>,
+    pub(super) thinking: Vec<RawJson>,
     pub(super) has_broken_calls: bool,
     pub(super) is_empty: bool,
 }
 
-impl Blocks {
+impl BlockAssembler {
     pub(super) fn start_text(&mut self, index: u64, text: &str, out: &mut Vec<Delta>) {
-        self.speech.break_line(out);
+        self.text.break_line(out);
         self.list.push((index, Block::Text(String::new())));
         self.text(index, text, out);
     }
 
-    pub(super) fn start_thinking(&mut self, index: u64, text: &str, signature: &str, raw: Option<Raw>) {
+    pub(super) fn start_thinking(&mut self, index: u64, text: &str, signature: &str, raw: Option<RawJson>) {
         let block = Block::Thinking { text: text.to_owned(), signature: signature.to_owned(), raw };
         self.list.push((index, block));
     }
 
     pub(super) fn start_tool(&mut self, index: u64, id: &str, name: &str, given: &str, out: &mut Vec<Delta>) {
         let (id, name, given) = (id.to_owned(), name.to_owned(), given.to_owned());
-        self.speech.call_begins(&name, out);
+        self.text.start_call(&name, out);
         self.list.push((index, Block::Tool { id, name, given, streamed: String::new() }));
     }
 
-    pub(super) fn opaque(&mut self, index: u64, raw: Raw) {
+    pub(super) fn opaque(&mut self, index: u64, raw: RawJson) {
         self.list.push((index, Block::Opaque(raw)));
     }
 
@@ -69,7 +69,7 @@ impl Blocks {
         if let Some(Block::Text(text)) = self.block(index) {
             text.push_str(piece);
         }
-        self.speech.say(piece, out);
+        self.text.push(piece, out);
     }
 
     pub(super) fn thinking(&mut self, index: u64, piece: &str, out: &mut Vec<Delta>) {
@@ -101,14 +101,15 @@ impl Blocks {
 
     pub(super) fn finish(
         mut self,
-        arguments: Arguments,
-        render: fn(&str, &str) -> Raw,
+        arguments: EmptyArguments,
+        render: fn(&str, &str) -> RawJson,
         out: &mut Vec<Delta>,
-    ) -> Assembled {
-        self.speech.end(out);
+    ) -> AssembledBlocks {
+        self.text.flush(out);
         let is_empty = self.list.is_empty();
         let (mut texts, mut thoughts) = (Vec::new(), Vec::new());
-        let (mut calls, mut names, mut thinking): (Vec<ToolCall>, Vec<String>, Vec<Raw>) = Default::default();
+        let (mut calls, mut names, mut thinking): (Vec<ToolCall>, Vec<String>, Vec<RawJson>) =
+            Default::default();
         for (_, block) in self.list {
             match block {
                 Block::Text(text) => texts.push(text),
@@ -124,12 +125,19 @@ impl Blocks {
                     let taken = calls.iter().any(|call: &ToolCall| call.id.as_str() == id);
                     let id = (!id.is_empty() && !taken).then_some(id.as_str());
                     names.push(name.clone());
-                    calls.push(ToolCall::new(id, name, arguments.settle(text)));
+                    calls.push(ToolCall::new(id, name, arguments.resolve(text)));
                 }
             }
         }
         let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
         let message = message(texts.join("\n"), Some(thoughts.join("\n\n")));
-        Assembled { message, has_broken_calls: any_broken(&calls), calls, names, thinking, is_empty }
+        AssembledBlocks {
+            message,
+            has_broken_calls: has_invalid_arguments(&calls),
+            calls,
+            names,
+            thinking,
+            is_empty,
+        }
     }
 }

@@ -4,30 +4,30 @@
 //! id out, some repeat id and name in every piece. A new id at a known index opens a new call; so does a new name once the
 //! arguments so far are complete.
 
-use hermes_types::{Delta, Fields, Raw, ToolCall};
+use hermes_types::{Delta, JsonFields, RawJson, ToolCall};
 use serde_json::Value;
 
-use super::speech::Speech;
-use crate::wire::fields::{FieldsExt as _, read_text};
+use super::answer_text::AnswerText;
+use crate::wire::fields::{JsonFieldsExt as _, read_text};
 
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    slots: Vec<Slot>,
+pub(super) struct ToolCallAssembler {
+    slots: Vec<PartialCall>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
-    extra_content: Option<Raw>,
+    extra_content: Option<RawJson>,
     announced: bool,
 }
 
-impl Calls {
+impl ToolCallAssembler {
     /// One entry of a delta's `tool_calls`.
-    pub(super) fn piece(&mut self, entry: &Fields, speech: &mut Speech, out: &mut Vec<Delta>) {
+    pub(super) fn push_delta(&mut self, entry: &JsonFields, speech: &mut AnswerText, out: &mut Vec<Delta>) {
         let index = entry.number("index");
         let id = entry.text("id").unwrap_or_default();
         let function = entry.object("function").unwrap_or_default();
@@ -40,24 +40,24 @@ impl Calls {
         }
         slot.add_name(&name);
         slot.arguments.push_str(&arguments);
-        if let Some(extra) = entry.given("extra_content").or_else(|| function.given("extra_content")) {
+        if let Some(extra) = entry.non_null("extra_content").or_else(|| function.non_null("extra_content")) {
             slot.extra_content = Some(extra.clone());
         }
         if !slot.announced && !slot.name.is_empty() {
             slot.announced = true;
-            speech.call_begins(&slot.name, out);
+            speech.start_call(&slot.name, out);
         }
     }
 
     /// A whole call, for answers that come in one piece.
-    pub(super) fn whole(&mut self, entry: &Fields) {
+    pub(super) fn push_complete(&mut self, entry: &JsonFields) {
         let function = entry.object("function").unwrap_or_default();
-        self.slots.push(Slot {
+        self.slots.push(PartialCall {
             index: None,
             id: entry.text("id").unwrap_or_default(),
             name: function.text("name").or_else(|| entry.text("name")).unwrap_or_default(),
             arguments: function.get("arguments").map(arguments_text).unwrap_or_default(),
-            extra_content: entry.given("extra_content").cloned(),
+            extra_content: entry.non_null("extra_content").cloned(),
             announced: true,
         });
     }
@@ -70,13 +70,13 @@ impl Calls {
         self.slots.iter().map(|slot| slot.name.clone()).collect()
     }
 
-    pub(super) fn finish(self, arguments: Arguments) -> Vec<ToolCall> {
+    pub(super) fn finish(self, arguments: EmptyArguments) -> Vec<ToolCall> {
         let mut calls: Vec<ToolCall> = Vec::with_capacity(self.slots.len());
         for slot in self.slots {
             // Two calls with one id could not be told apart later.
             let taken = calls.iter().any(|call| call.id.as_str() == slot.id);
             let id = (!slot.id.is_empty() && !taken).then_some(slot.id.as_str());
-            let mut call = ToolCall::new(id, slot.name, arguments.settle(slot.arguments));
+            let mut call = ToolCall::new(id, slot.name, arguments.resolve(slot.arguments));
             call.extra_content = slot.extra_content;
             calls.push(call);
         }
@@ -105,12 +105,12 @@ impl Calls {
                 return known;
             }
         }
-        self.slots.push(Slot { index, ..Slot::default() });
+        self.slots.push(PartialCall { index, ..PartialCall::default() });
         self.slots.len() - 1
     }
 }
 
-impl Slot {
+impl PartialCall {
     fn add_name(&mut self, piece: &str) {
         if piece.is_empty() || piece == self.name {
             return;
@@ -125,24 +125,24 @@ impl Slot {
 
 /// What an empty argument string stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arguments {
+pub(super) enum EmptyArguments {
     /// A call without arguments.
-    Finished,
+    NoArguments,
     /// Arguments that the output limit cut off before they began; they must not pass for none.
     Truncated,
 }
 
-impl Arguments {
-    pub(super) fn settle(self, text: String) -> String {
+impl EmptyArguments {
+    pub(super) fn resolve(self, text: String) -> String {
         match self {
-            Self::Finished if text.trim().is_empty() => "{}".to_owned(),
+            Self::NoArguments if text.trim().is_empty() => "{}".to_owned(),
             _ => text,
         }
     }
 }
 
 /// Arguments as text: some servers send them already parsed.
-pub(super) fn arguments_text(raw: &Raw) -> String {
+pub(super) fn arguments_text(raw: &RawJson) -> String {
     if raw.is_null() {
         return String::new();
     }
@@ -156,7 +156,7 @@ fn is_complete(arguments: &str) -> bool {
 }
 
 /// Read as a value, because a number too large for one is broken as well.
-pub(super) fn any_broken(calls: &[ToolCall]) -> bool {
+pub(super) fn has_invalid_arguments(calls: &[ToolCall]) -> bool {
     calls.iter().any(|call| serde_json::from_str::<serde_json::Value>(&call.arguments).is_err())
 }
 
@@ -166,11 +166,12 @@ mod tests {
 
     #[track_caller]
     fn check(pieces: &[&str], expected: &[(&str, &str, &str)]) {
-        let (mut calls, mut speech, mut out) = (Calls::default(), Speech::default(), Vec::new());
+        let (mut calls, mut speech, mut out) =
+            (ToolCallAssembler::default(), AnswerText::default(), Vec::new());
         for piece in pieces {
-            calls.piece(&serde_json::from_str(piece).unwrap(), &mut speech, &mut out);
+            calls.push_delta(&serde_json::from_str(piece).unwrap(), &mut speech, &mut out);
         }
-        let calls = calls.finish(Arguments::Finished);
+        let calls = calls.finish(EmptyArguments::NoArguments);
         let seen: Vec<_> = calls
             .iter()
             .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str()))

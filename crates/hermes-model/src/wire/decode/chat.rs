@@ -3,25 +3,25 @@
 //! Usage may come before, with or after the finish reason, in a chunk without choices; `[DONE]` may be missing. Without a
 //! finish reason the answer counts as whole only if `[DONE]` came and what there is stands by itself.
 
-use hermes_types::{Delta, Fields, FinishReason, Message, Raw, Usage};
+use hermes_types::{Delta, FinishReason, JsonFields, Message, RawJson, Usage};
 
-use super::calls::{Arguments, Calls};
-use super::merge::{self, Details};
-use super::speech::Speech;
-use super::{Answer, CutOff, Ending, foreign};
-use crate::error::{Error, Fault};
+use super::answer_text::AnswerText;
+use super::calls::{EmptyArguments, ToolCallAssembler};
+use super::merge::{self, ReasoningDetails};
+use super::{DecodedAnswer, PartialAnswer, StreamEnding, foreign_content};
+use crate::error::{Error, ProviderFault};
 use crate::usage;
-use crate::wire::fields::FieldsExt as _;
-use crate::wire::mode::Mode;
+use crate::wire::fields::JsonFieldsExt as _;
+use crate::wire::mode::ApiMode;
 
 #[derive(Debug, Default)]
 pub(super) struct ChatReader {
-    speech: Speech,
-    calls: Calls,
+    text: AnswerText,
+    calls: ToolCallAssembler,
     /// The two fields that plain reasoning text comes in.
     reasoning: String,
     reasoning_content: String,
-    details: Details,
+    details: ReasoningDetails,
     finish: Option<String>,
     done: bool,
     has_choices: bool,
@@ -40,7 +40,7 @@ impl ChatReader {
         self.done = true;
     }
 
-    pub(super) fn chunk(&mut self, chunk: &Fields, out: &mut Vec<Delta>) -> Result<(), Error> {
+    pub(super) fn chunk(&mut self, chunk: &JsonFields, out: &mut Vec<Delta>) -> Result<(), Error> {
         refuse_error(chunk)?;
         self.head(chunk);
         let Some(choice) = first_choice(chunk) else { return Ok(()) };
@@ -49,8 +49,8 @@ impl ChatReader {
         if let Some(delta) = choice.object("delta").or_else(|| choice.object("message")) {
             self.delta(&delta, out);
             for entry in delta.list("tool_calls").unwrap_or_default() {
-                if let Ok(entry) = entry.read::<Fields>() {
-                    self.calls.piece(&entry, &mut self.speech, out);
+                if let Ok(entry) = entry.read::<JsonFields>() {
+                    self.calls.push_delta(&entry, &mut self.text, out);
                 }
             }
         }
@@ -58,16 +58,16 @@ impl ChatReader {
         Ok(())
     }
 
-    pub(super) fn whole(body: &Fields) -> Result<Ending, Error> {
-        let choice = first_choice(body).ok_or(Error::AskElsewhere { missing: "no choices" })?;
+    pub(super) fn decode_complete(body: &JsonFields) -> Result<StreamEnding, Error> {
+        let choice = first_choice(body).ok_or(Error::UseFallback { missing: "no choices" })?;
         refuse_error(&choice)?;
-        let message = choice.object("message").ok_or(Error::AskElsewhere { missing: "no message" })?;
+        let message = choice.object("message").ok_or(Error::UseFallback { missing: "no message" })?;
         let mut reader = Self { has_choices: true, done: true, ..Self::default() };
         reader.head(body);
         reader.delta(&message, &mut Vec::new());
         for entry in message.list("tool_calls").unwrap_or_default() {
-            if let Ok(entry) = entry.read::<Fields>() {
-                reader.calls.whole(&entry);
+            if let Ok(entry) = entry.read::<JsonFields>() {
+                reader.calls.push_complete(&entry);
             }
         }
         reader.tail(&choice);
@@ -76,27 +76,27 @@ impl ChatReader {
         reader.finish(&mut Vec::new())
     }
 
-    fn head(&mut self, fields: &Fields) {
+    fn head(&mut self, fields: &JsonFields) {
         if let Some(id) = fields.text("id").filter(|id| !id.is_empty()) {
             self.response_id = Some(id);
         }
         if let Some(model) = fields.text("model").filter(|model| !model.is_empty()) {
             self.model = Some(model);
         }
-        if let Some(raw) = fields.given("usage") {
+        if let Some(raw) = fields.non_null("usage") {
             self.count(raw);
         }
     }
 
-    fn count(&mut self, raw: &Raw) {
-        self.usage = usage::read(Mode::Chat, raw).or(self.usage);
+    fn count(&mut self, raw: &RawJson) {
+        self.usage = usage::read(ApiMode::Chat, raw).or(self.usage);
         self.reported_cost = usage::reported_cost(raw).or(self.reported_cost);
     }
 
-    fn delta(&mut self, delta: &Fields, out: &mut Vec<Delta>) {
+    fn delta(&mut self, delta: &JsonFields, out: &mut Vec<Delta>) {
         let reasoning = delta.text("reasoning").unwrap_or_default();
         let content = delta.text("reasoning_content").unwrap_or_default();
-        let details = delta.given("reasoning_details");
+        let details = delta.non_null("reasoning_details");
         // The same thought often comes in two fields; it is shown once.
         let shown = [Some(reasoning.clone()), Some(content.clone()), details.map(merge::text)];
         if let Some(text) = shown.into_iter().flatten().find(|text| !text.is_empty()) {
@@ -107,50 +107,54 @@ impl ChatReader {
         if let Some(details) = details {
             self.details.add(details);
         }
-        if let Some(raw) = delta.given("content") {
-            let said = foreign::read(raw);
+        if let Some(raw) = delta.non_null("content") {
+            let said = foreign_content::read(raw);
             if !said.thinking.is_empty() {
                 out.push(Delta::Reasoning(said.thinking.clone()));
                 self.reasoning.push_str(&said.thinking);
             }
-            self.speech.say(&said.text, out);
+            self.text.push(&said.text, out);
         }
         if let Some(refusal) = delta.text("refusal") {
-            self.speech.say(&refusal, out);
+            self.text.push(&refusal, out);
         }
     }
 
-    fn tail(&mut self, choice: &Fields) {
+    fn tail(&mut self, choice: &JsonFields) {
         if let Some(reason) = choice.text("finish_reason").filter(|reason| !reason.is_empty()) {
             self.finish = Some(reason);
         }
-        if let Some(raw) = choice.given("usage") {
+        if let Some(raw) = choice.non_null("usage") {
             self.count(raw);
         }
     }
 
-    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<Ending, Error> {
-        self.speech.end(out);
+    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<StreamEnding, Error> {
+        self.text.flush(out);
         let names = self.calls.names();
         let truncated = self.finish.as_deref().map(finish_reason) == Some(FinishReason::Length);
         let has_calls = !self.calls.is_empty();
-        let says_nothing = self.speech.content().is_empty() && !has_calls;
-        let calls = self.calls.finish(if truncated { Arguments::Truncated } else { Arguments::Finished });
+        let says_nothing = self.text.content().is_empty() && !has_calls;
+        let calls = self.calls.finish(if truncated {
+            EmptyArguments::Truncated
+        } else {
+            EmptyArguments::NoArguments
+        });
         let details = self.details.finish();
         let reasoning = flatten(&self.reasoning, &self.reasoning_content, details.as_ref());
-        let mut message: Message = self.speech.into_message(reasoning);
+        let mut message: Message = self.text.into_message(reasoning);
         message.reasoning_details = details;
         if !self.has_choices && self.done {
-            return Err(Error::AskElsewhere { missing: "no choices" });
+            return Err(Error::UseFallback { missing: "no choices" });
         }
         let torn = match &self.finish {
             Some(_) => false,
             // The end was marked but no reason given: good enough for an answer that is whole in itself.
-            None => !self.done || says_nothing || super::calls::any_broken(&calls),
+            None => !self.done || says_nothing || super::calls::has_invalid_arguments(&calls),
         };
         if torn {
-            let cut = CutOff { partial: message, lost_calls: names, usage: self.usage };
-            return Ok(Ending::CutOff(Box::new(cut)));
+            let cut = PartialAnswer { partial: message, lost_calls: names, usage: self.usage };
+            return Ok(StreamEnding::CutOff(Box::new(cut)));
         }
         let reason = finish_reason(self.finish.as_deref().unwrap_or("stop"));
         message.finish_reason = Some(match reason {
@@ -158,7 +162,7 @@ impl ChatReader {
             other => other,
         });
         message.tool_calls = calls;
-        Ok(Ending::Complete(Box::new(Answer {
+        Ok(StreamEnding::Complete(Box::new(DecodedAnswer {
             message,
             usage: self.usage,
             reported_cost: self.reported_cost,
@@ -169,17 +173,17 @@ impl ChatReader {
     }
 }
 
-fn first_choice(fields: &Fields) -> Option<Fields> {
-    let choices: Vec<Fields> =
+fn first_choice(fields: &JsonFields) -> Option<JsonFields> {
+    let choices: Vec<JsonFields> =
         fields.list("choices")?.iter().filter_map(|choice| choice.read().ok()).collect();
     let zero = choices.iter().position(|choice| choice.number("index").unwrap_or(0) == 0)?;
     choices.into_iter().nth(zero)
 }
 
-fn refuse_error(fields: &Fields) -> Result<(), Error> {
-    match fields.given("error") {
+fn refuse_error(fields: &JsonFields) -> Result<(), Error> {
+    match fields.non_null("error") {
         Some(raw) if !matches!(raw.as_str(), "{}" | "\"\"" | "false") => {
-            Err(Error::Classify(Fault::read(raw)))
+            Err(Error::Classify(ProviderFault::read(raw)))
         }
         _ => Ok(()),
     }
@@ -197,7 +201,7 @@ fn finish_reason(word: &str) -> FinishReason {
 }
 
 /// Thinking as one text: the plain fields, then the details; what has been said already is skipped.
-fn flatten(reasoning: &str, content: &str, details: Option<&Raw>) -> Option<String> {
+fn flatten(reasoning: &str, content: &str, details: Option<&RawJson>) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     let candidates = [reasoning.to_owned(), content.to_owned()];
     for text in candidates.into_iter().chain(details.map(merge::texts).unwrap_or_default()) {

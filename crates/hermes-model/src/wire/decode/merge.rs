@@ -3,61 +3,61 @@
 //! A single piece is kept byte for byte. Of several, entries that continue one another (same type, same index) become
 //! one, because a provider takes back only whole entries; all others keep their bytes and their order.
 
-use hermes_types::{Fields, Raw};
+use hermes_types::{JsonFields, RawJson};
 
-use crate::wire::fields::{FieldsExt as _, raw_list};
+use crate::wire::fields::{JsonFieldsExt as _, raw_list};
 
 #[derive(Debug, Default)]
-pub(super) struct Details {
-    pieces: Vec<Raw>,
+pub(super) struct ReasoningDetails {
+    pieces: Vec<RawJson>,
 }
 
 struct Entry {
-    raw: Raw,
-    fields: Fields,
+    raw: RawJson,
+    fields: JsonFields,
     kind: String,
     index: Option<u64>,
     /// The text of a merged entry; absent while the entry is as it came.
     text: Option<String>,
 }
 
-impl Details {
-    pub(super) fn add(&mut self, piece: &Raw) {
+impl ReasoningDetails {
+    pub(super) fn add(&mut self, piece: &RawJson) {
         if !matches!(piece.as_str(), "[]" | "null") {
             self.pieces.push(piece.clone());
         }
     }
 
-    pub(super) fn finish(self) -> Option<Raw> {
+    pub(super) fn finish(self) -> Option<RawJson> {
         if self.pieces.len() < 2 {
             return self.pieces.into_iter().next();
         }
         let mut entries: Vec<Entry> = Vec::new();
-        for raw in self.pieces.iter().flat_map(|piece| piece.read::<Vec<Raw>>().unwrap_or_default()) {
+        for raw in self.pieces.iter().flat_map(|piece| piece.read::<Vec<RawJson>>().unwrap_or_default()) {
             let entry = Entry::new(raw);
-            match entries.iter_mut().rev().find(|earlier| earlier.takes(&entry)) {
+            match entries.iter_mut().rev().find(|earlier| earlier.can_absorb(&entry)) {
                 Some(earlier) => earlier.absorb(&entry),
                 None => entries.push(entry),
             }
         }
-        let whole: Vec<Raw> = entries.into_iter().map(Entry::finish).collect();
+        let whole: Vec<RawJson> = entries.into_iter().map(Entry::finish).collect();
         raw_list(&whole)
     }
 }
 
 /// The text of the entries in a piece, for showing at once.
-pub(super) fn text(piece: &Raw) -> String {
-    let entries: Vec<Fields> = piece.read().unwrap_or_default();
+pub(super) fn text(piece: &RawJson) -> String {
+    let entries: Vec<JsonFields> = piece.read().unwrap_or_default();
     entries.iter().filter_map(entry_text).collect()
 }
 
 /// Texts of whole details, each entry apart.
-pub(super) fn texts(details: &Raw) -> Vec<String> {
-    let entries: Vec<Fields> = details.read().unwrap_or_default();
+pub(super) fn texts(details: &RawJson) -> Vec<String> {
+    let entries: Vec<JsonFields> = details.read().unwrap_or_default();
     entries.iter().filter_map(entry_text).collect()
 }
 
-fn entry_text(entry: &Fields) -> Option<String> {
+fn entry_text(entry: &JsonFields) -> Option<String> {
     ["summary", "content", "text"]
         .into_iter()
         .find_map(|name| entry.text(name))
@@ -65,8 +65,8 @@ fn entry_text(entry: &Fields) -> Option<String> {
 }
 
 impl Entry {
-    fn new(raw: Raw) -> Self {
-        let fields: Fields = raw.read().unwrap_or_default();
+    fn new(raw: RawJson) -> Self {
+        let fields: JsonFields = raw.read().unwrap_or_default();
         let kind = fields.text("type").unwrap_or_default();
         Self { kind, index: fields.number("index"), fields, raw, text: None }
     }
@@ -79,7 +79,7 @@ impl Entry {
         }
     }
 
-    fn takes(&self, next: &Self) -> bool {
+    fn can_absorb(&self, next: &Self) -> bool {
         if self.kind != next.kind || self.index != next.index {
             return false;
         }
@@ -105,12 +105,12 @@ impl Entry {
         }
     }
 
-    fn finish(mut self) -> Raw {
+    fn finish(mut self) -> RawJson {
         let (Some(text), Some(field)) = (self.text.take(), self.text_field()) else {
             return self.raw;
         };
-        self.fields.set(field, Raw::from_value(&text.into()));
-        let merged = serde_json::to_string(&self.fields).ok().and_then(|text| Raw::parse(text).ok());
+        self.fields.set(field, RawJson::from_value(&text.into()));
+        let merged = serde_json::to_string(&self.fields).ok().and_then(|text| RawJson::parse(text).ok());
         merged.unwrap_or(self.raw)
     }
 }
@@ -121,11 +121,11 @@ mod tests {
 
     #[track_caller]
     fn check(pieces: &[&str], expected: Option<&str>) {
-        let mut details = Details::default();
+        let mut details = ReasoningDetails::default();
         for piece in pieces {
-            details.add(&Raw::parse((*piece).to_owned()).unwrap());
+            details.add(&RawJson::parse((*piece).to_owned()).unwrap());
         }
-        assert_eq!(details.finish().as_ref().map(Raw::as_str), expected);
+        assert_eq!(details.finish().as_ref().map(RawJson::as_str), expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! alone, never on how they were cut. A stream that broke off ends as [`Ending::CutOff`], which holds no tool call, so
 //! that half a call can never be run. The stored content keeps inline reasoning; the deltas do not show it.
 
+mod answer_text;
 mod anthropic;
 mod aws;
 mod base64;
@@ -11,30 +12,29 @@ mod blocks;
 mod calls;
 mod chat;
 mod converse;
-mod foreign;
+mod foreign_content;
 mod merge;
 mod responses;
-mod speech;
 
 use hermes_text::{SseEvent, SseParser};
-use hermes_types::{Completion, Cost, Delta, Fields, FinishReason, Message, Raw, Usage};
+use hermes_types::{Completion, Cost, Delta, FinishReason, JsonFields, Message, RawJson, Usage};
 
 use self::anthropic::AnthropicReader;
-use self::aws::{EventStream, Frame};
+use self::aws::{AwsEventFrame, AwsEventStream};
 use self::chat::ChatReader;
 use self::converse::ConverseReader;
 use self::responses::ResponsesReader;
-use super::fields::FieldsExt as _;
-use super::mode::Mode;
+use super::fields::JsonFieldsExt as _;
+use super::mode::ApiMode;
 use super::options::WireOptions;
-use crate::error::{Error, Fault};
+use crate::error::{Error, ProviderFault};
 
 /// The most one event of a stream may hold.
 const EVENT_LIMIT: usize = 8 * 1024 * 1024;
 
 /// An answer as the provider finished it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct DecodedAnswer {
     /// Its `finish_reason` is always set.
     pub message: Message,
     pub usage: Option<Usage>,
@@ -44,10 +44,10 @@ pub struct Answer {
     pub model: Option<String>,
     pub response_id: Option<String>,
     /// The output items of a Responses answer, byte for byte.
-    pub provider_items: Option<Raw>,
+    pub provider_items: Option<RawJson>,
 }
 
-impl Answer {
+impl DecodedAnswer {
     pub fn finish_reason(&self) -> &FinishReason {
         self.message.finish_reason.as_ref().unwrap_or(&FinishReason::Stop)
     }
@@ -67,20 +67,20 @@ impl Answer {
 
     /// Whether a call's arguments are not JSON: cut off by the output limit, or simply wrong. Such a call must not run.
     pub fn has_broken_arguments(&self) -> bool {
-        calls::any_broken(&self.message.tool_calls)
+        calls::has_invalid_arguments(&self.message.tool_calls)
     }
 }
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ending {
-    Complete(Box<Answer>),
-    CutOff(Box<CutOff>),
+pub enum StreamEnding {
+    Complete(Box<DecodedAnswer>),
+    CutOff(Box<PartialAnswer>),
 }
 
 /// What there was of an answer that never finished. It can be asked for again; nothing of it may be run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CutOff {
+pub struct PartialAnswer {
     /// Text and reasoning so far, without calls.
     pub partial: Message,
     /// Names of the calls that had begun.
@@ -90,8 +90,8 @@ pub struct CutOff {
 
 /// Reads one streamed answer.
 #[derive(Debug)]
-pub struct Decoder {
-    mode: Mode,
+pub struct AnswerDecoder {
+    mode: ApiMode,
     family: String,
     framing: Framing,
     /// Whether the first byte that says anything has been seen.
@@ -103,9 +103,9 @@ pub struct Decoder {
 #[derive(Debug)]
 enum Framing {
     Sse(SseParser),
-    Aws(EventStream),
+    Aws(AwsEventStream),
     /// The server ignored our wish for a stream: one JSON object, kept until it is whole.
-    Whole(Vec<u8>),
+    Unframed(Vec<u8>),
 }
 
 #[derive(Debug)]
@@ -116,18 +116,18 @@ enum Reader {
     Converse(ConverseReader),
 }
 
-impl Decoder {
+impl AnswerDecoder {
     pub fn new(options: &WireOptions) -> Self {
-        let framing = if options.mode == Mode::Converse || options.is_bedrock_messages() {
-            Framing::Aws(EventStream::new(EVENT_LIMIT))
+        let framing = if options.mode == ApiMode::Converse || options.is_bedrock_messages() {
+            Framing::Aws(AwsEventStream::new(EVENT_LIMIT))
         } else {
             Framing::Sse(SseParser::new(EVENT_LIMIT))
         };
         let reader = match options.mode {
-            Mode::Chat => Reader::Chat(ChatReader::default()),
-            Mode::Responses => Reader::Responses(ResponsesReader::default()),
-            Mode::Anthropic => Reader::Anthropic(AnthropicReader::new(options.signature_family())),
-            Mode::Converse => Reader::Converse(ConverseReader::default()),
+            ApiMode::Chat => Reader::Chat(ChatReader::default()),
+            ApiMode::Responses => Reader::Responses(ResponsesReader::default()),
+            ApiMode::Anthropic => Reader::Anthropic(AnthropicReader::new(options.signature_family())),
+            ApiMode::Converse => Reader::Converse(ConverseReader::default()),
         };
         let family = options.signature_family().to_owned();
         Self { mode: options.mode, family, framing, started: false, reader, failed: None }
@@ -159,21 +159,21 @@ impl Decoder {
     }
 
     /// The connection is over, in whatever way.
-    pub fn finish(mut self, out: &mut Vec<Delta>) -> Result<Ending, Error> {
+    pub fn finish(mut self, out: &mut Vec<Delta>) -> Result<StreamEnding, Error> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if let Framing::Whole(body) = &self.framing {
-            let answer = decode_whole(self.mode, &self.family, body)?;
-            tell(&answer.message, out);
-            return Ok(Ending::Complete(Box::new(answer)));
+        if let Framing::Unframed(body) = &self.framing {
+            let answer = decode_complete(self.mode, &self.family, body)?;
+            emit_deltas(&answer.message, out);
+            return Ok(StreamEnding::Complete(Box::new(answer)));
         }
         if let Framing::Sse(parser) = &mut self.framing {
             parser.finish();
             while let Some(event) = parser.next_event() {
                 match self.reader.event(&event, out) {
                     // The last event was torn by the end of the connection.
-                    Ok(()) | Err(Error::AskAgain { .. }) => {}
+                    Ok(()) | Err(Error::Retry { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -193,14 +193,14 @@ impl Decoder {
             self.started = true;
             // No event stream begins with a brace.
             if *first == b'{' && matches!(self.framing, Framing::Sse(_)) {
-                self.framing = Framing::Whole(Vec::new());
+                self.framing = Framing::Unframed(Vec::new());
             }
         }
         match &mut self.framing {
-            Framing::Whole(body) if body.len() + bytes.len() > EVENT_LIMIT => {
+            Framing::Unframed(body) if body.len() + bytes.len() > EVENT_LIMIT => {
                 Err(Error::unreadable(format!("an answer of more than {EVENT_LIMIT} bytes")))
             }
-            Framing::Whole(body) => {
+            Framing::Unframed(body) => {
                 body.extend_from_slice(bytes);
                 Ok(())
             }
@@ -243,9 +243,9 @@ impl Reader {
             }
             return Ok(());
         }
-        let Ok(fields) = serde_json::from_str::<Fields>(data) else {
+        let Ok(fields) = serde_json::from_str::<JsonFields>(data) else {
             if event.event == "error" {
-                return Err(Error::Classify(Fault::new(data)));
+                return Err(Error::Classify(ProviderFault::new(data)));
             }
             // Noise behind the end cannot spoil an answer that is whole.
             if self.has_ended() {
@@ -268,7 +268,7 @@ impl Reader {
         }
     }
 
-    fn frame(&mut self, frame: &Frame, out: &mut Vec<Delta>) -> Result<(), Error> {
+    fn frame(&mut self, frame: &AwsEventFrame, out: &mut Vec<Delta>) -> Result<(), Error> {
         frame.check()?;
         match self {
             Self::Anthropic(_) => {
@@ -281,20 +281,20 @@ impl Reader {
     }
 }
 
-fn read_fault(data: &str) -> Fault {
-    match Raw::parse(data.to_owned()) {
-        Ok(raw) => Fault::read(&raw),
-        Err(_) => Fault::new(data),
+fn read_fault(data: &str) -> ProviderFault {
+    match RawJson::parse(data.to_owned()) {
+        Ok(raw) => ProviderFault::read(&raw),
+        Err(_) => ProviderFault::new(data),
     }
 }
 
 /// Reads an answer that came in one piece.
-pub fn decode_plain(options: &WireOptions, body: &[u8]) -> Result<Answer, Error> {
-    decode_whole(options.mode, options.signature_family(), body)
+pub fn decode_plain(options: &WireOptions, body: &[u8]) -> Result<DecodedAnswer, Error> {
+    decode_complete(options.mode, options.signature_family(), body)
 }
 
 /// The deltas that a stream of the same message would have given.
-fn tell(message: &Message, out: &mut Vec<Delta>) {
+fn emit_deltas(message: &Message, out: &mut Vec<Delta>) {
     let text = message.content.text();
     let shown = hermes_text::strip_think(&text);
     out.extend(message.reasoning.clone().map(Delta::Reasoning));
@@ -304,29 +304,30 @@ fn tell(message: &Message, out: &mut Vec<Delta>) {
     out.extend(message.tool_calls.iter().map(|call| Delta::ToolStarted { name: call.name.clone() }));
 }
 
-fn decode_whole(mode: Mode, family: &str, body: &[u8]) -> Result<Answer, Error> {
+fn decode_complete(mode: ApiMode, family: &str, body: &[u8]) -> Result<DecodedAnswer, Error> {
     let text = String::from_utf8_lossy(body);
     let text = text.trim_start_matches('\u{feff}').trim();
-    let fields: Fields = serde_json::from_str(text)
+    let fields: JsonFields = serde_json::from_str(text)
         .map_err(|error| Error::unreadable(format!("{error}: {}", hermes_text::ellipsize(text, 120))))?;
     if fields.text("type").as_deref() == Some("error") {
         return Err(Error::Classify(read_fault(text)));
     }
-    if let Some(error) = fields.given("error").filter(|raw| !matches!(raw.as_str(), "{}" | "\"\"" | "false"))
+    if let Some(error) =
+        fields.non_null("error").filter(|raw| !matches!(raw.as_str(), "{}" | "\"\"" | "false"))
     {
         // A failed Responses answer names its own status, which says more.
-        if mode != Mode::Responses || fields.get("output").is_none() {
-            return Err(Error::Classify(Fault::read(error)));
+        if mode != ApiMode::Responses || fields.get("output").is_none() {
+            return Err(Error::Classify(ProviderFault::read(error)));
         }
     }
     let ending = match mode {
-        Mode::Chat => ChatReader::whole(&fields),
-        Mode::Responses => ResponsesReader::whole(&fields),
-        Mode::Anthropic => AnthropicReader::whole(&fields, family),
-        Mode::Converse => ConverseReader::whole(&fields),
+        ApiMode::Chat => ChatReader::decode_complete(&fields),
+        ApiMode::Responses => ResponsesReader::decode_complete(&fields),
+        ApiMode::Anthropic => AnthropicReader::decode_complete(&fields, family),
+        ApiMode::Converse => ConverseReader::decode_complete(&fields),
     }?;
     match ending {
-        Ending::Complete(answer) => Ok(*answer),
-        Ending::CutOff(_) => Err(Error::AskElsewhere { missing: "no end of the answer" }),
+        StreamEnding::Complete(answer) => Ok(*answer),
+        StreamEnding::CutOff(_) => Err(Error::UseFallback { missing: "no end of the answer" }),
     }
 }

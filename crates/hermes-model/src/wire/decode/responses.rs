@@ -5,24 +5,24 @@
 
 use std::collections::BTreeMap;
 
-use hermes_types::{CallIds, Delta, Fields, FinishReason, Raw, ToolCall, Usage};
+use hermes_types::{CallIds, Delta, FinishReason, JsonFields, RawJson, ToolCall, Usage};
 
-use super::calls::{Arguments, arguments_text};
-use super::speech::{Speech, message};
-use super::{Answer, CutOff, Ending, foreign};
-use crate::error::{Error, Fault};
+use super::answer_text::{AnswerText, message};
+use super::calls::{EmptyArguments, arguments_text};
+use super::{DecodedAnswer, PartialAnswer, StreamEnding, foreign_content};
+use crate::error::{Error, ProviderFault};
 use crate::usage;
-use crate::wire::fields::{FieldsExt as _, raw_list};
-use crate::wire::mode::Mode;
+use crate::wire::fields::{JsonFieldsExt as _, raw_list};
+use crate::wire::mode::ApiMode;
 
 #[derive(Debug, Default)]
 pub(super) struct ResponsesReader {
-    speech: Speech,
-    thought: String,
-    begun_calls: Vec<String>,
+    text: AnswerText,
+    reasoning: String,
+    started_calls: Vec<String>,
     /// Finished items by their place in the output.
-    items: BTreeMap<u64, Raw>,
-    response: Option<Fields>,
+    items: BTreeMap<u64, RawJson>,
+    response: Option<JsonFields>,
     response_id: Option<String>,
     model: Option<String>,
 }
@@ -32,29 +32,34 @@ impl ResponsesReader {
         self.response.is_some()
     }
 
-    pub(super) fn event(&mut self, kind: &str, fields: &Fields, out: &mut Vec<Delta>) -> Result<(), Error> {
+    pub(super) fn event(
+        &mut self,
+        kind: &str,
+        fields: &JsonFields,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Error> {
         match kind {
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.speech.say(&fields.text("delta").unwrap_or_default(), out);
+                self.text.push(&fields.text("delta").unwrap_or_default(), out);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.think(&fields.text("delta").unwrap_or_default(), out);
             }
-            "response.reasoning_summary_part.added" if !self.thought.is_empty() => self.think("\n\n", out),
+            "response.reasoning_summary_part.added" if !self.reasoning.is_empty() => self.think("\n\n", out),
             "response.output_item.added" => {
                 let item = fields.object("item").unwrap_or_default();
                 match item.text("type").as_deref() {
-                    Some("message") => self.speech.break_line(out),
+                    Some("message") => self.text.break_line(out),
                     Some("function_call" | "custom_tool_call") => {
                         let name = item.text("name").unwrap_or_default();
-                        self.speech.call_begins(&name, out);
-                        self.begun_calls.push(name);
+                        self.text.start_call(&name, out);
+                        self.started_calls.push(name);
                     }
                     _ => {}
                 }
             }
             "response.output_item.done" => {
-                if let Some(item) = fields.given("item") {
+                if let Some(item) = fields.non_null("item") {
                     let next = self.items.keys().next_back().map_or(0, |last| last.saturating_add(1));
                     self.items.insert(fields.number("output_index").unwrap_or(next), item.clone());
                 }
@@ -74,8 +79,8 @@ impl ResponsesReader {
                 return Err(failure(&response));
             }
             // Some proxies put an error where an event should be.
-            "" if fields.given("error").is_some() => {
-                let fault = fields.given("error").map(Fault::read).unwrap_or_default();
+            "" if fields.non_null("error").is_some() => {
+                let fault = fields.non_null("error").map(ProviderFault::read).unwrap_or_default();
                 return Err(Error::Classify(fault));
             }
             _ => {}
@@ -83,31 +88,31 @@ impl ResponsesReader {
         Ok(())
     }
 
-    pub(super) fn whole(body: &Fields) -> Result<Ending, Error> {
+    pub(super) fn decode_complete(body: &JsonFields) -> Result<StreamEnding, Error> {
         let mut reader = Self::default();
         reader.head(body);
         reader.response = Some(body.clone());
         reader.finish(&mut Vec::new())
     }
 
-    fn head(&mut self, response: &Fields) {
+    fn head(&mut self, response: &JsonFields) {
         self.response_id = response.text("id").or(self.response_id.take());
         self.model = response.text("model").or(self.model.take());
     }
 
     fn think(&mut self, text: &str, out: &mut Vec<Delta>) {
         if !text.is_empty() {
-            self.thought.push_str(text);
+            self.reasoning.push_str(text);
             out.push(Delta::Reasoning(text.to_owned()));
         }
     }
 
-    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<Ending, Error> {
+    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<StreamEnding, Error> {
         let Some(response) = self.response.take() else {
-            self.speech.end(out);
-            let partial = self.speech.into_message(Some(self.thought));
-            let cut = CutOff { partial, lost_calls: self.begun_calls, usage: None };
-            return Ok(Ending::CutOff(Box::new(cut)));
+            self.text.flush(out);
+            let partial = self.text.into_message(Some(self.reasoning));
+            let cut = PartialAnswer { partial, lost_calls: self.started_calls, usage: None };
+            return Ok(StreamEnding::CutOff(Box::new(cut)));
         };
         let status = response.text("status").unwrap_or_default();
         if matches!(status.as_str(), "failed" | "cancelled") {
@@ -120,25 +125,26 @@ impl ResponsesReader {
         let mut output = Output::read(&items);
         if items.is_empty() {
             // Only deltas: better than nothing, if there was text.
-            self.speech.content().clone_into(&mut output.text);
+            self.text.content().clone_into(&mut output.text);
             if output.text.is_empty() {
-                return Err(Error::AskElsewhere { missing: "no output" });
+                return Err(Error::UseFallback { missing: "no output" });
             }
         }
-        if self.speech.content().is_empty() && !output.text.is_empty() {
-            self.speech.say(&output.text, out);
+        if self.text.content().is_empty() && !output.text.is_empty() {
+            self.text.push(&output.text, out);
         }
-        self.speech.end(out);
+        self.text.flush(out);
         let finish = output.finish_reason(&status, &response);
         let mut message = message(output.text, Some(output.thoughts.join("\n\n")));
         message.codex_reasoning_items = raw_list(&output.encrypted);
         message.tool_calls = output.calls;
         message.finish_reason = Some(finish);
-        let usage: Option<Usage> = response.given("usage").and_then(|raw| usage::read(Mode::Responses, raw));
-        Ok(Ending::Complete(Box::new(Answer {
+        let usage: Option<Usage> =
+            response.non_null("usage").and_then(|raw| usage::read(ApiMode::Responses, raw));
+        Ok(StreamEnding::Complete(Box::new(DecodedAnswer {
             message,
             usage,
-            reported_cost: response.given("usage").and_then(usage::reported_cost),
+            reported_cost: response.non_null("usage").and_then(usage::reported_cost),
             model: self.model,
             response_id: self.response_id,
             provider_items: raw_list(&items),
@@ -146,8 +152,8 @@ impl ResponsesReader {
     }
 }
 
-fn failure(response: &Fields) -> Error {
-    let mut fault = response.given("error").map(Fault::read).unwrap_or_default();
+fn failure(response: &JsonFields) -> Error {
+    let mut fault = response.non_null("error").map(ProviderFault::read).unwrap_or_default();
     if fault.message.is_empty() {
         fault.message =
             format!("the response {}", response.text("status").unwrap_or_else(|| "failed".into()));
@@ -167,7 +173,7 @@ enum Phase {
 struct Output {
     text: String,
     thoughts: Vec<String>,
-    encrypted: Vec<Raw>,
+    encrypted: Vec<RawJson>,
     calls: Vec<ToolCall>,
     has_reasoning: bool,
     has_unfinished: bool,
@@ -175,11 +181,11 @@ struct Output {
 }
 
 impl Output {
-    fn read(items: &[Raw]) -> Self {
+    fn read(items: &[RawJson]) -> Self {
         let mut output = Self::default();
         let mut texts: Vec<String> = Vec::new();
         for raw in items {
-            let Ok(item) = raw.read::<Fields>() else { continue };
+            let Ok(item) = raw.read::<JsonFields>() else { continue };
             let unfinished =
                 matches!(item.text("status").as_deref(), Some("queued" | "in_progress" | "incomplete"));
             match item.text("type").as_deref() {
@@ -207,13 +213,13 @@ impl Output {
         output
     }
 
-    fn reasoning(&mut self, raw: &Raw, item: &Fields) {
+    fn reasoning(&mut self, raw: &RawJson, item: &JsonFields) {
         self.has_reasoning = true;
         if item.text("encrypted_content").is_some_and(|text| !text.is_empty()) {
             self.encrypted.push(raw.clone());
         }
         let parts = |name: &str| -> Vec<String> {
-            let list: Vec<Fields> =
+            let list: Vec<JsonFields> =
                 item.list(name).unwrap_or_default().iter().filter_map(|part| part.read().ok()).collect();
             list.iter().filter_map(|part| part.text("text")).filter(|text| !text.is_empty()).collect()
         };
@@ -221,7 +227,7 @@ impl Output {
         self.thoughts.extend(if summary.is_empty() { parts("content") } else { summary });
     }
 
-    fn finish_reason(&self, status: &str, response: &Fields) -> FinishReason {
+    fn finish_reason(&self, status: &str, response: &JsonFields) -> FinishReason {
         let reason = response.object("incomplete_details").and_then(|details| details.text("reason"));
         match reason.as_deref() {
             // Before the calls: one of them may have been cut off by the limit.
@@ -243,24 +249,24 @@ impl Output {
     }
 }
 
-fn message_text(item: &Fields) -> Option<String> {
-    let content = item.given("content")?;
-    let Ok(parts) = content.read::<Vec<Fields>>() else {
-        return Some(foreign::read(content).text);
+fn message_text(item: &JsonFields) -> Option<String> {
+    let content = item.non_null("content")?;
+    let Ok(parts) = content.read::<Vec<JsonFields>>() else {
+        return Some(foreign_content::read(content).text);
     };
     Some(parts.iter().filter_map(|part| part.text("text").or_else(|| part.text("refusal"))).collect())
 }
 
 /// Two calls with one id could not be told apart later, so the second gets ids of its own.
-fn call(item: &Fields, before: &[ToolCall]) -> ToolCall {
+fn call(item: &JsonFields, before: &[ToolCall]) -> ToolCall {
     let taken = |id: &String| before.iter().any(|call| call.id.as_str() == id.as_str());
     let item_taken = |id: &String| before.iter().any(|call| call.response_item_id.as_ref() == Some(id));
     let given = item.text("call_id").filter(|id| !id.is_empty() && !taken(id));
     let item_id = item.text("id").filter(|id| !id.is_empty() && !item_taken(id));
     let from_item = item_id.as_ref().filter(|id| !taken(id));
     let ids = CallIds::derive(given.as_ref().or(from_item).map(String::as_str), item_id.as_deref());
-    let arguments = item.given("arguments").or_else(|| item.given("input")).map(arguments_text);
-    let arguments = Arguments::Finished.settle(arguments.unwrap_or_default());
+    let arguments = item.non_null("arguments").or_else(|| item.non_null("input")).map(arguments_text);
+    let arguments = EmptyArguments::NoArguments.resolve(arguments.unwrap_or_default());
     let mut call = ToolCall::new(Some(&ids.call_id), item.text("name").unwrap_or_default(), arguments);
     call.response_item_id = Some(ids.response_item_id);
     call

@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use hermes_text::{ellipsize, single_line};
-use hermes_types::Raw;
+use hermes_types::RawJson;
 
-use super::blot::blot_keys;
+use super::mask_keys::mask_keys;
 use super::wait;
-use crate::error::Fault;
-use crate::wire::options::Field;
+use crate::error::ProviderFault;
+use crate::wire::options::RequestField;
 
 /// What token servers and providers call a credential that is gone for good.
-const FINAL_WORDS: [&str; 6] = [
+const PERMANENT_CODES: [&str; 6] = [
     "invalid_grant",
     "invalid_token",
     "token_revoked",
@@ -25,17 +25,17 @@ const FINAL_WORDS: [&str; 6] = [
 
 /// What came instead of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct ProviderFailure {
     status: Option<u16>,
-    fault: Fault,
-    after: Option<Duration>,
+    fault: ProviderFault,
+    retry_after: Option<Duration>,
     page: Option<String>,
     network: bool,
     /// Message, kind and code in lower case, for looking for words.
     text: String,
 }
 
-impl Failure {
+impl ProviderFailure {
     /// An HTTP answer that is no success.
     pub fn http(status: u16, headers: &[(String, String)], body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(body);
@@ -43,18 +43,18 @@ impl Failure {
         let mut page = None;
         let mut fault = if is_html(trimmed) {
             page = Some(describe_page(trimmed));
-            Fault::default()
+            ProviderFault::default()
         } else {
-            match Raw::parse(trimmed.to_owned()) {
+            match RawJson::parse(trimmed.to_owned()) {
                 // Google wraps its error object in a list.
-                Ok(raw) => Fault::read(
-                    raw.read::<Vec<Raw>>()
+                Ok(raw) => ProviderFault::read(
+                    raw.read::<Vec<RawJson>>()
                         .ok()
                         .and_then(|list| list.into_iter().next())
                         .as_ref()
                         .unwrap_or(&raw),
                 ),
-                Err(_) => Fault::new(trimmed),
+                Err(_) => ProviderFault::new(trimmed),
             }
         };
         if fault.kind.is_none() {
@@ -67,24 +67,29 @@ impl Failure {
 
     /// No answer at all: the connection failed or broke.
     pub fn network(reason: impl Into<String>) -> Self {
-        let mut failure = Self::build(None, Fault::new(reason), None, None);
+        let mut failure = Self::build(None, ProviderFault::new(reason), None, None);
         failure.network = true;
         failure
     }
 
-    fn build(status: Option<u16>, fault: Fault, after: Option<Duration>, page: Option<String>) -> Self {
+    fn build(
+        status: Option<u16>,
+        fault: ProviderFault,
+        retry_after: Option<Duration>,
+        page: Option<String>,
+    ) -> Self {
         let parts = [Some(fault.message.as_str()), fault.kind.as_deref(), fault.code.as_deref()];
         let words: Vec<&str> = parts.into_iter().flatten().collect();
         let text = words.join("\n").to_lowercase();
-        Self { status: status.or(fault.status), fault, after, page, network: false, text }
+        Self { status: status.or(fault.status), fault, retry_after, page, network: false, text }
     }
 
     pub fn status(&self) -> Option<u16> {
         self.status
     }
 
-    pub fn after(&self) -> Option<Duration> {
-        self.after
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     pub fn is_network(&self) -> bool {
@@ -99,18 +104,18 @@ impl Failure {
         &self.text
     }
 
-    pub(super) fn says(&self, words: &[&str]) -> bool {
+    pub(super) fn contains_any(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.text.contains(word))
     }
 
-    pub(super) fn says_nothing(&self) -> bool {
+    pub(super) fn has_no_message(&self) -> bool {
         let message = self.fault.message.trim().trim_end_matches('.');
         message.is_empty() || message.eq_ignore_ascii_case("error")
     }
 
     /// One line for a person, with anything that looks like a key blotted out.
     pub fn summary(&self) -> String {
-        let message = blot_keys(&single_line(&self.fault.message));
+        let message = mask_keys(&single_line(&self.fault.message));
         match (self.status, &self.page) {
             (Some(status), Some(page)) => format!("HTTP {status} — {page}"),
             (Some(status), None) if message.is_empty() => format!("HTTP {status}"),
@@ -125,19 +130,19 @@ impl Failure {
     }
 
     /// The word for a sign-in or key that will not be good again whatever is done with it.
-    pub(crate) fn final_word(&self) -> Option<&'static str> {
-        FINAL_WORDS.into_iter().find(|word| self.text.contains(word))
+    pub(crate) fn permanent_code(&self) -> Option<&'static str> {
+        PERMANENT_CODES.into_iter().find(|word| self.text.contains(word))
     }
 
     /// A part of the request that the provider would rather not see.
-    pub(super) fn refused_field(&self) -> Option<Field> {
+    pub(super) fn refused_field(&self) -> Option<RequestField> {
         // AWS grants the streamed and the plain call separately.
-        if self.says(&[
+        if self.contains_any(&[
             "invokemodelwithresponsestream",
             "streaming is not supported",
             "stream is not supported",
         ]) {
-            return Some(Field::Streaming);
+            return Some(RequestField::Streaming);
         }
         if !matches!(self.status, Some(400 | 404 | 422) | None) {
             return None;
@@ -153,8 +158,8 @@ impl Failure {
             "of type 'reasoning' was provided without",
             "thought_signature",
         ];
-        if self.says(&reasoning_trouble) {
-            return Some(Field::ReasoningReplay);
+        if self.contains_any(&reasoning_trouble) {
+            return Some(RequestField::ReasoningReplay);
         }
         let refuses = [
             "unsupported",
@@ -174,22 +179,25 @@ impl Failure {
             "only the default",
             "no longer supported",
         ];
-        if !self.says(&refuses) {
+        if !self.contains_any(&refuses) {
             return None;
         }
-        let names: [(&[&str], Field); 11] = [
-            (&["max_completion_tokens' instead", "max_completion_tokens instead"], Field::MaxTokensName),
-            (&["reasoning_content", "reasoning_details"], Field::ReasoningReplay),
-            (&["stream_options", "include_usage"], Field::StreamOptions),
-            (&["parallel_tool_calls"], Field::ParallelToolCalls),
-            (&["cache_control"], Field::CacheControl),
-            (&["tool_choice"], Field::ToolChoice),
-            (&["temperature"], Field::Temperature),
-            (&["max_output_tokens", "max_completion_tokens"], Field::MaxTokens),
-            (&["max_tokens"], Field::MaxTokensName),
-            (&["reasoning", "thinking", "output_config", "effort"], Field::Reasoning),
+        let names: [(&[&str], RequestField); 11] = [
+            (
+                &["max_completion_tokens' instead", "max_completion_tokens instead"],
+                RequestField::MaxTokensName,
+            ),
+            (&["reasoning_content", "reasoning_details"], RequestField::ReasoningReplay),
+            (&["stream_options", "include_usage"], RequestField::StreamOptions),
+            (&["parallel_tool_calls"], RequestField::ParallelToolCalls),
+            (&["cache_control"], RequestField::CacheControl),
+            (&["tool_choice"], RequestField::ToolChoice),
+            (&["temperature"], RequestField::Temperature),
+            (&["max_output_tokens", "max_completion_tokens"], RequestField::MaxTokens),
+            (&["max_tokens"], RequestField::MaxTokensName),
+            (&["reasoning", "thinking", "output_config", "effort"], RequestField::Reasoning),
             // Only a model that knows no tools at all: a schema it dislikes must not cost the agent its hands.
-            (&["support tools", "support tool use", "support function calling"], Field::Tools),
+            (&["support tools", "support tool use", "support function calling"], RequestField::Tools),
         ];
         let param = self.fault.param.as_deref().unwrap_or_default().to_lowercase();
         let about = |text: &str| {
@@ -198,16 +206,16 @@ impl Failure {
                 .find(|(words, _)| words.iter().any(|word| text.contains(word)))
                 .map(|(_, field)| *field)
         };
-        if self.says(&["max_completion_tokens' instead", "max_completion_tokens instead"]) {
-            return Some(Field::MaxTokensName);
+        if self.contains_any(&["max_completion_tokens' instead", "max_completion_tokens instead"]) {
+            return Some(RequestField::MaxTokensName);
         }
         (!param.is_empty()).then(|| about(&param)).flatten().or_else(|| about(&self.text))
     }
 }
 
-impl From<&Fault> for Failure {
+impl From<&ProviderFault> for ProviderFailure {
     /// A failure that was reported inside an answer.
-    fn from(fault: &Fault) -> Self {
+    fn from(fault: &ProviderFault) -> Self {
         let after = wait::wait_in_text(&fault.message.to_lowercase());
         let mut failure = Self::build(fault.status, fault.clone(), after, None);
         failure.network = fault.status.is_none() && super::is_connection_loss(&fault.message);
@@ -243,7 +251,7 @@ fn describe_page(page: &str) -> String {
             .collect::<String>()
     });
     // Before it is cut: half a key is still part of one.
-    let title = blot_keys(&title);
+    let title = mask_keys(&title);
     let title = ellipsize(&title, 200);
     match ray.filter(|ray| !ray.is_empty()) {
         Some(ray) => format!("{title} — Ray {ray}"),

@@ -101,7 +101,7 @@ fn is_window(number: u64) -> bool {
 }
 
 /// Less output than this is not worth asking for; the conversation has to shrink instead.
-const LEAST_OUTPUT: u64 = 1_024;
+const MIN_OUTPUT: u64 = 1_024;
 
 /// An output limit that would have been accepted, when that alone was wrong.
 pub(super) fn output_limit(text: &str) -> Option<u64> {
@@ -111,7 +111,7 @@ pub(super) fn output_limit(text: &str) -> Option<u64> {
         let behind: Vec<u64> =
             numbers.iter().filter(|number| number.start > at).map(|number| number.value).collect();
         if let [input, _, window, ..] = behind.as_slice() {
-            return window.checked_sub(*input).filter(|room| *room >= LEAST_OUTPUT);
+            return window.checked_sub(*input).filter(|room| *room >= MIN_OUTPUT);
         }
     }
     // "maximum context length is 8192 tokens. However, you requested 9000 tokens (1000 in the messages, 8000 in the completion)"
@@ -124,7 +124,7 @@ pub(super) fn output_limit(text: &str) -> Option<u64> {
         .find_map(|phrase| number_before(text, &numbers, phrase));
     if let (Some(input), Some(output), Some(window)) = (input, output, limit_in_text(text)) {
         let room = window.checked_sub(input)?;
-        return (output > room && room >= LEAST_OUTPUT).then_some(room);
+        return (output > room && room >= MIN_OUTPUT).then_some(room);
     }
     if !["max_tokens", "max_completion_tokens", "max_output_tokens", "maxtokens", "max tokens"]
         .into_iter()

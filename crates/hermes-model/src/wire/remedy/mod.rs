@@ -4,18 +4,18 @@
 //! checks matters and is part of the contract: a rate limit before a size, a size before a bad request, so that a request
 //! that only needs shrinking is never given up.
 
-mod blot;
 mod failure;
 mod limits;
+mod mask_keys;
 mod wait;
 
 use std::time::Duration;
 
-pub use failure::Failure;
+pub use failure::ProviderFailure;
 pub use limits::limit_in_text;
 pub use wait::{backoff, invalid_response_backoff};
 
-use super::options::Field;
+use super::options::RequestField;
 
 /// The one thing to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum Remedy {
     },
     SwitchToFallback,
     /// Leave a field out, or rename it, and send it again without counting an attempt.
-    DropField(Field),
+    DropField(RequestField),
     /// Nothing helps; the words are for a person.
     GiveUp {
         message: String,
@@ -48,7 +48,7 @@ pub enum Remedy {
 
 /// What kind of trouble it was, for logs and for the state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum FailureCause {
     Credential,
     RateLimit,
     Billing,
@@ -62,16 +62,16 @@ pub enum Cause {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct FailureDiagnosis {
     pub remedy: Remedy,
-    pub cause: Cause,
+    pub cause: FailureCause,
     /// What the provider said, short enough to show.
     pub summary: String,
 }
 
 /// Whether a token can be renewed, and has not been for this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Refresh {
+pub enum TokenRefresh {
     Possible,
     #[default]
     Impossible,
@@ -79,14 +79,14 @@ pub enum Refresh {
 
 /// Whether the pool has a key that has not been refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeyPool {
+pub enum PoolAvailability {
     HasAnother,
     #[default]
     Exhausted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fallback {
+pub enum FallbackAvailability {
     Available,
     #[default]
     Unavailable,
@@ -94,105 +94,106 @@ pub enum Fallback {
 
 /// What the caller knows about the request that was refused.
 #[derive(Debug, Clone, Default)]
-pub struct Circumstances {
-    pub refresh: Refresh,
-    pub keys: KeyPool,
-    pub fallback: Fallback,
+pub struct FailureContext {
+    pub refresh: TokenRefresh,
+    pub keys: PoolAvailability,
+    pub fallback: FallbackAvailability,
     /// An estimate of what the request holds.
     pub prompt_tokens: u64,
     pub context_length: u64,
     pub messages: usize,
     pub max_tokens: Option<u64>,
     /// Fields that were left out already; dropping one twice would never end.
-    pub dropped: Vec<Field>,
+    pub dropped: Vec<RequestField>,
 }
 
-pub fn classify(failure: &Failure, known: &Circumstances) -> Verdict {
+pub fn classify(failure: &ProviderFailure, known: &FailureContext) -> FailureDiagnosis {
     let (cause, remedy) = decide(failure, known);
-    Verdict { remedy, cause, summary: failure.summary() }
+    FailureDiagnosis { remedy, cause, summary: failure.summary() }
 }
 
-fn decide(failure: &Failure, known: &Circumstances) -> (Cause, Remedy) {
+fn decide(failure: &ProviderFailure, known: &FailureContext) -> (FailureCause, Remedy) {
     let status = failure.status();
-    let after = failure.after();
+    let after = failure.retry_after();
     if failure.is_network() {
-        return (Cause::Network, Remedy::Retry { after });
+        return (FailureCause::Network, Remedy::Retry { after });
     }
-    if status == Some(401) && known.refresh == Refresh::Possible {
-        return (Cause::Credential, Remedy::RefreshToken);
+    if status == Some(401) && known.refresh == TokenRefresh::Possible {
+        return (FailureCause::Credential, Remedy::RefreshToken);
     }
     if let Some(to) = limits::affordable(failure.text()).filter(|to| lowers(*to, known)) {
-        return (Cause::Billing, Remedy::LowerMaxTokens { to });
+        return (FailureCause::Billing, Remedy::LowerMaxTokens { to });
     }
     if status == Some(402) {
         let end = give_up(
             failure,
             "The provider says the account is out of credit. Add credit or choose another provider.",
         );
-        return (Cause::Billing, rotate(known, after, end));
+        return (FailureCause::Billing, rotate(known, after, end));
     }
     // AWS says 429 for a model that is still being loaded.
-    if failure.says(&["modelnotreadyexception"]) {
-        return (Cause::Server, Remedy::Retry { after });
+    if failure.contains_any(&["modelnotreadyexception"]) {
+        return (FailureCause::Server, Remedy::Retry { after });
     }
-    if status != Some(413) && (status == Some(429) || failure.says(&RATE_WORDS)) {
-        if failure.says(&["insufficient_quota", "billing_hard_limit"]) {
+    if status != Some(413) && (status == Some(429) || failure.contains_any(&RATE_LIMIT_PHRASES)) {
+        if failure.contains_any(&["insufficient_quota", "billing_hard_limit"]) {
             let advice = "The account's quota is used up; waiting does not help. Add credit or choose another provider.";
-            return (Cause::Billing, rotate(known, after, fall_back(known, give_up(failure, advice))));
+            return (FailureCause::Billing, rotate(known, after, fall_back(known, give_up(failure, advice))));
         }
-        let cause = if failure.says(&["billing"]) { Cause::Billing } else { Cause::RateLimit };
-        if let Some(wait) = after.filter(|wait| *wait > LONGEST_WAIT) {
+        let cause =
+            if failure.contains_any(&["billing"]) { FailureCause::Billing } else { FailureCause::RateLimit };
+        if let Some(wait) = after.filter(|wait| *wait > MAX_WAIT) {
             let advice = format!(
                 "The provider asks to wait {}. Try again then, or choose another provider.",
-                in_words(wait)
+                describe_duration(wait)
             );
             return (cause, rotate(known, after, fall_back(known, give_up(failure, &advice))));
         }
         return (cause, rotate(known, after, Remedy::Retry { after }));
     }
     if status == Some(413)
-        || failure.says(&["request entity too large", "payload too large", "request_too_large"])
+        || failure.contains_any(&["request entity too large", "payload too large", "request_too_large"])
     {
-        return (Cause::TooLarge, Remedy::Compress { limit: None });
+        return (FailureCause::TooLarge, Remedy::Compress { limit: None });
     }
     if let Some(to) = limits::output_limit(failure.text()).filter(|to| lowers(*to, known)) {
-        return (Cause::OutputLimit, Remedy::LowerMaxTokens { to });
+        return (FailureCause::OutputLimit, Remedy::LowerMaxTokens { to });
     }
-    if failure.says(&OVERFLOW_WORDS) || is_bare_overflow(failure, known) {
+    if failure.contains_any(&OVERFLOW_PHRASES) || is_bare_overflow(failure, known) {
         let limit = limit_in_text(failure.text())
             .filter(|limit| known.context_length == 0 || *limit < known.context_length);
-        return (Cause::ContextOverflow, Remedy::Compress { limit });
+        return (FailureCause::ContextOverflow, Remedy::Compress { limit });
     }
     if let Some(field) = failure.refused_field().filter(|field| !known.dropped.contains(field)) {
-        return (Cause::Field, Remedy::DropField(field));
+        return (FailureCause::Field, Remedy::DropField(field));
     }
     match status {
         Some(401 | 403) => {
             let advice = "The provider refused the credential. Check the API key, or sign in again.";
-            (Cause::Credential, rotate(known, after, give_up(failure, advice)))
+            (FailureCause::Credential, rotate(known, after, give_up(failure, advice)))
         }
-        Some(400) if failure.says_nothing() => (Cause::Request, Remedy::Retry { after }),
+        Some(400) if failure.has_no_message() => (FailureCause::Request, Remedy::Retry { after }),
         // Timeouts and conflicts at the server's side pass by themselves.
-        Some(408 | 409 | 425) => (Cause::Server, Remedy::Retry { after }),
+        Some(408 | 409 | 425) => (FailureCause::Server, Remedy::Retry { after }),
         Some(404) => {
             let advice =
                 "The provider does not know this model or address. Check the model name and the base URL.";
-            (Cause::Request, fall_back(known, give_up(failure, advice)))
+            (FailureCause::Request, fall_back(known, give_up(failure, advice)))
         }
         Some(400..=499) => {
-            (Cause::Request, fall_back(known, give_up(failure, "The provider refused the request.")))
+            (FailureCause::Request, fall_back(known, give_up(failure, "The provider refused the request.")))
         }
-        _ if failure.says(&HOPELESS_WORDS) => {
-            (Cause::Request, fall_back(known, give_up(failure, "The provider refused the request.")))
+        _ if failure.contains_any(&PERMANENT_FAILURE_PHRASES) => {
+            (FailureCause::Request, fall_back(known, give_up(failure, "The provider refused the request.")))
         }
-        _ => (Cause::Server, Remedy::Retry { after }),
+        _ => (FailureCause::Server, Remedy::Retry { after }),
     }
 }
 
 /// A longer wait is not waited for: whoever asked is told.
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
+const MAX_WAIT: Duration = Duration::from_mins(5);
 
-fn in_words(span: Duration) -> String {
+fn describe_duration(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..=119 => format!("{seconds} seconds"),
         seconds @ 120..=7_199 => format!("{} minutes", seconds.div_ceil(60)),
@@ -200,7 +201,7 @@ fn in_words(span: Duration) -> String {
     }
 }
 
-const RATE_WORDS: [&str; 8] = [
+const RATE_LIMIT_PHRASES: [&str; 8] = [
     "rate limit",
     "rate_limit",
     "too many requests",
@@ -211,7 +212,7 @@ const RATE_WORDS: [&str; 8] = [
     "resource_exhausted",
 ];
 
-const OVERFLOW_WORDS: [&str; 13] = [
+const OVERFLOW_PHRASES: [&str; 13] = [
     "context length",
     "context_length_exceeded",
     "context size",
@@ -227,7 +228,7 @@ const OVERFLOW_WORDS: [&str; 13] = [
     "exceed context limit",
 ];
 
-const HOPELESS_WORDS: [&str; 9] = [
+const PERMANENT_FAILURE_PHRASES: [&str; 9] = [
     "invalid api key",
     "invalid_api_key",
     "authentication",
@@ -258,30 +259,30 @@ pub fn is_connection_loss(message: &str) -> bool {
     .any(|words| text.contains(words))
 }
 
-fn rotate(known: &Circumstances, after: Option<Duration>, end: Remedy) -> Remedy {
+fn rotate(known: &FailureContext, after: Option<Duration>, end: Remedy) -> Remedy {
     match known.keys {
-        KeyPool::HasAnother => Remedy::RotateKey { after },
-        KeyPool::Exhausted => fall_back(known, end),
+        PoolAvailability::HasAnother => Remedy::RotateKey { after },
+        PoolAvailability::Exhausted => fall_back(known, end),
     }
 }
 
-fn fall_back(known: &Circumstances, end: Remedy) -> Remedy {
+fn fall_back(known: &FailureContext, end: Remedy) -> Remedy {
     match known.fallback {
-        Fallback::Available => Remedy::SwitchToFallback,
-        Fallback::Unavailable => end,
+        FallbackAvailability::Available => Remedy::SwitchToFallback,
+        FallbackAvailability::Unavailable => end,
     }
 }
 
-fn give_up(failure: &Failure, advice: &str) -> Remedy {
+fn give_up(failure: &ProviderFailure, advice: &str) -> Remedy {
     Remedy::GiveUp { message: format!("{advice} ({})", failure.summary()) }
 }
 
-fn lowers(to: u64, known: &Circumstances) -> bool {
+fn lowers(to: u64, known: &FailureContext) -> bool {
     to > 0 && known.max_tokens.is_none_or(|sent| to < sent)
 }
 
 /// Some servers say no more than "Error" when a prompt does not fit; on a small session it means something else.
-fn is_bare_overflow(failure: &Failure, known: &Circumstances) -> bool {
+fn is_bare_overflow(failure: &ProviderFailure, known: &FailureContext) -> bool {
     let large = known.messages > 80
         || (known.context_length > 0
             && known.prompt_tokens.saturating_mul(10) > known.context_length.saturating_mul(4));

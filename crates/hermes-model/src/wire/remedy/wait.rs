@@ -14,7 +14,7 @@ pub fn invalid_response_backoff(attempt: u32) -> Duration {
 }
 
 /// More than this is not a wait but a refusal; the caller decides what it means.
-const LONGEST: Duration = Duration::from_hours(7 * 24);
+const MAX_NAMED_WAIT: Duration = Duration::from_hours(7 * 24);
 
 /// A wait named in headers or body. A date is read against the date of the answer itself, so that no clock is needed.
 pub(super) fn named_wait(headers: &[(String, String)], body: &str) -> Option<Duration> {
@@ -32,7 +32,7 @@ pub(super) fn named_wait(headers: &[(String, String)], body: &str) -> Option<Dur
         .or_else(|| header("x-ratelimit-reset-after").and_then(span))
         .or_else(|| wait_in_text(&body.to_lowercase()))
         .or_else(|| header("x-ratelimit-reset-requests").and_then(span))
-        .filter(|wait| *wait <= LONGEST)
+        .filter(|wait| *wait <= MAX_NAMED_WAIT)
 }
 
 /// "Please try again in 20s", `"retryDelay": "34s"`, `"resets_in_seconds": 120`.
@@ -56,7 +56,7 @@ pub(super) fn wait_in_text(text: &str) -> Option<Duration> {
             .collect();
         span(word.trim())
     })
-    .filter(|wait| *wait <= LONGEST)
+    .filter(|wait| *wait <= MAX_NAMED_WAIT)
 }
 
 /// `20`, `1.5s`, `6m0s`, `250ms`, `2 minutes`.
@@ -107,7 +107,7 @@ fn http_date(text: &str) -> Option<u64> {
 }
 
 fn seconds(text: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(text.parse().ok()?).ok().filter(|span| *span <= LONGEST * 1_000)
+    Duration::try_from_secs_f64(text.parse().ok()?).ok().filter(|span| *span <= MAX_NAMED_WAIT * 1_000)
 }
 
 #[cfg(test)]

@@ -5,16 +5,18 @@
 
 use std::collections::HashSet;
 
-use hermes_types::{Content, Effort, Fields, Message, Part, Raw, Request, Role};
+use hermes_types::{
+    ContentPart, JsonFields, Message, MessageContent, ModelRequest, RawJson, ReasoningEffort, Role,
+};
 use serde_json::json;
 
 use super::images::DataUrl;
-use crate::caching::{ToolMarks, breakpoints, mark_block};
-use crate::wire::claude::{Thinking, output_limit, thinking};
+use crate::caching::{ToolResultMarkers, breakpoints, mark_block};
+use crate::wire::claude::{ThinkingMode, output_limit, thinking};
 use crate::wire::details;
-use crate::wire::fields::FieldsExt as _;
-use crate::wire::node::{Node, Object};
-use crate::wire::options::{Field, Streaming, ToolChoice, Vendor, WireOptions};
+use crate::wire::fields::JsonFieldsExt as _;
+use crate::wire::node::{JsonNode, JsonObject};
+use crate::wire::options::{EndpointVendor, RequestField, StreamingMode, ToolChoice, WireOptions};
 
 const EMPTY: &str = "(empty)";
 const EMPTY_USER: &str = "(empty message)";
@@ -23,10 +25,14 @@ const CALL_REMOVED: &str = "(tool call removed)";
 const RESULT_REMOVED: &str = "(tool result removed)";
 
 /// Room for the answer itself beside a thinking budget.
-const ANSWER_ROOM: u64 = 4_096;
+const ANSWER_RESERVE: u64 = 4_096;
 
-pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streaming: Streaming) -> Object<'a> {
-    let mut body = Object::new();
+pub(super) fn build<'a>(
+    request: &'a ModelRequest,
+    options: &'a WireOptions,
+    streaming: StreamingMode,
+) -> JsonObject<'a> {
+    let mut body = JsonObject::new();
     if options.is_bedrock_messages() {
         body.set("anthropic_version", "bedrock-2023-05-31");
     } else {
@@ -39,34 +45,35 @@ pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streamin
         limit = window.saturating_sub(1).max(1);
     }
     body.set("max_tokens", limit);
-    let marker = options.cache.marker().filter(|_| options.sends(Field::CacheControl));
+    let marker = options.cache.marker().filter(|_| options.sends(RequestField::CacheControl));
     if !request.system.is_empty() {
         match &marker {
             Some(marker) => {
                 let block = text_block(request.system.as_str()).with("cache_control", marker.clone());
-                body.set("system", vec![Node::Object(block)]);
+                body.set("system", vec![JsonNode::Object(block)]);
             }
             None => body.set("system", request.system.as_str()),
         }
     }
     let marked = match &marker {
-        Some(_) => breakpoints(&request.messages, ToolMarks::Allowed),
+        Some(_) => breakpoints(&request.messages, ToolResultMarkers::Allowed),
         None => Vec::new(),
     };
     body.set("messages", Turns::new(request, options, marked, marker).convert());
-    let offers_tools =
-        !request.tools.is_empty() && options.sends(Field::Tools) && options.tool_choice != ToolChoice::None;
+    let offers_tools = !request.tools.is_empty()
+        && options.sends(RequestField::Tools)
+        && options.tool_choice != ToolChoice::None;
     if offers_tools {
         body.set("tools", request.tools.iter().map(tool).collect::<Vec<_>>());
         match &options.tool_choice {
-            _ if !options.sends(Field::ToolChoice) => {}
+            _ if !options.sends(RequestField::ToolChoice) => {}
             ToolChoice::Required => body.set("tool_choice", json!({"type": "any"})),
             ToolChoice::Named(name) => body.set("tool_choice", json!({"type": "tool", "name": name})),
             ToolChoice::Auto | ToolChoice::None => body.set("tool_choice", json!({"type": "auto"})),
         }
     }
-    think(&mut body, request, options, limit);
-    if streaming == Streaming::Streamed && !options.is_bedrock_messages() {
+    set_thinking(&mut body, request, options, limit);
+    if streaming == StreamingMode::Streamed && !options.is_bedrock_messages() {
         body.set("stream", true);
     }
     body
@@ -75,48 +82,52 @@ pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streamin
 fn model_id(model: &str, options: &WireOptions) -> String {
     let name = model.strip_prefix("anthropic/").unwrap_or(model);
     // DashScope serves other models here, whose names have dots.
-    if options.vendor == Vendor::Dashscope { name.to_owned() } else { name.replace('.', "-") }
+    if options.vendor == EndpointVendor::Dashscope { name.to_owned() } else { name.replace('.', "-") }
 }
 
 /// Sets thinking, or the temperature that thinking would forbid.
-fn think(body: &mut Object<'_>, request: &Request, options: &WireOptions, limit: u64) {
+fn set_thinking(body: &mut JsonObject<'_>, request: &ModelRequest, options: &WireOptions, limit: u64) {
     let forced = matches!(options.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     let wanted = match request.effort {
         // A forced tool and thinking exclude each other.
-        Some(effort) if effort != Effort::None && options.sends(Field::Reasoning) && !forced => Some(effort),
+        Some(effort)
+            if effort != ReasoningEffort::None && options.sends(RequestField::Reasoning) && !forced =>
+        {
+            Some(effort)
+        }
         _ => None,
     };
     match (wanted, thinking(&request.model)) {
-        (Some(effort), Thinking::Adaptive) => {
+        (Some(effort), ThinkingMode::Adaptive) => {
             let word = match effort {
-                Effort::Xhigh => "max",
-                Effort::Minimal => "low",
+                ReasoningEffort::Xhigh => "max",
+                ReasoningEffort::Minimal => "low",
                 other => other.as_str(),
             };
             body.set("thinking", json!({"type": "adaptive"}));
             body.set("output_config", json!({"effort": word}));
         }
-        (Some(effort), Thinking::Budgeted) => {
+        (Some(effort), ThinkingMode::Budgeted) => {
             let budget = match effort {
-                Effort::Xhigh => 32_000,
-                Effort::High => 16_000,
-                Effort::Low => 4_000,
+                ReasoningEffort::Xhigh => 32_000,
+                ReasoningEffort::High => 16_000,
+                ReasoningEffort::Low => 4_000,
                 _ => 8_000,
             };
             body.set("thinking", json!({"type": "enabled", "budget_tokens": budget}));
             body.set("temperature", 1_u64);
-            body.set("max_tokens", limit.max(budget + ANSWER_ROOM));
+            body.set("max_tokens", limit.max(budget + ANSWER_RESERVE));
         }
         _ => {
-            if let Some(value) = request.temperature.filter(|_| options.sends(Field::Temperature)) {
+            if let Some(value) = request.temperature.filter(|_| options.sends(RequestField::Temperature)) {
                 body.set("temperature", super::temperature(value));
             }
         }
     }
 }
 
-fn tool(tool: &hermes_types::ToolSpec) -> Node<'_> {
-    Object::new()
+fn tool(tool: &hermes_types::ToolSpec) -> JsonNode<'_> {
+    JsonObject::new()
         .with("name", tool.name.as_str())
         .with("description", tool.description.as_str())
         .with("input_schema", &tool.parameters)
@@ -125,22 +136,22 @@ fn tool(tool: &hermes_types::ToolSpec) -> Node<'_> {
 
 /// The conversation as turns of blocks, neighbours of one role merged.
 struct Turns<'a> {
-    request: &'a Request,
+    request: &'a ModelRequest,
     options: &'a WireOptions,
     marked: Vec<usize>,
-    marker: Option<Node<'static>>,
+    marker: Option<JsonNode<'static>>,
     /// Calls that have a result, and results that have a call.
     answered: HashSet<String>,
     asked: HashSet<String>,
-    merged: Vec<(&'static str, Vec<Node<'a>>)>,
+    merged: Vec<(&'static str, Vec<JsonNode<'a>>)>,
 }
 
 impl<'a> Turns<'a> {
     fn new(
-        request: &'a Request,
+        request: &'a ModelRequest,
         options: &'a WireOptions,
         marked: Vec<usize>,
-        marker: Option<Node<'static>>,
+        marker: Option<JsonNode<'static>>,
     ) -> Self {
         let results = request.messages.iter().filter(|message| message.role == Role::Tool);
         let answered = results.map(|message| safe_id(result_id(message))).collect();
@@ -149,7 +160,7 @@ impl<'a> Turns<'a> {
         Self { request, options, marked, marker, answered, asked, merged: Vec::new() }
     }
 
-    fn convert(mut self) -> Vec<Node<'a>> {
+    fn convert(mut self) -> Vec<JsonNode<'a>> {
         let request = self.request;
         for (at, message) in request.messages.iter().enumerate() {
             let (role, mut blocks) = match message.role {
@@ -170,81 +181,81 @@ impl<'a> Turns<'a> {
         }
         self.merged
             .into_iter()
-            .map(|(role, blocks)| Object::new().with("role", role).with("content", blocks).into())
+            .map(|(role, blocks)| JsonObject::new().with("role", role).with("content", blocks).into())
             .collect()
     }
 
-    fn assistant(&self, message: &'a Message) -> Vec<Node<'a>> {
-        let mut blocks: Vec<Node<'a>> = Vec::new();
+    fn assistant(&self, message: &'a Message) -> Vec<JsonNode<'a>> {
+        let mut blocks: Vec<JsonNode<'a>> = Vec::new();
         let is_answered = |id: &str| self.answered.contains(&safe_id(id));
         let whole = message.tool_calls.iter().all(|call| is_answered(call.id.as_str()));
         // A thinking block vouches for what followed it, so it goes when a call had to go.
         if let Some(stored) = &message.reasoning_details
             && whole
-            && self.options.sends(Field::ReasoningReplay)
+            && self.options.sends(RequestField::ReasoningReplay)
         {
             let replayed = details::thinking_blocks(stored, self.options.signature_family());
-            blocks.extend(replayed.into_iter().map(Node::from));
+            blocks.extend(replayed.into_iter().map(JsonNode::from));
         }
         let text = message.content.text();
         if !text.trim().is_empty() {
             blocks.push(text_block(text).into());
         }
         for call in message.tool_calls.iter().filter(|call| is_answered(call.id.as_str())) {
-            let block = Object::new()
+            let block = JsonObject::new()
                 .with("type", "tool_use")
                 .with("id", safe_id(call.id.as_str()))
                 .with("name", call.name.as_str())
                 .with("input", super::arguments_object(&call.arguments));
             blocks.push(block.into());
         }
-        if blocks.iter().all(|block| matches!(block, Node::Raw(_))) {
+        if blocks.iter().all(|block| matches!(block, JsonNode::Raw(_))) {
             let stand_in = if message.tool_calls.is_empty() { EMPTY } else { CALL_REMOVED };
             blocks.push(text_block(stand_in).into());
         }
         blocks
     }
 
-    fn result(&self, message: &'a Message) -> Vec<Node<'a>> {
+    fn result(&self, message: &'a Message) -> Vec<JsonNode<'a>> {
         let id = safe_id(result_id(message));
         if !self.asked.contains(&id) {
             return vec![text_block(RESULT_REMOVED).into()];
         }
-        let content: Node<'a> = match &message.content {
-            Content::Text(text) if text.trim().is_empty() => NO_OUTPUT.into(),
-            Content::Text(text) => text.as_str().into(),
-            Content::Parts(parts) if parts.is_empty() => NO_OUTPUT.into(),
-            Content::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().into(),
+        let content: JsonNode<'a> = match &message.content {
+            MessageContent::Text(text) if text.trim().is_empty() => NO_OUTPUT.into(),
+            MessageContent::Text(text) => text.as_str().into(),
+            MessageContent::Parts(parts) if parts.is_empty() => NO_OUTPUT.into(),
+            MessageContent::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().into(),
         };
         let block =
-            Object::new().with("type", "tool_result").with("tool_use_id", id).with("content", content);
+            JsonObject::new().with("type", "tool_result").with("tool_use_id", id).with("content", content);
         vec![block.into()]
     }
 }
 
-fn user(message: &Message) -> Vec<Node<'_>> {
-    let blocks: Vec<Node<'_>> = match &message.content {
-        Content::Text(text) if text.trim().is_empty() => Vec::new(),
-        Content::Text(text) => vec![text_block(text.as_str()).into()],
-        Content::Parts(parts) => {
-            let says = |part: &&Part| part.text().is_none_or(|text| !text.trim().is_empty());
+fn user(message: &Message) -> Vec<JsonNode<'_>> {
+    let blocks: Vec<JsonNode<'_>> = match &message.content {
+        MessageContent::Text(text) if text.trim().is_empty() => Vec::new(),
+        MessageContent::Text(text) => vec![text_block(text.as_str()).into()],
+        MessageContent::Parts(parts) => {
+            let says = |part: &&ContentPart| part.text().is_none_or(|text| !text.trim().is_empty());
             parts.iter().filter(says).map(part).collect()
         }
     };
     if blocks.is_empty() { vec![text_block(EMPTY_USER).into()] } else { blocks }
 }
 
-fn part(part: &Part) -> Node<'_> {
+fn part(part: &ContentPart) -> JsonNode<'_> {
     match part {
-        Part::Text(text) => text_block(text.as_str()).into(),
-        Part::Image { url } => image(url),
-        Part::Other(raw) => foreign_part(raw),
+        ContentPart::Text(text) => text_block(text.as_str()).into(),
+        ContentPart::Image { url } => image(url),
+        ContentPart::Other(raw) => foreign_part(raw),
     }
 }
 
 /// A part with fields we do not know: text and pictures are put into this wire's terms, the rest goes as it is.
-fn foreign_part(raw: &Raw) -> Node<'_> {
-    let fields: Fields = raw.read().unwrap_or_default();
+fn foreign_part(raw: &RawJson) -> JsonNode<'_> {
+    let fields: JsonFields = raw.read().unwrap_or_default();
     match fields.text("type").as_deref() {
         Some("text" | "input_text") => text_block(fields.text("text").unwrap_or_default()).into(),
         Some("image_url") => {
@@ -255,26 +266,27 @@ fn foreign_part(raw: &Raw) -> Node<'_> {
     }
 }
 
-fn image(url: &str) -> Node<'_> {
+fn image(url: &str) -> JsonNode<'_> {
     let source = match DataUrl::parse(url) {
-        Some(data) => {
-            Object::new().with("type", "base64").with("media_type", data.media_type).with("data", data.data)
-        }
-        None => Object::new().with("type", "url").with("url", url),
+        Some(data) => JsonObject::new()
+            .with("type", "base64")
+            .with("media_type", data.media_type)
+            .with("data", data.data),
+        None => JsonObject::new().with("type", "url").with("url", url),
     };
-    Object::new().with("type", "image").with("source", source).into()
+    JsonObject::new().with("type", "image").with("source", source).into()
 }
 
-fn image_owned(url: &str) -> Node<'static> {
+fn image_owned(url: &str) -> JsonNode<'static> {
     let source = match DataUrl::parse(url) {
         Some(data) => json!({"type": "base64", "media_type": data.media_type, "data": data.data}),
         None => json!({"type": "url", "url": url}),
     };
-    Object::new().with("type", "image").with("source", source).into()
+    JsonObject::new().with("type", "image").with("source", source).into()
 }
 
-fn text_block<'a>(text: impl Into<Node<'a>>) -> Object<'a> {
-    Object::new().with("type", "text").with("text", text)
+fn text_block<'a>(text: impl Into<JsonNode<'a>>) -> JsonObject<'a> {
+    JsonObject::new().with("type", "text").with("text", text)
 }
 
 fn result_id(message: &Message) -> &str {

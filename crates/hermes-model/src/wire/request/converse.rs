@@ -3,14 +3,14 @@
 //! The conversation begins and ends with the user, no text is blank, and calls appear as such only in a request that
 //! offers tools; elsewhere they are told as text, so that a summary without tools still knows what happened.
 
-use hermes_types::{Content, Message, Part, Request, Role};
+use hermes_types::{ContentPart, Message, MessageContent, ModelRequest, Role};
 use serde_json::json;
 
 use super::anthropic::safe_id;
 use super::images::DataUrl;
 use crate::wire::details;
-use crate::wire::node::{Node, Object};
-use crate::wire::options::{Field, Streaming, ToolChoice, WireOptions};
+use crate::wire::node::{JsonNode, JsonObject};
+use crate::wire::options::{RequestField, StreamingMode, ToolChoice, WireOptions};
 
 const DEFAULT_MAX_TOKENS: u64 = 4_096;
 const EMPTY: &str = "(empty)";
@@ -18,18 +18,22 @@ const EMPTY: &str = "(empty)";
 const OPENING: &str = "(conversation start)";
 const CLOSING: &str = "Continue.";
 
-pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streaming: Streaming) -> Object<'a> {
+pub(super) fn build<'a>(
+    request: &'a ModelRequest,
+    options: &'a WireOptions,
+    streaming: StreamingMode,
+) -> JsonObject<'a> {
     let offered = !request.tools.is_empty()
-        && options.sends(Field::Tools)
+        && options.sends(RequestField::Tools)
         && options.tool_choice != ToolChoice::None
         && supports_tools(&request.model);
     let blocks = if offered { ToolBlocks::Native } else { ToolBlocks::AsText };
-    let mut body = Object::new().with("messages", messages(request, options, blocks));
+    let mut body = JsonObject::new().with("messages", messages(request, options, blocks));
     if !request.system.trim().is_empty() {
         body.set("system", vec![text_block(request.system.as_str())]);
     }
-    let mut inference = Object::new().with("maxTokens", request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS));
-    if let Some(value) = request.temperature.filter(|_| options.sends(Field::Temperature)) {
+    let mut inference = JsonObject::new().with("maxTokens", request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS));
+    if let Some(value) = request.temperature.filter(|_| options.sends(RequestField::Temperature)) {
         inference.set("temperature", super::temperature(value));
     }
     body.set("inferenceConfig", inference);
@@ -37,11 +41,11 @@ pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streamin
         body.set("toolConfig", tool_config(request, options));
     }
     if let Some(guardrail) = &options.guardrail {
-        let mut config = Object::new()
+        let mut config = JsonObject::new()
             .with("guardrailIdentifier", guardrail.identifier.as_str())
             .with("guardrailVersion", guardrail.version.as_str());
         if let Some(mode) = &guardrail.stream_processing_mode
-            && streaming == Streaming::Streamed
+            && streaming == StreamingMode::Streamed
         {
             config.set("streamProcessingMode", mode.as_str());
         }
@@ -58,22 +62,22 @@ fn supports_tools(model: &str) -> bool {
     !["deepseek.r1", "stability.", "embed"].into_iter().any(|word| model.contains(word))
 }
 
-fn tool_config<'a>(request: &'a Request, options: &'a WireOptions) -> Object<'a> {
-    let tools: Vec<Node<'a>> = request
+fn tool_config<'a>(request: &'a ModelRequest, options: &'a WireOptions) -> JsonObject<'a> {
+    let tools: Vec<JsonNode<'a>> = request
         .tools
         .iter()
         .map(|tool| {
             // An empty description is refused.
             let description =
                 if tool.description.is_empty() { tool.name.as_str() } else { tool.description.as_str() };
-            let spec = Object::new()
+            let spec = JsonObject::new()
                 .with("name", tool.name.as_str())
                 .with("description", description)
-                .with("inputSchema", Object::new().with("json", &tool.parameters));
-            Object::new().with("toolSpec", spec).into()
+                .with("inputSchema", JsonObject::new().with("json", &tool.parameters));
+            JsonObject::new().with("toolSpec", spec).into()
         })
         .collect();
-    let mut config = Object::new().with("tools", tools);
+    let mut config = JsonObject::new().with("tools", tools);
     match &options.tool_choice {
         ToolChoice::Required => config.set("toolChoice", json!({"any": {}})),
         ToolChoice::Named(name) => config.set("toolChoice", json!({"tool": {"name": name}})),
@@ -89,8 +93,8 @@ enum ToolBlocks {
     AsText,
 }
 
-fn messages<'a>(request: &'a Request, options: &'a WireOptions, tools: ToolBlocks) -> Vec<Node<'a>> {
-    let mut turns: Vec<(&'static str, Vec<Node<'a>>)> = Vec::new();
+fn messages<'a>(request: &'a ModelRequest, options: &'a WireOptions, tools: ToolBlocks) -> Vec<JsonNode<'a>> {
+    let mut turns: Vec<(&'static str, Vec<JsonNode<'a>>)> = Vec::new();
     for message in &request.messages {
         let (role, mut blocks) = match message.role {
             Role::Assistant => ("assistant", assistant(message, options, tools)),
@@ -113,17 +117,17 @@ fn messages<'a>(request: &'a Request, options: &'a WireOptions, tools: ToolBlock
     }
     turns
         .into_iter()
-        .map(|(role, blocks)| Object::new().with("role", role).with("content", blocks).into())
+        .map(|(role, blocks)| JsonObject::new().with("role", role).with("content", blocks).into())
         .collect()
 }
 
-fn assistant<'a>(message: &'a Message, options: &WireOptions, tools: ToolBlocks) -> Vec<Node<'a>> {
-    let mut blocks: Vec<Node<'a>> = Vec::new();
+fn assistant<'a>(message: &'a Message, options: &WireOptions, tools: ToolBlocks) -> Vec<JsonNode<'a>> {
+    let mut blocks: Vec<JsonNode<'a>> = Vec::new();
     if let Some(stored) = &message.reasoning_details
-        && options.sends(Field::ReasoningReplay)
+        && options.sends(RequestField::ReasoningReplay)
         && tools == ToolBlocks::Native
     {
-        blocks.extend(details::converse_blocks(stored).into_iter().map(Node::from));
+        blocks.extend(details::converse_blocks(stored).into_iter().map(JsonNode::from));
     }
     let text = message.content.text();
     if !text.trim().is_empty() {
@@ -132,22 +136,22 @@ fn assistant<'a>(message: &'a Message, options: &WireOptions, tools: ToolBlocks)
     for call in &message.tool_calls {
         blocks.push(match tools {
             ToolBlocks::Native => {
-                let block = Object::new()
+                let block = JsonObject::new()
                     .with("toolUseId", safe_id(call.id.as_str()))
                     .with("name", call.name.as_str())
                     .with("input", super::arguments_object(&call.arguments));
-                Object::new().with("toolUse", block).into()
+                JsonObject::new().with("toolUse", block).into()
             }
             ToolBlocks::AsText => text_block(format!("[called {} with {}]", call.name, call.arguments)),
         });
     }
-    if blocks.iter().all(|block| matches!(block, Node::Raw(_))) {
+    if blocks.iter().all(|block| matches!(block, JsonNode::Raw(_))) {
         blocks.push(text_block(EMPTY));
     }
     blocks
 }
 
-fn result(message: &Message, tools: ToolBlocks) -> Node<'_> {
+fn result(message: &Message, tools: ToolBlocks) -> JsonNode<'_> {
     let mut blocks = content(&message.content);
     if blocks.is_empty() {
         blocks.push(text_block(EMPTY));
@@ -156,37 +160,37 @@ fn result(message: &Message, tools: ToolBlocks) -> Node<'_> {
         return text_block(format!("[tool result]\n{}", message.content.text()));
     }
     let id = safe_id(message.tool_call_id.as_ref().map_or("", |id| id.as_str()));
-    let block = Object::new().with("toolUseId", id).with("content", blocks);
-    Object::new().with("toolResult", block).into()
+    let block = JsonObject::new().with("toolUseId", id).with("content", blocks);
+    JsonObject::new().with("toolResult", block).into()
 }
 
 /// Blocks that say something: a blank text is refused.
-fn content(content: &Content) -> Vec<Node<'_>> {
+fn content(content: &MessageContent) -> Vec<JsonNode<'_>> {
     match content {
-        Content::Text(text) if text.trim().is_empty() => Vec::new(),
-        Content::Text(text) => vec![text_block(text.as_str())],
-        Content::Parts(parts) => parts.iter().filter_map(part).collect(),
+        MessageContent::Text(text) if text.trim().is_empty() => Vec::new(),
+        MessageContent::Text(text) => vec![text_block(text.as_str())],
+        MessageContent::Parts(parts) => parts.iter().filter_map(part).collect(),
     }
 }
 
-fn part(part: &Part) -> Option<Node<'_>> {
+fn part(part: &ContentPart) -> Option<JsonNode<'_>> {
     match part {
-        Part::Text(text) if text.trim().is_empty() => None,
-        Part::Text(text) => Some(text_block(text.as_str())),
-        Part::Image { url } => Some(match DataUrl::parse(url) {
+        ContentPart::Text(text) if text.trim().is_empty() => None,
+        ContentPart::Text(text) => Some(text_block(text.as_str())),
+        ContentPart::Image { url } => Some(match DataUrl::parse(url) {
             Some(data) => {
-                let image = Object::new()
+                let image = JsonObject::new()
                     .with("format", data.format())
-                    .with("source", Object::new().with("bytes", data.data));
-                Object::new().with("image", image).into()
+                    .with("source", JsonObject::new().with("bytes", data.data));
+                JsonObject::new().with("image", image).into()
             }
             // The service fetches nothing itself.
             None => text_block(format!("[image: {url}]")),
         }),
-        Part::Other(raw) => Some(text_block(raw.as_str())),
+        ContentPart::Other(raw) => Some(text_block(raw.as_str())),
     }
 }
 
-fn text_block<'a>(text: impl Into<Node<'a>>) -> Node<'a> {
-    Object::new().with("text", text).into()
+fn text_block<'a>(text: impl Into<JsonNode<'a>>) -> JsonNode<'a> {
+    JsonObject::new().with("text", text).into()
 }

@@ -9,33 +9,37 @@ mod converse;
 mod images;
 mod responses;
 
-use hermes_types::Request;
+use hermes_types::ModelRequest;
 use serde_json::Value;
 
-use super::mode::Mode;
-use super::node::{Node, Object};
-use super::options::{Streaming, WireOptions};
+use super::mode::ApiMode;
+use super::node::{JsonNode, JsonObject};
+use super::options::{StreamingMode, WireOptions};
 
-pub fn build_body<'a>(request: &'a Request, options: &'a WireOptions, streaming: Streaming) -> Object<'a> {
+pub fn build_body<'a>(
+    request: &'a ModelRequest,
+    options: &'a WireOptions,
+    streaming: StreamingMode,
+) -> JsonObject<'a> {
     match options.mode {
-        Mode::Chat => chat::build(request, options, streaming),
-        Mode::Responses => responses::build(request, options, streaming),
-        Mode::Anthropic => anthropic::build(request, options, streaming),
-        Mode::Converse => converse::build(request, options, streaming),
+        ApiMode::Chat => chat::build(request, options, streaming),
+        ApiMode::Responses => responses::build(request, options, streaming),
+        ApiMode::Anthropic => anthropic::build(request, options, streaming),
+        ApiMode::Converse => converse::build(request, options, streaming),
     }
 }
 
 /// A temperature as it was written: widening 0.7 to the nearest double would send 0.699999988079071.
-fn temperature(value: f32) -> Node<'static> {
+fn temperature(value: f32) -> JsonNode<'static> {
     let text = value.to_string();
     text.parse::<f64>().map_or(Value::Null, Value::from).into()
 }
 
 /// Arguments as an object; what is no JSON object becomes an empty one.
-fn arguments_object(arguments: &str) -> Node<'_> {
-    match hermes_types::Raw::parse(arguments.trim().to_owned()) {
+fn arguments_object(arguments: &str) -> JsonNode<'_> {
+    match hermes_types::RawJson::parse(arguments.trim().to_owned()) {
         Ok(raw) if raw.as_str().starts_with('{') => raw.into(),
-        _ => Object::new().into(),
+        _ => JsonObject::new().into(),
     }
 }
 
@@ -45,14 +49,14 @@ mod tests {
 
     #[test]
     fn temperatures_keep_their_digits() {
-        assert_eq!(Object::new().with("t", temperature(0.7)).to_bytes(), br#"{"t":0.7}"#);
-        assert_eq!(Object::new().with("t", temperature(f32::NAN)).to_bytes().len(), 10);
+        assert_eq!(JsonObject::new().with("t", temperature(0.7)).to_bytes(), br#"{"t":0.7}"#);
+        assert_eq!(JsonObject::new().with("t", temperature(f32::NAN)).to_bytes().len(), 10);
     }
 
     #[test]
     fn arguments_become_objects() {
         let check = |text: &str, expected: &str| {
-            let object = Object::new().with("a", arguments_object(text));
+            let object = JsonObject::new().with("a", arguments_object(text));
             assert_eq!(String::from_utf8(object.to_bytes()).unwrap(), format!(r#"{{"a":{expected}}}"#));
         };
         check(r#" {"x": 1.0} "#, r#"{"x": 1.0}"#);

@@ -5,28 +5,38 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hermes_types::{CallIds, Content, Effort, Fields, Message, Part, Raw, Request, Role, ToolCall};
+use hermes_types::{
+    CallIds, ContentPart, JsonFields, Message, MessageContent, ModelRequest, RawJson, ReasoningEffort, Role,
+    ToolCall,
+};
 use serde_json::json;
 
 use crate::wire::effort::{self, clamp};
-use crate::wire::fields::FieldsExt as _;
-use crate::wire::node::{Node, Object};
-use crate::wire::options::{Field, Streaming, ToolChoice, Vendor, WireOptions};
+use crate::wire::fields::JsonFieldsExt as _;
+use crate::wire::node::{JsonNode, JsonObject};
+use crate::wire::options::{EndpointVendor, RequestField, StreamingMode, ToolChoice, WireOptions};
 
 /// The wire insists on instructions.
 const DEFAULT_INSTRUCTIONS: &str = "You are Hermes, a capable and concise assistant.";
 
-pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streaming: Streaming) -> Object<'a> {
+pub(super) fn build<'a>(
+    request: &'a ModelRequest,
+    options: &'a WireOptions,
+    streaming: StreamingMode,
+) -> JsonObject<'a> {
     let instructions =
         if request.system.trim().is_empty() { DEFAULT_INSTRUCTIONS } else { request.system.as_str() };
-    let mut body = Object::new().with("model", request.model.as_str()).with("instructions", instructions);
+    let mut body = JsonObject::new().with("model", request.model.as_str()).with("instructions", instructions);
     body.set("input", Input::new(options).convert(&request.messages));
-    if !request.tools.is_empty() && options.sends(Field::Tools) && options.tool_choice != ToolChoice::None {
-        let tools: Vec<Node<'_>> = request
+    if !request.tools.is_empty()
+        && options.sends(RequestField::Tools)
+        && options.tool_choice != ToolChoice::None
+    {
+        let tools: Vec<JsonNode<'_>> = request
             .tools
             .iter()
             .map(|tool| {
-                Object::new()
+                JsonObject::new()
                     .with("type", "function")
                     .with("name", tool.name.as_str())
                     .with("description", tool.description.as_str())
@@ -36,27 +46,27 @@ pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streamin
             })
             .collect();
         body.set("tools", tools);
-        if options.sends(Field::ToolChoice) {
+        if options.sends(RequestField::ToolChoice) {
             match &options.tool_choice {
                 ToolChoice::Required => body.set("tool_choice", "required"),
                 ToolChoice::Named(name) => body.set("tool_choice", json!({"type": "function", "name": name})),
                 ToolChoice::Auto | ToolChoice::None => body.set("tool_choice", "auto"),
             }
         }
-        if options.sends(Field::ParallelToolCalls) {
+        if options.sends(RequestField::ParallelToolCalls) {
             body.set("parallel_tool_calls", true);
         }
     }
     body.set("store", false);
     // Copilot refuses both the cache key and encrypted reasoning.
-    let copilot = matches!(options.vendor, Vendor::Copilot | Vendor::GithubModels);
+    let copilot = matches!(options.vendor, EndpointVendor::Copilot | EndpointVendor::GithubModels);
     if let Some(session) = request.session.as_deref().filter(|_| !copilot) {
         body.set("prompt_cache_key", session);
     }
     match request.effort.unwrap_or(effort::DEFAULT) {
-        _ if !options.sends(Field::Reasoning) => {}
-        Effort::None if copilot => {}
-        Effort::None => body.set("include", json!([])),
+        _ if !options.sends(RequestField::Reasoning) => {}
+        ReasoningEffort::None if copilot => {}
+        ReasoningEffort::None => body.set("include", json!([])),
         effort => {
             let effort = clamp(effort, options.effort_levels.as_deref());
             body.set("reasoning", json!({"effort": effort.as_str(), "summary": "auto"}));
@@ -66,15 +76,15 @@ pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streamin
         }
     }
     // The subscription endpoint takes neither an output limit nor a temperature.
-    if options.vendor != Vendor::Codex {
-        if let Some(limit) = request.max_tokens.filter(|_| options.sends(Field::MaxTokens)) {
+    if options.vendor != EndpointVendor::Codex {
+        if let Some(limit) = request.max_tokens.filter(|_| options.sends(RequestField::MaxTokens)) {
             body.set("max_output_tokens", limit);
         }
-        if let Some(value) = request.temperature.filter(|_| options.sends(Field::Temperature)) {
+        if let Some(value) = request.temperature.filter(|_| options.sends(RequestField::Temperature)) {
             body.set("temperature", super::temperature(value));
         }
     }
-    if streaming == Streaming::Streamed {
+    if streaming == StreamingMode::Streamed {
         body.set("stream", true);
     }
     body
@@ -82,7 +92,7 @@ pub(super) fn build<'a>(request: &'a Request, options: &'a WireOptions, streamin
 
 /// The conversation as items.
 struct Input<'a> {
-    items: Vec<Node<'a>>,
+    items: Vec<JsonNode<'a>>,
     /// History's id of each call, and the id this wire knows it by.
     call_ids: HashMap<&'a str, String>,
     /// The server refuses an item it sees twice.
@@ -96,15 +106,15 @@ impl<'a> Input<'a> {
             items: Vec::new(),
             call_ids: HashMap::new(),
             seen: HashSet::new(),
-            replay: options.sends(Field::ReasoningReplay),
+            replay: options.sends(RequestField::ReasoningReplay),
         }
     }
 
-    fn convert(mut self, messages: &'a [Message]) -> Vec<Node<'a>> {
+    fn convert(mut self, messages: &'a [Message]) -> Vec<JsonNode<'a>> {
         for message in messages {
             match message.role {
                 Role::System | Role::User => {
-                    let item = Object::new()
+                    let item = JsonObject::new()
                         .with("role", message.role.as_str())
                         .with("content", user_content(&message.content));
                     self.items.push(item.into());
@@ -121,12 +131,12 @@ impl<'a> Input<'a> {
         let text = message.content.text();
         // A reasoning item must be followed by something, even by nothing said.
         if !text.is_empty() || (replayed && message.tool_calls.is_empty()) {
-            self.items.push(Object::new().with("role", "assistant").with("content", text).into());
+            self.items.push(JsonObject::new().with("role", "assistant").with("content", text).into());
         }
         for call in &message.tool_calls {
             let call_id = wire_id(call);
             self.call_ids.insert(call.id.as_str(), call_id.clone());
-            let item = Object::new()
+            let item = JsonObject::new()
                 .with("type", "function_call")
                 .with("call_id", call_id)
                 .with("name", call.name.as_str())
@@ -138,7 +148,7 @@ impl<'a> Input<'a> {
     /// Puts stored reasoning back; each value keeps its bytes.
     fn reasoning(&mut self, message: &Message) -> bool {
         let stored = message.codex_reasoning_items.as_ref().filter(|_| self.replay);
-        let items: Vec<Fields> = stored.and_then(|raw| raw.read().ok()).unwrap_or_default();
+        let items: Vec<JsonFields> = stored.and_then(|raw| raw.read().ok()).unwrap_or_default();
         let mut replayed = false;
         for mut item in items {
             let Some(encrypted) = item.take("encrypted_content").filter(|raw| raw.as_str() != "\"\"") else {
@@ -150,7 +160,7 @@ impl<'a> Input<'a> {
             {
                 continue;
             }
-            let mut object = Object::new().with("type", "reasoning");
+            let mut object = JsonObject::new().with("type", "reasoning");
             if let Some(id) = id {
                 object.set("id", id);
             }
@@ -175,7 +185,7 @@ impl<'a> Input<'a> {
             Some(call_id) => call_id.clone(),
             None => CallIds::derive(Some(id), None).call_id,
         };
-        let item = Object::new()
+        let item = JsonObject::new()
             .with("type", "function_call_output")
             .with("call_id", call_id)
             .with("output", result_content(&message.content));
@@ -190,44 +200,48 @@ fn wire_id(call: &ToolCall) -> String {
     }
 }
 
-fn user_content(content: &Content) -> Node<'_> {
+fn user_content(content: &MessageContent) -> JsonNode<'_> {
     match content {
-        Content::Text(text) => text.as_str().into(),
-        Content::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().into(),
+        MessageContent::Text(text) => text.as_str().into(),
+        MessageContent::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().into(),
     }
 }
 
 /// Pictures in a result are items here too; text alone stays a string.
-fn result_content(content: &Content) -> Node<'_> {
+fn result_content(content: &MessageContent) -> JsonNode<'_> {
     match content {
-        Content::Parts(parts) if parts.iter().any(|part| matches!(part, Part::Image { .. })) => {
+        MessageContent::Parts(parts)
+            if parts.iter().any(|part| matches!(part, ContentPart::Image { .. })) =>
+        {
             user_content(content)
         }
         _ => content.text().into(),
     }
 }
 
-fn part(part: &Part) -> Node<'_> {
+fn part(part: &ContentPart) -> JsonNode<'_> {
     match part {
-        Part::Text(text) => Object::new().with("type", "input_text").with("text", text.as_str()).into(),
-        Part::Image { url } => {
-            Object::new().with("type", "input_image").with("image_url", url.as_str()).into()
+        ContentPart::Text(text) => {
+            JsonObject::new().with("type", "input_text").with("text", text.as_str()).into()
         }
-        Part::Other(raw) => foreign_part(raw),
+        ContentPart::Image { url } => {
+            JsonObject::new().with("type", "input_image").with("image_url", url.as_str()).into()
+        }
+        ContentPart::Other(raw) => foreign_part(raw),
     }
 }
 
 /// A part with fields we do not know: put into this wire's terms where it is text or a picture.
-fn foreign_part(raw: &Raw) -> Node<'_> {
-    let fields: Fields = raw.read().unwrap_or_default();
+fn foreign_part(raw: &RawJson) -> JsonNode<'_> {
+    let fields: JsonFields = raw.read().unwrap_or_default();
     match fields.text("type").as_deref() {
-        Some("text") => Object::new()
+        Some("text") => JsonObject::new()
             .with("type", "input_text")
             .with("text", fields.text("text").unwrap_or_default())
             .into(),
         Some("image_url") => {
             let image = fields.object("image_url").unwrap_or_default();
-            let mut object = Object::new()
+            let mut object = JsonObject::new()
                 .with("type", "input_image")
                 .with("image_url", image.text("url").unwrap_or_default());
             if let Some(detail) = image.text("detail") {

@@ -1,17 +1,20 @@
 //! Models for side tasks.
 
-use hermes_config::Surface;
-use hermes_model::provider::auxiliary::{Task, find_model};
-use hermes_model::provider::{Choice, Resolved, resolve};
+use hermes_config::ProgramSurface;
+use hermes_model::provider::auxiliary::{SideTask, find_model};
+use hermes_model::provider::{ProviderChoice, ResolvedModel, resolve};
 
 use super::{Case, codex_login, show};
 
 #[test]
 fn side_tasks() {
     #[track_caller]
-    fn check(task: Task, case: &Case, expected: &str) {
-        let main = resolve(&case.facts(), &Choice::default(), Surface::Cli).ok().and_then(Resolved::target);
-        let shown = match find_model(&case.facts(), task, &case.choice(), main.as_ref(), Surface::Cli) {
+    fn check(task: SideTask, case: &Case, expected: &str) {
+        let main = resolve(&case.facts(), &ProviderChoice::default(), ProgramSurface::Cli)
+            .ok()
+            .and_then(ResolvedModel::target);
+        let shown = match find_model(&case.facts(), task, &case.choice(), main.as_ref(), ProgramSurface::Cli)
+        {
             Ok(None) => "none".to_owned(),
             Ok(Some(found)) => show(&found.target),
             Err(error) => error.to_string(),
@@ -21,21 +24,21 @@ fn side_tasks() {
     let router: &[(&str, &str)] = &[("OPENROUTER_API_KEY", "sk-or-1")];
     let flash =
         "google/gemini-3-flash-preview https://openrouter.ai/api/v1 chat_completions | bearer sk-or-1";
-    check(Task::Compression, &Case::default(), "none");
-    check(Task::Compression, &Case { env: router, ..Case::default() }, &format!("openrouter {flash}"));
+    check(SideTask::Compression, &Case::default(), "none");
+    check(SideTask::Compression, &Case { env: router, ..Case::default() }, &format!("openrouter {flash}"));
     check(
-        Task::Title,
+        SideTask::Title,
         &Case { env: router, config: "auxiliary: {compression: {model: x/y}}", ..Case::default() },
         "openrouter x/y https://openrouter.ai/api/v1 chat_completions | bearer sk-or-1",
     );
     let local = "model: {provider: custom, base_url: 'http://b:1/v1', default: m}";
     check(
-        Task::WebExtract,
+        SideTask::WebExtract,
         &Case { config: local, ..Case::default() },
         "custom m http://b:1/v1 chat_completions | nothing",
     );
     check(
-        Task::WebExtract,
+        SideTask::WebExtract,
         &Case {
             config: "model: {provider: zai, default: glm-5}",
             env: &[("GLM_API_KEY", "z-123"), ("AUXILIARY_WEB_EXTRACT_MODEL", "x/y")],
@@ -45,7 +48,7 @@ fn side_tasks() {
     );
     // An address of the task's own gets its own key or OpenAI's, never OpenRouter's.
     check(
-        Task::Vision,
+        SideTask::Vision,
         &Case {
             config: "auxiliary: {vision: {base_url: 'https://v.example/v1', model: see}}",
             env: router,
@@ -54,7 +57,7 @@ fn side_tasks() {
         "custom see https://v.example/v1 chat_completions | bearer no-key-required",
     );
     check(
-        Task::Vision,
+        SideTask::Vision,
         &Case {
             config: "auxiliary: {vision: {base_url: 'https://v.example/v1', model: see, api_key: v-123}}",
             env: router,
@@ -65,7 +68,7 @@ fn side_tasks() {
     // Pictures prefer the main provider, and survive a provider that cannot be used.
     let both: &[(&str, &str)] = &[("OPENROUTER_API_KEY", "sk-or-1"), ("ANTHROPIC_API_KEY", "sk-ant-api03-x")];
     check(
-        Task::Vision,
+        SideTask::Vision,
         &Case {
             config: "model: {provider: anthropic, default: claude-opus-4-6}",
             env: both,
@@ -74,22 +77,22 @@ fn side_tasks() {
         "anthropic claude-haiku-4-5-20251001 https://api.anthropic.com anthropic_messages | x-api-key sk-ant-api03-x",
     );
     check(
-        Task::Vision,
+        SideTask::Vision,
         &Case { config: "auxiliary: {vision: {provider: deepseek}}", env: router, ..Case::default() },
         &format!("openrouter {flash}"),
     );
     check(
-        Task::Approval,
+        SideTask::Approval,
         &Case { config: "auxiliary: {approval: {provider: deepseek}}", env: router, ..Case::default() },
         "Provider 'deepseek' has no credentials. Set its key: hermes config set DEEPSEEK_API_KEY KEY",
     );
     check(
-        Task::Approval,
+        SideTask::Approval,
         &Case { provider: Some("codex"), auth: codex_login(), ..Case::default() },
         "openai-codex gpt-5.2-codex https://chatgpt.com/backend-api/codex codex_responses | codex",
     );
     check(
-        Task::Mcp,
+        SideTask::Mcp,
         &Case {
             config: "auxiliary: {mcp: {provider: main}}",
             env: &[("OPENROUTER_API_KEY", "sk-or-1"), ("DEEPSEEK_API_KEY", "d-123")],

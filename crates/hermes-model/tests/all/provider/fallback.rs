@@ -1,6 +1,6 @@
 //! Models that stand in for others.
 
-use hermes_config::Surface;
+use hermes_config::ProgramSurface;
 use hermes_model::provider::fallback;
 
 use super::{Case, show};
@@ -23,7 +23,7 @@ fallback_model:
         env: &[("OPENROUTER_API_KEY", "sk-or-1"), ("GLM_API_KEY", "z-123"), ("BOX_KEY", "box-1")],
         ..Case::default()
     };
-    let (targets, skipped) = fallback::chain(&case.facts(), Some(&case.target()), Surface::Cli);
+    let (targets, skipped) = fallback::chain(&case.facts(), Some(&case.target()), ProgramSurface::Cli);
     let shown: Vec<String> = targets.iter().map(show).collect();
     assert_eq!(
         shown,

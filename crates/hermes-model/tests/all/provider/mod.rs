@@ -7,10 +7,12 @@ mod switch;
 
 use std::path::Path;
 
-use hermes_config::{Config, Env, Surface};
-use hermes_model::client::Presented;
-use hermes_model::credential::Keys;
-use hermes_model::provider::{Choice, Facts, KnownModels, LearntWindows, Resolved, Target, resolve};
+use hermes_config::{Config, Env, ProgramSurface};
+use hermes_model::client::PresentedCredential;
+use hermes_model::credential::KeySource;
+use hermes_model::provider::{
+    LearntWindows, ModelFactsFile, ModelTarget, ProviderChoice, ProviderInputs, ResolvedModel, resolve,
+};
 use hermes_types::Secret;
 use serde_json::{Value, json};
 
@@ -28,18 +30,24 @@ struct Case {
 }
 
 impl Case {
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> ProviderInputs {
         // A home folder of nobody, so that the files of this machine do not count.
         let env = Env::from_pairs([("HOME", "/nonexistent")].into_iter().chain(self.env.iter().copied()));
         let config = Config::from_text(Path::new("config.yaml"), self.config, &env);
         let mut auth = hermes_config::auth::AuthState::default();
         auth.document_mut().extend(self.auth.as_object().cloned().unwrap_or_default());
-        Facts { config, env, auth, learnt: LearntWindows::parse(self.learnt), known: KnownModels::default() }
+        ProviderInputs {
+            config,
+            env,
+            auth,
+            learnt_windows: LearntWindows::parse(self.learnt),
+            model_facts: ModelFactsFile::default(),
+        }
     }
 
-    fn choice(&self) -> Choice {
+    fn choice(&self) -> ProviderChoice {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        Choice {
+        ProviderChoice {
             provider: own(self.provider),
             model: own(self.model),
             base_url: own(self.base_url),
@@ -47,35 +55,35 @@ impl Case {
         }
     }
 
-    fn resolve(&self) -> Result<Resolved, String> {
-        resolve(&self.facts(), &self.choice(), Surface::Cli).map_err(|error| error.to_string())
+    fn resolve(&self) -> Result<ResolvedModel, String> {
+        resolve(&self.facts(), &self.choice(), ProgramSurface::Cli).map_err(|error| error.to_string())
     }
 
     fn shown(&self) -> String {
         match self.resolve() {
-            Ok(Resolved::Offline) => "offline".to_owned(),
-            Ok(Resolved::Target(target)) => show(&target),
+            Ok(ResolvedModel::Offline) => "offline".to_owned(),
+            Ok(ResolvedModel::Target(target)) => show(&target),
             Err(error) => format!("error: {error}"),
         }
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> ModelTarget {
         self.resolve().unwrap().target().unwrap()
     }
 }
 
-fn show(target: &Target) -> String {
-    let key = match &target.keys {
-        Keys::Fixed(Presented::Bearer(key)) => format!("bearer {}", key.expose()),
-        Keys::Fixed(Presented::ApiKeyHeader(key)) => format!("x-api-key {}", key.expose()),
-        Keys::Fixed(Presented::Nothing) => "nothing".to_owned(),
-        Keys::Fixed(Presented::Aws(_)) => "aws".to_owned(),
-        Keys::Pool(pool) => format!("pool {}", pool.name),
-        Keys::Nous => "nous".to_owned(),
-        Keys::Codex => "codex".to_owned(),
-        Keys::AnthropicFile(_) => "file".to_owned(),
-        Keys::Aws(source) => format!("aws {}", source.origin()),
-        Keys::Gh => "gh".to_owned(),
+fn show(target: &ModelTarget) -> String {
+    let key = match &target.key_source {
+        KeySource::Fixed(PresentedCredential::Bearer(key)) => format!("bearer {}", key.expose()),
+        KeySource::Fixed(PresentedCredential::ApiKeyHeader(key)) => format!("x-api-key {}", key.expose()),
+        KeySource::Fixed(PresentedCredential::Anonymous) => "nothing".to_owned(),
+        KeySource::Fixed(PresentedCredential::Aws(_)) => "aws".to_owned(),
+        KeySource::Pool(pool) => format!("pool {}", pool.name),
+        KeySource::Nous => "nous".to_owned(),
+        KeySource::Codex => "codex".to_owned(),
+        KeySource::AnthropicFile(_) => "file".to_owned(),
+        KeySource::Aws(source) => format!("aws {}", source.origin()),
+        KeySource::Gh => "gh".to_owned(),
     };
     let mode = target.wire.mode.as_str();
     format!("{} {} {} {mode} | {key}", target.provider(), target.model, target.base_url())

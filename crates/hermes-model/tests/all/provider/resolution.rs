@@ -523,7 +523,7 @@ fn windows() {
 #[test]
 fn what_the_wire_is_told() {
     use hermes_model::caching::CachePolicy;
-    use hermes_model::wire::Credential;
+    use hermes_model::wire::CredentialKind;
     let router: &[(&str, &str)] = &[("OPENROUTER_API_KEY", "sk-or-1")];
     let config = "provider_routing: {sort: price, only: [a, b], require_parameters: true}\nprompt_caching: {cache_ttl: 1h}";
     let target = Case { env: router, config, ..Case::default() }.target();
@@ -535,9 +535,9 @@ fn what_the_wire_is_told() {
         (["product=hermes-agent".to_owned()].as_slice(), 0)
     );
     let token = Case { env: &[("ANTHROPIC_TOKEN", "eyJ.x.y")], ..Case::default() }.target();
-    assert_eq!((token.wire.credential, token.wire.cache), (Credential::OAuth, CachePolicy::FiveMinutes));
+    assert_eq!((token.wire.credential, token.wire.cache), (CredentialKind::OAuth, CachePolicy::FiveMinutes));
     let key = Case { env: &[("ANTHROPIC_API_KEY", "sk-ant-api03-x")], ..Case::default() }.target();
-    assert_eq!(key.wire.credential, Credential::ApiKey);
+    assert_eq!(key.wire.credential, CredentialKind::ApiKey);
 }
 
 #[test]

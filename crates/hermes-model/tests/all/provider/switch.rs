@@ -1,23 +1,23 @@
 //! Switching the model while talking: which provider a name means, and what is said about it.
 
-use hermes_config::Surface;
-use hermes_model::discovery::{Lookup, Unlisted, ZaiSite};
-use hermes_model::provider::switch::{Note, plan, validate};
-use hermes_model::provider::{Choice, Facts, Resolved, Target, resolve};
-use hermes_model::wire::{Mode, WireOptions};
-use hermes_types::{Cancel, Effort, Secret};
+use hermes_config::ProgramSurface;
+use hermes_model::discovery::{ModelDiscovery, ModelListError, ZaiEndpoint};
+use hermes_model::provider::switch::{SwitchNote, plan, validate};
+use hermes_model::provider::{ModelTarget, ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_model::wire::{ApiMode, WireOptions};
+use hermes_types::{Cancel, ReasoningEffort, Secret};
 use serde_json::{Value, json};
 
-use super::super::stage::Stage;
+use super::super::issuer_fixture::IssuerFixture;
 use super::{Case, show};
 
 #[track_caller]
 fn check(case: &Case, typed: &str, expected: &str) {
     let facts = case.facts();
-    let current = resolve(&facts, &case.choice(), Surface::Cli).unwrap().target();
-    let shown = match plan(&facts, current.as_ref(), typed, Surface::Cli) {
-        Ok(Resolved::Offline) => "offline".to_owned(),
-        Ok(Resolved::Target(target)) => show(&target),
+    let current = resolve(&facts, &case.choice(), ProgramSurface::Cli).unwrap().target();
+    let shown = match plan(&facts, current.as_ref(), typed, ProgramSurface::Cli) {
+        Ok(ResolvedModel::Offline) => "offline".to_owned(),
+        Ok(ResolvedModel::Target(target)) => show(&target),
         Err(error) => format!("error: {error}"),
     };
     assert_eq!(shown, expected, "{typed}");
@@ -83,26 +83,29 @@ custom_providers:
     check(&case, "qwen3:27b", "custom qwen3:27b http://b:1/v1 chat_completions | nothing");
     check(&case, "zai:glm-5", &format!("zai glm-5 {ZAI}"));
     let facts = case.facts();
-    let Ok(Resolved::Target(target)) = plan(&facts, Some(&case.target()), "qwen", Surface::Cli) else {
+    let Ok(ResolvedModel::Target(target)) = plan(&facts, Some(&case.target()), "qwen", ProgramSurface::Cli)
+    else {
         panic!()
     };
     assert_eq!(target.context_window, 9_000);
     let window = |config: &'static str, typed: &str| {
         let case = Case { config, env: KEYS, ..Case::default() };
         let target =
-            plan(&case.facts(), Some(&case.target()), typed, Surface::Cli).unwrap().target().unwrap();
+            plan(&case.facts(), Some(&case.target()), typed, ProgramSurface::Cli).unwrap().target().unwrap();
         target.context_window
     };
     let said = "model: {provider: zai, default: glm-5, context_length: 50000}";
     assert_eq!((window(said, "glm-5"), window(said, "glm-4.7")), (50_000, 202_752));
 }
 
-fn target_at(stage: &Stage, provider: &str, model: &str) -> Target {
-    let config = hermes_config::Config::from_text(std::path::Path::new("config.yaml"), "", &stage.means.env);
-    let facts = Facts::read(&stage.home(), config, stage.means.env.clone());
-    let choice = Choice { base_url: Some(stage.server.base_url()), ..Choice::of("custom", model) };
-    let mut target = resolve(&facts, &choice, Surface::Cli).unwrap().target().unwrap();
-    target.wire = WireOptions::new(Mode::Chat, provider, &stage.server.base_url());
+fn target_at(stage: &IssuerFixture, provider: &str, model: &str) -> ModelTarget {
+    let config =
+        hermes_config::Config::from_text(std::path::Path::new("config.yaml"), "", &stage.context.env);
+    let facts = ProviderInputs::read(&stage.home(), config, stage.context.env.clone());
+    let choice =
+        ProviderChoice { base_url: Some(stage.server.base_url()), ..ProviderChoice::of("custom", model) };
+    let mut target = resolve(&facts, &choice, ProgramSurface::Cli).unwrap().target().unwrap();
+    target.wire = WireOptions::new(ApiMode::Chat, provider, &stage.server.base_url());
     target
 }
 
@@ -115,9 +118,9 @@ fn lists(path: &str, body: &Value) -> String {
 #[tokio::test]
 async fn a_model_is_looked_up_and_taken_all_the_same() {
     async fn check(replies: &str, model: &str, expected: Option<&str>) {
-        let stage = Stage::still(replies, &[]).await;
+        let stage = IssuerFixture::still(replies, &[]).await;
         let mut target = target_at(&stage, "custom", model);
-        let lookup = Lookup::new(stage.means.clone(), stage.home());
+        let lookup = ModelDiscovery::new(stage.context.clone(), stage.home());
         let note = validate(&lookup, &mut target, &Cancel::new()).await;
         assert_eq!(note.map(|note| note.to_string()).as_deref(), expected, "{model}");
         assert_eq!(target.model, model);
@@ -149,14 +152,14 @@ async fn a_model_is_looked_up_and_taken_all_the_same() {
 
 #[tokio::test]
 async fn a_server_that_is_gone_is_said() {
-    let stage = Stage::still("", &[]).await;
+    let stage = IssuerFixture::still("", &[]).await;
     let mut target = target_at(&stage, "custom", "m");
-    let lookup = Lookup::new(stage.means.clone(), stage.home());
+    let lookup = ModelDiscovery::new(stage.context.clone(), stage.home());
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    target.wire = WireOptions::new(Mode::Chat, "custom", &format!("http://{address}/v1"));
+    target.wire = WireOptions::new(ApiMode::Chat, "custom", &format!("http://{address}/v1"));
     let note = validate(&lookup, &mut target, &Cancel::new()).await;
-    let why = Unlisted::Unreachable { host: "127.0.0.1".to_owned() };
-    assert_eq!(note, Some(Note::Unchecked { model: "m".to_owned(), why }));
+    let why = ModelListError::Unreachable { host: "127.0.0.1".to_owned() };
+    assert_eq!(note, Some(SwitchNote::Unchecked { model: "m".to_owned(), why }));
 }
 
 #[tokio::test]
@@ -165,13 +168,13 @@ async fn copilots_catalogue_chooses_the_wire() {
         "id": "claude-x", "supported_endpoints": ["/v1/messages"],
         "capabilities": {"type": "chat", "supports": {"reasoning_effort": ["low", "high"]}},
     }]});
-    let stage = Stage::still(&lists("/v1/models", &body), &[]).await;
+    let stage = IssuerFixture::still(&lists("/v1/models", &body), &[]).await;
     let mut target = target_at(&stage, "copilot", "claude-x");
-    let lookup = Lookup::new(stage.means.clone(), stage.home());
+    let lookup = ModelDiscovery::new(stage.context.clone(), stage.home());
     assert_eq!(validate(&lookup, &mut target, &Cancel::new()).await, None);
     assert_eq!(
         (target.wire.mode, target.wire.effort_levels),
-        (Mode::Anthropic, Some(vec![Effort::Low, Effort::High]))
+        (ApiMode::Anthropic, Some(vec![ReasoningEffort::Low, ReasoningEffort::High]))
     );
 }
 
@@ -181,13 +184,13 @@ async fn the_home_of_a_zai_key() {
         format!("  - when: {{path: /{site}/chat/completions}}\n    http: {{status: 401, body: {{}}}}\n")
     };
     let fine = "  - when: {path: /two/chat/completions, json: {/model: model-two, /max_tokens: 1}}\n    http: {status: 200, body: {}}\n";
-    let stage = Stage::still(&format!("{}{fine}", refused("one")), &[]).await;
-    let lookup = Lookup::new(stage.means.clone(), stage.home());
+    let stage = IssuerFixture::still(&format!("{}{fine}", refused("one")), &[]).await;
+    let lookup = ModelDiscovery::new(stage.context.clone(), stage.home());
     let found = lookup.find_zai(&Secret::new("z-123"), &Cancel::new()).await;
-    let two = ZaiSite { base_url: format!("{}/two", stage.server.url()), model: "model-two".to_owned() };
+    let two = ZaiEndpoint { base_url: format!("{}/two", stage.server.url()), model: "model-two".to_owned() };
     assert_eq!(found, Some(two));
-    let stage = Stage::still(&["one", "two", "three"].map(refused).concat(), &[]).await;
-    let lookup = Lookup::new(stage.means.clone(), stage.home());
+    let stage = IssuerFixture::still(&["one", "two", "three"].map(refused).concat(), &[]).await;
+    let lookup = ModelDiscovery::new(stage.context.clone(), stage.home());
     assert_eq!(lookup.find_zai(&Secret::new("z-123"), &Cancel::new()).await, None);
     stage.server.assert_requests(3);
 }

@@ -15,7 +15,7 @@ const MOST_UNPACKED: u64 = 256 * 1024 * 1024;
 pub(super) fn take_file(archive: &[u8], name: &str, most: u64) -> Result<Vec<u8>, String> {
     let mut tar = GzDecoder::new(archive).take(MOST_UNPACKED);
     let mut found = None;
-    while let Some(entry) = Entry::read(&mut tar)? {
+    while let Some(entry) = TarEntry::read(&mut tar)? {
         if !entry.is_called(name) {
             entry.skip(&mut tar)?;
         } else if found.is_some() {
@@ -30,20 +30,20 @@ pub(super) fn take_file(archive: &[u8], name: &str, most: u64) -> Result<Vec<u8>
 }
 
 /// What stands before each member.
-struct Entry {
+struct TarEntry {
     path: String,
-    kind: Kind,
+    kind: TarEntryKind,
     size: u64,
 }
 
 #[derive(PartialEq)]
-enum Kind {
+enum TarEntryKind {
     File,
     /// Folders, and what other programs say about the member after it.
     Other,
 }
 
-impl Entry {
+impl TarEntry {
     /// The next one; none at the end, which two empty blocks mark.
     fn read(tar: &mut impl Read) -> Result<Option<Self>, String> {
         let header = read_block(tar)?;
@@ -72,8 +72,8 @@ impl Entry {
             return Err(format!("a path in it leads out of it: {path:?}"));
         }
         let kind = match header[156] {
-            0 | b'0' => Kind::File,
-            b'5' | b'x' | b'g' | b'L' => Kind::Other,
+            0 | b'0' => TarEntryKind::File,
+            b'5' | b'x' | b'g' | b'L' => TarEntryKind::Other,
             kind => {
                 return Err(format!(
                     "{path:?} in it is neither a file nor a folder ({:?})",
@@ -87,7 +87,7 @@ impl Entry {
     }
 
     fn is_called(&self, name: &str) -> bool {
-        self.kind == Kind::File && self.path.strip_prefix("./").unwrap_or(&self.path) == name
+        self.kind == TarEntryKind::File && self.path.strip_prefix("./").unwrap_or(&self.path) == name
     }
 
     fn contents(&self, tar: &mut impl Read) -> Result<Vec<u8>, String> {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs};
-use hermes_net::{Client, Request};
+use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
+use hermes_net::{HttpClient, HttpRequest};
 use hermes_task::spawn_named;
 use hermes_types::{Cancel, Clock, Deadline, random_hex};
 use sha2::{Digest, Sha256};
@@ -41,7 +41,7 @@ const MOST_TEXT: usize = 1024 * 1024;
 
 /// What an installation needs.
 #[derive(Debug, Clone)]
-pub struct InstallerOptions {
+pub struct ScannerInstallerOptions {
     /// How the network is reached. Nothing is connected before it is needed.
     pub net: hermes_net::Config,
     /// Where the files of a release are, without a slash at the end.
@@ -53,34 +53,34 @@ pub struct InstallerOptions {
 
 /// Installs the program into the home's `bin`, one at a time.
 #[derive(Debug)]
-pub struct Installer {
-    options: InstallerOptions,
-    programs: Programs,
+pub struct ScannerInstaller {
+    options: ScannerInstallerOptions,
+    programs: ProgramRunner,
     clock: Arc<dyn Clock>,
-    at_work: AtomicBool,
+    is_running: AtomicBool,
 }
 
-impl Installer {
+impl ScannerInstaller {
     /// Where the newest release is.
     pub const RELEASES: &str = "https://github.com/sheeki03/tirith/releases/latest/download";
 
-    pub fn new(options: InstallerOptions, programs: Programs, clock: Arc<dyn Clock>) -> Self {
-        Self { options, programs, clock, at_work: AtomicBool::new(false) }
+    pub fn new(options: ScannerInstallerOptions, programs: ProgramRunner, clock: Arc<dyn Clock>) -> Self {
+        Self { options, programs, clock, is_running: AtomicBool::new(false) }
     }
 
     /// Begins beside, unless it is at work or failed within a day.
-    pub(super) fn begin(this: &Arc<Self>) {
-        if this.at_work.swap(true, Ordering::Relaxed) {
+    pub(super) fn start_in_background(this: &Arc<Self>) {
+        if this.is_running.swap(true, Ordering::Relaxed) {
             return;
         }
         if this.failed_lately() {
-            this.at_work.store(false, Ordering::Relaxed);
+            this.is_running.store(false, Ordering::Relaxed);
             return;
         }
         let installer = Arc::clone(this);
         spawn_named("installation of tirith", &this.options.owner, async move {
             installer.try_once().await;
-            installer.at_work.store(false, Ordering::Relaxed);
+            installer.is_running.store(false, Ordering::Relaxed);
         });
     }
 
@@ -110,7 +110,7 @@ impl Installer {
     async fn install(&self) -> Result<PathBuf, String> {
         let name = archive_name(std::env::consts::ARCH, std::env::consts::OS)
             .ok_or("there is no release for this kind of machine")?;
-        let client = Client::new(self.options.net.clone()).map_err(|error| error.to_string())?;
+        let client = HttpClient::new(self.options.net.clone()).map_err(|error| error.to_string())?;
         let sums = self.fetch(&client, SUMS, MOST_TEXT).await?;
         let expected = sum_of(&sums, &name).ok_or_else(|| format!("{SUMS} does not name {name}"))?;
         let folder = self.make_folder()?;
@@ -135,19 +135,20 @@ impl Installer {
     }
 
     /// A private folder beside the place the program goes to.
-    fn make_folder(&self) -> Result<Workplace, String> {
+    fn make_folder(&self) -> Result<InstallFolder, String> {
         let bin = self.options.hermes_home.join("bin");
         let folder = bin.join(format!(".{NAME}-{}", random_hex(8)));
         let mut maker = fs::DirBuilder::new();
         let made = maker.recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Workplace(folder))
+        Ok(InstallFolder(folder))
     }
 
-    async fn fetch(&self, client: &Client, file: &str, most: usize) -> Result<Vec<u8>, String> {
+    async fn fetch(&self, client: &HttpClient, file: &str, most: usize) -> Result<Vec<u8>, String> {
         let asked = async {
-            let request =
-                Request::get(&format!("{}/{file}", self.options.address))?.follow(MOST_HOPS).cap(most);
+            let request = HttpRequest::get(&format!("{}/{file}", self.options.address))?
+                .follow_redirects(MOST_HOPS)
+                .body_limit(most);
             let deadline = Deadline::after(&*self.clock, FETCH_LIMIT);
             let response = client.send(request, deadline, &self.options.owner).await?;
             let status = response.status();
@@ -161,7 +162,13 @@ impl Installer {
     }
 
     /// The sums must be signed by those who make the releases.
-    async fn verify(&self, client: &Client, cosign: &Path, sums: &[u8], folder: &Path) -> Result<(), String> {
+    async fn verify(
+        &self,
+        client: &HttpClient,
+        cosign: &Path,
+        sums: &[u8],
+        folder: &Path,
+    ) -> Result<(), String> {
         let put = |name: &str, bytes: &[u8]| {
             fs::write(folder.join(name), bytes).map_err(|error| format!("{name}: {error}"))
         };
@@ -189,10 +196,10 @@ impl Installer {
     async fn run(&self, program: &Path, arguments: Vec<OsString>) -> Result<(), String> {
         let name = program.to_string_lossy();
         let (directory, limit) = (Path::new("/"), RUN_LIMIT);
-        let program = Program { name: &name, arguments, directory, limit, complaints: Complaints::Keep };
+        let program = Program { name: &name, arguments, directory, limit, stderr: StderrMode::Merge };
         match self.programs.output(program, &self.options.owner).await {
-            Ok((_, ProgramEnd::Exited(0))) => Ok(()),
-            Ok((said, ProgramEnd::Exited(code))) => {
+            Ok((_, ProgramExit::Exited(0))) => Ok(()),
+            Ok((said, ProgramExit::Exited(code))) => {
                 Err(format!("exit code {code}: {}", hermes_text::head(said.trim(), 300)))
             }
             Ok((_, end)) => Err(format!("{end:?}")),
@@ -202,9 +209,9 @@ impl Installer {
 }
 
 /// Removed with all that is in it.
-struct Workplace(PathBuf);
+struct InstallFolder(PathBuf);
 
-impl Drop for Workplace {
+impl Drop for InstallFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             tracing::debug!(%error, folder = %self.0.display(), "a folder could not be removed");

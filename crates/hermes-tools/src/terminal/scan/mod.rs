@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs};
+use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_text::head;
 use hermes_types::{Cancel, Danger};
 use serde_json::Value;
 
-pub use install::{Installer, InstallerOptions};
+pub use install::{ScannerInstaller, ScannerInstallerOptions};
 
 /// The program's name, and its place in the home's `bin`.
 const NAME: &str = "tirith";
@@ -27,7 +27,7 @@ pub(super) const KEY: &str = "tirith:";
 
 /// What a scan that fails means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScanFailure {
+pub enum ScanFailurePolicy {
     Allows,
     Blocks,
 }
@@ -39,28 +39,28 @@ pub struct ScanOptions {
     pub path: String,
     pub hermes_home: PathBuf,
     pub limit: Duration,
-    pub failure: ScanFailure,
+    pub failure: ScanFailurePolicy,
 }
 
 /// The program, wherever it is. Clones share what was found.
 #[derive(Debug, Clone)]
-pub struct Scanner {
+pub struct CommandScanner {
     options: ScanOptions,
-    programs: Programs,
+    programs: ProgramRunner,
     /// Once it was found.
     program: Arc<OnceLock<PathBuf>>,
-    installer: Option<Arc<Installer>>,
+    installer: Option<Arc<ScannerInstaller>>,
 }
 
-impl Scanner {
+impl CommandScanner {
     /// Looks for nothing yet.
-    pub fn new(programs: Programs, options: ScanOptions) -> Self {
+    pub fn new(programs: ProgramRunner, options: ScanOptions) -> Self {
         Self { options, programs, program: Arc::default(), installer: None }
     }
 
     /// Where there is none, it is fetched.
     #[must_use]
-    pub fn installed_by(self, installer: Installer) -> Self {
+    pub fn with_installer(self, installer: ScannerInstaller) -> Self {
         Self { installer: Some(Arc::new(installer)), ..self }
     }
 
@@ -77,10 +77,10 @@ impl Scanner {
     }
 
     /// What it has against a command. As long as it is not there, nothing.
-    pub(super) async fn look(&self, command: &str, cancel: &Cancel) -> Option<Danger> {
+    pub(super) async fn scan(&self, command: &str, cancel: &Cancel) -> Option<Danger> {
         let Some(program) = self.program() else {
             if let Some(installer) = &self.installer {
-                Installer::begin(installer);
+                ScannerInstaller::start_in_background(installer);
             }
             return None;
         };
@@ -91,14 +91,14 @@ impl Scanner {
             arguments: arguments.iter().map(Into::into).collect(),
             directory: Path::new("/"),
             limit: self.options.limit,
-            complaints: Complaints::Drop,
+            stderr: StderrMode::Discard,
         };
         match self.programs.output(program, cancel).await {
-            Ok((_, ProgramEnd::Exited(0))) => None,
-            Ok((output, ProgramEnd::Exited(BLOCK | WARN))) => Some(danger(&output)),
+            Ok((_, ProgramExit::Exited(0))) => None,
+            Ok((output, ProgramExit::Exited(BLOCK | WARN))) => Some(danger(&output)),
             other => {
                 tracing::warn!(?other, "the security scan failed");
-                (self.options.failure == ScanFailure::Blocks).then(|| Danger {
+                (self.options.failure == ScanFailurePolicy::Blocks).then(|| Danger {
                     key: format!("{KEY}unknown"),
                     reason: "Security scan failed, and `security.tirith_fail_open` is off".to_owned(),
                 })

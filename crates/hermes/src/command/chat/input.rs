@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::line_buffer::{LineBuffer, Typed};
 
 /// What is already there, or comes within this time of a line, was pasted with it, and is one message.
-const PASTED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 15_000_000 };
+const PASTE_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 15_000_000 };
 const MARK_PASTES: &str = "\u{1b}[?2004h";
 const DO_NOT_MARK_PASTES: &str = "\u{1b}[?2004l";
 
@@ -22,11 +22,11 @@ const DO_NOT_MARK_PASTES: &str = "\u{1b}[?2004l";
 static TERMINAL_BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Where messages come from.
-pub(crate) enum Input {
+pub(crate) enum ChatInput {
     /// Somebody sits at the terminal; reading begins when the first line is wanted.
-    Person { messages: Option<mpsc::UnboundedReceiver<String>>, typing: Arc<Typing> },
+    Interactive { messages: Option<mpsc::UnboundedReceiver<String>>, typing: Arc<Typing> },
     /// Nobody: a pipe, a service.
-    Nobody,
+    NonInteractive,
 }
 
 /// What the reader of the terminal is told while it waits.
@@ -48,31 +48,31 @@ impl Typing {
     }
 }
 
-impl Input {
+impl ChatInput {
     pub(crate) fn person() -> Self {
-        Self::Person { messages: None, typing: Arc::default() }
+        Self::Interactive { messages: None, typing: Arc::default() }
     }
 
     /// The next message; nothing when there will be no more. Pasted lines are one message; a command stands for itself.
     pub(crate) async fn next(&mut self) -> Option<String> {
         match self {
-            Self::Person { messages, typing } => {
-                messages.get_or_insert_with(|| read(typing.clone())).recv().await
+            Self::Interactive { messages, typing } => {
+                messages.get_or_insert_with(|| spawn_reader(typing.clone())).recv().await
             }
-            Self::Nobody => std::future::pending().await,
+            Self::NonInteractive => std::future::pending().await,
         }
     }
 
     /// Returns what the reader can be told; nothing where nobody types.
     pub(crate) fn typing(&self) -> Option<Arc<Typing>> {
         match self {
-            Self::Person { typing, .. } => Some(typing.clone()),
-            Self::Nobody => None,
+            Self::Interactive { typing, .. } => Some(typing.clone()),
+            Self::NonInteractive => None,
         }
     }
 }
 
-impl Drop for Input {
+impl Drop for ChatInput {
     fn drop(&mut self) {
         restore_terminal();
     }
@@ -88,7 +88,7 @@ pub(crate) fn restore_terminal() {
 }
 
 /// Reads on a thread of its own, for reading standard input blocks. It ends with the process.
-fn read(typing: Arc<Typing>) -> mpsc::UnboundedReceiver<String> {
+fn spawn_reader(typing: Arc<Typing>) -> mpsc::UnboundedReceiver<String> {
     let (messages, receiver) = mpsc::unbounded_channel();
     let mut lines =
         Lines { typing, edits: take_over_terminal(), buffer: LineBuffer::default(), bytes: Vec::new() };
@@ -98,7 +98,7 @@ fn read(typing: Arc<Typing>) -> mpsc::UnboundedReceiver<String> {
         let mut waiting = None;
         while let Some(first) = waiting.take().or_else(|| lines.next(&mut input)) {
             let mut message = first;
-            while may_go_on(&message) && lines.is_more_there(&input) {
+            while accepts_more_lines(&message) && lines.has_pending_input(&input) {
                 match lines.next(&mut input) {
                     None => break,
                     Some(line) if is_command(&line) => {
@@ -206,16 +206,16 @@ impl Lines {
         }
     }
 
-    fn is_more_there(&self, input: &StdinLock<'_>) -> bool {
+    fn has_pending_input(&self, input: &StdinLock<'_>) -> bool {
         if !self.bytes.is_empty() {
             return true;
         }
         let mut waited_for = [PollFd::new(input, PollFlags::IN)];
-        poll(&mut waited_for, Some(&PASTED_WITHIN)).is_ok_and(|ready| ready > 0)
+        poll(&mut waited_for, Some(&PASTE_INTERVAL)).is_ok_and(|ready| ready > 0)
     }
 }
 
-fn may_go_on(message: &str) -> bool {
+fn accepts_more_lines(message: &str) -> bool {
     !is_command(message) && !message.trim().is_empty()
 }
 

@@ -1,19 +1,19 @@
 //! `hermes chat`: one question and its answer, or a conversation line by line.
 
-mod feed;
+mod chat_loop;
 mod input;
 mod line_buffer;
-mod lines;
 mod one_shot;
 mod opening;
-mod referring;
+mod references;
 pub(crate) mod signals;
 mod slash;
 mod summary;
 mod terminal;
+mod tool_lines;
 
 pub(crate) use slash::restore;
-pub(crate) use summary::span;
+pub(crate) use summary::format_duration;
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
@@ -21,11 +21,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::ChatArguments;
-use crate::context::Context;
-use crate::output::Output;
-use crate::wiring::{self, Wired};
+use crate::context::ProgramContext;
+use crate::output::Console;
+use crate::wiring::{self, AgentRuntime};
 
-pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     if arguments.list_tools || arguments.list_toolsets {
         return list(arguments, context, output);
     }
@@ -34,8 +34,8 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
         return Ok(ExitCode::from(2));
     }
     let question = question(arguments)?;
-    output.outlive_reader();
-    let mut wired = wiring::wire(arguments, "cli", context, output)?;
+    output.ignore_closed_stdout();
+    let mut wired = wiring::build_runtime(arguments, "cli", context, output)?;
     if arguments.toolsets.is_some() && wired.agent.tools.is_empty() && !wired.unknown_toolsets.is_empty() {
         output.error(&format!(
             "unknown toolsets: {}. `hermes chat --list-toolsets` shows those there are",
@@ -53,9 +53,9 @@ pub(crate) fn run(arguments: &ChatArguments, context: &Context, output: &Output)
         };
         let done = match question {
             Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
-            None => lines::run(&mut wired, opened, arguments, context, output).await,
+            None => chat_loop::run(&mut wired, opened, arguments, context, output).await,
         };
-        wired.hands.let_go().await;
+        wired.command_runtime.shut_down().await;
         done
     });
     // What is still being done beside the conversation has been waited for; the rest may be dropped.
@@ -85,8 +85,8 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
     }
 }
 
-fn list(arguments: &ChatArguments, context: &Context, output: &Output) -> Result<ExitCode> {
-    let wired = wiring::wire(arguments, "cli", context, output)?;
+fn list(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let wired = wiring::build_runtime(arguments, "cli", context, output)?;
     if arguments.list_tools {
         list_tools(&wired, output);
     } else {
@@ -95,7 +95,7 @@ fn list(arguments: &ChatArguments, context: &Context, output: &Output) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn list_tools(wired: &Wired, output: &Output) {
+fn list_tools(wired: &AgentRuntime, output: &Console) {
     output.line("(^_^)/ Available Tools\n");
     let mut tools = wired.all_tools.list_tools();
     tools.sort_by(|a, b| (&a.toolset, &a.name).cmp(&(&b.toolset, &b.name)));
@@ -110,7 +110,7 @@ fn list_tools(wired: &Wired, output: &Output) {
     output.line(&format!("\n  Total: {} tools  ヽ(^o^)ノ", tools.len()));
 }
 
-fn list_toolsets(wired: &Wired, output: &Output) {
+fn list_toolsets(wired: &AgentRuntime, output: &Console) {
     output.line("(^_^)b Available Toolsets\n");
     let enabled: Vec<&str> = wired.agent.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
     for set in wired.all_tools.list_toolsets().into_iter().filter(|set| !set.tools.is_empty()) {

@@ -10,34 +10,40 @@ use hermes_store::EndReason;
 use hermes_types::{Cancel, Usage};
 use serde_json::json;
 
-use super::input::Input;
-use super::opening::{self, Opened};
-use super::referring::{Referring, with_references};
-use super::signals::Signals;
+use super::input::ChatInput;
+use super::opening::{self, OpenedConversation};
+use super::references::{ReferenceOutcome, with_references};
+use super::signals::ChatSignals;
 use super::summary;
-use super::terminal::{Patience, Shown, Terminal, WhileRunning, display_settings, drive};
+use super::terminal::{
+    DisplayMode, QuestionTimeouts, TerminalFrontend, TypedLinePolicy, display_settings, drive,
+};
 use crate::cli::ChatArguments;
-use crate::context::Context;
-use crate::output::Output;
-use crate::wiring::Wired;
+use crate::context::ProgramContext;
+use crate::output::Console;
+use crate::wiring::AgentRuntime;
 
 pub(crate) async fn run(
-    wired: &mut Wired,
-    mut opened: Opened,
+    wired: &mut AgentRuntime,
+    mut opened: OpenedConversation,
     text: String,
     arguments: &ChatArguments,
-    context: &Context,
-    output: &Output,
+    context: &ProgramContext,
+    output: &Console,
 ) -> Result<ExitCode> {
     let quiet = arguments.quiet || arguments.oneshot.is_some();
-    let shown = if quiet { Shown::Nothing } else { Shown::Everything };
+    let shown = if quiet { DisplayMode::Quiet } else { DisplayMode::Full };
     let display = display_settings(wired, arguments, context);
-    let mut input = if std::io::stdin().is_terminal() && !quiet { Input::person() } else { Input::Nobody };
+    let mut input = if std::io::stdin().is_terminal() && !quiet {
+        ChatInput::person()
+    } else {
+        ChatInput::NonInteractive
+    };
     let agent = &wired.agent;
-    let patience = Patience::from_config(&wired.config);
-    let terminal = Terminal::new(output, shown, display, agent.clock.clone(), patience, &input);
-    if let Some(cut_off) = &opened.cut_off {
-        output.notice(&opening::about_cut_off(cut_off));
+    let patience = QuestionTimeouts::from_config(&wired.config);
+    let terminal = TerminalFrontend::new(output, shown, display, agent.clock.clone(), patience, &input);
+    if let Some(cut_off) = &opened.unfinished_turn {
+        output.notice(&opening::describe_unfinished_turn(cut_off));
         agent.drop_turn(cut_off).await?;
     }
     if !quiet {
@@ -48,20 +54,20 @@ pub(crate) async fn run(
     }
     let began = agent.clock.now();
     let cancel = Cancel::new();
-    let mut signals = Signals::listen()?;
+    let mut signals = ChatSignals::listen()?;
     let said = match with_references(text, agent, &opened.conversation, context, &wired.config).await? {
-        Referring::Said { said, status } => {
+        ReferenceOutcome::Resolved { input: said, status } => {
             if let Some(status) = status.filter(|_| !quiet) {
                 output.line(&status);
             }
             said
         }
-        Referring::TooMuch(words) => bail!(words),
+        ReferenceOutcome::TooLarge(words) => bail!(words),
     };
-    let turn = agent.run(&mut opened.conversation, said, &terminal, &cancel);
-    let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel, WhileRunning::Ignore).await;
+    let turn = agent.run_turn(&mut opened.conversation, said, &terminal, &cancel);
+    let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel, TypedLinePolicy::Ignore).await;
     let result = driven.result?;
-    agent.end(&opened.conversation, EndReason::CliClose).await?;
+    agent.end_conversation(&opened.conversation, EndReason::CliClose).await?;
     if let Some(path) = &arguments.usage_file {
         write_usage(path, &result, opened.conversation.usage())?;
     }
@@ -75,13 +81,13 @@ pub(crate) async fn run(
         let row = agent.store.session(&result.session).await?;
         let title = row.and_then(|row| row.title);
         let seconds = agent.clock.now().since(began).as_secs();
-        output.text(&summary::farewell(&opened.conversation, title.as_deref(), seconds));
+        output.text(&summary::exit_summary(&opened.conversation, title.as_deref(), seconds));
     }
-    Ok(signals.ending().unwrap_or(code))
+    Ok(signals.exit_code().unwrap_or(code))
 }
 
 /// The answer, or why there is none.
-fn report(result: &TurnResult, quiet: bool, terminal: &Terminal<'_>, output: &Output) -> ExitCode {
+fn report(result: &TurnResult, quiet: bool, terminal: &TerminalFrontend<'_>, output: &Console) -> ExitCode {
     let response = result.response.as_deref().unwrap_or_default();
     if !response.is_empty() {
         if quiet { output.line(response) } else { terminal.finish(response) }

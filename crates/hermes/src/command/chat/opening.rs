@@ -1,20 +1,20 @@
 //! Which conversation a run is about: a new one, the newest, or one by name.
 
 use anyhow::Result;
-use hermes_agent::{Agent, Conversation, CutOff, TakenUp};
+use hermes_agent::{Agent, Conversation, LoadedConversation, UnfinishedTurn};
 use hermes_config::Env;
 use hermes_types::{Role, SessionKind};
 
 use crate::cli::ChatArguments;
-use crate::output::Output;
+use crate::output::Console;
 
 /// A conversation to work in.
-pub(crate) struct Opened {
+pub(crate) struct OpenedConversation {
     pub(crate) conversation: Conversation,
     pub(crate) title: Option<String>,
     /// It was begun earlier.
     pub(crate) resumed: bool,
-    pub(crate) cut_off: Option<CutOff>,
+    pub(crate) unfinished_turn: Option<UnfinishedTurn>,
 }
 
 /// Opens what the arguments ask for. Nothing when they name something that does not exist, which has been said.
@@ -22,8 +22,8 @@ pub(crate) async fn open(
     agent: &Agent,
     arguments: &ChatArguments,
     env: &Env,
-    output: &Output,
-) -> Result<Option<Opened>> {
+    output: &Console,
+) -> Result<Option<OpenedConversation>> {
     let tagged = || env.get("HERMES_SESSION_SOURCE").map(str::to_owned).filter(|source| !source.is_empty());
     let source = arguments.source.clone().or_else(tagged).unwrap_or_else(|| "cli".to_owned());
     let name = match (&arguments.resume, &arguments.go_on) {
@@ -33,8 +33,13 @@ pub(crate) async fn open(
         _ => Some(("", "-c")),
     };
     let Some((name, flag)) = name else {
-        let conversation = agent.begin(source, SessionKind::Local);
-        return Ok(Some(Opened { conversation, title: None, resumed: false, cut_off: None }));
+        let conversation = agent.new_conversation(source, SessionKind::Local);
+        return Ok(Some(OpenedConversation {
+            conversation,
+            title: None,
+            resumed: false,
+            unfinished_turn: None,
+        }));
     };
     let id = if name.is_empty() {
         match agent.store.newest_session("cli").await? {
@@ -58,12 +63,13 @@ pub(crate) async fn open(
         }
         return Ok(None);
     };
-    let TakenUp { conversation, title, cut_off } = agent.take_up(&id).await?;
-    Ok(Some(Opened { conversation, title, resumed: true, cut_off }))
+    let LoadedConversation { conversation, title, unfinished_turn: cut_off } =
+        agent.load_conversation(&id).await?;
+    Ok(Some(OpenedConversation { conversation, title, resumed: true, unfinished_turn: cut_off }))
 }
 
 /// The line that says what was taken up.
-pub(crate) fn greeting(opened: &Opened) -> String {
+pub(crate) fn greeting(opened: &OpenedConversation) -> String {
     let messages = opened.conversation.messages();
     let id = opened.conversation.session();
     if messages.is_empty() {
@@ -76,8 +82,8 @@ pub(crate) fn greeting(opened: &Opened) -> String {
 }
 
 /// What is said about a turn that a dead process left behind.
-pub(crate) fn about_cut_off(cut_off: &CutOff) -> String {
-    let unknown = match cut_off.unknown.as_slice() {
+pub(crate) fn describe_unfinished_turn(cut_off: &UnfinishedTurn) -> String {
+    let unknown = match cut_off.unknown_calls.as_slice() {
         [] => String::new(),
         names => format!(" What became of these calls is unknown: {}.", names.join(", ")),
     };

@@ -13,7 +13,7 @@ const OWN_STATE: &str = "/proc/self/status";
 
 /// What was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ChatSignal {
     /// Ctrl-C.
     Interrupt,
     /// The chat is to end. `Signals::ending` says so from now on.
@@ -22,7 +22,7 @@ pub(crate) enum Heard {
 
 /// The signals a chat listens to.
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub(crate) struct ChatSignals {
     interrupt: Signal,
     terminate: Signal,
     /// None under `nohup`.
@@ -30,7 +30,7 @@ pub(crate) struct Signals {
     ending: Option<SignalKind>,
 }
 
-impl Signals {
+impl ChatSignals {
     pub(crate) fn listen() -> io::Result<Self> {
         let state = std::fs::read_to_string(OWN_STATE).unwrap_or_default();
         let hang_up = SignalKind::hangup();
@@ -43,7 +43,7 @@ impl Signals {
     }
 
     /// The next one. May be dropped and asked again.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> ChatSignal {
         let hung_up = async {
             match &mut self.hang_up {
                 Some(hang_up) => hang_up.recv().await,
@@ -54,14 +54,14 @@ impl Signals {
             biased;
             _ = self.terminate.recv() => SignalKind::terminate(),
             _ = hung_up => SignalKind::hangup(),
-            _ = self.interrupt.recv() => return Heard::Interrupt,
+            _ = self.interrupt.recv() => return ChatSignal::Interrupt,
         };
         self.ending = Some(ending);
-        Heard::End
+        ChatSignal::End
     }
 
     /// What the program ends with, if a signal ends it: as a shell counts.
-    pub(crate) fn ending(&self) -> Option<ExitCode> {
+    pub(crate) fn exit_code(&self) -> Option<ExitCode> {
         let number = self.ending?.as_raw_value();
         Some(u8::try_from(128 + number).map_or(ExitCode::FAILURE, ExitCode::from))
     }

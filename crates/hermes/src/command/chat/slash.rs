@@ -3,26 +3,26 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use hermes_agent::Compressed;
+use hermes_agent::CompressionReport;
 use hermes_config::set;
 use hermes_config::settings::ToolProgress;
-use hermes_gateway::slash::{self, Surface};
+use hermes_gateway::slash::{self, CommandSurface};
 use hermes_knowledge::{Personality, personality, personality_names};
 use hermes_store::EndReason;
 use hermes_text::{Title, head, single_line, with_commas};
 use hermes_tools::Yolo;
-use hermes_types::{Cancel, Effort, Role, SessionKind};
+use hermes_types::{Cancel, ReasoningEffort, Role, SessionKind};
 use serde_json::json;
 
-use super::lines::Talk;
-use super::opening::{self, Opened};
+use super::chat_loop::ChatLoop;
+use super::opening::{self, OpenedConversation};
 use crate::context::local_time;
-use crate::wiring::skills::Shelf;
+use crate::wiring::skills::SkillCommands;
 use crate::{cli, command};
 
 /// What comes after a command.
-pub(crate) enum After {
-    Go,
+pub(crate) enum CommandEffect {
+    Continue,
     Quit,
     /// This is said to the model.
     Say(String),
@@ -31,28 +31,28 @@ pub(crate) enum After {
 }
 
 /// Runs a command line.
-pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
+pub(crate) async fn run(talk: &mut ChatLoop<'_>, line: &str) -> Result<CommandEffect> {
     let (name, rest) = line
         .trim_start_matches('/')
         .split_once(char::is_whitespace)
         .unwrap_or((line.trim_start_matches('/'), ""));
     let rest = rest.trim();
     let typed_as = name.to_lowercase();
-    if slash::find(&typed_as, Surface::Terminal).is_none()
+    if slash::find(&typed_as, CommandSurface::Terminal).is_none()
         && let Some(words) = invoke(talk, &typed_as, rest)
     {
         talk.output.line(&format!("⚡ Loading skill: {typed_as}"));
-        return Ok(After::Invoke(words));
+        return Ok(CommandEffect::Invoke(words));
     }
     let name = match find(&typed_as) {
-        Found::Command(name) => name,
-        Found::Several(names) => {
+        CommandMatch::Command(name) => name,
+        CommandMatch::Several(names) => {
             talk.output.line(&format!("Ambiguous command: /{name} ({})", names.join(", ")));
-            return Ok(After::Go);
+            return Ok(CommandEffect::Continue);
         }
-        Found::Nothing => {
+        CommandMatch::Nothing => {
             talk.output.line(&format!("Unknown command: /{name}\nType /help for available commands"));
-            return Ok(After::Go);
+            return Ok(CommandEffect::Continue);
         }
     };
     match name {
@@ -61,12 +61,12 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
                 delete(talk).await?;
             } else if !rest.is_empty() {
                 talk.output.line("Usage: /quit [--delete]");
-                return Ok(After::Go);
+                return Ok(CommandEffect::Continue);
             }
-            return Ok(After::Quit);
+            return Ok(CommandEffect::Quit);
         }
         // Alone, `/q` leaves.
-        "queue" if rest.is_empty() && typed_as == "q" => return Ok(After::Quit),
+        "queue" if rest.is_empty() && typed_as == "q" => return Ok(CommandEffect::Quit),
         "queue" => {
             if !rest.is_empty() {
                 talk.output.line(&format!("Queued for the next turn: {rest}"));
@@ -74,36 +74,36 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
             }
         }
         "new" => {
-            begin_anew(talk).await?;
+            start_new_session(talk).await?;
             if !rest.is_empty() {
                 title(talk, rest).await?;
             }
         }
         "clear" => {
-            begin_anew(talk).await?;
+            start_new_session(talk).await?;
             talk.output.text("\u{1b}[2J\u{1b}[H");
         }
         "history" => history(talk),
         "save" => save(talk)?,
-        "undo" => undo_some(talk, rest).await?,
+        "undo" => undo_exchanges(talk, rest).await?,
         "retry" => match undo(talk).await? {
-            Some(text) => return Ok(After::Say(text)),
+            Some(text) => return Ok(CommandEffect::Say(text)),
             None => talk.output.line("There is nothing to ask again."),
         },
-        "plan" => return Ok(invoke(talk, name, rest).map_or(After::Go, After::Invoke)),
+        "plan" => return Ok(invoke(talk, name, rest).map_or(CommandEffect::Continue, CommandEffect::Invoke)),
         "title" => title(talk, rest).await?,
         "compress" => compress(talk, rest).await?,
         "rollback" => rollback(talk, rest).await?,
         "resume" => resume(talk, rest).await?,
-        "personality" => put_on(talk, rest),
+        "personality" => set_personality(talk, rest),
         "reasoning" => reasoning(talk, rest),
         "verbose" => cycle_tool_progress(talk),
         "model" => model(talk, rest),
         "yolo" => yolo(talk, rest),
         "version" => talk.output.line(&cli::version()),
-        "tools" => super::list_tools(talk.wired, talk.output),
-        "toolsets" => super::list_toolsets(talk.wired, talk.output),
-        "cron" => command::cron::in_chat(rest, talk.context, talk.output)?,
+        "tools" => super::list_tools(talk.runtime, talk.output),
+        "toolsets" => super::list_toolsets(talk.runtime, talk.output),
+        "cron" => command::cron::run_in_chat(rest, talk.context, talk.output)?,
         "usage" => usage(talk).await?,
         "insights" => {
             let days = rest.strip_prefix("--days").unwrap_or(rest).trim_start_matches('=').trim();
@@ -111,77 +111,81 @@ pub(crate) async fn run(talk: &mut Talk<'_>, line: &str) -> Result<After> {
                 Some(days).filter(|days| !days.is_empty()).map_or(Some(30), |days| days.parse().ok())
             else {
                 talk.output.line("Usage: /insights [--days N]");
-                return Ok(After::Go);
+                return Ok(CommandEffect::Continue);
             };
-            let text =
-                command::insights::report(&talk.wired.agent.store, days, None, talk.wired.agent.clock.now())?;
+            let text = command::insights::report(
+                &talk.runtime.agent.store,
+                days,
+                None,
+                talk.runtime.agent.clock.now(),
+            )?;
             talk.output.text(&text);
         }
         _ => help(talk),
     }
-    Ok(After::Go)
+    Ok(CommandEffect::Continue)
 }
 
-fn shelf(talk: &Talk<'_>) -> Shelf {
+fn skill_commands(talk: &ChatLoop<'_>) -> SkillCommands {
     let context = talk.context;
-    Shelf::of(&context.home, &talk.wired.config, &context.env, "cli")
+    SkillCommands::for_platform(&context.home, &talk.runtime.config, &context.env, "cli")
 }
 
 /// The words of a skill.
-fn invoke(talk: &Talk<'_>, name: &str, rest: &str) -> Option<String> {
-    shelf(talk).invoke(name, rest, local_time(talk.wired.agent.clock.now()))
+fn invoke(talk: &ChatLoop<'_>, name: &str, rest: &str) -> Option<String> {
+    skill_commands(talk).invoke(name, rest, local_time(talk.runtime.agent.clock.now()))
 }
 
-enum Found {
+enum CommandMatch {
     Command(&'static str),
     Several(Vec<String>),
     Nothing,
 }
 
 /// By name or alias, or by the beginning of exactly one.
-fn find(name: &str) -> Found {
-    if let Some(command) = slash::find(name, Surface::Terminal) {
-        return Found::Command(command.name);
+fn find(name: &str) -> CommandMatch {
+    if let Some(command) = slash::find(name, CommandSurface::Terminal) {
+        return CommandMatch::Command(command.name);
     }
-    let begins = |command: &&slash::Command| {
+    let begins = |command: &&slash::SlashCommand| {
         std::iter::once(&command.name).chain(command.aliases).any(|known| known.starts_with(name))
     };
     let begun: Vec<&'static str> =
-        slash::commands(Surface::Terminal).filter(begins).map(|command| command.name).collect();
+        slash::commands(CommandSurface::Terminal).filter(begins).map(|command| command.name).collect();
     match begun.as_slice() {
-        [] => Found::Nothing,
-        [only] => Found::Command(only),
-        several => Found::Several(several.iter().map(|name| format!("/{name}")).collect()),
+        [] => CommandMatch::Nothing,
+        [only] => CommandMatch::Command(only),
+        several => CommandMatch::Several(several.iter().map(|name| format!("/{name}")).collect()),
     }
 }
 
-fn help(talk: &Talk<'_>) {
-    for command in slash::commands(Surface::Terminal) {
+fn help(talk: &ChatLoop<'_>) {
+    for command in slash::commands(CommandSurface::Terminal) {
         let names: Vec<String> =
             std::iter::once(&command.name).chain(command.aliases).map(|name| format!("/{name}")).collect();
         let left = format!("{} {}", names.join(", "), command.arguments);
-        talk.output.line(&format!("  {left:<34} {}", command.about));
+        talk.output.line(&format!("  {left:<34} {}", command.description));
     }
-    for (name, about) in shelf(talk).commands() {
+    for (name, about) in skill_commands(talk).commands() {
         talk.output.line(&format!("  {:<34} {about}", format!("/{name}")));
     }
     talk.output.line("Anything else is said to the model. Ctrl-C interrupts it, twice leaves.");
 }
 
-async fn begin_anew(talk: &mut Talk<'_>) -> Result<()> {
-    let agent = &talk.wired.agent;
+async fn start_new_session(talk: &mut ChatLoop<'_>) -> Result<()> {
+    let agent = &talk.runtime.agent;
     if agent.flush_due(&talk.opened.conversation) {
         agent.flush_memories(&talk.opened.conversation, &Cancel::new()).await;
     }
-    agent.end(&talk.opened.conversation, EndReason::NewSession).await?;
+    agent.end_conversation(&talk.opened.conversation, EndReason::NewSession).await?;
     let source = talk.opened.conversation.source().to_owned();
-    let conversation = agent.begin(source, SessionKind::Local);
-    talk.opened = Opened { conversation, title: None, resumed: false, cut_off: None };
+    let conversation = agent.new_conversation(source, SessionKind::Local);
+    talk.opened = OpenedConversation { conversation, title: None, resumed: false, unfinished_turn: None };
     talk.output.line("(^_^)v New session started!");
     Ok(())
 }
 
-fn history(talk: &Talk<'_>) {
+fn history(talk: &ChatLoop<'_>) {
     let messages = talk.opened.conversation.messages();
     let tools = messages.iter().filter(|message| message.role == Role::Tool).count();
     for message in messages {
@@ -198,8 +202,8 @@ fn history(talk: &Talk<'_>) {
     talk.output.line(&format!("({} messages, {tools} of them tool results)", messages.len()));
 }
 
-fn save(talk: &Talk<'_>) -> Result<()> {
-    let agent = &talk.wired.agent;
+fn save(talk: &ChatLoop<'_>) -> Result<()> {
+    let agent = &talk.runtime.agent;
     let now = local_time(agent.clock.now());
     let name = format!(
         "hermes_conversation_{:04}{:02}{:02}_{:02}{:02}{:02}.json",
@@ -217,9 +221,9 @@ fn save(talk: &Talk<'_>) -> Result<()> {
 }
 
 /// Shows the model, or chooses another, which answers from the next turn on.
-fn model(talk: &mut Talk<'_>, rest: &str) {
+fn model(talk: &mut ChatLoop<'_>, rest: &str) {
     let wanted = (!rest.is_empty()).then(|| rest.to_owned());
-    let (context, config) = (talk.context.clone(), talk.wired.config.clone());
+    let (context, config) = (talk.context.clone(), talk.runtime.config.clone());
     // On a thread of its own: it may wait for the network.
     let answered =
         std::thread::spawn(move || command::model::answer(wanted.as_deref(), &context, config)).join();
@@ -229,14 +233,14 @@ fn model(talk: &mut Talk<'_>, rest: &str) {
         Err(_) => talk.output.line("The choice ended unexpectedly."),
     }
     if !rest.is_empty()
-        && let Err(error) = talk.wired.change_model(talk.context)
+        && let Err(error) = talk.runtime.change_model(talk.context)
     {
         talk.output.line(&format!("{error:#}"));
     }
 }
 
 /// Takes back the last exchange, or the last few.
-async fn undo_some(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
+async fn undo_exchanges(talk: &mut ChatLoop<'_>, rest: &str) -> Result<()> {
     let Some(count) =
         Some(rest).filter(|rest| !rest.is_empty()).map_or(Some(1), |rest| rest.parse::<usize>().ok())
     else {
@@ -265,7 +269,7 @@ async fn undo_some(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
 }
 
 /// Turns questions about dangerous commands off and on again.
-fn yolo(talk: &mut Talk<'_>, rest: &str) {
+fn yolo(talk: &mut ChatLoop<'_>, rest: &str) {
     let yolo = match rest {
         "on" => Yolo::On,
         "off" => Yolo::Off,
@@ -273,7 +277,7 @@ fn yolo(talk: &mut Talk<'_>, rest: &str) {
         _ => Yolo::On,
     };
     talk.yolo = yolo;
-    talk.wired.hands.approvals.set_yolo(yolo);
+    talk.runtime.command_runtime.approvals.set_yolo(yolo);
     talk.output.line(match yolo {
         Yolo::On => "Dangerous commands run without asking; /yolo ends that.",
         Yolo::Off => "Dangerous commands are asked about again.",
@@ -281,21 +285,21 @@ fn yolo(talk: &mut Talk<'_>, rest: &str) {
 }
 
 /// Deletes this conversation for good.
-async fn delete(talk: &mut Talk<'_>) -> Result<()> {
+async fn delete(talk: &mut ChatLoop<'_>) -> Result<()> {
     let session = talk.opened.conversation.session().clone();
     let source = talk.opened.conversation.source().to_owned();
-    talk.opened.conversation = talk.wired.agent.begin(source, SessionKind::Local);
-    talk.wired.agent.store.delete_session(&session).await?;
+    talk.opened.conversation = talk.runtime.agent.new_conversation(source, SessionKind::Local);
+    talk.runtime.agent.store.delete_session(&session).await?;
     talk.output.line("This conversation was deleted.");
     Ok(())
 }
 
-async fn undo(talk: &mut Talk<'_>) -> Result<Option<String>> {
-    Ok(talk.wired.agent.undo(&mut talk.opened.conversation).await?)
+async fn undo(talk: &mut ChatLoop<'_>) -> Result<Option<String>> {
+    Ok(talk.runtime.agent.undo_last_exchange(&mut talk.opened.conversation).await?)
 }
 
-async fn title(talk: &mut Talk<'_>, name: &str) -> Result<()> {
-    let agent = &talk.wired.agent;
+async fn title(talk: &mut ChatLoop<'_>, name: &str) -> Result<()> {
+    let agent = &talk.runtime.agent;
     if name.is_empty() {
         let row = agent.store.session(talk.opened.conversation.session()).await?;
         let title = row.and_then(|row| row.title).or_else(|| talk.opened.title.clone());
@@ -333,20 +337,20 @@ async fn title(talk: &mut Talk<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn compress(talk: &mut Talk<'_>, focus: &str) -> Result<()> {
+async fn compress(talk: &mut ChatLoop<'_>, focus: &str) -> Result<()> {
     if talk.opened.conversation.messages().len() < 4 {
         talk.output.line("There is too little to compress; at least 4 messages are needed.");
         return Ok(());
     }
-    if talk.wired.agent.compression.mode == hermes_agent::CompressionMode::Off {
+    if talk.runtime.agent.compression.mode == hermes_agent::CompressionMode::Off {
         talk.output.line("Compression is turned off (compression.enabled in config.yaml).");
         return Ok(());
     }
     let cancel = Cancel::new();
-    let agent = &talk.wired.agent;
+    let agent = &talk.runtime.agent;
     let focus = (!focus.is_empty()).then_some(focus);
     let done = agent.compress(&mut talk.opened.conversation, focus, &talk.terminal, &cancel).await?;
-    if let Some(Compressed { messages_before, messages_after, tokens_before, tokens_after }) = done {
+    if let Some(CompressionReport { messages_before, messages_after, tokens_before, tokens_after }) = done {
         talk.output.line(&format!(
             "{messages_before} → {messages_after} messages, about {tokens_before} → {tokens_after} tokens"
         ));
@@ -354,15 +358,15 @@ async fn compress(talk: &mut Talk<'_>, focus: &str) -> Result<()> {
     Ok(())
 }
 
-async fn rollback(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
-    let Some(checkpoints) = talk.wired.checkpoints.clone() else {
+async fn rollback(talk: &mut ChatLoop<'_>, rest: &str) -> Result<()> {
+    let Some(checkpoints) = talk.runtime.checkpoints.clone() else {
         talk.output.line("Checkpoints are turned off (checkpoints.enabled in config.yaml).");
         return Ok(());
     };
-    let folder = crate::wiring::working_folder(talk.context, &talk.wired.config)?;
+    let folder = crate::wiring::working_folder(talk.context, &talk.runtime.config)?;
     let (text, after) = restore(&checkpoints, &folder, rest);
-    if after == Restoring::Everything {
-        talk.wired.agent.undo(&mut talk.opened.conversation).await?;
+    if after == RestoreExtent::Everything {
+        talk.runtime.agent.undo_last_exchange(&mut talk.opened.conversation).await?;
     }
     talk.output.line(&text);
     Ok(())
@@ -370,19 +374,19 @@ async fn rollback(talk: &mut Talk<'_>, rest: &str) -> Result<()> {
 
 /// What was restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Restoring {
+pub(crate) enum RestoreExtent {
     Nothing,
     Everything,
 }
 
 /// Lists, compares or restores checkpoints of a folder, and says what came of it.
 pub(crate) fn restore(
-    checkpoints: &hermes_tools::Checkpoints,
+    checkpoints: &hermes_tools::CheckpointManager,
     folder: &std::path::Path,
     rest: &str,
-) -> (String, Restoring) {
+) -> (String, RestoreExtent) {
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let mut after = Restoring::Nothing;
+    let mut after = RestoreExtent::Nothing;
     let said = match words.as_slice() {
         [] => checkpoints.list(folder).map(|found| list_checkpoints(&found)),
         ["diff", which] => checkpoints.diff(folder, which).map(|diff| {
@@ -395,13 +399,13 @@ pub(crate) fn restore(
         [which] => {
             let restored = checkpoints.restore(folder, which);
             if restored.is_ok() {
-                after = Restoring::Everything;
+                after = RestoreExtent::Everything;
             }
-            restored.map(|restored| told(&restored))
+            restored.map(|restored| describe_restored(&restored))
         }
-        [which, file @ ..] => {
-            checkpoints.restore_file(folder, which, &file.join(" ")).map(|restored| told(&restored))
-        }
+        [which, file @ ..] => checkpoints
+            .restore_file(folder, which, &file.join(" "))
+            .map(|restored| describe_restored(&restored)),
     };
     (said.unwrap_or_else(|error| error.to_string()), after)
 }
@@ -409,7 +413,7 @@ pub(crate) fn restore(
 fn list_checkpoints(found: &[hermes_tools::Checkpoint]) -> String {
     let mut lines = Vec::new();
     for (at, checkpoint) in found.iter().enumerate() {
-        let when = local_time(checkpoint.at).to_string().replace('T', " ");
+        let when = local_time(checkpoint.taken_at).to_string().replace('T', " ");
         let counts = checkpoint
             .counts
             .as_ref()
@@ -432,7 +436,7 @@ fn list_checkpoints(found: &[hermes_tools::Checkpoint]) -> String {
     )
 }
 
-fn told(restored: &hermes_tools::Restored) -> String {
+fn describe_restored(restored: &hermes_tools::RestoreReport) -> String {
     let mut text = format!(
         "Restored {} files to {} ({}).",
         restored.files.len(),
@@ -446,45 +450,49 @@ fn told(restored: &hermes_tools::Restored) -> String {
     text
 }
 
-async fn resume(talk: &mut Talk<'_>, name: &str) -> Result<()> {
+async fn resume(talk: &mut ChatLoop<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        command::sessions::recent(&talk.wired.agent.store, talk.output)?;
+        command::sessions::recent(&talk.runtime.agent.store, talk.output)?;
         talk.output.line("Go on with one: /resume ID or NAME");
         return Ok(());
     }
-    let agent = &talk.wired.agent;
+    let agent = &talk.runtime.agent;
     let Some(id) = agent.store.resolve(name).await? else {
         talk.output.line(&format!("Session not found: {name}"));
         return Ok(());
     };
-    let taken = match agent.take_up(&id).await {
+    let taken = match agent.load_conversation(&id).await {
         Ok(taken) => taken,
         Err(error) => {
             talk.output.line(&error.to_string());
             return Ok(());
         }
     };
-    agent.end(&talk.opened.conversation, EndReason::ResumedOther).await?;
-    if let Some(cut_off) = &taken.cut_off {
-        talk.output.line(&opening::about_cut_off(cut_off));
+    agent.end_conversation(&talk.opened.conversation, EndReason::ResumedOther).await?;
+    if let Some(cut_off) = &taken.unfinished_turn {
+        talk.output.line(&opening::describe_unfinished_turn(cut_off));
         agent.drop_turn(cut_off).await?;
     }
-    talk.opened =
-        Opened { conversation: taken.conversation, title: taken.title, resumed: true, cut_off: None };
+    talk.opened = OpenedConversation {
+        conversation: taken.conversation,
+        title: taken.title,
+        resumed: true,
+        unfinished_turn: None,
+    };
     talk.output.line(&opening::greeting(&talk.opened));
     Ok(())
 }
 
-fn put_on(talk: &mut Talk<'_>, name: &str) {
+fn set_personality(talk: &mut ChatLoop<'_>, name: &str) {
     if name.is_empty() {
-        talk.output.line(&format!("Personalities: {}, none", personality_names(&talk.wired.config)));
+        talk.output.line(&format!("Personalities: {}, none", personality_names(&talk.runtime.config)));
         return;
     }
-    let prompt = match personality(name, &talk.wired.config) {
+    let prompt = match personality(name, &talk.runtime.config) {
         None => {
             talk.output.line(&format!(
                 "Unknown personality '{name}'. There are: {}",
-                personality_names(&talk.wired.config)
+                personality_names(&talk.runtime.config)
             ));
             return;
         }
@@ -492,7 +500,7 @@ fn put_on(talk: &mut Talk<'_>, name: &str) {
         Some(Personality::Prompt(text)) => Some(text),
     };
     if let Some(text) = &prompt {
-        keep(talk, "agent.system_prompt", text);
+        save_setting(talk, "agent.system_prompt", text);
     } else {
         let removed = set::unset(&talk.context.home, &talk.context.env, "agent.system_prompt");
         // Nothing was set before: nothing is what was wanted.
@@ -502,13 +510,14 @@ fn put_on(talk: &mut Talk<'_>, name: &str) {
             talk.output.notice(&format!("not saved: {error}"));
         }
     }
-    talk.wired.agent.asking.ephemeral = prompt;
+    talk.runtime.agent.request_options.ephemeral = prompt;
     talk.output.line(&format!("Personality: {name}"));
 }
 
-fn reasoning(talk: &mut Talk<'_>, level: &str) {
+fn reasoning(talk: &mut ChatLoop<'_>, level: &str) {
     if level.is_empty() {
-        let effort = talk.wired.agent.asking.effort.map_or("medium (the default)", Effort::as_str);
+        let effort =
+            talk.runtime.agent.request_options.effort.map_or("medium (the default)", ReasoningEffort::as_str);
         talk.output.line(&format!("Reasoning effort: {effort}"));
         return;
     }
@@ -517,41 +526,41 @@ fn reasoning(talk: &mut Talk<'_>, level: &str) {
         "hide" | "off" => Some(false),
         _ => None,
     } {
-        keep(talk, "display.show_reasoning", if shown { "true" } else { "false" });
+        save_setting(talk, "display.show_reasoning", if shown { "true" } else { "false" });
         talk.terminal.display.show_reasoning = shown;
         talk.output.line(if shown { "Reasoning is shown." } else { "Reasoning is hidden." });
         return;
     }
-    let Some(effort) = Effort::parse(level) else {
+    let Some(effort) = ReasoningEffort::parse(level) else {
         talk.output.line("Usage: /reasoning [none|minimal|low|medium|high|xhigh|show|hide]");
         return;
     };
-    keep(talk, "agent.reasoning_effort", effort.as_str());
-    talk.wired.agent.asking.effort = Some(effort);
+    save_setting(talk, "agent.reasoning_effort", effort.as_str());
+    talk.runtime.agent.request_options.effort = Some(effort);
     talk.output.line(&format!("Reasoning effort: {}", effort.as_str()));
 }
 
 /// Shows more of what tools do: off, new, all, verbose, and from the beginning.
-fn cycle_tool_progress(talk: &mut Talk<'_>) {
+fn cycle_tool_progress(talk: &mut ChatLoop<'_>) {
     let (next, name) = match talk.terminal.display.tool_progress {
         ToolProgress::Off => (ToolProgress::New, "new"),
         ToolProgress::New => (ToolProgress::All, "all"),
         ToolProgress::All => (ToolProgress::Verbose, "verbose"),
         ToolProgress::Verbose => (ToolProgress::Off, "off"),
     };
-    keep(talk, "display.tool_progress", name);
+    save_setting(talk, "display.tool_progress", name);
     talk.terminal.display.tool_progress = next;
     talk.output.line(&format!("Tool progress: {name}"));
 }
 
 /// Saves a setting; a home that cannot be written to keeps it for this chat only, which is said.
-fn keep(talk: &Talk<'_>, key: &str, value: &str) {
+fn save_setting(talk: &ChatLoop<'_>, key: &str, value: &str) {
     if let Err(error) = set::set(&talk.context.home, &talk.context.env, key, value) {
         talk.output.notice(&format!("not saved: {error}"));
     }
 }
 
-async fn usage(talk: &Talk<'_>) -> Result<()> {
+async fn usage(talk: &ChatLoop<'_>) -> Result<()> {
     let conversation = &talk.opened.conversation;
     let usage = conversation.usage();
     let number = |count: u64| with_commas(count);
@@ -563,7 +572,7 @@ async fn usage(talk: &Talk<'_>) -> Result<()> {
     ));
     talk.output.line(&format!("  Output tokens:       {}", number(usage.output)));
     talk.output.line(&format!("  Total tokens:        {}", number(usage.total())));
-    let row = talk.wired.agent.store.session(conversation.session()).await?;
+    let row = talk.runtime.agent.store.session(conversation.session()).await?;
     match row.and_then(|row| row.estimated_cost_usd) {
         Some(cost) => talk.output.line(&format!("  Estimated cost:      ${cost:.4}")),
         None => talk.output.line("  Estimated cost:      unknown"),

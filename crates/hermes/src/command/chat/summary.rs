@@ -6,14 +6,14 @@ use hermes_agent::Conversation;
 use hermes_text::{head, single_line, strip_think};
 use hermes_types::{Message, Role};
 
-const MOST_ENTRIES: usize = 20;
-const MOST_USER: usize = 300;
-const MOST_ASSISTANT: usize = 200;
-const MOST_LINES: usize = 3;
-const MOST_NAMES: usize = 4;
+const MAX_ENTRIES: usize = 20;
+const MAX_USER_CHARS: usize = 300;
+const MAX_ASSISTANT_CHARS: usize = 200;
+const MAX_LINES: usize = 3;
+const MAX_NAMES: usize = 4;
 
 /// How to come back, and what there was.
-pub(crate) fn farewell(conversation: &Conversation, title: Option<&str>, seconds: u64) -> String {
+pub(crate) fn exit_summary(conversation: &Conversation, title: Option<&str>, seconds: u64) -> String {
     let messages = conversation.messages();
     if messages.is_empty() {
         return String::new();
@@ -30,13 +30,13 @@ pub(crate) fn farewell(conversation: &Conversation, title: Option<&str>, seconds
     if let Some(title) = title {
         let _ = writeln!(text, "Title:          {title}");
     }
-    let _ = writeln!(text, "Duration:       {}", span(seconds));
+    let _ = writeln!(text, "Duration:       {}", format_duration(seconds));
     let _ = writeln!(text, "Messages:       {} ({users} user, {calls} tool calls)", messages.len());
     text
 }
 
 /// `1h 2m 3s`
-pub(crate) fn span(seconds: u64) -> String {
+pub(crate) fn format_duration(seconds: u64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {
         (0, 0) => format!("{seconds}s"),
@@ -48,7 +48,7 @@ pub(crate) fn span(seconds: u64) -> String {
 /// The last exchanges of a conversation that is taken up.
 pub(crate) fn recap(messages: &[Message]) -> String {
     let entries: Vec<String> = messages.iter().filter_map(entry).collect();
-    let hidden = entries.len().saturating_sub(MOST_ENTRIES);
+    let hidden = entries.len().saturating_sub(MAX_ENTRIES);
     let mut text = "Previous Conversation\n".to_owned();
     if hidden > 0 {
         let _ = writeln!(text, "  ... {hidden} earlier messages ...");
@@ -63,13 +63,13 @@ pub(crate) fn recap(messages: &[Message]) -> String {
 fn entry(message: &Message) -> Option<String> {
     let said = message.content.text();
     match message.role {
-        Role::User => Some(format!("  ● You: {}", shortened(&single_line(&said), MOST_USER))),
+        Role::User => Some(format!("  ● You: {}", shortened(&single_line(&said), MAX_USER_CHARS))),
         Role::Assistant => {
             let said = strip_think(&said);
             let lines: Vec<&str> =
-                said.trim().lines().filter(|line| !line.trim().is_empty()).take(MOST_LINES).collect();
+                said.trim().lines().filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect();
             let mut parts: Vec<String> = Vec::new();
-            let text = shortened(&lines.join(" "), MOST_ASSISTANT);
+            let text = shortened(&lines.join(" "), MAX_ASSISTANT_CHARS);
             if !text.is_empty() {
                 parts.push(text);
             }
@@ -85,9 +85,8 @@ fn calls(message: &Message) -> Option<String> {
     if count == 0 {
         return None;
     }
-    let names: Vec<&str> =
-        message.tool_calls.iter().take(MOST_NAMES).map(|call| call.name.as_str()).collect();
-    let more = if count > MOST_NAMES { ", …" } else { "" };
+    let names: Vec<&str> = message.tool_calls.iter().take(MAX_NAMES).map(|call| call.name.as_str()).collect();
+    let more = if count > MAX_NAMES { ", …" } else { "" };
     let plural = if count == 1 { "" } else { "s" };
     Some(format!("[{count} tool call{plural}: {}{more}]", names.join(", ")))
 }
@@ -104,7 +103,7 @@ mod tests {
     #[test]
     fn spans_read_well() {
         for (seconds, text) in [(3, "3s"), (63, "1m 3s"), (3723, "1h 2m 3s")] {
-            assert_eq!(span(seconds), text);
+            assert_eq!(format_duration(seconds), text);
         }
     }
 }

@@ -8,35 +8,35 @@ use hermes_config::Config;
 use hermes_config::settings::{ApprovalSettings, DisplaySettings, ToolProgress};
 use hermes_text::escape_terminal;
 use hermes_types::{
-    Answer, Approval, BoxFuture, CallId, Cancel, Clock, Delta, Event, Frontend, OutcomeStatus, Question,
-    Secret,
+    ApprovalDecision, BoxFuture, CallId, Cancel, Clock, Delta, Frontend, OutcomeStatus, Secret, TurnEvent,
+    UserAnswer, UserQuestion,
 };
 use tokio::sync::oneshot;
 
-use super::feed;
-use super::input::{Input, Typing, is_command, restore_terminal};
-use super::signals::{Heard, Signals};
+use super::input::{ChatInput, Typing, is_command, restore_terminal};
+use super::signals::{ChatSignal, ChatSignals};
+use super::tool_lines;
 use crate::cli::ChatArguments;
-use crate::context::Context;
-use crate::output::Output;
-use crate::wiring::Wired;
+use crate::context::ProgramContext;
+use crate::output::Console;
+use crate::wiring::AgentRuntime;
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Everything,
+pub(crate) enum DisplayMode {
+    Full,
     /// The answer comes from whoever runs the turn; nothing is shown on the way.
-    Nothing,
+    Quiet,
 }
 
 /// How long questions wait for an answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct QuestionTimeouts {
     approve: Duration,
     clarify: Duration,
 }
 
-impl Patience {
+impl QuestionTimeouts {
     pub(crate) fn from_config(config: &Config) -> Self {
         let seconds = config.number("clarify.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(120.0);
         let clarify = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(2));
@@ -46,9 +46,9 @@ impl Patience {
 
 /// Returns how much is shown: what the configuration says, and `--verbose` over it.
 pub(crate) fn display_settings(
-    wired: &Wired,
+    wired: &AgentRuntime,
     arguments: &ChatArguments,
-    context: &Context,
+    context: &ProgramContext,
 ) -> DisplaySettings {
     let mut display = DisplaySettings::resolve(&wired.config, &context.env);
     if arguments.verbose {
@@ -58,19 +58,19 @@ pub(crate) fn display_settings(
 }
 
 /// The surface of a chat in a terminal.
-pub(crate) struct Terminal<'a> {
-    output: &'a Output,
-    shown: Shown,
+pub(crate) struct TerminalFrontend<'a> {
+    output: &'a Console,
+    display_mode: DisplayMode,
     pub(crate) display: DisplaySettings,
     clock: Arc<dyn Clock>,
-    patience: Patience,
+    timeouts: QuestionTimeouts,
     /// Somebody who can answer a question.
     typing: Option<Arc<Typing>>,
-    state: Mutex<State>,
+    state: Mutex<TerminalState>,
 }
 
 #[derive(Default)]
-struct State {
+struct TerminalState {
     /// What of the current answer is on the screen, as the model wrote it.
     written: String,
     /// The text before the last tool call.
@@ -96,19 +96,27 @@ struct RunningCall {
     began: Duration,
 }
 
-impl<'a> Terminal<'a> {
+impl<'a> TerminalFrontend<'a> {
     pub(crate) fn new(
-        output: &'a Output,
-        shown: Shown,
+        output: &'a Console,
+        display_mode: DisplayMode,
         display: DisplaySettings,
         clock: Arc<dyn Clock>,
-        patience: Patience,
-        input: &Input,
+        timeouts: QuestionTimeouts,
+        input: &ChatInput,
     ) -> Self {
-        Self { output, shown, display, clock, patience, typing: input.typing(), state: Mutex::default() }
+        Self {
+            output,
+            display_mode,
+            display,
+            clock,
+            timeouts,
+            typing: input.typing(),
+            state: Mutex::default(),
+        }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TerminalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +134,7 @@ impl<'a> Terminal<'a> {
             let mut state = self.state();
             (std::mem::take(&mut state.written), std::mem::take(&mut state.before_tools))
         };
-        if self.shown == Shown::Nothing {
+        if self.display_mode == DisplayMode::Quiet {
             return;
         }
         self.show_reasoning();
@@ -165,7 +173,7 @@ impl<'a> Terminal<'a> {
         }
         if !std::mem::replace(&mut self.state().in_reasoning, true) {
             self.end_line();
-            self.output.line(feed::REASONING_BEGINS);
+            self.output.line(tool_lines::REASONING_BEGINS);
         }
         self.put(text);
     }
@@ -173,7 +181,7 @@ impl<'a> Terminal<'a> {
     fn close_reasoning(&self) {
         if std::mem::take(&mut self.state().in_reasoning) {
             self.end_line();
-            self.output.line(feed::REASONING_ENDS);
+            self.output.line(tool_lines::REASONING_ENDS);
         }
     }
 
@@ -183,7 +191,7 @@ impl<'a> Terminal<'a> {
         let kept = std::mem::take(&mut self.state().reasoning);
         if !kept.trim().is_empty() {
             self.end_line();
-            self.output.text(&escape_terminal(&feed::reasoning(&kept)));
+            self.output.text(&escape_terminal(&tool_lines::reasoning(&kept)));
         }
     }
 
@@ -200,7 +208,7 @@ impl<'a> Terminal<'a> {
     }
 
     /// Shows a line of its own, wherever the cursor stands.
-    fn note(&self, text: &str) {
+    fn print_note(&self, text: &str) {
         self.end_line();
         self.output.line(&escape_terminal(text));
     }
@@ -213,9 +221,9 @@ impl<'a> Terminal<'a> {
             state.running.insert(id, call);
             state.calls
         };
-        if self.shown == Shown::Everything && self.display.tool_progress == ToolProgress::Verbose {
+        if self.display_mode == DisplayMode::Full && self.display.tool_progress == ToolProgress::Verbose {
             self.show_reasoning();
-            self.note(&feed::verbose_start(number, name, arguments));
+            self.print_note(&tool_lines::verbose_start(number, name, arguments));
         }
     }
 
@@ -236,62 +244,64 @@ impl<'a> Terminal<'a> {
         let line = match self.display.tool_progress {
             ToolProgress::Off => return,
             ToolProgress::New if repeated => return,
-            ToolProgress::New | ToolProgress::All => feed::line(name, &call.preview, seconds, suffix),
-            ToolProgress::Verbose => feed::verbose_end(call.number, seconds, suffix, result),
+            ToolProgress::New | ToolProgress::All => {
+                tool_lines::tool_line(name, &call.preview, seconds, suffix)
+            }
+            ToolProgress::Verbose => tool_lines::verbose_end(call.number, seconds, suffix, result),
         };
         self.show_reasoning();
-        self.note(&line);
+        self.print_note(&line);
     }
 
     /// A subagent's calls and notices, one line each.
-    fn show_child(&self, label: &str, event: &Event) {
+    fn show_child(&self, label: &str, event: &TurnEvent) {
         match event {
-            Event::ToolStarted { name, preview, .. } => {
-                self.note(&format!("  ├─ [{label}] {name} {}", hermes_text::head(preview, 35)));
+            TurnEvent::ToolStarted { name, preview, .. } => {
+                self.print_note(&format!("  ├─ [{label}] {name} {}", hermes_text::head(preview, 35)));
             }
-            Event::TurnEnded { .. } => self.note(&format!("  └─ [{label}] done")),
-            Event::Notice { text, .. } => self.note(&format!("  ├─ [{label}] {text}")),
+            TurnEvent::TurnEnded { .. } => self.print_note(&format!("  └─ [{label}] done")),
+            TurnEvent::Notice { text, .. } => self.print_note(&format!("  ├─ [{label}] {text}")),
             _ => {}
         }
     }
 
     /// Waits for the next line typed, for a while; without one, why there is none.
-    async fn line(&self, wait: Duration, cancel: &Cancel) -> Result<String, Answer> {
+    async fn wait_for_line(&self, wait: Duration, cancel: &Cancel) -> Result<String, UserAnswer> {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting = Some(sender);
         let line = tokio::select! {
-            line = receiver => line.map_err(|_| Answer::Unavailable),
-            () = cancel.cancelled() => Err(Answer::Unavailable),
-            () = self.clock.sleep(wait) => Err(Answer::Silence),
+            line = receiver => line.map_err(|_| UserAnswer::Unavailable),
+            () = cancel.cancelled() => Err(UserAnswer::Unavailable),
+            () = self.clock.sleep(wait) => Err(UserAnswer::TimedOut),
         };
         self.state().waiting = None;
         line
     }
 
-    async fn approve(&self, command: &str, reason: &str, cancel: &Cancel) -> Answer {
-        self.note(&format!(
+    async fn approve(&self, command: &str, reason: &str, cancel: &Cancel) -> UserAnswer {
+        self.print_note(&format!(
             "⚠️  Dangerous Command: {reason}\n    {command}\n    [o]nce  |  [s]ession  |  [a]lways  |  [d]eny"
         ));
         self.output.text("Choice [o/s/a/D]: ");
-        let line = match self.line(self.patience.approve, cancel).await {
+        let line = match self.wait_for_line(self.timeouts.approve, cancel).await {
             Ok(line) => line,
             Err(none) => {
-                if none == Answer::Silence {
-                    self.note("⏱ Timeout — denying command");
+                if none == UserAnswer::TimedOut {
+                    self.print_note("⏱ Timeout — denying command");
                 }
                 return none;
             }
         };
-        Answer::Approval(match line.trim().to_lowercase().as_str() {
-            "o" | "once" => Approval::Once,
-            "s" | "session" => Approval::Session,
-            "a" | "always" => Approval::Always,
-            _ => Approval::Deny,
+        UserAnswer::Approval(match line.trim().to_lowercase().as_str() {
+            "o" | "once" => ApprovalDecision::Once,
+            "s" | "session" => ApprovalDecision::Session,
+            "a" | "always" => ApprovalDecision::Always,
+            _ => ApprovalDecision::Deny,
         })
     }
 
-    async fn clarify(&self, question: &str, choices: &[String], cancel: &Cancel) -> Answer {
-        self.note(&format!("Hermes needs your input: {question}"));
+    async fn clarify(&self, question: &str, choices: &[String], cancel: &Cancel) -> UserAnswer {
+        self.print_note(&format!("Hermes needs your input: {question}"));
         for (at, choice) in choices.iter().enumerate() {
             self.output.line(&format!("  {}. {choice}", at + 1));
         }
@@ -299,79 +309,83 @@ impl<'a> Terminal<'a> {
             self.output.line("  (a number, or an answer of your own)");
         }
         self.output.text("> ");
-        let line = match self.line(self.patience.clarify, cancel).await {
+        let line = match self.wait_for_line(self.timeouts.clarify, cancel).await {
             Ok(line) => line,
             Err(none) => return none,
         };
         let chosen = line.trim().parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
-        Answer::Text(chosen.cloned().unwrap_or_else(|| line.trim().to_owned()))
+        UserAnswer::Text(chosen.cloned().unwrap_or_else(|| line.trim().to_owned()))
     }
 }
 
-impl Terminal<'_> {
+impl TerminalFrontend<'_> {
     /// Asks for something that is not shown while it is typed.
-    async fn ask_secret(&self, prompt: &str, cancel: &Cancel) -> Answer {
+    async fn ask_secret(&self, prompt: &str, cancel: &Cancel) -> UserAnswer {
         self.end_line();
-        let Some(typing) = &self.typing else { return Answer::Unavailable };
+        let Some(typing) = &self.typing else { return UserAnswer::Unavailable };
         typing.hide(true);
         self.output.text(&format!("{prompt}: "));
-        let line = self.line(self.patience.approve, cancel).await;
+        let line = self.wait_for_line(self.timeouts.approve, cancel).await;
         typing.hide(false);
         match line {
-            Ok(line) => Answer::Secret(Secret::new(line.trim_end_matches(['\n', '\r']))),
+            Ok(line) => UserAnswer::Secret(Secret::new(line.trim_end_matches(['\n', '\r']))),
             Err(none) => none,
         }
     }
 }
 
-impl Frontend for Terminal<'_> {
-    fn show(&self, event: Event) {
+impl Frontend for TerminalFrontend<'_> {
+    fn show(&self, event: TurnEvent) {
         match event {
-            Event::ToolStarted { id, name, preview, arguments } => {
+            TurnEvent::ToolStarted { id, name, preview, arguments } => {
                 self.tool_started(id, &name, preview, &arguments);
             }
-            _ if self.shown == Shown::Nothing => {}
-            Event::ToolEnded { id, name, status, result } => self.tool_ended(&id, &name, status, &result),
-            Event::Delta(Delta::Text(text)) if self.display.streaming => self.write(&text),
-            Event::Delta(Delta::Reasoning(text)) if self.display.show_reasoning => self.reason(&text),
-            Event::Delta(Delta::Restart) => {
+            _ if self.display_mode == DisplayMode::Quiet => {}
+            TurnEvent::ToolEnded { id, name, status, result } => self.tool_ended(&id, &name, status, &result),
+            TurnEvent::Delta(Delta::Text(text)) if self.display.streaming => self.write(&text),
+            TurnEvent::Delta(Delta::Reasoning(text)) if self.display.show_reasoning => self.reason(&text),
+            TurnEvent::Delta(Delta::Restart) => {
                 self.close_reasoning();
-                self.note("(the connection was lost; the answer starts again)");
+                self.print_note("(the connection was lost; the answer starts again)");
                 self.state().written.clear();
             }
-            Event::Child { label, event } => self.show_child(&label, &event),
-            Event::SegmentEnded => {
+            TurnEvent::Child { label, event } => self.show_child(&label, &event),
+            TurnEvent::SegmentEnded => {
                 self.show_reasoning();
                 let text = std::mem::take(&mut self.state().written);
                 if !text.is_empty() {
-                    self.note("");
+                    self.print_note("");
                     self.state().before_tools = text;
                 }
             }
-            Event::Notice { text, .. } | Event::Delta(Delta::Status(text)) => {
-                self.note(&format!("  ┊ {text}"));
+            TurnEvent::Notice { text, .. } | TurnEvent::Delta(Delta::Status(text)) => {
+                self.print_note(&format!("  ┊ {text}"));
             }
-            Event::TurnStarted { .. } => {
+            TurnEvent::TurnStarted { .. } => {
                 let mut state = self.state();
                 state.before_tools.clear();
                 state.calls = 0;
             }
-            Event::Delta(Delta::Text(_) | Delta::Reasoning(_) | Delta::ToolStarted { .. })
-            | Event::Step { .. }
-            | Event::Spent { .. }
-            | Event::TurnEnded { .. } => {}
+            TurnEvent::Delta(Delta::Text(_) | Delta::Reasoning(_) | Delta::ToolStarted { .. })
+            | TurnEvent::Step { .. }
+            | TurnEvent::Spent { .. }
+            | TurnEvent::TurnEnded { .. } => {}
         }
     }
 
-    fn ask<'a>(&'a self, question: Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
         Box::pin(async move {
             if self.typing.is_none() {
-                return Answer::Unavailable;
+                return UserAnswer::Unavailable;
             }
             match question {
-                Question::Approve { command, danger } => self.approve(&command, &danger.reason, cancel).await,
-                Question::Clarify { question, choices } => self.clarify(&question, &choices, cancel).await,
-                Question::Secret { prompt, .. } => self.ask_secret(&prompt, cancel).await,
+                UserQuestion::Approve { command, danger } => {
+                    self.approve(&command, &danger.reason, cancel).await
+                }
+                UserQuestion::Clarify { question, choices } => {
+                    self.clarify(&question, &choices, cancel).await
+                }
+                UserQuestion::Secret { prompt, .. } => self.ask_secret(&prompt, cancel).await,
             }
         })
     }
@@ -379,7 +393,7 @@ impl Frontend for Terminal<'_> {
 
 /// What a line means that is typed while a turn runs and answers no question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhileRunning {
+pub(crate) enum TypedLinePolicy {
     /// The next message, which stops the turn unless the settings say that it waits.
     Interrupt,
     /// Nothing: there is no next turn.
@@ -387,7 +401,7 @@ pub(crate) enum WhileRunning {
 }
 
 /// What a turn came to, and what was typed while it ran.
-pub(crate) struct Driven<T> {
+pub(crate) struct DrivenTurn<T> {
     pub(crate) result: T,
     pub(crate) typed: Vec<String>,
 }
@@ -396,36 +410,36 @@ pub(crate) struct Driven<T> {
 /// signal that ends the chat stops the turn too.
 pub(crate) async fn drive<T>(
     turn: impl Future<Output = T>,
-    terminal: &Terminal<'_>,
-    input: &mut Input,
-    signals: &mut Signals,
+    terminal: &TerminalFrontend<'_>,
+    input: &mut ChatInput,
+    signals: &mut ChatSignals,
     cancel: &Cancel,
-    while_running: WhileRunning,
-) -> Driven<T> {
+    while_running: TypedLinePolicy,
+) -> DrivenTurn<T> {
     let mut turn = std::pin::pin!(turn);
     let mut typed = Vec::new();
     let mut listening = true;
     loop {
         tokio::select! {
             biased;
-            result = &mut turn => return Driven { result, typed },
+            result = &mut turn => return DrivenTurn { result, typed },
             heard = signals.next() => match heard {
-                Heard::Interrupt if cancel.is_cancelled() => {
+                ChatSignal::Interrupt if cancel.is_cancelled() => {
                     restore_terminal();
                     std::process::exit(130)
                 }
-                Heard::Interrupt | Heard::End => cancel.cancel(),
+                ChatSignal::Interrupt | ChatSignal::End => cancel.cancel(),
             },
             line = input.next(), if listening => match line {
                 None => listening = false,
                 Some(line) => {
                     if let Some(line) = terminal.answer(line).filter(|line| !line.trim().is_empty()) {
                         // A command waits for the end of the turn; only what is said to the model stops it.
-                        let interrupts = while_running == WhileRunning::Interrupt
+                        let interrupts = while_running == TypedLinePolicy::Interrupt
                             && terminal.display.busy_input_mode != "queue"
                             && !is_command(&line);
                         if interrupts && !cancel.is_cancelled() {
-                            terminal.note("⚡ New message detected, interrupting...");
+                            terminal.print_note("⚡ New message detected, interrupting...");
                             cancel.cancel();
                         }
                         typed.push(line);

@@ -1,22 +1,22 @@
 //! `hermes cron` and `/cron`: the list of scheduled jobs, by hand.
 
 mod script;
+mod shell_words;
 mod show;
 mod tick;
-mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use hermes_schedule::{Change, Error, Job, Jobs, Listed, NewJob, Zone};
+use hermes_schedule::{Error, Job, JobChange, JobFilter, JobStore, NewJob, Zone};
 use hermes_types::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::cli::{CronCommand, JobArguments};
-use crate::context::{Context, now};
-use crate::output::Output;
+use crate::context::{ProgramContext, now};
+use crate::output::Console;
 
 pub(crate) use script::JobScripts;
 
@@ -25,57 +25,61 @@ const FROM_CHAT: &str = "paused from /cron";
 
 /// Where commands come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Surface {
+enum CronSurface {
     Shell,
     Chat,
 }
 
 /// The list, and whoever looks at it.
-struct Desk<'a> {
-    jobs: Jobs,
+struct CronCommands<'a> {
+    jobs: JobStore,
     now: Timestamp,
-    context: &'a Context,
-    output: &'a Output,
+    context: &'a ProgramContext,
+    output: &'a Console,
 }
 
 /// What was typed behind `/cron`.
 #[derive(Debug, Parser)]
 #[command(name = "/cron", bin_name = "/cron", disable_version_flag = true)]
-struct Line {
+struct CronLine {
     #[command(subcommand)]
     command: Option<CronCommand>,
 }
 
-pub(crate) fn run(command: Option<CronCommand>, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(
+    command: Option<CronCommand>,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     let config = context.config(output);
-    let jobs = Jobs::new(context.home.clone(), Zone::configured(&config, &context.env));
-    let desk = Desk { jobs, now: now(), context, output };
+    let jobs = JobStore::new(context.home.clone(), Zone::configured(&config, &context.env));
+    let desk = CronCommands { jobs, now: now(), context, output };
     match command.unwrap_or_default() {
         CronCommand::Tick => tick::run(context, output),
-        command => desk.perform(command, Surface::Shell),
+        command => desk.perform(command, CronSurface::Shell),
     }
 }
 
 /// The same in the terminal chat; bare, it says what there is.
-pub(crate) fn in_chat(line: &str, context: &Context, output: &Output) -> Result<()> {
+pub(crate) fn run_in_chat(line: &str, context: &ProgramContext, output: &Console) -> Result<()> {
     let config = hermes_config::Config::load(&context.home, &context.env);
-    let jobs = Jobs::new(context.home.clone(), Zone::configured(&config, &context.env));
-    let desk = Desk { jobs, now: now(), context, output };
-    let Some(words) = words::split(line) else {
+    let jobs = JobStore::new(context.home.clone(), Zone::configured(&config, &context.env));
+    let desk = CronCommands { jobs, now: now(), context, output };
+    let Some(words) = shell_words::split(line) else {
         output.line("A quote is not closed.");
         return Ok(());
     };
     if words.is_empty() {
         output.line("  /cron list [--all]                      the jobs\n  /cron add \"every 2h\" what is to be done  schedule something\n  /cron edit|pause|resume|run|remove ID");
-        desk.list(Listed::Enabled);
+        desk.list(JobFilter::Enabled);
         return Ok(());
     }
-    match Line::try_parse_from(std::iter::once("/cron".to_owned()).chain(words)) {
-        Ok(Line { command: Some(CronCommand::Tick) }) => {
+    match CronLine::try_parse_from(std::iter::once("/cron".to_owned()).chain(words)) {
+        Ok(CronLine { command: Some(CronCommand::Tick) }) => {
             output.line("Use `hermes cron tick` in a shell for that.");
         }
-        Ok(Line { command }) => {
-            desk.perform(command.unwrap_or_default(), Surface::Chat)?;
+        Ok(CronLine { command }) => {
+            desk.perform(command.unwrap_or_default(), CronSurface::Chat)?;
         }
         Err(error) => {
             output.line(error.to_string().trim_end());
@@ -84,11 +88,11 @@ pub(crate) fn in_chat(line: &str, context: &Context, output: &Output) -> Result<
     Ok(())
 }
 
-impl Desk<'_> {
-    fn perform(&self, command: CronCommand, surface: Surface) -> Result<ExitCode> {
-        let reason = (surface == Surface::Chat).then(|| FROM_CHAT.to_owned());
+impl CronCommands<'_> {
+    fn perform(&self, command: CronCommand, surface: CronSurface) -> Result<ExitCode> {
+        let reason = (surface == CronSurface::Chat).then(|| FROM_CHAT.to_owned());
         Ok(match command {
-            CronCommand::List { all } => self.list(if all { Listed::All } else { Listed::Enabled }),
+            CronCommand::List { all } => self.list(if all { JobFilter::All } else { JobFilter::Enabled }),
             CronCommand::Create { schedule, prompt, about, skills } => {
                 self.create(schedule, &prompt.join(" "), about, skills)
             }
@@ -102,25 +106,30 @@ impl Desk<'_> {
                 remove_skills,
                 clear_skills,
             } => {
-                let wanted =
-                    Skills { replace: skills, add: add_skills, remove: remove_skills, clear: clear_skills };
+                let wanted = SkillChanges {
+                    replace: skills,
+                    add: add_skills,
+                    remove: remove_skills,
+                    clear: clear_skills,
+                };
                 self.edit(&id, schedule, prompt, about, wanted)
             }
             CronCommand::Pause { id } => {
-                self.at(&id, "pause", "Paused", |jobs, job| jobs.pause(&job.id, reason, self.now))
+                self.change_job(&id, "pause", "Paused", |jobs, job| jobs.pause(&job.id, reason, self.now))
             }
             CronCommand::Resume { id } => {
-                self.at(&id, "resume", "Resumed", |jobs, job| jobs.resume(&job.id, self.now))
+                self.change_job(&id, "resume", "Resumed", |jobs, job| jobs.resume(&job.id, self.now))
             }
             CronCommand::Run { id } => {
-                let done = self.at(&id, "run", "Triggered", |jobs, job| jobs.trigger(&job.id, self.now));
+                let done =
+                    self.change_job(&id, "run", "Triggered", |jobs, job| jobs.trigger(&job.id, self.now));
                 if done == ExitCode::SUCCESS {
                     self.output.line("It will run on the next scheduler tick.");
                 }
                 done
             }
             CronCommand::Remove { id } => {
-                self.at(&id, "remove", "Removed", |jobs, job| jobs.remove(&job.id, self.now))
+                self.change_job(&id, "remove", "Removed", |jobs, job| jobs.remove(&job.id, self.now))
             }
             CronCommand::Status => self.status(),
             CronCommand::Runs { id, limit } => self.runs(id.as_deref(), usize::from(limit))?,
@@ -130,7 +139,7 @@ impl Desk<'_> {
     }
 
     fn create(&self, schedule: String, prompt: &str, about: JobArguments, skills: Vec<String>) -> ExitCode {
-        let more = match more(&about) {
+        let more = match extra_fields(&about) {
             Ok(more) => more,
             Err(words) => return self.failed("create", &words),
         };
@@ -153,19 +162,20 @@ impl Desk<'_> {
         schedule: Option<String>,
         prompt: Option<String>,
         about: JobArguments,
-        wanted: Skills,
+        wanted: SkillChanges,
     ) -> ExitCode {
         let job = match self.jobs.find(id) {
             Ok(job) => job,
             Err(error) => return self.not_found("update", id, &error),
         };
-        let more = match more(&about) {
+        let more = match extra_fields(&about) {
             Ok(more) => more,
             Err(words) => return self.failed("update", &words),
         };
         let JobArguments { name, deliver, repeat, .. } = about;
         let skills = wanted.apply(&job);
-        let change = Change { schedule, prompt, name, deliver, repeat, skills, more, ..Change::default() };
+        let change =
+            JobChange { schedule, prompt, name, deliver, repeat, skills, more, ..JobChange::default() };
         match self.jobs.update(&job.id, change, self.now) {
             Ok(job) => {
                 self.output.line(&format!("Updated job: {}", job.id));
@@ -176,12 +186,12 @@ impl Desk<'_> {
         }
     }
 
-    fn at(
+    fn change_job(
         &self,
         id: &str,
         verb: &str,
         done: &str,
-        work: impl FnOnce(&Jobs, &Job) -> Result<Job, Error>,
+        work: impl FnOnce(&JobStore, &Job) -> Result<Job, Error>,
     ) -> ExitCode {
         let job = match self.jobs.find(id) {
             Ok(job) => job,
@@ -212,14 +222,14 @@ impl Desk<'_> {
 }
 
 /// What is to happen to a job's skills.
-struct Skills {
+struct SkillChanges {
     replace: Vec<String>,
     add: Vec<String>,
     remove: Vec<String>,
     clear: bool,
 }
 
-impl Skills {
+impl SkillChanges {
     /// Clearing goes before replacing, replacing before taking away and adding.
     fn apply(self, job: &Job) -> Option<Vec<String>> {
         if self.clear {
@@ -237,7 +247,7 @@ impl Skills {
 }
 
 /// Fields that only newer releases know. An empty text takes a folder or a script away.
-fn more(about: &JobArguments) -> Result<Map<String, Value>, String> {
+fn extra_fields(about: &JobArguments) -> Result<Map<String, Value>, String> {
     let mut more = Map::new();
     let text = |given: String| if given.is_empty() { Value::Null } else { Value::String(given) };
     if let Some(folder) = &about.workdir {

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use hermes_gateway::process;
-use hermes_schedule::{Job, Listed, earliest, parse_instant, repeat_words};
+use hermes_schedule::{Job, JobFilter, describe_repeat, earliest_next_run, parse_instant};
 use hermes_store::{JobRun, JobRunState};
 use hermes_text::{head, single_line};
 use hermes_types::Timestamp;
 
-use super::Desk;
+use super::CronCommands;
 
 const INSIDE: usize = 62;
 /// Runs that are read to fill the list; those missed in a row take one line.
@@ -18,10 +18,10 @@ const MOST_READ: usize = 5_000;
 const STALLED_AFTER: f64 = 200.0;
 const START: &str = "  hermes gateway run       run it in the foreground\n  hermes gateway install   install it as a service\n  hermes gateway start     start the service";
 
-impl Desk<'_> {
-    pub(super) fn list(&self, listed: Listed) -> ExitCode {
+impl CronCommands<'_> {
+    pub(super) fn list(&self, listed: JobFilter) -> ExitCode {
         let jobs = self.jobs.list(listed);
-        if let Some(trouble) = jobs.is_empty().then(|| self.jobs.trouble()).flatten() {
+        if let Some(trouble) = jobs.is_empty().then(|| self.jobs.read_problem()).flatten() {
             self.output.error(&trouble);
             return ExitCode::FAILURE;
         }
@@ -38,7 +38,7 @@ impl Desk<'_> {
                 self.output.line(&format!("    {label:<10}{text}"));
             }
         }
-        if process::running(&self.context.home).is_none() {
+        if process::running_pid(&self.context.home).is_none() {
             self.output.line("\n⚠ The gateway is not running, so nothing will run by itself. `hermes gateway run` starts it.");
         }
         ExitCode::SUCCESS
@@ -49,7 +49,7 @@ impl Desk<'_> {
             ("Name:", job.name().to_owned()),
             ("Schedule:", job.display().to_owned()),
             ("Repeat:", repeat(job)),
-            ("Next run:", self.time(job.next_run_at.as_deref())),
+            ("Next run:", self.format_time(job.next_run_at.as_deref())),
             ("Deliver:", job.deliver()),
         ];
         let skills = job.skills();
@@ -68,11 +68,11 @@ impl Desk<'_> {
     pub(super) fn describe_new(&self, job: &Job) {
         self.output.line(&format!("  Name:     {}", job.name()));
         self.output.line(&format!("  Schedule: {}", job.display()));
-        self.output.line(&format!("  Next run: {}", self.time(job.next_run_at.as_deref())));
+        self.output.line(&format!("  Next run: {}", self.format_time(job.next_run_at.as_deref())));
     }
 
     /// In the zone schedules are read in.
-    fn time(&self, stored: Option<&str>) -> String {
+    fn format_time(&self, stored: Option<&str>) -> String {
         match stored.map(|text| (text, parse_instant(text))) {
             None => "never".to_owned(),
             Some((_, Some(at))) => self.jobs.zone().minute(at),
@@ -81,29 +81,29 @@ impl Desk<'_> {
     }
 
     pub(super) fn status(&self) -> ExitCode {
-        let running = process::running(&self.context.home);
+        let running = process::running_pid(&self.context.home);
         if let Some(pid) = running {
             self.output.line("✓ Gateway is running — cron jobs will fire automatically");
             self.output.line(&format!("  PID: {pid}"));
-            self.pulse();
+            self.print_ticker_age();
         } else {
             self.output.line("✗ Gateway is not running — cron jobs will NOT fire");
             self.output.line(START);
         }
-        let jobs = self.jobs.list(Listed::Enabled);
+        let jobs = self.jobs.list(JobFilter::Enabled);
         if jobs.is_empty() {
             self.output.line("\nNo active jobs");
             return ExitCode::SUCCESS;
         }
         self.output.line(&format!("\n{} active job(s)", jobs.len()));
-        if let Some(next) = earliest(&jobs) {
+        if let Some(next) = earliest_next_run(&jobs) {
             self.output.line(&format!("  Next run: {}", self.jobs.zone().minute(next)));
         }
         ExitCode::SUCCESS
     }
 
     /// How long ago the ticker was last seen.
-    fn pulse(&self) {
+    fn print_ticker_age(&self) {
         let text =
             std::fs::read_to_string(self.context.home.cron().join("ticker_heartbeat")).unwrap_or_default();
         let Ok(last) = text.trim().parse::<f64>() else { return };
@@ -186,7 +186,7 @@ fn mark(job: &Job) -> &str {
 fn repeat(job: &Job) -> String {
     match job.repeat.as_ref().and_then(|repeat| Some((repeat.times?, repeat.completed))) {
         Some((times, completed)) => format!("{completed}/{times}"),
-        None if repeat_words(job) == "forever" => "∞".to_owned(),
-        None => repeat_words(job),
+        None if describe_repeat(job) == "forever" => "∞".to_owned(),
+        None => describe_repeat(job),
     }
 }

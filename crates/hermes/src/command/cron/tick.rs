@@ -7,28 +7,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hermes_agent::{LaterLogs, Logs};
-use hermes_config::{Env, Surface};
+use hermes_agent::{DeferredSessionLogs, SessionLogMode};
+use hermes_config::{Env, ProgramSurface};
 use hermes_gateway::cron::tick_once;
-use hermes_gateway::{Gateway, Live, NoWatchers, Ports};
-use hermes_model::provider::Choice;
+use hermes_gateway::{Gateway, GatewayPorts, LiveSettings, NoObserver};
+use hermes_model::provider::ProviderChoice;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 use tokio::sync::Notify;
 
 use crate::cli::ChatArguments;
-use crate::command::gateway::House;
-use crate::context::{Context, local_time, now};
-use crate::output::Output;
-use crate::wiring::staff::{Staff, context as context_of};
-use crate::wiring::stand_in::StandIn;
-use crate::wiring::{Order, assemble, references};
+use crate::command::gateway::ProgramServices;
+use crate::context::{ProgramContext, local_time, now};
+use crate::output::Console;
+use crate::wiring::agent_factory::{AgentFactory, context as context_of};
+use crate::wiring::temporary_delivery::TemporaryDelivery;
+use crate::wiring::{AgentSpec, build_agent, references};
 
 const LOGS_AT_ONCE: usize = 64;
 /// How long answers may take to leave when they leave from here.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) fn run(context: &Context, output: &Output) -> Result<ExitCode> {
+pub(super) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     context.usable_config(output)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -42,42 +42,48 @@ pub(super) fn run(context: &Context, output: &Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn tick(context: &Context, output: &Output) -> Result<usize> {
+async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = context.store(output)?;
     let folder = std::env::current_dir().context("the working folder is gone")?;
-    let live = Live::new(context.home.clone(), Env::process(), folder.clone());
-    let settings = live.now();
+    let live = LiveSettings::new(context.home.clone(), Env::process(), folder.clone());
+    let settings = live.current();
     let own = context_of(&context.home, &settings);
     let arguments = ChatArguments::default();
-    let order = Order {
+    let order = AgentSpec {
         arguments: &arguments,
         platform: "cron",
-        surface: Surface::Gateway,
-        choice: Choice::default(),
-        hands: None,
-        without: &[],
-        logs: Logs::None,
-        courier: None,
+        surface: ProgramSurface::Gateway,
+        choice: ProviderChoice::default(),
+        command_runtime: None,
+        excluded_toolsets: &[],
+        logs: SessionLogMode::None,
+        message_sender: None,
     };
-    let wired = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
-    let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
-    let staff =
-        Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
+    let wired = build_agent(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
+    let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
+    let staff = Arc::new(AgentFactory::new(
+        live.clone(),
+        store.clone(),
+        clock.clone(),
+        wired.command_runtime.clone(),
+        logs.clone(),
+    ));
     let (references, restart) =
         (references(folder, context, &wired.config, clock.clone())?, Arc::new(Notify::new()));
-    let services = House::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart);
+    let services =
+        ProgramServices::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart);
     let services = Arc::new(services);
-    let ports = Ports { agents: staff, services, watchers: Arc::new(NoWatchers) };
+    let ports = GatewayPorts { agents: staff, services, observer: Arc::new(NoObserver) };
     let cancel = Cancel::new();
     let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &cancel);
     let ran = tick_once(&gateway).await;
-    if let Some(stand_in) = StandIn::begin(&gateway).await {
-        stand_in.finish(PATIENCE).await;
+    if let Some(stand_in) = TemporaryDelivery::start(&gateway).await {
+        stand_in.finish(TIMEOUT).await;
     }
     gateway.stop().await;
-    while logs.write(&context.home.sessions(), LOGS_AT_ONCE, now()).await {}
-    wired.hands.let_go().await;
+    while logs.write_pending(&context.home.sessions(), LOGS_AT_ONCE, now()).await {}
+    wired.command_runtime.shut_down().await;
     store.close().await?;
     Ok(ran?)
 }

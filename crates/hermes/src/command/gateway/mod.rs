@@ -1,10 +1,10 @@
 //! `hermes gateway`: the always-on half of the program.
 
-mod ending;
 mod run;
 mod service;
 mod services;
 mod setup;
+mod shutdown;
 mod status;
 mod update;
 
@@ -13,12 +13,16 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::cli::GatewayCommand;
-use crate::context::Context;
-use crate::output::Output;
+use crate::context::ProgramContext;
+use crate::output::Console;
 
-pub(crate) use services::House;
+pub(crate) use services::ProgramServices;
 
-pub(crate) fn run(command: Option<GatewayCommand>, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(
+    command: Option<GatewayCommand>,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     match command.unwrap_or_default() {
         GatewayCommand::Run { verbose, replace } => run::run(verbose, replace, context, output),
         GatewayCommand::Setup(arguments) => setup::run(&arguments, context, output),

@@ -6,60 +6,65 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hermes_agent::{LaterLogs, Logs};
+use hermes_agent::{DeferredSessionLogs, SessionLogMode};
 use hermes_config::settings::SecuritySettings;
-use hermes_config::{Config, Env, Surface, user_home};
+use hermes_config::{Config, Env, ProgramSurface, user_home};
 use hermes_exec::release_memory;
-use hermes_gateway::process::{self, Claim, SendingRight, StateFile};
-use hermes_gateway::{Gateway, Live, Outlook, Ports};
-use hermes_model::provider::Choice;
+use hermes_gateway::process::{self, HomeClaim, SendingLock, StateFile};
+use hermes_gateway::{ChannelHealth, Gateway, GatewayPorts, LiveSettings};
+use hermes_model::provider::ProviderChoice;
 use hermes_serve::{
-    App, Listening, ServerSettings, StartError, WebhookChannel, WebhookSettings, start_webhooks,
+    App, ServerHandle, ServerSettings, StartError, WebhookChannel, WebhookSettings, start_webhooks,
 };
-use hermes_task::{SystemClock, Tasks};
-use hermes_tools::Notice;
+use hermes_task::{SystemClock, TaskGroup};
+use hermes_tools::ProcessNotice;
 use hermes_types::{Cancel, Clock};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::services::House;
+use super::services::ProgramServices;
 use super::update;
 use crate::cli::{self, ChatArguments};
-use crate::context::{Context, local_time};
-use crate::log::{self, Echo, LIFE};
-use crate::output::Output;
-use crate::wiring::channels::{self, Channels};
-use crate::wiring::hooks::Hooks;
-use crate::wiring::staff::{Staff, context as context_of};
-use crate::wiring::{Order, Wired, assemble, references};
+use crate::context::{ProgramContext, local_time};
+use crate::log::{self, LIFE, LogEcho};
+use crate::output::Console;
+use crate::wiring::agent_factory::{AgentFactory, context as context_of};
+use crate::wiring::channels::{self, ChannelLocks};
+use crate::wiring::hooks::HookScripts;
+use crate::wiring::{AgentRuntime, AgentSpec, build_agent, references};
 
 /// A gateway that was killed while it started a command leaves its lock to that command for a moment.
-const LEFT_WITHIN: Duration = Duration::from_secs(5);
+const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A command that sends in our place takes no longer.
-const SENT_WITHIN: Duration = Duration::from_secs(40);
+const SENDING_LOCK_TIMEOUT: Duration = Duration::from_secs(40);
 /// The exit code for a configuration with which nothing can be done, as in `sysexits.h`.
-const CONFIGURATION: u8 = 78;
+const EXIT_CONFIG: u8 = 78;
 /// How long another gateway gets to end when it is replaced.
-const REPLACE_WITHIN: Duration = Duration::from_secs(20);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How often files for other programs are brought up to date.
-const TIDY_EVERY: Duration = Duration::from_secs(5);
+const EXPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How often memory nobody uses is given back.
-const RELEASE_EVERY: Duration = Duration::from_secs(10);
+const RELEASE_INTERVAL: Duration = Duration::from_secs(10);
 /// Session logs written in one go, so that they never take a core for themselves.
 const LOGS_AT_ONCE: usize = 100;
 const LOGS_WHEN_IDLE: usize = 500;
 /// And at the end.
-const LAST_LOGS: Duration = Duration::from_secs(3);
+const FINAL_LOGS_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(
+    verbose: bool,
+    replace: bool,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     context.home.ensure()?;
-    output.outlive_reader();
+    output.ignore_closed_stdout();
     let config = Config::load(&context.home, &context.env);
     config.require_usable(&context.env)?;
-    context.learn_secrets(&config);
+    context.register_secrets(&config);
     start_log(context, &config, verbose);
     let Some(claim) = claim(replace, context, output)? else { return Ok(ExitCode::FAILURE) };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -72,24 +77,24 @@ pub(crate) fn run(verbose: bool, replace: bool, context: &Context, output: &Outp
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(claim);
     match ended? {
-        Ending::Stop => Ok(ExitCode::SUCCESS),
+        ExitMode::Stop => Ok(ExitCode::SUCCESS),
         // Not a failure that starting it again would help against; the service's definition knows the number.
-        Ending::Hopeless => Ok(ExitCode::from(CONFIGURATION)),
+        ExitMode::NothingUsable => Ok(ExitCode::from(EXIT_CONFIG)),
         // The same process under the same number: whoever watches over it need not notice.
-        Ending::Restart => Err(hermes_exec::become_again().into()),
+        ExitMode::Restart => Err(hermes_exec::re_exec().into()),
     }
 }
 
-fn start_log(context: &Context, config: &Config, verbose: bool) {
+fn start_log(context: &ProgramContext, config: &Config, verbose: bool) {
     let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
-    let secrets = if masked { log::Secrets::Mask } else { log::Secrets::Show };
-    let echo = if verbose { Echo::Everything } else { Echo::Life };
+    let secrets = if masked { log::LogMasking::Mask } else { log::LogMasking::Show };
+    let echo = if verbose { LogEcho::Everything } else { LogEcho::Life };
     log::start_gateway(&context.home.join("logs"), secrets, echo, log::level(config));
-    context.choose_zone(config);
+    context.set_time_zone(config);
 }
 
 /// The home, or a word about who has it.
-fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Claim>> {
+fn claim(replace: bool, context: &ProgramContext, output: &Console) -> Result<Option<HomeClaim>> {
     let argv: Vec<String> = std::env::args().collect();
     let (mut told, mut waiting) = (false, false);
     let clock = SystemClock::new();
@@ -99,11 +104,11 @@ fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Cla
             Ok(claim) => return Ok(Some(claim)),
             Err(taken) => taken,
         };
-        if taken.pid.is_none() && clock.monotonic().saturating_sub(began) < LEFT_WITHIN {
+        if taken.pid.is_none() && clock.monotonic().saturating_sub(began) < LOCK_RELEASE_TIMEOUT {
             if !std::mem::replace(&mut waiting, true) {
                 output.notice("A gateway of this home has just ended; waiting until all of it is gone.");
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
             continue;
         }
         let who = taken.pid.map_or_else(|| "another process".to_owned(), |pid| format!("PID {pid}"));
@@ -115,7 +120,7 @@ fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Cla
             return Ok(None);
         }
         let waited = clock.monotonic().saturating_sub(began);
-        if waited > REPLACE_WITHIN + Duration::from_secs(2) {
+        if waited > REPLACE_TIMEOUT + Duration::from_secs(2) {
             output.error(&format!("the gateway that is running ({who}) does not end"));
             return Ok(None);
         }
@@ -123,28 +128,28 @@ fn claim(replace: bool, context: &Context, output: &Output) -> Result<Option<Cla
             told = true;
             output.notice(&format!("Replacing the gateway that is running ({who})"));
             process::signal_running(&context.home, Signal::TERM);
-        } else if waited > REPLACE_WITHIN {
+        } else if waited > REPLACE_TIMEOUT {
             process::signal_running(&context.home, Signal::KILL);
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// What runs, to be ended in order.
-struct Running {
+struct GatewayRuntime {
     gateway: Gateway,
-    api: Option<(App, Listening)>,
-    webhooks: Option<Listening>,
+    api: Option<(App, ServerHandle)>,
+    webhooks: Option<ServerHandle>,
     /// What keeps other gateways off our platforms.
-    channels: Channels,
+    channels: ChannelLocks,
     /// What keeps commands from sending beside us.
-    sending: Option<SendingRight>,
-    wired: Wired,
+    sending_lock: Option<SendingLock>,
+    runtime: AgentRuntime,
     /// Session logs that are still to be written.
-    logs: Arc<LaterLogs>,
+    logs: Arc<DeferredSessionLogs>,
     state: Arc<StateFile>,
     /// Work of the program beside the gateway.
-    beside: Tasks,
+    background: TaskGroup,
     /// Somebody asked for it in a chat.
     restart: Arc<Notify>,
     cancel: Cancel,
@@ -152,17 +157,17 @@ struct Running {
 
 /// How a gateway ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum ExitMode {
     Stop,
     Restart,
     /// There is no way in that could ever work as things are.
-    Hopeless,
+    NothingUsable,
 }
 
-async fn serve(context: &Context, output: &Output) -> Result<Ending> {
+async fn serve(context: &ProgramContext, output: &Console) -> Result<ExitMode> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = Arc::new(StateFile::new(&context.home, clock.now()));
-    let mut signals = Stopping::new()?;
+    let mut signals = GatewaySignals::new()?;
     let mut running = match start(context, output, clock.clone(), state.clone()).await {
         Ok(running) => running,
         Err(error) => {
@@ -174,122 +179,142 @@ async fn serve(context: &Context, output: &Output) -> Result<Ending> {
     notify("READY=1\nSTATUS=Running");
     output.notice(&running.greeting());
     tracing::info!(target: LIFE, platforms = running.gateway.platforms().join(","), "the gateway is running");
-    let ending = running.until(&mut signals).await;
-    notify(if ending == Ending::Restart { "RELOADING=1" } else { "STOPPING=1" });
+    let ending = running.wait_for_exit(&mut signals).await;
+    notify(if ending == ExitMode::Restart { "RELOADING=1" } else { "STOPPING=1" });
     tracing::info!(target: LIFE, ?ending, "the gateway is stopping");
-    let reasons = running.reasons();
+    let reasons = running.failure_reasons();
     running.stop().await;
     tracing::info!(target: LIFE, "the gateway has stopped");
     match ending {
-        Ending::Hopeless => {
+        ExitMode::NothingUsable => {
             output.error(&format!("no platform can be reached:\n{reasons}"));
             state.set("startup_failed", Some(reasons), clock.now());
         }
-        Ending::Stop | Ending::Restart => state.set("stopped", Some("asked to stop".to_owned()), clock.now()),
+        ExitMode::Stop | ExitMode::Restart => {
+            state.set("stopped", Some("asked to stop".to_owned()), clock.now())
+        }
     }
     Ok(ending)
 }
 
 async fn start(
-    context: &Context,
-    output: &Output,
+    context: &ProgramContext,
+    output: &Console,
     clock: Arc<dyn Clock>,
     state: Arc<StateFile>,
-) -> Result<Running> {
+) -> Result<GatewayRuntime> {
     let store = context.store(output)?;
-    let folder = folder(context)?;
-    let live = Live::new(context.home.clone(), Env::process(), folder.clone());
-    let settings = live.now();
+    let folder = working_folder(context)?;
+    let live = LiveSettings::new(context.home.clone(), Env::process(), folder.clone());
+    let settings = live.current();
     for warning in settings.config.warnings() {
         tracing::warn!("{warning}");
     }
     let own = context_of(&context.home, &settings);
     let arguments = ChatArguments::default();
-    let order = Order {
+    let order = AgentSpec {
         arguments: &arguments,
         platform: "gateway",
-        surface: Surface::Gateway,
-        choice: Choice::default(),
-        hands: None,
-        without: &[],
-        logs: Logs::None,
-        courier: None,
+        surface: ProgramSurface::Gateway,
+        choice: ProviderChoice::default(),
+        command_runtime: None,
+        excluded_toolsets: &[],
+        logs: SessionLogMode::None,
+        message_sender: None,
     };
-    let made = assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output);
+    let made = build_agent(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output);
     let mut wired = match made {
         Ok(wired) => wired,
         Err(error) => {
             // Each turn says so, until it is put right; what needs no model goes on.
             output.error(&format!("{error:#}"));
             tracing::error!(error = format!("{error:#}"), "no model can be used");
-            let offline = Choice { provider: Some("offline".to_owned()), ..Choice::default() };
-            let order = Order { choice: offline, ..order };
-            assemble(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?
+            let offline =
+                ProviderChoice { provider: Some("offline".to_owned()), ..ProviderChoice::default() };
+            let order = AgentSpec { choice: offline, ..order };
+            build_agent(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?
         }
     };
-    let logs = Arc::new(LaterLogs::new(store.clone(), Arc::new(local_time)));
-    let staff =
-        Arc::new(Staff::new(live.clone(), store.clone(), clock.clone(), wired.hands.clone(), logs.clone()));
+    let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
+    let staff = Arc::new(AgentFactory::new(
+        live.clone(),
+        store.clone(),
+        clock.clone(),
+        wired.command_runtime.clone(),
+        logs.clone(),
+    ));
     let restart = Arc::new(Notify::new());
     let references = references(folder, context, &wired.config, clock.clone())?;
     let services =
-        House::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart.clone());
+        ProgramServices::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart.clone());
     let services = Arc::new(services);
     let cancel = Cancel::new();
-    let beside = Tasks::new(&cancel);
-    let watchers = Arc::new(Hooks::start(context.home.path(), &settings.env, clock.clone(), &beside));
-    let ports = Ports { agents: staff.clone(), services, watchers };
+    let beside = TaskGroup::new(&cancel);
+    let watchers = Arc::new(HookScripts::start(context.home.path(), &settings.env, clock.clone(), &beside));
+    let ports = GatewayPorts { agents: staff.clone(), services, observer: watchers };
     let gateway = Gateway::new(store, clock.clone(), Arc::new(local_time), live, ports, &cancel);
-    staff.courier().begin(gateway.clone());
+    staff.message_sender().set_gateway(gateway.clone());
     if let Some(notices) = wired.notices.take() {
-        drop(beside.spawn("notices of processes", pass_on(gateway.clone(), notices)));
+        drop(beside.spawn("notices of processes", forward_notices(gateway.clone(), notices)));
     }
-    let sending = take_sending(&gateway).await?;
+    let sending = acquire_sending_lock(&gateway).await?;
     gateway.recover().await?;
-    let webhooks = start_hooks_in(&gateway, &settings.config, &settings.env, &state, &cancel).await;
+    let webhooks = start_webhook_server(&gateway, &settings.config, &settings.env, &state, &cancel).await;
     let channels = channels::open(&gateway, &state);
-    gateway.go_on().await?;
+    gateway.resume_work().await?;
     // Last: who finds it healthy finds everything there.
     let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await;
     hermes_gateway::cron::start(&gateway);
-    gateway.keep_house();
+    gateway.start_maintenance();
     let platforms = gateway.platforms();
-    gateway.ports.watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
-    Ok(Running { gateway, api, webhooks, channels, sending, wired, logs, state, beside, restart, cancel })
+    gateway.ports.observer.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
+    Ok(GatewayRuntime {
+        gateway,
+        api,
+        webhooks,
+        channels,
+        sending_lock: sending,
+        runtime: wired,
+        logs,
+        state,
+        background: beside,
+        restart,
+        cancel,
+    })
 }
 
 /// Waits for a command that is sending in our place.
-async fn take_sending(gateway: &Gateway) -> Result<Option<SendingRight>> {
+async fn acquire_sending_lock(gateway: &Gateway) -> Result<Option<SendingLock>> {
     let began = gateway.clock.monotonic();
     loop {
-        let right = SendingRight::take(gateway.live.home())?;
+        let right = SendingLock::try_acquire(gateway.settings.home())?;
         if right.is_some() {
             return Ok(right);
         }
-        if gateway.clock.monotonic().saturating_sub(began) > SENT_WITHIN {
+        if gateway.clock.monotonic().saturating_sub(began) > SENDING_LOCK_TIMEOUT {
             tracing::warn!("another process of this home does not stop sending; a reply may be sent twice");
             return Ok(None);
         }
-        gateway.clock.sleep(LOOK_EVERY).await;
+        gateway.clock.sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Tells chats what the processes they started have to say.
-async fn pass_on(gateway: Gateway, mut notices: UnboundedReceiver<Notice>) {
+async fn forward_notices(gateway: Gateway, mut notices: UnboundedReceiver<ProcessNotice>) {
     while let Some(notice) = notices.recv().await {
         let key = format!("process:{}:{}", notice.process, hermes_types::random_hex(8));
-        gateway.tell_conversation(notice.task.as_str(), notice.text, key).await;
+        gateway.notify_conversation(notice.task.as_str(), notice.text, key).await;
     }
 }
 
 /// Takes webhooks, if that is turned on. A server that cannot start is given up like any platform: the others go on.
-async fn start_hooks_in(
+async fn start_webhook_server(
     gateway: &Gateway,
     config: &Config,
     env: &Env,
     state: &StateFile,
     cancel: &Cancel,
-) -> Option<Listening> {
+) -> Option<ServerHandle> {
     let settings = WebhookSettings::resolve(config, env)?;
     let now = gateway.clock.now();
     match start_webhooks(gateway.clone(), settings, cancel).await {
@@ -299,7 +324,7 @@ async fn start_hooks_in(
             Some(listening)
         }
         Err(error) => {
-            gateway.give_up("webhook", "webhook_start_failed", error.to_string(), state);
+            gateway.mark_failed("webhook", "webhook_start_failed", error.to_string(), state);
             None
         }
     }
@@ -311,7 +336,7 @@ async fn start_api(
     env: &Env,
     state: &StateFile,
     cancel: &Cancel,
-) -> Option<(App, Listening)> {
+) -> Option<(App, ServerHandle)> {
     let settings = ServerSettings::resolve(config, env)?;
     let app = App::new(gateway.clone(), settings, &cli::version(), cancel);
     let started = match app {
@@ -330,14 +355,14 @@ async fn start_api(
                 StartError::NoKey => "api_server_no_key",
                 _ => "api_server_start_failed",
             };
-            gateway.give_up("api_server", code, error.to_string(), state);
+            gateway.mark_failed("api_server", code, error.to_string(), state);
             None
         }
     }
 }
 
 /// Where the tools of chats begin: `MESSAGING_CWD`, else the user's home.
-fn folder(context: &Context) -> Result<PathBuf> {
+fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
     let given = context.env.get("MESSAGING_CWD").map(PathBuf::from).filter(|path| path.is_dir());
     Ok(match given {
         Some(folder) => folder,
@@ -345,41 +370,41 @@ fn folder(context: &Context) -> Result<PathBuf> {
     })
 }
 
-impl Running {
-    async fn until(&mut self, signals: &mut Stopping) -> Ending {
+impl GatewayRuntime {
+    async fn wait_for_exit(&mut self, signals: &mut GatewaySignals) -> ExitMode {
         let clock = self.gateway.clock.clone();
         let mut released = clock.monotonic();
         // How it is to end, and when at the latest: turns that run may come to their end before.
-        let mut leaving: Option<(Ending, Duration)> = None;
+        let mut leaving: Option<(ExitMode, Duration)> = None;
         loop {
-            if self.is_hopeless() {
-                return Ending::Hopeless;
+            if self.is_unusable() {
+                return ExitMode::NothingUsable;
             }
-            if clock.monotonic().saturating_sub(released) > RELEASE_EVERY {
+            if clock.monotonic().saturating_sub(released) > RELEASE_INTERVAL {
                 released = clock.monotonic();
                 self.gateway.store.release_memory();
                 release_memory();
             }
-            let wait = if self.gateway.is_draining() { LOOK_EVERY } else { TIDY_EVERY };
+            let wait = if self.gateway.is_draining() { POLL_INTERVAL } else { EXPORT_INTERVAL };
             let wanted = tokio::select! {
-                heard = signals.heard() => match heard {
-                    Heard::Stop => Some(Ending::Stop),
-                    Heard::Restart => Some(Ending::Restart),
-                    Heard::Drain => {
+                heard = signals.next() => match heard {
+                    GatewaySignal::Stop => Some(ExitMode::Stop),
+                    GatewaySignal::Restart => Some(ExitMode::Restart),
+                    GatewaySignal::Drain => {
                         self.drain();
                         None
                     }
-                    Heard::Reload => {
+                    GatewaySignal::Reload => {
                         self.reload();
                         None
                     }
                 },
-                () = self.restart.notified() => Some(Ending::Restart),
+                () = self.restart.notified() => Some(ExitMode::Restart),
                 () = clock.sleep(wait) => {
-                    self.gateway.tidy().await;
+                    self.gateway.export_files().await;
                     update::report(&self.gateway).await;
-                    let most = if self.running() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
-                    self.logs.write(&self.gateway.live.home().sessions(), most, clock.now()).await;
+                    let most = if self.active_turns() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
+                    self.logs.write_pending(&self.gateway.settings.home().sessions(), most, clock.now()).await;
                     None
                 }
             };
@@ -388,13 +413,13 @@ impl Running {
                 if leaving.is_some() {
                     return ending;
                 }
-                leaving = Some((ending, clock.monotonic() + self.drain_time()));
+                leaving = Some((ending, clock.monotonic() + self.drain_timeout()));
                 self.drain();
             }
-            let is_idle = self.running() == 0;
+            let is_idle = self.active_turns() == 0;
             match leaving {
                 Some((ending, latest)) if is_idle || clock.monotonic() >= latest => return ending,
-                None if self.gateway.is_draining() && is_idle => return Ending::Stop,
+                None if self.gateway.is_draining() && is_idle => return ExitMode::Stop,
                 _ => {}
             }
         }
@@ -402,7 +427,7 @@ impl Running {
 
     /// Reads the configuration again. Turns that run keep what they began with.
     fn reload(&self) {
-        let settings = self.gateway.live.reread();
+        let settings = self.gateway.settings.reload();
         for warning in settings.config.warnings() {
             tracing::warn!("{warning}");
         }
@@ -411,25 +436,26 @@ impl Running {
 
     /// Takes no new turns.
     fn drain(&self) {
-        tracing::info!(target: LIFE, running = self.running(), "the gateway takes no new turns");
+        tracing::info!(target: LIFE, running = self.active_turns(), "the gateway takes no new turns");
         self.gateway.drain();
         self.state.set("draining", None, self.gateway.clock.now());
     }
 
     /// Turns that run, in chats and for the API.
-    fn running(&self) -> usize {
-        self.gateway.active() + self.api.as_ref().map_or(0, |(app, _)| app.running())
+    fn active_turns(&self) -> usize {
+        self.gateway.active_turns() + self.api.as_ref().map_or(0, |(app, _)| app.active_turns())
     }
 
     /// How long turns that run may take to end when the gateway stops.
-    fn drain_time(&self) -> Duration {
-        let seconds = self.gateway.live.now().config.int("agent.restart_drain_timeout").unwrap_or_default();
+    fn drain_timeout(&self) -> Duration {
+        let seconds =
+            self.gateway.settings.current().config.int("agent.restart_drain_timeout").unwrap_or_default();
         Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
     }
 
     /// What runs now and where it is reached, for whoever started it.
     fn greeting(&self) -> String {
-        let home = self.gateway.live.home();
+        let home = self.gateway.settings.home();
         let mut lines = vec![format!("{} gateway, home {}", cli::version(), home.path().display())];
         if let Some((_, listening)) = &self.api {
             lines.push(format!("  API server: http://{}/v1", listening.address));
@@ -437,11 +463,11 @@ impl Running {
         if let Some(listening) = &self.webhooks {
             lines.push(format!("  Webhooks: http://{}/webhooks/", listening.address));
         }
-        let outlooks = self.gateway.outlooks();
+        let outlooks = self.gateway.channel_health();
         for (platform, outlook) in &outlooks {
             lines.push(match outlook {
-                Outlook::Hopeful => format!("  {platform}: connecting"),
-                Outlook::Hopeless(reason) => format!("  {platform}: {reason}"),
+                ChannelHealth::Active => format!("  {platform}: connecting"),
+                ChannelHealth::Failed(reason) => format!("  {platform}: {reason}"),
             });
         }
         if outlooks.is_empty() && self.api.is_none() && self.webhooks.is_none() {
@@ -455,19 +481,19 @@ impl Running {
     }
 
     /// Every platform there is was given up, and there is no other way in.
-    fn is_hopeless(&self) -> bool {
-        let outlooks = self.gateway.outlooks();
-        let given_up = outlooks.values().all(|outlook| matches!(outlook, Outlook::Hopeless(_)));
+    fn is_unusable(&self) -> bool {
+        let outlooks = self.gateway.channel_health();
+        let given_up = outlooks.values().all(|outlook| matches!(outlook, ChannelHealth::Failed(_)));
         !outlooks.is_empty() && given_up && self.api.is_none() && self.webhooks.is_none()
     }
 
     /// Why platforms were given up, a line each.
-    fn reasons(&self) -> String {
-        let line = |(platform, outlook): (String, Outlook)| match outlook {
-            Outlook::Hopeless(reason) => Some(format!("  {platform}: {reason}")),
-            Outlook::Hopeful => None,
+    fn failure_reasons(&self) -> String {
+        let line = |(platform, outlook): (String, ChannelHealth)| match outlook {
+            ChannelHealth::Failed(reason) => Some(format!("  {platform}: {reason}")),
+            ChannelHealth::Active => None,
         };
-        self.gateway.outlooks().into_iter().filter_map(line).collect::<Vec<_>>().join("\n")
+        self.gateway.channel_health().into_iter().filter_map(line).collect::<Vec<_>>().join("\n")
     }
 
     async fn stop(self) {
@@ -476,11 +502,11 @@ impl Running {
             api,
             webhooks,
             channels,
-            sending,
-            wired,
+            sending_lock: sending,
+            runtime: wired,
             logs,
             state,
-            beside,
+            background: beside,
             restart: _,
             cancel,
         } = self;
@@ -495,16 +521,16 @@ impl Running {
         gateway.stop().await;
         drop(channels);
         drop(sending);
-        let folder = gateway.live.home().sessions();
-        let rest = async { while logs.write(&folder, LOGS_AT_ONCE, gateway.clock.now()).await {} };
+        let folder = gateway.settings.home().sessions();
+        let rest = async { while logs.write_pending(&folder, LOGS_AT_ONCE, gateway.clock.now()).await {} };
         tokio::select! {
             () = rest => {}
-            () = gateway.clock.sleep(LAST_LOGS) => {}
+            () = gateway.clock.sleep(FINAL_LOGS_TIMEOUT) => {}
         }
         beside.shut_down().await;
         cancel.cancel();
-        wired.hands.processes.end_recovered().await;
-        wired.hands.let_go().await;
+        wired.command_runtime.processes.end_recovered().await;
+        wired.command_runtime.shut_down().await;
         if let Err(error) = gateway.store.close().await {
             tracing::warn!(%error, "the database was not closed in order");
         }
@@ -512,7 +538,7 @@ impl Running {
 }
 
 /// The signals that end a gateway.
-struct Stopping {
+struct GatewaySignals {
     interrupt: Signals,
     terminate: Signals,
     drain: Signals,
@@ -521,14 +547,14 @@ struct Stopping {
 }
 
 /// What a signal asks for.
-enum Heard {
+enum GatewaySignal {
     Stop,
     Drain,
     Restart,
     Reload,
 }
 
-impl Stopping {
+impl GatewaySignals {
     fn new() -> Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -539,13 +565,13 @@ impl Stopping {
         })
     }
 
-    async fn heard(&mut self) -> Heard {
+    async fn next(&mut self) -> GatewaySignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Heard::Stop,
-            _ = self.terminate.recv() => Heard::Stop,
-            _ = self.drain.recv() => Heard::Drain,
-            _ = self.restart.recv() => Heard::Restart,
-            _ = self.reload.recv() => Heard::Reload,
+            _ = self.interrupt.recv() => GatewaySignal::Stop,
+            _ = self.terminate.recv() => GatewaySignal::Stop,
+            _ = self.drain.recv() => GatewaySignal::Drain,
+            _ = self.restart.recv() => GatewaySignal::Restart,
+            _ = self.reload.recv() => GatewaySignal::Reload,
         }
     }
 }

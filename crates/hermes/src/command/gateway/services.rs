@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::settings::McpServer;
-use hermes_config::yaml::{Path as Key, Value};
-use hermes_config::{Management, PROVIDERS, Surface, set, write};
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs};
-use hermes_gateway::{Live, ScriptEnd, ScriptOrder, Services};
+use hermes_config::yaml::{KeyPath as Key, YamlValue};
+use hermes_config::{ManagedMode, PROVIDERS, ProgramSurface, set, write};
+use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
+use hermes_gateway::{JobScriptOutcome, JobScriptRequest, LiveSettings, Services};
 use hermes_knowledge::{Personality, personality, personality_names};
-use hermes_model::provider::{Choice, Facts, Resolved, resolve};
-use hermes_store::{Store, Waiting};
-use hermes_tools::{Approvals, Checkpoints, Processes, References, Referred, Yolo};
-use hermes_types::{Abilities, Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Effort, TaskId};
+use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
+use hermes_store::{Store, WaitingMessage};
+use hermes_tools::{Approvals, CheckpointManager, ProcessRegistry, ReferenceResolver, ReferenceResult, Yolo};
+use hermes_types::{
+    Attachment, AttachmentKind, BoxFuture, Cancel, ChannelCapabilities, Clock, ReasoningEffort, TaskId,
+};
 
 use tokio::sync::Notify;
 
@@ -20,45 +22,45 @@ use super::update;
 use crate::cli;
 use crate::command;
 use crate::command::cron::JobScripts;
-use crate::context::{Context, local_time};
-use crate::wiring::skills::Shelf;
-use crate::wiring::staff::context as context_of;
-use crate::wiring::{Wired, channels, child_variables};
+use crate::context::{ProgramContext, local_time};
+use crate::wiring::agent_factory::context as context_of;
+use crate::wiring::skills::SkillCommands;
+use crate::wiring::{AgentRuntime, channels, child_variables};
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
 /// The program, for its chats.
-pub(crate) struct House {
-    live: Live,
+pub(crate) struct ProgramServices {
+    live: LiveSettings,
     store: Store,
     clock: Arc<dyn Clock>,
     approvals: Arc<Approvals>,
-    processes: Processes,
-    checkpoints: Option<Arc<Checkpoints>>,
-    programs: Programs,
+    processes: ProcessRegistry,
+    checkpoints: Option<Arc<CheckpointManager>>,
+    programs: ProgramRunner,
     scripts: JobScripts,
-    references: References,
+    references: ReferenceResolver,
     /// Somebody wants the gateway to begin again.
     restart: Arc<Notify>,
 }
 
-impl House {
+impl ProgramServices {
     pub(crate) fn new(
-        live: Live,
+        live: LiveSettings,
         store: Store,
         clock: Arc<dyn Clock>,
-        wired: &Wired,
-        references: References,
+        wired: &AgentRuntime,
+        references: ReferenceResolver,
         restart: Arc<Notify>,
     ) -> Self {
-        let approvals = wired.hands.approvals.clone();
-        let programs = Programs::new(child_variables(&live.now().env, &[]), clock.clone());
+        let approvals = wired.command_runtime.approvals.clone();
+        let programs = ProgramRunner::new(child_variables(&live.current().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
-        let (checkpoints, processes) = (wired.checkpoints.clone(), wired.hands.processes.clone());
+        let (checkpoints, processes) = (wired.checkpoints.clone(), wired.command_runtime.processes.clone());
         Self { live, store, clock, approvals, processes, checkpoints, programs, scripts, references, restart }
     }
 
-    async fn run(&self, name: &str, rest: &str, from: &Waiting) -> Option<String> {
+    async fn run_command(&self, name: &str, rest: &str, from: &WaitingMessage) -> Option<String> {
         Some(match name {
             "version" => cli::version(),
             "model" => self.model(rest).await,
@@ -80,19 +82,19 @@ impl House {
         })
     }
 
-    fn shelf(&self) -> Shelf {
-        let settings = self.live.now();
-        Shelf::of(self.live.home(), &settings.config, &settings.env, "gateway")
+    fn skill_commands(&self) -> SkillCommands {
+        let settings = self.live.current();
+        SkillCommands::for_platform(self.live.home(), &settings.config, &settings.env, "gateway")
     }
 
-    fn context(&self) -> Context {
-        context_of(self.live.home(), &self.live.now())
+    fn context(&self) -> ProgramContext {
+        context_of(self.live.home(), &self.live.current())
     }
 
     /// On a thread of its own: it may wait for the network.
     async fn model(&self, rest: &str) -> String {
         let (answer, done) = tokio::sync::oneshot::channel();
-        let (context, config) = (self.context(), self.live.now().config.clone());
+        let (context, config) = (self.context(), self.live.current().config.clone());
         let wanted = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
         let started = std::thread::Builder::new().name("model".to_owned()).spawn(move || {
             // Nobody waits any more when the gateway ends.
@@ -108,13 +110,13 @@ impl House {
         }
     }
 
-    fn update(&self, from: &Waiting) -> String {
-        let variables = child_variables(&self.live.now().env, &[]);
+    fn update(&self, from: &WaitingMessage) -> String {
+        let variables = child_variables(&self.live.current().env, &[]);
         update::begin(self.live.home(), &variables, from, self.clock.now())
     }
 
     fn about_mcp(&self) -> String {
-        let servers = McpServer::all(&self.live.now().config);
+        let servers = McpServer::all(&self.live.current().config);
         if servers.is_empty() {
             return "No MCP servers are configured.".to_owned();
         }
@@ -124,16 +126,16 @@ impl House {
 
     /// Which providers could be used as things are.
     fn providers(&self) -> String {
-        let settings = self.live.now();
-        let facts = Facts::read(self.live.home(), settings.config.clone(), settings.env.clone());
-        let of = |choice: &Choice| match resolve(&facts, choice, Surface::Gateway) {
-            Ok(Resolved::Target(target)) => Some(target),
+        let settings = self.live.current();
+        let facts = ProviderInputs::read(self.live.home(), settings.config.clone(), settings.env.clone());
+        let of = |choice: &ProviderChoice| match resolve(&facts, choice, ProgramSurface::Gateway) {
+            Ok(ResolvedModel::Target(target)) => Some(target),
             _ => None,
         };
-        let current = of(&Choice::default()).map(|target| target.provider().to_owned());
+        let current = of(&ProviderChoice::default()).map(|target| target.provider().to_owned());
         let mut lines = vec![format!("🔌 **Provider:** {}", current.as_deref().unwrap_or("offline"))];
         for name in PROVIDERS {
-            let choice = Choice { provider: Some((*name).to_owned()), ..Choice::default() };
+            let choice = ProviderChoice { provider: Some((*name).to_owned()), ..ProviderChoice::default() };
             let signed_in = *name != "bedrock"
                 || settings.env.is_set("AWS_ACCESS_KEY_ID")
                 || settings.env.is_set("AWS_PROFILE");
@@ -146,7 +148,7 @@ impl House {
     }
 
     /// Whether answers are spoken in this chat; kept where existing installations look for it.
-    fn voice(&self, rest: &str, from: &Waiting) -> String {
+    fn voice(&self, rest: &str, from: &WaitingMessage) -> String {
         let file = self.live.home().join("gateway_voice_mode.json");
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         let mut modes: serde_json::Map<String, serde_json::Value> =
@@ -178,37 +180,37 @@ impl House {
         if name.is_empty() {
             return format!(
                 "🎭 **Personalities**\n{}, none\n\n`/personality NAME` puts one on.",
-                personality_names(&self.live.now().config)
+                personality_names(&self.live.current().config)
             );
         }
-        let prompt = match personality(name, &self.live.now().config) {
+        let prompt = match personality(name, &self.live.current().config) {
             None => {
                 return format!(
                     "Unknown personality '{name}'. There are: {}",
-                    personality_names(&self.live.now().config)
+                    personality_names(&self.live.current().config)
                 );
             }
             Some(Personality::Plain) => String::new(),
             Some(Personality::Prompt(text)) => text,
         };
-        match self.keep("agent.system_prompt", Value::Str(prompt)) {
+        match self.save_setting("agent.system_prompt", YamlValue::Str(prompt)) {
             Ok(()) => format!("🎭 Personality set to **{name}**"),
             Err(error) => format!("⚠️ {error}"),
         }
     }
 
     fn reasoning(&self, level: &str) -> String {
-        let show = |value: bool| self.keep("display.show_reasoning", Value::Bool(value));
+        let show = |value: bool| self.save_setting("display.show_reasoning", YamlValue::Bool(value));
         let kept = match level {
             "" => {
-                let config = &self.live.now().config;
-                let effort = config.text_if_any("agent.reasoning_effort").unwrap_or_else(|| "medium".to_owned());
+                let config = &self.live.current().config;
+                let effort = config.non_empty_text("agent.reasoning_effort").unwrap_or_else(|| "medium".to_owned());
                 return format!("🧠 Reasoning effort: {effort}");
             }
             "show" | "on" => show(true),
             "hide" | "off" => show(false),
-            level => match Effort::parse(level) {
-                Some(effort) => self.keep("agent.reasoning_effort", Value::Str(effort.as_str().to_owned())),
+            level => match ReasoningEffort::parse(level) {
+                Some(effort) => self.save_setting("agent.reasoning_effort", YamlValue::Str(effort.as_str().to_owned())),
                 None => return "Levels are none, minimal, low, medium, high and xhigh; show and hide are about seeing it.".to_owned(),
             },
         };
@@ -216,7 +218,7 @@ impl House {
     }
 
     fn verbose(&self) -> String {
-        let settings = self.live.now();
+        let settings = self.live.current();
         if !settings.display.tool_progress_command {
             return "/verbose is turned off (`display.tool_progress_command` in config.yaml).".to_owned();
         }
@@ -226,7 +228,7 @@ impl House {
             "all" => "verbose",
             _ => "off",
         };
-        match self.keep("display.tool_progress", Value::Str(next.to_owned())) {
+        match self.save_setting("display.tool_progress", YamlValue::Str(next.to_owned())) {
             Ok(()) => format!("Tool progress: {next}"),
             Err(error) => format!("⚠️ {error}"),
         }
@@ -261,22 +263,22 @@ impl House {
         let Some(checkpoints) = &self.checkpoints else {
             return "Checkpoints are turned off (`checkpoints.enabled` in config.yaml).".to_owned();
         };
-        let settings = self.live.now();
+        let settings = self.live.current();
         let folder =
             settings.env.get("TERMINAL_CWD").map_or_else(|| self.live.home().path().to_owned(), Into::into);
         command::chat::restore(checkpoints, &folder, rest).0
     }
 
     /// Writes one key of config.yaml and leaves the rest as it is.
-    fn keep(&self, dotted: &str, value: Value) -> hermes_config::Result<()> {
+    fn save_setting(&self, dotted: &str, value: YamlValue) -> hermes_config::Result<()> {
         let Some(path) = Key::parse(dotted) else { return Ok(()) };
         let home = self.live.home();
-        let management = Management::of(home, &self.live.now().env);
+        let management = ManagedMode::detect(home, &self.live.current().env);
         set::update_value(home, management, &path, |_| Some(value))
     }
 }
 
-impl House {
+impl ProgramServices {
     /// What a command of the user's own says, however it ends.
     async fn run_shell(&self, command: &str) -> Result<String, String> {
         let arguments = vec!["-c".into(), command.into()];
@@ -286,15 +288,15 @@ impl House {
             arguments,
             directory: &home,
             limit: PROGRAM_LIMIT,
-            complaints: Complaints::Keep,
+            stderr: StderrMode::Merge,
         };
         match self.programs.output(program, &Cancel::new()).await {
-            Ok((output, ProgramEnd::Exited(code))) if code != 0 && output.trim().is_empty() => {
+            Ok((output, ProgramExit::Exited(code))) if code != 0 && output.trim().is_empty() => {
                 Err(format!("it ended with {code} and said nothing"))
             }
-            Ok((output, ProgramEnd::Exited(_))) => Ok(output),
-            Ok((_, ProgramEnd::TooSlow)) => Err("it took longer than 30 s".to_owned()),
-            Ok((_, ProgramEnd::Cancelled)) => Err("it was stopped".to_owned()),
+            Ok((output, ProgramExit::Exited(_))) => Ok(output),
+            Ok((_, ProgramExit::TimedOut)) => Err("it took longer than 30 s".to_owned()),
+            Ok((_, ProgramExit::Cancelled)) => Err("it was stopped".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -307,12 +309,14 @@ impl House {
         let arguments = arguments.iter().map(|argument| (*argument).into()).collect();
         let home = self.live.home().path().to_owned();
         let program =
-            Program { name, arguments, directory: &home, limit: PROGRAM_LIMIT, complaints: Complaints::Keep };
+            Program { name, arguments, directory: &home, limit: PROGRAM_LIMIT, stderr: StderrMode::Merge };
         match self.programs.output(program, &Cancel::new()).await {
-            Ok((output, ProgramEnd::Exited(0))) => Ok(output),
-            Ok((output, ProgramEnd::Exited(code))) => Err(format!("it ended with {code}: {}", output.trim())),
-            Ok((_, ProgramEnd::TooSlow)) => Err("it took longer than 30 s".to_owned()),
-            Ok((_, ProgramEnd::Cancelled)) => Err("it was stopped".to_owned()),
+            Ok((output, ProgramExit::Exited(0))) => Ok(output),
+            Ok((output, ProgramExit::Exited(code))) => {
+                Err(format!("it ended with {code}: {}", output.trim()))
+            }
+            Ok((_, ProgramExit::TimedOut)) => Err("it took longer than 30 s".to_owned()),
+            Ok((_, ProgramExit::Cancelled)) => Err("it was stopped".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -322,7 +326,7 @@ impl House {
 const LONGEST_READ: u64 = 100 * 1024;
 
 /// What a short text file says.
-fn read_out(file: &Attachment) -> Option<String> {
+fn read_text_file(file: &Attachment) -> Option<String> {
     let path = std::path::Path::new(&file.path);
     let plain = path.extension().is_some_and(|extension| extension == "txt" || extension == "md");
     let short = std::fs::metadata(path).is_ok_and(|found| found.len() <= LONGEST_READ);
@@ -330,38 +334,42 @@ fn read_out(file: &Attachment) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-impl Services for House {
+impl Services for ProgramServices {
     fn skill(&self, name: &str, rest: &str) -> Option<String> {
-        self.shelf().invoke(name, rest, local_time(self.clock.now()))
+        self.skill_commands().invoke(name, rest, local_time(self.clock.now()))
     }
 
     fn skills(&self) -> Vec<(String, String)> {
-        self.shelf().commands()
+        self.skill_commands().commands()
     }
 
-    fn attach<'a>(&'a self, words: &'a str, window: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
+    fn expand_references<'a>(
+        &'a self,
+        words: &'a str,
+        window: u64,
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
         Box::pin(async move {
             match self.references.attach(words, window, &Cancel::new()).await {
-                Referred::Nothing => Ok(None),
-                Referred::Attached { text, .. } => Ok(Some(text)),
-                Referred::TooMuch(words) => Err(format!("⚠️ {words}")),
+                ReferenceResult::NoReferences => Ok(None),
+                ReferenceResult::Attached { text, .. } => Ok(Some(text)),
+                ReferenceResult::TooLarge(words) => Err(format!("⚠️ {words}")),
             }
         })
     }
 
-    fn perceive<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>> {
+    fn describe_file<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(match file.kind {
-            AttachmentKind::Document => read_out(file),
+            AttachmentKind::Document => read_text_file(file),
             _ => None,
         }))
     }
 
-    fn abilities(&self, platform: &str) -> Option<Abilities> {
+    fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
         channels::abilities(platform)
     }
 
     fn is_set_up(&self, platform: &str) -> bool {
-        channels::is_set_up(platform, &self.live.now())
+        channels::is_set_up(platform, &self.live.current())
     }
 
     fn has_running_process(&self, task: &TaskId) -> bool {
@@ -372,7 +380,7 @@ impl Services for House {
         Box::pin(self.run_shell(command))
     }
 
-    fn script<'a>(&'a self, order: ScriptOrder<'a>) -> BoxFuture<'a, Result<ScriptEnd, String>> {
+    fn script<'a>(&'a self, order: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         Box::pin(self.scripts.run(order))
     }
 
@@ -384,8 +392,8 @@ impl Services for House {
         &'a self,
         name: &'a str,
         rest: &'a str,
-        from: &'a Waiting,
+        from: &'a WaitingMessage,
     ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(self.run(name, rest, from))
+        Box::pin(self.run_command(name, rest, from))
     }
 }

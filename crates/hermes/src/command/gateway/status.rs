@@ -12,18 +12,23 @@ use hermes_types::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::service::{self, Scope, Served};
-use crate::context::{Context, now};
-use crate::output::Output;
+use super::service::{self, ServiceResult, ServiceScope};
+use crate::context::{ProgramContext, now};
+use crate::output::Console;
 
 const LOG_LINES: usize = 20;
 
-pub(crate) fn show(deep: bool, scope: Scope, context: &Context, output: &Output) -> Result<ExitCode> {
+pub(crate) fn show(
+    deep: bool,
+    scope: ServiceScope,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     let (served, home) = service::report(scope, context, output)?;
-    let running = process::running(&home);
+    let running = process::running_pid(&home);
     match running {
         Some(pid) => output.line(&format!("✓ Gateway is running (PID: {pid})")),
-        None if served == Served::Done => output.line("✗ Gateway is not running"),
+        None if served == ServiceResult::Done => output.line("✗ Gateway is not running"),
         None => {
             output.line("✗ Gateway is not running");
             output.line("  hermes gateway run      run it in the foreground");
@@ -32,7 +37,7 @@ pub(crate) fn show(deep: bool, scope: Scope, context: &Context, output: &Output)
     }
     health(&home, output);
     if is_ours(&home.state_db()) {
-        queues(&Context { home: home.clone(), env: context.env.clone() }, output)?;
+        queues(&ProgramContext { home: home.clone(), env: context.env.clone() }, output)?;
     }
     if deep {
         let text = std::fs::read_to_string(home.gateway_log()).unwrap_or_default();
@@ -46,7 +51,7 @@ pub(crate) fn show(deep: bool, scope: Scope, context: &Context, output: &Output)
 }
 
 /// What the last process wrote about itself.
-fn health(home: &Home, output: &Output) {
+fn health(home: &Home, output: &Console) {
     let Ok(text) = std::fs::read_to_string(home.gateway_state()) else { return };
     let Ok(state) = serde_json::from_str::<Value>(&text) else { return };
     let mut lines = Vec::new();
@@ -80,7 +85,7 @@ fn is_ours(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
 }
 
-fn queues(context: &Context, output: &Output) -> Result<()> {
+fn queues(context: &ProgramContext, output: &Console) -> Result<()> {
     let store: Store = context.store(output)?;
     let (inbox, outbox) = (store.inbox_depth().wait()?, store.outbox_depth().wait()?);
     let now = now();
@@ -100,7 +105,7 @@ fn depth(depth: QueueDepth, now: Timestamp) -> String {
 }
 
 /// Lets what is being done come to its end, takes nothing new, then stops.
-pub(crate) fn drain(context: &Context, output: &Output) -> ExitCode {
+pub(crate) fn drain(context: &ProgramContext, output: &Console) -> ExitCode {
     let Some(pid) = process::signal_running(&context.home, Signal::USR1) else {
         output.line("✗ Gateway is not running");
         return ExitCode::SUCCESS;

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hermes_config::{Home, write};
-use hermes_exec::{Variables, start_apart};
+use hermes_exec::{Variables, start_detached};
 use hermes_gateway::Gateway;
-use hermes_store::Waiting;
+use hermes_store::WaitingMessage;
 use hermes_text::tail;
-use hermes_types::{Piece, Place, Reply, Timestamp};
+use hermes_types::{ChatAddress, ChatPart, OutgoingMessage, Timestamp};
 use serde_json::{Value, json};
 
 use crate::command::update::Installation;
@@ -23,25 +23,25 @@ const TOO_LONG: i32 = 124;
 const LONGEST_TOLD: usize = 3500;
 
 /// The files between the one who asks and the one who tells.
-struct Files {
+struct UpdateFiles {
     pending: PathBuf,
     claimed: PathBuf,
-    said: PathBuf,
-    code: PathBuf,
+    output: PathBuf,
+    exit_code: PathBuf,
 }
 
-impl Files {
-    fn of(home: &Home) -> Self {
+impl UpdateFiles {
+    fn in_home(home: &Home) -> Self {
         Self {
             pending: home.join(".update_pending.json"),
             claimed: home.join(".update_pending.claimed.json"),
-            said: home.join(".update_output.txt"),
-            code: home.join(".update_exit_code"),
+            output: home.join(".update_output.txt"),
+            exit_code: home.join(".update_exit_code"),
         }
     }
 
-    fn forget(&self) {
-        for file in [&self.claimed, &self.said, &self.code] {
+    fn remove(&self) {
+        for file in [&self.claimed, &self.output, &self.exit_code] {
             // Not there, or the next report finds it.
             let _ = fs::remove_file(file);
         }
@@ -49,8 +49,8 @@ impl Files {
 }
 
 /// Starts it, and says so.
-pub(super) fn begin(home: &Home, variables: &Variables, from: &Waiting, now: Timestamp) -> String {
-    let files = Files::of(home);
+pub(super) fn begin(home: &Home, variables: &Variables, from: &WaitingMessage, now: Timestamp) -> String {
+    let files = UpdateFiles::in_home(home);
     if files.pending.exists() {
         return "⚕ An update is under way already.".to_owned();
     }
@@ -58,7 +58,7 @@ pub(super) fn begin(home: &Home, variables: &Variables, from: &Waiting, now: Tim
         Ok(own) => own,
         Err(error) => return format!("⚠️ {error:#}"),
     };
-    files.forget();
+    files.remove();
     let place = &from.envelope.place;
     let pending = json!({
         "platform": from.envelope.platform,
@@ -71,7 +71,7 @@ pub(super) fn begin(home: &Home, variables: &Variables, from: &Waiting, now: Tim
     let started = write::replace(&files.pending, pending.to_string().as_bytes())
         .map_err(|error| error.to_string())
         .and_then(|()| {
-            start_apart(&own.program, "update", variables, (&files.said, &files.code))
+            start_detached(&own.program, "update", variables, (&files.output, &files.exit_code))
                 .map_err(|error| error.to_string())
         });
     match started {
@@ -85,22 +85,22 @@ pub(super) fn begin(home: &Home, variables: &Variables, from: &Waiting, now: Tim
 
 /// Tells whoever asked, once it has ended. Does nothing as long as there is nothing to tell.
 pub(super) async fn report(gateway: &Gateway) {
-    let files = Files::of(gateway.live.home());
+    let files = UpdateFiles::in_home(gateway.settings.home());
     if !files.claimed.exists() {
         let Some(asked) = read(&files.pending) else { return };
         let since = Timestamp(asked["timestamp"].as_f64().unwrap_or_default());
         let overdue = gateway.clock.now().since(since) > LONGEST;
-        if !files.code.exists() && !overdue {
+        if !files.exit_code.exists() && !overdue {
             return;
         }
         if fs::rename(&files.pending, &files.claimed).is_err() {
             return;
         }
     }
-    let Some(asked) = read(&files.claimed) else { return files.forget() };
-    let Some(reply) = told(&asked, &files) else { return files.forget() };
+    let Some(asked) = read(&files.claimed) else { return files.remove() };
+    let Some(reply) = report_reply(&asked, &files) else { return files.remove() };
     match gateway.enqueue(reply).await {
-        Ok(()) => files.forget(),
+        Ok(()) => files.remove(),
         Err(error) => tracing::warn!(%error, "how the update went could not be told yet"),
     }
 }
@@ -109,9 +109,9 @@ fn read(file: &PathBuf) -> Option<Value> {
     serde_json::from_str(&fs::read_to_string(file).ok()?).ok()
 }
 
-fn told(asked: &Value, files: &Files) -> Option<Reply> {
-    let code = fs::read_to_string(&files.code).ok().and_then(|text| text.trim().parse::<i32>().ok());
-    let said = fs::read(&files.said).unwrap_or_default();
+fn report_reply(asked: &Value, files: &UpdateFiles) -> Option<OutgoingMessage> {
+    let code = fs::read_to_string(&files.exit_code).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    let said = fs::read(&files.output).unwrap_or_default();
     let said = hermes_exec::strip_ansi(&String::from_utf8_lossy(&said)).trim().to_owned();
     let headline = match code.unwrap_or(TOO_LONG) {
         0 => "✅ Hermes update finished.".to_owned(),
@@ -123,10 +123,10 @@ fn told(asked: &Value, files: &Files) -> Option<Reply> {
     } else {
         format!("{headline}\n\n```\n{}\n```", tail(&said, LONGEST_TOLD))
     };
-    Some(Reply {
+    Some(OutgoingMessage {
         platform: asked["platform"].as_str()?.to_owned(),
         place: place_of(asked)?,
-        pieces: vec![Piece::Text { text }],
+        pieces: vec![ChatPart::Text { text }],
         reply_to: None,
         choices: Vec::new(),
         draft: None,
@@ -135,7 +135,7 @@ fn told(asked: &Value, files: &Files) -> Option<Reply> {
 }
 
 /// Another release may have written only the first two.
-fn place_of(asked: &Value) -> Option<Place> {
+fn place_of(asked: &Value) -> Option<ChatAddress> {
     let plain = || {
         let place =
             json!({"chat_id": asked["chat_id"].as_str()?, "kind": "dm", "thread_id": asked["thread_id"]});

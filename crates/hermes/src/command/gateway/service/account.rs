@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use hermes_config::Env;
 
-use super::control::Control;
+use super::control::ServiceControl;
 
 /// A person of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct UserAccount {
     pub(crate) name: String,
     pub(crate) uid: u32,
     pub(crate) group: String,
     pub(crate) folder: PathBuf,
 }
 
-impl Account {
-    pub(crate) fn find(control: &Control, name: &str) -> Result<Self> {
+impl UserAccount {
+    pub(crate) fn find(control: &ServiceControl, name: &str) -> Result<Self> {
         let known = |database, key: &str| -> Result<Option<Vec<String>>> {
-            let said = control.ask("getent", &[database, key])?;
+            let said = control.run("getent", &[database, key])?;
             let fields =
                 || said.text.lines().next().unwrap_or_default().split(':').map(str::to_owned).collect();
             Ok((said.code == 0).then(fields))
@@ -59,21 +59,23 @@ impl Account {
 }
 
 /// Who is behind this command: behind `sudo`, the one who typed it.
-pub(crate) fn person(env: &Env) -> Option<&str> {
+pub(crate) fn invoking_user(env: &Env) -> Option<&str> {
     ["SUDO_USER", "USER", "LOGNAME"]
         .into_iter()
-        .find_map(|name| env.shell(name))
+        .find_map(|name| env.shell_value(name))
         .filter(|name| !name.is_empty())
 }
 
 /// This user, by name where the session says it, by number otherwise.
-pub(crate) fn oneself(env: &Env) -> String {
-    let named =
-        ["USER", "LOGNAME"].into_iter().find_map(|name| env.shell(name)).filter(|name| !name.is_empty());
+pub(crate) fn current_user(env: &Env) -> String {
+    let named = ["USER", "LOGNAME"]
+        .into_iter()
+        .find_map(|name| env.shell_value(name))
+        .filter(|name| !name.is_empty());
     named.map_or_else(|| rustix::process::geteuid().as_raw().to_string(), str::to_owned)
 }
 
 /// A home below one person's folder, at the same place below another's.
-pub(crate) fn moved(home: &Path, from: &Path, to: &Path) -> PathBuf {
+pub(crate) fn rebase_home(home: &Path, from: &Path, to: &Path) -> PathBuf {
     home.strip_prefix(from).map_or_else(|_| home.to_owned(), |below| to.join(below))
 }

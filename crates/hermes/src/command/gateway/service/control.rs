@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hermes_config::Env;
-use hermes_exec::{Complaints, Program, ProgramEnd, Programs, Variables};
+use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode, Variables};
 use hermes_task::SystemClock;
 use hermes_types::Cancel;
 use tokio::runtime::Runtime;
@@ -17,24 +17,24 @@ const LIMIT: Duration = Duration::from_mins(2);
 
 /// Starts programs and waits for them.
 #[derive(Debug)]
-pub(crate) struct Control {
-    programs: Programs,
+pub(crate) struct ServiceControl {
+    programs: ProgramRunner,
     runtime: Runtime,
 }
 
 /// What a program answered.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct ProgramOutput {
     pub(crate) code: i32,
     pub(crate) text: String,
 }
 
-impl Control {
+impl ServiceControl {
     /// `runtime_folder` is where the user's own service manager listens; programs are told of it where the session did
     /// not.
     pub(crate) fn new(env: &Env, runtime_folder: &Path) -> Result<Self> {
         let mut variables = Variables::for_commands(env.iter(), &[], &[]);
-        if let Some(path) = env.shell("PATH") {
+        if let Some(path) = env.shell_value("PATH") {
             // Only what the user's own shell would find acts on the machine.
             variables = variables.with("PATH", path);
         }
@@ -47,7 +47,7 @@ impl Control {
         }
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-        Ok(Self { programs: Programs::new(variables, Arc::new(SystemClock::new())), runtime })
+        Ok(Self { programs: ProgramRunner::new(variables, Arc::new(SystemClock::new())), runtime })
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
@@ -55,23 +55,23 @@ impl Control {
     }
 
     /// Runs a program to its end.
-    pub(crate) fn ask(&self, name: &str, arguments: &[&str]) -> Result<Said> {
+    pub(crate) fn run(&self, name: &str, arguments: &[&str]) -> Result<ProgramOutput> {
         let program = Program {
             name,
             arguments: arguments.iter().map(OsString::from).collect(),
             directory: Path::new("/"),
             limit: LIMIT,
-            complaints: Complaints::Keep,
+            stderr: StderrMode::Merge,
         };
         match self.runtime.block_on(self.programs.output(program, &Cancel::new()))? {
-            (text, ProgramEnd::Exited(code)) => Ok(Said { code, text: text.trim_end().to_owned() }),
+            (text, ProgramExit::Exited(code)) => Ok(ProgramOutput { code, text: text.trim_end().to_owned() }),
             _ => bail!("`{name} {}` did not end within {} s", arguments.join(" "), LIMIT.as_secs()),
         }
     }
 
     /// Runs a program that must succeed.
-    pub(crate) fn order(&self, name: &str, arguments: &[&str]) -> Result<()> {
-        let said = self.ask(name, arguments)?;
+    pub(crate) fn run_checked(&self, name: &str, arguments: &[&str]) -> Result<()> {
+        let said = self.run(name, arguments)?;
         if said.code == 0 {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use hermes_config::write;
 
 const MODE: u32 = 0o644;
 
-pub(crate) fn put(file: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_definition(file: &Path, text: &str) -> Result<()> {
     if let Some(folder) = file.parent() {
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
         made.with_context(|| format!("{} cannot be made", folder.display()))?;

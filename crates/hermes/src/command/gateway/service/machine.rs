@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hermes_config::user_home;
 
-use super::control::Control;
-use super::names::resolved;
-use crate::context::Context;
+use super::control::ServiceControl;
+use super::names::resolve_path;
+use crate::context::ProgramContext;
 
 /// What looks after services here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ServiceManagerKind {
     Systemd,
     Launchd,
     Unsupported,
@@ -26,8 +26,8 @@ pub(crate) enum Privilege {
 
 /// Where definitions are, which program they start, and whom to ask.
 #[derive(Debug)]
-pub(crate) struct Machine {
-    pub(crate) kind: Kind,
+pub(crate) struct ServiceMachine {
+    pub(crate) kind: ServiceManagerKind,
     pub(crate) privilege: Privilege,
     pub(crate) user_units: PathBuf,
     pub(crate) system_units: PathBuf,
@@ -38,19 +38,19 @@ pub(crate) struct Machine {
     pub(crate) folder: PathBuf,
     /// The home in force.
     pub(crate) home: PathBuf,
-    pub(crate) control: Control,
+    pub(crate) control: ServiceControl,
 }
 
-impl Machine {
-    pub(crate) fn here(context: &Context) -> Result<Self> {
-        let folder = resolved(&user_home(&context.env)?);
+impl ServiceMachine {
+    pub(crate) fn current(context: &ProgramContext) -> Result<Self> {
+        let folder = resolve_path(&user_home(&context.env)?);
         let user = rustix::process::geteuid();
         let kind = if cfg!(target_os = "linux") {
-            Kind::Systemd
+            ServiceManagerKind::Systemd
         } else if cfg!(target_os = "macos") {
-            Kind::Launchd
+            ServiceManagerKind::Launchd
         } else {
-            Kind::Unsupported
+            ServiceManagerKind::Unsupported
         };
         Ok(Self {
             kind,
@@ -59,9 +59,9 @@ impl Machine {
             system_units: PathBuf::from("/etc/systemd/system"),
             agents: folder.join("Library/LaunchAgents"),
             binary: std::env::current_exe().context("this program's own file is not known")?,
-            home: resolved(context.home.path()),
+            home: resolve_path(context.home.path()),
             folder,
-            control: Control::new(&context.env, Path::new(&format!("/run/user/{}", user.as_raw())))?,
+            control: ServiceControl::new(&context.env, Path::new(&format!("/run/user/{}", user.as_raw())))?,
         })
     }
 }

@@ -17,161 +17,172 @@ mod tests;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use hermes_config::{Home, Management};
+use hermes_config::{Home, ManagedMode};
 
 use self::launchd::Launchd;
-use self::machine::{Kind, Machine};
+use self::machine::{ServiceMachine, ServiceManagerKind};
 use self::systemd::Systemd;
-pub(crate) use self::systemd::unit::Scope;
-use super::ending::{self, Ended, Patience};
+pub(crate) use self::systemd::unit::ServiceScope;
 use super::run;
-use crate::context::Context;
-use crate::output::Output;
+use super::shutdown::{self, StopResult, StopTimeout};
+use crate::context::ProgramContext;
+use crate::output::Console;
 
 /// What looks after the service of one home.
 trait Supervisor {
     fn is_installed(&self) -> bool;
-    fn install(&self, force: Force) -> Result<()>;
+    fn install(&self, force: ForceInstall) -> Result<()>;
     fn uninstall(&self) -> Result<()>;
-    fn start(&self) -> Result<Served>;
-    fn stop(&self) -> Result<Served>;
-    fn restart(&self) -> Result<Served>;
+    fn start(&self) -> Result<ServiceResult>;
+    fn stop(&self) -> Result<ServiceResult>;
+    fn restart(&self) -> Result<ServiceResult>;
     /// Says how the service is.
-    fn report(&self) -> Result<Served>;
+    fn report(&self) -> Result<ServiceResult>;
     /// The home the service works in.
     fn home(&self) -> Home;
 }
 
 /// Whether there was a service to serve with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Served {
+pub(crate) enum ServiceResult {
     Done,
     NotInstalled,
 }
 
 /// Whether a definition that is there already is written again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Force {
+pub(crate) enum ForceInstall {
     Yes,
     No,
 }
 
-impl From<bool> for Force {
+impl From<bool> for ForceInstall {
     fn from(flag: bool) -> Self {
         if flag { Self::Yes } else { Self::No }
     }
 }
 
 /// `--system` on the command line.
-impl From<bool> for Scope {
+impl From<bool> for ServiceScope {
     fn from(system: bool) -> Self {
         if system { Self::System } else { Self::User }
     }
 }
 
 pub(crate) fn install(
-    force: Force,
-    scope: Scope,
+    force: ForceInstall,
+    scope: ServiceScope,
     run_as: Option<String>,
-    context: &Context,
-    output: &Output,
+    context: &ProgramContext,
+    output: &Console,
 ) -> Result<ExitCode> {
-    Management::of(&context.home, &context.env).allow("install the gateway service")?;
-    let machine = Machine::here(context)?;
+    ManagedMode::detect(&context.home, &context.env).check_allowed("install the gateway service")?;
+    let machine = ServiceMachine::current(context)?;
     match machine.kind {
-        Kind::Systemd => Systemd::to_install(&machine, &context.env, output, scope, run_as).install(force)?,
-        _ => supported(&machine, scope, context, output)?.install(force)?,
+        ServiceManagerKind::Systemd => {
+            Systemd::to_install(&machine, &context.env, output, scope, run_as).install(force)?
+        }
+        _ => require_supervisor(&machine, scope, context, output)?.install(force)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn uninstall(scope: Scope, context: &Context, output: &Output) -> Result<ExitCode> {
-    Management::of(&context.home, &context.env).allow("uninstall the gateway service")?;
-    let machine = Machine::here(context)?;
-    supported(&machine, scope, context, output)?.uninstall()?;
+pub(crate) fn uninstall(scope: ServiceScope, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    ManagedMode::detect(&context.home, &context.env).check_allowed("uninstall the gateway service")?;
+    let machine = ServiceMachine::current(context)?;
+    require_supervisor(&machine, scope, context, output)?.uninstall()?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn start(scope: Scope, context: &Context, output: &Output) -> Result<ExitCode> {
-    let machine = Machine::here(context)?;
-    Ok(match supported(&machine, scope, context, output)?.start()? {
-        Served::Done => ExitCode::SUCCESS,
-        Served::NotInstalled => ExitCode::FAILURE,
+pub(crate) fn start(scope: ServiceScope, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let machine = ServiceMachine::current(context)?;
+    Ok(match require_supervisor(&machine, scope, context, output)?.start()? {
+        ServiceResult::Done => ExitCode::SUCCESS,
+        ServiceResult::NotInstalled => ExitCode::FAILURE,
     })
 }
 
 /// Stops the service, then a gateway of this home that somebody started by hand.
-pub(crate) fn stop(scope: Scope, context: &Context, output: &Output) -> Result<ExitCode> {
-    let machine = Machine::here(context)?;
+pub(crate) fn stop(scope: ServiceScope, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let machine = ServiceMachine::current(context)?;
     let (served, home) = match supervisor(&machine, scope, context, output) {
         Some(supervisor) => (supervisor.stop()?, supervisor.home()),
         // Where there are no services, there may be processes.
-        None => (Served::NotInstalled, Home::at(context.home.path())),
+        None => (ServiceResult::NotInstalled, Home::new(context.home.path())),
     };
-    match ending::end(&home, Patience::Long) {
-        Ended::Stays(pid) => {
+    match shutdown::stop_gateway(&home, StopTimeout::Long) {
+        StopResult::StillRunning(pid) => {
             output.error(&format!(
                 "the gateway (PID {pid}) does not end; `kill -9 {pid}` ends it, nothing that was acknowledged is lost"
             ));
             return Ok(ExitCode::FAILURE);
         }
-        Ended::Gone => output.line("✓ Stopped 1 gateway process(es)"),
-        Ended::Nobody if served == Served::NotInstalled => output.line("✗ No gateway processes found"),
-        Ended::Nobody => {}
+        StopResult::Stopped => output.line("✓ Stopped 1 gateway process(es)"),
+        StopResult::NotRunning if served == ServiceResult::NotInstalled => {
+            output.line("✗ No gateway processes found")
+        }
+        StopResult::NotRunning => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Restarts the service. Without one, ends the process there is and runs another in the foreground.
-pub(crate) fn restart(scope: Scope, context: &Context, output: &Output) -> Result<ExitCode> {
-    let machine = Machine::here(context)?;
+pub(crate) fn restart(scope: ServiceScope, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let machine = ServiceMachine::current(context)?;
     if let Some(supervisor) = supervisor(&machine, scope, context, output)
-        && supervisor.restart()? == Served::Done
+        && supervisor.restart()? == ServiceResult::Done
     {
         return Ok(ExitCode::SUCCESS);
     }
-    if scope == Scope::System {
+    if scope == ServiceScope::System {
         bail!("no system service is installed; `sudo hermes gateway install --system` installs it");
     }
-    if let Ended::Stays(pid) = ending::end(&context.home, Patience::Short) {
+    if let StopResult::StillRunning(pid) = shutdown::stop_gateway(&context.home, StopTimeout::Short) {
         bail!("the gateway that is running (PID {pid}) does not end");
     }
     run::run(false, false, context, output)
 }
 
-pub(crate) fn is_installed(context: &Context, output: &Output) -> Result<bool> {
-    let machine = Machine::here(context)?;
-    Ok(supervisor(&machine, Scope::User, context, output).is_some_and(|supervisor| supervisor.is_installed()))
+pub(crate) fn is_installed(context: &ProgramContext, output: &Console) -> Result<bool> {
+    let machine = ServiceMachine::current(context)?;
+    Ok(supervisor(&machine, ServiceScope::User, context, output)
+        .is_some_and(|supervisor| supervisor.is_installed()))
 }
 
 /// Says how the service is, and which home it works in.
-pub(crate) fn report(scope: Scope, context: &Context, output: &Output) -> Result<(Served, Home)> {
-    let machine = Machine::here(context)?;
+pub(crate) fn report(
+    scope: ServiceScope,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<(ServiceResult, Home)> {
+    let machine = ServiceMachine::current(context)?;
     match supervisor(&machine, scope, context, output) {
         Some(supervisor) => Ok((supervisor.report()?, supervisor.home())),
-        None => Ok((Served::NotInstalled, Home::at(context.home.path()))),
+        None => Ok((ServiceResult::NotInstalled, Home::new(context.home.path()))),
     }
 }
 
 /// Nothing where this system has no services we know.
 fn supervisor<'a>(
-    machine: &'a Machine,
-    scope: Scope,
-    context: &'a Context,
-    output: &'a Output,
+    machine: &'a ServiceMachine,
+    scope: ServiceScope,
+    context: &'a ProgramContext,
+    output: &'a Console,
 ) -> Option<Box<dyn Supervisor + 'a>> {
     match machine.kind {
-        Kind::Systemd => Some(Box::new(Systemd::installed(machine, &context.env, output, scope))),
-        Kind::Launchd => Some(Box::new(Launchd::new(machine, &context.env, output))),
-        Kind::Unsupported => None,
+        ServiceManagerKind::Systemd => {
+            Some(Box::new(Systemd::installed(machine, &context.env, output, scope)))
+        }
+        ServiceManagerKind::Launchd => Some(Box::new(Launchd::new(machine, &context.env, output))),
+        ServiceManagerKind::Unsupported => None,
     }
 }
 
-fn supported<'a>(
-    machine: &'a Machine,
-    scope: Scope,
-    context: &'a Context,
-    output: &'a Output,
+fn require_supervisor<'a>(
+    machine: &'a ServiceMachine,
+    scope: ServiceScope,
+    context: &'a ProgramContext,
+    output: &'a Console,
 ) -> Result<Box<dyn Supervisor + 'a>> {
     supervisor(machine, scope, context, output)
         .context("services are not supported on this system; let its own supervisor run `hermes gateway run`")

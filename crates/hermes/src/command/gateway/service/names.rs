@@ -10,11 +10,11 @@ const LONGEST_PROFILE: usize = 64;
 
 /// The names under which service managers know the gateway of one home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(crate) struct ServiceNames {
     suffix: String,
 }
 
-impl Names {
+impl ServiceNames {
     /// Both paths as [`resolved`] gives them; `usual` is the home of those who chose none.
     pub(crate) fn of(home: &Path, usual: &Path) -> Self {
         let suffix = if home == usual {
@@ -22,7 +22,7 @@ impl Names {
         } else if let Some(profile) = profile(home, usual) {
             format!("-{profile}")
         } else {
-            format!("-{}", telling_digits(home))
+            format!("-{}", distinguishing_digits(home))
         };
         Self { suffix }
     }
@@ -57,13 +57,13 @@ fn profile(home: &Path, usual: &Path) -> Option<String> {
 }
 
 /// Eight digits that tell homes apart.
-fn telling_digits(home: &Path) -> String {
+fn distinguishing_digits(home: &Path) -> String {
     let digest = Sha256::digest(home.to_string_lossy().as_bytes());
     digest.first_chunk().map(|bytes| format!("{:08x}", u32::from_be_bytes(*bytes))).unwrap_or_default()
 }
 
 /// Absolute, without links, `.`, `..` and a slash at the end. What does not exist yet is taken as it is written.
-pub(crate) fn resolved(path: &Path) -> PathBuf {
+pub(crate) fn resolve_path(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut done = PathBuf::new();
     for part in absolute.components() {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_home_has_one_name() {
-        let name = |home: &str| Names::of(Path::new(home), Path::new("/home/u/.hermes")).unit();
+        let name = |home: &str| ServiceNames::of(Path::new(home), Path::new("/home/u/.hermes")).unit();
         assert_eq!(name("/home/u/.hermes"), "hermes-gateway");
         assert_eq!(name("/home/u/.hermes/profiles/work-2"), "hermes-gateway-work-2");
         // What `printf %s /srv/agent | sha256sum` begins with.
@@ -103,7 +103,7 @@ mod tests {
             let suffix = name(no_profile).replace("hermes-gateway-", "");
             assert!(suffix.len() == 8 && suffix.chars().all(|c| c.is_ascii_hexdigit()), "{no_profile}");
         }
-        let label = Names::of(Path::new("/srv/agent"), Path::new("/home/u/.hermes")).label();
+        let label = ServiceNames::of(Path::new("/srv/agent"), Path::new("/home/u/.hermes")).label();
         assert_eq!(label, "ai.hermes.gateway-5ecc1654");
     }
 
@@ -115,8 +115,8 @@ mod tests {
         std::os::unix::fs::symlink(&real, folder.path().join("link")).unwrap();
         for written in ["real", "real/", "./real", "link", "link/", "real/../link", "missing/../real"] {
             let path = PathBuf::from(format!("{}/{written}", folder.path().display()));
-            assert_eq!(resolved(&path), real, "{written}");
+            assert_eq!(resolve_path(&path), real, "{written}");
         }
-        assert_eq!(resolved(&folder.path().join("link/new")), real.join("new"));
+        assert_eq!(resolve_path(&folder.path().join("link/new")), real.join("new"));
     }
 }

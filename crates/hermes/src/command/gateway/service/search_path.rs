@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 const STANDARD: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// Below the user's folder, taken where they exist.
-const OF_THE_USER: [&str; 4] = [".local/bin", ".cargo/bin", "go/bin", ".npm-global/bin"];
+const USER_FOLDERS: [&str; 4] = [".local/bin", ".cargo/bin", "go/bin", ".npm-global/bin"];
 
 /// The folders programs of a service come from: ours, that of `node`, the user's own, then `rest`.
 pub(crate) fn search_path(binary: &Path, node: Option<PathBuf>, user: &Path, rest: &[String]) -> String {
     let own = binary.parent().map(Path::to_owned);
-    let users = OF_THE_USER.iter().map(|name| user.join(name)).filter(|folder| folder.is_dir());
+    let users = USER_FOLDERS.iter().map(|name| user.join(name)).filter(|folder| folder.is_dir());
     let rest = rest.iter().filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let mut folders: Vec<String> = Vec::new();
     for folder in own.into_iter().chain(node).chain(users).chain(rest) {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use hermes_config::Env;
 
-use super::control::Control;
+use super::control::ServiceControl;
 use super::launchd::Launchd;
-use super::machine::{Kind, Machine, Privilege};
+use super::machine::{Privilege, ServiceMachine, ServiceManagerKind};
 use super::systemd::Systemd;
-use super::{Force, Scope, Served, Supervisor};
-use crate::output::Output;
+use super::{ForceInstall, ServiceResult, ServiceScope, Supervisor};
+use crate::output::Console;
 
 const SYSTEMCTL: &str = "[ ! -e $ROOT/refuse ] || { echo no bus; exit 1; }";
 const LOGINCTL: &str =
@@ -20,11 +20,11 @@ const GETENT: &str = "case $2 in agent) echo agent:x:7:8::$ROOT/home/agent:/usr/
 const LAUNCHCTL: &str = "case $1 in load) touch $ROOT/loaded;; unload) rm -f $ROOT/loaded;; start) [ -e $ROOT/loaded ] || exit 3;; esac";
 
 /// Another machine.
-struct Other {
+struct TestMachine {
     root: tempfile::TempDir,
 }
 
-impl Other {
+impl TestMachine {
     fn new() -> Self {
         let other = Self { root: tempfile::tempdir().unwrap() };
         for folder in ["bin", "root/.hermes", "home/agent/.local/bin", "run"] {
@@ -57,8 +57,8 @@ impl Other {
     }
 
     /// A command of root, whose folder is `root`.
-    fn machine(&self, kind: Kind, privilege: Privilege, env: &Env) -> Machine {
-        Machine {
+    fn machine(&self, kind: ServiceManagerKind, privilege: Privilege, env: &Env) -> ServiceMachine {
+        ServiceMachine {
             kind,
             privilege,
             user_units: self.path("root/.config/systemd/user"),
@@ -67,7 +67,7 @@ impl Other {
             binary: PathBuf::from("/opt/hermes/bin/hermes"),
             folder: self.path("root"),
             home: self.path("root/.hermes"),
-            control: Control::new(env, &self.path("run")).unwrap(),
+            control: ServiceControl::new(env, &self.path("run")).unwrap(),
         }
     }
 
@@ -85,12 +85,12 @@ impl Other {
 
 #[test]
 fn root_installs_a_service_of_the_machine_for_whoever_typed_sudo() {
-    let other = Other::new();
+    let other = TestMachine::new();
     let env = other.env(&[("SUDO_USER", "agent"), ("USER", "root")]);
-    let machine = other.machine(Kind::Systemd, Privilege::Root, &env);
-    let output = Output::new();
-    let systemd = Systemd::to_install(&machine, &env, &output, Scope::System, None);
-    systemd.install(Force::No).unwrap();
+    let machine = other.machine(ServiceManagerKind::Systemd, Privilege::Root, &env);
+    let output = Console::new();
+    let systemd = Systemd::to_install(&machine, &env, &output, ServiceScope::System, None);
+    systemd.install(ForceInstall::No).unwrap();
     assert_eq!(other.asked(), ["systemctl daemon-reload", "systemctl enable hermes-gateway"]);
     let file = other.path("etc/hermes-gateway.service");
     let text = other.text(&file);
@@ -108,9 +108,9 @@ fn root_installs_a_service_of_the_machine_for_whoever_typed_sudo() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
     // The only one there is is meant without a word, and its user stays who it was.
     let env = other.env(&[("USER", "root")]);
-    let installed = Systemd::installed(&machine, &env, &output, Scope::User);
+    let installed = Systemd::installed(&machine, &env, &output, ServiceScope::User);
     assert_eq!(installed.home().path(), other.path("home/agent/.hermes"));
-    assert_eq!(installed.start().unwrap(), Served::Done);
+    assert_eq!(installed.start().unwrap(), ServiceResult::Done);
     assert_eq!(other.asked(), ["systemctl start hermes-gateway"]);
     installed.uninstall().unwrap();
     assert!(!file.exists());
@@ -118,52 +118,52 @@ fn root_installs_a_service_of_the_machine_for_whoever_typed_sudo() {
 
 #[test]
 fn each_user_has_a_service_of_their_own() {
-    let other = Other::new();
-    let output = Output::new();
+    let other = TestMachine::new();
+    let output = Console::new();
     let act = |user: &str, act: &dyn Fn(&Systemd<'_>)| {
         let env = other.env(&[("SUDO_USER", user), ("USER", "root")]);
-        let machine = other.machine(Kind::Systemd, Privilege::Root, &env);
-        act(&Systemd::to_install(&machine, &env, &output, Scope::System, None));
+        let machine = other.machine(ServiceManagerKind::Systemd, Privilege::Root, &env);
+        act(&Systemd::to_install(&machine, &env, &output, ServiceScope::System, None));
     };
-    act("agent", &|systemd| systemd.install(Force::No).unwrap());
-    act("other", &|systemd| systemd.install(Force::No).unwrap());
+    act("agent", &|systemd| systemd.install(ForceInstall::No).unwrap());
+    act("other", &|systemd| systemd.install(ForceInstall::No).unwrap());
     let (first, second) =
         (other.path("etc/hermes-gateway.service"), other.path("etc/hermes-gateway-other.service"));
     assert!(other.text(&first).contains("User=agent") && other.text(&second).contains("User=other"));
     // The one keeps its name when the other goes.
     act("agent", &|systemd| systemd.uninstall().unwrap());
     assert!(!first.exists() && second.exists());
-    act("other", &|systemd| assert_eq!(systemd.start().unwrap(), Served::Done));
+    act("other", &|systemd| assert_eq!(systemd.start().unwrap(), ServiceResult::Done));
     assert!(other.asked().contains(&"systemctl start hermes-gateway-other".to_owned()));
 }
 
 #[test]
 fn a_program_the_user_cannot_start_is_not_installed() {
-    let other = Other::new();
+    let other = TestMachine::new();
     let env = other.env(&[("SUDO_USER", "agent"), ("USER", "root")]);
-    let mut machine = other.machine(Kind::Systemd, Privilege::Root, &env);
+    let mut machine = other.machine(ServiceManagerKind::Systemd, Privilege::Root, &env);
     fs::create_dir_all(other.path("private")).unwrap();
     machine.binary = other.path("private/hermes");
     fs::write(&machine.binary, "").unwrap();
     fs::set_permissions(&machine.binary, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(other.path("private"), fs::Permissions::from_mode(0o700)).unwrap();
-    let output = Output::new();
-    let systemd = Systemd::to_install(&machine, &env, &output, Scope::System, None);
-    let refused = systemd.install(Force::No).unwrap_err().to_string();
+    let output = Console::new();
+    let systemd = Systemd::to_install(&machine, &env, &output, ServiceScope::System, None);
+    let refused = systemd.install(ForceInstall::No).unwrap_err().to_string();
     assert!(refused.contains("agent cannot start") && refused.contains("private"), "{refused}");
     assert!(!other.path("etc/hermes-gateway.service").exists());
 }
 
 #[test]
 fn a_service_of_the_machine_needs_root_and_a_user_who_is_not() {
-    let other = Other::new();
-    let output = Output::new();
+    let other = TestMachine::new();
+    let output = Console::new();
     let refused = |privilege, pairs: &[(&str, &str)], run_as: Option<&str>| {
         let env = other.env(pairs);
-        let machine = other.machine(Kind::Systemd, privilege, &env);
+        let machine = other.machine(ServiceManagerKind::Systemd, privilege, &env);
         let run_as = run_as.map(str::to_owned);
-        let systemd = Systemd::to_install(&machine, &env, &output, Scope::System, run_as);
-        systemd.install(Force::No).unwrap_err().to_string()
+        let systemd = Systemd::to_install(&machine, &env, &output, ServiceScope::System, run_as);
+        systemd.install(ForceInstall::No).unwrap_err().to_string()
     };
     assert!(
         refused(Privilege::Ordinary, &[("USER", "agent")], None)
@@ -177,12 +177,12 @@ fn a_service_of_the_machine_needs_root_and_a_user_who_is_not() {
 
 #[test]
 fn an_outdated_definition_is_brought_up_to_date_before_it_is_used() {
-    let other = Other::new();
+    let other = TestMachine::new();
     let env = other.env(&[("USER", "root")]);
-    let machine = other.machine(Kind::Systemd, Privilege::Root, &env);
-    let output = Output::new();
-    let systemd = Systemd::to_install(&machine, &env, &output, Scope::User, None);
-    systemd.install(Force::No).unwrap();
+    let machine = other.machine(ServiceManagerKind::Systemd, Privilege::Root, &env);
+    let output = Console::new();
+    let systemd = Systemd::to_install(&machine, &env, &output, ServiceScope::User, None);
+    systemd.install(ForceInstall::No).unwrap();
     assert_eq!(
         other.asked(),
         [
@@ -195,18 +195,18 @@ fn an_outdated_definition_is_brought_up_to_date_before_it_is_used() {
     );
     let file = other.path("root/.config/systemd/user/hermes-gateway.service");
     let current = fs::read_to_string(&file).unwrap();
-    systemd.install(Force::No).unwrap();
+    systemd.install(ForceInstall::No).unwrap();
     assert_eq!(other.asked(), [""; 0], "one that is current is left alone");
-    let acts: [&dyn Fn() -> anyhow::Result<Served>; 2] = [&|| systemd.start(), &|| systemd.restart()];
+    let acts: [&dyn Fn() -> anyhow::Result<ServiceResult>; 2] = [&|| systemd.start(), &|| systemd.restart()];
     for act in acts {
         fs::write(&file, current.replace("RestartSec=30", "RestartSec=3")).unwrap();
-        assert_eq!(act().unwrap(), Served::Done);
+        assert_eq!(act().unwrap(), ServiceResult::Done);
         assert_eq!(fs::read_to_string(&file).unwrap(), current);
         let asked = other.asked();
         assert_eq!(asked.len(), 3);
         assert_eq!(asked[0], "systemctl --user daemon-reload");
     }
-    systemd.install(Force::Yes).unwrap();
+    systemd.install(ForceInstall::Yes).unwrap();
     assert_eq!(
         other.asked()[..2],
         ["systemctl --user daemon-reload", "systemctl --user enable hermes-gateway"]
@@ -215,16 +215,16 @@ fn an_outdated_definition_is_brought_up_to_date_before_it_is_used() {
 
 #[test]
 fn of_two_services_the_users_is_meant_unless_the_machines_is_asked_for() {
-    let other = Other::new();
+    let other = TestMachine::new();
     let env = other.env(&[("SUDO_USER", "agent")]);
-    let machine = other.machine(Kind::Systemd, Privilege::Root, &env);
-    let output = Output::new();
-    for scope in [Scope::User, Scope::System] {
-        Systemd::to_install(&machine, &env, &output, scope, None).install(Force::No).unwrap();
+    let machine = other.machine(ServiceManagerKind::Systemd, Privilege::Root, &env);
+    let output = Console::new();
+    for scope in [ServiceScope::User, ServiceScope::System] {
+        Systemd::to_install(&machine, &env, &output, scope, None).install(ForceInstall::No).unwrap();
     }
     for (scope, line) in [
-        (Scope::User, "systemctl --user stop hermes-gateway"),
-        (Scope::System, "systemctl stop hermes-gateway"),
+        (ServiceScope::User, "systemctl --user stop hermes-gateway"),
+        (ServiceScope::System, "systemctl stop hermes-gateway"),
     ] {
         other.asked();
         Systemd::installed(&machine, &env, &output, scope).stop().unwrap();
@@ -234,25 +234,25 @@ fn of_two_services_the_users_is_meant_unless_the_machines_is_asked_for() {
 
 #[test]
 fn a_service_that_cannot_be_enabled_is_not_left_behind() {
-    let other = Other::new();
+    let other = TestMachine::new();
     let env = other.env(&[("USER", "root")]);
-    let machine = other.machine(Kind::Systemd, Privilege::Root, &env);
-    let output = Output::new();
+    let machine = other.machine(ServiceManagerKind::Systemd, Privilege::Root, &env);
+    let output = Console::new();
     fs::write(other.path("refuse"), "").unwrap();
-    let systemd = Systemd::to_install(&machine, &env, &output, Scope::User, None);
-    let error = format!("{:#}", systemd.install(Force::No).unwrap_err());
+    let systemd = Systemd::to_install(&machine, &env, &output, ServiceScope::User, None);
+    let error = format!("{:#}", systemd.install(ForceInstall::No).unwrap_err());
     assert!(error.contains("nothing was changed") && error.contains("no bus"), "{error}");
     assert!(!systemd.is_installed());
 }
 
 #[test]
 fn programs_are_told_where_the_users_manager_listens() {
-    let other = Other::new();
+    let other = TestMachine::new();
     fs::write(other.path("bin/systemctl"), "#!/bin/sh\necho $XDG_RUNTIME_DIR $DBUS_SESSION_BUS_ADDRESS\n")
         .unwrap();
     let said = |pairs: &[(&str, &str)]| {
-        let control = Control::new(&other.env(pairs), &other.path("run")).unwrap();
-        control.ask("systemctl", &[]).unwrap().text
+        let control = ServiceControl::new(&other.env(pairs), &other.path("run")).unwrap();
+        control.run("systemctl", &[]).unwrap().text
     };
     let run = other.path("run").display().to_string();
     assert_eq!(said(&[]), format!("{run} unix:path={run}/bus"));
@@ -261,20 +261,20 @@ fn programs_are_told_where_the_users_manager_listens() {
 
 #[test]
 fn a_launch_agent_is_loaded_before_it_is_started() {
-    let other = Other::new();
+    let other = TestMachine::new();
     let env = other.env(&[]);
-    let machine = other.machine(Kind::Launchd, Privilege::Ordinary, &env);
-    let output = Output::new();
+    let machine = other.machine(ServiceManagerKind::Launchd, Privilege::Ordinary, &env);
+    let output = Console::new();
     let launchd = Launchd::new(&machine, &env, &output);
-    assert_eq!(launchd.start().unwrap(), Served::NotInstalled);
-    launchd.install(Force::No).unwrap();
+    assert_eq!(launchd.start().unwrap(), ServiceResult::NotInstalled);
+    launchd.install(ForceInstall::No).unwrap();
     let file = other.path("root/Library/LaunchAgents/ai.hermes.gateway.plist");
     let text = other.text(&file);
     assert!(text.contains("<string>/opt/hermes/bin:"), "{text}");
-    launchd.install(Force::No).unwrap();
+    launchd.install(ForceInstall::No).unwrap();
     fs::remove_file(other.path("loaded")).unwrap();
     other.asked();
-    assert_eq!(launchd.start().unwrap(), Served::Done);
+    assert_eq!(launchd.start().unwrap(), ServiceResult::Done);
     let shown = file.to_string_lossy();
     let label = "ai.hermes.gateway";
     assert_eq!(
@@ -285,7 +285,7 @@ fn a_launch_agent_is_loaded_before_it_is_started() {
             format!("launchctl start {label}")
         ]
     );
-    assert_eq!(launchd.restart().unwrap(), Served::Done);
+    assert_eq!(launchd.restart().unwrap(), ServiceResult::Done);
     assert_eq!(other.asked()[..2], [format!("launchctl stop {label}"), format!("launchctl start {label}")]);
     launchd.uninstall().unwrap();
     assert!(!launchd.is_installed());

@@ -4,18 +4,18 @@ use anyhow::Result;
 use hermes_config::{Config, Env};
 use hermes_serve::ServerSettings;
 
-use super::{Desk, State};
+use super::{SetupDialog, SetupState};
 use crate::random;
 
-pub(super) fn state(config: &Config, env: &Env) -> State {
+pub(super) fn state(config: &Config, env: &Env) -> SetupState {
     match ServerSettings::resolve(config, env) {
-        Some(server) if server.check().is_ok() => State::Configured,
-        Some(_) => State::PartiallyConfigured,
-        None => State::NotConfigured,
+        Some(server) if server.check().is_ok() => SetupState::Configured,
+        Some(_) => SetupState::PartiallyConfigured,
+        None => SetupState::NotConfigured,
     }
 }
 
-pub(super) fn configure(desk: &Desk<'_>) -> Result<()> {
+pub(super) fn configure(desk: &SetupDialog<'_>) -> Result<()> {
     let env = &desk.context.env;
     let present = ServerSettings::resolve(&Config::load(&desk.context.home, env), env);
     let now = present.as_ref().map_or(ServerSettings::PORT, |server| server.port);

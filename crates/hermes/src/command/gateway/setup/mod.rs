@@ -9,23 +9,23 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use hermes_channels::{PLATFORMS, Platform};
 use hermes_config::env::dotenv;
-use hermes_config::{Config, Env, Management};
+use hermes_config::{Config, Env, ManagedMode};
 use hermes_gateway::process;
 
-use super::service::{self, Force, Scope};
-use crate::cli::GatewaySetup;
-use crate::context::Context;
-use crate::output::{Answer, Output};
+use super::service::{self, ForceInstall, ServiceScope};
+use crate::cli::GatewaySetupArguments;
+use crate::context::ProgramContext;
+use crate::output::{Confirmation, Console};
 
 /// A way in, as the menu knows it.
 #[derive(Clone, Copy)]
-enum Way {
+enum SetupItem {
     ApiServer,
     Webhook,
     Chat(&'static Platform),
 }
 
-impl Way {
+impl SetupItem {
     fn all() -> impl Iterator<Item = Self> {
         PLATFORMS.iter().map(Self::Chat).chain([Self::ApiServer, Self::Webhook])
     }
@@ -38,7 +38,7 @@ impl Way {
         }
     }
 
-    fn state(self, config: &Config, env: &Env) -> State {
+    fn state(self, config: &Config, env: &Env) -> SetupState {
         match self {
             Self::ApiServer => api_server::state(config, env),
             Self::Webhook => webhook::state(config, env),
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    fn configure(self, desk: &Desk<'_>) -> Result<()> {
+    fn configure(self, desk: &SetupDialog<'_>) -> Result<()> {
         match self {
             Self::ApiServer => api_server::configure(desk),
             Self::Webhook => webhook::configure(desk),
@@ -56,15 +56,15 @@ impl Way {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SetupState {
     Configured,
     /// Something is set, and something that is needed is not.
     PartiallyConfigured,
     NotConfigured,
 }
 
-impl State {
-    const fn words(self) -> &'static str {
+impl SetupState {
+    const fn label(self) -> &'static str {
         match self {
             Self::Configured => "configured",
             Self::PartiallyConfigured => "partially configured",
@@ -74,22 +74,26 @@ impl State {
 }
 
 /// Where questions are asked and answers kept.
-struct Desk<'a> {
-    arguments: &'a GatewaySetup,
-    context: &'a Context,
-    output: &'a Output,
+struct SetupDialog<'a> {
+    arguments: &'a GatewaySetupArguments,
+    context: &'a ProgramContext,
+    output: &'a Console,
 }
 
-pub(crate) fn run(arguments: &GatewaySetup, context: &Context, output: &Output) -> Result<ExitCode> {
-    Management::of(&context.home, &context.env).allow("run setup")?;
+pub(crate) fn run(
+    arguments: &GatewaySetupArguments,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
+    ManagedMode::detect(&context.home, &context.env).check_allowed("run setup")?;
     context.home.ensure_for_setup()?;
-    let desk = Desk { arguments, context, output };
+    let desk = SetupDialog { arguments, context, output };
     if let Some(name) = &arguments.platform {
         let known: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).chain(["webhook"]).collect();
         let name = name.to_lowercase();
         let found = match name.as_str() {
-            "webhook" | "webhooks" => Some(Way::Webhook),
-            name => hermes_channels::platform(name).map(Way::Chat),
+            "webhook" | "webhooks" => Some(SetupItem::Webhook),
+            name => hermes_channels::platform(name).map(SetupItem::Chat),
         };
         let way =
             found.with_context(|| format!("`{name}` is no platform; there are: {}", known.join(", ")))?;
@@ -106,13 +110,13 @@ pub(crate) fn run(arguments: &GatewaySetup, context: &Context, output: &Output) 
     desk.offer_service()
 }
 
-impl Desk<'_> {
+impl SetupDialog<'_> {
     /// The menu, until it is left. Tells whether there was anybody to choose.
     fn choose(&self) -> Result<bool> {
         if self.arguments.yes || !self.output.can_ask() {
             return Ok(false);
         }
-        let ways: Vec<Way> = Way::all().collect();
+        let ways: Vec<SetupItem> = SetupItem::all().collect();
         let mut at = 0;
         loop {
             match self.output.choose("The gateway can be reached by:", &self.rows(&ways), at) {
@@ -127,10 +131,10 @@ impl Desk<'_> {
         }
     }
 
-    fn rows(&self, ways: &[Way]) -> Vec<String> {
+    fn rows(&self, ways: &[SetupItem]) -> Vec<String> {
         // Read anew each time: the menu itself changes it.
         let (config, env) = self.read();
-        let row = |way: &Way| format!("{:<16} [{}]", way.label(), way.state(&config, &env).words());
+        let row = |way: &SetupItem| format!("{:<16} [{}]", way.label(), way.state(&config, &env).label());
         ways.iter().map(row).chain(std::iter::once("Done".to_owned())).collect()
     }
 
@@ -156,12 +160,12 @@ impl Desk<'_> {
         if self.arguments.yes {
             return None;
         }
-        self.output.question(question).map(|answer| answer.trim().to_owned())
+        self.output.ask(question).map(|answer| answer.trim().to_owned())
     }
 
     fn save(&self, values: &[(&str, &str)]) -> Result<()> {
-        let Context { home, env } = self.context;
-        dotenv::save(home, Management::of(home, env), values)?;
+        let ProgramContext { home, env } = self.context;
+        dotenv::save(home, ManagedMode::detect(home, env), values)?;
         self.output.line(&format!("✓ Written to {}", home.dotenv().display()));
         Ok(())
     }
@@ -169,18 +173,19 @@ impl Desk<'_> {
     /// What takes effect with the next start: restart what runs, or install and start what does not.
     fn offer_service(&self) -> Result<ExitCode> {
         let Self { arguments, context, output } = self;
-        let wanted =
-            |question: &str| arguments.service || (!arguments.yes && output.confirm(question) == Answer::Yes);
+        let wanted = |question: &str| {
+            arguments.service || (!arguments.yes && output.confirm(question) == Confirmation::Yes)
+        };
         if service::is_installed(context, output)? {
             if wanted("Restart the service now?") {
-                return service::restart(Scope::User, context, output);
+                return service::restart(ServiceScope::User, context, output);
             }
             output.line("`hermes gateway restart` makes it take effect.");
-        } else if process::running(&context.home).is_some() {
+        } else if process::running_pid(&context.home).is_some() {
             output.line("A gateway is running; it takes effect when that is started again.");
         } else if wanted("Install the gateway as a service and start it?") {
-            service::install(Force::No, Scope::User, None, context, output)?;
-            return service::start(Scope::User, context, output);
+            service::install(ForceInstall::No, ServiceScope::User, None, context, output)?;
+            return service::start(ServiceScope::User, context, output);
         } else {
             output.line("`hermes gateway run` runs it in the foreground, `hermes gateway install` installs it as a service.");
         }

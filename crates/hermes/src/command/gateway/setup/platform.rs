@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use anyhow::{Context as _, Result, bail};
-use hermes_channels::{Options, Platform, Variable, VariableKind};
+use hermes_channels::{Options, Platform, PlatformVariable, VariableKind};
 use hermes_config::{Config, Env};
 
-use super::{Desk, State};
+use super::{SetupDialog, SetupState};
 use crate::wiring::channels::options;
 
-pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> State {
+pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> SetupState {
     if platform.is_configured(&options(platform, config, env)) {
-        return State::Configured;
+        return SetupState::Configured;
     }
     let present = options(platform, config, env);
     let any = platform.variables.iter().any(|variable| present.text(variable.name).is_some());
-    if any { State::PartiallyConfigured } else { State::NotConfigured }
+    if any { SetupState::PartiallyConfigured } else { SetupState::NotConfigured }
 }
 
 /// Asks what is not said by flags, and writes the answers.
-pub(super) fn configure(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
-    let mut given = given(desk, platform)?;
+pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
+    let mut given = values_from_flags(desk, platform)?;
     let (config, env) = desk.read();
     let present = options(platform, &config, &env);
     if !desk.arguments.yes {
@@ -51,12 +51,15 @@ pub(super) fn configure(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
     }
     ask_who_gets_in(desk, platform)?;
     let (config, env) = desk.read();
-    say_who_gets_in(desk, platform, &options(platform, &config, &env));
+    explain_access(desk, platform, &options(platform, &config, &env));
     Ok(())
 }
 
 /// What was said by flags. A name the platform does not ask for is a slip.
-fn given<'a>(desk: &'a Desk<'_>, platform: &Platform) -> Result<BTreeMap<&'a str, String>> {
+fn values_from_flags<'a>(
+    desk: &'a SetupDialog<'_>,
+    platform: &Platform,
+) -> Result<BTreeMap<&'a str, String>> {
     let mut given = BTreeMap::new();
     for pair in &desk.arguments.values {
         let (name, value) = pair.split_once('=').with_context(|| format!("`{pair}`: write NAME=VALUE"))?;
@@ -64,7 +67,7 @@ fn given<'a>(desk: &'a Desk<'_>, platform: &Platform) -> Result<BTreeMap<&'a str
             let names: Vec<&str> = platform.variables.iter().map(|variable| variable.name).collect();
             bail!("{} does not ask for `{name}`; it asks for: {}", platform.label, names.join(", "));
         }
-        let value = if value == "-" { from_input(name)? } else { value.trim().to_owned() };
+        let value = if value == "-" { read_from_stdin(name)? } else { value.trim().to_owned() };
         if value.contains(['\n', '\r']) {
             bail!("{name} must be one line");
         }
@@ -74,14 +77,14 @@ fn given<'a>(desk: &'a Desk<'_>, platform: &Platform) -> Result<BTreeMap<&'a str
 }
 
 /// A value that does not stand in the list of processes.
-fn from_input(name: &str) -> Result<String> {
+fn read_from_stdin(name: &str) -> Result<String> {
     let mut text = String::new();
     let input = std::io::stdin().take(64 * 1024).read_to_string(&mut text);
     input.with_context(|| format!("{name} could not be read from standard input"))?;
     Ok(text.trim().to_owned())
 }
 
-fn ask(desk: &Desk<'_>, variable: &Variable, has: Option<&str>) -> Option<String> {
+fn ask(desk: &SetupDialog<'_>, variable: &PlatformVariable, has: Option<&str>) -> Option<String> {
     if desk.arguments.yes {
         return None;
     }
@@ -91,21 +94,21 @@ fn ask(desk: &Desk<'_>, variable: &Variable, has: Option<&str>) -> Option<String
         (VariableKind::Optional, None) => "[none]".to_owned(),
         (_, None) => "(needed)".to_owned(),
     };
-    let question = format!("{} {now}: ", variable.words);
+    let question = format!("{} {now}: ", variable.prompt);
     let said = match variable.kind {
-        VariableKind::RequiredSecret => desk.output.secret_question(&question),
-        _ => desk.output.question(&question),
+        VariableKind::RequiredSecret => desk.output.ask_secret(&question),
+        _ => desk.output.ask(&question),
     };
     said.map(|said| said.trim().to_owned())
 }
 
-fn is_home(platform: &Platform, variable: &Variable) -> bool {
+fn is_home(platform: &Platform, variable: &PlatformVariable) -> bool {
     variable.name == format!("{}_HOME_CHANNEL", platform.name.to_uppercase())
 }
 
 /// Offers the first of those who may talk to it, where a person's id is also that of the chat with them.
 fn offer_home(
-    desk: &Desk<'_>,
+    desk: &SetupDialog<'_>,
     platform: &Platform,
     values: &[(&str, String)],
     present: &Options,
@@ -124,7 +127,7 @@ fn offer_home(
 }
 
 /// Where nobody is named: everybody, whoever was paired, or no answer for now.
-fn ask_who_gets_in(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
+fn ask_who_gets_in(desk: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
     let (config, env) = desk.read();
     let now = options(platform, &config, &env);
     let upper = platform.name.to_uppercase();
@@ -146,7 +149,7 @@ fn ask_who_gets_in(desk: &Desk<'_>, platform: &Platform) -> Result<()> {
     Ok(())
 }
 
-fn say_who_gets_in(desk: &Desk<'_>, platform: &Platform, now: &Options) {
+fn explain_access(desk: &SetupDialog<'_>, platform: &Platform, now: &Options) {
     let upper = platform.name.to_uppercase();
     let (_, env) = desk.read();
     let everywhere = env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false);

@@ -4,23 +4,23 @@ use anyhow::{Result, bail};
 use hermes_config::{Config, Env};
 use hermes_serve::WebhookSettings;
 
-use super::{Desk, State};
+use super::{SetupDialog, SetupState};
 use crate::random;
 
 const SECRET: &str = "WEBHOOK_SECRET";
 
-pub(super) fn state(config: &Config, env: &Env) -> State {
+pub(super) fn state(config: &Config, env: &Env) -> SetupState {
     let is_set = |name: &str| env.get(name).is_some_and(|value| !value.is_empty());
     match WebhookSettings::resolve(config, env) {
-        Some(settings) if settings.secret.is_some() || !settings.routes.is_empty() => State::Configured,
-        Some(_) => State::PartiallyConfigured,
-        None if is_set(SECRET) || is_set("WEBHOOK_PORT") => State::PartiallyConfigured,
-        None => State::NotConfigured,
+        Some(settings) if settings.secret.is_some() || !settings.routes.is_empty() => SetupState::Configured,
+        Some(_) => SetupState::PartiallyConfigured,
+        None if is_set(SECRET) || is_set("WEBHOOK_PORT") => SetupState::PartiallyConfigured,
+        None => SetupState::NotConfigured,
     }
 }
 
 /// Asks for port and secret, and writes them.
-pub(super) fn configure(desk: &Desk<'_>) -> Result<()> {
+pub(super) fn configure(desk: &SetupDialog<'_>) -> Result<()> {
     let (config, env) = desk.read();
     let present = WebhookSettings::resolve(&config, &env);
     let mut said = None;

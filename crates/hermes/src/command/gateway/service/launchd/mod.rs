@@ -7,29 +7,29 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use hermes_config::{Env, Home};
 
-use self::plist::{Agent, path_in};
-use super::machine::Machine;
-use super::names::{Names, resolved};
+use self::plist::{LaunchAgent, path_in};
+use super::machine::ServiceMachine;
+use super::names::{ServiceNames, resolve_path};
 use super::search_path::{node_folder, search_path};
-use super::systemd::unit::same;
-use super::{Force, Served, Supervisor, definition};
-use crate::command::gateway::ending::{self, Patience};
-use crate::output::Output;
+use super::systemd::unit::is_equivalent;
+use super::{ForceInstall, ServiceResult, Supervisor, definition};
+use crate::command::gateway::shutdown::{self, StopTimeout};
+use crate::output::Console;
 
 /// What `launchctl start` answers about an agent that is not loaded.
 const NOT_LOADED: i32 = 3;
 
 /// The agent of one home.
 pub(crate) struct Launchd<'a> {
-    machine: &'a Machine,
+    machine: &'a ServiceMachine,
     env: &'a Env,
-    output: &'a Output,
-    names: Names,
+    output: &'a Console,
+    names: ServiceNames,
 }
 
 impl<'a> Launchd<'a> {
-    pub(crate) fn new(machine: &'a Machine, env: &'a Env, output: &'a Output) -> Self {
-        let names = Names::of(&machine.home, &resolved(&machine.folder.join(".hermes")));
+    pub(crate) fn new(machine: &'a ServiceMachine, env: &'a Env, output: &'a Console) -> Self {
+        let names = ServiceNames::of(&machine.home, &resolve_path(&machine.folder.join(".hermes")));
         Self { machine, env, output, names }
     }
 
@@ -37,15 +37,15 @@ impl<'a> Launchd<'a> {
         self.machine.agents.join(format!("{}.plist", self.names.label()))
     }
 
-    fn wanted(&self, existing: Option<&str>) -> String {
+    fn desired_plist(&self, existing: Option<&str>) -> String {
         let kept = existing.and_then(path_in);
-        let shell = self.env.shell("PATH");
+        let shell = self.env.shell_value("PATH");
         let node = node_folder(&[kept.as_deref(), shell]);
         // The folders of the shell that installed it stay, whichever looks at it later.
         let rest: Vec<String> =
             kept.as_deref().or(shell).unwrap_or_default().split(':').map(str::to_owned).collect();
         let search_path = search_path(&self.machine.binary, node, &self.machine.folder, &rest);
-        Agent {
+        LaunchAgent {
             label: &self.names.label(),
             binary: &self.machine.binary,
             home: &self.machine.home,
@@ -54,29 +54,29 @@ impl<'a> Launchd<'a> {
         .text()
     }
 
-    fn order(&self, verb: &str, what: &str) -> Result<()> {
-        self.machine.control.order("launchctl", &[verb, what])
+    fn run_launchctl(&self, verb: &str, what: &str) -> Result<()> {
+        self.machine.control.run_checked("launchctl", &[verb, what])
     }
 
     /// Lets go of the agent; one that is not loaded is let go of already.
     fn unload(&self) -> Result<()> {
-        self.machine.control.ask("launchctl", &["unload", &self.file().to_string_lossy()]).map(drop)
+        self.machine.control.run("launchctl", &["unload", &self.file().to_string_lossy()]).map(drop)
     }
 
     fn load(&self) -> Result<()> {
-        self.order("load", &self.file().to_string_lossy())
+        self.run_launchctl("load", &self.file().to_string_lossy())
     }
 
-    fn put(&self, text: &str) -> Result<()> {
+    fn write_plist(&self, text: &str) -> Result<()> {
         self.unload()?;
-        definition::put(&self.file(), text)?;
+        definition::write_definition(&self.file(), text)?;
         self.load()
     }
 
     fn refresh(&self, existing: &str) -> Result<()> {
-        let wanted = self.wanted(Some(existing));
-        if !same(existing, &wanted) {
-            self.put(&wanted)?;
+        let wanted = self.desired_plist(Some(existing));
+        if !is_equivalent(existing, &wanted) {
+            self.write_plist(&wanted)?;
             self.output.line(&format!("✓ Updated the service definition: {}", self.file().display()));
         }
         Ok(())
@@ -84,12 +84,12 @@ impl<'a> Launchd<'a> {
 
     fn start_loaded(&self) -> Result<()> {
         let label = self.names.label();
-        let said = self.machine.control.ask("launchctl", &["start", &label])?;
+        let said = self.machine.control.run("launchctl", &["start", &label])?;
         match said.code {
             0 => Ok(()),
             NOT_LOADED => {
                 self.load()?;
-                self.order("start", &label)
+                self.run_launchctl("start", &label)
             }
             code => bail!("`launchctl start {label}` failed with {code}: {}", said.text.trim()),
         }
@@ -101,16 +101,16 @@ impl Supervisor for Launchd<'_> {
         self.file().exists()
     }
 
-    fn install(&self, force: Force) -> Result<()> {
+    fn install(&self, force: ForceInstall) -> Result<()> {
         let file = self.file();
         let existing = definition::read(&file);
-        let wanted = self.wanted(existing.as_deref());
-        if existing.as_deref().is_some_and(|text| same(text, &wanted)) && force == Force::No {
+        let wanted = self.desired_plist(existing.as_deref());
+        if existing.as_deref().is_some_and(|text| is_equivalent(text, &wanted)) && force == ForceInstall::No {
             self.output.line(&format!("Service already installed at: {}", file.display()));
             self.output.line("Use --force to reinstall");
             return Ok(());
         }
-        self.put(&wanted)?;
+        self.write_plist(&wanted)?;
         self.output.line(&format!("✓ Service installed and loaded: {}", file.display()));
         self.output.line("  hermes gateway status  tells how it is");
         Ok(())
@@ -127,44 +127,44 @@ impl Supervisor for Launchd<'_> {
         Ok(())
     }
 
-    fn start(&self) -> Result<Served> {
+    fn start(&self) -> Result<ServiceResult> {
         let Some(existing) = definition::read(&self.file()) else {
             self.output.error("no service is installed; `hermes gateway install` installs it");
-            return Ok(Served::NotInstalled);
+            return Ok(ServiceResult::NotInstalled);
         };
         self.refresh(&existing)?;
         self.start_loaded()?;
         self.output.line("✓ Service started");
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
-    fn stop(&self) -> Result<Served> {
+    fn stop(&self) -> Result<ServiceResult> {
         if !self.file().exists() {
-            return Ok(Served::NotInstalled);
+            return Ok(ServiceResult::NotInstalled);
         }
-        self.order("stop", &self.names.label())?;
+        self.run_launchctl("stop", &self.names.label())?;
         self.output.line("✓ Service stopped");
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
-    fn restart(&self) -> Result<Served> {
-        let Some(existing) = definition::read(&self.file()) else { return Ok(Served::NotInstalled) };
+    fn restart(&self) -> Result<ServiceResult> {
+        let Some(existing) = definition::read(&self.file()) else { return Ok(ServiceResult::NotInstalled) };
         self.refresh(&existing)?;
         // `launchctl stop` does not wait.
-        self.machine.control.ask("launchctl", &["stop", &self.names.label()])?;
-        ending::wait(&self.home(), Patience::Short);
+        self.machine.control.run("launchctl", &["stop", &self.names.label()])?;
+        shutdown::wait_for_exit(&self.home(), StopTimeout::Short);
         self.start_loaded()?;
         self.output.line("✓ Service restarted");
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
-    fn report(&self) -> Result<Served> {
-        let Some(existing) = definition::read(&self.file()) else { return Ok(Served::NotInstalled) };
-        if !same(&existing, &self.wanted(Some(&existing))) {
+    fn report(&self) -> Result<ServiceResult> {
+        let Some(existing) = definition::read(&self.file()) else { return Ok(ServiceResult::NotInstalled) };
+        if !is_equivalent(&existing, &self.desired_plist(Some(&existing))) {
             self.output
                 .line("⚠ The installed service definition is outdated; `hermes gateway restart` updates it");
         }
-        let said = self.machine.control.ask("launchctl", &["list", &self.names.label()])?;
+        let said = self.machine.control.run("launchctl", &["list", &self.names.label()])?;
         if said.code == 0 {
             self.output.line(&said.text);
             self.output.line("✓ Gateway service is loaded");
@@ -172,10 +172,10 @@ impl Supervisor for Launchd<'_> {
             self.output.line("✗ Gateway service is not loaded");
             self.output.line("  hermes gateway start  starts it");
         }
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
     fn home(&self) -> Home {
-        Home::at(&self.machine.home)
+        Home::new(&self.machine.home)
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 /// What an agent is made from.
 #[derive(Debug)]
-pub(crate) struct Agent<'a> {
+pub(crate) struct LaunchAgent<'a> {
     pub(crate) label: &'a str,
     pub(crate) binary: &'a Path,
     pub(crate) home: &'a Path,
     pub(crate) search_path: &'a str,
 }
 
-impl Agent<'_> {
+impl LaunchAgent<'_> {
     pub(crate) fn text(&self) -> String {
         let home = self.home.to_string_lossy();
         let binary = string(&self.binary.to_string_lossy());
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_agent() {
-        let agent = Agent {
+        let agent = LaunchAgent {
             label: "ai.hermes.gateway",
             binary: Path::new("/opt/hermes/bin/hermes"),
             home: Path::new("/Users/u/R&D/.hermes"),

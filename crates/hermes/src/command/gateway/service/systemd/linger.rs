@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 
-use crate::command::gateway::service::control::Control;
-use crate::output::Output;
+use crate::command::gateway::service::control::ServiceControl;
+use crate::output::Console;
 
 /// How it is with one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LingerState {
     On,
     /// Also of one who never logged in and whom nobody here knows.
     Off,
@@ -17,28 +17,28 @@ enum State {
 
 /// Asks about lingering and turns it on.
 pub(crate) struct Linger<'a> {
-    control: &'a Control,
+    control: &'a ServiceControl,
     user: String,
 }
 
 impl<'a> Linger<'a> {
-    pub(crate) fn new(control: &'a Control, user: String) -> Self {
+    pub(crate) fn new(control: &'a ServiceControl, user: String) -> Self {
         Self { control, user }
     }
 
-    fn state(&self) -> Result<State> {
+    fn state(&self) -> Result<LingerState> {
         if self.control.find("loginctl").is_none() {
-            return Ok(State::Unknown);
+            return Ok(LingerState::Unknown);
         }
         let said =
-            self.control.ask("loginctl", &["show-user", &self.user, "--property=Linger", "--value"])?;
-        Ok(if said.code == 0 && said.text.trim() == "yes" { State::On } else { State::Off })
+            self.control.run("loginctl", &["show-user", &self.user, "--property=Linger", "--value"])?;
+        Ok(if said.code == 0 && said.text.trim() == "yes" { LingerState::On } else { LingerState::Off })
     }
 
     /// After an installation: tries, and says what is left to do.
-    pub(crate) fn turn_on(&self, output: &Output) -> Result<()> {
-        if self.state()? == State::Off
-            && self.control.ask("loginctl", &["enable-linger", &self.user])?.code != 0
+    pub(crate) fn turn_on(&self, output: &Console) -> Result<()> {
+        if self.state()? == LingerState::Off
+            && self.control.run("loginctl", &["enable-linger", &self.user])?.code != 0
         {
             self.warn(output);
             return Ok(());
@@ -46,11 +46,11 @@ impl<'a> Linger<'a> {
         self.report(output)
     }
 
-    pub(crate) fn report(&self, output: &Output) -> Result<()> {
+    pub(crate) fn report(&self, output: &Console) -> Result<()> {
         match self.state()? {
-            State::On => output.line("✓ Linger is on: the service goes on after you log out"),
-            State::Off => self.warn(output),
-            State::Unknown => {
+            LingerState::On => output.line("✓ Linger is on: the service goes on after you log out"),
+            LingerState::Off => self.warn(output),
+            LingerState::Unknown => {
                 output.line(
                     "⚠ Whether the service goes on after you log out is not known: there is no `loginctl`",
                 );
@@ -60,15 +60,15 @@ impl<'a> Linger<'a> {
     }
 
     /// A user's manager that is not there is the usual reason for a service that does not start.
-    pub(crate) fn explain_if_off(&self, output: &Output) -> Result<()> {
-        if self.state()? == State::Off {
+    pub(crate) fn explain_if_off(&self, output: &Console) -> Result<()> {
+        if self.state()? == LingerState::Off {
             self.warn(output);
             output.line("  Then try again, or install the service for the machine: `sudo hermes gateway install --system`");
         }
         Ok(())
     }
 
-    fn warn(&self, output: &Output) {
+    fn warn(&self, output: &Console) {
         output.line("⚠ Linger is off: the service ends when you log out. To change that:");
         output.line(&format!("  sudo loginctl enable-linger {}", self.user));
     }

@@ -9,21 +9,21 @@ use anyhow::{Context as _, Result, bail};
 use hermes_config::{Env, Home};
 
 use self::linger::Linger;
-use self::unit::{Scope, Unit, path_in, same, setting};
-use super::account::{Account, moved, oneself, person};
-use super::machine::{Machine, Privilege};
-use super::names::{Names, resolved};
+use self::unit::{ServiceScope, SystemdUnit, is_equivalent, path_in, setting};
+use super::account::{UserAccount, current_user, invoking_user, rebase_home};
+use super::machine::{Privilege, ServiceMachine};
+use super::names::{ServiceNames, resolve_path};
 use super::search_path::{node_folder, search_path, standard};
-use super::{Force, Served, Supervisor, definition};
-use crate::output::Output;
+use super::{ForceInstall, ServiceResult, Supervisor, definition};
+use crate::output::Console;
 
 /// The service of one home in one of the two managers.
 pub(crate) struct Systemd<'a> {
-    machine: &'a Machine,
+    machine: &'a ServiceMachine,
     env: &'a Env,
-    output: &'a Output,
-    scope: Scope,
-    names: Names,
+    output: &'a Console,
+    scope: ServiceScope,
+    names: ServiceNames,
     /// Whom a system service is to run as, if that was said.
     run_as: Option<String>,
 }
@@ -31,10 +31,10 @@ pub(crate) struct Systemd<'a> {
 impl<'a> Systemd<'a> {
     /// The one to be installed: as asked, the user's without a word.
     pub(crate) fn to_install(
-        machine: &'a Machine,
+        machine: &'a ServiceMachine,
         env: &'a Env,
-        output: &'a Output,
-        scope: Scope,
+        output: &'a Console,
+        scope: ServiceScope,
         run_as: Option<String>,
     ) -> Self {
         let names = names(machine, env, scope, run_as.as_deref());
@@ -42,9 +42,14 @@ impl<'a> Systemd<'a> {
     }
 
     /// The one that is meant: as asked; else the user's, unless only the machine has one.
-    pub(crate) fn installed(machine: &'a Machine, env: &'a Env, output: &'a Output, asked: Scope) -> Self {
-        let user = Self::to_install(machine, env, output, Scope::User, None);
-        let system = Self::to_install(machine, env, output, Scope::System, None);
+    pub(crate) fn installed(
+        machine: &'a ServiceMachine,
+        env: &'a Env,
+        output: &'a Console,
+        asked: ServiceScope,
+    ) -> Self {
+        let user = Self::to_install(machine, env, output, ServiceScope::User, None);
+        let system = Self::to_install(machine, env, output, ServiceScope::System, None);
         let (has_user, has_system) = (user.file().exists(), system.file().exists());
         if has_user && has_system {
             output.notice(&format!(
@@ -54,42 +59,42 @@ impl<'a> Systemd<'a> {
                 system.file().display()
             ));
         }
-        let choose_system = asked == Scope::System || (has_system && !has_user);
+        let choose_system = asked == ServiceScope::System || (has_system && !has_user);
         if choose_system { system } else { user }
     }
 
     fn file(&self) -> PathBuf {
         let folder = match self.scope {
-            Scope::User => &self.machine.user_units,
-            Scope::System => &self.machine.system_units,
+            ServiceScope::User => &self.machine.user_units,
+            ServiceScope::System => &self.machine.system_units,
         };
         folder.join(self.names.unit_file())
     }
 
     /// Whom it runs as: nobody else in the user's manager.
-    fn account(&self, existing: Option<&str>) -> Result<Option<Account>> {
-        if self.scope == Scope::User {
+    fn account(&self, existing: Option<&str>) -> Result<Option<UserAccount>> {
+        if self.scope == ServiceScope::User {
             return Ok(None);
         }
         let kept = existing.and_then(|text| setting(text, "User"));
-        let name = self.run_as.as_deref().or(kept).or_else(|| person(self.env));
+        let name = self.run_as.as_deref().or(kept).or_else(|| invoking_user(self.env));
         match name {
             None | Some("root") => {
                 bail!("a system service does not run as root; name a user with `--run-as-user NAME`")
             }
-            Some(name) => Account::find(&self.machine.control, name).map(Some),
+            Some(name) => UserAccount::find(&self.machine.control, name).map(Some),
         }
     }
 
-    fn wanted(&self, existing: Option<&str>) -> Result<String> {
+    fn desired_unit(&self, existing: Option<&str>) -> Result<String> {
         let account = self.account(existing)?;
         let (folder, home) = match &account {
-            Some(account) => self.places_of(account),
+            Some(account) => self.account_folders(account),
             None => (self.machine.folder.clone(), self.machine.home.clone()),
         };
-        let node = node_folder(&[existing.and_then(path_in), self.env.shell("PATH")]);
+        let node = node_folder(&[existing.and_then(path_in), self.env.shell_value("PATH")]);
         let search_path = search_path(&self.machine.binary, node, &folder, &standard());
-        let unit = Unit {
+        let unit = SystemdUnit {
             binary: &self.machine.binary,
             home: &home,
             search_path: &search_path,
@@ -99,41 +104,41 @@ impl<'a> Systemd<'a> {
     }
 
     /// Folder and home of the one it runs as.
-    fn places_of(&self, account: &Account) -> (PathBuf, PathBuf) {
-        let folder = resolved(&account.folder);
-        let home = moved(&self.machine.home, &self.machine.folder, &folder);
+    fn account_folders(&self, account: &UserAccount) -> (PathBuf, PathBuf) {
+        let folder = resolve_path(&account.folder);
+        let home = rebase_home(&self.machine.home, &self.machine.folder, &folder);
         (folder, home)
     }
 
     /// Writes the definition and has it read.
-    fn put(&self, text: &str) -> Result<()> {
-        definition::put(&self.file(), text)?;
-        self.order(&["daemon-reload"])?;
-        self.order(&["enable", &self.names.unit()])
+    fn write_unit(&self, text: &str) -> Result<()> {
+        definition::write_definition(&self.file(), text)?;
+        self.run_systemctl(&["daemon-reload"])?;
+        self.run_systemctl(&["enable", &self.names.unit()])
     }
 
     /// Brings an outdated definition up to date before it is used.
     fn refresh(&self, existing: &str) -> Result<()> {
-        let wanted = self.wanted(Some(existing))?;
-        if !same(existing, &wanted) {
-            self.put(&wanted)?;
+        let wanted = self.desired_unit(Some(existing))?;
+        if !is_equivalent(existing, &wanted) {
+            self.write_unit(&wanted)?;
             self.output.line(&format!("✓ Updated the service definition: {}", self.file().display()));
         }
         Ok(())
     }
 
     fn systemctl<'t>(&self, arguments: &[&'t str]) -> Vec<&'t str> {
-        let scope: &[&str] = if self.scope == Scope::User { &["--user"] } else { &[] };
+        let scope: &[&str] = if self.scope == ServiceScope::User { &["--user"] } else { &[] };
         [scope, arguments].concat()
     }
 
-    fn order(&self, arguments: &[&str]) -> Result<()> {
-        self.machine.control.order("systemctl", &self.systemctl(arguments))
+    fn run_systemctl(&self, arguments: &[&str]) -> Result<()> {
+        self.machine.control.run_checked("systemctl", &self.systemctl(arguments))
     }
 
     /// Whether this may be done by this user, and at all.
-    fn allow(&self, verb: &str) -> Result<()> {
-        if self.scope == Scope::System && self.machine.privilege == Privilege::Ordinary {
+    fn check_allowed(&self, verb: &str) -> Result<()> {
+        if self.scope == ServiceScope::System && self.machine.privilege == Privilege::Ordinary {
             bail!("a system service needs root: `sudo hermes gateway {verb} --system`");
         }
         if self.machine.control.find("systemctl").is_none() {
@@ -145,14 +150,14 @@ impl<'a> Systemd<'a> {
     }
 
     fn flag(&self) -> &'static str {
-        if self.scope == Scope::System { " --system" } else { "" }
+        if self.scope == ServiceScope::System { " --system" } else { "" }
     }
 
     fn sudo(&self) -> &'static str {
-        if self.scope == Scope::System { "sudo " } else { "" }
+        if self.scope == ServiceScope::System { "sudo " } else { "" }
     }
 
-    fn absent(&self) {
+    fn report_not_installed(&self) {
         self.output.error(&format!(
             "no {} service is installed; `{}hermes gateway install{}` installs it",
             self.scope.word().to_lowercase(),
@@ -162,28 +167,29 @@ impl<'a> Systemd<'a> {
     }
 
     fn linger(&self) -> Linger<'_> {
-        Linger::new(&self.machine.control, oneself(self.env))
+        Linger::new(&self.machine.control, current_user(self.env))
     }
 }
 
 /// The names of the service that is meant. Behind `sudo` the machine's service is that of whoever typed it.
-fn names(machine: &Machine, env: &Env, scope: Scope, run_as: Option<&str>) -> Names {
-    let other = run_as
-        .or_else(|| person(env))
-        .filter(|name| scope == Scope::System && machine.privilege == Privilege::Root && *name != "root");
+fn names(machine: &ServiceMachine, env: &Env, scope: ServiceScope, run_as: Option<&str>) -> ServiceNames {
+    let other = run_as.or_else(|| invoking_user(env)).filter(|name| {
+        scope == ServiceScope::System && machine.privilege == Privilege::Root && *name != "root"
+    });
     // One who is not known is said to be so when the service is to be installed for them.
-    let account = other.and_then(|name| Account::find(&machine.control, name).ok());
-    let folder = account.as_ref().map_or_else(|| machine.folder.clone(), |account| resolved(&account.folder));
-    let home = moved(&machine.home, &machine.folder, &folder);
-    let names = Names::of(&home, &resolved(&folder.join(".hermes")));
+    let account = other.and_then(|name| UserAccount::find(&machine.control, name).ok());
+    let folder =
+        account.as_ref().map_or_else(|| machine.folder.clone(), |account| resolve_path(&account.folder));
+    let home = rebase_home(&machine.home, &machine.folder, &folder);
+    let names = ServiceNames::of(&home, &resolve_path(&folder.join(".hermes")));
     match account {
-        Some(account) => of_user(machine, names, &account.name),
+        Some(account) => names_for_user(machine, names, &account.name),
         None => names,
     }
 }
 
 /// The machine knows the service of one user by the plain name; every other user's has theirs in it.
-fn of_user(machine: &Machine, names: Names, user: &str) -> Names {
+fn names_for_user(machine: &ServiceMachine, names: ServiceNames, user: &str) -> ServiceNames {
     let own = names.for_user(user);
     let plain = definition::read(&machine.system_units.join(names.unit_file()));
     let taken = plain.is_some_and(|text| setting(&text, "User").is_some_and(|other| other != user));
@@ -195,26 +201,26 @@ impl Supervisor for Systemd<'_> {
         self.file().exists()
     }
 
-    fn install(&self, force: Force) -> Result<()> {
-        self.allow("install")?;
+    fn install(&self, force: ForceInstall) -> Result<()> {
+        self.check_allowed("install")?;
         let file = self.file();
         let existing = definition::read(&file);
-        let wanted = self.wanted(existing.as_deref())?;
+        let wanted = self.desired_unit(existing.as_deref())?;
         if let Some(account) = self.account(existing.as_deref())? {
             account.require_program(&self.machine.binary)?;
         }
         match &existing {
-            Some(text) if same(text, &wanted) && force == Force::No => {
+            Some(text) if is_equivalent(text, &wanted) && force == ForceInstall::No => {
                 self.output.line(&format!("Service already installed at: {}", file.display()));
                 self.output.line("Use --force to reinstall");
                 return Ok(());
             }
             Some(_) => {
-                self.put(&wanted)?;
+                self.write_unit(&wanted)?;
                 self.output.line(&format!("✓ Updated the service definition: {}", file.display()));
             }
             None => {
-                if let Err(error) = self.put(&wanted) {
+                if let Err(error) = self.write_unit(&wanted) {
                     // Half a service would only look installed.
                     definition::remove(&file)?;
                     return Err(error).context("the service was not installed, nothing was changed");
@@ -229,11 +235,11 @@ impl Supervisor for Systemd<'_> {
         if let Some(user) = setting(&wanted, "User") {
             self.output.line(&format!("  Runs as: {user}"));
         }
-        if self.scope == Scope::User {
+        if self.scope == ServiceScope::User {
             self.linger().turn_on(self.output)?;
         }
         let (sudo, flag, unit) = (self.sudo(), self.flag(), self.names.unit());
-        let scope = if self.scope == Scope::User { " --user" } else { "" };
+        let scope = if self.scope == ServiceScope::User { " --user" } else { "" };
         self.output.line(&format!("  {sudo}hermes gateway start{flag}  starts it now"));
         self.output.line(&format!("  {sudo}journalctl{scope} -u {unit} -f  follows its log"));
         Ok(())
@@ -245,60 +251,60 @@ impl Supervisor for Systemd<'_> {
             self.output.line(&format!("No {} service is installed.", self.scope.word().to_lowercase()));
             return Ok(());
         }
-        self.allow("uninstall")?;
+        self.check_allowed("uninstall")?;
         // One that does not run or is not enabled is no reason to keep it.
         for verb in ["stop", "disable"] {
-            if let Err(error) = self.order(&[verb, &self.names.unit()]) {
+            if let Err(error) = self.run_systemctl(&[verb, &self.names.unit()]) {
                 self.output.notice(&format!("note: {error}"));
             }
         }
         definition::remove(&file)?;
-        self.order(&["daemon-reload"])?;
+        self.run_systemctl(&["daemon-reload"])?;
         self.output.line(&format!("✓ {} service uninstalled", self.scope.word()));
         Ok(())
     }
 
-    fn start(&self) -> Result<Served> {
+    fn start(&self) -> Result<ServiceResult> {
         let Some(existing) = definition::read(&self.file()) else {
-            self.absent();
-            return Ok(Served::NotInstalled);
+            self.report_not_installed();
+            return Ok(ServiceResult::NotInstalled);
         };
-        self.allow("start")?;
+        self.check_allowed("start")?;
         self.refresh(&existing)?;
-        self.order(&["start", &self.names.unit()])?;
+        self.run_systemctl(&["start", &self.names.unit()])?;
         self.output.line(&format!("✓ {} service started", self.scope.word()));
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
-    fn stop(&self) -> Result<Served> {
+    fn stop(&self) -> Result<ServiceResult> {
         if !self.file().exists() {
-            return Ok(Served::NotInstalled);
+            return Ok(ServiceResult::NotInstalled);
         }
-        self.allow("stop")?;
-        self.order(&["stop", &self.names.unit()])?;
+        self.check_allowed("stop")?;
+        self.run_systemctl(&["stop", &self.names.unit()])?;
         self.output.line(&format!("✓ {} service stopped", self.scope.word()));
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
-    fn restart(&self) -> Result<Served> {
-        let Some(existing) = definition::read(&self.file()) else { return Ok(Served::NotInstalled) };
-        self.allow("restart")?;
+    fn restart(&self) -> Result<ServiceResult> {
+        let Some(existing) = definition::read(&self.file()) else { return Ok(ServiceResult::NotInstalled) };
+        self.check_allowed("restart")?;
         self.refresh(&existing)?;
-        if let Err(error) = self.order(&["restart", &self.names.unit()]) {
-            if self.scope == Scope::User {
+        if let Err(error) = self.run_systemctl(&["restart", &self.names.unit()]) {
+            if self.scope == ServiceScope::User {
                 self.linger().explain_if_off(self.output)?;
             }
             return Err(error);
         }
         self.output.line(&format!("✓ {} service restarted", self.scope.word()));
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
-    fn report(&self) -> Result<Served> {
-        let Some(existing) = definition::read(&self.file()) else { return Ok(Served::NotInstalled) };
+    fn report(&self) -> Result<ServiceResult> {
+        let Some(existing) = definition::read(&self.file()) else { return Ok(ServiceResult::NotInstalled) };
         let (word, unit) = (self.scope.word(), self.names.unit());
         // Somebody else's account may not be known here; then nothing is said about the definition.
-        if self.wanted(Some(&existing)).is_ok_and(|wanted| !same(&existing, &wanted)) {
+        if self.desired_unit(Some(&existing)).is_ok_and(|wanted| !is_equivalent(&existing, &wanted)) {
             self.output.line(&format!(
                 "⚠ The installed {} service definition is outdated; `{}hermes gateway restart{}` updates it",
                 word.to_lowercase(),
@@ -308,13 +314,13 @@ impl Supervisor for Systemd<'_> {
         }
         if self.machine.control.find("systemctl").is_none() {
             self.output.line("⚠ A service is installed, but there is no systemd here");
-            return Ok(Served::Done);
+            return Ok(ServiceResult::Done);
         }
         let native =
-            self.machine.control.ask("systemctl", &self.systemctl(&["status", &unit, "--no-pager"]))?;
+            self.machine.control.run("systemctl", &self.systemctl(&["status", &unit, "--no-pager"]))?;
         self.output.line(&native.text);
         self.output.line("");
-        let active = self.machine.control.ask("systemctl", &self.systemctl(&["is-active", &unit]))?;
+        let active = self.machine.control.run("systemctl", &self.systemctl(&["is-active", &unit]))?;
         if active.code == 0 {
             self.output.line(&format!("✓ {word} gateway service is running"));
         } else {
@@ -325,13 +331,15 @@ impl Supervisor for Systemd<'_> {
             Some(user) => self.output.line(&format!("  Runs as: {user}")),
             None => self.linger().report(self.output)?,
         }
-        Ok(Served::Done)
+        Ok(ServiceResult::Done)
     }
 
     /// In the machine's service, the home of the one it runs as.
     fn home(&self) -> Home {
         let existing = definition::read(&self.file());
         let account = existing.and_then(|text| self.account(Some(&text)).ok().flatten());
-        Home::at(account.map_or_else(|| self.machine.home.clone(), |account| self.places_of(&account).1))
+        Home::new(
+            account.map_or_else(|| self.machine.home.clone(), |account| self.account_folders(&account).1),
+        )
     }
 }

@@ -4,18 +4,18 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::command::gateway::service::account::Account;
+use crate::command::gateway::service::account::UserAccount;
 
 /// Who looks after the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum ServiceScope {
     /// The manager of one user; it ends with the session unless lingering is on.
     User,
     /// The machine's own.
     System,
 }
 
-impl Scope {
+impl ServiceScope {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::User => "User",
@@ -26,17 +26,17 @@ impl Scope {
 
 /// What a unit is made from.
 #[derive(Debug)]
-pub(crate) struct Unit<'a> {
+pub(crate) struct SystemdUnit<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) home: &'a Path,
     pub(crate) search_path: &'a str,
     /// Whom the machine's own manager runs it as; nobody in the user's.
-    pub(crate) account: Option<&'a Account>,
+    pub(crate) account: Option<&'a UserAccount>,
 }
 
-impl Unit<'_> {
+impl SystemdUnit<'_> {
     pub(crate) fn text(&self) -> Result<String> {
-        let (binary, home) = (plain(self.binary)?, plain(self.home)?);
+        let (binary, home) = (require_plain_text(self.binary)?, require_plain_text(self.home)?);
         if binary.contains(['"', '\'', '\\']) {
             bail!("systemd starts no program with quotes or backslashes in its path: {binary}");
         }
@@ -63,11 +63,11 @@ impl Unit<'_> {
         say(&[
             &format!("ExecStart={} gateway run --replace", word(binary)),
             // Not split into words, and quotes would be part of it.
-            &format!("WorkingDirectory={}", percent(home)),
+            &format!("WorkingDirectory={}", escape_percent(home)),
         ]);
         if let Some(account) = self.account {
             say(&[
-                &variable("HOME", plain(&account.folder)?),
+                &variable("HOME", require_plain_text(&account.folder)?),
                 &variable("USER", &account.name),
                 &variable("LOGNAME", &account.name),
             ]);
@@ -92,7 +92,7 @@ impl Unit<'_> {
 }
 
 /// Whether two definitions say the same.
-pub(crate) fn same(one: &str, other: &str) -> bool {
+pub(crate) fn is_equivalent(one: &str, other: &str) -> bool {
     let lines =
         |text: &str| -> Vec<String> { text.trim().lines().map(|line| line.trim().to_owned()).collect() };
     lines(one) == lines(other)
@@ -109,36 +109,36 @@ pub(crate) fn path_in(text: &str) -> Option<&str> {
 }
 
 /// Text that a line of a unit can hold.
-fn plain(path: &Path) -> Result<&str> {
+fn require_plain_text(path: &Path) -> Result<&str> {
     match path.to_str() {
         Some(text) if !text.contains(char::is_control) => Ok(text),
         _ => bail!("{} has characters in its name that a service definition cannot hold", path.display()),
     }
 }
 
-fn percent(text: &str) -> String {
+fn escape_percent(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", percent(text).replace('\\', "\\\\").replace('"', "\\\""))
+fn quote(text: &str) -> String {
+    format!("\"{}\"", escape_percent(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn word(text: &str) -> String {
     let harmless = |c: char| c.is_alphanumeric() || "/._-+,:@".contains(c);
-    if text.chars().all(harmless) { text.to_owned() } else { quoted(text) }
+    if text.chars().all(harmless) { text.to_owned() } else { quote(text) }
 }
 
 fn variable(name: &str, value: &str) -> String {
-    format!("Environment={}", quoted(&format!("{name}={value}")))
+    format!("Environment={}", quote(&format!("{name}={value}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn unit<'a>(binary: &'a str, home: &'a str, account: Option<&'a Account>) -> Unit<'a> {
-        Unit {
+    fn unit<'a>(binary: &'a str, home: &'a str, account: Option<&'a UserAccount>) -> SystemdUnit<'a> {
+        SystemdUnit {
             binary: Path::new(binary),
             home: Path::new(home),
             search_path: "/opt/hermes/bin:/usr/bin:/bin",
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_system_unit() {
-        let account = Account {
+        let account = UserAccount {
             name: "agent".to_owned(),
             uid: 7,
             group: "agents".to_owned(),
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn definitions_are_compared_by_their_lines() {
-        assert!(same("[Unit]\nA=1\n", "  [Unit]  \n A=1"));
-        assert!(!same("[Unit]\nA=1\n", "[Unit]\nA=2\n"));
+        assert!(is_equivalent("[Unit]\nA=1\n", "  [Unit]  \n A=1"));
+        assert!(!is_equivalent("[Unit]\nA=1\n", "[Unit]\nA=2\n"));
         assert_eq!(setting("[Service]\nUser=u\n", "User"), Some("u"));
         assert_eq!(path_in("Environment=\"PATH=/a:/b\"\n"), Some("/a:/b"));
     }

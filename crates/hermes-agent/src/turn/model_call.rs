@@ -1,0 +1,237 @@
+//! Asking the model, and accounting for what it cost.
+
+use hermes_store::{Error as StoreError, ModelCharge, SessionBilling, UsageUpdate};
+use hermes_types::{
+    Completion, Cost, Delta, FinishReason, Message, ModelError, ModelRequest, ToolSpec, TurnEvent, Usage,
+};
+
+use super::capacity::MAX_COMPRESSIONS;
+use super::turn_loop::{LoopControl, RunningTurn};
+use crate::agent::{CompressionMode, UnknownPricePolicy};
+use crate::request::{RequestAdditions, build_messages, interrupted_mark};
+
+/// What one call used and who answered it.
+#[derive(Debug, Clone)]
+pub(crate) struct CallUsage {
+    pub(crate) usage: Usage,
+    pub(crate) cost: Cost,
+    pub(crate) provider: String,
+    pub(crate) model: String,
+}
+
+impl From<&Completion> for CallUsage {
+    fn from(completion: &Completion) -> Self {
+        Self {
+            usage: completion.usage.unwrap_or_default(),
+            cost: completion.cost,
+            provider: completion.provider.clone(),
+            model: completion.model.clone(),
+        }
+    }
+}
+
+impl RunningTurn<'_> {
+    pub(super) async fn ask_model(&mut self, tools: Vec<ToolSpec>) -> Result<Completion, ModelError> {
+        let additions = RequestAdditions {
+            prefill: &self.agent.request_options.prefill,
+            notices: &self.notices,
+            current_input: self.input.differs_from_stored.then_some((self.first, &self.input.content)),
+            recall: self.recall.as_ref().map(|(at, text)| (*at, text.as_str())),
+        };
+        let request = ModelRequest {
+            model: self.agent.model_name.clone(),
+            system: self.system_prompt(),
+            messages: build_messages(&self.conversation.messages, &additions),
+            tools,
+            max_tokens: self.raised_output_limit.or(self.agent.request_options.max_tokens),
+            temperature: None,
+            effort: self.agent.request_options.effort,
+            session: Some(self.conversation.session.as_str().to_owned()),
+            deadline: self.deadline,
+            cancel: self.cancel.clone(),
+        };
+        let frontend = self.frontend;
+        let began = self.agent.clock.monotonic();
+        let mut retrying: Option<String> = None;
+        let mut heard = String::new();
+        let answer = self
+            .agent
+            .model
+            .complete(&request, &mut |delta| {
+                retrying = match &delta {
+                    Delta::Status(words) => Some(words.clone()),
+                    _ => None,
+                };
+                match &delta {
+                    Delta::Text(text) => heard.push_str(text),
+                    Delta::Restart => heard.clear(),
+                    _ => {}
+                }
+                frontend.show(TurnEvent::Delta(delta));
+            })
+            .await;
+        self.partial_text = heard;
+        if let Err(ModelError::Cancelled) = &answer {
+            let elapsed = self.agent.clock.monotonic().saturating_sub(began).as_secs_f64();
+            self.mark_interrupted(match retrying {
+                Some(words) => format!("Operation interrupted: retrying API call after {words}"),
+                None => format!("Operation interrupted: waiting for model response ({elapsed:.1}s elapsed)."),
+            });
+        }
+        answer
+    }
+
+    pub(super) fn system_prompt(&self) -> String {
+        let parts = [
+            self.conversation.system.as_deref(),
+            self.agent.request_options.ephemeral.as_deref(),
+            self.turn_context.as_deref(),
+        ];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+    }
+
+    pub(super) async fn handle_error(&mut self, error: ModelError) -> Result<LoopControl, StoreError> {
+        match &error {
+            ModelError::Cancelled => self.persist_interrupted().await?,
+            ModelError::Compress { .. } | ModelError::TooLarge => {
+                self.note_context_limit(&error);
+                self.counters.compressions += 1;
+                let may = self.agent.compression.mode == CompressionMode::On
+                    && self.counters.compressions <= MAX_COMPRESSIONS;
+                if may && self.compress(None).await? {
+                    // The pass was for nothing; it is given back.
+                    self.result.api_calls -= 1;
+                    self.budget += 1;
+                    return Ok(LoopControl::Continue);
+                }
+                self.result.partial = true;
+                let what = match &error {
+                    ModelError::TooLarge => "Request payload too large (413).".to_owned(),
+                    _ => format!("Context length exceeded ({} tokens).", self.window()),
+                };
+                self.fail(format!(
+                    "{what} Cannot compress further. Start afresh with /new, or choose a model with a larger window."
+                ));
+                self.result.failure = Some(error);
+            }
+            _ => {
+                self.persist_partial().await?;
+                self.fail(error.to_string());
+                self.result.failure = Some(error);
+            }
+        }
+        Ok(LoopControl::Finish)
+    }
+
+    /// An answer that was interrupted: what was shown of it is kept, and marked.
+    async fn persist_interrupted(&mut self) -> Result<(), StoreError> {
+        let text = hermes_text::strip_think(&std::mem::take(&mut self.partial_text)).trim().to_owned();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut message = Message::assistant(text);
+        message.finish_reason = Some(interrupted_mark());
+        self.persist(message).await
+    }
+
+    /// An answer that was cut off: what came of it is the user's.
+    async fn persist_partial(&mut self) -> Result<(), StoreError> {
+        let text = hermes_text::strip_think(&std::mem::take(&mut self.partial_text)).trim().to_owned();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut message = Message::assistant(text.clone());
+        message.finish_reason = Some(FinishReason::Incomplete);
+        self.persist(message).await?;
+        self.result.response = Some(std::mem::take(&mut self.answer_parts).concat() + &text);
+        self.result.partial = true;
+        Ok(())
+    }
+
+    /// What a refusal says about the room there is. A number is the provider's word and stays; without one, the
+    /// request just made was too large, whatever we thought, and that holds for this turn.
+    fn note_context_limit(&mut self, error: &ModelError) {
+        match error {
+            ModelError::Compress { limit: Some(limit) } => {
+                self.conversation.window = Some((*limit).min(self.window()));
+            }
+            _ => self.rejected_size = Some(self.size().min(self.window())),
+        }
+    }
+
+    /// Ends the turn where a call went beyond what it may use. A limit in dollars says nothing about a model without a price.
+    pub(super) fn is_over_budget(&mut self) -> bool {
+        let limits = self.agent.limits;
+        let words = if self.result.cost.micro_usd.is_some()
+            || limits.unknown_price == UnknownPricePolicy::Ignore
+        {
+            return false;
+        } else if limits.unknown_price == UnknownPricePolicy::Warn {
+            if !std::mem::replace(&mut self.conversation.unknown_price_reported, true) {
+                self.show_notice(format!(
+                    "The price of {} is not known, so limits in dollars do not count it. `budget.per_turn_tokens` limits it, \
+                     `budget.strict: true` refuses it.",
+                    self.result.model
+                ));
+            }
+            return false;
+        } else {
+            format!(
+                "The price of {} is not known, and `budget.strict` refuses such models.",
+                self.result.model
+            )
+        };
+        self.fail(words.clone());
+        self.result.failure = Some(ModelError::Budget(words));
+        true
+    }
+
+    /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.
+    pub(super) fn count_usage(&mut self, spent: CallUsage) {
+        let CallUsage { usage, cost, .. } = spent;
+        self.result.usage += usage;
+        self.conversation.usage += usage;
+        self.conversation.gauge.measure(usage, self.conversation.messages.len());
+        self.result.last_prompt_tokens = usage.prompt();
+        self.result.model.clone_from(&spent.model);
+        self.result.provider.clone_from(&spent.provider);
+        let sum = self.result.cost.micro_usd.zip(cost.micro_usd).map(|(so_far, more)| so_far + more);
+        self.result.cost = Cost { micro_usd: sum, status: cost.status };
+        self.record_charge(spent);
+        self.frontend.show(TurnEvent::Spent { usage, cost });
+    }
+
+    /// Writes a call's use into the session and the ledger, together with what the call said.
+    pub(crate) fn record_charge(&mut self, spent: CallUsage) {
+        let (store, session) = (&self.agent.store, &self.conversation.session);
+        let CallUsage { usage, cost, provider, model } = spent;
+        let base_url = Some(self.agent.base_url.clone()).filter(|address| !address.is_empty());
+        let billing = SessionBilling {
+            provider: Some(provider.clone()),
+            model: Some(model.clone()),
+            base_url,
+            ..SessionBilling::default()
+        };
+        let totals = store.record_usage(session, UsageUpdate::Add, usage, cost, billing);
+        let charge = store.record_charge(ModelCharge {
+            at: self.agent.clock.now(),
+            session: session.clone(),
+            turn: Some(self.turn.clone()),
+            root_turn: Some(self.root.clone()),
+            job: self.agent.job.clone(),
+            provider,
+            model,
+            usage,
+            cost,
+        });
+        self.pending_charges.extend([totals, charge]);
+    }
+
+    /// Waits until everything the turn has cost is written down.
+    pub(crate) async fn wait_for_charges(&mut self) -> Result<(), StoreError> {
+        for owed in std::mem::take(&mut self.pending_charges) {
+            owed.await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! How long to wait before the next attempt.
+
+use std::time::Duration;
+
+/// Pauses that grow: the first, doubled each time, up to the longest.
+#[derive(Debug, Clone)]
+pub(crate) struct Backoff {
+    initial: Duration,
+    max: Duration,
+    failures: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial, max, failures: 0 }
+    }
+
+    /// The pause after one more failure.
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX));
+        self.failures = self.failures.saturating_add(1);
+        pause.min(self.max)
+    }
+
+    /// It works again.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_double_up_to_a_limit_and_begin_again() {
+        let mut pauses = Backoff::new(Duration::from_secs(5), Duration::from_mins(1));
+        let seconds: Vec<u64> = (0..6).map(|_| pauses.next().as_secs()).collect();
+        assert_eq!(seconds, [5, 10, 20, 40, 60, 60]);
+        assert_eq!(pauses.failures(), 6);
+        pauses.reset();
+        assert_eq!(pauses.next().as_secs(), 5);
+    }
+}

@@ -1,0 +1,102 @@
+//! A small door for platforms that come by themselves.
+//!
+//! Serves HTTP/1 within the task of its caller, so that what answers may borrow from it. Bodies are bounded; slow ones and more
+//! connections than there is room for wait outside.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use hermes_net::{HeaderMap, Method, StatusCode};
+use hermes_types::{BoxFuture, Cancel, Clock};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+
+const CONNECTIONS: usize = 256;
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Until the next attempt when no connection can be taken.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// What somebody sent, complete.
+#[derive(Debug)]
+pub(crate) struct DeliveredRequest {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Answers what is delivered.
+pub(crate) trait RequestHandler: Send + Sync {
+    fn handle(&self, delivered: DeliveredRequest) -> BoxFuture<'_, StatusCode>;
+}
+
+/// Lets the door answer until cancelled.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    largest: usize,
+    clock: &dyn Clock,
+    cancel: &Cancel,
+    door: &dyn RequestHandler,
+) {
+    let mut connections = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok((stream, _)) => connections.push(serve_connection(stream, largest, clock, door)),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    clock.sleep(AFTER_FAILURE).await;
+                }
+            },
+            Some(()) = connections.next() => {}
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, largest: usize, clock: &dyn Clock, door: &dyn RequestHandler) {
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        let status = match read_request(request, largest, clock).await {
+            Ok(delivered) => door.handle(delivered).await,
+            Err(status) => status,
+        };
+        let mut response = Response::new(Empty::<Bytes>::new());
+        *response.status_mut() = status;
+        Ok::<_, Infallible>(response)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn read_request(
+    request: Request<Incoming>,
+    largest: usize,
+    clock: &dyn Clock,
+) -> Result<DeliveredRequest, StatusCode> {
+    let (head, body) = request.into_parts();
+    let whole = tokio::select! {
+        whole = Limited::new(body, largest).collect() => whole,
+        () = clock.sleep(BODY_TIMEOUT) => return Err(StatusCode::REQUEST_TIMEOUT),
+    };
+    let body = whole.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?.to_bytes();
+    Ok(DeliveredRequest {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        headers: head.headers,
+        body,
+    })
+}

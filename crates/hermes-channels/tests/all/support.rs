@@ -1,0 +1,291 @@
+//! What channels are tried with: a host that remembers in memory, and an intake that keeps what it is given.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use hermes_channels::{ChannelContext, ChannelHost, IncomingFile, MenuCommand, Options, platform};
+use hermes_net::{Config, HttpClient, PrivateAddresses};
+use hermes_types::{
+    Attachment, BoxFuture, Cancel, Channel, ChannelError, ChatAddress, ChatKind, ChatPart, Clock,
+    ConnectionStatus, Envelope, Intake, IntakeOutcome, OutgoingMessage, WebImage,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+/// A home in memory; files are on disk.
+pub(crate) struct MemoryHost {
+    private: PrivateAddresses,
+    folder: TempDir,
+    documents: Mutex<BTreeMap<String, Value>>,
+    settings: Mutex<BTreeMap<String, Value>>,
+}
+
+impl MemoryHost {
+    pub(crate) fn new() -> Arc<Self> {
+        Self::reaching(PrivateAddresses::Allow)
+    }
+
+    pub(crate) fn reaching(private: PrivateAddresses) -> Arc<Self> {
+        Arc::new(Self {
+            private,
+            folder: tempfile::tempdir().unwrap(),
+            documents: Mutex::default(),
+            settings: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn document(&self, name: &str) -> Option<Value> {
+        self.documents.lock().unwrap().get(name).cloned()
+    }
+
+    pub(crate) fn set_setting(&self, platform: &str, key: &str, value: Value) {
+        self.settings.lock().unwrap().insert(format!("{platform}.{key}"), value);
+    }
+
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_string_lossy().into_owned()
+    }
+}
+
+impl ChannelHost for MemoryHost {
+    fn save_file<'a>(&'a self, file: IncomingFile<'a>) -> BoxFuture<'a, Result<Attachment, String>> {
+        Box::pin(async move {
+            let path =
+                self.file(&format!("kept-{}{}", hermes_types::random_hex(8), file.extension), file.bytes);
+            let (name, mime) = (file.name.map(str::to_owned), file.mime.map(str::to_owned));
+            Ok(Attachment { kind: file.kind, path, name, mime })
+        })
+    }
+
+    fn load_document(&self, name: &str) -> Option<Value> {
+        self.document(name)
+    }
+
+    fn save_document(&self, name: &str, value: &Value) {
+        self.documents.lock().unwrap().insert(name.to_owned(), value.clone());
+    }
+
+    fn setting(&self, platform: &str, key: &str) -> Option<Value> {
+        self.settings.lock().unwrap().get(&format!("{platform}.{key}")).cloned()
+    }
+
+    fn save_setting(&self, platform: &str, key: &str, value: &Value) -> Result<(), String> {
+        self.set_setting(platform, key, value.clone());
+        Ok(())
+    }
+}
+
+/// Keeps what comes in, each key once, and refuses on request.
+#[derive(Default)]
+pub(crate) struct RecordingIntake {
+    taken: Mutex<RecordedMessages>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct RecordedMessages {
+    envelopes: Vec<Envelope>,
+    duplicates: usize,
+    refusals: VecDeque<ChannelError>,
+    connections: Vec<ConnectionStatus>,
+    /// Nothing is taken while it is shut.
+    paused: bool,
+    /// How often something was handed over, taken or not.
+    attempts: usize,
+}
+
+impl RecordingIntake {
+    /// The next message is not taken.
+    pub(crate) fn refuse_next(&self) {
+        let error = ChannelError::Retry { after: None, reason: "the disk is full".to_owned() };
+        self.taken.lock().unwrap().refusals.push_back(error);
+    }
+
+    /// Messages wait at the door until it is opened again.
+    pub(crate) fn set_paused(&self, shut: bool) {
+        self.taken.lock().unwrap().paused = shut;
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn envelopes(&self) -> Vec<Envelope> {
+        self.taken.lock().unwrap().envelopes.clone()
+    }
+
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.envelopes().iter().map(Envelope::text).collect()
+    }
+
+    pub(crate) fn duplicates(&self) -> usize {
+        self.taken.lock().unwrap().duplicates
+    }
+
+    pub(crate) fn connections(&self) -> Vec<ConnectionStatus> {
+        self.taken.lock().unwrap().connections.clone()
+    }
+
+    async fn until<R>(&self, mut look: impl FnMut(&RecordedMessages) -> Option<R>) -> R {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(found) = look(&self.taken.lock().unwrap()) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for so many messages.
+    pub(crate) async fn until_taken(&self, count: usize) -> Vec<Envelope> {
+        self.until(|taken| (taken.envelopes.len() >= count).then(|| taken.envelopes.clone())).await
+    }
+
+    /// Waits until something stands at the door, or has passed it.
+    pub(crate) async fn until_attempted(&self, count: usize) {
+        self.until(|taken| (taken.attempts >= count).then_some(())).await;
+    }
+
+    pub(crate) async fn until_duplicates(&self, count: usize) {
+        self.until(|taken| (taken.duplicates >= count).then_some(())).await;
+    }
+
+    pub(crate) async fn until_connections(&self, count: usize) -> Vec<ConnectionStatus> {
+        self.until(|taken| (taken.connections.len() >= count).then(|| taken.connections.clone())).await
+    }
+}
+
+impl Intake for RecordingIntake {
+    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>> {
+        Box::pin(async move {
+            self.taken.lock().unwrap().attempts += 1;
+            self.changed.notify_waiters();
+            self.until(|taken| (!taken.paused).then_some(())).await;
+            let mut taken = self.taken.lock().unwrap();
+            let refused = taken.refusals.pop_front();
+            let known = taken.envelopes.iter().any(|known| known.platform_key == envelope.platform_key);
+            let accepted = match (refused, known) {
+                (Some(error), _) => Err(error),
+                (None, true) => {
+                    taken.duplicates += 1;
+                    Ok(IntakeOutcome::Duplicate)
+                }
+                (None, false) => {
+                    taken.envelopes.push(envelope);
+                    Ok(IntakeOutcome::New)
+                }
+            };
+            drop(taken);
+            self.changed.notify_waiters();
+            accepted
+        })
+    }
+
+    fn report_connection(&self, _: &str, connection: ConnectionStatus) {
+        self.taken.lock().unwrap().connections.push(connection);
+        self.changed.notify_waiters();
+    }
+}
+
+/// A channel that listens in the background until it is stopped or this is dropped.
+pub(crate) struct ListeningChannel {
+    pub(crate) channel: Arc<dyn Channel>,
+    pub(crate) inbox: Arc<RecordingIntake>,
+    pub(crate) host: Arc<MemoryHost>,
+    cancel: Cancel,
+    ended: tokio::task::JoinHandle<Result<(), ChannelError>>,
+}
+
+impl ListeningChannel {
+    /// What listening came to.
+    pub(crate) async fn ended(self) -> Result<(), ChannelError> {
+        self.ended.await.unwrap()
+    }
+
+    /// Ends it as a program that goes away.
+    pub(crate) async fn stop(self) -> (Arc<RecordingIntake>, Arc<MemoryHost>) {
+        self.cancel.cancel();
+        let _ = self.ended.await;
+        (self.inbox, self.host)
+    }
+
+    /// Ends it in the middle of whatever it does.
+    pub(crate) async fn kill(self) -> (Arc<RecordingIntake>, Arc<MemoryHost>) {
+        self.ended.abort();
+        let _ = self.ended.await;
+        (self.inbox, self.host)
+    }
+}
+
+/// The settings of a platform.
+pub(crate) fn options(variables: &[(&str, &str)], extra: Value) -> Options {
+    let pairs = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Options::new(pairs.collect(), extra)
+}
+
+/// Opens a platform without listening to it.
+pub(crate) fn open(
+    name: &str,
+    options: &Options,
+    host: &Arc<MemoryHost>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Channel>, String> {
+    let commands = ["new", "stop", "help", "status", "title", "model"].map(|name| MenuCommand {
+        name: name.to_owned(),
+        description: format!("what {name} does"),
+        arguments: if name == "title" { "[name]".to_owned() } else { String::new() },
+    });
+    let mut config = Config::new(clock.clone());
+    // So that what a model names can be on this machine.
+    config.policy.private = host.private;
+    let client = HttpClient::new(config).unwrap();
+    let around =
+        ChannelContext { client, clock: clock.clone(), host: host.clone(), commands: Arc::new(commands) };
+    (platform(name).unwrap().open)(options, around)
+}
+
+/// Opens a platform and listens to it.
+pub(crate) fn listen(
+    name: &str,
+    options: &Options,
+    host: &Arc<MemoryHost>,
+    inbox: &Arc<RecordingIntake>,
+    clock: &Arc<dyn Clock>,
+) -> ListeningChannel {
+    let channel = open(name, options, host, clock).unwrap();
+    let cancel = Cancel::new();
+    let (listener, intake, stop) = (channel.clone(), inbox.clone(), cancel.clone());
+    let ended = tokio::spawn(async move { listener.listen(&*intake, &stop).await });
+    ListeningChannel { channel, inbox: inbox.clone(), host: host.clone(), cancel, ended }
+}
+
+/// Something to say in a chat.
+pub(crate) fn reply(platform: &str, place: &ChatAddress, text: &str) -> OutgoingMessage {
+    OutgoingMessage {
+        platform: platform.to_owned(),
+        place: place.clone(),
+        pieces: vec![ChatPart::Text { text: text.to_owned() }],
+        reply_to: None,
+        choices: Vec::new(),
+        draft: None,
+        idempotency_key: format!("key-{}", hermes_types::random_hex(8)),
+    }
+}
+
+/// A picture on the web.
+pub(crate) fn picture(url: &str, caption: &str) -> ChatPart {
+    let caption = Some(caption.to_owned()).filter(|caption| !caption.is_empty());
+    ChatPart::Picture(WebImage { url: url.to_owned(), caption })
+}
+
+/// The beginnings of pictures, enough to be taken for some.
+pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n...";
+pub(crate) const GIF: &[u8] = b"GIF89a...";
+
+/// A chat nothing else is known about.
+pub(crate) fn place(kind: ChatKind, chat: &str, thread: Option<&str>) -> ChatAddress {
+    let mut place = ChatAddress::new(kind, chat);
+    place.thread_id = thread.map(str::to_owned);
+    place
+}

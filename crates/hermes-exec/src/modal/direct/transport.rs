@@ -1,0 +1,223 @@
+//! Saying something to a shell in a sandbox.
+
+use std::time::Duration;
+
+use hermes_task::spawn_named;
+use hermes_types::{BoxFuture, Cancel, Clock};
+use serde_json::json;
+
+use super::SharedAccount;
+use super::bridge_connection::{BridgeCall, BridgeMessage};
+use crate::remote::{
+    CliError, FrameParser, FramedOutput, ProfileLoading, ScriptRequest, ScriptResponse, ScriptTransport,
+    base64, bash_fed_by_script, end_group_script, payload,
+};
+use crate::run::{ExitCause, RunContext};
+
+/// How long something left running is still listened to after the end of the command.
+const IDLE: Duration = Duration::from_millis(300);
+const END_LIMIT: Duration = Duration::from_secs(8);
+/// Of what is complained about before a shell begins.
+const MOST_ERRORS: usize = 64 * 1024;
+
+/// The way to a shell in a sandbox.
+#[derive(Debug, Clone)]
+pub(super) struct ModalDirectTransport {
+    pub(super) account: SharedAccount,
+    pub(super) id: String,
+}
+
+impl ScriptTransport for ModalDirectTransport {
+    fn clock(&self) -> &dyn Clock {
+        &*self.account.0.bridge.clock
+    }
+
+    fn run_script<'a>(
+        &'a self,
+        speech: ScriptRequest<'a>,
+        watch: RunContext<'a>,
+    ) -> BoxFuture<'a, Result<ScriptResponse, CliError>> {
+        Box::pin(self.send(speech, watch))
+    }
+}
+
+/// Why listening is over.
+enum ListenEnd {
+    Ended(ExitCause),
+    /// Nothing was run.
+    Refused(String),
+    /// Nobody can say whether it ran to its end.
+    Unknown(String),
+}
+
+/// What is heard of a call.
+struct CallOutput {
+    frames: FrameParser,
+    errors: Vec<u8>,
+}
+
+impl ModalDirectTransport {
+    async fn send(
+        &self,
+        speech: ScriptRequest<'_>,
+        watch: RunContext<'_>,
+    ) -> Result<ScriptResponse, CliError> {
+        let mut ear = CallOutput { frames: FrameParser::new(speech.marks, watch.bounds), errors: Vec::new() };
+        let request = json!({
+            "act": "execute",
+            "sandbox": self.id,
+            "words": bash_fed_by_script(speech.profile),
+            "input": base64::encode(&payload(speech.script, speech.stdin)),
+        });
+        let mut call = match self.account.0.bridge.call(&request, watch.cancel).await {
+            Ok(call) => call,
+            Err(CliError::Interrupted) => return Ok(ear.finish(ListenEnd::Ended(ExitCause::Interrupted))),
+            Err(error) => return Err(error),
+        };
+        let mut leash = KillRemoteOnDrop { line: self, group: None };
+        let over = self.listen(&mut call, &mut ear, &mut leash, watch).await;
+        let group = leash.group.take();
+        match over {
+            ListenEnd::Ended(ExitCause::Exited(_)) if ear.frames.is_ended() => {
+                self.drain(&mut call, &mut ear).await
+            }
+            // After an interrupt the sandbox is ended as a whole.
+            ListenEnd::Ended(ExitCause::TimedOut) => {
+                if let Some(group) = group {
+                    self.end_group(group).await;
+                }
+            }
+            _ => {}
+        }
+        Ok(ear.finish(over))
+    }
+
+    async fn listen(
+        &self,
+        call: &mut BridgeCall,
+        ear: &mut CallOutput,
+        leash: &mut KillRemoteOnDrop<'_>,
+        watch: RunContext<'_>,
+    ) -> ListenEnd {
+        let mut out_of_time = watch.clock.sleep(watch.limit);
+        loop {
+            let word = tokio::select! {
+                biased;
+                () = watch.cancel.cancelled() => return ListenEnd::Ended(ExitCause::Interrupted),
+                () = &mut out_of_time => return ListenEnd::Ended(ExitCause::TimedOut),
+                word = call.next() => word,
+            };
+            if let Some(over) = ear.handle(word) {
+                return over;
+            }
+            leash.group = ear.frames.group();
+            if ear.frames.is_ended() {
+                return ListenEnd::Ended(ExitCause::Exited(0));
+            }
+        }
+    }
+
+    /// Hears the rest of what was said already.
+    async fn drain(&self, call: &mut BridgeCall, ear: &mut CallOutput) {
+        loop {
+            let word = tokio::select! {
+                biased;
+                word = call.next() => word,
+                () = self.clock().sleep(IDLE) => return,
+            };
+            if ear.handle(word).is_some() {
+                return;
+            }
+        }
+    }
+
+    async fn end_group(&self, group: u32) {
+        let request = json!({
+            "act": "execute",
+            "sandbox": self.id,
+            "words": bash_fed_by_script(ProfileLoading::Skipped),
+            "input": base64::encode(&payload(&end_group_script(group), None)),
+        });
+        let Ok(mut call) = self.account.0.bridge.call(&request, &Cancel::new()).await else { return };
+        let done = async { while call.next().await.is_some() {} };
+        tokio::select! {
+            () = done => {}
+            () = self.clock().sleep(END_LIMIT) => tracing::warn!(group, "a process in a sandbox could not be ended"),
+        }
+    }
+}
+
+impl CallOutput {
+    /// Whether that was all.
+    fn handle(&mut self, word: Option<BridgeMessage>) -> Option<ListenEnd> {
+        match word {
+            Some(BridgeMessage::Out(text)) => self.frames.push(&base64::decode(&text).unwrap_or_default()),
+            Some(BridgeMessage::Err(text)) => {
+                let room = MOST_ERRORS.saturating_sub(self.errors.len());
+                self.errors.extend(base64::decode(&text).unwrap_or_default().into_iter().take(room));
+            }
+            Some(BridgeMessage::Done(answer)) => {
+                let code = answer["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+                return Some(ListenEnd::Ended(ExitCause::Exited(code.unwrap_or(1))));
+            }
+            Some(BridgeMessage::Failed { why, begun: false }) => return Some(ListenEnd::Refused(why)),
+            Some(BridgeMessage::Failed { why, begun: true }) => return Some(ListenEnd::Unknown(why)),
+            None => return Some(ListenEnd::Unknown("the Python that speaks with it has ended".to_owned())),
+        }
+        None
+    }
+
+    fn finish(self, over: ListenEnd) -> ScriptResponse {
+        let mut framed = self.frames.finish();
+        let ending = match over {
+            ListenEnd::Ended(ending) => {
+                if !framed.began {
+                    // A shell that runs sends both the same way; this is what came instead of one.
+                    framed.before = joined(framed.before, String::from_utf8_lossy(&self.errors).trim());
+                }
+                ending
+            }
+            ListenEnd::Refused(why) => {
+                framed = FramedOutput { before: why, began: false, output: String::new(), end: None };
+                ExitCause::Exited(1)
+            }
+            ListenEnd::Unknown(why) => {
+                let note = format!(
+                    "[Modal gave no answer ({why}). The command may have run; look before you repeat it.]"
+                );
+                framed = FramedOutput {
+                    before: String::new(),
+                    began: true,
+                    output: joined(framed.output, &note),
+                    end: None,
+                };
+                ExitCause::Exited(1)
+            }
+        };
+        ScriptResponse { framed, exit_cause: ending }
+    }
+}
+
+fn joined(first: String, second: &str) -> String {
+    match (first.is_empty(), second.is_empty()) {
+        (true, _) => second.to_owned(),
+        (_, true) => first,
+        _ => format!("{}\n{second}", first.trim_end_matches('\n')),
+    }
+}
+
+/// Ends the group over there if the call is dropped before it is over.
+struct KillRemoteOnDrop<'a> {
+    line: &'a ModalDirectTransport,
+    group: Option<u32>,
+}
+
+impl Drop for KillRemoteOnDrop<'_> {
+    fn drop(&mut self) {
+        let Some(group) = self.group.take() else { return };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let line = self.line.clone();
+            spawn_named(format!("end {group}"), &Cancel::new(), async move { line.end_group(group).await });
+        }
+    }
+}

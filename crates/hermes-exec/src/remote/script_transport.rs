@@ -1,0 +1,153 @@
+//! One call of a client that runs a script over there, from start to end, within a time.
+//!
+//! The call is over when the script says so, not when the client ends: a client may wait for everything that still holds
+//! the other end open. Whatever ends the wait, the process group over there is ended with it, also when nobody waits any
+//! more. The client's input stays open until then: where it ends without a word, because we were killed, a process over there
+//! ends the group (`script.rs`).
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use hermes_task::spawn_named;
+use hermes_types::{BoxFuture, Cancel, Clock};
+
+use super::cli::{CliError, CliTransport, ProfileLoading};
+use super::frame_parser::{FrameParser, FramedOutput};
+use super::script::{FrameMarks, InputEnd, payload};
+use crate::child::{RunningChild, StdioMode};
+use crate::run::{AfterInput, ExitCause, RunContext, read_until_end};
+
+/// How long a silent pipe is still listened to after the end.
+const IDLE: Duration = Duration::from_millis(300);
+/// And one whose command is stopped.
+const MOMENT: Duration = Duration::from_millis(20);
+/// And one that never falls silent.
+const LONGEST_DRAIN: Duration = Duration::from_secs(2);
+const CHUNK: usize = 16 * 1024;
+
+/// What is said to a shell over there.
+#[derive(Debug)]
+pub(crate) struct ScriptRequest<'a> {
+    pub(crate) script: &'a str,
+    pub(crate) stdin: Option<&'a [u8]>,
+    pub(crate) marks: FrameMarks,
+    pub(crate) profile: ProfileLoading,
+}
+
+/// What came of it. `Exited` holds the client's code, which means something only if the shell said nothing of its own.
+#[derive(Debug)]
+pub(crate) struct ScriptResponse {
+    pub(crate) framed: FramedOutput,
+    pub(crate) exit_cause: ExitCause,
+}
+
+/// A way to say something to a shell over there and to hear what came of it.
+pub(crate) trait ScriptTransport: Send + Sync {
+    fn clock(&self) -> &dyn Clock;
+
+    /// Returns whether the other side can tell our end by the end of its input.
+    fn input(&self) -> InputEnd {
+        InputEnd::Known
+    }
+
+    fn run_script<'a>(
+        &'a self,
+        speech: ScriptRequest<'a>,
+        watch: RunContext<'a>,
+    ) -> BoxFuture<'a, Result<ScriptResponse, CliError>>;
+}
+
+impl ScriptTransport for CliTransport {
+    fn clock(&self) -> &dyn Clock {
+        &*self.cli.clock
+    }
+
+    fn input(&self) -> InputEnd {
+        InputEnd::WithUs
+    }
+
+    fn run_script<'a>(
+        &'a self,
+        speech: ScriptRequest<'a>,
+        watch: RunContext<'a>,
+    ) -> BoxFuture<'a, Result<ScriptResponse, CliError>> {
+        Box::pin(run_script_over_cli(self, speech, watch))
+    }
+}
+
+async fn run_script_over_cli(
+    reach: &CliTransport,
+    speech: ScriptRequest<'_>,
+    watch: RunContext<'_>,
+) -> Result<ScriptResponse, CliError> {
+    let RunContext { clock, bounds, .. } = watch;
+    let ScriptRequest { script, stdin, marks, profile } = speech;
+    let bytes = payload(script, stdin);
+    let launch = reach.cli.launch(&reach.arguments(profile), StdioMode::InputAndOutput);
+    let mut running = launch.start().await.map_err(|error| reach.cli.not_started(error))?;
+    let mut frames = FrameParser::new(marks, bounds);
+    let mut leash = KillGroupOnDrop { transport: reach, group: None };
+    let ending = read_until_end(&mut running, (Some(&bytes), AfterInput::Hold), watch, |heard| {
+        frames.push(heard);
+        leash.group = frames.group();
+        if frames.is_ended() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .await
+    .map_err(|error| reach.cli.not_started(error))?;
+    if matches!(ending, ExitCause::Exited(_)) {
+        leash.group = None;
+        drain(&running, &mut frames, clock, IDLE).await;
+    } else {
+        // Only what was said until now counts: a shell that is being ended complains about it.
+        drain(&running, &mut frames, clock, MOMENT).await;
+        leash.group = frames.group();
+        if let Some(group) = leash.group {
+            reach.end_group(group).await;
+        }
+        leash.group = None;
+    }
+    end_client(&mut running, clock).await;
+    Ok(ScriptResponse { framed: frames.finish(), exit_cause: ending })
+}
+
+/// Ends the group over there if the call is dropped before it is over.
+#[derive(Debug)]
+struct KillGroupOnDrop<'a> {
+    transport: &'a CliTransport,
+    group: Option<u32>,
+}
+
+impl Drop for KillGroupOnDrop<'_> {
+    fn drop(&mut self) {
+        let Some(group) = self.group.take() else { return };
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let reach = self.transport.clone();
+            spawn_named(format!("end {group}"), &Cancel::new(), async move { reach.end_group(group).await });
+        }
+    }
+}
+
+async fn end_client(running: &mut RunningChild, clock: &dyn Clock) {
+    let group = running.group();
+    let ((), code) = tokio::join!(group.terminate(clock), running.wait());
+    if let Err(error) = code {
+        tracing::debug!(%error, "a client could not be waited for");
+    }
+}
+
+async fn drain(running: &RunningChild, frames: &mut FrameParser, clock: &dyn Clock, patience: Duration) {
+    let mut buffer = vec![0; CHUNK];
+    let mut enough = clock.sleep(LONGEST_DRAIN);
+    loop {
+        let mut idle = clock.sleep(patience);
+        tokio::select! {
+            biased;
+            read = running.output.read(&mut buffer) => match read {
+                Ok(count @ 1..) => frames.push(buffer.get(..count).unwrap_or_default()),
+                Ok(0) | Err(_) => return,
+            },
+            () = &mut idle => return,
+            () = &mut enough => return,
+        }
+    }
+}

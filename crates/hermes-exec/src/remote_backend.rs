@@ -1,0 +1,92 @@
+//! Where commands run when it is not this machine, chosen once from the configuration.
+
+use std::sync::Arc;
+
+use hermes_types::{Cancel, RunError};
+
+use crate::credential::{CredentialFiles, CredentialUploader};
+use crate::daytona::{DaytonaAccount, DaytonaOptions};
+use crate::docker::{DockerEngine, DockerOptions};
+use crate::modal::{ModalAccount, ModalGateway, ModalOptions};
+use crate::remote::RemoteEnvironment;
+use crate::singularity::{SingularityHost, SingularityOptions};
+use crate::ssh::SshHost;
+
+/// A backend that is not this machine.
+#[derive(Debug, Clone)]
+pub struct RemoteBackend {
+    pub backend: Backend,
+    pub credentials: CredentialFiles,
+}
+
+/// Which one. The options are those of every room; their `task` is filled in.
+#[derive(Debug, Clone)]
+pub enum Backend {
+    Docker(Arc<DockerEngine>, Box<DockerOptions>),
+    Ssh(Arc<SshHost>),
+    Singularity(Arc<SingularityHost>, Box<SingularityOptions>),
+    Daytona(Arc<DaytonaAccount>, Box<DaytonaOptions>),
+    Modal(Arc<ModalGateway>, Box<ModalOptions>),
+    ModalDirect(Arc<ModalAccount>, Box<ModalOptions>),
+}
+
+/// What a command there can do to the user's own things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostExposure {
+    /// Nothing outside the room.
+    Isolated,
+    /// Folders of this machine, or another machine of the user's.
+    UserFiles,
+}
+
+impl RemoteBackend {
+    /// The room of this name. Nothing is started before the first command.
+    pub fn open(&self, name: &str) -> RemoteEnvironment {
+        let luggage = || Some(Arc::new(CredentialUploader::new(self.credentials.clone())));
+        let task = name.to_owned();
+        match &self.backend {
+            Backend::Docker(engine, options) => {
+                let credentials = self.credentials.list();
+                let options = DockerOptions { task, credentials, ..(**options).clone() };
+                RemoteEnvironment::new(engine.open(options), None)
+            }
+            Backend::Ssh(host) => RemoteEnvironment::new(Arc::clone(host) as Arc<_>, luggage()),
+            Backend::Singularity(host, options) => {
+                RemoteEnvironment::new(host.open(SingularityOptions { task, ..(**options).clone() }), None)
+            }
+            Backend::Daytona(account, options) => RemoteEnvironment::new(
+                account.open(DaytonaOptions { task, ..(**options).clone() }),
+                luggage(),
+            ),
+            Backend::Modal(gateway, options) => {
+                RemoteEnvironment::new(gateway.open(ModalOptions { task, ..(**options).clone() }), luggage())
+            }
+            Backend::ModalDirect(account, options) => {
+                RemoteEnvironment::new(account.open(ModalOptions { task, ..(**options).clone() }), luggage())
+            }
+        }
+    }
+
+    /// Whether what it needs on this machine works.
+    pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
+        match &self.backend {
+            Backend::Docker(engine, _) => engine.check(cancel).await,
+            Backend::Singularity(host, _) => host.check(cancel).await,
+            Backend::ModalDirect(account, _) => account.check(cancel).await,
+            Backend::Ssh(_) | Backend::Daytona(..) | Backend::Modal(..) => Ok(()),
+        }
+    }
+
+    /// Whether every room is the same: another machine is not divided.
+    pub fn is_single_machine(&self) -> bool {
+        matches!(self.backend, Backend::Ssh(_))
+    }
+
+    pub fn host_exposure(&self) -> HostExposure {
+        match &self.backend {
+            Backend::Ssh(_) => HostExposure::UserFiles,
+            Backend::Docker(_, options) if options.shows_host_folders() => HostExposure::UserFiles,
+            _ => HostExposure::Isolated,
+        }
+    }
+}

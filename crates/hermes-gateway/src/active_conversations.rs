@@ -1,0 +1,274 @@
+//! Who is busy: one slot per conversation in which something is being done.
+//!
+//! Holds what must be known at once (is a turn running, how is it stopped, which questions are open); everything else is
+//! in the database. Invariant: a conversation has a slot exactly while a worker looks after it, and only one.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hermes_types::{Cancel, InboxId, Timestamp, UserAnswer, random_hex};
+use tokio::sync::oneshot;
+
+/// More interrupts in a row than this, and a new message waits instead.
+const MAX_INTERRUPTS: u32 = 3;
+
+/// What a worker is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkerPhase {
+    /// Something is being prepared that cannot be stopped in the middle.
+    Starting,
+    Running,
+}
+
+/// Why a turn was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// Something new was said.
+    NewMessage,
+    /// The user asked for it.
+    UserRequest,
+}
+
+/// What is asked of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QuestionKind {
+    Approval,
+    Clarification,
+}
+
+struct OpenQuestion {
+    id: u64,
+    /// What buttons name it by; no other question ever has it.
+    tag: String,
+    kind: QuestionKind,
+    answer: oneshot::Sender<UserAnswer>,
+}
+
+/// A question that was put.
+pub(crate) struct PendingQuestion {
+    pub(crate) id: u64,
+    pub(crate) tag: String,
+    pub(crate) answer: oneshot::Receiver<UserAnswer>,
+}
+
+struct ConversationSlot {
+    phase: WorkerPhase,
+    /// When the turn that runs was taken up after a restart.
+    resumed_at: Option<Timestamp>,
+    cancel: Cancel,
+    stopped: Option<StopReason>,
+    interrupts: u32,
+    /// Counts what has arrived, so that a worker does not leave while something comes in.
+    arrivals: u64,
+    /// Rows that are dealt with beside the worker.
+    side_rows: HashSet<InboxId>,
+    questions: VecDeque<OpenQuestion>,
+}
+
+/// All slots.
+#[derive(Default)]
+pub(crate) struct ActiveConversations {
+    slots: Mutex<HashMap<String, ConversationSlot>>,
+    next_question: Mutex<u64>,
+}
+
+/// What becomes of something that has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ArrivalAction {
+    /// Nobody is there: a worker is needed.
+    StartWorker,
+    /// The worker will come to it.
+    Queued,
+}
+
+/// What is known about a busy conversation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BusyState {
+    pub(crate) phase: WorkerPhase,
+    /// When the turn that runs was taken up after a restart; what was written before that does not interrupt it.
+    pub(crate) resumed_at: Option<Timestamp>,
+    pub(crate) question: Option<QuestionKind>,
+}
+
+impl ActiveConversations {
+    /// Notes an arrival; the first one needs a worker.
+    pub(crate) fn record_arrival(&self, key: &str) -> ArrivalAction {
+        let mut slots = self.lock();
+        if let Some(slot) = slots.get_mut(key) {
+            slot.arrivals += 1;
+            return ArrivalAction::Queued;
+        }
+        slots.insert(key.to_owned(), ConversationSlot::new());
+        ArrivalAction::StartWorker
+    }
+
+    pub(crate) fn busy_state(&self, key: &str) -> Option<BusyState> {
+        let slots = self.lock();
+        let slot = slots.get(key)?;
+        Some(BusyState {
+            phase: slot.phase,
+            resumed_at: slot.resumed_at,
+            question: slot.questions.front().map(|open| open.kind),
+        })
+    }
+
+    /// Conversations in which something is being done.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(crate) fn arrivals(&self, key: &str) -> u64 {
+        self.lock().get(key).map_or(0, |slot| slot.arrivals)
+    }
+
+    /// The worker has found nothing more. False, when something arrived meanwhile.
+    pub(crate) fn end_worker_if_idle(&self, key: &str, seen: u64) -> bool {
+        let mut slots = self.lock();
+        if slots.get(key).is_some_and(|slot| slot.arrivals != seen) {
+            return false;
+        }
+        slots.remove(key);
+        true
+    }
+
+    /// The worker is gone, whatever is left.
+    pub(crate) fn remove_worker(&self, key: &str) {
+        self.lock().remove(key);
+    }
+
+    /// Something is being prepared: what arrives waits.
+    pub(crate) fn start_preparing(&self, key: &str) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.phase = WorkerPhase::Starting;
+        }
+    }
+
+    /// A turn begins under this token, or is taken up.
+    pub(crate) fn start_turn(&self, key: &str, cancel: Cancel, resumed_at: Option<Timestamp>) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.phase = WorkerPhase::Running;
+            slot.resumed_at = resumed_at;
+            slot.cancel = cancel;
+            slot.stopped = None;
+        }
+    }
+
+    /// A turn has ended. Says whether and why it was stopped; one that came to its end wipes the count of interrupts.
+    pub(crate) fn end_turn(&self, key: &str) -> Option<StopReason> {
+        let mut slots = self.lock();
+        let slot = slots.get_mut(key)?;
+        slot.phase = WorkerPhase::Starting;
+        slot.questions.clear();
+        let stopped = slot.stopped.take();
+        if stopped != Some(StopReason::NewMessage) {
+            slot.interrupts = 0;
+        }
+        stopped
+    }
+
+    /// Stops the turn that runs, if one does and may be stopped for this.
+    pub(crate) fn stop_turn(&self, key: &str, why: StopReason) -> bool {
+        let mut slots = self.lock();
+        let Some(slot) = slots.get_mut(key).filter(|slot| slot.phase == WorkerPhase::Running) else {
+            return false;
+        };
+        if why == StopReason::NewMessage {
+            if slot.interrupts >= MAX_INTERRUPTS {
+                return false;
+            }
+            slot.interrupts += 1;
+        }
+        slot.stopped.get_or_insert(why);
+        if why == StopReason::UserRequest {
+            slot.stopped = Some(why);
+        }
+        slot.questions.clear();
+        slot.cancel.cancel();
+        true
+    }
+
+    /// A row that is dealt with beside the worker.
+    pub(crate) fn mark_side_row(&self, key: &str, row: InboxId) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.side_rows.insert(row);
+        }
+    }
+
+    pub(crate) fn is_side_row(&self, key: &str, row: InboxId) -> bool {
+        self.lock().get(key).is_some_and(|slot| slot.side_rows.contains(&row))
+    }
+
+    pub(crate) fn clear_side_row(&self, key: &str, row: InboxId) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.side_rows.remove(&row);
+        }
+    }
+
+    /// Puts a question; its answer comes through the receiver, which ends without one when the turn does.
+    pub(crate) fn ask(&self, key: &str, kind: QuestionKind) -> Option<PendingQuestion> {
+        let id = {
+            let mut next = self.next_question.lock().unwrap_or_else(PoisonError::into_inner);
+            *next += 1;
+            *next
+        };
+        let (answer, receiver) = oneshot::channel();
+        let mut slots = self.lock();
+        let tag = random_hex(8);
+        slots.get_mut(key)?.questions.push_back(OpenQuestion { id, tag: tag.clone(), kind, answer });
+        Some(PendingQuestion { id, tag, answer: receiver })
+    }
+
+    /// Takes a question back, because nobody answered.
+    pub(crate) fn withdraw(&self, key: &str, id: u64) {
+        if let Some(slot) = self.lock().get_mut(key) {
+            slot.questions.retain(|open| open.id != id);
+        }
+    }
+
+    /// Answers the oldest question of a kind, or the one with this tag. False, when there is none.
+    pub(crate) fn answer(
+        &self,
+        key: &str,
+        kind: QuestionKind,
+        tag: Option<&str>,
+        answer: UserAnswer,
+    ) -> bool {
+        let mut slots = self.lock();
+        let Some(slot) = slots.get_mut(key) else { return false };
+        let meant = |open: &OpenQuestion| open.kind == kind && tag.is_none_or(|tag| open.tag == tag);
+        let Some(at) = slot.questions.iter().position(meant) else { return false };
+        let Some(open) = slot.questions.remove(at) else { return false };
+        open.answer.send(answer).is_ok()
+    }
+
+    /// Whether a question with this tag is open, in whichever conversation.
+    pub(crate) fn is_open(&self, tag: &str) -> bool {
+        self.lock().values().any(|slot| slot.questions.iter().any(|open| open.tag == tag))
+    }
+
+    /// Returns whether a conversation waits for an approval.
+    pub(crate) fn asks_approval(&self, key: &str) -> bool {
+        self.lock()
+            .get(key)
+            .is_some_and(|slot| slot.questions.iter().any(|open| open.kind == QuestionKind::Approval))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ConversationSlot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ConversationSlot {
+    fn new() -> Self {
+        Self {
+            phase: WorkerPhase::Starting,
+            resumed_at: None,
+            cancel: Cancel::new(),
+            stopped: None,
+            interrupts: 0,
+            arrivals: 0,
+            side_rows: HashSet::new(),
+            questions: VecDeque::new(),
+        }
+    }
+}

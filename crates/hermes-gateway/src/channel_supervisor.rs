@@ -1,0 +1,176 @@
+//! Listening to a platform for as long as the gateway lives: what breaks is tried again, what cannot work is said.
+//!
+//! Invariant: a platform is either listened to, waiting for its next attempt, or given up with a reason people can read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hermes_types::{
+    BoxFuture, Cancel, Channel, ChannelError, ConnectionStatus, Envelope, Intake, IntakeOutcome,
+};
+
+use crate::gateway::Gateway;
+use crate::process::StateFile;
+
+const INITIAL_DELAY: Duration = Duration::from_secs(2);
+const MAX_DELAY: Duration = Duration::from_mins(5);
+/// How long a channel may take to say goodbye.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// How a platform is getting on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChannelHealth {
+    /// It is listened to, or will be.
+    Active,
+    /// It cannot work as things are.
+    Failed(String),
+}
+
+/// The platforms that are attended.
+#[derive(Debug, Default)]
+pub(crate) struct SupervisedChannels(Mutex<BTreeMap<String, ChannelHealth>>);
+
+impl SupervisedChannels {
+    fn set(&self, platform: &str, outlook: ChannelHealth) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(platform.to_owned(), outlook);
+    }
+
+    fn all(&self) -> BTreeMap<String, ChannelHealth> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Gateway {
+    /// Connects a platform and listens to it until the gateway ends.
+    pub fn supervise(&self, channel: Arc<dyn Channel>, state: Arc<StateFile>) {
+        let platform = channel.platform().to_owned();
+        self.supervised.set(&platform, ChannelHealth::Active);
+        state.platform(&platform, "connecting", None, self.clock.now());
+        self.connect(channel.clone());
+        let gateway = self.clone();
+        drop(self.tasks.spawn_cooperative(format!("listening to {platform}"), move |cancel| async move {
+            let door = SupervisedIntake {
+                gateway: gateway.clone(),
+                state,
+                failures: AtomicU32::new(0),
+                last_connection: Mutex::default(),
+            };
+            gateway.listen_with_retries(&*channel, &door, &cancel).await;
+        }));
+    }
+
+    /// A platform that cannot even be opened.
+    pub fn mark_failed(&self, platform: &str, code: &str, reason: String, state: &StateFile) {
+        tracing::error!(platform, %reason, "a platform is left alone");
+        self.supervised.set(platform, ChannelHealth::Failed(reason.clone()));
+        state.platform(platform, "fatal", Some((code, reason)), self.clock.now());
+    }
+
+    /// How each attended platform is getting on.
+    pub fn channel_health(&self) -> BTreeMap<String, ChannelHealth> {
+        self.supervised.all()
+    }
+
+    async fn listen_with_retries(&self, channel: &dyn Channel, door: &SupervisedIntake, cancel: &Cancel) {
+        let platform = channel.platform();
+        loop {
+            let overdue = async {
+                cancel.cancelled().await;
+                self.clock.sleep(GRACE).await;
+            };
+            let ended = tokio::select! {
+                ended = channel.listen(door, cancel) => ended,
+                () = overdue => Ok(()),
+            };
+            let (after, reason) = match ended {
+                Ok(()) if cancel.is_cancelled() => {
+                    return door.state.platform(platform, "disconnected", None, self.clock.now());
+                }
+                Ok(()) => (None, "the connection ended".to_owned()),
+                Err(ChannelError::Retry { after, reason }) => (after, reason),
+                Err(ChannelError::DeliveryUnknown(reason)) => (None, reason),
+                Err(error) => {
+                    self.disconnect(platform);
+                    let code = error_code(platform, &error);
+                    return self.mark_failed(platform, &code, error_reason(error), &door.state);
+                }
+            };
+            // Whatever it tells next is news.
+            door.last_connection
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .replace(ConnectionStatus::Down(reason.clone()));
+            let failures = door.failures.fetch_add(1, Ordering::Relaxed);
+            let pause = INITIAL_DELAY.saturating_mul(1 << failures.min(8)).min(MAX_DELAY);
+            let pause = after.unwrap_or(pause).clamp(Duration::from_secs(1), MAX_DELAY);
+            tracing::warn!(platform, %reason, pause = pause.as_secs(), "a platform is not reached; trying again");
+            let code = format!("{platform}_network_error");
+            door.state.platform(platform, "retrying", Some((&code, reason)), self.clock.now());
+            tokio::select! {
+                () = self.clock.sleep(pause) => {}
+                () = cancel.cancelled() => {}
+            }
+        }
+    }
+}
+
+fn error_code(platform: &str, error: &ChannelError) -> String {
+    match error {
+        ChannelError::Conflict(_) => format!("{platform}_polling_conflict"),
+        ChannelError::Reauthorise(_) => format!("{platform}_auth_error"),
+        _ => format!("{platform}_connect_error"),
+    }
+}
+
+fn error_reason(error: ChannelError) -> String {
+    match error {
+        ChannelError::DeliveryUnknown(reason)
+        | ChannelError::Reauthorise(reason)
+        | ChannelError::Refused(reason)
+        | ChannelError::Conflict(reason)
+        | ChannelError::Retry { reason, .. } => reason,
+    }
+}
+
+/// Where a channel hands its messages in, and tells how it is.
+struct SupervisedIntake {
+    gateway: Gateway,
+    state: Arc<StateFile>,
+    /// Attempts since it last worked.
+    failures: AtomicU32,
+    /// What was told last: a channel may say the same with every message.
+    last_connection: Mutex<Option<ConnectionStatus>>,
+}
+
+impl Intake for SupervisedIntake {
+    fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>> {
+        self.gateway.accept(envelope)
+    }
+
+    fn report_connection(&self, platform: &str, connection: ConnectionStatus) {
+        let before =
+            self.last_connection.lock().unwrap_or_else(PoisonError::into_inner).replace(connection.clone());
+        if before.as_ref() == Some(&connection) {
+            return;
+        }
+        let now = self.gateway.clock.now();
+        match connection {
+            ConnectionStatus::Up => {
+                self.failures.store(0, Ordering::Relaxed);
+                tracing::info!(target: "hermes::life", platform, "connected");
+                // Also the first time: what an earlier process put off may be possible by now.
+                let (gateway, name) = (self.gateway.clone(), platform.to_owned());
+                let hurry = async move { gateway.delivery.make_due(&name).await };
+                drop(self.gateway.tasks.spawn("sending what was put off", hurry));
+                self.state.platform(platform, "connected", None, now);
+            }
+            ConnectionStatus::Down(reason) => {
+                tracing::warn!(target: "hermes::life", platform, %reason, "the connection is lost; the channel tries again");
+                let code = format!("{platform}_network_error");
+                self.state.platform(platform, "retrying", Some((&code, reason)), now);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! How many jobs run at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Those that run now. Which number is too many is asked anew each time.
+#[derive(Debug, Default)]
+pub(crate) struct JobSlots {
+    taken: Mutex<usize>,
+    freed: Notify,
+}
+
+/// One of them, while it is held.
+#[derive(Debug)]
+pub(super) struct JobSlotGuard(Arc<JobSlots>);
+
+impl JobSlots {
+    /// Waits until fewer than `most` are taken; without a number there is always one.
+    pub(super) async fn acquire(self: &Arc<Self>, most: impl Fn() -> Option<usize>) -> JobSlotGuard {
+        loop {
+            let mut freed = std::pin::pin!(self.freed.notified());
+            // Before looking, so that nothing is missed between the look and the wait.
+            freed.as_mut().enable();
+            if self.try_acquire(most()) {
+                return JobSlotGuard(self.clone());
+            }
+            freed.await;
+        }
+    }
+
+    fn try_acquire(&self, most: Option<usize>) -> bool {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = most.is_none_or(|most| *taken < most.max(1));
+        if free {
+            *taken += 1;
+        }
+        free
+    }
+}
+
+impl Drop for JobSlotGuard {
+    fn drop(&mut self) {
+        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.freed.notify_waiters();
+    }
+}

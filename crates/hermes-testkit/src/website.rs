@@ -1,0 +1,95 @@
+//! A web site with what a test puts there.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::Error;
+use crate::http::HttpConnection;
+use crate::server_thread::ServerThread;
+use crate::task::start_in;
+use crate::watched_value::WatchedValue;
+
+/// A site on this machine, until it is dropped. What nobody put there is a 404.
+#[derive(Debug)]
+pub struct TestWebsite {
+    address: SocketAddr,
+    state: Arc<WatchedValue<WebsiteState>>,
+    _thread: ServerThread,
+}
+
+#[derive(Debug, Default)]
+struct WebsiteState {
+    pages: BTreeMap<String, Page>,
+    visits: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Page {
+    status: u16,
+    mime: String,
+    bytes: Vec<u8>,
+}
+
+impl TestWebsite {
+    pub fn start() -> Result<Self, Error> {
+        let shelf = Arc::new(WatchedValue::new(WebsiteState::default()));
+        let shown = shelf.clone();
+        let (address, thread) = ServerThread::start("site", 0, |listener| serve(listener, shown))?;
+        Ok(Self { address, state: shelf, _thread: thread })
+    }
+
+    /// Puts something at a path and gives its address.
+    pub fn put(&self, path: &str, mime: &str, bytes: &[u8]) -> String {
+        self.put_with(200, path, mime, bytes)
+    }
+
+    pub fn put_with(&self, status: u16, path: &str, mime: &str, bytes: &[u8]) -> String {
+        let page = Page { status, mime: mime.to_owned(), bytes: bytes.to_vec() };
+        self.state.update(|shelf| shelf.pages.insert(path.to_owned(), page));
+        self.url(path)
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// The paths that were asked for, in order.
+    pub fn visits(&self) -> Vec<String> {
+        self.state.read(|shelf| shelf.visits.clone())
+    }
+}
+
+async fn serve(listener: TcpListener, shelf: Arc<WatchedValue<WebsiteState>>) {
+    let mut work = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                start_in(&mut work, serve_connection(stream, shelf.clone()));
+            },
+            Some(_) = work.join_next() => {}
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, shelf: Arc<WatchedValue<WebsiteState>>) {
+    let mut connection = HttpConnection::new(stream);
+    while let Ok(message) = connection.read().await {
+        let path = message.target.split('?').next().unwrap_or_default().to_owned();
+        let page = shelf.update(|shelf| {
+            shelf.visits.push(path.clone());
+            shelf.pages.get(&path).cloned()
+        });
+        let nothing = || Page { status: 404, mime: "text/html".to_owned(), bytes: b"<html>".to_vec() };
+        let Page { status, mime, bytes } = page.unwrap_or_else(nothing);
+        let length = bytes.len();
+        let head =
+            format!("HTTP/1.1 {status} Said\r\ncontent-type: {mime}\r\ncontent-length: {length}\r\n\r\n");
+        if connection.write(&[head.into_bytes(), bytes].concat()).await.is_err() || message.wants_close() {
+            return;
+        }
+    }
+}

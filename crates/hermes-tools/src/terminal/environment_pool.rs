@@ -1,0 +1,289 @@
+//! The rooms commands run in elsewhere, and how long they last.
+//!
+//! A room is made at its first use and shared by all who work in it; each task has a seat of its own there. One nobody used
+//! for a while is closed, and made again when it is needed. Invariants: a room is never closed while a command or a process
+//! runs in it; nothing waits for a room that closes but those who want to enter it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hermes_exec::{
+    HostExposure, RemoteBackend, RemoteEnvironment, RemoteFileError, RemoteFiles, RemoteLocation,
+    RemoteShellSession,
+};
+use hermes_task::spawn_named;
+use hermes_types::{Cancel, Clock, TaskId};
+use tokio::sync::{OnceCell, OwnedRwLockReadGuard, RwLock};
+
+use crate::process::ProcessRegistry;
+
+/// How often rooms are looked at.
+const ROUND: Duration = Duration::from_mins(1);
+/// The room everybody shares.
+const SHARED: &str = "default";
+
+/// Who works in one room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnvironmentSharing {
+    /// All tasks of this program, each with a folder and exports of its own.
+    Shared,
+    /// One task, which is called the same at the next start.
+    PerTask,
+}
+
+/// What rooms are made of.
+#[derive(Debug, Clone)]
+pub struct EnvironmentPoolOptions {
+    pub backend: RemoteBackend,
+    pub sharing: EnvironmentSharing,
+    /// How long one lasts without being used: `terminal.lifetime_seconds`.
+    pub lifetime: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct EnvironmentPool {
+    options: EnvironmentPoolOptions,
+    clock: Arc<dyn Clock>,
+    processes: ProcessRegistry,
+    checked: OnceCell<()>,
+    open: Mutex<HashMap<String, Arc<PooledEnvironment>>>,
+    idle_check: OnceLock<()>,
+}
+
+/// A room with those who work in it.
+#[derive(Debug)]
+struct PooledEnvironment {
+    environment: RemoteEnvironment,
+    sessions: Mutex<HashMap<TaskId, Arc<RemoteShellSession>>>,
+    /// Held for reading while somebody works, for writing while it is closed.
+    usage_lock: Arc<RwLock<()>>,
+    used: Mutex<Duration>,
+    in_use: AtomicBool,
+    home: OnceCell<String>,
+}
+
+/// Why nobody can enter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PoolError {
+    /// What the backend needs is missing; in words.
+    Unavailable(String),
+    Interrupted,
+}
+
+impl EnvironmentPool {
+    pub(crate) fn new(
+        options: EnvironmentPoolOptions,
+        processes: ProcessRegistry,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            clock,
+            processes,
+            checked: OnceCell::new(),
+            open: Mutex::default(),
+            idle_check: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn host_exposure(&self) -> HostExposure {
+        self.options.backend.host_exposure()
+    }
+
+    /// A task's seat. The room stays open while the stay is held.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        task: &TaskId,
+        cancel: &Cancel,
+    ) -> Result<PoolGuard, PoolError> {
+        self.checked
+            .get_or_try_init(|| self.options.backend.check(cancel))
+            .await
+            .map_err(|error| PoolError::Unavailable(error.to_string()))?;
+        self.start_idle_check();
+        let lodging = self.environment_for(task);
+        let door = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(PoolError::Interrupted),
+            door = Arc::clone(&lodging.usage_lock).read_owned() => door,
+        };
+        lodging.in_use.store(true, Ordering::Relaxed);
+        let seat = Arc::clone(
+            lock(&lodging.sessions)
+                .entry(task.clone())
+                .or_insert_with(|| Arc::new(lodging.environment.open_session())),
+        );
+        Ok(PoolGuard {
+            session: seat,
+            environment: lodging,
+            clock: Arc::clone(&self.clock),
+            _usage_lock: door,
+        })
+    }
+
+    /// The name of the room a task works in.
+    fn name<'a>(&self, task: &'a TaskId) -> &'a str {
+        match self.options.sharing {
+            EnvironmentSharing::Shared => SHARED,
+            // Another machine is one, however many work on it.
+            EnvironmentSharing::PerTask if self.options.backend.is_single_machine() => SHARED,
+            EnvironmentSharing::PerTask => task.as_str(),
+        }
+    }
+
+    fn environment_for(&self, task: &TaskId) -> Arc<PooledEnvironment> {
+        let name = self.name(task);
+        let make = || Arc::new(PooledEnvironment::new(self.options.backend.open(name)));
+        Arc::clone(lock(&self.open).entry(name.to_owned()).or_insert_with(make))
+    }
+
+    /// A task has ended: its seat goes, and a room that was only its own is closed. Nobody waits for it.
+    pub(crate) fn release_task(self: &Arc<Self>, task: &TaskId) {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let (rooms, task) = (Arc::clone(self), task.clone());
+        spawn_named(
+            format!("leaving of {task}"),
+            &Cancel::new(),
+            async move { rooms.close_task(&task).await },
+        );
+    }
+
+    async fn close_task(&self, task: &TaskId) {
+        let all: Vec<(String, Arc<PooledEnvironment>)> =
+            lock(&self.open).iter().map(|(name, lodging)| (name.clone(), Arc::clone(lodging))).collect();
+        for (name, lodging) in all {
+            let Some(seat) = lock(&lodging.sessions).remove(task) else { continue };
+            if name == SHARED {
+                if lodging.in_use.load(Ordering::Relaxed) {
+                    seat.clean_up().await;
+                }
+                continue;
+            }
+            lodging.close().await;
+            let mut open = lock(&self.open);
+            if open.get(&name).is_some_and(|known| Arc::ptr_eq(known, &lodging)) {
+                open.remove(&name);
+            }
+        }
+    }
+
+    /// Closes every room; for a program that ends.
+    pub(crate) async fn close_all(&self) {
+        let all: Vec<Arc<PooledEnvironment>> = lock(&self.open).drain().map(|(_, lodging)| lodging).collect();
+        join_all(all.iter().map(|lodging| lodging.close())).await;
+    }
+
+    /// Closes rooms nobody used for long. What runs in the background uses them.
+    pub(crate) async fn close_idle(&self) {
+        let now = self.clock.monotonic();
+        let running = self.processes.tasks_running_remotely();
+        let all: Vec<(String, Arc<PooledEnvironment>)> =
+            lock(&self.open).iter().map(|(name, lodging)| (name.clone(), Arc::clone(lodging))).collect();
+        let idle = all.iter().filter(|(name, lodging)| {
+            if running.iter().any(|task| self.name(task) == name) {
+                lodging.touch(now);
+            }
+            now.saturating_sub(*lock(&lodging.used)) > self.options.lifetime
+        });
+        join_all(idle.map(|(_, lodging)| lodging.close_if_empty())).await;
+    }
+
+    /// Looks after the rooms from now on, as long as somebody holds them.
+    fn start_idle_check(self: &Arc<Self>) {
+        if self.idle_check.set(()).is_err() {
+            return;
+        }
+        let (rooms, clock) = (Arc::downgrade(self), Arc::clone(&self.clock));
+        spawn_named("idle rooms", self.processes.owner(), async move {
+            loop {
+                clock.sleep(ROUND).await;
+                let Some(rooms) = Weak::upgrade(&rooms) else { return };
+                rooms.close_idle().await;
+            }
+        });
+    }
+}
+
+impl PooledEnvironment {
+    fn new(environment: RemoteEnvironment) -> Self {
+        Self {
+            environment,
+            sessions: Mutex::default(),
+            usage_lock: Arc::default(),
+            used: Mutex::default(),
+            in_use: AtomicBool::new(false),
+            home: OnceCell::new(),
+        }
+    }
+
+    fn touch(&self, now: Duration) {
+        *lock(&self.used) = now;
+    }
+
+    async fn close_if_empty(&self) {
+        let Ok(_nobody) = self.usage_lock.try_write() else { return };
+        self.end().await;
+    }
+
+    /// Waits for those inside.
+    async fn close(&self) {
+        let _nobody = self.usage_lock.write().await;
+        self.end().await;
+    }
+
+    async fn end(&self) {
+        if self.in_use.swap(false, Ordering::Relaxed) {
+            self.environment.close().await;
+        }
+    }
+}
+
+/// Somebody's time in a room.
+pub(crate) struct PoolGuard {
+    pub(crate) session: Arc<RemoteShellSession>,
+    environment: Arc<PooledEnvironment>,
+    clock: Arc<dyn Clock>,
+    _usage_lock: OwnedRwLockReadGuard<()>,
+}
+
+impl PoolGuard {
+    pub(crate) fn files(&self) -> RemoteFiles<'_> {
+        RemoteFiles::new(&*self.session, self.session.bounds())
+    }
+
+    /// Where the task is over there, and its home.
+    pub(crate) async fn location(&self, cancel: &Cancel) -> Result<RemoteLocation, RemoteFileError> {
+        let directory = self.session.directory();
+        match self.environment.home.get() {
+            Some(home) if directory.starts_with('/') => Ok(RemoteLocation { directory, home: home.clone() }),
+            _ => {
+                let found = self.files().location(cancel).await?;
+                // Whoever asked first said the same.
+                let _ = self.environment.home.set(found.home.clone());
+                Ok(found)
+            }
+        }
+    }
+}
+
+impl Drop for PoolGuard {
+    fn drop(&mut self) {
+        self.environment.touch(self.clock.monotonic());
+    }
+}
+
+impl fmt::Debug for PoolGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stay").field("seat", &self.session).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,222 @@
+//! Where commands run, from the configuration: this machine, a container, another machine, a service.
+//!
+//! Nothing is started and nobody is asked. What is missing becomes a sentence that names the setting; commands that were
+//! meant for elsewhere never run here instead.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hermes_config::expand_tilde;
+use hermes_config::settings::TerminalSettings;
+use hermes_exec::{
+    Backend, ContainerNetwork, CredentialFiles, DaytonaAccount, DaytonaOptions, DockerEngine, DockerOptions,
+    ForwardedVariables, InstanceRetention, OutputBounds, RemoteBackend, ResourceLimits, RootFilesystem,
+    SingularityHost, SingularityHostOptions, SingularityOptions, SshHost, SshOptions, Variables,
+    scratch_folder,
+};
+use hermes_net::HttpClient;
+use hermes_types::{Clock, Secret};
+
+use super::child_variables;
+use super::model::net_config;
+use super::sandbox;
+use crate::context::ProgramContext;
+
+const DISK_WARNING_GB: u64 = 500;
+
+/// What the names of variables begin with that say how a backend is reached.
+const CLIENT_SETTINGS: [&str; 6] = ["DOCKER_", "CONTAINER_", "PODMAN_", "APPTAINER_", "SINGULARITY_", "SSH_"];
+
+/// What a backend is made from.
+pub(crate) struct BackendBuilder<'a> {
+    pub(crate) settings: &'a TerminalSettings,
+    pub(crate) context: &'a ProgramContext,
+    /// Where the program was started.
+    pub(crate) folder: &'a Path,
+    /// `code_execution.python`.
+    pub(crate) python: Option<String>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl BackendBuilder<'_> {
+    /// The configured backend, or what it lacks.
+    pub(crate) fn remote_backend(&self) -> Result<RemoteBackend, String> {
+        if let Some(problem) = self.settings.problems.first() {
+            return Err(problem.clone());
+        }
+        let backend = match self.settings.backend.as_str() {
+            "docker" => self.docker()?,
+            "ssh" => self.ssh()?,
+            "singularity" => self.singularity()?,
+            "daytona" => self.daytona()?,
+            "modal" => self.modal()?,
+            other => {
+                return Err(format!(
+                    "terminal.backend is `{other}`; it can be local, docker, ssh, singularity, modal or daytona"
+                ));
+            }
+        };
+        Ok(RemoteBackend { backend, credentials: self.credentials() })
+    }
+
+    /// What the user is told at the start.
+    pub(crate) fn notice(&self) -> String {
+        let settings = self.settings;
+        match settings.backend.as_str() {
+            "docker" => format!("Commands and files: a container of {}", settings.docker_image),
+            "ssh" => {
+                let name = |given: &Option<String>| given.clone().unwrap_or_else(|| "?".to_owned());
+                format!("Commands and files: {}@{}", name(&settings.ssh_user), name(&settings.ssh_host))
+            }
+            other => format!("Commands and files: {other}"),
+        }
+    }
+
+    fn docker(&self) -> Result<Backend, String> {
+        let settings = self.settings;
+        let engine =
+            DockerEngine::find(self.variables(), self.clock.clone()).map_err(|error| error.to_string())?;
+        let options = DockerOptions {
+            task: String::new(),
+            image: settings.docker_image.clone(),
+            directory: settings.cwd.clone(),
+            mount: settings.docker_mount_cwd_to_workspace.then(|| self.host_folder()),
+            sandboxes: self.sandboxes(),
+            volumes: settings.docker_volumes.clone(),
+            credentials: Vec::new(),
+            exports: self.exports(&settings.docker_forward_env),
+            limits: self.limits(),
+            network: if settings.docker_network { ContainerNetwork::On } else { ContainerNetwork::Off },
+            root: if settings.docker_read_only { RootFilesystem::ReadOnly } else { RootFilesystem::Writable },
+            retention: self.retention(),
+            bounds: OutputBounds::default(),
+        };
+        Ok(Backend::Docker(engine, Box::new(options)))
+    }
+
+    fn ssh(&self) -> Result<Backend, String> {
+        let settings = self.settings;
+        let options = SshOptions {
+            host: settings.ssh_host.clone().unwrap_or_default(),
+            user: settings.ssh_user.clone().unwrap_or_default(),
+            port: settings.ssh_port,
+            key: settings.ssh_key.as_deref().map(|key| self.expanded(key)),
+            directory: settings.cwd.clone(),
+            exports: ForwardedVariables::default(),
+            known_hosts: None,
+            temp: sandbox::temp_folder(self.context),
+            bounds: OutputBounds::default(),
+        };
+        SshHost::new(options, self.variables(), self.clock.clone())
+            .map(Backend::Ssh)
+            .map_err(|error| error.to_string())
+    }
+
+    fn singularity(&self) -> Result<Backend, String> {
+        let (settings, env) = (self.settings, &self.context.env);
+        let scratch = env.get("TERMINAL_SCRATCH_DIR").map(|folder| self.expanded(folder));
+        let warning = env.number("TERMINAL_DISK_WARNING_GB").and_then(|gb| format!("{gb:.0}").parse().ok());
+        let host = SingularityHostOptions {
+            scratch: scratch_folder(scratch.as_deref(), env.get("USER"), &self.sandboxes()),
+            cache: env.get("APPTAINER_CACHEDIR").map(PathBuf::from),
+            records: self.context.home.join("singularity_snapshots.json"),
+            disk_warning: warning.unwrap_or(DISK_WARNING_GB),
+        };
+        let host = SingularityHost::find(host, self.variables(), self.clock.clone())
+            .map_err(|error| error.to_string())?;
+        let options = SingularityOptions {
+            task: String::new(),
+            image: settings.singularity_image.clone(),
+            directory: settings.cwd.clone(),
+            exports: self.exports(&[]),
+            limits: self.limits(),
+            retention: self.retention(),
+            bounds: OutputBounds::default(),
+        };
+        Ok(Backend::Singularity(host, Box::new(options)))
+    }
+
+    fn daytona(&self) -> Result<Backend, String> {
+        let (settings, env) = (self.settings, &self.context.env);
+        let key = Secret::new(env.get("DAYTONA_API_KEY").unwrap_or_default());
+        let account =
+            DaytonaAccount::new(self.client()?, env.get("DAYTONA_API_URL"), key, self.clock.clone())
+                .map_err(|error| error.to_string())?;
+        let options = DaytonaOptions {
+            task: String::new(),
+            image: settings.daytona_image.clone(),
+            directory: settings.cwd.clone(),
+            exports: self.exports(&[]),
+            limits: self.limits(),
+            retention: self.retention(),
+            bounds: OutputBounds::default(),
+        };
+        Ok(Backend::Daytona(account, Box::new(options)))
+    }
+
+    pub(super) fn client(&self) -> Result<HttpClient, String> {
+        HttpClient::new(net_config(&self.context.env, &self.clock)).map_err(|error| error.to_string())
+    }
+
+    /// What client programs get.
+    fn variables(&self) -> Variables {
+        // Settings of the clients themselves may stand in the home's `.env` too.
+        let env = &self.context.env;
+        let is_clients = |name: &&str| CLIENT_SETTINGS.iter().any(|prefix| name.starts_with(prefix));
+        let passed: Vec<String> =
+            env.iter().map(|(name, _)| name).filter(is_clients).map(str::to_owned).collect();
+        child_variables(env, &passed)
+    }
+
+    /// What commands get: nothing that is not named. What is set now wins over what the file says.
+    pub(super) fn exports(&self, more: &[String]) -> ForwardedVariables {
+        let env = &self.context.env;
+        let names = self.settings.env_passthrough.iter().chain(more).map(String::as_str);
+        let live = |name: &str| env.shell_value(name).map(str::to_owned);
+        ForwardedVariables::select(names, live, |name| env.get(name).map(str::to_owned))
+    }
+
+    fn credentials(&self) -> CredentialFiles {
+        let credentials = CredentialFiles::new(self.context.home.path());
+        for name in &self.settings.credential_files {
+            if let Err(problem) = credentials.add(name) {
+                tracing::warn!(problem, "terminal.credential_files");
+            }
+        }
+        credentials
+    }
+
+    pub(super) fn limits(&self) -> ResourceLimits {
+        let settings = self.settings;
+        ResourceLimits {
+            cpus: settings.container_cpu,
+            memory_mb: settings.container_memory_mb,
+            disk_mb: settings.container_disk_mb,
+        }
+    }
+
+    pub(super) fn retention(&self) -> InstanceRetention {
+        if self.settings.container_persistent {
+            InstanceRetention::Persistent
+        } else {
+            InstanceRetention::Ephemeral
+        }
+    }
+
+    fn sandboxes(&self) -> PathBuf {
+        match self.settings.sandbox_dir.as_deref() {
+            Some(folder) => self.expanded(folder),
+            None => self.context.home.sandboxes(&self.context.env),
+        }
+    }
+
+    /// The user's own folder, for a container that is to see it.
+    fn host_folder(&self) -> PathBuf {
+        let named = self.settings.cwd.as_deref().map(|cwd| self.expanded(cwd));
+        named.filter(|folder| folder.is_dir()).unwrap_or_else(|| self.folder.to_owned())
+    }
+
+    pub(super) fn expanded(&self, path: &str) -> PathBuf {
+        expand_tilde(path, &self.context.env).unwrap_or_else(|_| PathBuf::from(path))
+    }
+}

@@ -1,0 +1,288 @@
+//! Running commands: where, inside which fence, with whose permission.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hermes_config::settings::{
+    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SandboxMode,
+    SecuritySettings, TerminalSettings,
+};
+use hermes_config::yaml::{KeyPath as Key, YamlValue};
+use hermes_config::{Config, Home, ManagedMode, ProgramSurface, set};
+use hermes_exec::{LocalHost, LocalOptions, OutputBounds, ProgramRunner};
+use hermes_tools::{
+    Approvals, CheckpointManager, CommandApprovalMode, CommandScanner, EnvironmentPoolOptions,
+    EnvironmentSharing, ProcessNotice, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,
+    ProcessTool, ScanFailurePolicy, ScanOptions, ScannerInstaller, ScannerInstallerOptions, SecretMasking,
+    TaskFolders, TaskShells, TerminalOptions, TerminalTool, ToolRegistry, Yolo,
+};
+use hermes_types::{Cancel, Clock, Secret, SideModel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::backends::BackendBuilder;
+use super::child_variables;
+use super::model::net_config;
+use super::sandbox;
+use crate::cli::ChatArguments;
+use crate::context::{ProgramContext, local_time};
+
+/// What the terminal shares with the other tools.
+pub(crate) struct CommandRuntimeSpec<'a> {
+    pub(crate) arguments: &'a ChatArguments,
+    pub(crate) user_home: PathBuf,
+    /// Where the program was started.
+    pub(crate) folder: &'a Path,
+    pub(crate) folders: TaskFolders,
+    pub(crate) secrets: SecretMasking,
+    pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
+    /// Who decides about dangerous commands in smart mode.
+    pub(crate) judge: Option<SideModel>,
+    pub(crate) surface: ProgramSurface,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What a surface needs of it. Clones are the same hands, for agents that share a process.
+#[derive(Clone)]
+pub(crate) struct CommandRuntime {
+    /// Background processes, to be ended with the program.
+    pub(crate) processes: ProcessRegistry,
+    /// Where commands run, to be closed with the program.
+    pub(crate) shells: TaskShells,
+    /// Where each conversation is.
+    pub(crate) folders: TaskFolders,
+    /// What was agreed to.
+    pub(crate) approvals: Arc<Approvals>,
+    location: CommandLocation,
+}
+
+/// Where commands run.
+#[derive(Clone)]
+enum CommandLocation {
+    Local(Arc<LocalHost>),
+    Remote(String),
+}
+
+/// Hands notices to whoever reads them between two turns.
+#[derive(Debug)]
+struct NoticeQueue {
+    wanted: ProcessNotificationLevel,
+    sender: UnboundedSender<ProcessNotice>,
+}
+
+impl ProcessNoticeSink for NoticeQueue {
+    fn notify(&self, notice: ProcessNotice) {
+        if self.wanted.include(notice.kind) {
+            // Nobody reads any more when the program ends.
+            let _ = self.sender.send(notice);
+        }
+    }
+}
+
+impl CommandRuntime {
+    /// Prepares the configured place for commands. One that lacks something says so at each call: a command meant for a
+    /// container must never run on the host instead.
+    ///
+    /// Beside it comes what background processes have to say by themselves.
+    pub(crate) fn open(
+        shared: &CommandRuntimeSpec<'_>,
+        context: &ProgramContext,
+        config: &Config,
+    ) -> (Self, UnboundedReceiver<ProcessNotice>) {
+        let settings = TerminalSettings::resolve(config, &context.env);
+        let processes = ProcessRegistry::new(&context.home, shared.clock.clone(), Cancel::new());
+        let (sender, notices) = unbounded_channel();
+        let display = DisplaySettings::resolve(config, &context.env);
+        let wanted = ProcessNotificationLevel::parse(&display.background_process_notifications);
+        processes.report_to(Arc::new(NoticeQueue { wanted, sender }));
+        // What a run that was killed left behind is known again, and can be ended. Now, that somebody hears what it says.
+        processes.recover();
+        // What a conversation may not read is sent to nobody, also where nothing keeps commands from reading it.
+        let described = TerminalSettings { sandbox: SandboxMode::Auto, ..settings.clone() };
+        let sandbox = sandbox::sandbox(&described, &shared.user_home, context);
+        let anchor = shared.folder.to_owned();
+        hermes_gateway::refuse_files_by(move |path| sandbox.read_refusal(&anchor, path).is_some());
+        let folders = shared.folders.clone();
+        let approvals = approvals(shared, context, config);
+        if settings.backend == "local" {
+            let host = LocalHost::new(local_options(shared, &settings, context), shared.clock.clone());
+            let shells = TaskShells::new(host.clone(), folders.clone());
+            let place = CommandLocation::Local(host);
+            return (Self { processes, shells, folders, approvals, location: place }, notices);
+        }
+        let (folder, clock) = (shared.folder, shared.clock.clone());
+        let python = CodeSettings::from_config(config).python;
+        let places = BackendBuilder { settings: &settings, context, folder, python, clock: clock.clone() };
+        let shells = match places.remote_backend() {
+            Ok(elsewhere) => {
+                let options = EnvironmentPoolOptions {
+                    backend: elsewhere,
+                    sharing: EnvironmentSharing::Shared,
+                    lifetime: settings.lifetime,
+                };
+                TaskShells::remote(options, folders.clone(), processes.clone(), clock)
+            }
+            Err(reason) => {
+                tracing::warn!(backend = settings.backend, reason, "commands cannot be run");
+                TaskShells::unavailable(&reason, folders.clone())
+            }
+        };
+        let place = CommandLocation::Remote(places.notice());
+        (Self { processes, shells, folders, approvals, location: place }, notices)
+    }
+
+    /// Returns what holds commands in, or where they run, in a sentence for the user.
+    pub(crate) fn sandbox_notice(&self) -> Option<String> {
+        match &self.location {
+            CommandLocation::Local(host) => host.sandbox_notice(),
+            CommandLocation::Remote(notice) => Some(notice.clone()),
+        }
+    }
+
+    /// Ends what was started; for a program that ends.
+    pub(crate) async fn shut_down(&self) {
+        self.processes.end_all().await;
+        self.shells.close_all().await;
+    }
+}
+
+/// Adds `terminal` and `process`.
+pub(crate) fn register(
+    registry: &mut ToolRegistry,
+    hands: &CommandRuntime,
+    shared: CommandRuntimeSpec<'_>,
+    context: &ProgramContext,
+    config: &Config,
+) {
+    let settings = TerminalSettings::resolve(config, &context.env);
+    let (shells, processes) = (hands.shells.clone(), hands.processes.clone());
+    let options = TerminalOptions {
+        timeout: settings.timeout,
+        user_home: shared.user_home,
+        hermes_home: context.home.path().to_owned(),
+        secrets: shared.secrets,
+    };
+    let approvals = hands.approvals.clone();
+    let terminal = TerminalTool::new(options, shells, processes.clone(), approvals, shared.clock.clone())
+        .with_checkpoints(shared.checkpoints)
+        .with_sudo(sudo_password(&settings, context))
+        .with_problem(settings.problems.first().cloned());
+    registry.register("terminal", Arc::new(terminal), None);
+    let process = ProcessTool::new(processes, settings.timeout, shared.secrets, shared.clock, local_time);
+    registry.register("terminal", Arc::new(process), None);
+}
+
+fn local_options(
+    shared: &CommandRuntimeSpec<'_>,
+    settings: &TerminalSettings,
+    context: &ProgramContext,
+) -> LocalOptions {
+    let temp = sandbox::temp_folder(context);
+    let sandbox = sandbox::sandbox(settings, &shared.user_home, context);
+    LocalOptions {
+        variables: child_variables(&context.env, &settings.env_passthrough),
+        temp,
+        bounds: OutputBounds::default(),
+        sandbox,
+    }
+}
+
+fn approvals(shared: &CommandRuntimeSpec<'_>, context: &ProgramContext, config: &Config) -> Arc<Approvals> {
+    let arguments = shared.arguments;
+    let settings = ApprovalSettings::from_config(config);
+    let mode = match settings.mode {
+        ConfiguredMode::Manual => CommandApprovalMode::Manual,
+        ConfiguredMode::Smart => CommandApprovalMode::Smart,
+        ConfiguredMode::Off => CommandApprovalMode::Off,
+    };
+    let (home, management) = (context.home.clone(), ManagedMode::detect(&context.home, &context.env));
+    let keep = move |key: &str| {
+        if let Err(error) = allow_permanently(&home, management, key) {
+            tracing::warn!(%error, key, "an approval could not be kept for good");
+        }
+    };
+    let approvals = Approvals::new(mode, settings.allowlist, keep).with_denied(settings.deny);
+    let skip = arguments.yolo
+        || arguments.oneshot.is_some()
+        || context.env.bool("HERMES_YOLO_MODE").unwrap_or(false);
+    approvals.set_yolo(if skip { Yolo::On } else { Yolo::Off });
+    let approvals = approvals.with_scanner(scanner(shared, context, config));
+    let approvals = match shared.surface {
+        ProgramSurface::Gateway => approvals.with_parallel_questions(),
+        ProgramSurface::Cli => approvals,
+    };
+    Arc::new(match shared.judge.clone() {
+        Some(side) => approvals.with_reviewer(side, shared.clock.clone()),
+        None => approvals,
+    })
+}
+
+/// A program that looks at commands before they run.
+fn scanner(
+    shared: &CommandRuntimeSpec<'_>,
+    context: &ProgramContext,
+    config: &Config,
+) -> Option<CommandScanner> {
+    let settings = SecuritySettings::resolve(config, &context.env);
+    if !settings.tirith_enabled {
+        return None;
+    }
+    let variables = child_variables(&context.env, &[]);
+    let programs = ProgramRunner::new(variables, shared.clock.clone());
+    let options = ScanOptions {
+        path: settings.tirith_path,
+        hermes_home: context.home.path().to_owned(),
+        limit: settings.tirith_timeout,
+        failure: if settings.tirith_fail_open {
+            ScanFailurePolicy::Allows
+        } else {
+            ScanFailurePolicy::Blocks
+        },
+    };
+    let scanner = CommandScanner::new(programs.clone(), options);
+    Some(match installer(shared, context, programs) {
+        Some(installer) => scanner.with_installer(installer),
+        None => scanner,
+    })
+}
+
+/// What fetches that program, for a run that stays long enough. A build for tests fetches nothing by itself.
+fn installer(
+    shared: &CommandRuntimeSpec<'_>,
+    context: &ProgramContext,
+    programs: ProgramRunner,
+) -> Option<ScannerInstaller> {
+    if shared.surface == ProgramSurface::Cli && shared.arguments.query.is_some() {
+        return None;
+    }
+    let usual = (!cfg!(debug_assertions)).then_some(ScannerInstaller::RELEASES);
+    let address = context.env.get("TIRITH_RELEASES").or(usual)?;
+    let options = ScannerInstallerOptions {
+        net: net_config(&context.env, &shared.clock),
+        address: address.to_owned(),
+        hermes_home: context.home.path().to_owned(),
+        owner: Cancel::new(),
+    };
+    Some(ScannerInstaller::new(options, programs, shared.clock.clone()))
+}
+
+/// An empty one that was set on purpose is tried too.
+fn sudo_password(settings: &TerminalSettings, context: &ProgramContext) -> Option<Secret> {
+    let configured = settings.sudo_password.as_ref().map(|password| Secret::new(password.expose()));
+    configured.or_else(|| context.env.get("SUDO_PASSWORD").map(Secret::new))
+}
+
+/// Adds a key to `command_allowlist` of config.yaml.
+fn allow_permanently(home: &Home, management: ManagedMode, key: &str) -> hermes_config::Result<()> {
+    let Some(path) = Key::parse("command_allowlist") else { return Ok(()) };
+    set::update_value(home, management, &path, |current| {
+        let mut list = match current {
+            Some(YamlValue::Seq(list)) => list.clone(),
+            _ => Vec::new(),
+        };
+        let known = list.iter().any(|entry| entry.as_str() == Some(key));
+        (!known).then(|| {
+            list.push(YamlValue::Str(key.to_owned()));
+            YamlValue::Seq(list)
+        })
+    })
+}

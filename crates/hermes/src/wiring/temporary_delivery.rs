@@ -1,0 +1,139 @@
+//! Sending from a process that is not the gateway.
+//!
+//! What is to be said goes through the outbox all the same. While a gateway runs it is the one that sends; else a
+//! [`StandIn`] does, for as long as a command needs it. Invariant: one process of a home sends at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermes_agent::Agent;
+use hermes_gateway::process::{self, SendingLock};
+use hermes_gateway::{
+    AgentProvider, AgentRequest, Gateway, GatewayPorts, LiveSettings, NoObserver, Services,
+};
+use hermes_store::Store;
+use hermes_types::{
+    BoxFuture, Cancel, ChannelCapabilities, ChannelError, Clock, MessageSender, SendOutcome, SessionId,
+};
+
+use super::channels;
+use crate::context::local_time;
+
+/// How long what else is on its way out is waited for, once the message itself has left.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sends in the place of a gateway that does not run, until it is dropped.
+pub(crate) struct TemporaryDelivery {
+    gateway: Gateway,
+    _right: SendingLock,
+}
+
+impl TemporaryDelivery {
+    /// Begins to send what waits, if nobody else does.
+    pub(crate) async fn start(gateway: &Gateway) -> Option<Self> {
+        let home = gateway.settings.home();
+        let right = SendingLock::try_acquire(home).unwrap_or_else(|error| {
+            tracing::warn!(%error, "nothing is sent from here");
+            None
+        })?;
+        // Asked second: a gateway that starts after this waits for the right.
+        if process::running_pid(home).is_some() {
+            return None;
+        }
+        if let Err(error) = gateway.store.recover_outbox().await {
+            tracing::warn!(%error, "what an earlier process was sending is left alone");
+        }
+        channels::connect(gateway);
+        // What an earlier process put off may be possible by now, and must not hold up what comes after it.
+        gateway.make_due().await;
+        Some(Self { gateway: gateway.clone(), _right: right })
+    }
+
+    /// Waits until what is due has left, and stops sending.
+    pub(crate) async fn finish(self, patience: Duration) {
+        self.gateway.flush_outbox(patience).await;
+    }
+}
+
+impl Drop for TemporaryDelivery {
+    /// Before the right is given back.
+    fn drop(&mut self) {
+        for platform in self.gateway.platforms() {
+            self.gateway.disconnect(&platform);
+        }
+    }
+}
+
+/// Carries messages to chats for a command or a terminal chat.
+pub(crate) struct OutboxMessageSender {
+    gateway: Gateway,
+}
+
+impl OutboxMessageSender {
+    /// Nothing is read or sent before it is asked to carry something.
+    pub(crate) fn new(live: LiveSettings, store: Store, clock: Arc<dyn Clock>) -> Self {
+        let services = Arc::new(PlatformServices { live: live.clone() });
+        let ports = GatewayPorts { agents: Arc::new(NoAgents), services, observer: Arc::new(NoObserver) };
+        Self { gateway: Gateway::new(store, clock, Arc::new(local_time), live, ports, &Cancel::new()) }
+    }
+
+    async fn send_message(
+        &self,
+        target: &str,
+        text: &str,
+        from: Option<&SessionId>,
+    ) -> Result<SendOutcome, ChannelError> {
+        let Some(stand_in) = TemporaryDelivery::start(&self.gateway).await else {
+            return self.gateway.deliver(target, text, from).await;
+        };
+        let platform = target.split(':').next().unwrap_or_default().trim().to_lowercase();
+        let sent = if self.gateway.platforms().contains(&platform) {
+            self.gateway.deliver(target, text, from).await
+        } else {
+            Err(ChannelError::Refused(format!(
+                "{platform} is not set up, so nothing was sent; `hermes gateway setup` does it"
+            )))
+        };
+        stand_in.finish(FLUSH_TIMEOUT).await;
+        sent
+    }
+}
+
+impl MessageSender for OutboxMessageSender {
+    fn deliver<'a>(
+        &'a self,
+        target: &'a str,
+        text: &'a str,
+        from: Option<&'a SessionId>,
+    ) -> BoxFuture<'a, Result<SendOutcome, ChannelError>> {
+        Box::pin(self.send_message(target, text, from))
+    }
+
+    fn targets(&self) -> BoxFuture<'_, Vec<String>> {
+        self.gateway.targets()
+    }
+}
+
+/// Nobody is asked for a turn here.
+struct NoAgents;
+
+impl AgentProvider for NoAgents {
+    fn agent(&self, _: &AgentRequest<'_>) -> Result<Agent, String> {
+        Err("no turns are run here".to_owned())
+    }
+}
+
+/// What is known of platforms, and nothing more.
+struct PlatformServices {
+    live: LiveSettings,
+}
+
+impl Services for PlatformServices {
+    fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
+        channels::abilities(platform)
+    }
+
+    fn is_set_up(&self, platform: &str) -> bool {
+        channels::is_set_up(platform, &self.live.current())
+    }
+}
