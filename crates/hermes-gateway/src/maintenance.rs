@@ -67,11 +67,9 @@ impl Gateway {
             return;
         }
         let (gateway, envelope, entry) = (self.clone(), envelope.clone(), entry.clone());
-        drop(
-            self.tasks.spawn("noting what was learnt", async move {
-                gateway.flush_memories(&envelope, &entry).await
-            }),
-        );
+        drop(self.tasks.spawn("noting what was learnt", async move {
+            gateway.flush_memories(&envelope, &entry).await;
+        }));
     }
 
     async fn flush_memories(&self, envelope: &Envelope, entry: &SessionEntry) {

@@ -322,7 +322,7 @@ impl<'a> GatewayListener<'a> {
         for trace in traces {
             match trace {
                 ChannelActivity::Addressed(channel, message) => {
-                    self.progress.record_message(&channel, message)
+                    self.progress.record_message(&channel, message);
                 }
                 ChannelActivity::Seen(channel, message) if self.progress.is_known_channel(&channel) => {
                     self.progress.record_message(&channel, message);

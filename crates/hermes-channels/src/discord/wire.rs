@@ -52,7 +52,6 @@ pub(super) struct GuildMember {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-#[expect(clippy::struct_field_names, reason = "the names are Discord's")]
 pub(super) struct DiscordMessage {
     pub(super) id: String,
     pub(super) channel_id: String,

@@ -1,5 +1,4 @@
 //! What Telegram sends, as far as it is read here. Unknown fields are ignored.
-#![expect(clippy::struct_field_names, reason = "the names are Telegram's")]
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -150,7 +150,7 @@ impl CliTransport {
         match self.form {
             CommandForm::Arguments => arguments.extend([bash, option, flag, loader].map(str::to_owned)),
             CommandForm::ShellLine => {
-                arguments.push(format!("exec {bash} {option} {flag} {}", quote(loader)))
+                arguments.push(format!("exec {bash} {option} {flag} {}", quote(loader)));
             }
         }
         arguments

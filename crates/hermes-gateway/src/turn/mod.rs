@@ -171,7 +171,7 @@ impl Gateway {
                 SlashCommandOutcome::Reply(text) => self.settle_row(&row, text).await,
                 SlashCommandOutcome::Start(text, work) => self.settle_and_begin(&row, text, *work).await,
                 SlashCommandOutcome::Prompt(words) => {
-                    self.run_turn_for_rows(key, vec![*row], Some(words)).await
+                    self.run_turn_for_rows(key, vec![*row], Some(words)).await;
                 }
             },
             WorkItem::Turn(rows) => self.run_turn_for_rows(key, rows, None).await,

@@ -224,7 +224,7 @@ impl ProgressDisplay {
                 self.lines.add(self.mode, &name, &preview, &arguments);
             }
             TurnEvent::Delta(Delta::Text(text)) if self.streaming.is_some() => {
-                self.draft.text.push_str(&text)
+                self.draft.text.push_str(&text);
             }
             TurnEvent::Delta(Delta::Restart) => self.draft.text.clear(),
             // Words before a tool call are not the answer; the message that shows them stays, without its cursor.

@@ -233,7 +233,7 @@ impl CommandJudge {
                 }
                 ExecutedItem::Text { word, via } => self.judge_text_via(&word, via, stage),
                 ExecutedItem::MaybeCommand(words) => {
-                    self.judge_possible(|guess| guess.judge_words(&words, &PipelineStage::default()))
+                    self.judge_possible(|guess| guess.judge_words(&words, &PipelineStage::default()));
                 }
                 ExecutedItem::MaybeText(text) => self.judge_possible_text(&text),
             }
@@ -271,7 +271,7 @@ impl CommandJudge {
         }
         match self.effects.take_written(&path.text) {
             Some(text) if is_interpreter(name) => {
-                self.judge_consumed_text(&Consumer::Code, &ShellWord::plain(text), stage)
+                self.judge_consumed_text(&Consumer::Code, &ShellWord::plain(text), stage);
             }
             Some(text) if runs_file || path.text.contains('/') => self.judge_text(&text),
             _ => {}

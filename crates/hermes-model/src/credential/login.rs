@@ -58,7 +58,7 @@ pub async fn login(
         SignInProvider::of(provider).ok_or_else(|| SignInError::NoSignIn(provider.trim().to_owned()))?;
     match which {
         SignInProvider::Nous => {
-            nous::login(means, &nous::NousLoginOptions::default(), listener, cancel).await?
+            nous::login(means, &nous::NousLoginOptions::default(), listener, cancel).await?;
         }
         SignInProvider::Codex => codex::login(means, listener, cancel).await?,
         SignInProvider::Copilot => copilot::login(means, listener, cancel).await?,

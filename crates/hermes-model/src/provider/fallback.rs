@@ -35,7 +35,7 @@ pub fn chain(
                 }
             }
             Err(why) => {
-                skipped.push(SkippedFallback { provider: entry.provider, model: entry.model, error: why })
+                skipped.push(SkippedFallback { provider: entry.provider, model: entry.model, error: why });
             }
         }
     }

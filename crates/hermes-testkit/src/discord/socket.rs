@@ -95,7 +95,7 @@ async fn perform_action(
         DiscordSocketAction::Send(payload) => send_json(socket, &payload).await?,
         DiscordSocketAction::SendText(text) => socket.send(Message::text(text)).await.map_err(|_| ())?,
         DiscordSocketAction::Reconnect => {
-            send_json(socket, &json!({"op": 7, "d": null, "s": null, "t": null})).await?
+            send_json(socket, &json!({"op": 7, "d": null, "s": null, "t": null})).await?;
         }
         DiscordSocketAction::Invalidate(resumable) => {
             send_json(

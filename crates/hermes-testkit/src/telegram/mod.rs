@@ -294,7 +294,7 @@ impl FakeTelegram {
     /// From now on not more than thirty messages a second, and one in each chat.
     pub fn limits_floods(&self, clock: Arc<dyn Clock>) {
         self.stage.world.update(|world| {
-            world.flood = Some(FloodLimit { clock, sent: std::collections::VecDeque::new() })
+            world.flood = Some(FloodLimit { clock, sent: std::collections::VecDeque::new() });
         });
     }
 

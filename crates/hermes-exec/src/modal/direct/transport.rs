@@ -79,7 +79,7 @@ impl ModalDirectTransport {
         let group = leash.group.take();
         match over {
             ListenEnd::Ended(ExitCause::Exited(_)) if ear.frames.is_ended() => {
-                self.drain(&mut call, &mut ear).await
+                self.drain(&mut call, &mut ear).await;
             }
             // After an interrupt the sandbox is ended as a whole.
             ListenEnd::Ended(ExitCause::TimedOut) => {

@@ -250,7 +250,7 @@ impl ShellParser<'_> {
                     builder.text.push(c);
                 }
                 '$' | '`' => {
-                    reader.expansion(&mut builder, if single { QuoteContext::Quotes } else { around })
+                    reader.expansion(&mut builder, if single { QuoteContext::Quotes } else { around });
                 }
                 '"' if around == QuoteContext::Nested => {
                     reader.cursor.next();

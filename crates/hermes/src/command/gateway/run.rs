@@ -191,7 +191,7 @@ async fn serve(context: &ProgramContext, output: &Console) -> Result<ExitMode> {
             state.set("startup_failed", Some(reasons), clock.now());
         }
         ExitMode::Stop | ExitMode::Restart => {
-            state.set("stopped", Some("asked to stop".to_owned()), clock.now())
+            state.set("stopped", Some("asked to stop".to_owned()), clock.now());
         }
     }
     Ok(ending)

@@ -80,7 +80,7 @@ pub(crate) fn install(
     let machine = ServiceMachine::current(context)?;
     match machine.kind {
         ServiceManagerKind::Systemd => {
-            Systemd::to_install(&machine, &context.env, output, scope, run_as).install(force)?
+            Systemd::to_install(&machine, &context.env, output, scope, run_as).install(force)?;
         }
         _ => require_supervisor(&machine, scope, context, output)?.install(force)?,
     }
@@ -119,7 +119,7 @@ pub(crate) fn stop(scope: ServiceScope, context: &ProgramContext, output: &Conso
         }
         StopResult::Stopped => output.line("✓ Stopped 1 gateway process(es)"),
         StopResult::NotRunning if served == ServiceResult::NotInstalled => {
-            output.line("✗ No gateway processes found")
+            output.line("✗ No gateway processes found");
         }
         StopResult::NotRunning => {}
     }
