@@ -13,10 +13,8 @@ const TABLE_MARK: &str = "// table: exempt from the length limit";
 
 /// Every file that breaks the law, as a sentence each.
 pub(crate) fn check(crates: &Path) -> Result<Vec<String>> {
-    let mut files = Vec::new();
-    collect(crates, &mut files)?;
     let mut breaches = Vec::new();
-    for file in files {
+    for file in source_files(crates)? {
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         breaches.extend(judge(&file.display().to_string(), &text));
     }
@@ -40,6 +38,13 @@ fn judge(name: &str, text: &str) -> Vec<String> {
 /// Lines before the tests, which come last in a file.
 fn code_lines(text: &str) -> usize {
     text.lines().take_while(|line| *line != "#[cfg(test)]").count()
+}
+
+/// Returns every source file below the crates that is not a test.
+pub(crate) fn source_files(crates: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    collect(crates, &mut files)?;
+    Ok(files)
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

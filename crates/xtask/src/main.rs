@@ -9,6 +9,7 @@ mod budgets;
 mod docs;
 mod layers;
 mod lengths;
+mod names;
 #[cfg(test)]
 mod settings;
 mod workspace;
@@ -39,10 +40,12 @@ fn main() -> ExitCode {
 
 fn laws() -> Result<ExitCode> {
     let mut breaches = layers::check(&workspace::metadata()?)?;
-    breaches.extend(lengths::check(&workspace::root().join("crates"))?);
+    let crates = workspace::root().join("crates");
+    breaches.extend(lengths::check(&crates)?);
+    breaches.extend(names::check(&crates)?);
     for breach in &breaches {
         println!("{breach}");
     }
-    println!("{} breaches of the layer and length laws", breaches.len());
+    println!("{} breaches of the laws about layers, lengths and names", breaches.len());
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
