@@ -35,6 +35,8 @@ fn split(text: &str) -> Option<(String, Vec<String>, String)> {
                 // `x{}a,b}`: this one does not close; at the start of a word it makes all of it plain.
                 '}' if depth == 0 && at == start + 1 && start == 0 => return None,
                 '}' if depth == 0 && at == start + 1 => {}
+                // `{a}b,c}`: without a comma or two dots before it, a brace does not close either.
+                '}' if depth == 0 && matches!(choices.as_slice(), [only] if !only.contains("..")) => {}
                 '}' if depth == 0 => {
                     if let [only] = choices.as_slice() {
                         let Some(sequence) = sequence(only) else { break };
@@ -100,6 +102,8 @@ mod tests {
         assert_eq!(braces("{a..}"), ["{a..}"]);
         assert_eq!(braces("{}"), ["{}"]);
         assert_eq!(braces("a{b}c"), ["a{b}c"]);
+        assert_eq!(braces("{a}b,c}"), ["a}b", "c"]);
+        assert_eq!(braces("{a}{b,c}"), ["{a}b", "{a}c"]);
         assert_eq!(braces("{a,{b,c}}"), ["a", "b", "c"]);
     }
 }

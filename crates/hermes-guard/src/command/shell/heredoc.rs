@@ -58,6 +58,10 @@ impl ShellParser<'_> {
                 if line == document.delimiter {
                     break;
                 }
+                // Within `$(…)` bash ends the document at a line that only begins with the delimiter, if the parenthesis
+                // closes in it, and runs the rest of that line.
+                let rest = line.strip_prefix(document.delimiter.as_str());
+                self.ambiguous |= self.open_substitutions > 0 && rest.is_some_and(|rest| rest.contains(')'));
                 text.push_str(line);
                 if whole {
                     text.push('\n');

@@ -59,6 +59,8 @@ pub(super) struct ShellParser<'a> {
     /// How many characters may still be read again.
     pub(super) effort: usize,
     pub(super) ambiguous: bool,
+    /// How many `$(` around here are open.
+    pub(super) open_substitutions: usize,
     /// Braces, brackets and parentheses that are open.
     pub(super) pairs: usize,
     functions: Vec<String>,
@@ -92,6 +94,7 @@ impl<'a> ShellParser<'a> {
             budget: MOST_EXPANDED,
             effort: MOST_REREAD,
             ambiguous: false,
+            open_substitutions: 0,
             pairs: 0,
             functions: Vec::new(),
             pending: Vec::new(),
@@ -124,7 +127,9 @@ impl<'a> ShellParser<'a> {
         let pending = std::mem::take(&mut self.pending);
         let cases = std::mem::take(&mut self.cases);
         let pattern_next = std::mem::take(&mut self.pattern_next);
+        self.open_substitutions += 1;
         let script = self.script(ScriptTerminator::Parenthesis);
+        self.open_substitutions -= 1;
         // Some releases find the text of an unfinished document behind the parenthesis, others run what stands there.
         self.ambiguous |= !self.pending.is_empty();
         self.pending.splice(0..0, pending);
@@ -589,8 +594,10 @@ pub(super) fn is_arithmetic(text: &str) -> bool {
 
 fn names_descriptor(written: &str) -> bool {
     let name = written.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-    let is_name =
-        |name: &str| !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+            && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+    };
     !written.is_empty() && written.chars().all(|c| c.is_ascii_digit()) || name.is_some_and(is_name)
 }
 

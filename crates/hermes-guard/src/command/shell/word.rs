@@ -339,6 +339,8 @@ impl ShellParser<'_> {
         if self.cursor.peek() == Some('(') {
             let text = self.read_bracketed(BracketKind::Parentheses);
             let computes = is_arithmetic(text);
+            // Braces around it make bash read a copy, in which a continued line has become two.
+            self.ambiguous |= computes && text.contains("\\\n") && text.contains(['(', '`']);
             if computes {
                 self.compute(builder, text);
             }

@@ -25,7 +25,14 @@ pub(super) const HIDDEN: &[&str] = &[
     "cat <<\\\nE\nit's\nE\nrm -rf x #'",
     "echo 'a\\\n' ; rm -rf x ; echo '\\\n'",
     "echo $'a\\\n\\'' ; rm -rf x ; echo '",
+    // A brace closes only behind a comma.
+    "env {a=b}c,rm} -rf x",
+    "nice {-n}x,1,rm} -rf x",
+    // Braces copy what bash reads a second time.
+    "echo {a,b}$((1 + $(ls x\\; \\\nrm -rf x)0))",
     // Where a here-document ends.
+    "echo $(cat <<z\nzrm -rf x)",
+    "echo \"$(cat <<E\nE; rm -rf x)\"",
     "cat <<E'O'F\n$(ls '\nEOF\nrm -rf x #')",
     "cat <<\"E\"\nit's\nE\nrm -rf x # '",
     "cat <<$x\nit's\n$x\nrm -rf x # '",
