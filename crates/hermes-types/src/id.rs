@@ -75,7 +75,7 @@ row_ids! {
     InboxId;
     /// The id of a reply to be sent.
     OutboxId;
-    /// The id of a run, which stands for one scheduled time of a job.
+    /// The id of a run of a job at one scheduled time.
     JobRunId;
 }
 
