@@ -1,7 +1,7 @@
-//! auth.json: sign-in state of providers, shared with other releases.
+//! auth.json: the sign-in state of providers, shared with other releases.
 //!
-//! Everything in it is a secret, so nothing of it is ever shown. Unknown keys survive; a file that cannot be read
-//! behaves as empty, and is set aside, not overwritten, when something has to be written.
+//! Everything in it is a secret, so nothing of it is ever shown. Unknown keys are kept; a file that cannot be read
+//! behaves as empty, and is copied aside before something is written.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ impl fmt::Debug for AuthState {
 }
 
 impl AuthState {
-    /// The provider signed in last.
+    /// Returns the provider that was signed in last.
     pub fn active_provider(&self) -> Option<&str> {
         self.root.get("active_provider")?.as_str().filter(|name| !name.is_empty())
     }
@@ -34,7 +34,7 @@ impl AuthState {
         self.root.insert("active_provider".to_owned(), name.map_or(Value::Null, Value::from));
     }
 
-    /// Names of providers with stored state.
+    /// Returns the names of providers with stored state.
     pub fn providers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
             .root
@@ -50,13 +50,13 @@ impl AuthState {
         names
     }
 
-    /// The stored state of a provider.
+    /// Returns the stored state of a provider.
     pub fn provider(&self, name: &str) -> Option<&Value> {
         let stored = self.root.get("providers").and_then(|providers| providers.get(name));
         stored.or_else(|| if name == "nous" { self.legacy_nous() } else { None })
     }
 
-    /// Where the earliest releases kept the Nous sign-in.
+    /// Returns the Nous sign-in from where the earliest releases stored it.
     fn legacy_nous(&self) -> Option<&Value> {
         self.root.get("systems")?.get("nous_portal")
     }
@@ -65,7 +65,7 @@ impl AuthState {
         insert_at(&mut self.root, "providers", name, state);
     }
 
-    /// Signs out: drops the provider's state and, if it was the active one, that too.
+    /// Signs out: removes the provider's state and, if it was the active provider, that entry too.
     pub fn remove_provider(&mut self, name: &str) -> bool {
         let mut removed = remove_from(&mut self.root, "providers", name);
         if name == "nous" {
@@ -77,7 +77,7 @@ impl AuthState {
         removed
     }
 
-    /// The pool of credentials of a provider (`custom:{name}` for own endpoints).
+    /// Returns the credential pool of a provider (`custom:{name}` for custom endpoints).
     pub fn credential_pool(&self, name: &str) -> &[Value] {
         self.root
             .get("credential_pool")
@@ -90,18 +90,18 @@ impl AuthState {
         insert_at(&mut self.root, "credential_pool", name, Value::Array(entries));
     }
 
-    /// The whole document, for whoever must know every secret in it.
+    /// Returns the whole document, for code that must know every secret in it.
     pub(crate) fn document(&self) -> &Map<String, Value> {
         &self.root
     }
 
-    /// The whole document, for state this type has no words for.
+    /// Returns the whole document, for state this type has no method for.
     pub fn document_mut(&mut self) -> &mut Map<String, Value> {
         &mut self.root
     }
 }
 
-/// An object under `key`; anything else there is replaced.
+/// Sets `name` in the object under `key`; anything else under `key` is replaced by an object.
 fn insert_at(root: &mut Map<String, Value>, key: &str, name: &str, value: Value) {
     match root.get_mut(key) {
         Some(Value::Object(map)) => {
@@ -117,7 +117,7 @@ fn remove_from(root: &mut Map<String, Value>, key: &str, name: &str) -> bool {
     root.get_mut(key).and_then(Value::as_object_mut).is_some_and(|map| map.shift_remove(name).is_some())
 }
 
-/// auth.json in a home.
+/// The auth.json file of a home.
 #[derive(Debug, Clone)]
 pub struct AuthFile {
     path: PathBuf,
@@ -129,7 +129,7 @@ impl AuthFile {
         Self { path: home.auth(), lock: home.auth_lock() }
     }
 
-    /// The state; empty when the file is missing or damaged.
+    /// Reads the state; it is empty when the file is missing or damaged.
     pub fn read(&self) -> AuthState {
         match self.read_checked() {
             Ok(state) => state.unwrap_or_default(),
@@ -140,7 +140,7 @@ impl AuthFile {
         }
     }
 
-    /// `None` for a file that is there but damaged.
+    /// Reads the state; returns `None` for a file that exists but is damaged.
     fn read_checked(&self) -> Result<Option<AuthState>> {
         let Some(bytes) = write::read_optional(&self.path)? else {
             return Ok(Some(AuthState::default()));
@@ -152,7 +152,8 @@ impl AuthFile {
         })
     }
 
-    /// Keeps other processes out, for a refresh that must not run twice. [`AuthFile::update`] may be called inside.
+    /// Locks out other processes, for a token refresh that must not run twice. [`AuthFile::update`] may be called
+    /// while the lock is held.
     pub fn lock(&self) -> Result<FileLock> {
         FileLock::acquire(&self.lock, LockTimeout::AUTH)
     }

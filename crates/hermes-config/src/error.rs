@@ -1,58 +1,59 @@
-//! What can go wrong with the home's files, by what the caller can do about it.
+//! The errors of the home's files. The variants follow what the caller can do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::yaml::edit::EditError;
 
-/// Texts name the file or key and the remedy, and never a value.
+/// A failure of this crate. Texts name the file or key and the remedy, and never a value.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Ask the user to say where the home is.
+    /// The home cannot be located; the user has to name it.
     #[error(
         "cannot find your home directory: HOME is not set and {reason}. Set HERMES_HOME to the folder Hermes should use."
     )]
     NoHome { reason: String },
-    /// Ask the user to fix access.
+    /// The file cannot be read; the user has to fix access.
     #[error("cannot read {path}: {source}. {remedy}", path = path.display())]
     Unreadable { path: PathBuf, source: io::Error, remedy: &'static str },
-    /// Ask the user to make room or fix access; the old file is intact.
+    /// The file cannot be written; the user has to free space or fix access. The old file is intact.
     #[error("cannot write {path}: {source}. {remedy}", path = path.display())]
     Unwritable { path: PathBuf, source: io::Error, remedy: &'static str },
-    /// Retry later.
+    /// Another process holds the lock; the caller may retry later.
     #[error("another Hermes process keeps {path} locked; gave up after {seconds} s. Try again, or end that process.", path = path.display())]
     Busy { path: PathBuf, seconds: u64 },
-    /// Ask the user to repair the file by hand.
+    /// The file cannot be edited; the user has to repair it by hand.
     #[error("{path} cannot be changed: {problem}. Fix the file by hand (hermes config edit); nothing was written.", path = path.display())]
     BrokenFile { path: PathBuf, problem: String },
-    /// Ask the user to repair the file; acting on the defaults could allow what the file forbids.
+    /// The file cannot be used; the user has to repair it, because acting on the defaults could allow what the
+    /// file forbids.
     #[error("{path} cannot be used: {problem}. Nothing was run. Fix it with: hermes config edit", path = path.display())]
     Unusable { path: PathBuf, problem: String },
-    /// The same for `.env`.
+    /// The `.env` file cannot be used, for the same reason.
     #[error("{problem} Nothing was run.")]
     UnusableEnvironment { problem: String },
-    /// Ask for a key that can be addressed.
+    /// The key cannot be addressed; the user has to write it as a path.
     #[error("Invalid config key: '{key}'. Write it as section.name, for example agent.max_turns.")]
     InvalidKey { key: String },
-    /// Ask for another value.
+    /// The value is not allowed; the user has to choose another.
     #[error("{key}: {problem}. Nothing was changed.")]
     InvalidValue { key: String, problem: String },
-    /// Ask for another spelling.
+    /// The name of the variable is not valid; the user has to correct it.
     #[error("Invalid environment variable name: {name}")]
     InvalidName { name: String },
-    /// Show the usage text.
+    /// The arguments are incomplete; the caller shows the usage text.
     #[error("{usage}")]
     Usage { usage: &'static str },
-    /// Give up: the system's own configuration decides.
+    /// The system's own configuration decides, so nothing can be changed here.
     #[error(
         "Cannot {action}: configuration is managed by NixOS (HERMES_MANAGED=true).\n\
          Change services.hermes-agent.settings in the system configuration and rebuild."
     )]
     Managed { action: String },
-    /// Say that nothing is there.
+    /// The key has no value.
     #[error("'{key}' is not set.")]
     NotSet { key: String },
-    /// Ask for a provider we know.
+    /// The provider is unknown; the user has to name a known one.
     #[error("Unknown provider '{name}'.")]
     UnknownProvider { name: String },
 }

@@ -1,7 +1,7 @@
-//! Where the home is and what lives where in it.
+//! The location of the home and the layout of its files.
 //!
-//! Resolved at each use, because a profile switch changes `HERMES_HOME` while the program runs. Needs no login shell,
-//! terminal or `$USER`.
+//! The location is resolved at each use, because a profile switch changes `HERMES_HOME` while the program runs. It
+//! needs no login shell, terminal or `$USER`.
 
 use std::fs;
 use std::io;
@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 
 use crate::{Env, Error, Result};
 
-/// The home folder. Holding one says nothing about its existence; [`Home::ensure`] creates it.
+/// The home folder. A value does not imply that the folder exists; [`Home::ensure`] creates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
 }
 
-/// The folders every configuration load makes sure of.
+/// The folders that every configuration load creates.
 const BASE_FOLDERS: [&str; 4] = ["cron", "sessions", "logs", "memories"];
-/// What the setup wizard and the installer create besides.
+/// The additional folders that the setup wizard and the installer create.
 const SETUP_FOLDERS: [&str; 6] =
     ["pairing", "hooks", "image_cache", "audio_cache", "skills", "whatsapp/session"];
 
 impl Home {
-    /// `HERMES_HOME` with `~` expanded, else `~/.hermes`.
+    /// Returns the home: `HERMES_HOME` with `~` expanded, otherwise `~/.hermes`.
     pub fn resolve(env: &Env) -> Result<Self> {
         if let Some(given) = env.get("HERMES_HOME") {
             return Ok(Self { root: expand_tilde(given, env)? });
@@ -39,31 +39,31 @@ impl Home {
         &self.root
     }
 
-    /// A path below the home.
+    /// Returns a path below the home.
     pub fn join(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root.join(relative)
     }
 
-    /// A folder below the home, created 0700 where it is missing.
+    /// Returns a folder below the home, created with mode 0700 if it is missing.
     pub fn folder(&self, relative: impl AsRef<Path>) -> Result<PathBuf> {
         let path = self.join(relative);
         make_private(&path)?;
         Ok(path)
     }
 
-    /// Creates the home and the folders every load needs, each 0700.
+    /// Creates the home and the folders every load needs, each with mode 0700.
     pub fn ensure(&self) -> Result<()> {
         make_private(&self.root)?;
         BASE_FOLDERS.iter().try_for_each(|name| make_private(&self.join(name)))
     }
 
-    /// What setup creates in addition.
+    /// Creates the folders of [`Home::ensure`] and the additional ones of setup.
     pub fn ensure_for_setup(&self) -> Result<()> {
         self.ensure()?;
         SETUP_FOLDERS.iter().try_for_each(|name| make_private(&self.join(name)))
     }
 
-    /// The current name of a folder, unless an older one already exists here.
+    /// Returns the older name of a folder if it exists here, otherwise the current name.
     fn legacy_or_current(&self, older: &str, current: &str) -> PathBuf {
         let kept = self.join(older);
         if kept.is_dir() { kept } else { self.join(current) }
@@ -89,7 +89,7 @@ impl Home {
         self.legacy_or_current("platforms/pairing", "pairing")
     }
 
-    /// `TERMINAL_SANDBOX_DIR`, else `sandboxes/`.
+    /// Returns `TERMINAL_SANDBOX_DIR`, otherwise `sandboxes/`.
     pub fn sandboxes(&self, env: &Env) -> PathBuf {
         env.get("TERMINAL_SANDBOX_DIR")
             .and_then(|given| expand_tilde(given, env).ok())
@@ -97,7 +97,7 @@ impl Home {
     }
 }
 
-/// One accessor per entry of the home that never moves.
+/// Defines one accessor for each entry of the home whose path is fixed.
 macro_rules! entries {
     ($($name:ident => $path:literal,)*) => {
         impl Home {
@@ -176,7 +176,7 @@ entries! {
     mcp_tokens => "mcp-tokens",
 }
 
-/// Creates a folder with 0700; one that exists is tightened if that is possible.
+/// Creates a folder with mode 0700; the mode of an existing one is restricted if that is possible.
 fn make_private(path: &Path) -> Result<()> {
     match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Ok(()) => {}
@@ -188,13 +188,13 @@ fn make_private(path: &Path) -> Result<()> {
     }
     let private = fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o777 == 0o700);
     if !private && let Err(error) = fs::set_permissions(path, fs::Permissions::from_mode(0o700)) {
-        // A folder on a foreign file system may not take modes; that must not keep anyone from starting.
+        // A folder on a foreign file system may not support modes; that must not prevent the start.
         tracing::debug!(path = %path.display(), %error, "cannot make the folder private");
     }
     Ok(())
 }
 
-/// `~`, `~/x` and `~name/x`; anything else as given.
+/// Expands `~`, `~/x` and `~name/x`; returns anything else unchanged.
 pub fn expand_tilde(given: &str, env: &Env) -> Result<PathBuf> {
     let Some(rest) = given.strip_prefix('~') else {
         return Ok(PathBuf::from(given));
@@ -211,7 +211,7 @@ pub fn expand_tilde(given: &str, env: &Env) -> Result<PathBuf> {
     Ok(if below.is_empty() { base } else { base.join(below) })
 }
 
-/// `HOME`, else what the password file says about this user id.
+/// Returns `HOME`, otherwise the home directory in the password file for this user id.
 pub fn user_home(env: &Env) -> Result<PathBuf> {
     if let Some(home) = env.get("HOME") {
         return Ok(PathBuf::from(home));

@@ -1,8 +1,8 @@
-//! The home folder: where things live in it, and config.yaml, .env and auth.json read, checked, edited and migrated.
+//! The home folder: its layout, and reading, checking, editing and migrating config.yaml, .env and auth.json.
 //!
-//! The only reader of the process environment. Starts no process, opens no socket, prints nothing. Invariants: a file
-//! the user wrote is never replaced by a mere read; a single-key write changes that key only; no error, log line or
-//! `Debug` form carries a secret.
+//! This crate is the only reader of the process environment. It starts no process, opens no socket and prints
+//! nothing. Invariants: a read never replaces a file the user wrote; a single-key write changes that key only; no
+//! error, log line or `Debug` output contains a secret.
 
 pub mod auth;
 pub mod env;

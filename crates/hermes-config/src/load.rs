@@ -1,8 +1,9 @@
-//! config.yaml as the program sees it: the user's tree, and that tree in force over the defaults.
+//! config.yaml as the program sees it: the user's tree, and that tree merged over the defaults.
 //!
-//! Loading never fails, never asks, and never writes config.yaml: a file that cannot be read means defaults and a
-//! warning, which is enough for looking and repairing. Whatever acts (a turn, the gateway, a job) first asks
-//! [`Config::require_usable`]: the defaults allow more than a file that could not be read may have allowed. Getters are pure; whatever did not fit its key was replaced by the default, and reported, at load time.
+//! Loading never fails, never prompts, and never writes config.yaml: a file that cannot be read results in
+//! defaults and a warning, which is enough for inspection and repair. Code that acts (a turn, the gateway, a job)
+//! first calls [`Config::require_usable`], because the defaults may allow more than the unreadable file did.
+//! Getters are pure; a value that did not fit its key was replaced by the default, and reported, at load time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,20 +13,20 @@ use crate::tree::{expand, fold_legacy_keys, merge, normalise};
 use crate::yaml::{YamlMap, YamlValue, parse};
 use crate::{Env, Error, Home, Result, write};
 
-/// What was found where config.yaml should be.
+/// The state of the config.yaml file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigFileState {
     Missing,
     Loaded,
-    /// Unreadable or not YAML; the defaults are in force and the file must not be overwritten.
+    /// The file is unreadable or not YAML; the defaults are in force and the file must not be overwritten.
     Broken,
 }
 
-/// What config.yaml has the same names for as `gateway.json`.
+/// The keys that have the same name in config.yaml and in `gateway.json`.
 const LEGACY: [&str; 6] =
     ["platforms", "quick_commands", "reset_triggers", "streaming", "always_log_local", "stt"];
 
-/// Sections, and single keys, for which a value that cannot be used is no reason to go on with the default: it may protect
+/// Sections and single keys whose unusable values are not replaced by the default, because they may protect
 /// something.
 const PROTECTIVE: [&str; 12] = [
     "approvals",
@@ -42,7 +43,7 @@ const PROTECTIVE: [&str; 12] = [
     "terminal",
 ];
 
-/// Tells whether a key is, lies below, or holds one of those that protect something.
+/// Tells whether a key is one of the protective keys, lies below one, or contains one.
 fn is_protective(key: &str) -> bool {
     let lies_below = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -50,7 +51,7 @@ fn is_protective(key: &str) -> bool {
     PROTECTIVE.iter().any(|protective| lies_below(key, protective) || lies_below(protective, key))
 }
 
-/// Something to tell the user once. Never carries a value.
+/// A warning to show to the user once. It never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigWarning {
     pub key: Option<String>,
@@ -63,12 +64,12 @@ impl fmt::Display for ConfigWarning {
     }
 }
 
-/// One reading of config.yaml.
+/// The result of reading config.yaml.
 #[derive(Debug, Clone)]
 pub struct Config {
     path: PathBuf,
     state: ConfigFileState,
-    /// Why the file is broken; empty where it is not.
+    /// The reason why the file is broken; empty if it is not.
     problem: String,
     raw: YamlMap,
     /// `raw` with `${VAR}` expanded and nothing else changed.
@@ -92,7 +93,7 @@ impl Config {
         config
     }
 
-    /// [`Config::load`] without touching the home.
+    /// Does the same as [`Config::load`] without creating folders in the home.
     pub fn load_file(path: &Path, env: &Env) -> Self {
         match write::read_optional(path) {
             Ok(None) => Self::from_tree(path, ConfigFileState::Missing, YamlMap::new(), env),
@@ -108,7 +109,7 @@ impl Config {
         }
     }
 
-    /// Reads a text as if it stood in the file at `path`.
+    /// Parses a text as if it were the file at `path`.
     pub fn from_text(path: &Path, text: &str, env: &Env) -> Self {
         match parse(text) {
             Ok(YamlValue::Map(map)) => Self::from_tree(path, ConfigFileState::Loaded, map, env),
@@ -154,7 +155,7 @@ impl Config {
         Self { path: path.to_owned(), state, problem: String::new(), raw, expanded, user, merged, warnings }
     }
 
-    /// The same with what `gateway.json` says beneath it: an older file, whose keys count where config.yaml is silent.
+    /// Adds the values of `gateway.json`, an older file whose keys count where config.yaml does not set them.
     #[must_use]
     pub fn with_legacy_gateway(self, home: &Home, env: &Env) -> Self {
         let path = home.gateway_json();
@@ -188,8 +189,8 @@ impl Config {
         self.state
     }
 
-    /// Fails when acting on this configuration could allow what its file forbids: the file cannot be read, or one of the
-    /// values that protect something cannot be used.
+    /// Fails when acting on this configuration could allow what its file forbids: the file cannot be read, or a
+    /// protective value cannot be used.
     pub fn require_usable(&self, env: &Env) -> Result<()> {
         let unusable =
             |problem: &str| Error::Unusable { path: self.path.clone(), problem: problem.to_owned() };
@@ -203,38 +204,38 @@ impl Config {
         wrong.map_or(Ok(()), |warning| Err(unusable(&warning.text)))
     }
 
-    /// The user's tree exactly as written: nothing folded, expanded or filled in.
+    /// Returns the user's tree exactly as written: no old keys moved, no variables expanded, no defaults added.
     pub fn raw(&self) -> &YamlMap {
         &self.raw
     }
 
-    /// The user's tree with old spellings folded and `${VAR}` expanded, without defaults.
+    /// Returns the user's tree with old keys moved and `${VAR}` expanded, without defaults.
     pub fn user(&self) -> &YamlValue {
         &self.user
     }
 
-    /// The tree in force.
+    /// Returns the tree in force.
     pub fn merged(&self) -> &YamlValue {
         &self.merged
     }
 
-    /// What the user should hear about, in file order. Nothing is logged here, because the gateway reloads often; the
-    /// caller shows or logs each warning once.
+    /// Returns the warnings for the user, in file order. Nothing is logged here, because the gateway reloads
+    /// often; the caller shows or logs each warning once.
     pub fn warnings(&self) -> &[ConfigWarning] {
         &self.warnings
     }
 
-    /// Findings of `config check`: unknown keys, wrong types, leftovers of `${VAR}`.
+    /// Returns the findings of `config check`: unknown keys, wrong types, unresolved `${VAR}`.
     pub fn findings(&self) -> Vec<keys::KeyFinding> {
         keys::check(&self.expanded)
     }
 
-    /// Whether the user's file sets this path to something.
+    /// Tells whether the user's file sets this path to a value other than null.
     pub fn is_user_set(&self, dotted: &str) -> bool {
         self.user.lookup(dotted).is_some_and(|value| !value.is_null())
     }
 
-    /// The value in force: the user's, else the documented default. Null counts as absent.
+    /// Returns the value in force: the user's, otherwise the documented default. Null counts as absent.
     pub fn get(&self, dotted: &str) -> Option<YamlValue> {
         self.merged
             .lookup(dotted)
@@ -251,7 +252,7 @@ impl Config {
         self.get(dotted)?.as_int().and_then(|value| i64::try_from(value).ok())
     }
 
-    /// A count that cannot be negative; out of range means the documented default.
+    /// Returns a non-negative count; a value out of range results in the documented default.
     pub fn count(&self, dotted: &str) -> usize {
         let read = |value: Option<YamlValue>| value.and_then(|value| usize::try_from(value.as_int()?).ok());
         read(self.get(dotted)).or_else(|| read(keys::default_of(dotted))).unwrap_or_default()
@@ -261,17 +262,17 @@ impl Config {
         self.get(dotted)?.as_float().filter(|value| value.is_finite())
     }
 
-    /// Text, empty when there is none.
+    /// Returns text, empty when there is none.
     pub fn text(&self, dotted: &str) -> String {
         self.get(dotted).and_then(|value| value.scalar_text()).unwrap_or_default()
     }
 
-    /// Text that says something.
+    /// Returns trimmed text, or `None` when it is empty.
     pub fn non_empty_text(&self, dotted: &str) -> Option<String> {
         Some(self.text(dotted).trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// Entries as text; ids written as numbers keep every digit.
+    /// Returns the entries as text; ids written as numbers keep every digit.
     pub fn list(&self, dotted: &str) -> Vec<String> {
         self.get(dotted).map(|value| text_list(&value)).unwrap_or_default()
     }
@@ -284,7 +285,7 @@ impl Config {
     }
 }
 
-/// A list, or a comma text, as texts.
+/// Returns a list, or a comma-separated text, as texts.
 pub(crate) fn text_list(value: &YamlValue) -> Vec<String> {
     match value {
         YamlValue::Seq(items) => {

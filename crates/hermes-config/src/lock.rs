@@ -1,7 +1,7 @@
 //! Advisory locks between the processes that share a home.
 //!
-//! A lock is a file of its own, never the file it protects: that one is replaced by renames. The kernel lets go when a
-//! process dies, so no stale lock can remain.
+//! A lock is a separate file, never the file it protects, because that one is replaced by renames. The kernel
+//! releases the lock when a process dies, so no stale lock can remain.
 
 use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use crate::{Error, Result};
 
-/// How long to wait for another process, and how often to look.
+/// The time to wait for another process, and the interval between attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct LockTimeout {
     pub timeout: Duration,
@@ -26,31 +26,31 @@ pub struct LockTimeout {
 }
 
 impl LockTimeout {
-    /// For the settings files: writers hold the lock for milliseconds.
+    /// The wait for the settings files, whose writers hold the lock for milliseconds.
     pub const SETTINGS: Self =
         Self { timeout: Duration::from_secs(10), poll_interval: Duration::from_millis(5) };
-    /// For `auth.json`, whose holder may be refreshing a token over the network.
+    /// The wait for `auth.json`, whose holder may be refreshing a token over the network.
     pub const AUTH: Self =
         Self { timeout: Duration::from_secs(15), poll_interval: Duration::from_millis(50) };
 }
 
 thread_local! {
-    /// Locks this thread holds, so that a holder may call something that locks again.
+    /// The locks this thread holds, so that a holder may call code that locks again.
     static HELD: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Held until dropped, by the thread that took it.
+/// A lock that is held until dropped, by the thread that acquired it.
 #[derive(Debug)]
 pub struct FileLock {
     path: PathBuf,
-    /// Absent for a lock taken again by its holder, and where the file system knows no locks.
+    /// The locked file; absent for a nested lock of the same holder, and where the file system has no locks.
     _file: Option<File>,
-    /// The re-entrance record is per thread.
+    /// Keeps the lock on its thread, because the record of held locks is per thread.
     _this_thread: PhantomData<*const ()>,
 }
 
 impl FileLock {
-    /// Waits for the lock, at most as long as `patience` says.
+    /// Waits for the lock, at most as long as `patience` allows.
     pub fn acquire(path: &Path, patience: LockTimeout) -> Result<Self> {
         let again = HELD.with_borrow(|held| held.iter().any(|other| other == path));
         let file = if again { None } else { acquire(path, patience)? };
@@ -83,7 +83,8 @@ fn acquire(path: &Path, patience: LockTimeout) -> Result<Option<File>> {
             Ok(()) => return Ok(Some(file)),
             Err(Errno::WOULDBLOCK | Errno::INTR) => {}
             Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {
-                // Some network file systems have no locks; refusing to write there would help nobody.
+                // Some network file systems have no locks; refusing to write there would make Hermes unusable on
+                // them.
                 tracing::warn!(path = %path.display(), "the file system has no locks; writing without one");
                 return Ok(None);
             }
@@ -97,13 +98,14 @@ fn acquire(path: &Path, patience: LockTimeout) -> Result<Option<File>> {
     }
 }
 
-/// Between half and one and a half times `span`, so that waiters do not march in step.
+/// Returns between half and one and a half times `span`, so that waiting processes do not retry at the same
+/// moment.
 fn jitter(span: Duration) -> Duration {
     let percent = u32::try_from(random() % 100).unwrap_or(50);
     span / 2 + span * percent / 100
 }
 
-/// Not for secrets: the standard library's per-process hash seed, stirred.
+/// Returns a random number from the standard library's per-process hash seed. It is not for secrets.
 pub(crate) fn random() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());

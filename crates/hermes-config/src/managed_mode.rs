@@ -1,8 +1,8 @@
-//! Managed mode: the system's own configuration decides, and we only read.
+//! Managed mode: the system's own configuration decides, and Hermes only reads.
 
 use crate::{Env, Error, Home, Result};
 
-/// Whether settings may be changed here.
+/// Tells whether settings may be changed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ManagedMode {
     Unmanaged,
@@ -10,7 +10,7 @@ pub enum ManagedMode {
 }
 
 impl ManagedMode {
-    /// Managed when `HERMES_MANAGED` says so or `.managed` exists in the home.
+    /// Detects managed mode: `HERMES_MANAGED` is set accordingly, or `.managed` exists in the home.
     pub fn detect(home: &Home, env: &Env) -> Self {
         let by_variable = env
             .get("HERMES_MANAGED")

@@ -1,7 +1,7 @@
-//! Brings a config.yaml written for an earlier layout up to ours, keeping comments and everything unknown.
+//! Migrates a config.yaml of an earlier layout to the current one, keeping comments and unknown keys.
 //!
-//! Runs only when asked: `config migrate`, `update`, or setup of an existing install. A file from a later release is
-//! not touched.
+//! It runs only on request: `config migrate`, `update`, or setup of an existing install. A file from a later
+//! release is not changed.
 
 use crate::env::{dotenv, repair};
 use crate::keys::{self, CONFIG_VERSION, DefaultsScope};
@@ -12,7 +12,7 @@ use crate::yaml::edit::{self, EditError};
 use crate::yaml::{KeyPath, YamlValue, emit_inline, parse};
 use crate::{Config, Env, Error, Home, ManagedMode, Result};
 
-/// Variables each layout version brought along.
+/// The variables that each layout version introduced.
 const NEW_VARIABLES: &[(i128, &[&str])] = &[
     (3, &["FIRECRAWL_API_KEY", "BROWSERBASE_API_KEY", "BROWSERBASE_PROJECT_ID", "FAL_KEY"]),
     (4, &["VOICE_TOOLS_OPENAI_KEY", "ELEVENLABS_API_KEY"]),
@@ -30,7 +30,8 @@ const NEW_VARIABLES: &[(i128, &[&str])] = &[
     (10, &["TAVILY_API_KEY"]),
 ];
 
-/// Sections whose presence in the file makes variables lose; adding one must not overrule a variable in use.
+/// The sections whose presence in the file overrides variables. A migration must not add one while such a variable
+/// is in use.
 const SHADOWING_SECTIONS: &[(&str, &[&str])] = &[
     ("terminal", &["TERMINAL_", "SUDO_PASSWORD"]),
     ("compression", &["CONTEXT_COMPRESSION_"]),
@@ -41,20 +42,20 @@ const SHADOWING_SECTIONS: &[(&str, &[&str])] = &[
     ("session_reset", &["SESSION_IDLE_MINUTES", "SESSION_RESET_HOUR"]),
 ];
 
-/// What `config check` reports.
+/// The report of `config check`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationStatus {
-    /// From the raw file; `None` when it names none.
+    /// The version in the raw file; `None` when it has none.
     pub current: Option<i128>,
     pub latest: i128,
-    /// Variables introduced after the file's version that are not set.
+    /// The variables introduced after the file's version that are not set.
     pub missing_variables: Vec<&'static str>,
-    /// Documented keys the file does not have.
+    /// The documented keys the file does not have.
     pub new_options: Vec<String>,
 }
 
 impl MigrationStatus {
-    /// `{cur} → {latest}`.
+    /// Returns `{cur} → {latest}`.
     pub fn version_line(&self) -> String {
         let current = self.current.map_or_else(|| "none".to_owned(), |version| version.to_string());
         format!("{current} → {}", self.latest)
@@ -65,7 +66,7 @@ impl MigrationStatus {
     }
 }
 
-/// T41-8: the version comes from the file itself, not from the merged tree.
+/// Compares the file with the current layout. The version comes from the file itself, not from the merged tree.
 pub fn status(config: &Config, env: &Env) -> MigrationStatus {
     let current = config.raw().get("_config_version").and_then(read_version);
     let raw = YamlValue::Map(config.raw().clone());
@@ -95,13 +96,13 @@ fn new_variables(version: i128, env: &Env) -> Vec<&'static str> {
         .collect()
 }
 
-/// What was done, as lines to show, and what to ask for next.
+/// The result of a migration: the lines to show, and the variables to ask for next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationReport {
     pub from: Option<i128>,
     pub to: i128,
     pub lines: Vec<String>,
-    /// Ask `Configure new keys? [y/N]` for these, when someone is there to answer.
+    /// The variables to ask for with `Configure new keys? [y/N]`, when a person is there to answer.
     pub ask_for: Vec<&'static str>,
 }
 
@@ -120,7 +121,7 @@ pub fn migrate(home: &Home, env: &Env, run: MigrationMode) -> Result<MigrationRe
     if let Some(version) = from
         && version > CONFIG_VERSION
     {
-        // T41-9: a later release owns this file; lowering its number would make that release migrate it again.
+        // A later release owns this file; lowering its version would make that release migrate it again.
         let line = format!("Config version {version} is newer than {CONFIG_VERSION}; nothing to do.");
         return Ok(MigrationReport { from, to: version, lines: vec![line], ask_for: Vec::new() });
     }
@@ -142,11 +143,11 @@ pub fn migrate(home: &Home, env: &Env, run: MigrationMode) -> Result<MigrationRe
     Ok(MigrationReport { from, to: CONFIG_VERSION, lines, ask_for: new_variables(version, env) })
 }
 
-/// Whether a migration writes anything.
+/// Decides whether a migration writes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationMode {
     Apply,
-    /// Only says what would be done.
+    /// The migration only reports what it would do.
     DryRun,
 }
 
@@ -168,7 +169,7 @@ fn repair_dotenv(home: &Home, version: i128, lines: &mut Vec<String>) -> Result<
     })
 }
 
-/// The steps on config.yaml, each a patch of the text.
+/// Runs the steps on config.yaml, each a patch of the text.
 fn migrate_text(
     before: &str,
     version: i128,
@@ -206,8 +207,8 @@ fn add(
     Ok(next)
 }
 
-/// Documented keys a tree lacks, a missing section as one entry. `model` is left out: naming one would overrule
-/// the variables a gateway takes its model from.
+/// Returns the documented keys a tree lacks, a missing section as one entry. `model` is left out: setting one
+/// would override the variables from which a gateway takes its model.
 fn missing(tree: &YamlValue, env: &Env) -> Vec<(KeyPath, YamlValue)> {
     let mut found = Vec::new();
     let defaults = keys::default_tree(DefaultsScope::Saved);

@@ -1,19 +1,19 @@
-//! Who decides when a flag, the file, the environment and the default disagree.
+//! The precedence of flags, the file, the environment and the defaults.
 
 use std::path::PathBuf;
 
 use crate::keys::DEFAULT_MODEL;
 use crate::{Config, Env, Home, canonical_provider, custom_slug, expand_tilde};
 
-/// Which program asks; they consult different variables.
+/// The program that reads the settings; each program consults different variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramSurface {
     Cli,
-    /// Gateway and cron.
+    /// The gateway and cron.
     Gateway,
 }
 
-/// The model to talk to. `LLM_MODEL` and its kin are not for the terminal program.
+/// Returns the model to use. The terminal program ignores `LLM_MODEL` and similar variables.
 pub fn model(config: &Config, env: &Env, surface: ProgramSurface, flag: Option<&str>) -> String {
     let configured = || config.non_empty_text("model.default").filter(|_| config.is_user_set("model"));
     let said = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -35,7 +35,8 @@ pub fn model(config: &Config, env: &Env, surface: ProgramSurface, flag: Option<&
         .unwrap_or_else(|| DEFAULT_MODEL.to_owned())
 }
 
-/// The requested provider, `auto` when nobody asks for one. Aliases and custom names are returned as written.
+/// Returns the requested provider, or `auto` when none is requested. Aliases and custom names are returned as
+/// written.
 pub fn provider(config: &Config, env: &Env, flag: Option<&str>) -> String {
     let named = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     flag.and_then(|text| named(text.to_owned()))
@@ -44,7 +45,8 @@ pub fn provider(config: &Config, env: &Env, flag: Option<&str>) -> String {
         .unwrap_or_else(|| "auto".to_owned())
 }
 
-/// T41-19: the configured endpoint, unless another provider than the configured one was chosen.
+/// Returns the configured endpoint, unless a provider other than the configured one was chosen: the endpoint
+/// belongs to the configured provider.
 pub fn base_url(config: &Config, chosen: &str) -> Option<String> {
     let url = config.non_empty_text("model.base_url")?;
     let configured = config.non_empty_text("model.provider").unwrap_or_else(|| "auto".to_owned());
@@ -55,7 +57,7 @@ pub fn base_url(config: &Config, chosen: &str) -> Option<String> {
     same.then(|| url.trim_end_matches('/').to_owned())
 }
 
-/// Tool-loop steps per turn.
+/// Returns the maximum number of tool-loop iterations per turn.
 pub fn max_iterations(config: &Config, env: &Env, flag: Option<usize>) -> usize {
     let positive = |count: usize| Some(count).filter(|count| *count > 0);
     flag.and_then(positive)
@@ -66,14 +68,14 @@ pub fn max_iterations(config: &Config, env: &Env, flag: Option<usize>) -> usize 
         .unwrap_or(60)
 }
 
-/// The addition to the system prompt that is never stored.
+/// Returns the addition to the system prompt that is never stored.
 pub fn ephemeral_prompt(config: &Config, env: &Env) -> Option<String> {
     env.get("HERMES_EPHEMERAL_SYSTEM_PROMPT")
         .map(str::to_owned)
         .or_else(|| config.non_empty_text("agent.system_prompt"))
 }
 
-/// The file of messages put before each conversation; relative paths start at the home.
+/// Returns the file of messages that precede each conversation; relative paths start at the home.
 pub fn prefill_file(config: &Config, env: &Env, home: &Home) -> Option<PathBuf> {
     let given = env
         .get("HERMES_PREFILL_MESSAGES_FILE")
@@ -84,14 +86,14 @@ pub fn prefill_file(config: &Config, env: &Env, home: &Home) -> Option<PathBuf> 
     Some(if path.is_relative() { home.join(path) } else { path })
 }
 
-/// An IANA name; `None` means the machine's own zone. Whether the name exists is for the caller to find out.
+/// Returns an IANA name; `None` means the machine's own zone. The caller checks whether the name exists.
 pub fn timezone(config: &Config, env: &Env) -> Option<String> {
     env.get("HERMES_TIMEZONE")
         .map(|name| name.trim().to_owned())
         .or_else(|| config.non_empty_text("timezone"))
 }
 
-/// Which tool calls are shown. The old variables count only while the file says nothing.
+/// Returns which tool calls are shown. The deprecated variables count only if the file does not set it.
 pub fn tool_progress(config: &Config, env: &Env) -> String {
     if config.is_user_set("display.tool_progress") {
         return config.text("display.tool_progress");
@@ -99,7 +101,7 @@ pub fn tool_progress(config: &Config, env: &Env) -> String {
     old_tool_progress(env).unwrap_or_else(|| config.text("display.tool_progress"))
 }
 
-/// What the deprecated variables ask for.
+/// Returns the value the deprecated variables request.
 pub(crate) fn old_tool_progress(env: &Env) -> Option<String> {
     if env.bool("HERMES_TOOL_PROGRESS") == Some(false) {
         return Some("off".to_owned());
@@ -108,7 +110,7 @@ pub(crate) fn old_tool_progress(env: &Env) -> Option<String> {
     matches!(mode.as_str(), "new" | "all").then_some(mode)
 }
 
-/// Which background results are announced; the variable is asked first.
+/// Returns which background results are announced; the variable takes precedence.
 pub fn background_notifications(config: &Config, env: &Env) -> String {
     env.get("HERMES_BACKGROUND_NOTIFICATIONS")
         .map(|mode| mode.trim().to_lowercase())
@@ -116,7 +118,7 @@ pub fn background_notifications(config: &Config, env: &Env) -> String {
         .unwrap_or_else(|| config.text("display.background_process_notifications"))
 }
 
-/// How hard reasoning models think; the variable is for gateway and cron, and only where the file says nothing.
+/// Returns the reasoning effort. The variable is for the gateway and cron, and only if the file does not set it.
 pub fn reasoning_effort(config: &Config, env: &Env, surface: ProgramSurface) -> Option<String> {
     let by_variable = match surface {
         ProgramSurface::Cli => None,

@@ -1,8 +1,8 @@
-//! Names of model providers: the canonical ones, and the spellings people use for them.
+//! The names of model providers: the canonical ones, and their aliases.
 
 use crate::{Error, Result};
 
-/// Provider ids of the baseline, in the order they are documented.
+/// The provider ids of the baseline, in the order they are documented.
 pub const PROVIDERS: &[&str] = &[
     "openrouter",
     "nous",
@@ -26,7 +26,7 @@ pub const PROVIDERS: &[&str] = &[
     "custom",
 ];
 
-/// Ids that only newer homes use, and our own offline model.
+/// The ids that only newer homes use, and the offline model of this program.
 pub const ADDITIONAL_PROVIDERS: &[&str] = &[
     "gemini",
     "xai",
@@ -43,7 +43,7 @@ pub const ADDITIONAL_PROVIDERS: &[&str] = &[
     "offline",
 ];
 
-/// Other spellings, and what they stand for.
+/// The aliases, each with its canonical id.
 pub const ALIASES: &[(&str, &str)] = &[
     ("ollama", "custom"),
     ("vllm", "custom"),
@@ -95,7 +95,7 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("codex", "openai-codex"),
 ];
 
-/// The canonical id of a built-in provider, `auto` included. Names are compared trimmed and lower-cased.
+/// Returns the canonical id of a built-in provider, `auto` included. Names are compared trimmed and lower-cased.
 pub fn canonical_provider(name: &str) -> Result<&'static str> {
     let wanted = name.trim().to_lowercase();
     if wanted == "auto" {
@@ -110,13 +110,13 @@ pub fn canonical_provider(name: &str) -> Result<&'static str> {
         .ok_or_else(|| Error::UnknownProvider { name: name.trim().to_owned() })
 }
 
-/// How a named custom provider is addressed: lower case, blanks as dashes, with or without `custom:`.
+/// Returns the normalised name of a custom provider: lower case, spaces as dashes, without the prefix `custom:`.
 pub fn custom_slug(name: &str) -> String {
     let name = name.trim();
     name.strip_prefix("custom:").unwrap_or(name).trim().to_lowercase().replace(' ', "-")
 }
 
-/// Whether a key looks like one, rather than a template's filler.
+/// Tells whether a text can be a key, rather than a placeholder of a template.
 pub fn is_usable_key(key: &str) -> bool {
     const FILLERS: [&str; 12] = [
         "*",

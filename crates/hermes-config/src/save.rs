@@ -1,7 +1,7 @@
 //! The full save of setup, model and tools: the complete tree, defaults included.
 //!
-//! Works on the file's own tree, never on the expanded one, so `${VAR}` stays `${VAR}` and no secret reaches the disk.
-//! Comments are not kept; the single-key writes of `set` keep them.
+//! It works on the file's own tree, never on the expanded one, so `${VAR}` stays `${VAR}` and no secret reaches
+//! the disk. Comments are not kept; the single-key writes of `set` keep them.
 
 use crate::keys::{self, DefaultsScope};
 use crate::lock::{FileLock, LockTimeout};
@@ -34,7 +34,7 @@ const FALLBACK_HELP: &str = "
 #   model: anthropic/claude-sonnet-4.5
 ";
 
-/// Writes the whole tree. Keys the user chose keep their value; the layout version never goes down.
+/// Writes the whole tree. Keys the user set keep their value; the layout version is never lowered.
 pub fn full_save(home: &Home, management: ManagedMode, changes: &[SaveChange]) -> Result<()> {
     management.check_allowed("save configuration")?;
     home.ensure()?;
@@ -54,9 +54,9 @@ pub fn full_save(home: &Home, management: ManagedMode, changes: &[SaveChange]) -
     write_text(home, &before, &render(raw, changes))
 }
 
-/// The text a full save writes for a file's tree.
+/// Returns the text a full save writes for a file's tree.
 pub(crate) fn render(mut raw: YamlMap, changes: &[SaveChange]) -> String {
-    // A root `max_turns` moves to its section and is then dropped.
+    // A root `max_turns` moves to its section and is removed from the root.
     if let Some(turns) = raw.remove("max_turns").filter(|value| !value.is_null()) {
         let mut whole = YamlValue::Map(raw);
         if whole.lookup("agent.max_turns").is_none() {

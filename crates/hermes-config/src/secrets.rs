@@ -1,7 +1,7 @@
-//! The secrets of this installation, wherever its files keep them.
+//! The secrets of this installation, in any of its files.
 //!
-//! Whether something is a secret follows from its name, by one table for variables and keys alike; in our own `.env`,
-//! whose purpose is to keep secrets, also from what the value looks like.
+//! A value is a secret because of its name, by one table for variables and keys alike; in the home's own `.env`,
+//! whose purpose is to hold secrets, also because of what the value looks like.
 
 use hermes_types::Secret;
 use serde_json::Value as Json;
@@ -12,7 +12,7 @@ use crate::keys;
 use crate::yaml::YamlValue;
 use crate::{Config, Env};
 
-/// Last parts of a name, in lower case and without `_` and `-`, that make its value a secret.
+/// The endings of a name, in lower case and without `_` and `-`, that mark its value as a secret.
 const SECRET_SUFFIXES: [&str; 15] = [
     "apikey",
     "token",
@@ -31,7 +31,7 @@ const SECRET_SUFFIXES: [&str; 15] = [
     "dsn",
 ];
 
-/// Tells whether a value under this name is a secret: of a variable, of a key, of a field.
+/// Tells whether a value under this name is a secret, for variables, keys and fields.
 pub fn is_secret_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     if let Some(variable) = variables::find(&upper) {
@@ -91,7 +91,8 @@ fn collect_json(name: &str, value: &Json, found: &mut Vec<String>) {
     }
 }
 
-/// Tells whether a value could only be a key: long, one word, no address and no path, and mixed as nobody names things.
+/// Tells whether a value looks like a key: long, one word, no URL and no path, and a mix of characters that names
+/// do not have.
 fn looks_random(value: &str) -> bool {
     let one_word =
         value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'='));

@@ -1,7 +1,7 @@
 //! `config set`, `get` and `unset`, and the single-key writes behind slash commands.
 //!
-//! The raw file is read again under the lock right before each write, and only the addressed key is touched. Results
-//! are the lines to show; a secret never appears in one.
+//! The raw file is read again under the lock right before each write, and only the addressed key is changed.
+//! Results are the lines to show; a secret never appears in one.
 
 use crate::env::bridge::export;
 use crate::env::dotenv;
@@ -13,7 +13,7 @@ use crate::yaml::edit::{self, EditError};
 use crate::yaml::{KeyPath, YamlValue, emit_block, parse};
 use crate::{Config, Env, Error, Home, ManagedMode, Result, write};
 
-/// Shown when key or value is missing.
+/// The usage text shown when the key or the value is missing.
 pub const USAGE: &str = "Usage: hermes config set KEY VALUE\n\n\
     Examples:\n  \
     hermes config set model anthropic/claude-opus-4.6\n  \
@@ -21,7 +21,7 @@ pub const USAGE: &str = "Usage: hermes config set KEY VALUE\n\n\
     hermes config set OPENROUTER_API_KEY sk-or-...\n\n\
     To clear a key, edit .env (hermes config env-path shows where it is).";
 
-/// Keys of `terminal` whose value is also written to `.env`.
+/// The keys of `terminal` whose value is also written to `.env`.
 const MIRRORED_KEYS: &[&str] = &[
     "docker_image",
     "singularity_image",
@@ -34,7 +34,7 @@ const MIRRORED_KEYS: &[&str] = &[
     "persistent_shell",
 ];
 
-/// Names that belong in `.env` even when the variable table did not list them.
+/// Names that belong in `.env` even when the variable table does not list them.
 const DOTENV_NAMES: &[&str] = &[
     "OPENROUTER_API_KEY",
     "OPENAI_API_KEY",
@@ -63,7 +63,7 @@ const DOTENV_NAMES: &[&str] = &[
     "TINKER_API_KEY",
 ];
 
-/// Where a change went.
+/// The file a change was written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SetDestination {
     /// `.env`, under this name.
@@ -72,14 +72,14 @@ pub enum SetDestination {
     Config(String),
 }
 
-/// What was done, and the lines that say so.
+/// The result of a change, and the lines that report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetOutcome {
     pub destination: SetDestination,
     pub lines: Vec<String>,
 }
 
-/// `hermes config set KEY VALUE`.
+/// Runs `hermes config set KEY VALUE`.
 pub fn set(home: &Home, env: &Env, key: &str, value: &str) -> Result<SetOutcome> {
     let management = ManagedMode::detect(home, env);
     management.check_allowed("set configuration values")?;
@@ -108,7 +108,7 @@ fn set_in_file(home: &Home, management: ManagedMode, key: &str, value: &str) -> 
     if key == "model"
         && parse(&text).ok().as_ref().and_then(|tree| tree.get("model")).is_some_and(|m| m.as_map().is_some())
     {
-        // T41-3: a plain text here would drop the provider and endpoint beside it.
+        // A plain text here would remove the provider and endpoint that the mapping also holds.
         path = KeyPath::from_segments(["model", "default"]);
         notes.push(
             "  model is a mapping in your file, so model.default was set and its other settings were kept."
@@ -146,14 +146,14 @@ fn kept_notice(name: &str) -> String {
     format!("⚠ This release does not act on '{name}'; it is kept for other releases.")
 }
 
-/// Fails when a value cannot be used under a key, or when writing it would destroy one that stands where a section would
-/// have to be.
+/// Fails when a value cannot be used under a key, or when writing it would destroy a value that is in the place of
+/// a section.
 fn check_fits(text: &str, path: &KeyPath, value: &YamlValue) -> Result<()> {
     let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
     let tree = parse(text).unwrap_or_default();
     for end in 1..segments.len() {
         let above = segments.get(..end).unwrap_or_default();
-        // A plain value where a section belongs is a mistake that is mended by writing the section.
+        // A plain value in the place of a section is a mistake that writing the section corrects.
         if keys::is_section(above) {
             continue;
         }
@@ -175,7 +175,7 @@ fn check_fits(text: &str, path: &KeyPath, value: &YamlValue) -> Result<()> {
     Err(Error::InvalidValue { key: path.to_string(), problem })
 }
 
-/// The value in force, as `config get` shows it: scalars plainly, the rest as YAML, secrets masked.
+/// Returns the value in force as `config get` shows it: scalars as text, the rest as YAML, secrets masked.
 pub fn get(config: &Config, env: &Env, key: &str) -> Result<String> {
     let key = key.trim();
     let not_set = || Error::NotSet { key: key.to_owned() };
@@ -193,7 +193,7 @@ pub fn get(config: &Config, env: &Env, key: &str) -> Result<String> {
     })
 }
 
-/// Removes the key from the raw file; a variable is blanked, as provider switching does.
+/// Removes the key from the raw file; a variable is set to an empty value, as switching providers does.
 pub fn unset(home: &Home, env: &Env, key: &str) -> Result<SetOutcome> {
     let management = ManagedMode::detect(home, env);
     management.check_allowed("unset configuration values")?;
@@ -213,13 +213,13 @@ pub fn unset(home: &Home, env: &Env, key: &str) -> Result<SetOutcome> {
     Ok(SetOutcome { destination: SetDestination::Config(key.to_owned()), lines: vec![line] })
 }
 
-/// Sets one key of the raw file: what slash commands and "always" approvals use.
+/// Sets one key of the raw file, for slash commands and "always" approvals.
 pub fn set_value(home: &Home, management: ManagedMode, path: &KeyPath, value: &YamlValue) -> Result<()> {
     management.check_allowed("save configuration")?;
     edit_text(home, |text| edit::set(text, path, value))
 }
 
-/// Changes one key depending on what the raw file holds now; `None` leaves it alone.
+/// Changes one key depending on its current value in the raw file; `None` leaves it unchanged.
 pub fn update_value(
     home: &Home,
     management: ManagedMode,
@@ -251,7 +251,7 @@ pub fn remove_value(home: &Home, management: ManagedMode, path: &KeyPath) -> Res
     if found { Ok(()) } else { Err(Error::NotSet { key: path.to_string() }) }
 }
 
-/// T41-20: read, change and write under one lock.
+/// Reads, changes and writes the file under one lock.
 pub(crate) fn edit_text(
     home: &Home,
     change: impl FnOnce(&str) -> std::result::Result<String, EditError>,
@@ -276,7 +276,7 @@ pub(crate) fn write_text(home: &Home, before: &str, after: &str) -> Result<()> {
     write::replace(&home.config(), after.as_bytes())
 }
 
-/// The variable a key stands for, when it belongs in `.env`.
+/// Returns the variable a key stands for, when it belongs in `.env`.
 fn dotenv_name(key: &str) -> Option<String> {
     if key.contains('.') {
         return None;
@@ -298,7 +298,7 @@ fn mirror(path: &KeyPath) -> Option<String> {
     }
 }
 
-/// What a typed value means. A key that holds words keeps the word, so `approvals.mode off` stays `off`.
+/// Converts a typed value. A key that holds words keeps the word, so `approvals.mode off` stays `off`.
 fn coerce(path: &KeyPath, typed: &str) -> YamlValue {
     let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
     let kind = keys::find_at(&segments).map(|spec| spec.kind);
@@ -331,10 +331,10 @@ fn coerce(path: &KeyPath, typed: &str) -> YamlValue {
     YamlValue::from(typed)
 }
 
-/// What stands in for a secret.
+/// The text shown instead of a secret.
 pub const MASK: &str = "********";
 
-/// Whether the table or the name says that the value is a secret.
+/// Tells whether the table or the name marks the value as a secret.
 fn is_secret(path: &KeyPath) -> bool {
     let segments: Vec<&str> = path.segments().iter().map(String::as_str).collect();
     keys::find_at(&segments).is_some_and(|spec| spec.secret)

@@ -1,11 +1,11 @@
-//! Pure steps between a file's tree and the tree in force: fold old spellings, merge onto defaults, expand `${VAR}`,
-//! make values fit their keys.
+//! Pure steps between a file's tree and the tree in force: move old keys, merge onto defaults, expand `${VAR}`,
+//! convert values to the types of their keys.
 
 use crate::Env;
 use crate::keys::{self, KeyProblem, ValueFit};
 use crate::yaml::{YamlMap, YamlValue};
 
-/// Moves older spellings to where today's readers look. The file itself keeps them.
+/// Moves older keys to where current code reads them. The file itself keeps them.
 pub(crate) fn fold_legacy_keys(tree: &mut YamlMap) {
     fold_model(tree);
     let turns = tree.get("max_turns").filter(|value| !value.is_null()).cloned();
@@ -32,12 +32,12 @@ pub(crate) fn fold_legacy_keys(tree: &mut YamlMap) {
         && let Some(backend) = terminal.get("env_type").filter(|value| !value.is_null()).cloned()
         && terminal.get("backend").is_none_or(YamlValue::is_null)
     {
-        // T41-11: `backend` wins when both are there.
+        // `backend` takes precedence when both are set.
         terminal.insert("backend", backend);
     }
 }
 
-/// A mapping under `name`, created when nothing is there; `None` when something else is.
+/// Returns the mapping under `name`, created when nothing is there; `None` when something else is.
 fn section<'tree>(tree: &'tree mut YamlMap, name: &str) -> Option<&'tree mut YamlMap> {
     let slot = tree.slot(name);
     if slot.is_null() {
@@ -46,7 +46,8 @@ fn section<'tree>(tree: &'tree mut YamlMap, name: &str) -> Option<&'tree mut Yam
     slot.as_map_mut()
 }
 
-/// `model` becomes a mapping with `default`, and the root's `provider`, `base_url` and `context_length` move in.
+/// Turns `model` into a mapping with `default`, and moves the root's `provider`, `base_url` and `context_length`
+/// into it.
 fn fold_model(tree: &mut YamlMap) {
     let loose: Vec<(&str, YamlValue)> = ["provider", "base_url", "context_length"]
         .into_iter()
@@ -81,7 +82,8 @@ fn fold_model(tree: &mut YamlMap) {
     tree.insert("model", YamlValue::Map(model));
 }
 
-/// Mappings recurse; everything else, null included, replaces what was there.
+/// Merges `over` into `base`: mappings are merged recursively; every other value, null included, replaces the old
+/// one.
 pub(crate) fn merge(base: &mut YamlValue, over: &YamlValue) {
     match (base, over) {
         (YamlValue::Map(base), YamlValue::Map(over)) => {
@@ -96,7 +98,7 @@ pub(crate) fn merge(base: &mut YamlValue, over: &YamlValue) {
     }
 }
 
-/// Replaces `${NAME}` in every text below `value`, keys excepted. An unset name stays as written.
+/// Replaces `${NAME}` in every text below `value`, except in keys. An unset name stays as written.
 pub(crate) fn expand(value: &mut YamlValue, env: &Env) {
     match value {
         YamlValue::Str(text) if text.contains("${") => *text = expand_text(text, env),
@@ -106,7 +108,7 @@ pub(crate) fn expand(value: &mut YamlValue, env: &Env) {
     }
 }
 
-/// [`expand`] for one text.
+/// Does the same as [`expand`] for one text.
 pub fn expand_text(text: &str, env: &Env) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -121,7 +123,7 @@ pub fn expand_text(text: &str, env: &Env) -> String {
                 }
                 rest = tail;
             }
-            // `${}` names nothing, and an open brace may be followed by a proper one.
+            // `${}` has no name, and an unclosed brace may be followed by a closed one.
             _ => {
                 out.push_str("${");
                 rest = after;
@@ -132,7 +134,8 @@ pub fn expand_text(text: &str, env: &Env) -> String {
     out
 }
 
-/// Makes documented values fit; what cannot be used gives way to the default and is reported.
+/// Converts documented values to the types of their keys; an unusable value is replaced by the default and
+/// reported.
 pub(crate) fn normalise(tree: &mut YamlValue) -> Vec<keys::KeyFinding> {
     let mut findings = Vec::new();
     let mut path = Vec::new();

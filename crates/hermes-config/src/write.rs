@@ -1,7 +1,7 @@
-//! Replaces a file in one step, privately, and durably.
+//! Replaces a file in one step, with private access, and durably.
 //!
-//! Readers see the old text or the new one, never a part. A link stays a link: its target is replaced. On any error
-//! the old file is as it was and no temporary file is left.
+//! Readers see the old text or the new one, never a part. A link stays a link: its target is replaced. On any
+//! error the old file is unchanged and no temporary file is left.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::lock::random;
 use crate::{Error, Result};
 
-/// Links followed before giving up, as the kernel does.
+/// The number of links followed before an error, the same as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// Writes `bytes` to `path` with mode 0600.
@@ -20,8 +20,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let temporary = target.with_file_name(format!("{name}.tmp.{}.{:016x}", std::process::id(), random()));
     let written = write_new(&temporary, bytes).and_then(|()| match fs::rename(&temporary, &target) {
-        // A single file mounted into a container cannot be renamed over; the content is safe in the temporary file
-        // until the target holds it.
+        // A single file mounted into a container cannot be replaced by a rename; the content is safe in the
+        // temporary file until the target holds it.
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
             overwrite(&target, bytes)?;
             fs::remove_file(&temporary)
@@ -41,7 +41,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Writes `bytes` where a person said: a file is replaced, a pipe or a device is written to and stays what it is.
+/// Writes `bytes` to a path a person named: a file is replaced; a pipe or a device is written to and kept.
 pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
     let unwritable = |source| Error::unwritable(path, source);
     if !is_special(path).map_err(unwritable)? {
@@ -51,7 +51,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes).map_err(unwritable)
 }
 
-/// Tells whether something stands at a path, behind links, that must not be replaced by a file: a pipe, a device, a socket.
+/// Tells whether a path leads, through links, to something a file must not replace: a pipe, a device, a socket.
 pub fn is_special(path: &Path) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(meta) => Ok(!meta.is_file() && !meta.is_dir()),
@@ -72,7 +72,8 @@ fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The rename itself must survive a power cut; a file system that cannot say so is no reason to fail.
+/// Syncs the folder, because the rename must survive a power failure. A file system that does not support it is
+/// not an error.
 fn sync_folder(target: &Path) {
     let folder = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
@@ -80,7 +81,7 @@ fn sync_folder(target: &Path) {
     }
 }
 
-/// Where a link finally points, existing or not.
+/// Returns the final target of a link, whether it exists or not.
 pub fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut here = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -100,7 +101,7 @@ pub fn follow_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// The file's bytes; `None` when there is no such file.
+/// Returns the file's bytes; `None` when there is no such file.
 pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,4 +1,4 @@
-//! Behaviour of the crate from outside, in one binary.
+//! Tests of the crate through its public interface, in one binary.
 
 #![expect(
     clippy::expect_used,

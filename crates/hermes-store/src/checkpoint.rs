@@ -1,8 +1,9 @@
-//! Writing the log back into the file, beside the writer.
+//! Writes the log back into the file, in parallel with the writer.
 //!
-//! Each time costs two or three syncs of the disk, and a turn that waits for the writer would wait for them too. A passive
-//! checkpoint takes no lock a writer needs, so it runs on a thread and a connection of its own. Invariant: the log does not
-//! grow without end: a pass that could not catch up leaves word, and the writer does the next one itself.
+//! Each pass costs two or three disk syncs, and a turn that waits for the writer would wait for them too. A
+//! passive checkpoint takes no lock a writer needs, so it runs on its own thread and connection. Invariant: the
+//! log does not grow without limit: a pass that could not catch up sets a flag, and the writer does the next one
+//! itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use rusqlite::Connection;
 
 use crate::connection;
 
-/// Frames in the log beyond which writing has to wait for a pass; 16 MB.
+/// The number of frames in the log (16 MB) above which writing has to wait for a pass.
 const MAX_LOG_FRAMES: i64 = 4000;
 
-/// The thread, from the first time it is needed.
+/// The checkpoint thread, which is started when it is first needed.
 #[derive(Debug)]
 pub(crate) struct CheckpointThread {
     path: PathBuf,
@@ -31,7 +32,7 @@ struct CheckpointHandle {
     thread: JoinHandle<()>,
 }
 
-/// Who has to do a pass.
+/// The thread that has to run a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointRunner {
     Thread,
@@ -43,7 +44,7 @@ impl CheckpointThread {
         Self { path: path.to_owned(), running: None, behind: Arc::default() }
     }
 
-    /// Asks for a pass. The writer has to do it when the thread cannot catch up, or cannot be had.
+    /// Requests a pass. The writer has to run it when the thread cannot catch up or is not available.
     pub(crate) fn request(&mut self) -> CheckpointRunner {
         if self.behind.swap(false, Ordering::Relaxed) {
             return CheckpointRunner::Writer;
@@ -52,17 +53,17 @@ impl CheckpointThread {
             self.running = self.start();
         }
         match self.running.as_ref().map(|running| running.asked.try_send(())) {
-            // It has not begun the last one yet; that one will do.
+            // A full queue means that the thread has not begun the last requested pass yet; that pass is enough.
             Some(Ok(()) | Err(TrySendError::Full(()))) => CheckpointRunner::Thread,
             Some(Err(TrySendError::Disconnected(()))) | None => CheckpointRunner::Writer,
         }
     }
 
-    /// Ends the thread and closes its connection, so that the writer's is the last.
+    /// Ends the thread and closes its connection, so that the writer's connection is the last.
     pub(crate) fn shut_down(&mut self) {
         if let Some(CheckpointHandle { asked, thread }) = self.running.take() {
             drop(asked);
-            // One that panicked has closed its connection too.
+            // A thread that panicked has closed its connection, too.
             let _ = thread.join();
         }
     }
@@ -87,7 +88,8 @@ fn run(connection: &Connection, waiting: &Receiver<()>, behind: &AtomicBool) {
     }
 }
 
-/// Takes what can be taken without making anyone wait. A failure leaves the log to the next pass.
+/// Writes back what it can without making another connection wait, and returns the number of frames in the log.
+/// After a failure, the next pass does the work.
 pub(crate) fn frames_after(connection: &Connection) -> Option<i64> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1)).ok()
 }

@@ -1,11 +1,11 @@
-//! Reading columns as they are, not as they should be: files have been written by many programs for a long time.
+//! Reads columns leniently: the files were written by many programs over a long time, and types vary.
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use crate::error::OperationResult;
 
-/// Text, whatever the column holds; invalid UTF-8 is replaced rather than refused.
+/// Reads text, whatever the column holds; invalid UTF-8 is replaced rather than refused.
 pub(crate) fn text(row: &Row<'_>, at: usize) -> OperationResult<Option<String>> {
     Ok(match row.get_ref(at)? {
         ValueRef::Null => None,
@@ -15,12 +15,12 @@ pub(crate) fn text(row: &Row<'_>, at: usize) -> OperationResult<Option<String>> 
     })
 }
 
-/// Like [`text`], with absence as the empty string.
+/// Reads text like [`text`], with absence as the empty string.
 pub(crate) fn string(row: &Row<'_>, at: usize) -> OperationResult<String> {
     Ok(text(row, at)?.unwrap_or_default())
 }
 
-/// A number with fractions; text that is not a number counts as absent.
+/// Reads a floating-point number; text that is not a number counts as absent.
 pub(crate) fn real(row: &Row<'_>, at: usize) -> OperationResult<Option<f64>> {
     Ok(match row.get_ref(at)? {
         #[expect(clippy::cast_precision_loss, reason = "times and sums are far below 2^52")]
@@ -31,7 +31,7 @@ pub(crate) fn real(row: &Row<'_>, at: usize) -> OperationResult<Option<f64>> {
     })
 }
 
-/// A whole number; absence and nonsense count as zero.
+/// Reads an integer; absent and invalid values count as zero.
 pub(crate) fn integer(row: &Row<'_>, at: usize) -> OperationResult<i64> {
     Ok(match row.get_ref(at)? {
         ValueRef::Integer(number) => number,
@@ -44,12 +44,13 @@ pub(crate) fn integer(row: &Row<'_>, at: usize) -> OperationResult<i64> {
     })
 }
 
-/// A counter, never negative.
+/// Reads a counter, never negative.
 pub(crate) fn count(row: &Row<'_>, at: usize) -> OperationResult<u64> {
     Ok(u64::try_from(integer(row, at)?).unwrap_or(0))
 }
 
-/// The database's whole numbers are signed; a count beyond that is capped, not wrapped.
+/// Converts a count to a signed integer, because SQLite integers are signed; larger counts are capped, not
+/// wrapped.
 pub(crate) fn to_signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
-//! Opening the file: the only place in the workspace that does, and the one that decides how it is accessed.
+//! Opens the file. This is the only module in the workspace that does, and it decides how the file is accessed.
 //!
-//! Invariant: a connection that leaves this module has foreign keys on, waits at most a second for a lock by itself,
-//! and never follows the file into a state it cannot write back safely.
+//! Invariant: a connection that leaves this module has foreign keys on, waits at most a second for a lock by
+//! itself, and never follows the file into a state it cannot write back safely.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -14,20 +14,22 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result};
 
-/// Older builds can corrupt a database when a write-ahead log is reset at the wrong moment.
+/// The oldest SQLite version that is safe: older ones can corrupt a database when a write-ahead log is reset at
+/// the wrong moment.
 const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
 
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How the file keeps its journal.
+/// The journal mode of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JournalMode {
     WriteAheadLog,
-    /// The file system cannot do shared memory; readers and the writer wait for each other.
+    /// A rollback journal, because the file system has no shared memory; readers and the writer wait for each
+    /// other.
     Rollback,
 }
 
-/// Refuses to run on an SQLite that is known to lose data.
+/// Refuses to run with an SQLite version that is known to lose data.
 pub(crate) fn check_engine(path: &Path) -> Result<()> {
     if rusqlite::version_number() >= OLDEST_SAFE_SQLITE {
         return Ok(());
@@ -41,7 +43,7 @@ pub(crate) fn check_engine(path: &Path) -> Result<()> {
     })
 }
 
-/// The connection all writes go through.
+/// Opens the connection for all writes.
 pub(crate) fn open_for_writing(path: &Path) -> Result<(Connection, JournalMode)> {
     prepare_file(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -58,7 +60,7 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<(Connection, JournalMode)>
     Ok((connection, journal))
 }
 
-/// A connection that only reads. It sees the last committed state and never holds up the writer.
+/// Opens a connection that only reads. It sees the last committed state and never delays the writer.
 pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = open(path, flags)?;
@@ -70,7 +72,7 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that only writes the log back. It holds next to nothing in memory.
+/// Opens a connection that only writes the log back. It uses almost no memory.
 pub(crate) fn open_for_checkpoints(path: &Path) -> Result<Connection> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection
@@ -79,7 +81,8 @@ pub(crate) fn open_for_checkpoints(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A connection to a file in a place nobody can write to. Correct only while nobody else writes there either.
+/// Opens a connection to a file in a location that cannot be written. Reads are correct only while no other
+/// program writes there either.
 pub(crate) fn open_immutable(path: &Path) -> Result<Connection> {
     let escaped: String = path.to_string_lossy().chars().fold(String::new(), |mut uri, c| {
         match c {
@@ -95,7 +98,7 @@ pub(crate) fn open_immutable(path: &Path) -> Result<Connection> {
     open(Path::new(&format!("file:{escaped}?immutable=1")), flags)
 }
 
-/// A new file for its owner alone, with no settings of ours: the target of a copy.
+/// Creates a file only its owner can access, without this crate's settings: the target of a copy.
 pub(crate) fn create_plain(path: &Path) -> Result<Connection> {
     prepare_file(path)?;
     open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
@@ -105,12 +108,13 @@ pub(crate) fn create_plain(path: &Path) -> Result<Connection> {
 pub(crate) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let fail = |error: rusqlite::Error| Error::from_sqlite(path, &error);
     let connection = Connection::open_with_flags(path, flags).map_err(fail)?;
-    // Without this a statement is planned anew for every new bound value, which costs more than running it.
+    // Without this, SQLite plans a statement again for every new bound value, which costs more than running it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fail)?;
     Ok(connection)
 }
 
-/// Creates the file for its owner alone before SQLite can create it for everybody; the log files follow its mode.
+/// Creates the file with access for its owner alone, before SQLite can create it with access for everyone. The log
+/// files get the same mode.
 fn prepare_file(path: &Path) -> Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
@@ -125,7 +129,8 @@ fn prepare_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Other programs create the file readable for everyone. Failing to correct that is no reason not to work.
+/// Restricts the mode of the file, because other programs create it readable for everyone. A failure is not an
+/// error.
 fn tighten_mode(path: &Path) {
     let Ok(meta) = fs::metadata(path) else { return };
     if meta.permissions().mode() & 0o077 != 0
@@ -139,7 +144,7 @@ fn choose_journal(connection: &Connection, path: &Path) -> Result<JournalMode> {
     let asked = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
     match asked {
         Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(JournalMode::WriteAheadLog),
-        // The lock is only needed to change the mode; a busy file is already being used in one.
+        // Only a change of the mode needs the lock; a file that is in use already has a mode.
         Err(error) if matches!(Error::from_sqlite(path, &error), Error::Busy { .. }) => {
             let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0));
             if mode.is_ok_and(|mode| mode.eq_ignore_ascii_case("wal")) {

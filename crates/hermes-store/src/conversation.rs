@@ -1,7 +1,7 @@
-//! Which session a chat is at.
+//! The current session of each chat.
 //!
-//! A chat goes on under the same key while its sessions change. What other programs keep about it travels along as the
-//! text they wrote; nobody here looks into it.
+//! A chat keeps its key while its sessions change. Data that other programs store about a chat is kept as the text
+//! they wrote; this crate does not parse it.
 
 use hermes_types::{SessionId, Timestamp};
 use rusqlite::{OptionalExtension, Row, params};
@@ -12,12 +12,12 @@ use crate::error::OperationResult;
 use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 
-/// A chat's place in the record.
+/// The binding of a chat to its current session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatBinding {
     pub key: String,
     pub session: SessionId,
-    /// JSON, in the shape of `sessions.json`.
+    /// The entry as JSON, in the format of `sessions.json`.
     pub entry: String,
     pub updated_at: Timestamp,
 }
@@ -36,7 +36,7 @@ impl Store {
         })
     }
 
-    /// Ties a chat to a session, or notes what changed about it. What is older than what is there changes nothing.
+    /// Binds a chat to a session, or updates its entry. A binding older than the stored one changes nothing.
     pub fn bind(&self, binding: ChatBinding) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| {
             scope
@@ -57,7 +57,7 @@ impl Store {
         })
     }
 
-    /// All chats, the one last used first.
+    /// Returns all chats, the most recently used first.
     pub fn bindings(&self) -> PendingResult<Vec<ChatBinding>> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(&format!(
@@ -72,7 +72,7 @@ impl Store {
         })
     }
 
-    /// The chat that is at this session now.
+    /// Returns the chat that is bound to this session now.
     pub fn conversation_of(&self, session: &SessionId) -> PendingResult<Option<String>> {
         let session = session.clone();
         self.read(move |scope| {

@@ -1,14 +1,14 @@
-//! What can go wrong with the database, named for what the caller can do about it.
+//! The errors of the database. The variants follow what the caller can do about them.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 use thiserror::Error;
 
-/// Every failure of this crate. Each text names the file and the remedy.
+/// A failure of this crate. Each text names the file and the remedy.
 #[derive(Debug, Clone, Error)]
 pub enum Error {
-    /// Another process held the lock through every retry: the same call may work later.
+    /// Another process held the lock through every retry: the same call may succeed later.
     #[error(
         "{path}: another process is using the database and did not let go in time; nothing was written, try again"
     )]
@@ -22,23 +22,23 @@ pub enum Error {
     )]
     ReadOnly { path: PathBuf, detail: String },
 
-    /// The disk did not do as asked. Often it is full in a way SQLite cannot tell.
+    /// The disk reported an error. Often it is full in a way SQLite cannot detect.
     #[error(
         "{path}: the disk could not be read or written ({detail}); it may be full or failing. Nothing was changed"
     )]
     Disk { path: PathBuf, detail: String },
 
-    /// The file itself is broken. It is left as it is.
+    /// The file itself is damaged. It is not changed.
     #[error(
         "{path}: the database is damaged ({detail}). Nothing was changed; `hermes db repair` saves what can be read and keeps the damaged file"
     )]
     Damaged { path: PathBuf, detail: String },
 
-    /// The file is a database, but not one we can work with.
+    /// The file is a database, but not one this crate can use.
     #[error("{path}: {detail}")]
     Unusable { path: PathBuf, detail: String },
 
-    /// The file was removed, moved or replaced while it was open. What is written now would be lost.
+    /// The file was removed, moved or replaced while it was open. Anything written now would be lost.
     #[error(
         "{path}: the database was removed or replaced while Hermes was running; nothing is written any more. Put it back if you can, and restart Hermes"
     )]
@@ -50,18 +50,18 @@ pub enum Error {
     #[error("{0}")]
     NotFound(String),
 
-    /// The store was closed, or its thread died; the log says why.
+    /// The store was closed, or its thread ended; the log names the reason.
     #[error("the database has been closed")]
     Closed,
 
-    /// Something this crate did not foresee. The transaction was rolled back.
+    /// A failure this crate does not handle specifically. The transaction was rolled back.
     #[error("{path}: {detail}")]
     Other { path: PathBuf, detail: String },
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// What an operation inside the writer or a reader returns; the loop that runs it knows the file's name.
+/// The error of an operation inside the writer or a reader; the loop that runs the operation adds the file's name.
 #[derive(Debug)]
 pub(crate) enum OperationError {
     Sqlite(rusqlite::Error),

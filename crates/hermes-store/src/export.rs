@@ -1,4 +1,4 @@
-//! A session with everything in it, as other programs read it: one JSON object per session.
+//! The export of a session with all its data, in the format other programs read: one JSON object per session.
 
 use hermes_types::SessionId;
 use rusqlite::types::ValueRef;
@@ -12,7 +12,8 @@ use crate::pending_result::PendingResult;
 use crate::writer::OperationScope;
 
 impl Store {
-    /// The sessions an export covers, oldest first, tool sessions and archived ones included unless a source is named.
+    /// Returns the sessions an export covers, oldest first, with tool sessions and archived ones unless a source
+    /// is named.
     pub fn exportable_sessions(&self, filter: SessionFilter) -> PendingResult<Vec<SessionId>> {
         self.read(move |scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -23,7 +24,8 @@ impl Store {
         })
     }
 
-    /// All columns of a session plus `messages` with all of theirs; `tool_calls` are parsed. `None` if it is gone.
+    /// Returns all columns of a session plus `messages` with all of theirs; `tool_calls` are parsed. `None` if it
+    /// does not exist.
     pub fn export_session(&self, id: &SessionId) -> PendingResult<Option<Map<String, Value>>> {
         let id = id.clone();
         self.read(move |scope| export(scope, &id))
@@ -58,7 +60,7 @@ fn export(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Option<
     Ok(Some(session))
 }
 
-/// Whatever columns this file has, in the order they were declared.
+/// Returns the columns this file has, in the order they were declared.
 fn ordered_columns(scope: &OperationScope<'_>, table: &str) -> OperationResult<Vec<String>> {
     let mut statement =
         scope.connection.prepare_cached("SELECT name FROM pragma_table_info(?1) ORDER BY cid")?;

@@ -1,4 +1,5 @@
-//! What has come in and is not yet dealt with. A row here is what an acknowledgement to a platform stands on.
+//! Incoming messages that are not yet processed. A message is acknowledged to its platform only after its row is
+//! stored here.
 
 use hermes_types::{Envelope, InboxId, Timestamp, TurnId};
 use rusqlite::{OptionalExtension, params};
@@ -9,22 +10,22 @@ use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 use crate::{Error, Store};
 
-/// What became of an envelope handed in.
+/// The result of adding an envelope to the inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InboxInsertion {
     New(InboxId),
-    /// The platform delivered it before; it is safe to acknowledge again.
+    /// The platform delivered it before; it is safe to acknowledge it again.
     Duplicate(InboxId),
 }
 
-/// How an inbox row was closed.
+/// The reason why an inbox row was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InboxCloseReason {
-    /// It was answered, or needed no answer.
+    /// The message was answered, or needed no answer.
     Done,
-    /// It could not be answered, and the user has been told.
+    /// The message could not be answered, and the user has been notified.
     Reported,
-    /// It waited too long to be run; the user was told in one line.
+    /// The message waited too long to be run; the user was notified in one line.
     Stale,
 }
 
@@ -44,11 +45,11 @@ pub struct WaitingMessage {
     pub id: InboxId,
     pub conversation: String,
     pub envelope: Envelope,
-    /// The turn that was begun for it. It may have ended, and only its answer be missing.
+    /// The turn that was begun for it. That turn may have ended with only its answer missing.
     pub turn: Option<TurnId>,
 }
 
-/// How much is waiting, for status displays.
+/// The size and age of the queue, for status displays.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct QueueDepth {
     pub waiting: u64,
@@ -56,13 +57,13 @@ pub struct QueueDepth {
 }
 
 impl Store {
-    /// Takes a message in. Once this answers, it is on disk, and the platform may be told.
+    /// Stores a message. Once this returns, the message is on disk and may be acknowledged to the platform.
     pub fn accept(&self, conversation: &str, envelope: Envelope) -> PendingResult<InboxInsertion> {
         let conversation = conversation.to_owned();
         self.write(Durability::Disk, move |scope| insert(scope, &conversation, &envelope))
     }
 
-    /// The waiting messages of one conversation, in the order they came.
+    /// Returns the waiting messages of one conversation, in the order they arrived.
     pub fn waiting(&self, conversation: &str) -> PendingResult<Vec<WaitingMessage>> {
         let conversation = conversation.to_owned();
         self.read(move |scope| {
@@ -83,7 +84,7 @@ impl Store {
         })
     }
 
-    /// The conversations that have something waiting, the one that waited longest first.
+    /// Returns the conversations with waiting messages, the longest-waiting first.
     pub fn waiting_conversations(&self) -> PendingResult<Vec<String>> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -105,7 +106,7 @@ impl Store {
         self.write(Durability::Disk, move |scope| close(scope, id, closing, note.as_deref(), at))
     }
 
-    /// Returns the newest message of a conversation, dealt with or not: where its answers go.
+    /// Returns the newest message of a conversation, processed or not; answers go to its chat.
     pub fn newest_envelope(&self, conversation: &str) -> PendingResult<Option<Envelope>> {
         let conversation = conversation.to_owned();
         self.read(move |scope| {
@@ -180,7 +181,7 @@ pub(crate) fn close(
     Ok(())
 }
 
-/// Reads JSON this crate wrote itself.
+/// Parses JSON that this crate wrote.
 pub(crate) fn read_json<T: serde::de::DeserializeOwned>(json: &str) -> OperationResult<T> {
     serde_json::from_str(json).map_err(|error| not_storable(&error))
 }

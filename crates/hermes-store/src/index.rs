@@ -1,9 +1,9 @@
-//! The full-text index: its layouts, noticing that it is damaged, and rebuilding it a little at a time.
+//! The full-text index: its layouts, the detection of damage, and its gradual rebuild.
 //!
-//! Invariant: the index never stands between a message and the disk. When it is damaged, it is thrown away in the
-//! same transaction that notices, new messages are indexed at once, and old ones are added in short transactions
-//! between other writes. A row that the rebuild has not reached is never removed from the index, because taking out
-//! what is not in it would damage it again; the conditional triggers below see to that.
+//! Invariant: the index never keeps a message from being stored. When it is damaged, the transaction that detects
+//! it drops and recreates it, new messages are indexed at once, and old ones are added in short transactions
+//! between other writes. A row that the rebuild has not reached is never removed from the index, because removing
+//! a row that is not in it would damage it again; the conditional triggers below ensure that.
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi, params};
 use serde::{Deserialize, Serialize};
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use crate::error::{OperationError, OperationResult};
 use crate::schema;
 
-/// The table every version has.
+/// The index table that every version has.
 const TABLE: &str = "messages_fts";
 
-/// What one step of a rebuild takes on, so that a waiting write is never held up for long.
+/// Limits the rows and bytes of one rebuild step, so that a waiting write is never delayed for long.
 const STEP_ROWS: i64 = 400;
 const STEP_BYTES: usize = 512 * 1024;
 
 const META_KEY: &str = "search.rebuild";
 
-/// How the index stores its text.
+/// The way the index stores its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// Version 6: the text stays in `messages`.
@@ -29,21 +29,21 @@ enum Layout {
     Inline,
 }
 
-/// How far a rebuild has come: rows up to `cursor` are in, rows after `target` were never missing.
+/// The position of a rebuild: rows up to `cursor` are indexed, rows after `target` were never missing.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct RebuildPosition {
     pub(crate) cursor: i64,
     pub(crate) target: i64,
 }
 
-/// Whether a rebuild has more to do.
+/// Tells whether a rebuild has more to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RebuildProgress {
     More,
     Done,
 }
 
-/// An index as it stands in the file.
+/// An index table as declared in the file.
 struct Table {
     name: String,
     layout: Layout,
@@ -67,7 +67,7 @@ pub(crate) fn is_rebuilding(connection: &Connection) -> OperationResult<bool> {
     Ok(rebuild_state(connection)?.is_some())
 }
 
-/// Whether a failure can come from the index rather than from the tables it serves.
+/// Tells whether a failure can come from the index rather than from the tables it serves.
 pub(crate) fn may_be_damage(fault: &OperationError) -> bool {
     let OperationError::Sqlite(error) = fault else { return false };
     match error.sqlite_error() {
@@ -75,8 +75,8 @@ pub(crate) fn may_be_damage(fault: &OperationError) -> bool {
         Some(inner) if inner.code == ErrorCode::DatabaseCorrupt => true,
         _ => {
             let text = error.to_string();
-            // A constraint of a real table is named in the message; only the index fails with the bare words, when
-            // it flushes at commit into segments it has lost track of.
+            // A constraint of a real table is named in the message; only the index fails with this bare text, when
+            // it flushes at commit into segments whose state it has lost.
             text == "constraint failed"
                 || text.contains(TABLE)
                 || text.contains("vtable constructor failed")
@@ -85,7 +85,7 @@ pub(crate) fn may_be_damage(fault: &OperationError) -> bool {
     }
 }
 
-/// Throws every index away and starts them anew, empty, with the rebuild noted. Runs inside a write transaction.
+/// Drops every index and recreates it empty, and records the rebuild. Runs inside a write transaction.
 pub(crate) fn recreate(connection: &Connection) -> OperationResult<()> {
     let mut tables = existing(connection)?;
     if tables.is_empty() {
@@ -96,7 +96,8 @@ pub(crate) fn recreate(connection: &Connection) -> OperationResult<()> {
     for table in &tables {
         drop_table(connection, &table.name)?;
         connection.execute_batch(&table.sql)?;
-        // Merging eight segments at a time instead of four rewrites each entry fewer times while messages pour in.
+        // Merging eight segments at a time instead of four rewrites each entry less often while many messages are
+        // added.
         let name = &table.name;
         connection.execute_batch(&format!("INSERT INTO {name}({name}, rank) VALUES ('automerge', 8)"))?;
         create_triggers(connection, table, Triggers::WhileRebuilding)?;
@@ -185,7 +186,7 @@ fn save(connection: &Connection, rebuild: RebuildPosition) -> OperationResult<()
     Ok(())
 }
 
-/// Whether removals and changes must first ask how far the rebuild has come.
+/// Decides whether removals and changes must first check how far the rebuild has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Triggers {
     Plain,
@@ -205,7 +206,7 @@ fn trigger_sql(name: &str, layout: Layout, kind: Triggers) -> [String; 3] {
             " WHEN NOT EXISTS (SELECT 1 FROM hx_meta WHERE key = '{META_KEY}'
                 AND old.id > json_extract(value, '$.cursor') AND old.id <= json_extract(value, '$.target'))"
         ),
-        // An inline index may be asked to remove what it does not hold, so no condition is needed.
+        // An inline index may be told to remove a row it does not hold, so no condition is needed.
         _ => String::new(),
     };
     let (add, remove) = match layout {
@@ -227,14 +228,14 @@ fn trigger_sql(name: &str, layout: Layout, kind: Triggers) -> [String; 3] {
     ]
 }
 
-/// Who keeps the index in step with the messages this process writes.
+/// The mechanism that updates the index for messages this process writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum IndexMaintenance {
-    /// The file's triggers: always right, but each message is flushed to the index on its own.
+    /// The file's triggers: always correct, but each message is flushed to the index separately.
     #[default]
     Triggers,
-    /// The statements in this crate that add and remove messages. A whole transaction is then flushed at once, which
-    /// is several times faster. Only for a file whose triggers do exactly what those statements do.
+    /// The statements in this crate that add and remove messages. A whole transaction is then flushed at once,
+    /// which is several times faster. Only for a file whose triggers do exactly what those statements do.
     Statements,
 }
 
@@ -283,7 +284,7 @@ pub(crate) fn remove(connection: &Connection, id: i64) -> OperationResult<()> {
     Ok(())
 }
 
-/// A declaration without what does not change its meaning.
+/// Returns a declaration without the parts that do not change its meaning.
 fn normalize_sql(sql: &str) -> String {
     let lower = sql.to_ascii_lowercase().replace("if not exists", "");
     lower.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '`' | ';')).collect()
@@ -332,8 +333,9 @@ fn drop_table(connection: &Connection, name: &str) -> OperationResult<()> {
     forget_table(connection, name)
 }
 
-/// For an index too broken to be dropped: once the catalogue no longer knows it, the tables behind it are ordinary
-/// ones and can go. One that is itself broken is only forgotten; its pages stay unused until a repair.
+/// Removes an index that is too damaged to be dropped: once the catalogue no longer lists it, the tables behind it
+/// are ordinary ones and can be dropped. A table that is itself damaged is only removed from the catalogue; its
+/// pages stay unused until a repair.
 fn forget_table(connection: &Connection, name: &str) -> OperationResult<()> {
     forget_entry(connection, name)?;
     for suffix in ["data", "idx", "content", "docsize", "config"] {
@@ -351,7 +353,7 @@ fn forget_table(connection: &Connection, name: &str) -> OperationResult<()> {
 fn forget_entry(connection: &Connection, name: &str) -> OperationResult<()> {
     connection.execute_batch("PRAGMA writable_schema = ON")?;
     let forgotten = connection.execute("DELETE FROM sqlite_master WHERE tbl_name = ?1", [name]);
-    // RESET makes this connection read the catalogue anew; other connections notice by the changed cookie.
+    // RESET makes this connection read the catalogue again; other connections notice by the changed cookie.
     let cookie: i64 = connection.query_row("PRAGMA schema_version", [], |row| row.get(0))?;
     connection
         .execute_batch(&format!("PRAGMA schema_version = {}; PRAGMA writable_schema = RESET", cookie + 1))?;

@@ -1,4 +1,4 @@
-//! What the sessions of a span of time used, for looking back at it.
+//! Usage statistics of the sessions in a period.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::OperationResult;
 use crate::pending_result::PendingResult;
 use crate::writer::OperationScope;
 
-/// One session's part.
+/// The usage of one session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionUsage {
     pub id: SessionId,
@@ -26,17 +26,17 @@ pub struct SessionUsage {
     pub cost_usd: Option<f64>,
 }
 
-/// All of it.
+/// The usage of a period.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UsageInsights {
-    /// Oldest first.
+    /// The sessions, oldest first.
     pub sessions: Vec<SessionUsage>,
-    /// Calls per tool, most used first.
+    /// The calls per tool, most used first.
     pub tools: Vec<(String, u64)>,
 }
 
 impl Store {
-    /// Over the sessions that began since then, of one source or of all.
+    /// Returns the usage of the sessions that began since then, of one source or of all.
     pub fn insights(&self, since: Timestamp, source: Option<String>) -> PendingResult<UsageInsights> {
         self.read(move |scope| {
             Ok(UsageInsights {
@@ -83,7 +83,8 @@ fn sessions(
     Ok(found)
 }
 
-/// Results carry the tool's name in some files, calls in all; whichever shows more of a tool counts.
+/// Counts calls per tool. Results carry the tool's name in some files, calls in all, so the larger count of each
+/// tool is used.
 fn tools(
     scope: &OperationScope<'_>,
     since: Timestamp,

@@ -1,7 +1,8 @@
-//! What became of each instant at which a scheduled job was due.
+//! The runs of scheduled jobs, one row for each scheduled time.
 //!
-//! Invariants: an instant of a job has one row, so whoever inserts it is the only one to run it; a run that ended and what
-//! is to be said about it are one write; a row whose holder died says that nobody knows how it ended.
+//! Invariants: a scheduled time of a job has one row, so the process that inserts it is the only one to run it;
+//! the end of a run and the messages about it are one write; a row whose holder died is marked as having an
+//! unknown outcome.
 
 use hermes_types::{HolderId, JobRunId, OutgoingMessage, Timestamp};
 use rusqlite::{OptionalExtension, Row, params};
@@ -12,21 +13,21 @@ use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 use crate::{Store, outbox};
 
-/// Ended rows that are kept.
+/// The number of ended rows that are kept.
 const MAX_ENDED_RUNS: u32 = 1000;
 const COLUMNS: &str =
     "id, job, due_at, state, holder, attempts, claimed_at, started_at, ended_at, error, told, recorded";
 
-/// An instant and its outcome.
+/// A scheduled time of a job and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRun {
     pub id: JobRunId,
     pub job: String,
     pub due_at: Timestamp,
     pub state: JobRunState,
-    /// Who runs it, or did.
+    /// The process that runs it, or ran it.
     pub holder: Option<HolderId>,
-    /// Times it was begun.
+    /// The number of times it was begun.
     pub attempts: u32,
     pub claimed_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -36,17 +37,17 @@ pub struct JobRun {
     pub recorded: bool,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobRunState {
-    /// Somebody is about to run it.
+    /// A process is about to run it.
     Claimed,
     Running,
     Completed,
     Failed,
-    /// It was too late to be run.
+    /// It was too late to run it.
     Missed,
-    /// Its process died; it may or may not have had an effect.
+    /// Its process died; the run may or may not have had an effect.
     Unknown,
 }
 
@@ -69,47 +70,47 @@ impl JobRunState {
         Self::ALL.into_iter().find(|state| state.as_str() == text).unwrap_or(Self::Unknown)
     }
 
-    /// Whether somebody has it in hand.
+    /// Tells whether a process has claimed or is running it.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Claimed | Self::Running)
     }
 }
 
-/// The answer to asking for an instant.
+/// The result of claiming a scheduled time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobClaim {
     Granted(JobRunId),
-    /// It has an outcome, or somebody is at it.
+    /// The scheduled time already has an outcome, or another process is running it.
     Taken(JobRun),
 }
 
-/// Whether a run that was cut off may be begun again.
+/// The rule for restarting a run that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutOffRetry {
     Never,
-    /// One more time.
+    /// The run may be restarted once.
     Once,
 }
 
-/// Whether the user is to hear of an instant that passed.
+/// Decides whether the user is notified of a scheduled time that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissedRunNotice {
     Send,
     Skip,
 }
 
-/// How a run ended, and what is to be said about it.
+/// The end of a run, and the messages about it.
 #[derive(Debug, Clone)]
 pub struct JobRunEnd {
     pub state: JobRunState,
     pub error: Option<String>,
-    /// Each with the conversation it belongs to.
+    /// The replies, each with the conversation it belongs to.
     pub replies: Vec<(String, OutgoingMessage)>,
     pub at: Timestamp,
 }
 
 impl Store {
-    /// Takes an instant of a job. Nobody else gets it.
+    /// Claims a scheduled time of a job. No other process gets it.
     pub fn claim_job_run(
         &self,
         job: &str,
@@ -145,7 +146,7 @@ impl Store {
         })
     }
 
-    /// The run begins. False, when it is no longer this holder's.
+    /// Records the start of a run. Returns false when it no longer belongs to this holder.
     pub fn start_job_run(&self, id: JobRunId, holder: &HolderId, now: Timestamp) -> PendingResult<bool> {
         let holder = holder.clone();
         self.write(Durability::Disk, move |scope| {
@@ -157,12 +158,12 @@ impl Store {
         })
     }
 
-    /// The run has ended; what is to be said about it is queued in the same step. False, when it is no longer this
-    /// holder's: then nothing is said.
+    /// Records the end of a run and queues the messages about it in the same step. Returns false when the run no
+    /// longer belongs to this holder; no message is then queued.
     pub fn finish_job_run(&self, id: JobRunId, holder: &HolderId, end: JobRunEnd) -> PendingResult<bool> {
         let holder = holder.clone();
         self.write(Durability::Disk, move |scope| {
-            // One that was given up for dead while it was only slow may still say how it ended.
+            // A run that was declared dead although it was only slow may still report how it ended.
             let ended = scope
                 .connection
                 .prepare_cached(
@@ -181,7 +182,7 @@ impl Store {
         })
     }
 
-    /// Instants that passed without a run. Those that have a row already keep it.
+    /// Records scheduled times that passed without a run. Those that have a row already keep it.
     pub fn record_missed_runs(
         &self,
         job: &str,
@@ -203,7 +204,7 @@ impl Store {
         })
     }
 
-    /// A run whose holder is gone. False, when it has moved on since it was looked at.
+    /// Marks a run whose holder has ended. Returns false when its state has changed since it was read.
     pub fn cut_off_job_run(&self, run: &JobRun, reason: &str, now: Timestamp) -> PendingResult<bool> {
         let (id, holder, reason) = (run.id, run.holder.clone(), reason.to_owned());
         self.write(Durability::Disk, move |scope| {
@@ -218,7 +219,7 @@ impl Store {
         })
     }
 
-    /// The list of jobs knows how a run ended.
+    /// Records that the job list contains the outcome of a run.
     pub fn mark_job_run_recorded(&self, id: JobRunId) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| {
             scope
@@ -229,7 +230,7 @@ impl Store {
         })
     }
 
-    /// The user is told of some runs: the rows are marked and the words queued in one step.
+    /// Marks runs as reported and queues the message to the user about them, in one step.
     pub fn notify_job_runs(
         &self,
         runs: Vec<JobRunId>,
@@ -249,19 +250,19 @@ impl Store {
         })
     }
 
-    /// Runs somebody has in hand, or had when they died.
+    /// Returns the runs that are claimed or running, including those whose process has died.
     pub fn open_job_runs(&self) -> PendingResult<Vec<JobRun>> {
         self.job_runs_where("state IN ('claimed', 'running') ORDER BY id")
     }
 
-    /// Ended runs the user or the list of jobs does not know of yet.
+    /// Returns the ended runs that have not been reported to the user or recorded in the job list yet.
     pub fn unreported_job_runs(&self) -> PendingResult<Vec<JobRun>> {
         self.job_runs_where(
             "(told = 0 OR recorded = 0) AND state NOT IN ('claimed', 'running') ORDER BY due_at",
         )
     }
 
-    /// The newest runs, of one job or of all.
+    /// Returns the newest runs, of one job or of all.
     pub fn job_runs(&self, job: Option<&str>, limit: usize) -> PendingResult<Vec<JobRun>> {
         let job = job.map(str::to_owned);
         self.read(move |scope| {
@@ -292,7 +293,7 @@ impl Store {
     }
 }
 
-/// Keeps the newest; what somebody still has to hear of stays.
+/// Removes the oldest ended rows; those that still have to be reported are kept.
 fn prune(scope: &OperationScope<'_>) -> OperationResult<()> {
     scope
         .connection

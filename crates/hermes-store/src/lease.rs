@@ -1,4 +1,4 @@
-//! One holder per conversation, across all processes that share a home.
+//! Leases: one holder per conversation, across all processes that share a home.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::error::OperationResult;
 use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 
-/// How long the row of a lease that ran out is kept.
+/// The time for which the row of an expired lease is kept.
 const EXPIRED_RETENTION: Duration = Duration::from_hours(1);
 
-/// The answer to asking for a conversation.
+/// The result of acquiring a lease.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LeaseOutcome {
     Granted,
@@ -22,7 +22,7 @@ pub enum LeaseOutcome {
 }
 
 impl Store {
-    /// Takes a conversation if it is free, already ours, or its holder has been silent too long.
+    /// Acquires the lease of a conversation if it is free, already held by this holder, or expired.
     pub fn acquire_lease(
         &self,
         conversation: &str,
@@ -34,7 +34,7 @@ impl Store {
         self.write(Durability::Process, move |scope| acquire(scope, &conversation, &holder, now, span))
     }
 
-    /// Gives a conversation back. Somebody else's stays theirs.
+    /// Releases the lease of a conversation. A lease of another holder is not changed.
     pub fn release_lease(&self, conversation: &str, holder: &HolderId) -> PendingResult<()> {
         let (conversation, holder) = (conversation.to_owned(), holder.clone());
         self.write(Durability::Process, move |scope| {
@@ -46,7 +46,7 @@ impl Store {
         })
     }
 
-    /// Who holds a conversation now.
+    /// Returns the current holder of a conversation's lease.
     pub fn lease_holder(&self, conversation: &str, now: Timestamp) -> PendingResult<Option<HolderId>> {
         let conversation = conversation.to_owned();
         self.read(move |scope| {
@@ -76,7 +76,7 @@ pub(crate) fn acquire(
         params![conversation, holder.as_str(), now.seconds(), now.plus(span).seconds()],
     )?;
     if taken > 0 {
-        // Those of processes that died are of no more use to anybody.
+        // Expired leases of processes that died are no longer needed.
         scope.execute_cached(
             "DELETE FROM hx_leases WHERE expires_at < ?1 AND conversation <> ?2",
             params![now.minus(EXPIRED_RETENTION).seconds(), conversation],

@@ -1,4 +1,4 @@
-//! What every model call used and cost: the ground on which spending limits stand.
+//! The usage and cost of every model call, on which spending limits are based.
 
 use hermes_types::{Cost, SessionId, Timestamp, TurnId, Usage};
 use rusqlite::params;
@@ -8,15 +8,15 @@ use crate::column;
 use crate::pending_result::PendingResult;
 use crate::writer::Durability;
 
-/// One model call.
+/// The charge of one model call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCharge {
     pub at: Timestamp,
     pub session: SessionId,
     pub turn: Option<TurnId>,
-    /// The turn a person started, which this one, perhaps a subagent's, belongs to.
+    /// The turn a person started, to which this turn, possibly a subagent's, belongs.
     pub root_turn: Option<TurnId>,
-    /// The scheduled job it was for.
+    /// The scheduled job the call was made for.
     pub job: Option<String>,
     pub provider: String,
     pub model: String,
@@ -24,7 +24,7 @@ pub struct ModelCharge {
     pub cost: Cost,
 }
 
-/// Which charges a sum is over.
+/// The charges a sum covers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChargeRange {
     Since(Timestamp),
@@ -38,7 +38,7 @@ pub struct SpendingTotal {
     pub calls: u64,
     pub tokens: u64,
     pub micro_usd: u64,
-    /// Calls whose price is not known; the amount above is without them.
+    /// The number of calls whose price is not known; the amount does not include them.
     pub unpriced_calls: u64,
 }
 

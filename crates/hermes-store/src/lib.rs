@@ -1,10 +1,10 @@
 //! The database: sessions, messages, search, and the durable steps of a turn.
 //!
-//! One file, `state.db`, shared with other programs and other processes. Callers see typed calls; no SQL, no
-//! connection and no transaction leaves this crate.
+//! Holds access to one file, `state.db`, which other programs and other processes share. Callers see typed calls;
+//! no SQL, no connection and no transaction leaves this crate.
 //!
-//! Invariants: every write is one transaction on one thread; an answer means committed; nothing other programs wrote
-//! is renamed, dropped or lowered in version; the search index can break without anything else breaking.
+//! Invariants: every write is one transaction on one thread; a result means committed; nothing other programs
+//! wrote is renamed, dropped or lowered in version; a damaged search index breaks nothing else.
 
 mod checkpoint;
 mod column;
@@ -73,7 +73,7 @@ pub use step::{FinishedCall, FollowUpWork, InboxSettlement, TurnOpening};
 pub use transcript_import::{ExternalTranscript, TranscriptImport};
 pub use turn::{NewToolCall, ToolCallRecord};
 
-/// A handle on the open database. Cloning it is cheap; the threads end when the last handle goes.
+/// A handle on the open database. Cloning it is cheap; the threads end when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -82,7 +82,7 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    /// Absent when the file can only be read.
+    /// The queue of the writer thread; absent when the file can only be read.
     writer: Option<Sender<WriterCommand>>,
     readers: ReaderPool,
     notices: Vec<StoreNotice>,
@@ -109,7 +109,8 @@ impl Store {
         Ok(Self { inner: Arc::new(Inner { path: path.to_owned(), writer: Some(queue), readers, notices }) })
     }
 
-    /// Opens a file that lies where nothing can be written. Reading works; every write says why it does not.
+    /// Opens a file in a location that cannot be written. Reads work; every write returns an error with the
+    /// reason.
     pub fn open_read_only(path: &Path) -> Result<Self> {
         connection::check_engine(path)?;
         if !path.exists() {
@@ -129,17 +130,17 @@ impl Store {
         self.inner.writer.is_none()
     }
 
-    /// What the user should know about the file.
+    /// Returns notices for the user about the file.
     pub fn notices(&self) -> &[StoreNotice] {
         &self.inner.notices
     }
 
-    /// Says whether the file takes writes at this moment.
+    /// Checks whether the file accepts writes at this moment.
     pub fn probe(&self) -> PendingResult<()> {
         self.write(Durability::Process, |_| Ok(()))
     }
 
-    /// Frees the memory that only makes later calls faster. For a process that lives for months, once in a while.
+    /// Frees memory that only caches data. A process that runs for months calls it from time to time.
     pub fn release_memory(&self) {
         if !self.is_read_only() {
             self.send_command(WriterCommand::ReleaseMemory);
@@ -147,7 +148,7 @@ impl Store {
         self.inner.readers.release_memory();
     }
 
-    /// Writes back the log and closes. Later calls answer `Closed`.
+    /// Writes the log back into the file and closes it. Later calls return `Closed`.
     pub fn close(&self) -> PendingResult<()> {
         let (reply, pending) = PendingResult::new();
         self.send_command(WriterCommand::Close(reply));
@@ -178,12 +179,12 @@ impl Store {
 
     fn send_command(&self, order: WriterCommand) {
         if let Some(queue) = &self.inner.writer {
-            // A writer that is gone has said so to whoever was waiting.
+            // A writer that has ended has already reported that to every waiting caller.
             let _ = queue.send(order);
         }
     }
 
-    /// Starts the search index anew unless somebody already did.
+    /// Recreates the search index unless a rebuild is already running.
     fn replace_index(&self) {
         drop(self.write(Durability::Process, |scope| {
             if index::is_rebuilding(scope.connection)? { Ok(()) } else { index::recreate(scope.connection) }

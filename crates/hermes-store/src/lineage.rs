@@ -1,4 +1,5 @@
-//! How sessions descend from each other: a long conversation goes on in child sessions; side branches do not count.
+//! The descent of sessions: a long conversation continues in child sessions; side branches do not count as
+//! continuations.
 
 use std::collections::HashSet;
 
@@ -14,29 +15,30 @@ use crate::pending_result::PendingResult;
 use crate::session;
 use crate::writer::OperationScope;
 
-/// A chain longer than this is a loop somebody made by hand.
+/// The maximum length of a chain; a longer one can only be a loop made by hand.
 const MAX_CHAIN_LENGTH: usize = 1000;
 
-/// A part of a session's work that it gave to a subagent.
+/// A part of a session's work that was delegated to a subagent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelegatedSession {
-    /// Where the subagent's conversation stands.
+    /// The session with the subagent's conversation.
     pub session: SessionId,
-    /// How its turn ended; running if nobody has said so.
+    /// The state of its turn; running if no end was recorded.
     pub state: Option<TurnState>,
 }
 
-/// The two ends of a conversation that compression has moved from session to session.
+/// The first and the newest session of a conversation that compression moved from session to session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Continuation {
-    /// The session it began in. It names the conversation, whichever session it is at.
+    /// The session the conversation began in. It identifies the conversation, whichever session is current.
     pub first: SessionId,
-    /// The session it is at now.
+    /// The current session.
     pub newest: SessionId,
 }
 
 impl Store {
-    /// Returns where the conversation of this session began and where it is now. An unknown session is both.
+    /// Returns the first and the newest session of this session's conversation. For an unknown session, both are
+    /// its id.
     pub fn continuation(&self, id: &SessionId) -> PendingResult<Continuation> {
         let id = id.clone();
         self.read(move |scope| {
@@ -45,8 +47,8 @@ impl Store {
         })
     }
 
-    /// Returns everything that was said in the conversation up to this session, each message once: what compression carried
-    /// over into a new session is left out there.
+    /// Returns all messages of the conversation up to this session, each once: messages that compression copied
+    /// into a new session are left out there.
     pub fn full_conversation(&self, newest: &SessionId) -> PendingResult<Vec<StoredMessage>> {
         let newest = newest.clone();
         self.read(move |scope| {
@@ -55,7 +57,7 @@ impl Store {
             parts.push(newest.clone());
             let mut whole = Vec::new();
             for (at, part) in parts.iter().enumerate() {
-                // What is carried over is written in the moment the new session begins.
+                // Copied messages have the time at which the new session began.
                 let began = session::find(scope, part)?.map(|session| session.started_at).filter(|_| at > 0);
                 let rows = message::load(scope, part)?;
                 whole.extend(rows.into_iter().filter(|row| began.is_none_or(|began| row.at > began)));
@@ -64,7 +66,7 @@ impl Store {
         })
     }
 
-    /// What a session has handed on since then, in the order it did.
+    /// Returns the work a session has delegated since then, in that order.
     pub fn delegated_sessions(
         &self,
         by: &SessionId,
@@ -90,13 +92,13 @@ impl Store {
         })
     }
 
-    /// The first session of the conversation this one belongs to.
+    /// Returns the first session of the conversation this one belongs to.
     pub fn lineage_root(&self, id: &SessionId) -> PendingResult<SessionId> {
         let id = id.clone();
         self.read(move |scope| root(scope, &id))
     }
 
-    /// Every session of the conversation: ancestors, itself and all descendants.
+    /// Returns every session of the conversation: ancestors, itself and all descendants.
     pub fn lineage(&self, id: &SessionId) -> PendingResult<HashSet<SessionId>> {
         let id = id.clone();
         self.read(move |scope| {
@@ -131,7 +133,8 @@ pub(crate) fn root(scope: &OperationScope<'_>, id: &SessionId) -> OperationResul
     Ok(current)
 }
 
-/// Where a conversation that was compressed goes on: the newest descendant with messages that is no side branch.
+/// Returns the session in which a compressed conversation continues: the newest descendant with messages that is
+/// no side branch.
 pub(crate) fn newest_continuation(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<SessionId> {
     let mut best = id.clone();
     let mut current = id.clone();
@@ -139,7 +142,7 @@ pub(crate) fn newest_continuation(scope: &OperationScope<'_>, id: &SessionId) ->
         if end_reason(scope, &current)?.as_deref() != Some("compression") {
             break;
         }
-        // Children come newest first.
+        // Children are ordered newest first.
         let Some(next) = children(scope, &current)?.into_iter().find(|child| !child.is_side_branch) else {
             break;
         };
@@ -151,7 +154,7 @@ pub(crate) fn newest_continuation(scope: &OperationScope<'_>, id: &SessionId) ->
     Ok(best)
 }
 
-/// The sessions this one continues, nearest first.
+/// Returns the sessions this one continues, nearest first.
 pub(crate) fn compression_ancestors(
     scope: &OperationScope<'_>,
     id: &SessionId,

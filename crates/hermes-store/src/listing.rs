@@ -1,6 +1,7 @@
 //! Lists for people: the newest sessions with a preview, and totals.
 //!
-//! A list touches only what it shows: sessions come from the index by start, and each preview is one index look-up.
+//! A list reads only what it shows: sessions come from the index on their start, and each preview is one index
+//! lookup.
 
 use hermes_text::{ellipsize, single_line};
 use hermes_types::{SessionId, Timestamp};
@@ -15,15 +16,15 @@ use crate::writer::OperationScope;
 
 const PREVIEW_CHARS: usize = 60;
 
-/// Which sessions a list, an export or a prune is about.
+/// The sessions a list, an export or a prune covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
-    /// One source alone. Without it, sessions made by tools stay hidden.
+    /// The source to include. Without it, sessions created by tools are hidden.
     pub source: Option<String>,
 }
 
 impl SessionFilter {
-    /// The condition on `s`, with `?1` for the source.
+    /// Returns the condition on `s`, with `?1` for the source.
     pub(crate) fn condition(&self, scope: &OperationScope<'_>) -> String {
         let source =
             if self.source.is_some() { "s.source = ?1" } else { "(?1 IS NULL AND s.source <> 'tool')" };
@@ -40,32 +41,33 @@ pub struct SessionSummary {
     pub source: String,
     pub model: Option<String>,
     pub title: Option<String>,
-    /// The first thing the user said, on one line, cut to 60 characters.
+    /// The user's first message, on one line, cut to 60 characters.
     pub preview: String,
     pub started_at: Timestamp,
-    /// The newest message, or the start when there is none.
+    /// The time of the newest message, or the start when there is none.
     pub last_active: Timestamp,
     pub message_count: u64,
     pub parent: Option<SessionId>,
 }
 
-/// Totals over the whole file.
+/// The totals over the whole file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStats {
     pub sessions: u64,
     pub messages: u64,
-    /// Sessions per source, most first.
+    /// The number of sessions per source, largest first.
     pub by_source: Vec<(String, u64)>,
     pub file_bytes: u64,
 }
 
 impl Store {
-    /// The newest sessions by their start.
+    /// Returns the newest sessions by their start.
     pub fn list_sessions(&self, filter: SessionFilter, limit: usize) -> PendingResult<Vec<SessionSummary>> {
         self.read(move |scope| list(scope, &filter, "", limit))
     }
 
-    /// The same with one row for each conversation: of those that were compressed, the part they are at.
+    /// Returns the newest conversations, one row for each; for a compressed conversation, the row is its current
+    /// session.
     pub fn list_conversations(
         &self,
         filter: SessionFilter,
@@ -96,7 +98,8 @@ impl Store {
     }
 }
 
-/// Leaves out what goes on in another session. Side branches are told by their configuration and count for nothing here.
+/// Leaves out sessions that continue in another one. Side branches are recognised by their configuration and are
+/// not continuations.
 const NEWEST_PART_CONDITION: &str = " AND NOT (COALESCE(s.end_reason, '') = 'compression' AND EXISTS (
     SELECT 1 FROM sessions c WHERE c.parent_session_id = s.id AND c.message_count > 0
         AND COALESCE(c.model_config, '') NOT LIKE '%\"_delegate_from\"%'
@@ -159,7 +162,7 @@ mod tests {
     use super::*;
     use crate::schema::{self, OptionalColumns};
 
-    /// The work the engine does to list 20 sessions, counted in its own instructions.
+    /// Returns the work of SQLite to list 20 sessions, counted in its own instructions.
     fn work_for(sessions: u32, filter: &SessionFilter) -> i32 {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::prepare(&mut connection, std::path::Path::new("state.db"))

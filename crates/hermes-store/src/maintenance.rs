@@ -1,4 +1,4 @@
-//! Looking after the file: is it whole, and a copy of it while it is in use.
+//! Integrity checks of the file, and copies of it while it is in use.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,25 +14,25 @@ use crate::error::{Error, OperationResult, Result};
 use crate::index;
 use crate::pending_result::PendingResult;
 
-/// Pages copied at a time; between two portions other threads get the disk.
+/// The number of pages copied at a time; between two portions other threads can use the disk.
 const BACKUP_PAGES: i32 = 512;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntegrityReport {
-    /// What SQLite says is wrong with the file; empty when it is sound.
+    /// The problems SQLite reports; empty when the file is sound.
     pub problems: Vec<String>,
-    /// Rows that refer to a row which is not there.
+    /// The number of rows that refer to a row that does not exist.
     pub dangling_rows: u64,
     pub index: IndexHealth,
     pub version: Option<i64>,
 }
 
-/// How the search index is.
+/// The state of the search index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexHealth {
     Sound,
-    /// Being rebuilt: this many of that many messages are in.
+    /// The index is being rebuilt: `done` of `of` messages are indexed.
     Rebuilding {
         done: i64,
         of: i64,
@@ -48,13 +48,13 @@ impl IntegrityReport {
 }
 
 impl Store {
-    /// Checks the whole file. Reads only; other work goes on meanwhile.
+    /// Checks the whole file. It only reads; other work continues meanwhile.
     pub fn check(&self) -> PendingResult<IntegrityReport> {
         let path = self.path().to_owned();
         let is_immutable = self.is_read_only();
         self.read(move |_| {
-            // A connection of its own: one that has searched before keeps parts of the index in memory, and the
-            // engine's check then finds them out of step with what others have written since.
+            // The check uses its own connection: one that has searched before keeps parts of the index in memory,
+            // and SQLite's check then finds them inconsistent with what others have written since.
             let fresh = if is_immutable {
                 connection::open_immutable(&path)?
             } else {
@@ -71,10 +71,10 @@ impl Store {
 
     /// Copies the database, as of this moment, into a new file that appears only when it is complete.
     ///
-    /// Blocks the calling thread while it copies, and nobody else.
+    /// Blocks only the calling thread while it copies.
     pub fn back_up(&self, target: &Path) -> Result<()> {
         let source = connection::open_for_reading(self.path())?;
-        // An open read transaction pins the moment: writers go on, and the copy need not start over for them.
+        // An open read transaction fixes the state: writers continue, and the copy need not start over for them.
         let fail = |error: rusqlite::Error| Error::from_sqlite(self.path(), &error);
         source.execute_batch("BEGIN").map_err(fail)?;
         source.query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(())).map_err(fail)?;
@@ -82,7 +82,7 @@ impl Store {
     }
 }
 
-/// Writes beside the target, syncs, and moves it into place.
+/// Writes a temporary file beside the target, syncs it, and renames it to the target.
 pub(crate) fn copy_to_new_file(source: &Connection, target: &Path) -> Result<()> {
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(format!(".tmp-{}", random_hex(8)));
@@ -116,7 +116,7 @@ fn copy(source: &Connection, target: &Path) -> Result<()> {
             }
         }
     }
-    // A copy is one file: no log beside it that could be left behind when it is moved.
+    // A copy is one file: there is no log beside it that could be left behind when it is moved.
     destination.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).map_err(fail)?;
     destination.close().map_err(|(_, error)| fail(error))
 }

@@ -1,4 +1,4 @@
-//! The transcript: messages go in as they happen and come back in the order they happened.
+//! The transcript: messages are stored as they happen and returned in that order.
 
 use hermes_types::{
     CallId, ContentPart, FinishReason, JsonFields, Message, MessageContent, MessageId, Provenance, RawJson,
@@ -18,16 +18,16 @@ use crate::{Error, Store};
 /// Marks content that is a list of parts rather than plain text.
 const PARTS_PREFIX: &str = "\0json:";
 
-/// Fields that newer files have columns for. Here they live among a message's unknown fields.
+/// Fields for which newer files have columns. In a [`Message`] they are among the unknown fields.
 const OPTIONAL_TEXT: [&str; 3] = ["reasoning_content", "api_content", "platform_message_id"];
 const OPTIONAL_JSON: [&str; 1] = ["codex_message_items"];
 
-/// A message on its way into the transcript.
+/// A message to be added to the transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
     pub message: Message,
     pub at: Timestamp,
-    /// Where it came from, when its role does not say: web text in a tool result, a skill in a user message.
+    /// The origin, when the role does not imply it: web text in a tool result, a skill in a user message.
     pub provenance: Option<Provenance>,
     pub token_count: Option<u64>,
 }
@@ -38,7 +38,7 @@ impl NewMessage {
     }
 }
 
-/// A message as it stands in the transcript.
+/// A message as stored in the transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredMessage {
     pub id: MessageId,
@@ -48,7 +48,7 @@ pub struct StoredMessage {
 }
 
 impl Store {
-    /// Appends one message. The answer comes after the commit.
+    /// Appends one message. The result is sent after the commit.
     pub fn append(&self, session: &SessionId, message: NewMessage) -> PendingResult<MessageId> {
         let session = session.clone();
         self.write(Durability::Process, move |scope| insert(scope, &session, &message))
@@ -66,7 +66,8 @@ impl Store {
         })
     }
 
-    /// Appends to a session whose row may not exist yet: a lock at start-up must not cost the conversation.
+    /// Appends to a session whose row may not exist yet: a lock that prevented its creation at start-up must not
+    /// lose the conversation.
     pub fn append_creating(
         &self,
         session: NewSession,
@@ -78,7 +79,7 @@ impl Store {
         })
     }
 
-    /// The live messages of a session, oldest first.
+    /// Returns the live messages of a session, oldest first.
     pub fn transcript(&self, session: &SessionId) -> PendingResult<Vec<StoredMessage>> {
         let session = session.clone();
         self.read(move |scope| load(scope, &session))
@@ -148,7 +149,7 @@ pub(crate) fn insert(
     Ok(MessageId(id))
 }
 
-/// Takes out of the unknown fields those this file has columns for.
+/// Removes and returns those unknown fields for which this file has columns.
 fn take_optional(scope: &OperationScope<'_>, extra: &mut JsonFields) -> Vec<(&'static str, String)> {
     if extra.is_empty() {
         return Vec::new();
@@ -165,7 +166,8 @@ fn take_optional(scope: &OperationScope<'_>, extra: &mut JsonFields) -> Vec<(&'s
     taken
 }
 
-/// Some live files lack the default of `active`, so it is always given where the column exists.
+/// Builds the insert statement. It always sets `active` where that column exists, because some files lack its
+/// default.
 fn insert_statement<'a>(
     scope: &OperationScope<'a>,
     optional: &[(&str, String)],
@@ -182,7 +184,7 @@ fn insert_statement<'a>(
 }
 
 pub(crate) fn load(scope: &OperationScope<'_>, session: &SessionId) -> OperationResult<Vec<StoredMessage>> {
-    // By id, not by time: a clock that stepped back must not reorder a conversation.
+    // The order is by id, not by time: a clock that stepped back must not reorder a conversation.
     let present: Vec<&str> = OPTIONAL_TEXT
         .into_iter()
         .chain(OPTIONAL_JSON)
@@ -270,7 +272,7 @@ pub(crate) fn decode_content(stored: String) -> MessageContent {
     }
 }
 
-/// Damaged calls are left out rather than losing the message they belong to.
+/// Parses stored tool calls. Damaged ones are left out, so that the message they belong to is not lost.
 fn read_calls(json: &str) -> Vec<ToolCall> {
     serde_json::from_str(json).unwrap_or_else(|error| {
         tracing::warn!(%error, "stored tool calls cannot be read");
@@ -285,6 +287,6 @@ fn read_raw(text: Option<String>) -> Option<RawJson> {
 }
 
 fn json_text<T: serde::Serialize>(value: &T) -> String {
-    // Our own types have string keys and no failing parts, so this cannot fail.
+    // The types of this workspace have string keys and no fields that fail to serialise, so this cannot fail.
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What is on its way out. A reply is written here before it is sent and marked after, so that it is sent once.
+//! Outgoing replies. A reply is written here before it is sent and marked afterwards, so that it is sent once.
 
 use hermes_types::{DeliveryReceipt, OutboxId, OutgoingMessage, Timestamp};
 use rusqlite::{OptionalExtension, params};
@@ -17,34 +17,34 @@ pub struct DueReply {
     pub conversation: String,
     pub reply: OutgoingMessage,
     pub created_at: Timestamp,
-    /// Sends begun before this one.
+    /// The number of sends begun before this one.
     pub attempts: u32,
     pub earlier: EarlierSend,
 }
 
-/// The note of a reply of which nobody knows whether it arrived.
+/// The note of a reply whose delivery could not be confirmed.
 const UNKNOWN: &str = "unknown";
 
-/// What is known about an earlier attempt.
+/// The knowledge about an earlier attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlierSend {
-    /// There was none, or it surely failed.
+    /// There was no earlier attempt, or it certainly failed.
     None,
-    /// The process or the connection died while sending: the platform may have it already.
+    /// The process ended or the connection was lost while sending: the platform may already have the reply.
     Unknown,
 }
 
-/// Where a reply stands.
+/// The delivery state of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutboxState {
     Waiting,
     Sent(DeliveryReceipt),
-    /// It will never be taken, and why.
+    /// The reply will never be delivered, for this reason.
     Failed(String),
 }
 
 impl Store {
-    /// Where a reply stands; nothing when there is none.
+    /// Returns the delivery state of a reply, or `None` when it does not exist.
     pub fn outbox_state(&self, id: OutboxId) -> PendingResult<Option<OutboxState>> {
         self.read(move |scope| {
             let mut statement = scope
@@ -60,7 +60,7 @@ impl Store {
         })
     }
 
-    /// Queues a reply. The same idempotency key again gives the row that is already there.
+    /// Queues a reply. A repeated idempotency key returns the existing row.
     pub fn enqueue(
         &self,
         conversation: &str,
@@ -71,15 +71,15 @@ impl Store {
         self.write(Durability::Disk, move |scope| insert(scope, &conversation, &reply, at))
     }
 
-    /// Takes the oldest due reply of each conversation and marks it as being sent, in one step.
+    /// Claims the oldest due reply of each conversation and marks it as being sent, in one step.
     ///
-    /// Only the oldest, so that replies of one conversation keep their order.
+    /// Only the oldest is claimed, so that the replies of one conversation keep their order.
     pub fn claim_due(&self, platform: &str, now: Timestamp, limit: usize) -> PendingResult<Vec<DueReply>> {
         let platform = platform.to_owned();
         self.write(Durability::Disk, move |scope| claim(scope, &platform, now, limit))
     }
 
-    /// The platform took it.
+    /// Records that the platform accepted a reply.
     pub fn mark_sent(&self, id: OutboxId, receipt: DeliveryReceipt, at: Timestamp) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| {
             let json = serde_json::to_string(&receipt).map_err(|error| not_storable(&error))?;
@@ -87,7 +87,7 @@ impl Store {
         })
     }
 
-    /// It is due again at `not_before`; whether the platform may have it already is remembered for then.
+    /// Postpones a reply until `not_before`, and records whether the platform may already have it.
     pub fn postpone(
         &self,
         id: OutboxId,
@@ -108,7 +108,7 @@ impl Store {
         })
     }
 
-    /// Everything that waits for a platform is due now.
+    /// Makes every waiting reply of a platform due now.
     pub fn make_due(&self, platform: &str, now: Timestamp) -> PendingResult<()> {
         let platform = platform.to_owned();
         self.write(Durability::Process, move |scope| {
@@ -122,12 +122,13 @@ impl Store {
         })
     }
 
-    /// It will never be taken; kept for the user to see.
+    /// Marks a reply as undeliverable; the row is kept for the user to see.
     pub fn mark_undeliverable(&self, id: OutboxId, note: String, at: Timestamp) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| close(scope, id, "failed", None, Some(&note), at))
     }
 
-    /// After a restart: what was being sent is due again, marked as possibly sent. Says how many there were.
+    /// Makes replies that were being sent before a restart due again, marked as possibly sent. Returns their
+    /// number.
     pub fn recover_outbox(&self) -> PendingResult<usize> {
         self.write(Durability::Disk, |scope| {
             Ok(scope.connection.execute(
@@ -137,7 +138,7 @@ impl Store {
         })
     }
 
-    /// When the next reply of a platform is due, if any waits.
+    /// Returns when the next reply of a platform is due, if any is waiting.
     pub fn next_due(&self, platform: &str) -> PendingResult<Option<Timestamp>> {
         let platform = platform.to_owned();
         self.read(move |scope| {

@@ -1,4 +1,4 @@
-//! An answer the store's threads still owe.
+//! The pending result of a call to the store's threads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 
-/// The result of a call to the store: await it, or `wait` for it on a thread of its own.
+/// The result of a call to the store: await it, or call `wait` on a thread that may block.
 #[derive(Debug)]
 #[must_use = "the result says whether it was written"]
 pub struct PendingResult<T>(oneshot::Receiver<Result<T>>);
@@ -21,7 +21,8 @@ impl<T> PendingResult<T> {
         (sender, Self(receiver))
     }
 
-    /// Blocks this thread until the answer is there. For synchronous callers; asynchronous ones await instead.
+    /// Blocks this thread until the result is available. It is for synchronous callers; asynchronous ones await
+    /// instead.
     pub fn wait(mut self) -> Result<T> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut context = Context::from_waker(&waker);

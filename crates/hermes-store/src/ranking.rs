@@ -1,29 +1,30 @@
-//! Which matches come first: those that speak of the words most for their length, newer ones before older.
+//! The ranking of matches: texts with more occurrences for their length come first, newer ones before older.
 //!
-//! Pure. The formula is BM25 with word frequencies taken from the candidates themselves.
+//! It does no I/O. The formula is BM25 with word frequencies taken from the candidates themselves.
 
-/// What of a message is weighed; a match deep inside a long one still counts, as one occurrence.
+/// The number of characters of a message that are weighed; a match further on still counts, as one occurrence.
 pub(crate) const WEIGHED_CHARS: usize = 4000;
 
-/// How fast repetition stops to count.
+/// The saturation of repeated words: the `k1` of BM25.
 const SATURATION: f64 = 1.2;
-/// How much a long text is held against its matches.
+/// The penalty for long texts: the `b` of BM25.
 const LENGTH_WEIGHT: f64 = 0.75;
 
-/// A match, newest first.
+/// A match; candidates are ordered newest first.
 pub(crate) struct Candidate {
     pub(crate) id: i64,
     pub(crate) text: String,
 }
 
-/// The ids of the best candidates, best first.
+/// Returns the ids of the best candidates, best first.
 pub(crate) fn rank(candidates: Vec<Candidate>, words: &[String], limit: usize) -> Vec<i64> {
     let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let counted: Vec<(i64, usize, Vec<usize>)> = candidates
         .into_iter()
         .map(|candidate| {
             let text = lower(candidate.text);
-            // A candidate matched, so a word that is not found here stands further on, or is spelt with accents.
+            // Every candidate matched, so a word that is not found here occurs further on or is written with
+            // accents.
             let counts = words.iter().map(|word| text.matches(word.as_str()).count().max(1)).collect();
             (candidate.id, text.len(), counts)
         })
@@ -45,7 +46,7 @@ pub(crate) fn rank(candidates: Vec<Candidate>, words: &[String], limit: usize) -
     scored.into_iter().take(limit).map(|(_, id)| id).collect()
 }
 
-/// Most text is ASCII, which can be changed in place.
+/// Lower-cases a text. Most text is ASCII, which can be changed in place.
 fn lower(mut text: String) -> String {
     if text.is_ascii() {
         text.make_ascii_lowercase();
@@ -54,7 +55,8 @@ fn lower(mut text: String) -> String {
     text.to_lowercase()
 }
 
-/// Words that occur once in most candidates tell them apart less than words that are repeated in a few.
+/// Returns the weight of a word: words that occur once in most candidates distinguish them less than words that
+/// are repeated in a few.
 fn rarity(counted: &[(i64, usize, Vec<usize>)], word: usize) -> f64 {
     let repeated =
         counted.iter().filter(|(_, _, counts)| counts.get(word).is_some_and(|count| *count > 1)).count();

@@ -1,4 +1,4 @@
-//! The threads that read. Each has a connection of its own and sees the last committed state.
+//! The threads that read. Each has its own connection and sees the last committed state.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,27 +14,27 @@ use crate::pending_result::PendingResult;
 use crate::schema::OptionalColumns;
 use crate::writer::OperationScope;
 
-/// Two: one long export does not make a listing wait.
+/// The number of threads: two, so that one long export does not delay a listing.
 const THREADS: usize = 2;
 
 type Job = Box<dyn FnOnce(&mut ReaderThread) + Send>;
 
-/// How the file may be read.
+/// The way the file may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadAccess {
     Shared,
-    /// Nobody can write where the file is.
+    /// No program can write at the file's location.
     Immutable,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct ReaderPool {
     queue: Sender<Job>,
-    /// Which threads are to free their page caches after their next job.
+    /// Marks the threads that have to free their page caches after their next job.
     release: Arc<[AtomicBool; THREADS]>,
 }
 
-/// A reading thread's own state; the connection is opened by the first read.
+/// The state of a reader thread; its first read opens the connection.
 pub(crate) struct ReaderThread {
     number: usize,
     release: Arc<[AtomicBool; THREADS]>,
@@ -61,11 +61,11 @@ impl ReaderPool {
         Ok(Self { queue, release })
     }
 
-    /// Frees the page caches. A thread that is busy frees its own when it is done.
+    /// Frees the page caches. A busy thread frees its own after its current job.
     pub(crate) fn release_memory(&self) {
         for wanted in self.release.iter() {
             wanted.store(true, Ordering::Relaxed);
-            // Wakes a thread; whichever comes, looks whether it is meant.
+            // An empty job wakes a thread, which then checks its own flag.
             let _ = self.queue.send(Box::new(|_| {}));
         }
     }
@@ -121,14 +121,14 @@ impl ReaderThread {
         let Some((connection, columns)) = &mut self.open else {
             return Err(Error::Closed);
         };
-        // One transaction per read: everything it looks at is of the same moment.
+        // Each read is one transaction, so that all its statements see the same state.
         let result = connection
             .execute_batch("BEGIN")
             .map_err(Into::into)
             .and_then(|()| columns.refresh(connection))
             .and_then(|_| run(&OperationScope { connection, columns }));
         if !connection.is_autocommit() && connection.execute_batch("ROLLBACK").is_err() {
-            // Start afresh rather than read from a transaction that will not end.
+            // A transaction that cannot be rolled back must not be read from again, so the connection is reopened.
             self.open = None;
         }
         result.map_err(|fault| fault.into_error(&self.path))

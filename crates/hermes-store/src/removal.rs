@@ -1,4 +1,4 @@
-//! Taking sessions out of the file, and messages out of a transcript.
+//! Removes sessions from the file, and messages from a transcript.
 
 use hermes_types::{SessionId, Timestamp};
 use rusqlite::{OptionalExtension, params};
@@ -11,7 +11,7 @@ use crate::listing::SessionFilter;
 use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 
-/// Whether there was anything to remove.
+/// Tells whether there was anything to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovalOutcome {
     Yes,
@@ -19,13 +19,13 @@ pub enum RemovalOutcome {
 }
 
 impl Store {
-    /// Removes a session and its messages. Its children stay, as sessions without a parent.
+    /// Removes a session and its messages. Its children are kept, as sessions without a parent.
     pub fn delete_session(&self, id: &SessionId) -> PendingResult<RemovalOutcome> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| delete(scope, &id))
     }
 
-    /// Removes ended sessions that began before `cutoff`; running ones are spared. Says which went.
+    /// Removes ended sessions that began before `cutoff`; running ones are kept. Returns the removed ids.
     pub fn prune_sessions(&self, cutoff: Timestamp, filter: SessionFilter) -> PendingResult<Vec<SessionId>> {
         self.write(Durability::Process, move |scope| {
             let doomed = prunable(scope, cutoff, &filter)?;
@@ -36,7 +36,7 @@ impl Store {
         })
     }
 
-    /// What `prune_sessions` would remove.
+    /// Returns the sessions `prune_sessions` would remove.
     pub fn prunable_sessions(
         &self,
         cutoff: Timestamp,
@@ -47,8 +47,8 @@ impl Store {
 }
 
 impl Store {
-    /// Takes the last so many messages out of a live transcript. Counted from its end, which is the same for everybody;
-    /// a reader may have left out messages further up.
+    /// Removes the last messages of a live transcript. They are counted from the end, which is the same for every
+    /// reader, while a reader may have left out messages further up.
     pub fn remove_last_messages(&self, session: &SessionId, last: usize) -> PendingResult<()> {
         let session = session.clone();
         self.write(Durability::Process, move |scope| remove_last_messages(scope, &session, last))
@@ -56,7 +56,7 @@ impl Store {
 }
 
 impl Store {
-    /// Gives a message of a live transcript other words; the last one is number 1.
+    /// Replaces the content of a message of a live transcript; the last one is number 1.
     pub fn replace_message_content(
         &self,
         session: &SessionId,
@@ -90,7 +90,7 @@ fn replace_message_content(
     Ok(())
 }
 
-/// A row of a live transcript; the last one is number 1.
+/// Returns the row id of a message of a live transcript; the last one is number 1.
 fn nth_last(scope: &OperationScope<'_>, session: &SessionId, number: usize) -> OperationResult<Option<i64>> {
     let Some(skipped) = number.checked_sub(1) else { return Ok(None) };
     let live = if scope.columns.has_message("active") { " AND COALESCE(active, 1) = 1" } else { "" };
@@ -156,13 +156,14 @@ fn delete(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<Removal
     Ok(if gone == 0 { RemovalOutcome::NotFound } else { RemovalOutcome::Yes })
 }
 
-/// Removes what came in and went out for the turns of a session, and for a chat that is at it. What still waits stays.
+/// Removes the closed inbox and outbox rows of a session's turns, and of a chat bound to it. Waiting rows are
+/// kept.
 fn delete_queued(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<()> {
     let mut statement = scope.connection.prepare_cached("SELECT id FROM hx_turns WHERE session_id = ?1")?;
     let turns: Vec<String> =
         statement.query_map([id.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     for turn in turns {
-        // Keys of answers are `turn:<id>:<part>`; a semicolon comes right behind a colon.
+        // Keys of answers are `turn:<id>:<part>`; a semicolon sorts directly after a colon.
         scope.execute_cached(
             "DELETE FROM hx_outbox WHERE closed_at IS NOT NULL
                 AND idempotency_key >= 'turn:' || ?1 || ':' AND idempotency_key < 'turn:' || ?1 || ';'",
@@ -184,8 +185,8 @@ fn delete_queued(scope: &OperationScope<'_>, id: &SessionId) -> OperationResult<
 }
 
 impl Store {
-    /// Removes at most so many messages and replies that were settled before then. Returns how many there were: fewer than
-    /// asked for means that none are left.
+    /// Removes up to `limit` messages and replies that were closed before then. Returns the number removed: fewer
+    /// than the limit means that none are left.
     pub fn prune_settled(&self, before: Timestamp, limit: usize) -> PendingResult<usize> {
         self.write(Durability::Process, move |scope| {
             let mut gone = 0;

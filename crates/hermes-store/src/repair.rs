@@ -1,7 +1,7 @@
-//! Saving what can be read from a damaged file into a sound one.
+//! Copies what can be read from a damaged file into a sound one.
 //!
-//! The damaged file is never changed: it is copied aside first, read row by row, and replaced only when the new file
-//! has been checked. Messages whose session row is lost get a new one, so that nothing readable stays behind.
+//! The damaged file is never changed: it is copied first, read row by row, and replaced only when the new file has
+//! been checked. Messages whose session row is lost get a new one, so that every readable message is kept.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -15,26 +15,26 @@ use crate::connection;
 use crate::error::{Error, OperationResult, Result};
 use crate::{index, maintenance, schema};
 
-/// After this many unreadable rows in a row the rest of a table is given up, unless its end is known.
+/// The number of consecutive unreadable rows after which the rest of a table is skipped, unless its end is known.
 const MAX_UNREADABLE_ROWS: i64 = 100_000;
 
-/// What a repair came to.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Where the damaged file is kept.
+    /// The path of the copy of the damaged file.
     pub damaged_copy: PathBuf,
     pub sessions: u64,
     pub messages: u64,
-    /// Places where rows could not be read.
+    /// The number of places where rows could not be read.
     pub unreadable: u64,
-    /// Sessions made anew for messages that had lost theirs.
+    /// The number of sessions recreated for messages that had lost theirs.
     pub restored_sessions: u64,
 }
 
-/// What was found to be done.
+/// The outcome of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepairOutcome {
-    /// Nothing was wrong, and nothing was changed.
+    /// The file was sound, and nothing was changed.
     Sound,
     Repaired(RepairReport),
 }
@@ -51,7 +51,7 @@ pub fn repair(path: &Path) -> Result<RepairOutcome> {
     rescue(path).map(RepairOutcome::Repaired)
 }
 
-/// Looks at a copy: opening a file may roll its log forward, and the original must stay as it is.
+/// Checks a copy: opening a file may roll its log forward, and the original must not change.
 fn is_sound(path: &Path) -> Result<bool> {
     let looking = sibling(path, &format!("looking-{}", random_hex(8)));
     let copied = copy_all(path, &looking);
@@ -89,11 +89,11 @@ fn rescue(path: &Path) -> Result<RepairReport> {
     result
 }
 
-/// Makes a file that was cut short as long as its header says: SQLite reads nothing of one that ends before, nor of one
-/// whose catalogue names pages that are not there. The pages that are missing are empty, and are found broken one by one.
-/// Where the header names far more than there can have been, it is the header that is put right.
+/// Extends a truncated file to the length in its header: SQLite refuses a file that is shorter, and one whose
+/// catalogue names pages that do not exist. The added pages are empty and are found damaged one by one. Where the
+/// header names far more pages than there can have been, the header is corrected instead.
 fn restore_length(path: &Path) -> std::io::Result<()> {
-    /// More than this many times what is left is not believed.
+    /// The largest ratio of the length in the header to the actual length that is believed.
     const MAX_GROWTH_FACTOR: u64 = 64;
     const PAGE_SIZE_AT: usize = 16;
     const PAGE_COUNT_AT: usize = 28;
@@ -120,7 +120,8 @@ fn restore_length(path: &Path) -> std::io::Result<()> {
 }
 
 fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<RepairReport> {
-    // The copy is read, not the original: opening a file may roll its log forward, and the original must stay as it is.
+    // The copy is read, not the original: opening a file may roll its log forward, and the original must not
+    // change.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let reading = sibling(path, &format!("reading-{}", random_hex(8)));
     copy_all(kept, &reading)?;
@@ -140,7 +141,7 @@ fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<RepairReport> {
     drop(damaged);
     remove_all(&reading);
     let counts = outcome?;
-    // Leaving the log mode folds the log into the file, so that one rename moves all of it.
+    // Leaving the WAL mode merges the log into the file, so that one rename moves everything.
     target
         .query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
         .map_err(|error| Error::from_sqlite(fresh, &error))?;
@@ -155,7 +156,7 @@ fn rebuild(path: &Path, kept: &Path, fresh: &Path) -> Result<RepairReport> {
 
 fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> OperationResult<RepairReport> {
     let catalogue = read_catalogue(damaged)?;
-    // Rows come in whatever order they can be read; references are put right afterwards.
+    // Rows come in whatever order they can be read; references are corrected afterwards.
     target.execute_batch("PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")?;
     let mut counts = RepairReport {
         damaged_copy: PathBuf::new(),
@@ -178,7 +179,7 @@ fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> Operat
     target.execute_batch("BEGIN IMMEDIATE")?;
     counts.restored_sessions = restore_sessions(target)?;
     for entry in catalogue.iter().filter(|entry| entry.is_index_table() || entry.kind != "table") {
-        // Most of these exist by now, and a unique index may not fit rescued rows; neither stops a rescue.
+        // Most of these exist by now, and a unique index may not fit the copied rows; neither stops the repair.
         if let Err(error) = target.execute_batch(&entry.sql) {
             tracing::debug!(name = entry.name, %error, "not recreated");
         }
@@ -189,7 +190,7 @@ fn salvage(damaged: &Connection, target: &mut Connection, path: &Path) -> Operat
     Ok(counts)
 }
 
-/// Something the damaged file's catalogue declares.
+/// An entry of the damaged file's catalogue.
 struct CatalogEntry {
     kind: String,
     name: String,
@@ -201,7 +202,7 @@ impl CatalogEntry {
         self.kind == "table" && !self.name.starts_with("sqlite_") && !self.name.starts_with("messages_fts")
     }
 
-    /// The index's own table; the ones behind it come with it.
+    /// Tells whether this is the index's own table; the tables behind it are created with it.
     fn is_index_table(&self) -> bool {
         self.kind == "table" && matches!(self.name.as_str(), "messages_fts" | "messages_fts_trigram")
     }
@@ -229,7 +230,7 @@ fn copy_table(
     let marks = vec!["?"; names.len()].join(", ");
     let mut insert = target.prepare(&format!("INSERT OR IGNORE INTO {table} ({list}) VALUES ({marks})"))?;
     let mut copied = 0;
-    // Tables without row ids are small and ours; they are read in one go.
+    // Tables without row ids are small and belong to this program; they are read in one query.
     let keyed = damaged.prepare(&format!("SELECT rowid FROM {table} LIMIT 0")).is_ok();
     let select = if keyed {
         format!("SELECT rowid, {list} FROM {table} WHERE rowid > ?1 ORDER BY rowid")
@@ -249,7 +250,7 @@ fn copy_table(
             *unreadable += u64::from(outcome == RowScan::Broken);
             break;
         }
-        // The row after the last good one cannot be read: step over it.
+        // The row after the last good one cannot be read, so it is skipped.
         *unreadable += u64::from(blind == 0);
         blind += 1;
         after += 1;
@@ -266,7 +267,7 @@ enum RowScan {
     Broken,
 }
 
-/// Copies until the end or until something cannot be read. Only failures of the target are errors.
+/// Copies until the end or until a row cannot be read. Only failures of the target are errors.
 fn copy_from(
     damaged: &Connection,
     select: &str,
@@ -316,7 +317,7 @@ fn declared_columns(connection: &Connection, table: &str) -> OperationResult<Vec
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Puts references right: messages without a session get one, parents that are gone are forgotten.
+/// Corrects references: messages without a session get one, and references to missing parents are removed.
 fn restore_sessions(target: &Connection) -> OperationResult<u64> {
     let restored = target.execute(
         "INSERT INTO sessions (id, source, started_at, message_count)
@@ -348,7 +349,7 @@ fn sibling(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// The file and its two logs.
+/// Returns the paths of the file and its two log files.
 fn with_logs(path: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();

@@ -1,7 +1,7 @@
-//! Requests their clients gave a key: what each came to, so that the same one is not run twice.
+//! Requests with an idempotency key and their answers, so that the same request is not run twice.
 //!
-//! A row is written before the turn begins and holds that turn's id; what became of a turn that was cut off stands where
-//! every turn stands. Invariant: a row is answered by its own turn only, and at most once.
+//! A row is written before the turn begins and holds that turn's id; the state of a turn that was cut off is in
+//! the table of turns. Invariant: a row is answered by its own turn only, and at most once.
 
 use hermes_types::{Timestamp, TurnId};
 use rusqlite::{OptionalExtension, params};
@@ -11,38 +11,38 @@ use crate::column;
 use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 
-/// How many answered requests are kept.
+/// The number of answered requests that are kept.
 const MAX_ANSWERED_REQUESTS: i64 = 1000;
 
-/// A request as its client names it.
+/// A request as its client identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyedRequest {
-    /// Which kind of request: the same key may be used for each.
+    /// The path of the request; the same key may be used with each path.
     pub path: String,
     pub key: String,
-    /// What makes two requests under one key the same.
+    /// A fingerprint that is equal when two requests under one key are the same.
     pub fingerprint: String,
 }
 
-/// From when on rows count; older ones are removed.
+/// The times before which rows have expired and are removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestRetention {
     pub answered: Timestamp,
     pub open: Timestamp,
 }
 
-/// What is known of a request.
+/// The result of claiming a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestClaim {
-    /// Nothing was; now it is written down with the turn that was handed in.
+    /// The request was unknown; it is now recorded with the given turn.
     New,
-    /// It was begun before, and may be running, cut off, or answered.
+    /// The request was begun before, and may be running, cut off or answered.
     Known { turn: TurnId, answer: Option<String> },
 }
 
 impl Store {
-    /// Writes a request down before its turn begins, or says what is known of it. Another request under the same key
-    /// takes its place.
+    /// Records a request before its turn begins, or returns what is known of it. A different request under the
+    /// same key replaces the earlier one.
     pub fn claim_request(
         &self,
         request: &KeyedRequest,
@@ -75,7 +75,8 @@ impl Store {
         })
     }
 
-    /// Gives an open request another turn, because the one it had came to nothing. False, when somebody else did.
+    /// Assigns another turn to an open request, because its turn ended without an answer. Returns false when
+    /// another caller already did.
     pub fn reassign_request(&self, from: &TurnId, to: &TurnId, now: Timestamp) -> PendingResult<bool> {
         let (from, to) = (from.clone(), to.clone());
         self.write(Durability::Disk, move |scope| {
@@ -87,7 +88,7 @@ impl Store {
         })
     }
 
-    /// Keeps what the request's turn came to. One that has another turn by now is left alone.
+    /// Stores the answer of the request's turn. A request that has another turn by now is not changed.
     pub fn answer_request(&self, turn: &TurnId, answer: String, now: Timestamp) -> PendingResult<()> {
         let turn = turn.clone();
         self.write(Durability::Disk, move |scope| {
@@ -99,7 +100,7 @@ impl Store {
         })
     }
 
-    /// Forgets a request whose turn failed: the next one of its kind is run.
+    /// Removes a request whose turn failed, so that a repeated request runs.
     pub fn forget_request(&self, turn: &TurnId) -> PendingResult<()> {
         let turn = turn.clone();
         self.write(Durability::Process, move |scope| {
@@ -111,7 +112,7 @@ impl Store {
         })
     }
 
-    /// How many requests are written down, answered ones included.
+    /// Returns the number of recorded requests, answered ones included.
     pub fn count_requests(&self) -> PendingResult<u64> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached("SELECT COUNT(*) FROM hx_requests")?;

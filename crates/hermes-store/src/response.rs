@@ -1,7 +1,8 @@
-//! `response_store.db`: answers of the API that a later request may build on.
+//! `response_store.db`: API responses that a later request may build on.
 //!
-//! A file of its own, in the shape other programs know. Small and rarely used: one connection behind a thread that ends
-//! with its owner. Invariant: at most [`MOST`] answers; the one not asked for longest goes first.
+//! It is a separate file in a format other programs know. It is small and rarely used, so it has one connection,
+//! on a thread that ends with its owner. Invariant: at most [`MAX_RESPONSES`] responses; the least recently used
+//! one is removed first.
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -14,32 +15,32 @@ use crate::connection;
 use crate::error::{Error, Result};
 use crate::pending_result::PendingResult;
 
-/// How many answers are kept.
+/// The number of responses that are kept.
 pub(crate) const MAX_RESPONSES: usize = 100;
 
-/// An answer to keep.
+/// A response to store.
 #[derive(Debug, Clone)]
 pub struct StoredResponse {
     pub id: String,
-    /// JSON, in the shape other programs know.
+    /// The response as JSON, in the format other programs know.
     pub data: String,
-    /// The conversation that is at this answer from now on.
+    /// The conversation whose newest response this becomes.
     pub conversation: Option<ResponseConversation>,
     pub at: Timestamp,
 }
 
-/// A conversation that a client gave a name.
+/// A conversation that a client named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseConversation {
     pub name: String,
-    /// The session of its newest answer.
+    /// The session of its newest response.
     pub session: SessionId,
     pub instructions: Option<String>,
 }
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// A handle; clones share the thread.
+/// A handle on the response store; clones share the thread.
 #[derive(Debug, Clone)]
 pub struct ResponseStore {
     queue: Sender<Job>,
@@ -69,7 +70,7 @@ impl ResponseStore {
         Ok(Self { queue })
     }
 
-    /// Keeps an answer and moves its conversation to it, in one step.
+    /// Stores a response and makes it the newest of its conversation, in one step.
     pub fn save(&self, kept: StoredResponse) -> PendingResult<()> {
         self.run(move |connection| {
             let StoredResponse { id, data, conversation, at } = &kept;
@@ -101,7 +102,7 @@ impl ResponseStore {
         })
     }
 
-    /// An answer, noted as used.
+    /// Returns a response and records the access.
     pub fn find(&self, id: &str, at: Timestamp) -> PendingResult<Option<String>> {
         let id = id.to_owned();
         self.run(move |connection| {
@@ -115,7 +116,7 @@ impl ResponseStore {
         })
     }
 
-    /// The newest answer under a name.
+    /// Returns the newest response of a named conversation.
     pub fn newest_in_conversation(&self, name: &str) -> PendingResult<Option<String>> {
         let name = name.to_owned();
         self.run(move |connection| {
@@ -125,7 +126,7 @@ impl ResponseStore {
         })
     }
 
-    /// Returns the session a conversation is at. It outlives the conversation's answers.
+    /// Returns the current session of a conversation. It is kept longer than the conversation's responses.
     pub fn conversation(&self, name: &str) -> PendingResult<Option<ResponseConversation>> {
         let name = name.to_owned();
         self.run(move |connection| {
@@ -145,7 +146,7 @@ impl ResponseStore {
         })
     }
 
-    /// Says whether it was there.
+    /// Removes a response; returns whether it existed.
     pub fn remove(&self, id: &str) -> PendingResult<bool> {
         let id = id.to_owned();
         self.run(move |connection| {
@@ -164,7 +165,7 @@ impl ResponseStore {
                 work(connection).map_err(|error| Error::from_sqlite(Path::new("response_store.db"), &error));
             let _ = reply.send(done);
         });
-        // A thread that is gone drops the job, and with it the reply: the caller hears that it is closed.
+        // A thread that has ended drops the job and with it the reply, so the caller gets `Closed`.
         let _ = self.queue.send(job);
         pending
     }

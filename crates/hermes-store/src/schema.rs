@@ -1,7 +1,7 @@
-//! What the file must look like, and how an older one gets there.
+//! The schema of the file, and the upgrade of older files.
 //!
-//! Invariant: the version is never lowered, nothing is dropped or renamed, and a file that already has everything is
-//! opened without taking the write lock.
+//! Invariant: the version is never lowered, nothing is dropped or renamed, and a file that already has everything
+//! is opened without taking the write lock.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use crate::error::{Error, OperationError, OperationResult};
 use crate::index::{self, IndexMaintenance};
 
-/// What we create. Other programs raise it; we only add columns up to it.
+/// The version of files created here. Other programs raise it; this crate only adds columns up to it.
 pub(crate) const VERSION: i64 = 6;
 
 /// The newest version whose additions are known here.
@@ -21,13 +21,13 @@ const BASE_SCHEMA: &str = include_str!("../schema/base.sql");
 const INDICES: &str = include_str!("../schema/indices.sql");
 const OWN_SCHEMA: &str = include_str!("../schema/own.sql");
 
-/// Bumped when `own.sql` changes, so that an older file of ours gets the additions.
+/// The version of `own.sql`; raised when that file changes, so that existing files get the additions.
 const OWN_VERSION: &str = "5";
 
-/// Columns our own tables got later.
+/// The columns that were added later to this program's own tables.
 const OWN_COLUMNS: &[(&str, &[(&str, &str)])] = &[("hx_inbox", &[("turn_id", "TEXT")])];
 
-/// Columns later versions of the baseline added, with the declarations other programs use.
+/// The columns that later versions of the baseline added, with the declarations other programs use.
 const SESSION_COLUMNS: &[(&str, &str)] = &[
     ("title", "TEXT"),
     ("cache_read_tokens", "INTEGER DEFAULT 0"),
@@ -49,19 +49,19 @@ const MESSAGE_COLUMNS: &[(&str, &str)] = &[
     ("codex_reasoning_items", "TEXT"),
 ];
 
-/// Without these the file is not one of ours at all.
+/// The columns without which a file is not a Hermes database.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("sessions", &["id", "source", "started_at"]),
     ("messages", &["id", "session_id", "role", "content", "timestamp"]),
 ];
 
-/// Which optional columns this file has.
+/// The optional columns this file has.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OptionalColumns {
     pub(crate) sessions: HashSet<String>,
     pub(crate) messages: HashSet<String>,
     pub(crate) index_maintenance: IndexMaintenance,
-    /// SQLite's own counter of schema changes, to notice when another program upgrades the file under us.
+    /// SQLite's counter of schema changes, which shows when another program upgrades the file while it is open.
     cookie: i64,
 }
 
@@ -75,7 +75,7 @@ impl OptionalColumns {
         })
     }
 
-    /// Reads again if the schema changed since; cheap when it did not.
+    /// Reads the columns again if the schema has changed; cheap when it has not.
     pub(crate) fn refresh(&mut self, connection: &Connection) -> OperationResult<SchemaRefresh> {
         if schema_cookie(connection)? == self.cookie {
             return Ok(SchemaRefresh::Unchanged);
@@ -93,17 +93,17 @@ impl OptionalColumns {
     }
 }
 
-/// Whether the schema was another one.
+/// Tells whether the schema had changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchemaRefresh {
     Changed,
     Unchanged,
 }
 
-/// Something the user should know about the file that is not an error.
+/// A notice for the user about the file that is not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreNotice {
-    /// A newer program made this file. It is used as it is, without changes to its schema.
+    /// A newer program created this file. It is used as it is, without changes to its schema.
     NewerVersion { version: i64 },
     /// The search index was missing or damaged and is being rebuilt while everything else works.
     IndexRebuilding,
@@ -123,7 +123,7 @@ impl std::fmt::Display for StoreNotice {
     }
 }
 
-/// Brings a new or older file up to what we need, in one transaction.
+/// Creates or upgrades the schema of a new or older file, in one transaction.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> OperationResult<Vec<StoreNotice>> {
     let found = version_of(connection)?;
     let mut notices = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> OperationResu
     }
     if !is_current(connection, found)? {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Another process may have done it while we waited for the lock; every step below is idempotent.
+        // Another process may have done it while this one waited for the lock; every step below is idempotent.
         upgrade(&transaction, path)?;
         transaction.commit()?;
     }
@@ -189,7 +189,8 @@ fn upgrade(connection: &Connection, path: &Path) -> OperationResult<()> {
     Ok(())
 }
 
-/// A database with a `sessions` table of another shape belongs to somebody else; better to stop than to add to it.
+/// Refuses a database whose `sessions` table has another structure: it belongs to another program and must not be
+/// changed.
 fn refuse_foreign_tables(connection: &Connection, path: &Path) -> OperationResult<()> {
     for (table, required) in REQUIRED {
         let columns = columns_of(connection, table)?;

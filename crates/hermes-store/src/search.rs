@@ -1,7 +1,7 @@
-//! Finding messages by their words.
+//! Full-text search in messages.
 //!
-//! The index answers; while it is being rebuilt, the rows it does not hold yet are scanned as well, so that a search
-//! finds everything at any time, only slower.
+//! The index answers; while it is being rebuilt, the rows it does not hold yet are scanned as well, so that a
+//! search finds everything at any time, only slower.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,23 +21,24 @@ use crate::ranking::{Candidate, WEIGHED_CHARS, rank};
 use crate::title::escape_like;
 use crate::writer::{OperationScope, WriterCommand};
 
-/// The newest matches that are ranked: at least this many, and three times what is asked for. The engine's own ranking
-/// counts every occurrence of every word in the whole file first, which takes a tenth of a second for a common word.
+/// The minimum number of newest matches that are ranked; it is three times the limit if that is more. SQLite's own
+/// ranking first counts every occurrence of every word in the whole file, which takes a tenth of a second for a
+/// common word.
 const MIN_RANKED: usize = 100;
 
-/// How many rows outside the index one search looks at, newest first.
+/// The number of rows outside the index that one search scans, newest first.
 const MAX_SCANNED_ROWS: i64 = 50_000;
 
 const CONTEXT_CHARS: usize = 200;
 
-/// What to look in.
+/// The limits of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchScope {
-    /// Only these sources, if any are named.
+    /// The sources to search; empty means all.
     pub sources: Vec<String>,
-    /// Never these sources.
+    /// The sources to leave out.
     pub exclude_sources: Vec<String>,
-    /// Only these roles, if any are named.
+    /// The roles to search; empty means all.
     pub roles: Vec<String>,
     pub limit: usize,
 }
@@ -48,7 +49,7 @@ pub struct SearchHit {
     pub id: MessageId,
     pub session_id: SessionId,
     pub role: String,
-    /// The words around the match, which stands between `>>>` and `<<<`.
+    /// The text around the match, which is enclosed in `>>>` and `<<<`.
     pub snippet: String,
     pub timestamp: Timestamp,
     pub tool_name: Option<String>,
@@ -59,30 +60,31 @@ pub struct SearchHit {
     pub context: Vec<HitContext>,
 }
 
-/// A neighbour of a hit.
+/// A message next to a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HitContext {
     pub role: String,
     pub content: String,
 }
 
-/// What was found and what it rests on.
+/// The hits, and how they were found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResult {
     pub hits: Vec<SearchHit>,
     pub coverage: SearchCoverage,
 }
 
-/// How a result came about.
+/// The way a result was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchCoverage {
     Index,
-    /// The index is not usable or not complete; the newest rows it lacks were scanned.
+    /// The index is unusable or incomplete; the newest rows it lacks were scanned.
     PartlyScanned,
 }
 
 impl Store {
-    /// Looks for messages. A damaged index is noticed here, replaced in the background, and done without.
+    /// Searches messages. A damaged index is detected here, replaced in the background, and not used for this
+    /// search.
     pub fn search(&self, query: SearchQuery, within: SearchScope) -> PendingResult<SearchResult> {
         let store = self.clone();
         self.read(move |scope| {
@@ -114,7 +116,7 @@ struct Match {
     snippet: String,
 }
 
-/// What a hit says about its message and session, read with the row while it is at hand.
+/// The fields of a hit's message and session, read together with the row.
 struct HitHeader {
     session_id: SessionId,
     role: String,
@@ -125,7 +127,7 @@ struct HitHeader {
     session_started: Timestamp,
 }
 
-/// The columns of a [`Head`], in the order `read` takes them.
+/// The columns of a [`HitHeader`], in the order `read` takes them.
 const HEAD: &str = "m.session_id, m.role, m.timestamp, m.tool_name, s.source, s.model, s.started_at";
 
 impl HitHeader {
@@ -202,8 +204,8 @@ fn ask_index(
     Ok(found.collect())
 }
 
-/// The words around each match. One walk along the index for all of them: looking each row up anew would read the
-/// lists of common words once per row.
+/// Returns the text around each match. It uses one query on the index for all of them: a query per row would read
+/// the lists of common words once per row.
 fn cut_snippets(
     scope: &OperationScope<'_>,
     query: &SearchQuery,
@@ -228,7 +230,7 @@ fn cut_snippets(
     Ok(snippets)
 }
 
-/// Looks at rows the index does not hold: every word must occur, newest rows first.
+/// Scans rows the index does not hold: every word must occur, newest rows first.
 fn scan(
     scope: &OperationScope<'_>,
     query: &SearchQuery,
@@ -263,7 +265,7 @@ fn scan(
     Ok(matches)
 }
 
-/// The conditions a search scope puts on `m` and `s`; their values are appended to `values`.
+/// Returns the conditions a search scope puts on `m` and `s`; their values are appended to `values`.
 fn conditions(scope: &OperationScope<'_>, within: &SearchScope, values: &mut Vec<Value>) -> String {
     let mut sql = String::new();
     let mut one_of = |column: &str, wanted: &[String], negation: &str| {
@@ -288,7 +290,7 @@ fn conditions(scope: &OperationScope<'_>, within: &SearchScope, values: &mut Vec
     sql
 }
 
-/// What the engine's snippet would look like, for a match found without it.
+/// Builds a snippet like that of SQLite, for a match found without the index.
 fn mark_match(text: &str, query: &SearchQuery) -> String {
     let lower = text.to_lowercase();
     let place = query.words().iter().find_map(|word| {
@@ -296,7 +298,7 @@ fn mark_match(text: &str, query: &SearchQuery) -> String {
         let before = lower.find(&word).and_then(|at| lower.get(..at))?;
         Some((before.chars().count(), word.chars().count()))
     });
-    // Lower-casing can change the number of characters; then the marks are a little off, which does no harm.
+    // Lower-casing can change the number of characters; the marks are then slightly misplaced, which does no harm.
     let Some((start, length)) = place else {
         return ellipsize(text, CONTEXT_CHARS).into_owned();
     };
@@ -328,7 +330,7 @@ fn describe(scope: &OperationScope<'_>, found: Match) -> OperationResult<SearchH
     })
 }
 
-/// The message before and the one after, by one index look-up each.
+/// Returns the message before and the one after, by one index lookup each.
 fn neighbours(
     scope: &OperationScope<'_>,
     session: &SessionId,

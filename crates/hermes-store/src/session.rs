@@ -1,4 +1,4 @@
-//! The session row: its life from the first message to its end, and what it has used.
+//! The session row, from the first message to its end, with its usage totals.
 
 use hermes_types::{Cost, SessionId, Timestamp, Usage};
 use rusqlite::{OptionalExtension, params};
@@ -9,20 +9,20 @@ use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 use crate::{Error, Store};
 
-/// What is known about a session when it begins.
+/// The data of a session at its start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSession {
     pub id: SessionId,
-    /// `cli`, a platform's name, `cron`, `tool`, …
+    /// The source: `cli`, a platform's name, `cron`, `tool`, …
     pub source: String,
     pub user_id: Option<String>,
     pub model: Option<String>,
-    /// JSON.
+    /// The model configuration as JSON.
     pub model_config: Option<String>,
     pub system_prompt: Option<String>,
     pub parent: Option<SessionId>,
     pub started_at: Timestamp,
-    /// The folder it works in; kept where the file has a column for it.
+    /// The working directory; stored where the file has a column for it.
     pub cwd: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl NewSession {
     }
 }
 
-/// A session as it stands in the file.
+/// A session as stored in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     pub id: SessionId,
@@ -63,7 +63,7 @@ pub struct Session {
     pub cost_status: Option<String>,
 }
 
-/// Why a session ended. The first reason given stays.
+/// The reason why a session ended. The first reason given is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
     CliClose,
@@ -89,7 +89,7 @@ impl EndReason {
     }
 }
 
-/// Who answered and how it is paid for; filled once, then kept.
+/// The provider that answered and how it is billed. Each field is set once and then kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionBilling {
     pub provider: Option<String>,
@@ -100,7 +100,7 @@ pub struct SessionBilling {
     pub pricing_version: Option<String>,
 }
 
-/// Whether token counts are added to a session's totals or replace them. One surface never does both.
+/// The way token counts change a session's totals: added to them, or replacing them. One frontend never does both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageUpdate {
     Add,
@@ -113,7 +113,7 @@ const COLUMNS: &str =
     cache_write_tokens, reasoning_tokens, estimated_cost_usd, cost_status";
 
 impl Store {
-    /// Creates the row, or fills in what an existing one lacks. Safe to repeat.
+    /// Creates the row, or fills in the missing fields of an existing one. It is safe to repeat.
     pub fn create_session(&self, session: NewSession) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| insert(scope, &session))
     }
@@ -135,7 +135,7 @@ impl Store {
         })
     }
 
-    /// Opens an ended session again.
+    /// Reopens an ended session.
     pub fn reopen_session(&self, id: &SessionId) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
@@ -147,7 +147,7 @@ impl Store {
         })
     }
 
-    /// Keeps the prompt prefix this session was begun with, to be used again byte for byte.
+    /// Stores the prompt prefix of this session, to be reused byte for byte.
     pub fn set_system_prompt(&self, id: &SessionId, prompt: String) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| {
@@ -159,7 +159,7 @@ impl Store {
         })
     }
 
-    /// Adds to, or replaces, what the session has used; billing facts are filled in once.
+    /// Adds to or replaces the session's usage; billing fields are set once.
     pub fn record_usage(
         &self,
         id: &SessionId,
@@ -172,7 +172,7 @@ impl Store {
         self.write(Durability::Process, move |scope| save_usage(scope, &id, tally, usage, cost, &billing))
     }
 
-    /// Returns whether different people talk to this home on one platform.
+    /// Tells whether more than one person uses this home on one platform.
     pub fn has_multiple_users(&self) -> PendingResult<bool> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(
@@ -183,7 +183,7 @@ impl Store {
         })
     }
 
-    /// The newest session of a source by its start.
+    /// Returns the session of a source that started last.
     pub fn newest_session(&self, source: &str) -> PendingResult<Option<SessionId>> {
         let source = source.to_owned();
         self.read(move |scope| {
@@ -195,7 +195,7 @@ impl Store {
         })
     }
 
-    /// The session a command means: an exact id, or the only one that begins so.
+    /// Returns the session a command refers to: an exact id, or the only id with this prefix.
     pub fn resolve_prefix(&self, text: &str) -> PendingResult<Option<SessionId>> {
         let text = text.to_owned();
         self.read(move |scope| {
@@ -229,7 +229,7 @@ pub(crate) fn insert(scope: &OperationScope<'_>, session: &NewSession) -> Operat
             system_prompt = COALESCE(system_prompt, excluded.system_prompt),
             parent_session_id = COALESCE(parent_session_id, excluded.parent_session_id)",
     )?;
-    // A parent that was deleted meanwhile must not keep its child from being stored.
+    // A parent that was deleted in the meantime must not keep its child from being stored.
     let parent = match &session.parent {
         Some(parent) => find_id(scope, parent.as_str())?,
         None => None,

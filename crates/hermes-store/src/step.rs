@@ -1,6 +1,7 @@
-//! Steps of a turn that must happen together or not at all.
+//! The steps of a turn that must happen together or not at all.
 //!
-//! Each is one transaction: a process that dies leaves the state before the step or the one after it, never a half.
+//! Each is one transaction: a process that dies leaves the state before the step or the state after it, never a
+//! part.
 
 use std::time::Duration;
 
@@ -21,42 +22,42 @@ use crate::{
     title, turn,
 };
 
-/// How a call ended, and the message that says so to the model.
+/// The end of a call, and the message that reports it to the model.
 #[derive(Debug, Clone)]
 pub struct FinishedCall {
     pub turn: TurnId,
     pub call: CallId,
     pub status: OutcomeStatus,
-    /// Where the rest of a long result lies.
+    /// The place where the rest of a long result is stored.
     pub handle: Option<String>,
     pub session: SessionId,
     pub message: NewMessage,
 }
 
-/// What a turn begins with.
+/// The data recorded when a turn begins.
 #[derive(Debug, Clone)]
 pub struct TurnOpening {
-    /// Created, if this is its first turn.
+    /// The session, which is created if this is its first turn.
     pub session: NewSession,
     pub messages: Vec<NewMessage>,
     pub turn: Turn,
-    /// The rows of the inbox it is begun for.
+    /// The inbox rows the turn answers.
     pub inbox: Vec<InboxId>,
 }
 
-/// What became of messages that had come in.
+/// The outcome for messages from the inbox.
 #[derive(Debug, Clone)]
 pub struct InboxSettlement {
     pub inbox: Vec<InboxId>,
     pub closing: InboxCloseReason,
     pub note: Option<String>,
     pub conversation: String,
-    /// What goes out, in this order.
+    /// The replies to send, in this order.
     pub replies: Vec<OutgoingMessage>,
     pub at: Timestamp,
 }
 
-/// Work that a message asks for and that goes on after the message is closed.
+/// Work that a message requested and that continues after the message is closed.
 #[derive(Debug, Clone)]
 pub struct FollowUpWork {
     pub conversation: String,
@@ -64,8 +65,8 @@ pub struct FollowUpWork {
 }
 
 impl Store {
-    /// Takes the session for `span` and opens a turn in it with the messages that began it. Nothing is written when
-    /// somebody else holds the session.
+    /// Acquires the session's lease for `span` and opens a turn with the messages that began it. Nothing is
+    /// written when another holder has the session.
     pub fn begin_turn(
         &self,
         opening: TurnOpening,
@@ -94,7 +95,7 @@ impl Store {
         })
     }
 
-    /// What came in is dealt with: its rows are closed and what is to be said about it is queued, together.
+    /// Closes the inbox rows of processed messages and queues the replies to them, together.
     pub fn settle_inbox(&self, settled: InboxSettlement) -> PendingResult<()> {
         self.write(Durability::Disk, move |scope| {
             for id in &settled.inbox {
@@ -107,7 +108,7 @@ impl Store {
         })
     }
 
-    /// Does the same and takes in the work the message asked for, in one step.
+    /// Settles the messages and also accepts the work they requested, in one step.
     pub fn settle_with_follow_up(
         &self,
         settled: InboxSettlement,
@@ -124,7 +125,7 @@ impl Store {
         })
     }
 
-    /// Notes a call's end together with its result: a finished call is never without one.
+    /// Records a call's end together with its result: a finished call always has one.
     pub fn finish_call(&self, finished: FinishedCall) -> PendingResult<MessageId> {
         self.write(Durability::Process, move |scope| {
             let FinishedCall { turn, call, status, handle, session, message } = &finished;
@@ -136,8 +137,9 @@ impl Store {
         })
     }
 
-    /// Goes on with a conversation in a new session: the old one ends, the new one takes its messages and the next
-    /// number of its title. The chat that is at the old session, a turn that is running in it and its lease move along.
+    /// Continues a conversation in a new session: the old one ends, and the new one gets its messages and the next
+    /// number of its title. The chat bound to the old session, the turn running in it and its lease move to the
+    /// new one.
     pub fn split_session(
         &self,
         old: &SessionId,
@@ -169,7 +171,7 @@ impl Store {
         })
     }
 
-    /// Takes a conversation from a holder that is known to be gone.
+    /// Acquires the lease of a conversation from a holder that is known to have ended.
     pub fn acquire_lease_from(
         &self,
         conversation: &str,
@@ -206,7 +208,7 @@ fn carry_title(scope: &OperationScope<'_>, old: &SessionId, new: &SessionId) -> 
     let next = next_title(&current, taken.iter().map(|(_, taken)| taken.as_str()));
     match Title::sanitise(&next) {
         Ok(next) => title::assign(scope, new, next.as_ref()),
-        // A title at the limit of its length has no room for a number; the new part stays without one.
+        // A title at its maximum length has no space for a number; the new session then has no title.
         Err(_) => Ok(()),
     }
 }

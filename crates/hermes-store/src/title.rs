@@ -1,4 +1,4 @@
-//! Titles: unique names people give to sessions, and finding a session by one.
+//! Titles: unique names people give to sessions, and the lookup of a session by title.
 
 use hermes_text::{Title, next_title, title_base};
 use hermes_types::SessionId;
@@ -11,13 +11,13 @@ use crate::writer::{Durability, OperationScope};
 use crate::{Error, Store, lineage};
 
 impl Store {
-    /// Names a session, or takes its name away.
+    /// Sets or removes the title of a session.
     pub fn set_title(&self, id: &SessionId, title: Option<Title>) -> PendingResult<()> {
         let id = id.clone();
         self.write(Durability::Process, move |scope| assign(scope, &id, title.as_ref()))
     }
 
-    /// What a continuation of a session with this title is called.
+    /// Returns the title for a continuation of a session with this title.
     pub fn next_title(&self, title: &str) -> PendingResult<String> {
         let title = title.to_owned();
         self.read(move |scope| {
@@ -26,7 +26,7 @@ impl Store {
         })
     }
 
-    /// The session meant by a name: an exact id first, then the newest of the title's series.
+    /// Returns the session a name refers to: an exact id first, then the newest of the title's series.
     pub fn resolve(&self, name: &str) -> PendingResult<Option<SessionId>> {
         let name = name.to_owned();
         self.read(move |scope| {
@@ -51,7 +51,7 @@ pub(crate) fn assign(
             .query_row(params![title.as_str(), id.as_str()], |row| row.get(0))
             .optional()?;
         match holder {
-            // The conversation went on in another session; its earlier part gives the name up.
+            // The conversation continued in another session, so its earlier session gives up the title.
             Some(session)
                 if lineage::compression_ancestors(scope, id)?.iter().any(|a| a.as_str() == session) =>
             {
@@ -86,7 +86,7 @@ fn by_title(scope: &OperationScope<'_>, title: &str) -> OperationResult<Option<S
     Ok(exact.map(SessionId::new))
 }
 
-/// The sessions called `base` or `base #N`, newest first.
+/// Returns the sessions titled `base` or `base #N`, newest first.
 pub(crate) fn series(scope: &OperationScope<'_>, base: &str) -> OperationResult<Vec<(SessionId, String)>> {
     let pattern = format!("{} #%", escape_like(base));
     let mut statement = scope.connection.prepare_cached(
@@ -97,7 +97,7 @@ pub(crate) fn series(scope: &OperationScope<'_>, base: &str) -> OperationResult<
     let mut members = Vec::new();
     for row in rows {
         let (id, title) = row?;
-        // LIKE ignores case and lets `#N` be anything; the series itself does not.
+        // LIKE ignores case and matches anything after `#`, so the title is compared exactly here.
         if title == base || title_base(&title) == base {
             members.push((SessionId::new(id), title));
         }

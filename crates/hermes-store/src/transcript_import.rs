@@ -1,7 +1,7 @@
-//! Taking over a transcript that another program kept beside the database.
+//! Imports a transcript that another program stored beside the database.
 //!
-//! It is looked at once per state of its file: what was taken over, undone or shortened here since does not come back.
-//! Invariant: nothing that is in the database is lost by it.
+//! Each state of the file is processed once, so messages that were imported and then undone or shortened here do
+//! not return. Invariant: an import loses nothing that is in the database.
 
 use hermes_types::{Message, SessionId};
 use rusqlite::params;
@@ -14,26 +14,26 @@ use crate::removal;
 use crate::session::{self, NewSession};
 use crate::writer::{Durability, OperationScope};
 
-/// A transcript as its file tells it.
+/// A transcript as read from its file.
 #[derive(Debug, Clone)]
 pub struct ExternalTranscript {
     pub session: NewSession,
     pub messages: Vec<NewMessage>,
-    /// What tells this state of the file from another.
+    /// A fingerprint that distinguishes this state of the file from another.
     pub fingerprint: String,
 }
 
-/// What became of it.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptImport {
-    /// The database knows at least as much.
+    /// The database has at least as many messages.
     UpToDate,
-    /// So many messages were missing here.
+    /// This number of messages was missing here and imported.
     Imported(usize),
 }
 
 impl Store {
-    /// Whether this state of a session's file has been looked at.
+    /// Tells whether this state of a session's file has been processed.
     pub fn has_seen_transcript(&self, session: &SessionId, mark: &str) -> PendingResult<bool> {
         let (key, mark) = (key_of(session), mark.to_owned());
         self.read(move |scope| {
@@ -43,8 +43,8 @@ impl Store {
         })
     }
 
-    /// Takes in what the file has and the database lacks, if the file is the longer of the two; notes that it was looked
-    /// at either way.
+    /// Imports the messages the database lacks, if the file is the longer of the two, and records that the file
+    /// was processed in either case.
     pub fn import_transcript(&self, kept: ExternalTranscript) -> PendingResult<TranscriptImport> {
         self.write(Durability::Process, move |scope| import_transcript(scope, &kept))
     }
@@ -75,7 +75,7 @@ fn import_transcript(
             message::insert(scope, id, new)?;
         }
     } else {
-        // They have parted: what only the database has was said after the file was last written.
+        // The two have diverged: messages that only the database has were added after the file was last written.
         removal::remove_last_messages(scope, id, here.len())?;
         let only_here = here
             .iter()

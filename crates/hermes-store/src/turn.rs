@@ -1,4 +1,5 @@
-//! Turns and the tool calls in them, written down before and after, so that a restart knows what was going on.
+//! Turns and their tool calls, recorded before and after they run, so that a restarted process knows what was
+//! running.
 
 use hermes_types::{
     CallId, HolderId, InboxId, OutcomeStatus, SessionId, SpendingCap, Timestamp, Turn, TurnId, TurnState,
@@ -11,17 +12,17 @@ use crate::error::OperationResult;
 use crate::pending_result::PendingResult;
 use crate::writer::{Durability, OperationScope};
 
-/// A turn cut off this often is not tried again by itself.
+/// The number of cut-offs after which a turn is not retried automatically.
 const MAX_CUT_OFFS: u32 = 2;
 
-/// A tool call about to be run.
+/// A tool call that is about to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToolCall {
     pub id: CallId,
     pub name: String,
-    /// JSON text, as the model wrote it.
+    /// The arguments as JSON text, as the model wrote them.
     pub arguments: String,
-    /// What the guard decided, for the record.
+    /// The decision of the guard, for the record.
     pub verdict: Option<String>,
 }
 
@@ -32,19 +33,20 @@ pub struct ToolCallRecord {
     pub name: String,
     pub arguments: String,
     pub started_at: Timestamp,
-    /// Absent while it runs; after a restart that means nobody knows whether it happened.
+    /// The way the call ended; absent while it runs. After a restart, absence means that it is unknown whether the
+    /// call had an effect.
     pub status: Option<OutcomeStatus>,
-    /// A person is being asked whether it may run; it has done nothing yet.
+    /// Tells whether a person is being asked for approval of the call, which has done nothing yet.
     pub asking: bool,
 }
 
-/// In `verdict`: a person is being asked.
+/// The value of `verdict` while a person is being asked.
 const ASKING: &str = "asking";
 
 const COLUMNS: &str = "id, session_id, inbox_id, state, started_at, deadline_at, cap_micro_usd, cap_tokens, cut_offs, prefix_hash";
 
 impl Store {
-    /// Writes a turn down before its first model call.
+    /// Records a turn before its first model call.
     pub fn open_turn(&self, turn: Turn, holder: HolderId) -> PendingResult<()> {
         self.write(Durability::Process, move |scope| insert(scope, &turn, &holder))
     }
@@ -76,7 +78,7 @@ impl Store {
         })
     }
 
-    /// The newest turn of a session that claims to be running.
+    /// Returns the newest turn of a session that is recorded as running.
     pub fn running_turn(&self, session: &SessionId) -> PendingResult<Option<Turn>> {
         let session = session.clone();
         self.read(move |scope| {
@@ -89,7 +91,7 @@ impl Store {
         })
     }
 
-    /// Returns when the turn after this one began in the same session, if there is one.
+    /// Returns when the next turn of the same session began, if there is one.
     pub fn next_turn_start(&self, turn: &Turn) -> PendingResult<Option<Timestamp>> {
         let (id, session, at) = (turn.id.clone(), turn.session.clone(), turn.started_at);
         self.read(move |scope| {
@@ -102,7 +104,8 @@ impl Store {
         })
     }
 
-    /// Turns that claim to be running. At start-up, those whose conversation nobody holds were cut off.
+    /// Returns the turns recorded as running. At start-up, those whose conversation has no lease holder were cut
+    /// off.
     pub fn running_turns(&self) -> PendingResult<Vec<Turn>> {
         self.read(|scope| {
             let mut statement = scope.connection.prepare_cached(&format!(
@@ -117,8 +120,9 @@ impl Store {
         })
     }
 
-    /// Notes that a turn was cut off and gives it to a new holder, or parks it when that has happened too often. One that
-    /// its holder left in good order was not cut off. Returns what it is now; nothing, when it had ended.
+    /// Records that a turn was cut off and assigns it to a new holder, or parks it when that happened too often. A
+    /// turn that its holder released during an orderly shutdown was not cut off. Returns the new state, or `None`
+    /// when the turn had ended.
     pub fn record_cut_off(
         &self,
         id: &TurnId,
@@ -147,8 +151,8 @@ impl Store {
         })
     }
 
-    /// Leaves the turns of this process to the next one, because this one ends in good order: that is no cut-off. Their
-    /// leases end. Returns how many there were.
+    /// Releases the turns of this process for the next one during an orderly shutdown, which does not count as a
+    /// cut-off. Also ends their leases. Returns the number of turns.
     pub fn release_turns(&self) -> PendingResult<usize> {
         self.write(Durability::Disk, |scope| {
             let prefix = HolderId::process_prefix();
@@ -163,7 +167,7 @@ impl Store {
         })
     }
 
-    /// Returns whether one more cut-off would park a turn.
+    /// Tells whether one more cut-off would park a turn.
     pub fn is_last_attempt(&self, id: &TurnId) -> PendingResult<bool> {
         let id = id.clone();
         self.read(move |scope| {
@@ -176,7 +180,7 @@ impl Store {
         })
     }
 
-    /// Writes a call down before it is run.
+    /// Records a call before it runs.
     pub fn begin_call(&self, turn: &TurnId, call: NewToolCall, at: Timestamp) -> PendingResult<()> {
         let turn = turn.clone();
         self.write(Durability::Process, move |scope| {
@@ -192,12 +196,12 @@ impl Store {
         })
     }
 
-    /// Notes that a person is being asked whether a call may run, before it has done anything.
+    /// Records that a person is being asked for approval of a call, before the call has done anything.
     pub fn begin_asking(&self, turn: &TurnId, call: &CallId) -> PendingResult<()> {
         self.set_verdict(turn, call, Some(ASKING))
     }
 
-    /// Notes that the question about a call is answered: from now on it may act.
+    /// Records that the question about a call is answered; from then on the call may act.
     pub fn end_asking(&self, turn: &TurnId, call: &CallId) -> PendingResult<()> {
         self.set_verdict(turn, call, None)
     }
@@ -213,7 +217,7 @@ impl Store {
         })
     }
 
-    /// Notes how a call ended; `handle` says where the rest of a long result lies.
+    /// Records how a call ended; `handle` says where the rest of a long result is stored.
     pub fn end_call(
         &self,
         turn: &TurnId,
@@ -232,7 +236,7 @@ impl Store {
         })
     }
 
-    /// The calls of a turn in the order they began.
+    /// Returns the calls of a turn in the order they began.
     pub fn tool_calls(&self, turn: &TurnId) -> PendingResult<Vec<ToolCallRecord>> {
         let turn = turn.clone();
         self.read(move |scope| {

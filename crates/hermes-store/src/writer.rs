@@ -1,8 +1,8 @@
 //! The one thread that writes.
 //!
-//! Whatever is waiting goes into one transaction (group commit); when one operation fails, the transaction is repeated
-//! with a savepoint around each, so that it takes nobody with it. An answer is sent only after the commit. Between transactions the thread rebuilds a
-//! damaged search index, one short step at a time.
+//! All waiting operations go into one transaction (group commit). When one of them fails, the transaction is
+//! repeated with a savepoint around each, so that the others are not affected. A result is sent only after the
+//! commit. Between transactions the thread rebuilds a damaged search index, one short step at a time.
 
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,38 +23,39 @@ use crate::index::{self, IndexMaintenance, RebuildProgress};
 use crate::pending_result::PendingResult;
 use crate::schema::{OptionalColumns, SchemaRefresh};
 
-/// How many waiting writes share a transaction at most, so that the first does not wait long for the last.
+/// Limits how many waiting writes share a transaction, so that the first does not wait long for the last.
 const BATCH: usize = 2048;
 
-/// How often a lock held by another process is asked for again, each time after 20 to 150 ms.
+/// The number of retries for a lock held by another process, each after 20 to 150 ms.
 const RETRIES: u32 = 15;
 
-/// After this many writes the log is written back into the file.
+/// The number of writes after which the log is written back into the file.
 const CHECKPOINT_EVERY: usize = 200;
 
-/// From this size on the log is written back at the start and between writes; 8 MB.
+/// The log size (8 MB) above which the log is written back at the start and between writes.
 const LARGE_LOG_BYTES: u64 = 8 * 1024 * 1024;
 
-/// An idle writer looks once in a while whether another process left a rebuild unfinished.
+/// The interval at which an idle writer checks whether another process left an index rebuild unfinished.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a write has survived when its caller hears of it.
+/// The failure a write has survived when its caller gets the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Durability {
-    /// The death of this process.
+    /// The end of this process.
     Process,
-    /// The death of the machine: synced to disk. For what is acknowledged to the outside.
+    /// A crash of the machine: the write is synced to disk. Used for everything that is acknowledged to the
+    /// outside.
     Disk,
 }
 
-/// What an operation sees: the connection inside a transaction, and which columns the file has.
+/// The context of an operation: the connection inside a transaction, and the columns the file has.
 pub(crate) struct OperationScope<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) columns: &'a OptionalColumns,
 }
 
 impl OperationScope<'_> {
-    /// Runs a statement that is run often: it is read once and kept.
+    /// Runs a statement that is used often; it is prepared once and cached.
     pub(crate) fn execute_cached(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<usize> {
         self.connection.prepare_cached(sql)?.execute(values)
     }
@@ -62,14 +63,14 @@ impl OperationScope<'_> {
 
 pub(crate) enum WriterCommand {
     Write(Box<dyn WriteOperation>, Durability),
-    /// Look for an index rebuild to go on with.
+    /// Continue an index rebuild, if there is one.
     ContinueIndexRebuild,
     /// Free the page cache.
     ReleaseMemory,
     Close(oneshot::Sender<Result<()>>),
 }
 
-/// One waiting operation. It may be run more than once, when its transaction has to be repeated.
+/// A waiting operation. It may be run more than once, when its transaction has to be repeated.
 pub(crate) trait WriteOperation: Send {
     fn run(&mut self, scope: &OperationScope<'_>) -> OperationResult<()>;
     fn complete(self: Box<Self>, committed: Result<()>);
@@ -89,7 +90,7 @@ impl<T: Send, F: FnMut(&OperationScope<'_>) -> OperationResult<T> + Send> WriteO
 
     fn complete(self: Box<Self>, committed: Result<()>) {
         let Self { result, reply, .. } = *self;
-        // The caller may have stopped waiting; the write stands all the same.
+        // The caller may have stopped waiting; the write is committed all the same.
         let _ = reply.send(committed.and_then(|()| result.ok_or(Error::Closed)));
     }
 }
@@ -115,7 +116,7 @@ pub(crate) struct Writer {
     pub(crate) identity: Option<FileIdentity>,
 }
 
-/// Which file a path stands for.
+/// The identity of the file behind a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
     device: u64,
@@ -130,22 +131,23 @@ impl FileIdentity {
 }
 
 impl Writer {
-    /// Runs until told to close, or until every handle is gone.
+    /// Runs until told to close, or until every handle is dropped.
     pub(crate) fn run(mut self, queue: &Receiver<WriterCommand>) {
         let mut since_checkpoint = 0;
         let mut synced = Durability::Process;
         let mut tending = true;
         let mut closing = None;
         if let Err(error) = self.connection.pragma_update(None, "wal_autocheckpoint", 0) {
-            // Then SQLite writes the log back in the middle of writes as well, which is only slower.
+            // SQLite then also writes the log back during writes, which is only slower.
             tracing::debug!(%error, "the log is also written back by SQLite itself");
         }
         if let Err(fault) = self.set_index_maintenance() {
-            // The triggers stay on, which is slower and just as right; adding by hand as well would not be.
+            // The triggers stay on, which is slower and still correct; statements that also add to the index would
+            // not be.
             tracing::warn!(error = %fault.into_error(&self.path), "the search index is kept by the file's triggers");
             self.columns.index_maintenance = IndexMaintenance::Triggers;
         }
-        // Processes that died young may have left a long one.
+        // Processes that were killed soon after their start may have left a long log.
         let mut too_long = LARGE_LOG_BYTES;
         if self.log_size() > too_long {
             self.shorten_log();
@@ -194,7 +196,8 @@ impl Writer {
                 self.write_back();
             } else if self.log_size() > too_long {
                 self.shorten_log();
-                // Where somebody keeps it from being emptied, it is tried again when it has grown.
+                // If another connection keeps the log from being emptied, the next attempt waits until the log has
+                // grown.
                 too_long = self.log_size() + LARGE_LOG_BYTES;
             }
         }
@@ -206,7 +209,7 @@ impl Writer {
         }
     }
 
-    /// Runs every write in one transaction and answers them all.
+    /// Runs all writes in one transaction and sends every result.
     fn commit(&mut self, mut writes: Vec<Box<dyn WriteOperation>>) {
         if self.identity.is_some() && FileIdentity::of(&self.path) != self.identity {
             tracing::error!(path = %self.path.display(), "the database was removed or replaced; nothing is written any more");
@@ -219,7 +222,8 @@ impl Writer {
         if results.as_ref().is_err_and(index::may_be_damage) && self.replace_index().is_ok() {
             results = self.attempt(&mut writes, Isolation::AllOrNone);
         }
-        // One of them failed: again, each on its own, so that it takes nobody with it.
+        // One of them failed: the transaction is repeated with a savepoint around each, so that the others
+        // succeed.
         if results.is_err() && writes.len() > 1 {
             results = self.attempt(&mut writes, Isolation::Each);
         }
@@ -238,7 +242,7 @@ impl Writer {
         }
     }
 
-    /// One transaction: the outer error means nothing was written, an inner one concerns that write alone.
+    /// Runs one transaction. An outer error means nothing was written; an inner one concerns that write alone.
     fn attempt(
         &mut self,
         writes: &mut [Box<dyn WriteOperation>],
@@ -269,7 +273,8 @@ impl Writer {
                 Isolation::Each => results.push(run_in_savepoint(&scope, write.as_mut())),
             }
             if self.connection.is_autocommit() {
-                // SQLite gave up the whole transaction (full disk, I/O error): what ran before is gone as well.
+                // SQLite rolled back the whole transaction (full disk, I/O error), including the writes that ran
+                // before.
                 let fault = results.pop().and_then(OperationResult::err);
                 return Err(fault.unwrap_or(OperationError::Refused(Error::Closed)));
             }
@@ -277,7 +282,7 @@ impl Writer {
         Ok(results)
     }
 
-    /// Takes notice of a schema another program changed, and of who has to keep the index.
+    /// Reloads a schema that another program changed, and decides again who maintains the index.
     fn refresh_schema(&mut self) -> OperationResult<()> {
         if self.columns.refresh(&self.connection)? == SchemaRefresh::Changed {
             self.set_index_maintenance()?;
@@ -320,7 +325,7 @@ impl Writer {
         }
     }
 
-    /// One step of a rebuild; true while there is more to do.
+    /// Runs one step of a rebuild; returns true while there is more to do.
     fn continue_index_rebuild(&mut self) -> bool {
         // Most of the time there is nothing to do, and finding that out must not take the write lock.
         if !index::is_rebuilding(&self.connection).unwrap_or(false) {
@@ -357,7 +362,7 @@ impl Writer {
         }
     }
 
-    /// Has the log written back, beside the writes as long as that keeps up with them.
+    /// Has the log written back, on the checkpoint thread as long as that keeps up with the writes.
     fn write_back(&mut self) {
         if self.journal == JournalMode::WriteAheadLog
             && self.checkpoints.request() == checkpoint::CheckpointRunner::Writer
@@ -366,20 +371,20 @@ impl Writer {
         }
     }
 
-    /// Bytes of the log beside the file.
+    /// Returns the size in bytes of the log beside the file.
     fn log_size(&self) -> u64 {
         let mut name = self.path.as_os_str().to_owned();
         name.push("-wal");
         std::fs::metadata(Path::new(&name)).map_or(0, |meta| meta.len())
     }
 
-    /// Writes the log back and empties it, if nobody else is using it just now.
+    /// Writes the log back and empties it, unless another connection is using it.
     fn shorten_log(&self) {
         self.checkpoint();
         if self.journal != JournalMode::WriteAheadLog {
             return;
         }
-        // Not worth waiting for: whoever reads now is done when it is tried again.
+        // It does not wait for a lock: current readers will have finished by the next attempt.
         let emptied = self
             .connection
             .busy_timeout(Duration::ZERO)
@@ -396,7 +401,7 @@ impl Writer {
     }
 }
 
-/// Whether one failing write fails its whole transaction.
+/// Decides whether one failing write fails its whole transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Isolation {
     AllOrNone,
@@ -416,7 +421,8 @@ fn run_in_savepoint(scope: &OperationScope<'_>, write: &mut dyn WriteOperation) 
     result
 }
 
-/// A panic would be a bug in this crate; it must not take the other writers down.
+/// Runs an operation and turns a panic, which would be a bug in this crate, into an error, so that it does not end
+/// the writer thread.
 fn run_catching_panic(scope: &OperationScope<'_>, write: &mut dyn WriteOperation) -> OperationResult<()> {
     catch_unwind(AssertUnwindSafe(|| write.run(scope))).unwrap_or_else(|_| {
         let detail = "an operation panicked".to_owned();
@@ -441,7 +447,7 @@ fn retry_while_busy(mut attempt: impl FnMut() -> rusqlite::Result<()>) -> rusqli
     attempt()
 }
 
-/// 20 to 150 ms, so that two waiting processes do not keep meeting.
+/// Returns 20 to 150 ms at random, so that two waiting processes do not keep colliding.
 fn jitter() -> Duration {
     let random = u64::from_str_radix(&random_hex(8), 16).unwrap_or(0);
     Duration::from_millis(20 + random % 131)

@@ -1,4 +1,4 @@
-//! Behaviour of the store, seen through its public calls and, where formats matter, through plain SQL.
+//! Tests of the store through its public calls and, where formats matter, through plain SQL.
 #![expect(clippy::disallowed_methods, reason = "tests look into the file and start writer processes")]
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 

@@ -1,4 +1,4 @@
-//! A tool call as the model wrote it and as history keeps it.
+//! A tool call as the model wrote it and as the transcript stores it.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,8 @@ use sha1::{Digest, Sha1};
 use crate::id::CallId;
 use crate::raw_json::{JsonFields, RawJson};
 
-/// `{id, call_id, response_item_id, type: "function", function: {name, arguments}}`, plus whatever else came with it.
+/// A tool call: `{id, call_id, response_item_id, type: "function", function: {name, arguments}}`, and any other
+/// fields that came with it.
 ///
 /// `arguments` is always a JSON *string*, never an object, whatever the provider sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,16 +21,16 @@ pub struct ToolCall {
     pub response_item_id: Option<String>,
     pub name: String,
     pub arguments: String,
-    /// Provider data that must travel back unchanged, such as a thought signature.
+    /// Provider data that must be sent back unchanged, such as a thought signature.
     pub extra_content: Option<RawJson>,
-    /// Fields of the call this version does not know.
+    /// The fields of the call that this version does not know.
     pub extra: JsonFields,
-    /// Fields of `function` this version does not know.
+    /// The fields of `function` that this version does not know.
     pub function_extra: JsonFields,
 }
 
 impl ToolCall {
-    /// A call with every id filled in from what the provider gave, which may be nothing.
+    /// Builds a call and derives every id from the one the provider gave, if it gave any.
     pub fn new(given_id: Option<&str>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         let ids = CallIds::derive(given_id, None);
         Self {
@@ -45,7 +46,7 @@ impl ToolCall {
     }
 }
 
-/// The two ids the Responses API knows a call by.
+/// The two ids by which the Responses API identifies a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallIds {
     pub call_id: String,
@@ -53,7 +54,7 @@ pub struct CallIds {
 }
 
 impl CallIds {
-    /// Splits a combined `call_x|fc_y`, tells the two kinds of bare id apart, and makes up what is missing.
+    /// Splits a combined `call_x|fc_y`, distinguishes the two kinds of bare id, and generates the missing ones.
     pub fn derive(given_id: Option<&str>, given_item_id: Option<&str>) -> Self {
         let given = given_id.map(str::trim).filter(|id| !id.is_empty());
         let (call, item) = match given {
@@ -143,7 +144,8 @@ impl<'de> Deserialize<'de> for ToolCall {
     }
 }
 
-/// Some servers send arguments already parsed; they go back to text as they stood. Nothing at all means no arguments.
+/// Returns the arguments as text. Some servers send them already parsed; these are kept as they were written.
+/// Absent arguments become an empty object.
 fn arguments_text(raw: Option<RawJson>) -> String {
     let Some(raw) = raw else { return "{}".to_owned() };
     raw.read::<String>().unwrap_or_else(|_| raw.as_str().to_owned())

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::clock::Timestamp;
 
-/// A date and time of day, in whatever zone its maker chose.
+/// A date and time of day, in the time zone its creator chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CivilTime {
     pub year: i32,
@@ -16,7 +16,7 @@ pub struct CivilTime {
 }
 
 impl CivilTime {
-    /// The date in UTC, by the Gregorian calendar; times before 1970 count as its beginning.
+    /// Returns the date in UTC by the Gregorian calendar; times before 1970 count as the start of 1970.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -25,7 +25,7 @@ impl CivilTime {
     pub fn utc(at: Timestamp) -> Self {
         let total = at.seconds().max(0.0) as i64;
         let (days, second) = (total.div_euclid(86_400), total.rem_euclid(86_400));
-        // Years starting in March, so that the leap day comes last.
+        // The calculation uses years that start in March, so that the leap day comes last.
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let of_era = shifted.rem_euclid(146_097);
@@ -58,11 +58,11 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// In the order Zeller's rule counts them.
+/// The weekdays in the order in which Zeller's congruence numbers them.
 const WEEKDAYS: [&str; 7] = ["Saturday", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday"];
 
 impl CivilTime {
-    /// The instant at which a clock showing UTC shows this.
+    /// Returns the instant at which a clock set to UTC shows this date and time.
     pub fn as_utc(self) -> Timestamp {
         let year = i64::from(self.year) - i64::from(self.month <= 2);
         let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -81,7 +81,7 @@ impl CivilTime {
     }
 
     pub fn weekday_name(self) -> &'static str {
-        // January and February belong to the year before.
+        // Zeller's congruence counts January and February as months of the previous year.
         let (year, month) =
             if self.month < 3 { (self.year - 1, self.month + 12) } else { (self.year, self.month) };
         let month_days = i32::try_from(13 * (month + 1) / 5).unwrap_or_default();
@@ -91,7 +91,7 @@ impl CivilTime {
     }
 }
 
-/// `2026-01-31T12:00:00`, without a zone.
+/// Formats as `2026-01-31T12:00:00`, without a zone.
 impl fmt::Display for CivilTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { year, month, day, hour, minute, second } = self;

@@ -1,6 +1,6 @@
-//! Time as a port: the wall clock for what is written down, the monotonic clock for how long something may take.
+//! Time as a port: the wall clock for recorded times, the monotonic clock for time limits.
 //!
-//! Nothing else in the workspace reads a clock; tests therefore run in the time their computations take.
+//! Nothing else in the workspace reads a clock, so tests run without waiting.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -28,18 +28,18 @@ impl Timestamp {
         Self(self.0 - span.as_secs_f64())
     }
 
-    /// How much later `self` is than `earlier`; zero when the clock stepped backwards.
+    /// Returns how much later `self` is than `earlier`, or zero when the clock stepped backwards.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::try_from_secs_f64(self.0 - earlier.0).unwrap_or_default()
     }
 }
 
-/// The clock every crate reads.
+/// The clock that every crate reads.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The time of day, which may step.
+    /// Returns the wall-clock time, which may step.
     fn now(&self) -> Timestamp;
 
-    /// Time since an arbitrary origin, which never steps.
+    /// Returns the time since an arbitrary origin, which never steps.
     fn monotonic(&self) -> Duration;
 
     /// Completes once `monotonic` has advanced by `span`.
@@ -55,7 +55,7 @@ impl Deadline {
         Self(clock.monotonic().saturating_add(span))
     }
 
-    /// What is left; zero once passed.
+    /// Returns the time left, or zero once the deadline has passed.
     pub fn remaining(self, clock: &dyn Clock) -> Duration {
         self.0.saturating_sub(clock.monotonic())
     }
@@ -64,14 +64,15 @@ impl Deadline {
         self.remaining(clock).is_zero()
     }
 
-    /// The nearer of this deadline and `span` from now, for a step with its own limit.
+    /// Returns the earlier of this deadline and `span` from now, for a step with its own limit.
     #[must_use]
     pub fn at_most(self, clock: &dyn Clock, span: Duration) -> Self {
         self.min(Self::after(clock, span))
     }
 }
 
-/// Reads the machine's own clocks. It cannot sleep by itself: the runtime's crate wraps it and adds that.
+/// A reader of the machine's clocks. It cannot sleep by itself: the crate with the async runtime wraps it and adds
+/// that.
 #[derive(Debug, Clone, Copy)]
 pub struct WallClock {
     origin: Instant,

@@ -1,33 +1,33 @@
-//! What comes in and what goes out, whatever the surface: terminal, chat platform, API, schedule.
+//! Incoming and outgoing messages, the same for every platform: terminal, chat platform, API, schedule.
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
-/// A message from outside, before anything has been done about it.
+/// A message from outside, before it is processed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// The surface: `cli`, `telegram`, `api_server`, `cron`, …
+    /// The platform: `cli`, `telegram`, `api_server`, `cron`, …
     pub platform: String,
-    /// What the platform calls this message. Unique per platform: a second delivery is recognised by it.
+    /// The platform's key of this message, unique per platform. A second delivery is recognised by it.
     pub platform_key: String,
     pub place: ChatAddress,
     pub sender: Sender,
     pub parts: Vec<ChatPart>,
-    /// What an answer refers to, where that is not the key.
+    /// The id an answer refers to, where it differs from the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// The platform's id of the message this one answers.
+    /// The platform's id of the message this one replies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
-    /// What that message says, where the platform tells.
+    /// The text of that message, where the platform provides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to_text: Option<String>,
-    /// A skill the place is bound to; loaded when a conversation begins there.
+    /// The skill this chat is bound to; it is loaded when a conversation begins here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
-    /// More of the same may follow within so many milliseconds: long messages and albums arrive in pieces. What is said
-    /// within that time is answered together.
+    /// The number of milliseconds within which further parts may follow: long messages and albums arrive in
+    /// pieces. Messages that arrive within that time are answered together.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub quiet_ms: u64,
     pub received_at: Timestamp,
@@ -39,7 +39,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Envelope {
-    /// What was written, without the files.
+    /// Returns the text of the message, without the files.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self
             .parts
@@ -60,7 +60,7 @@ impl Envelope {
     }
 }
 
-/// Where a conversation takes place.
+/// The chat a conversation takes place in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChatAddress {
     pub chat_id: String,
@@ -69,7 +69,7 @@ pub struct ChatAddress {
     pub kind: ChatKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// What the chat is about, as its members wrote it.
+    /// The subject of the chat, as its members wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     /// Another id of the same chat.
@@ -78,13 +78,13 @@ pub struct ChatAddress {
 }
 
 impl ChatAddress {
-    /// A place nothing else is known about.
+    /// Builds an address of which only the kind and the id are known.
     pub fn new(kind: ChatKind, chat_id: impl Into<String>) -> Self {
         Self { chat_id: chat_id.into(), chat_name: None, kind, thread_id: None, topic: None, alt_id: None }
     }
 }
 
-/// What sort of chat it is: groups and direct messages follow different rules.
+/// The kind of a chat: groups and direct messages follow different rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatKind {
@@ -113,22 +113,22 @@ impl ChatKind {
     }
 }
 
-/// Who wrote it. An absent id means the platform did not say, which never counts as allowed.
+/// The author of a message. An absent id means the platform did not name one, which never counts as allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_name: Option<String>,
-    /// Another id of the same person, more lasting than the first.
+    /// Another id of the same person, more permanent than the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alt_id: Option<String>,
-    /// The name the platform makes sure nobody else has, as users write it into lists: `alice`.
+    /// The name that the platform keeps unique, as users write it into allow lists: `alice`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
 }
 
-/// One piece of an incoming or outgoing message.
+/// One part of an incoming or outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ChatPart {
@@ -136,11 +136,11 @@ pub enum ChatPart {
         text: String,
     },
     File(Attachment),
-    /// Goes out only.
+    /// A picture from the web, in outgoing messages only.
     Picture(WebImage),
 }
 
-/// A picture on the web that is to be shown in a chat. It is wherever its address says; nobody has fetched it yet.
+/// A picture on the web to be shown in a chat. It has not been downloaded yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebImage {
     pub url: String,
@@ -149,7 +149,7 @@ pub struct WebImage {
 }
 
 impl WebImage {
-    /// What is said where it cannot be shown: nothing of it is lost.
+    /// Returns the text to send where the picture cannot be shown, with its URL and caption.
     pub fn fallback_text(&self) -> String {
         let line = format!("🖼️ Image: {}", self.url);
         match &self.caption {
@@ -159,7 +159,7 @@ impl WebImage {
     }
 }
 
-/// A file that came with a message or goes out with one; its bytes are on disk.
+/// A file received or sent with a message; its bytes are on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     pub kind: AttachmentKind,
@@ -170,7 +170,7 @@ pub struct Attachment {
     pub mime: Option<String>,
 }
 
-/// How a platform should show a file.
+/// The way a platform should show a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachmentKind {
@@ -181,43 +181,44 @@ pub enum AttachmentKind {
     Document,
 }
 
-/// What is to be said, before it is put into a channel's dialect.
+/// A message to send, before the channel converts it to the platform's format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutgoingMessage {
     pub platform: String,
     pub place: ChatAddress,
-    /// Markdown; the channel renders it.
+    /// The parts, with text in Markdown; the channel renders it.
     pub pieces: Vec<ChatPart>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
-    /// What the reader may answer with a touch, where the platform has buttons; the text says the same in words.
+    /// The answers offered as buttons, where the platform has them; the text offers the same in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<QuickReply>,
-    /// A message that was posted while the answer was being written; this text takes its place.
+    /// The platform's id of a message that was posted while the answer was being written; this text replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<String>,
-    /// The same for every attempt at sending this reply, so that a platform can refuse a second one.
+    /// The key that is the same for every attempt to send this message, so that a platform can refuse a second
+    /// one.
     pub idempotency_key: String,
 }
 
-/// Something to choose.
+/// An answer offered as a button.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuickReply {
-    /// What the button says.
+    /// The text on the button.
     pub label: String,
-    /// What choosing it means, as if the person had written it.
+    /// The text that choosing it stands for, as if the person had written it.
     pub text: String,
 }
 
-/// What the platform said to a send.
+/// The platform's response to a send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryReceipt {
-    /// The platform's ids of what was sent, one per part it was split into.
+    /// The platform's ids of the sent messages, one per part the text was split into.
     pub message_ids: Vec<String>,
     pub certainty: DeliveryCertainty,
 }
 
-/// Whether a send surely happened once, or may have happened twice because the connection died in between.
+/// The certainty of a send: it happened exactly once, or may have happened twice because the connection was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryCertainty {

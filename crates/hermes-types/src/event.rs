@@ -1,4 +1,4 @@
-//! What a running turn tells its surface, and what it asks.
+//! The events a running turn sends to its frontend, and the questions it asks there.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::model::Delta;
 use crate::tool::{Danger, OutcomeStatus};
 use crate::usage::{Cost, Usage};
 
-/// Something that happened in a turn. Surfaces show as much of it as suits them.
+/// An event in a turn. Each frontend shows as much of it as suits it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnEvent {
     TurnStarted {
@@ -18,21 +18,21 @@ pub enum TurnEvent {
         previous_tools: Vec<String>,
     },
     Delta(Delta),
-    /// The text so far is complete; tools come next.
+    /// The text so far is complete; tool calls follow.
     SegmentEnded,
     ToolStarted {
         id: CallId,
         name: String,
-        /// The argument that says most about it.
+        /// The most informative argument, for display.
         preview: String,
-        /// All of them, as the model wrote them.
+        /// All arguments, as the model wrote them.
         arguments: String,
     },
     ToolEnded {
         id: CallId,
         name: String,
         status: OutcomeStatus,
-        /// What it came to, as far as the model may read it at once.
+        /// The result, up to the length the model reads directly.
         result: String,
     },
     Notice {
@@ -46,15 +46,15 @@ pub enum TurnEvent {
     TurnEnded {
         session: SessionId,
     },
-    /// Something that happened in a subagent's turn.
+    /// An event in a subagent's turn.
     Child {
-        /// Which one, for people.
+        /// The subagent's label for display.
         label: String,
         event: Box<TurnEvent>,
     },
 }
 
-/// What a notice is about.
+/// The subject of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnNoticeKind {
@@ -65,7 +65,7 @@ pub enum TurnNoticeKind {
     Learning,
 }
 
-/// Something only a person can answer.
+/// A question only a person can answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserQuestion {
     Approve { command: String, danger: Danger },
@@ -73,19 +73,19 @@ pub enum UserQuestion {
     Secret { name: String, prompt: String },
 }
 
-/// The person's answer.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAnswer {
     Approval(ApprovalDecision),
     Text(String),
     Secret(crate::Secret),
-    /// The question was put, and nobody answered in time.
+    /// The question was shown, and no one answered in time.
     TimedOut,
-    /// There is nobody to put it to, or no longer.
+    /// There is no person to ask, or no longer one.
     Unavailable,
 }
 
-/// How far an approval reaches.
+/// The scope of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalDecision {

@@ -1,4 +1,4 @@
-//! Ids as newtypes, in the formats users already have in their databases and logs.
+//! Ids as newtypes, in the formats that existing databases and logs contain.
 
 use std::fmt::{self, Write as _};
 use std::hash::{BuildHasher, RandomState};
@@ -55,30 +55,31 @@ macro_rules! row_ids {
 }
 
 text_ids! {
-    /// A conversation: `YYYYMMDD_HHMMSS_` plus 6 hex digits (CLI, library) or 8 (gateway); cron ids start `cron_`.
+    /// The id of a session: `YYYYMMDD_HHMMSS_` plus 6 hex digits (CLI, library) or 8 (gateway); cron ids start
+    /// with `cron_`.
     SessionId;
-    /// A tool call, unique within its conversation.
+    /// The id of a tool call, unique within its conversation.
     CallId;
-    /// What isolates terminal and browser state between concurrent pieces of work.
+    /// The id that isolates terminal and browser state between concurrent pieces of work.
     TaskId;
-    /// One run of the loop: what a lease, a deadline and a budget belong to.
+    /// The id of a turn, which has one lease, one deadline and one budget.
     TurnId;
-    /// Who holds a lease: one running process.
+    /// The id of the holder of a lease, which is one running process.
     HolderId;
 }
 
 row_ids! {
-    /// A stored message, in the order it happened.
+    /// The id of a stored message; ids increase in the order of the messages.
     MessageId;
-    /// A message taken in from outside and not yet answered.
+    /// The id of a message received from outside and not yet answered.
     InboxId;
-    /// A reply on its way out.
+    /// The id of a reply to be sent.
     OutboxId;
-    /// An instant at which a scheduled job was due.
+    /// The id of a run of a job at one scheduled time.
     JobRunId;
 }
 
-/// Which surface a new session id is for: the length of its tail differs.
+/// The kind of program a new session id is for; it decides the length of the random suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionKind {
     Local,
@@ -97,7 +98,7 @@ impl SessionId {
 }
 
 impl CallId {
-    /// For a provider that gave none.
+    /// Generates an id for a call whose provider gave none.
     pub fn generate() -> Self {
         Self(format!("call_{}", random_hex(12)))
     }
@@ -120,15 +121,16 @@ impl HolderId {
         Self(format!("{}{}", Self::process_prefix(), random_hex(12)))
     }
 
-    /// Returns what the ids of every holder in this process begin with. A process that later gets the same number has
-    /// another one.
+    /// Returns the prefix of the ids of every holder in this process. A later process with the same process id
+    /// gets another prefix.
     pub fn process_prefix() -> &'static str {
         static PREFIX: OnceLock<String> = OnceLock::new();
         PREFIX.get_or_init(|| format!("{}-{}-", std::process::id(), random_hex(8)))
     }
 }
 
-/// Hex digits that are unlikely to repeat. Good for ids, not for secrets: it is the standard library's hash seed.
+/// Returns hex digits that are unlikely to repeat. They are good for ids, not for secrets: the source is the
+/// standard library's hash seed.
 pub fn random_hex(digits: usize) -> String {
     let mut text = String::with_capacity(digits + 16);
     while text.len() < digits {

@@ -1,7 +1,7 @@
-//! What passes between the steps of a turn, and the ports the steps meet at.
+//! The data types that the steps of a turn exchange, and the ports between the crates.
 //!
-//! Holds data and traits only: no I/O, no runtime, no policy. Everything here either crosses a crate border or is
-//! written to disk, so its serialised shape is a contract with existing homes.
+//! Holds data and traits only: no I/O, no runtime, no policy. Every type here either crosses a crate boundary or
+//! is written to disk, so its serialised form must stay compatible with existing homes.
 
 mod call;
 mod civil_time;
@@ -54,8 +54,8 @@ pub use tool::{
 pub use turn::{Turn, TurnState};
 pub use usage::{Cost, CostStatus, SpendingCap, Usage};
 
-/// Reaches everything a turn started: model stream, tools, child processes, subagents.
+/// The cancellation token that reaches everything a turn started: model stream, tools, child processes, subagents.
 pub use tokio_util::sync::CancellationToken as Cancel;
 
-/// What every asynchronous port returns: object-safe, sendable, and without a macro.
+/// The return type of every asynchronous port method: object-safe, `Send`, and written without a macro.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

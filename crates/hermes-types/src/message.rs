@@ -1,4 +1,4 @@
-//! A message of a conversation: the shape that is stored, exported and handed to library callers.
+//! A message of a conversation, in the form that is stored, exported and passed to library callers.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::call::ToolCall;
 use crate::id::CallId;
 use crate::raw_json::{JsonFields, RawJson};
 
-/// Who speaks. System text is prepended to each request and never stored as a message.
+/// The author of a message. System text is prepended to each request and never stored as a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -36,7 +36,7 @@ impl Role {
     }
 }
 
-/// Why the model stopped.
+/// The reason why the model stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
@@ -69,7 +69,7 @@ impl FinishReason {
     }
 }
 
-/// What a message says: plain text, or parts when a picture is among it.
+/// The content of a message: plain text, or parts when it includes a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageContent {
     Text(String),
@@ -95,7 +95,7 @@ impl From<String> for MessageContent {
 }
 
 impl MessageContent {
-    /// The text alone; parts are joined by newlines.
+    /// Returns the text alone; parts are joined by newlines.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -113,7 +113,8 @@ impl MessageContent {
         }
     }
 
-    /// Some local servers answer with an object or another scalar; the text in it is what counts.
+    /// Reads content that is neither text nor parts: some local servers answer with an object or another scalar,
+    /// of which only the text is used.
     fn from_foreign(raw: &RawJson) -> Self {
         match raw.to_value() {
             Value::Null => Self::default(),
@@ -148,7 +149,7 @@ impl<'de> Deserialize<'de> for MessageContent {
     }
 }
 
-/// One part of a multimodal message. Kinds this version does not know are carried along untouched.
+/// One part of a multimodal message. Kinds this version does not know are passed on unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentPart {
     Text(String),
@@ -181,7 +182,7 @@ impl<'de> Deserialize<'de> for ContentPart {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = RawJson::deserialize(deserializer)?;
         let value = raw.to_value();
-        // A part is taken apart only when nothing of it would be lost.
+        // A part becomes a typed variant only when that loses none of its fields.
         let part = match value.as_object() {
             Some(map) if map.len() == 2 => match (map.get("type").and_then(Value::as_str), map) {
                 (Some("text"), map) => {
@@ -209,17 +210,17 @@ pub struct Message {
     pub role: Role,
     pub content: MessageContent,
     pub tool_calls: Vec<ToolCall>,
-    /// On a tool message: the call it answers.
+    /// The call that a tool message answers.
     pub tool_call_id: Option<CallId>,
     pub tool_name: Option<String>,
-    /// Flattened thinking text, for people to read.
+    /// The reasoning as plain text, for people to read.
     pub reasoning: Option<String>,
-    /// The provider's own reasoning, kept byte for byte.
+    /// The provider's own reasoning data, kept byte for byte.
     pub reasoning_details: Option<RawJson>,
-    /// Reasoning items of the Responses API with their encrypted content, kept byte for byte.
+    /// The reasoning items of the Responses API with their encrypted content, kept byte for byte.
     pub codex_reasoning_items: Option<RawJson>,
     pub finish_reason: Option<FinishReason>,
-    /// Fields this version does not know.
+    /// The fields this version does not know.
     pub extra: JsonFields,
 }
 
@@ -251,7 +252,7 @@ impl Message {
         Self::new(Role::Assistant, content)
     }
 
-    /// The answer to a call.
+    /// Builds the message that answers a call.
     pub fn tool(call: &ToolCall, content: impl Into<MessageContent>) -> Self {
         let mut message = Self::new(Role::Tool, content);
         message.tool_call_id = Some(call.id.clone());
@@ -322,7 +323,7 @@ impl<'de> Deserialize<'de> for Message {
 mod tests {
     use super::*;
 
-    /// The text must come back exactly as it was.
+    /// Checks that a text is unchanged after it is parsed and written again.
     fn check_round_trip(text: &str) {
         let message: Message = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&message).unwrap(), text);

@@ -1,4 +1,4 @@
-//! A question to a model and the pieces of its answer, the same for every provider.
+//! A request to a model and the pieces of its answer, the same for every provider.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -9,7 +9,7 @@ use crate::tool::ToolSpec;
 use crate::usage::{Cost, Usage};
 use crate::{Cancel, raw_json::RawJson};
 
-/// How hard the model should think.
+/// The amount of reasoning requested from the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReasoningEffort {
@@ -33,7 +33,8 @@ impl ReasoningEffort {
         }
     }
 
-    /// Reads a configured value; the strongest newer levels map to the strongest we know, anything else to none given.
+    /// Parses a configured value. Newer levels above the strongest known one map to the strongest; an unknown value
+    /// gives no level.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         match text.as_str() {
@@ -45,18 +46,18 @@ impl ReasoningEffort {
     }
 }
 
-/// One call to a model.
+/// One request to a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
     pub model: String,
-    /// The fixed prefix. Never changes within a session, so that provider caches stay warm.
+    /// The fixed prefix. It never changes within a session, so that provider caches stay valid.
     pub system: String,
     pub messages: Vec<Message>,
     pub tools: Vec<ToolSpec>,
     pub max_tokens: Option<u64>,
     pub temperature: Option<f32>,
     pub effort: Option<ReasoningEffort>,
-    /// Ties the call to its session for provider-side caching and routing.
+    /// The session the request belongs to, for caching and routing by the provider.
     pub session: Option<String>,
     pub deadline: Deadline,
     pub cancel: Cancel,
@@ -66,14 +67,14 @@ pub struct ModelRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
     Text(String),
-    /// What was shown of this answer no longer holds: it was cut off, and the next attempt says something else.
+    /// The answer shown so far is discarded: it was cut off, and the next attempt replaces it.
     Restart,
     Reasoning(String),
     /// A tool call has begun; its arguments are still streaming.
     ToolStarted {
         name: String,
     },
-    /// Words about what the provider layer is doing, for a person: a retry, a switch to a fallback.
+    /// A status text for people about the provider layer: a retry, or a switch to a fallback.
     Status(String),
 }
 
@@ -83,17 +84,17 @@ pub struct Completion {
     pub message: Message,
     pub usage: Option<Usage>,
     pub cost: Cost,
-    /// The model that really answered.
+    /// The model that actually answered.
     pub model: String,
     pub provider: String,
     pub response_id: Option<String>,
-    /// The answer as the provider sent it, where a later request needs it back.
+    /// The answer as the provider sent it, where a later request has to include it.
     pub provider_items: Option<RawJson>,
 }
 
-/// Why there is no answer, named for what the caller can do about it.
+/// The reason why there is no answer. The variants follow what the caller can do about it.
 ///
-/// Retries, key rotation and fallback have already been tried by the provider layer when one of these comes out.
+/// The provider layer has already tried retries, key rotation and fallbacks when it returns one of these.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ModelError {
     #[error("the conversation no longer fits the model's context window{}", .limit.map(|n| format!(" of {n} tokens")).unwrap_or_default())]
@@ -108,7 +109,7 @@ pub enum ModelError {
     DeadlinePassed(String),
     #[error("{0}")]
     Configure(String),
-    /// The provider refused or failed for good.
+    /// The provider refused the request or failed permanently.
     #[error("{message}")]
     GiveUp { message: String, status: Option<u16> },
 }

@@ -1,4 +1,6 @@
-//! The ports: object-safe traits at which crates meet without knowing each other.
+//! The ports: object-safe traits through which crates call each other without depending on each other.
+//!
+//! Holds the traits and their parameter types, and no implementations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +15,10 @@ use crate::tool::{CallPolicy, OutcomeStatus, ToolEvent, ToolInvocation, ToolOutc
 use crate::usage::Usage;
 use crate::{BoxFuture, Cancel, Deadline, Timestamp};
 
-/// Takes the pieces of an answer as they arrive. Must not block.
+/// The callback that receives the pieces of an answer as they arrive. It must not block.
 pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
-/// Something that answers requests: a provider with its retries and fallbacks, or the offline model.
+/// A model that answers requests: a provider with its retries and fallbacks, or the offline model.
 pub trait Model: Send + Sync {
     fn complete<'a>(
         &'a self,
@@ -24,34 +26,37 @@ pub trait Model: Send + Sync {
         sink: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Completion, ModelError>>;
 
-    /// The context window in tokens, as far as it is known without asking the network.
+    /// Returns the context window in tokens, as far as it is known without a network request.
     fn context_window(&self, model: &str) -> u64;
 }
 
-/// Something the model may call.
+/// A tool the model may call.
 pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
 
-    /// Never fails: a failure is an outcome the model reads.
+    /// Runs the call. Never fails: a failure is an outcome the model reads.
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome>;
 
-    /// How a call with these arguments behaves towards the other calls of its answer, and in the turn.
+    /// Returns how a call with these arguments runs beside the other calls of the same answer, and its kind in the
+    /// turn.
     fn call_policy(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> CallPolicy {
         let _ = arguments;
         CallPolicy::default()
     }
 
-    /// Tells a tool with a state of its own what happened around it. Must not block.
+    /// Notifies a tool that keeps state of an event around it. Must not block.
     fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
         let _ = (task, occasion);
     }
 
-    /// A subagent is over, and nobody is left to look after what it started: that ends too. Must not block.
+    /// Ends the background work a subagent started, because the subagent has ended and no one else manages it.
+    /// Must not block.
     fn end_background_work(&self, task: &TaskId) {
         let _ = task;
     }
 
-    /// A call under a name this tool had in older releases, as it is made today. Such names are not offered.
+    /// Translates a call made under a name this tool had in older releases into the arguments of today. Old names
+    /// are not offered to the model.
     fn upgrade_legacy_call(
         &self,
         name: &str,
@@ -61,35 +66,36 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// What of its state must stay before the model when older messages are summarised away.
+    /// Returns the part of the tool's state that must stay visible to the model when older messages are
+    /// summarised.
     fn carry_over(&self, task: &TaskId) -> Option<String> {
         let _ = task;
         None
     }
 }
 
-/// A model for side tasks: summaries, titles, judgements. No tools, no stream.
+/// A model for side tasks such as summaries, titles and judgements. It gets no tools and does not stream.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct SideModel {
     pub model: Arc<dyn Model>,
     pub name: String,
-    /// The longest one question may take.
+    /// The time limit of one request.
     pub timeout: Duration,
 }
 
-/// What a running tool may reach.
+/// The ports and limits available to a running tool.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "it only borrows ports")]
 pub struct ToolContext<'a> {
     pub frontend: &'a dyn Frontend,
     pub cancel: &'a Cancel,
     pub deadline: Deadline,
-    /// Absent where no subagents may be started.
+    /// The spawner of subagents; absent where no subagents may be started.
     pub spawn: Option<&'a dyn SubagentSpawner>,
 }
 
-/// Where commands run.
+/// An environment in which shell commands run.
 pub trait Environment: Send + Sync {
     fn run<'a>(
         &'a self,
@@ -98,7 +104,7 @@ pub trait Environment: Send + Sync {
     ) -> BoxFuture<'a, Result<CommandOutput, RunError>>;
 }
 
-/// A command for an environment.
+/// A command to run in an environment.
 #[derive(Debug, Clone, Copy)]
 pub struct ShellCommand<'a> {
     pub shell: &'a str,
@@ -107,14 +113,14 @@ pub struct ShellCommand<'a> {
     pub timeout: Duration,
 }
 
-/// What a command left behind.
+/// The output and exit code of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
     pub output: String,
     pub exit_code: i32,
 }
 
-/// Why a command could not be run at all.
+/// The reason why a command could not be run at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     #[error("the environment is not available: {0}")]
@@ -123,7 +129,7 @@ pub enum RunError {
     Refused(String),
 }
 
-/// A chat platform: translates between its wire and envelopes, nothing else.
+/// A chat platform. It translates between the platform's protocol and envelopes, and does nothing else.
 pub trait Channel: Send + Sync {
     fn platform(&self) -> &str;
 
@@ -131,19 +137,20 @@ pub trait Channel: Send + Sync {
         ChannelCapabilities::default()
     }
 
-    /// Runs until cancelled. `intake` resolves once the envelope is committed; only then may the platform be told.
+    /// Receives messages until cancelled. `intake` resolves once the envelope is committed; only then may the
+    /// channel acknowledge the message to the platform.
     fn listen<'a>(
         &'a self,
         intake: &'a dyn Intake,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<(), ChannelError>>;
 
-    /// Sends one part of an answer; what is longer than the platform takes was split before.
+    /// Sends one part of an answer. The caller has already split texts that are longer than the platform accepts.
     fn send<'a>(&'a self, reply: &'a OutgoingMessage)
     -> BoxFuture<'a, Result<DeliveryReceipt, ChannelError>>;
 
-    /// Sends a part of which an earlier attempt may have arrived: where the platform can tell, it is not said twice. No
-    /// attempt was made before `since`; some platforms can tell for a while only.
+    /// Sends a part that an earlier attempt may have delivered. Where the platform can tell, it is not sent twice.
+    /// No attempt was made before `since`; some platforms can tell for a limited time only.
     fn send_again<'a>(
         &'a self,
         reply: &'a OutgoingMessage,
@@ -156,7 +163,7 @@ pub trait Channel: Send + Sync {
         })
     }
 
-    /// Posts something that may be lost, such as a sign of progress, and says what the platform calls it.
+    /// Posts a message that may be lost, such as a progress notice, and returns the platform's id of it.
     fn post<'a>(
         &'a self,
         place: &'a ChatAddress,
@@ -168,7 +175,7 @@ pub trait Channel: Send + Sync {
         ))))
     }
 
-    /// Gives a posted message another text.
+    /// Replaces the text of a posted message.
     fn edit<'a>(
         &'a self,
         place: &'a ChatAddress,
@@ -179,10 +186,10 @@ pub trait Channel: Send + Sync {
         Box::pin(std::future::ready(Err(ChannelError::Refused("this platform has no edits".to_owned()))))
     }
 
-    /// Shows that something is being done; losing it does no harm.
+    /// Shows a typing indicator; it does no harm if the indicator is lost.
     fn show_typing<'a>(&'a self, place: &'a ChatAddress) -> BoxFuture<'a, ()>;
 
-    /// Shows at a person's message what becomes of it; losing it does no harm.
+    /// Shows the status of a user's message on that message; it does no harm if the status is lost.
     fn show_message_status<'a>(
         &'a self,
         place: &'a ChatAddress,
@@ -193,33 +200,33 @@ pub trait Channel: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Chats the platform itself knows of, beyond those somebody has written from.
+    /// Returns the chats the platform itself knows, in addition to those a user has written from.
     fn chats(&self) -> BoxFuture<'_, Vec<ChatAddress>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 }
 
-/// What becomes of a person's message.
+/// The status of a user's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageStatus {
-    /// It is being worked on.
+    /// The turn for it is running.
     Processing,
     Answered,
-    /// No answer came of it.
+    /// The turn ended without an answer.
     Failed,
 }
 
-/// What a platform can do.
+/// The features and limits of a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelCapabilities {
-    /// The longest text of one message.
+    /// The maximum length of one message, in `unit`s.
     pub max_length: usize,
     pub unit: LengthUnit,
-    /// Whether a posted message can be given another text.
+    /// Tells whether the text of a posted message can be replaced.
     pub edits: bool,
-    /// Whether a picture on the web can be shown; else its address stays in the text.
+    /// Tells whether the platform can show a picture from the web; otherwise the URL stays in the text.
     pub web_images: bool,
-    /// How often the sign of being busy has to be renewed.
+    /// The interval at which the typing indicator has to be renewed.
     pub typing_interval: Duration,
 }
 
@@ -235,65 +242,65 @@ impl Default for ChannelCapabilities {
     }
 }
 
-/// What a platform counts in.
+/// The unit in which a platform measures the length of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LengthUnit {
     Scalars,
     Utf16,
 }
 
-/// Takes envelopes in.
+/// The receiver of incoming envelopes.
 pub trait Intake: Send + Sync {
     fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>>;
 
-    /// A channel tells how its connection is; people see it. Must not block.
+    /// Records the state of a channel's connection, which the status output shows. Must not block.
     fn report_connection(&self, platform: &str, connection: ConnectionStatus) {
         let _ = (platform, connection);
     }
 }
 
-/// How a channel's connection to its platform is.
+/// The state of a channel's connection to its platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionStatus {
-    /// Messages come in.
+    /// The channel receives messages.
     Up,
-    /// They do not for the moment; the channel tries again by itself.
+    /// The channel receives no messages for now and reconnects by itself.
     Down(String),
 }
 
-/// What intake did with an envelope.
+/// The result of handing an envelope to the intake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntakeOutcome {
     New,
-    /// Seen before: acknowledge it again, do nothing.
+    /// The envelope was accepted before: the channel acknowledges it again and does nothing else.
     Duplicate,
 }
 
-/// Why a platform did not do as asked, named for what the caller can do.
+/// The reason why a platform did not do what was requested. The variants follow what the caller can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
     #[error("try again{}: {reason}", .after.map(|d| format!(" in {} s", d.as_secs())).unwrap_or_default())]
     Retry { after: Option<Duration>, reason: String },
-    /// The connection died in the middle: trying again may do it twice.
+    /// The connection was lost during the request, so a retry may do it twice.
     #[error("nobody knows whether it arrived: {0}")]
     DeliveryUnknown(String),
     #[error("sign in again: {0}")]
     Reauthorise(String),
-    /// Another program is connected in our place; one of the two has to go.
+    /// Another program is connected with the same account; one of the two has to stop.
     #[error("somebody else is connected with the same account: {0}")]
     Conflict(String),
     #[error("the platform refused it: {0}")]
     Refused(String),
 }
 
-/// A surface: events go out to it, questions get their answers from it.
+/// A user interface: the turn sends events to it and gets answers to its questions from it.
 pub trait Frontend: Send + Sync {
     fn show(&self, event: TurnEvent);
 
     fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer>;
 
-    /// Asks before the call has done anything. Where the process ends while the question is open, the call can be run anew,
-    /// which asks again.
+    /// Asks before the call has done anything. If the process ends while the question is open, the call can be run
+    /// again, and it then asks again.
     fn ask_before_acting<'a>(
         &'a self,
         question: UserQuestion,
@@ -305,30 +312,30 @@ pub trait Frontend: Send + Sync {
 
 /// Starts subagents. They share their parent's deadline, budget and cancellation.
 pub trait SubagentSpawner: Send + Sync {
-    /// Never fails: a subagent that does not come to its end reports why.
+    /// Runs a subagent. Never fails: a subagent that does not finish reports the reason.
     fn run(&self, job: SubagentTask) -> BoxFuture<'_, SubagentReport>;
 }
 
-/// Work handed to a subagent, which knows nothing but what is said here.
+/// The work for a subagent, which knows nothing except what this task contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubagentTask {
     pub goal: String,
     pub context: String,
-    /// The tools it may use of those its parent has; absent is all of them.
+    /// The tools it may use of those its parent has; absent means all of them.
     pub tools: Option<Vec<String>>,
-    /// Tools it does not get in any case.
+    /// The tools that are always withheld from it.
     pub excluded_tools: Vec<String>,
     pub max_iterations: u32,
-    /// Which of its brothers it is, for people: `2/3`.
+    /// The subagent's position among those started together, for display: `2/3`.
     pub label: String,
 }
 
-/// What a subagent came to.
+/// The result of a subagent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubagentReport {
     pub session: SessionId,
     pub outcome: SubagentOutcome,
-    /// Its last word.
+    /// The subagent's final answer.
     pub summary: Option<String>,
     pub error: Option<String>,
     pub api_calls: u32,
@@ -338,17 +345,17 @@ pub struct SubagentReport {
     pub tool_calls: Vec<SubagentToolCall>,
 }
 
-/// How a subagent ended.
+/// The way a subagent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubagentOutcome {
     Completed,
-    /// The limit of its steps was reached.
+    /// The subagent reached its iteration limit.
     IterationLimit,
     Failed,
     Interrupted,
 }
 
-/// One tool call of a subagent.
+/// A tool call that a subagent made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubagentToolCall {
     pub tool: String,
@@ -357,9 +364,9 @@ pub struct SubagentToolCall {
     pub status: OutcomeStatus,
 }
 
-/// Sends to a chat by name, for the scheduler and the `send_message` tool.
+/// Sends messages to a chat by name, for the scheduler and the `send_message` tool.
 pub trait MessageSender: Send + Sync {
-    /// Sends a text; `from` is the session that sends it, and absent where a person does from the shell.
+    /// Sends a text. `from` is the sending session; it is absent when a person sends from the command line.
     fn deliver<'a>(
         &'a self,
         target: &'a str,
@@ -367,54 +374,55 @@ pub trait MessageSender: Send + Sync {
         from: Option<&'a SessionId>,
     ) -> BoxFuture<'a, Result<SendOutcome, ChannelError>>;
 
-    /// Chats that can be named, in words.
+    /// Returns readable descriptions of the chats that can be named as a target.
     fn targets(&self) -> BoxFuture<'_, Vec<String>>;
 }
 
-/// What became of something sent by name.
+/// The result of sending a message by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendOutcome {
     pub platform: String,
     pub chat_id: String,
     pub receipt: DeliveryReceipt,
-    /// Where it went, when the sender did not say exactly; or why it still waits.
+    /// A note on where the message went, when the sender did not name the chat exactly, or on why it still waits.
     pub note: Option<String>,
-    /// It stands in the chat's conversation, too.
+    /// Tells whether the message was also added to the chat's conversation.
     pub mirrored: bool,
 }
 
-/// Another memory beside the files of the home. At most one is active; none of its failures reaches a turn.
+/// A memory service in addition to the memory files of the home. At most one is active; its failures never fail a
+/// turn.
 pub trait ExternalMemory: Send + Sync {
     fn name(&self) -> &str;
 
-    /// A fixed text for the prompt.
+    /// Returns a fixed text for the prompt.
     fn prompt_block(&self) -> Option<String> {
         None
     }
 
-    /// Tools it offers.
+    /// Returns the tools the service offers.
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         Vec::new()
     }
 
-    /// What it knows about the words of a new turn.
+    /// Returns what the memory holds about the user's text of a new turn.
     fn recall<'a>(&'a self, words: &'a str) -> BoxFuture<'a, Option<String>>;
 
-    /// Takes in what was said in a turn that ended well.
+    /// Stores the user's text and the answer of a turn that completed.
     fn store_turn<'a>(&'a self, user: &'a str, assistant: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Looks at messages that are about to be summarised; what it answers goes into the summary's material.
+    /// Reads messages that are about to be summarised; the returned text is added to the input of the summary.
     fn before_compression<'a>(&'a self, messages: &'a [Message]) -> BoxFuture<'a, Option<String>> {
         let _ = messages;
         Box::pin(std::future::ready(None))
     }
 
-    /// The agent changed its own memory with these arguments.
+    /// Reports that the agent changed its own memory with these arguments.
     fn memory_changed(&self, arguments: &serde_json::Map<String, serde_json::Value>) {
         let _ = arguments;
     }
 
-    /// The conversation goes on under another id.
+    /// Reports that the conversation continues under another session id.
     fn session_changed(&self, from: &SessionId, to: &SessionId) {
         let _ = (from, to);
     }
@@ -424,19 +432,19 @@ pub trait ExternalMemory: Send + Sync {
     }
 }
 
-/// What others want to do at the steps of a turn. A failing hook is its own business.
+/// Hooks that run at the steps of a turn. A failing hook does not fail the turn.
 pub trait TurnHooks: Send + Sync {
     fn session_started(&self, session: &SessionId) {
         let _ = session;
     }
 
-    /// Before a turn's first model call; the answer is added to the system text of this turn only.
+    /// Runs before a turn's first model call; the returned text is added to the system text of this turn only.
     fn before_turn<'a>(&'a self, session: &'a SessionId, words: &'a str) -> BoxFuture<'a, Option<String>> {
         let _ = (session, words);
         Box::pin(std::future::ready(None))
     }
 
-    /// Before a tool runs; an answer keeps it from running and is what the model reads instead.
+    /// Runs before a tool does; a returned text keeps the tool from running, and the model reads it instead.
     fn before_tool<'a>(&'a self, call: &'a ToolInvocation) -> BoxFuture<'a, Option<String>> {
         let _ = call;
         Box::pin(std::future::ready(None))

@@ -1,8 +1,8 @@
-//! Where a piece of context came from. Everything put before a model carries this mark.
+//! The origin of a piece of context. Every text a model reads carries this mark.
 
 use serde::{Deserialize, Serialize};
 
-/// The origin of a text. What a person said may instruct; everything else is material.
+/// The origin of a text. Only a person's text may instruct; all other text is material.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
@@ -19,7 +19,7 @@ pub enum Provenance {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextItem {
     pub provenance: Provenance,
-    /// What the item is, for breakdowns: a file name, a layer, a tool.
+    /// The name of the item in breakdowns: a file name, a layer, a tool.
     pub label: String,
     pub text: String,
 }

@@ -1,4 +1,5 @@
-//! JSON kept exactly as it arrived: signatures and encrypted blobs must go back to a provider byte for byte.
+//! JSON kept exactly as it arrived, because signatures and encrypted data must go back to a provider byte for
+//! byte.
 
 use std::fmt;
 
@@ -7,17 +8,17 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// One JSON value as text. Equality is equality of bytes.
+/// One JSON value as text. Two values are equal when their bytes are.
 #[derive(Clone)]
 pub struct RawJson(Box<RawValue>);
 
 impl RawJson {
-    /// Takes a JSON text as it is; the text must be one valid JSON value.
+    /// Wraps a JSON text without changing it; the text must be one valid JSON value.
     pub fn parse(text: String) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text).map(Self)
     }
 
-    /// The compact text of a value built by us.
+    /// Returns the compact text of a value this program built.
     pub fn from_value(value: &serde_json::Value) -> Self {
         // `Value`'s `Display` cannot produce anything but valid JSON.
         Self(RawValue::from_string(value.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned()))
@@ -31,7 +32,7 @@ impl RawJson {
         self.as_str() == "null"
     }
 
-    /// Reads the text as a typed value.
+    /// Deserialises the text as a typed value.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
@@ -67,9 +68,11 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// The fields of a JSON object in order, each still raw: how a typed reader keeps what it does not know.
+/// The fields of a JSON object in order, each still raw. A typed reader uses it to keep the fields it does not
+/// know.
 ///
-/// `#[serde(flatten)]` would parse and re-render numbers and spacing, so typed objects are read through this instead.
+/// `#[serde(flatten)]` would parse and re-render numbers and spacing, so typed objects are read through this
+/// instead.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonFields(Vec<(String, RawJson)>);
 
@@ -81,7 +84,7 @@ impl JsonFields {
         (!raw.is_null()).then_some(raw)
     }
 
-    /// Removes a field and reads it as a typed value, naming the field when it does not fit.
+    /// Removes a field and reads it as a typed value; the error names the field when it does not fit.
     pub fn take_as<T, E>(&mut self, name: &str) -> Result<Option<T>, E>
     where
         T: serde::de::DeserializeOwned,

@@ -1,8 +1,8 @@
-//! A value that must not be seen.
+//! A value that must not appear in output or logs.
 
 use std::fmt;
 
-/// A key, token or password. Printing it shows nothing; `expose` marks each place that really uses it.
+/// A key, token or password. Formatting it prints `***`; `expose` marks each place that uses the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

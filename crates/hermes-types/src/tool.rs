@@ -1,4 +1,4 @@
-//! What a tool looks like to the model, what it is asked, and what it answers.
+//! The description of a tool for the model, the calls to it, and their outcomes.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,100 +12,104 @@ use crate::raw_json::RawJson;
 pub struct ToolSpec {
     pub name: String,
     pub description: String,
-    /// A JSON schema, kept in the order it was written so that the prompt prefix never changes.
+    /// The JSON schema of the arguments, kept in the order it was written so that the prompt prefix never changes.
     pub parameters: RawJson,
 }
 
-/// A call that passed validation: the name is known, the arguments are an object.
+/// A call that passed validation: the tool is known and the arguments are an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInvocation {
     pub id: CallId,
     pub name: String,
     pub arguments: serde_json::Map<String, serde_json::Value>,
     pub session: SessionId,
-    /// The turn it belongs to.
+    /// The turn the call belongs to.
     pub turn: TurnId,
-    /// Whose state it works on: the conversation, or the subagent. Outlives a turn and a change of session.
+    /// The task whose state the call works on: the conversation or the subagent. It outlives a turn and a change
+    /// of session.
     pub task: TaskId,
 }
 
-/// How a call behaves towards others.
+/// The rules under which a call runs beside others and counts in the turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallPolicy {
     pub concurrency: Concurrency,
-    /// The file it reads or writes, as the model wrote it; calls on the same path or one inside the other take turns.
+    /// The file the call reads or writes, as the model wrote the path. Calls whose paths are equal or contain each
+    /// other run one after another.
     pub path: Option<String>,
     pub kind: CallKind,
     pub result_size: ResultSize,
 }
 
-/// What is done about a long result.
+/// The treatment of a long result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResultSize {
-    /// Beyond its bound the rest is kept on disk and the model is told where.
+    /// The part beyond the limit is stored on disk, and the model is told where.
     #[default]
     Bounded,
-    /// The tool bounds it itself; keeping it on disk would only be read the same way again.
+    /// The tool limits the result itself. A copy on disk would be read through the same tool again, so none is
+    /// stored.
     SelfBounded,
 }
 
-/// Whether a call may run while others of the same answer run.
+/// The degree to which a call may run at the same time as others of the same answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Concurrency {
-    /// The whole answer is worked off one by one.
+    /// All calls of the answer run one after another.
     #[default]
     Sequential,
-    /// As long as no other call has a path in its way.
+    /// The call runs in parallel as long as no other call's path conflicts with its own.
     DisjointPaths,
-    /// Always.
+    /// The call always runs in parallel.
     Parallel,
 }
 
-/// What kind of work a call is to the turn.
+/// The kind of work a call does for the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CallKind {
     #[default]
     Regular,
-    /// Keeping house (notes, lists): an answer given beside it may already be the final one.
+    /// Bookkeeping such as notes and lists: an answer given together with it may already be the final one.
     Housekeeping,
-    /// A script that makes further calls itself; an answer with nothing else does not count against the limit.
+    /// A script that makes further calls itself; an answer with no other calls does not count against the
+    /// iteration limit.
     Script,
 }
 
-/// Something a tool with a state may want to know.
+/// An event that a tool with state may need to know of.
 #[derive(Debug, Clone, Copy)]
 pub enum ToolEvent<'a> {
-    /// A conversation is taken up: state kept in earlier results can be read back.
+    /// A conversation is resumed: the tool can restore its state from earlier results.
     Resumed(&'a [Message]),
-    /// The conversation was begun by another one, which it works for.
+    /// The conversation was started as a subagent by this other task.
     Delegated(&'a TaskId),
-    /// Older results are no longer before the model.
+    /// Older results are no longer visible to the model.
     Compressed,
-    /// A call to this tool is about to run.
+    /// A call to the tool of this name is about to run.
     CallStarting(&'a str),
-    /// The conversation is over.
+    /// The conversation ended.
     Ended,
 }
 
-/// What the guard decided about a call.
+/// The decision of the guard about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallVerdict {
     Allow,
-    /// A person has to agree first.
+    /// A person has to approve the call first.
     Ask(Danger),
     Deny(Danger),
 }
 
-/// Why a call is not simply run.
+/// The reason why a call is not run without further checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Danger {
-    /// A stable key, for allow lists.
+    /// A stable key for allow lists.
     pub key: String,
-    /// What a person reads.
+    /// The explanation shown to a person.
     pub reason: String,
 }
 
-/// What a call came to. Failure is an answer too: it goes back to the model and never ends the turn.
+/// The outcome of a call. A failure is an outcome, too: it goes back to the model and never ends the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutcome {
     pub content: String,
@@ -113,14 +117,14 @@ pub struct ToolOutcome {
     pub provenance: Provenance,
 }
 
-/// How a call ended.
+/// The way a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeStatus {
     Done,
     Failed,
     Cancelled,
-    /// The process died while it ran: it may or may not have happened.
+    /// The process died while the call ran, so the call may or may not have had an effect.
     Unknown,
 }
 
@@ -146,7 +150,7 @@ impl ToolOutcome {
         Self { content: content.into(), status: OutcomeStatus::Done, provenance: Provenance::Tool }
     }
 
-    /// A failure in the shape the model knows: `{"error": …}`.
+    /// Builds a failure in the format the model knows: `{"error": …}`.
     pub fn failed(reason: impl Into<String>) -> Self {
         let content = serde_json::json!({ "error": reason.into() }).to_string();
         Self { content, status: OutcomeStatus::Failed, provenance: Provenance::Tool }

@@ -1,4 +1,4 @@
-//! A turn: one lease, one deadline, one budget, from the message that opened it to the reply that closes it.
+//! A turn: one lease, one deadline and one budget, from the message that opens it to the reply that closes it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use crate::clock::Timestamp;
 use crate::id::{InboxId, SessionId, TurnId};
 use crate::usage::SpendingCap;
 
-/// A turn as it is written down before its first model call.
+/// A turn as it is recorded before its first model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     pub id: TurnId,
     pub session: SessionId,
-    /// The message that opened it, when it came through the inbox.
+    /// The message that opened the turn, when it came through the inbox.
     pub inbox: Option<InboxId>,
     pub state: TurnState,
     pub started_at: Timestamp,
-    /// The wall-clock form of the deadline, for a reader after a restart.
+    /// The deadline on the wall clock, for the process that reads it after a restart.
     pub deadline_at: Option<Timestamp>,
     pub cap: SpendingCap,
-    /// How often a process died while running it.
+    /// The number of times a process died while running the turn.
     pub cut_offs: u32,
-    /// Identifies the prompt prefix this turn was built on.
+    /// A hash that identifies the prompt prefix of this turn.
     pub prefix_hash: Option<String>,
 }
 
-/// Where a turn stands.
+/// The state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
@@ -32,7 +32,7 @@ pub enum TurnState {
     Done,
     Failed,
     Interrupted,
-    /// Cut off too often to be tried again by itself; the user has been, or must be, told.
+    /// The turn was cut off too often to be retried automatically; the user has been notified or must be.
     Parked,
 }
 

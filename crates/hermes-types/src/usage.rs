@@ -1,10 +1,10 @@
-//! Tokens, money, and the limit on both.
+//! Token counts, costs, and the limit on both.
 
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Token counts in buckets that do not overlap: `input` excludes what was read from or written to a cache.
+/// Token counts in categories that do not overlap: `input` excludes tokens read from or written to a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -12,12 +12,12 @@ pub struct Usage {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
-    /// Part of `output` that was spent thinking.
+    /// The part of `output` that was spent on reasoning.
     pub reasoning: u64,
 }
 
 impl Usage {
-    /// Everything that was sent, cached or not: what fills the context window.
+    /// Returns the number of tokens sent, cached or not, which is what fills the context window.
     pub fn prompt(self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
@@ -37,7 +37,7 @@ impl AddAssign for Usage {
     }
 }
 
-/// How sure we are of an amount.
+/// The certainty of an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostStatus {
@@ -58,10 +58,10 @@ impl CostStatus {
     }
 }
 
-/// What a call cost, in millionths of a US dollar so that sums are exact.
+/// The cost of a call, in millionths of a US dollar so that sums are exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Absent when no price is known.
+    /// The amount; absent when no price is known.
     pub micro_usd: Option<u64>,
     pub status: CostStatus,
 }
@@ -70,7 +70,7 @@ impl Cost {
     pub const UNKNOWN: Self = Self { micro_usd: None, status: CostStatus::Unknown };
 }
 
-/// The most a turn, with everything it starts, may spend. `None` means no limit.
+/// The most a turn and everything it starts may spend. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpendingCap {
     pub micro_usd: Option<u64>,

@@ -1,4 +1,5 @@
-//! The variables children, plugins, hooks and MCP servers see for the configuration in force.
+//! The environment variables that expose the configuration in force to child processes, plugins, hooks and MCP
+//! servers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +8,7 @@ use super::Env;
 use crate::yaml::YamlValue;
 use crate::{Config, ProgramSurface, user_home};
 
-/// Keys of `terminal` that become `TERMINAL_` and the key in capitals.
+/// The keys of `terminal` that become `TERMINAL_` plus the key in capitals.
 pub(crate) const TERMINAL_KEYS: &[&str] = &[
     "cwd",
     "timeout",
@@ -31,7 +32,7 @@ pub(crate) const TERMINAL_KEYS: &[&str] = &[
     "persistent_shell",
 ];
 
-/// Chat platforms that have a section of their own.
+/// The chat platforms that have their own section.
 const PLATFORMS: [&str; 11] = [
     "telegram",
     "discord",
@@ -45,17 +46,17 @@ const PLATFORMS: [&str; 11] = [
     "matrix",
     "dingtalk",
 ];
-/// What is read from the file itself.
+/// The platform keys that are read from the file itself and not exported.
 const NOT_VARIABLES: [&str; 2] = ["unauthorized_dm_behavior", "reply_prefix"];
 
-/// Whether a row beats a variable that is already set.
+/// Decides whether an assignment overrides a variable that is already set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Force {
     Override,
     FillGap,
 }
 
-/// The assignments to add to `env`. `cwd` is the folder the process runs in.
+/// Returns the assignments to add to `env`. `cwd` is the working directory of the process.
 pub fn exported_variables(
     config: &Config,
     env: &Env,
@@ -95,7 +96,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The user's value overrides; the default only fills a gap.
+    /// Adds a variable for a key: the user's value overrides; the default only fills a gap.
     fn user_value(&mut self, config: &Config, dotted: &str, name: &str) {
         let force = if config.is_user_set(dotted) { Force::Override } else { Force::FillGap };
         if let Some(value) = config.get(dotted).as_ref().and_then(export) {
@@ -104,7 +105,8 @@ impl Rows<'_> {
     }
 }
 
-/// T41-12: with a `terminal` section in the file every row overrides, defaults included; without, none does.
+/// Adds the variables of the terminal. With a `terminal` section in the file every assignment overrides, defaults
+/// included; without one, none does.
 fn terminal(config: &Config, env: &Env, surface: ProgramSurface, cwd: &Path, rows: &mut Rows<'_>) {
     let force = match config.raw().get("terminal") {
         Some(YamlValue::Map(_)) => Force::Override,
@@ -126,8 +128,8 @@ fn terminal(config: &Config, env: &Env, surface: ProgramSurface, cwd: &Path, row
     }
 }
 
-/// `.`, `auto` and `cwd` mean the launch folder, or in the gateway `MESSAGING_CWD` or the user's home. Other backends
-/// have folders of their own.
+/// Returns the working directory. `.`, `auto` and `cwd` mean the launch folder, or in the gateway `MESSAGING_CWD`
+/// or the user's home. Other backends have their own folders.
 fn working_folder(
     config: &Config,
     env: &Env,
@@ -151,14 +153,14 @@ fn working_folder(
     }
 }
 
-/// What stands under a chat platform's name is what its variables say: `discord.auto_thread` is `DISCORD_AUTO_THREAD`.
+/// Exports the section of a chat platform as its variables: `discord.auto_thread` becomes `DISCORD_AUTO_THREAD`.
 fn platform_section(config: &Config, platform: &str, rows: &mut Rows<'_>) {
     let Some(section) = config.user().get(platform).and_then(YamlValue::as_map) else { return };
     for (key, value) in section.iter().filter(|(key, _)| !NOT_VARIABLES.contains(key)) {
         let text = match value {
             YamlValue::Seq(_) => {
                 let items = config.list(&format!("{platform}.{key}"));
-                // A pattern may hold a comma; then the list is written so that nothing is torn.
+                // A pattern may contain a comma; the list is then written as JSON, so that no entry is split.
                 let torn = items.iter().any(|item| item.contains(','));
                 if torn { export(value) } else { Some(items.join(",")) }
             }
@@ -194,7 +196,7 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
     }
     rows.put("HERMES_QUIET", "1".to_owned(), Force::Override);
     rows.put("HERMES_EXEC_ASK", "1".to_owned(), Force::Override);
-    // T41-7: only here do top-level scalars become variables.
+    // Only the gateway exports top-level scalars as variables.
     let written = config.raw().keys().filter_map(|name| Some((name, config.user().get(name)?)));
     for (name, value) in written {
         let scalar = !matches!(value, YamlValue::Seq(_) | YamlValue::Map(_) | YamlValue::Null);
@@ -207,7 +209,7 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
     }
 }
 
-/// Booleans as `True`/`False`, lists and maps as JSON; null is not exported.
+/// Formats a value for a variable: booleans as `True`/`False`, lists and maps as JSON; null is not exported.
 pub(crate) fn export(value: &YamlValue) -> Option<String> {
     match value {
         YamlValue::Null => None,

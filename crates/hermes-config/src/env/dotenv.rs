@@ -1,18 +1,19 @@
-//! The `.env` dialect: one `NAME=value` per line, read leniently and edited line by line.
+//! The `.env` format: one `NAME=value` per line, read leniently and edited line by line.
 
 use std::path::Path;
 
 use crate::lock::{FileLock, LockTimeout};
 use crate::{Error, Home, ManagedMode, Result, write};
 
-/// How a file's bytes were read, so that they can be written the same way.
+/// The encoding in which a file's bytes were read, so that they can be written the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextEncoding {
     Utf8,
     Latin1,
 }
 
-/// UTF-8 with or without a byte-order mark; bytes that are not UTF-8 are taken for Latin-1, which cannot fail.
+/// Decodes UTF-8 with or without a byte-order mark; bytes that are not UTF-8 are read as Latin-1, which cannot
+/// fail.
 pub fn decode(bytes: &[u8]) -> (String, TextEncoding) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), TextEncoding::Utf8),
@@ -20,7 +21,7 @@ pub fn decode(bytes: &[u8]) -> (String, TextEncoding) {
     }
 }
 
-/// Text that no longer fits Latin-1 becomes UTF-8.
+/// Encodes a text; text that no longer fits Latin-1 becomes UTF-8.
 pub fn encode(text: &str, encoding: TextEncoding) -> Vec<u8> {
     let latin1 = || text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect::<Option<Vec<u8>>>();
     match encoding {
@@ -29,12 +30,12 @@ pub fn encode(text: &str, encoding: TextEncoding) -> Vec<u8> {
     }
 }
 
-/// Every assignment in order; of equal names the last counts.
+/// Returns every assignment in order; of equal names the last counts.
 pub fn parse(text: &str) -> Vec<(String, String)> {
     lines(text).filter_map(parse_line).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns the numbers of lines that are neither blank, nor a remark, nor an assignment: they have no effect.
+/// Returns the numbers of lines that are neither blank, nor a comment, nor an assignment: they have no effect.
 pub fn ignored_lines(text: &str) -> Vec<usize> {
     let counts = |line: &str| {
         line.trim().is_empty() || line.trim_start().starts_with('#') || split_line(line).is_some()
@@ -46,13 +47,13 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.trim_start_matches('\u{feff}').lines()
 }
 
-/// Name and value of one line; `None` for comments, blanks and what is no assignment.
+/// Returns the name and value of one line; `None` for comments, blank lines and lines without an assignment.
 pub(super) fn parse_line(line: &str) -> Option<(&str, String)> {
     let (name, raw) = split_line(line)?;
     Some((name, read_value(raw)))
 }
 
-/// The name and the unprocessed text behind the equals sign.
+/// Returns the name and the unprocessed text after the equals sign.
 pub(super) fn split_line(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start_matches('\u{feff}').trim_start();
     let line = line
@@ -86,7 +87,7 @@ fn read_value(raw: &str) -> String {
     raw.get(..end).unwrap_or(raw).trim_end().to_owned()
 }
 
-/// The text up to the closing quote, when only blanks or a comment follow it.
+/// Returns the text up to the closing quote, when only spaces or a comment follow it.
 fn read_quoted(rest: &str, quote: char) -> Option<String> {
     let mut value = String::new();
     let mut chars = rest.chars();
@@ -110,7 +111,8 @@ fn read_quoted(rest: &str, quote: char) -> Option<String> {
     (tail.is_empty() || tail.starts_with('#')).then_some(value)
 }
 
-/// The spelling of a value that reads back as itself; line breaks are dropped, as they always were.
+/// Returns a spelling of a value that is read back as the same value; line breaks are dropped, because one
+/// assignment is one line.
 fn write_value(value: &str) -> String {
     let value: String = value.chars().filter(|c| !matches!(c, '\n' | '\r' | '\0')).collect();
     if read_value(&value) == value {
@@ -123,8 +125,9 @@ fn write_value(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The text with `name` set. The first line for the name is replaced in place and later ones dropped, since the last
-/// would win over the one just written; without any, a line is appended. All other lines stay as they are.
+/// Returns the text with `name` set. The first line for the name is replaced in place and later ones are removed,
+/// since the last would take precedence over the new one; if there is none, a line is appended. All other lines
+/// are unchanged.
 pub fn set(text: &str, name: &str, value: &str) -> Result<String> {
     if !is_name(name) {
         return Err(Error::InvalidName { name: name.to_owned() });
@@ -136,7 +139,7 @@ pub fn set(text: &str, name: &str, value: &str) -> Result<String> {
         if split_line(body).is_none_or(|(found, _)| found != name) {
             out.push_str(line);
         } else if !done {
-            // Indentation, a byte-order mark or `export` in front of the name stay.
+            // Indentation, a byte-order mark or `export` in front of the name are kept.
             let before = body.split_once('=').map_or("", |(before, _)| before.trim_end());
             let lead = before.strip_suffix(name).unwrap_or_default();
             let ending = line.strip_prefix(body).unwrap_or_default();
@@ -154,7 +157,7 @@ pub fn set(text: &str, name: &str, value: &str) -> Result<String> {
     Ok(out)
 }
 
-/// Writes variables to the home's `.env` under the lock; one read, one write.
+/// Writes variables to the home's `.env` under the lock, with one read and one write.
 pub fn save(home: &Home, management: ManagedMode, changes: &[(&str, &str)]) -> Result<()> {
     management.check_allowed("save environment variables")?;
     if let Some((name, _)) = changes.iter().find(|(name, _)| !is_name(name)) {
@@ -164,7 +167,7 @@ pub fn save(home: &Home, management: ManagedMode, changes: &[(&str, &str)]) -> R
     edit(home, |text| changes.iter().try_fold(text.to_owned(), |text, (name, value)| set(&text, name, value)))
 }
 
-/// Read, change, write under the lock; an unchanged text is not written.
+/// Reads, changes and writes the file under the lock; an unchanged text is not written.
 pub(crate) fn edit(home: &Home, change: impl FnOnce(&str) -> Result<String>) -> Result<()> {
     let path = home.dotenv();
     let _lock = FileLock::acquire(&home.config_lock(), LockTimeout::SETTINGS)?;

@@ -1,7 +1,7 @@
-//! The environment as a value: the shell's variables layered with the home's `.env`.
+//! The environment as a value: the shell's variables combined with the home's `.env`.
 //!
-//! The process environment is read here and nowhere else, and never written: children get their variables from
-//! [`bridge`]. Rebuilding an [`Env`] reads one small file, so the gateway does it for every message.
+//! The process environment is read here and nowhere else, and never written: child processes get their variables
+//! from [`bridge`]. Rebuilding an [`Env`] reads one small file, so the gateway does it for every message.
 
 pub mod bridge;
 pub mod dotenv;
@@ -19,39 +19,39 @@ use crate::home::Home;
 use crate::secrets::is_secret_name;
 use crate::{Result, write};
 
-/// Where a variable's value came from.
+/// The source of a variable's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariableOrigin {
     Shell,
-    /// `.env` in the home.
+    /// The `.env` in the home.
     UserFile,
-    /// `.env` beside the installation.
+    /// The `.env` beside the installation.
     InstallFile,
-    /// Set by us for this process and its children.
+    /// Hermes set the variable for this process and its children.
     Bridge,
 }
 
-/// A snapshot. Empty values count as unset.
+/// A snapshot of the environment. Empty values count as unset.
 #[derive(Clone, Default)]
 pub struct Env {
     shell: Arc<BTreeMap<String, String>>,
     layered: BTreeMap<String, (String, VariableOrigin)>,
-    /// Why a file that is there could not be read.
+    /// The reason why an existing file could not be read.
     read_problem: Option<String>,
 }
 
-/// Names only: values may be secrets.
+/// Prints names only, because values may be secrets.
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.layered.iter().map(|(name, (_, origin))| (name, origin))).finish()
     }
 }
 
-/// A variable so named is for programs we start whatever it holds.
+/// The prefix of variables that are always passed to child processes.
 const FORCE: &str = "_HERMES_FORCE_";
 
 impl Env {
-    /// The variables this process was started with.
+    /// Returns the variables this process was started with.
     pub fn process() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one reader of the environment")]
         let pairs = std::env::vars_os();
@@ -72,8 +72,9 @@ impl Env {
         Self { shell: Arc::new(shell), layered, read_problem: None }
     }
 
-    /// The shell's variables under the home's `.env`, which wins; the installation's `.env` fills gaps, or wins when
-    /// the home has none. A file that cannot be read is left out with a warning in the log.
+    /// Combines the shell's variables with the home's `.env`, which takes precedence; the installation's `.env`
+    /// fills gaps, or takes precedence when the home has none. A file that cannot be read is left out with a
+    /// warning in the log.
     #[must_use]
     pub fn with_files(&self, home: &Home, install_dir: Option<&Path>) -> Self {
         let mut unread = None;
@@ -89,17 +90,17 @@ impl Env {
         Self { read_problem: unread, ..self.layer(user.as_deref(), install.as_deref()) }
     }
 
-    /// Returns why a file with variables could not be read, if one is there and could not.
+    /// Returns why a file with variables could not be read, if one exists and could not.
     pub fn read_problem(&self) -> Option<&str> {
         self.read_problem.as_deref()
     }
 
-    /// Returns every variable with its value and where that came from.
+    /// Returns every variable with its value and its source.
     pub(crate) fn with_origins(&self) -> impl Iterator<Item = (&str, &str, VariableOrigin)> {
         self.layered.iter().map(|(name, (value, origin))| (name.as_str(), value.as_str(), *origin))
     }
 
-    /// [`Env::with_files`] on texts already read.
+    /// Does the same as [`Env::with_files`] on assignments that were already read.
     #[must_use]
     pub fn layer(&self, user: Option<&[(String, String)]>, install: Option<&[(String, String)]>) -> Self {
         let mut layered: BTreeMap<String, (String, VariableOrigin)> = self
@@ -118,7 +119,7 @@ impl Env {
         Self { shell: Arc::clone(&self.shell), layered, read_problem: None }
     }
 
-    /// This environment with further variables set.
+    /// Returns this environment with further variables set.
     #[must_use]
     pub fn with_variables(&self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut next = self.clone();
@@ -127,17 +128,18 @@ impl Env {
         next
     }
 
-    /// The value, when set and not empty.
+    /// Returns the value, when set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.get_raw(name).filter(|value| !value.is_empty())
     }
 
-    /// The value even when empty: a blanked variable expands to nothing rather than to its own name.
+    /// Returns the value even when empty: a variable set to nothing expands to nothing rather than to its own
+    /// name.
     pub(crate) fn get_raw(&self, name: &str) -> Option<&str> {
         self.layered.get(name).map(|(value, _)| value.as_str())
     }
 
-    /// The value the process was started with, whatever a file says, when set and not empty.
+    /// Returns the value the process was started with, whatever a file sets, when set and not empty.
     pub fn shell_value(&self, name: &str) -> Option<&str> {
         self.shell.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -150,23 +152,23 @@ impl Env {
         self.layered.get(name).filter(|(value, _)| !value.is_empty()).map(|(_, origin)| *origin)
     }
 
-    /// `1 true yes on` in any casing are true, everything else false; `None` when unset.
+    /// Returns a boolean: `1 true yes on` in any casing are true, everything else is false; `None` when unset.
     pub fn bool(&self, name: &str) -> Option<bool> {
         self.get(name).map(is_true)
     }
 
-    /// Comma separated, blanks trimmed, empty parts dropped.
+    /// Returns a comma-separated list, with spaces trimmed and empty parts dropped.
     pub fn list(&self, name: &str) -> Vec<String> {
         self.get(name).map(split_list).unwrap_or_default()
     }
 
-    /// The value as a number; `None` when unset or not one.
+    /// Returns the value as a number; `None` when unset or not a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.get(name)?.trim().parse().ok().filter(|value: &f64| value.is_finite())
     }
 
-    /// The variables for programs we start: the shell's. What stands in our own files is for Hermes, and passes only where it
-    /// is `named`, or where its name says that it is to.
+    /// Returns the variables for child processes: the shell's. Variables from Hermes' own files are passed only if
+    /// they are `named`, or if their name begins with `_HERMES_FORCE_`.
     pub fn child_variables<'a>(&'a self, named: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.layered.iter().filter_map(move |(name, (value, origin))| {
             let value = match origin {
@@ -181,8 +183,8 @@ impl Env {
         })
     }
 
-    /// Names that no program we start gets: documented secrets, and what sounds like one in our own files. The shell's own
-    /// secrets are the user's business; AWS names are meant for other programs, too.
+    /// Returns the names that no child process gets: documented secrets, and names in Hermes' own files that look
+    /// like secrets. The shell's other secrets are passed on; AWS names are meant for other programs, too.
     pub fn withheld_names(&self) -> Vec<String> {
         let own = |name: &&String| {
             let documented = variables::find(name).is_some_and(|variable| variable.secret);
@@ -197,7 +199,7 @@ impl Env {
     }
 }
 
-/// T41-15 and T41-17: exports say `True`, deployment tools write `1`.
+/// Tells whether a text means true. The exported variables contain `True`, and deployment tools write `1`.
 pub fn is_true(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }

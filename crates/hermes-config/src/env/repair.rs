@@ -1,10 +1,10 @@
-//! Mends a `.env` that lost line breaks: two assignments run together on one line.
+//! Repairs a `.env` that lost line breaks: two assignments joined on one line.
 
 use super::dotenv::{parse_line, split_line};
 use super::variables;
 use crate::provider::is_usable_key;
 
-/// The mended text and how many entries needed it.
+/// The repaired text and the number of repaired entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DotenvRepair {
     pub text: String,
@@ -12,13 +12,13 @@ pub struct DotenvRepair {
 }
 
 impl DotenvRepair {
-    /// What `migrate` tells the user; nothing when nothing was wrong.
+    /// Returns the line that `migrate` shows; `None` when nothing was wrong.
     pub fn report(&self) -> Option<String> {
         (self.fixed > 0).then(|| format!("✓ Repaired .env file ({} corrupted entries fixed)", self.fixed))
     }
 }
 
-/// Splits glued lines, then drops fillers (`***`, `changeme`) of names that also have a real value.
+/// Splits joined lines, then drops placeholders (`***`, `changeme`) of names that also have a real value.
 pub fn repair(text: &str) -> DotenvRepair {
     let mut fixed = 0;
     let mut pieces: Vec<String> = Vec::new();
@@ -48,12 +48,12 @@ pub fn repair(text: &str) -> DotenvRepair {
     DotenvRepair { text: out, fixed }
 }
 
-/// Only keys have fillers; `1` is a fine value for a switch.
+/// Tells whether a variable is a secret. Only secrets have placeholders; `1` is a valid value for a switch.
 fn is_secret(name: &str) -> bool {
     variables::find(name).is_some_and(|variable| variable.secret)
 }
 
-/// Cuts before the first known `NAME=` that is stuck to the end of another line's value. A name behind a blank, a quote
+/// Splits before the first known `NAME=` that directly follows another line's value. A name after a space, a quote
 /// or an underscore is part of the value.
 fn split_glued(line: &str) -> Option<(&str, &str)> {
     if line.trim_start().starts_with('#') {

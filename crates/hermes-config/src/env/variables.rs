@@ -3,19 +3,19 @@
 
 use crate::keys::Support;
 
-/// A variable, what it is for, and whether its value must never be shown.
+/// A variable, its purpose, and whether its value must never be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct EnvVariable {
     pub name: &'static str,
     pub about: &'static str,
-    /// What applies when it is unset; empty when nothing does.
+    /// The value that applies when the variable is unset; empty when there is none.
     pub default: &'static str,
     pub secret: bool,
     pub support: Support,
 }
 
 impl EnvVariable {
-    /// Marks a variable other releases act on and this one does not.
+    /// Marks a variable that other releases use and this one does not.
     const fn kept(mut self) -> Self {
         self.support = Support::Kept;
         self
@@ -27,7 +27,7 @@ pub fn find(name: &str) -> Option<&'static EnvVariable> {
     VARIABLES.iter().find(|variable| variable.name == name)
 }
 
-/// A prefix that carries a variable past the sanitiser of terminal children under its unprefixed name.
+/// The prefix that passes a variable to child processes of the terminal, unfiltered and under its unprefixed name.
 pub const FORCE_PREFIX: &str = "_HERMES_FORCE_";
 
 const fn plain(name: &'static str, default: &'static str, about: &'static str) -> EnvVariable {

@@ -1,4 +1,4 @@
-//! The agent itself, its memory, skills and helpers.
+//! The keys of the agent, its memory, skills, subagents and side tasks.
 
 use super::spec::{KeySpec, any, choice, flag, int, list, map, num, text};
 

@@ -4,7 +4,7 @@ use super::suggest::suggest;
 use super::{KeyKind, ValueFit, find_at, fit, is_open_mapping, is_section};
 use crate::yaml::YamlValue;
 
-/// Something `config check` and `doctor` point out. Never carries a value.
+/// A finding of `config check` and `doctor`. It never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyFinding {
     pub key: String,
@@ -13,13 +13,13 @@ pub struct KeyFinding {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyProblem {
-    /// Kept, but nothing reads it; perhaps another key was meant.
+    /// The key is kept, but nothing reads it; another key may have been meant.
     Unknown { suggestion: Option<&'static str> },
-    /// The default applies instead.
+    /// The value has the wrong type; the default applies instead.
     WrongType { expected: &'static str, found: &'static str },
-    /// The default applies instead.
+    /// The value is not one of the allowed words; the default applies instead.
     NotAllowed { allowed: &'static [&'static str] },
-    /// T41-13: a `${VAR}` whose variable is not set.
+    /// The value contains a `${VAR}` whose variable is not set.
     Unresolved,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Display for KeyFinding {
     }
 }
 
-/// Findings for a user's tree whose `${VAR}` have been expanded, in file order.
+/// Returns the findings for a user's tree whose `${VAR}` have been expanded, in file order.
 pub fn check(tree: &YamlValue) -> Vec<KeyFinding> {
     let mut findings = Vec::new();
     walk(tree, &mut Vec::new(), &mut findings);
@@ -99,7 +99,7 @@ fn walk<'tree>(value: &'tree YamlValue, path: &mut Vec<&'tree str>, findings: &m
             }
         }
         YamlValue::Seq(items) => {
-            // Entries of lists have no rows of their own; only leftovers of `${…}` are looked for.
+            // Entries of lists have no rows of their own; they are only checked for an unresolved `${…}`.
             for item in items {
                 if has_unresolved(item) {
                     findings.push(KeyFinding { key: path.join("."), problem: KeyProblem::Unresolved });
@@ -111,7 +111,8 @@ fn walk<'tree>(value: &'tree YamlValue, path: &mut Vec<&'tree str>, findings: &m
     }
 }
 
-/// The gateway exports top-level scalars as variables, so a variable's name is a proper key there.
+/// Tells whether a key is the name of a variable, which is valid at the top level, because the gateway exports
+/// top-level scalars as variables.
 fn is_variable(path: &[&str], value: &YamlValue) -> bool {
     matches!(path, [name] if name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'))
         && value.scalar_text().is_some()

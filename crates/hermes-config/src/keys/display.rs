@@ -1,4 +1,4 @@
-//! What the terminal program shows, and voices.
+//! The keys of the terminal program's display, and of speech.
 
 use super::spec::{KeySpec, choice, flag, int, list, map, num, text};
 

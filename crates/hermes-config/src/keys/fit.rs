@@ -1,20 +1,20 @@
-//! Makes a value fit its key, the way a lenient reader would.
+//! Converts a value to the type of its key, as a lenient reader would.
 
 use super::{KeyKind, KeySpec};
 use crate::env::split_list;
 use crate::yaml::YamlValue;
 
-/// Whether a value can be used for its key.
+/// The result of checking a value against its key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueFit {
     AsIs,
-    /// Usable in this form.
+    /// The value is usable in this form.
     Converted(YamlValue),
-    /// Not usable; the default applies.
+    /// The value is not usable; the default applies.
     Unusable,
 }
 
-/// Null always fits: it means the default.
+/// Checks a value against its key. Null always fits: it means the default.
 pub fn fit(spec: &KeySpec, value: &YamlValue) -> ValueFit {
     if value.is_null() {
         return ValueFit::AsIs;
@@ -58,7 +58,7 @@ fn fit_int(value: &YamlValue) -> ValueFit {
     let number = match value {
         YamlValue::Int(_) => return ValueFit::AsIs,
         YamlValue::Float(number) => Some(*number),
-        // T41-10: `config set` stores negative and scientific numbers as text.
+        // `config set` stores negative and scientific numbers as text.
         YamlValue::Str(text) => match text.trim().parse::<i128>() {
             Ok(whole) => return ValueFit::Converted(YamlValue::Int(whole)),
             Err(_) => read_number(text),
@@ -68,7 +68,7 @@ fn fit_int(value: &YamlValue) -> ValueFit {
     number.and_then(whole).map_or(ValueFit::Unusable, |whole| ValueFit::Converted(YamlValue::Int(whole)))
 }
 
-/// The integer a fraction equals, within the range where fractions are exact.
+/// Returns the integer a floating-point number equals, within the range where such numbers are exact.
 #[expect(clippy::cast_possible_truncation, reason = "the range check makes the conversion exact")]
 fn whole(number: f64) -> Option<i128> {
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i128)
@@ -81,7 +81,7 @@ fn read_number(text: &str) -> Option<f64> {
 fn fit_text(value: &YamlValue) -> ValueFit {
     match value {
         YamlValue::Str(_) => ValueFit::AsIs,
-        // T41-1: an unquoted `off` arrives as false.
+        // YAML 1.1 reads an unquoted `off` as false.
         YamlValue::Bool(value) => ValueFit::Converted(YamlValue::from(if *value { "on" } else { "off" })),
         other => {
             other.scalar_text().map_or(ValueFit::Unusable, |text| ValueFit::Converted(YamlValue::Str(text)))
@@ -92,7 +92,7 @@ fn fit_text(value: &YamlValue) -> ValueFit {
 fn fit_choice(spec: &KeySpec, words: &[&str], value: &YamlValue) -> ValueFit {
     let word = match value {
         YamlValue::Str(text) => text.trim().to_lowercase(),
-        // T41-1: booleans are mapped back to the word the user wrote.
+        // Booleans are mapped back to the word the user wrote.
         YamlValue::Bool(true) => spec.true_word.to_owned(),
         YamlValue::Bool(false) => "off".to_owned(),
         other => other.scalar_text().unwrap_or_default(),

@@ -1,11 +1,11 @@
-//! The reference page of config.yaml, from the table.
+//! The reference page of config.yaml, generated from the table.
 
 use std::fmt::Write as _;
 
 use super::{KeyKind, KeyRelease, KeySpec, all};
 use crate::env::variables::VARIABLES;
 
-/// Keys by section, then variables, as Markdown tables.
+/// Returns the keys by section, then the variables, as Markdown tables.
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Configuration reference\n\nGenerated from the tables in `hermes-config`; do not edit.\n\nThe status says whether \

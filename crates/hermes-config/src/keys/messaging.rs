@@ -1,4 +1,4 @@
-//! Safety, the gateway and the chat platforms.
+//! The keys of safety, the gateway and the chat platforms.
 
 use super::spec::{KeySpec, any, choice, flag, int, list, map, num, text};
 

@@ -1,7 +1,7 @@
 //! Every documented key of config.yaml, in one table: type, default, meaning.
 //!
-//! The default tree, the checks, the coercions and the reference page all come from it, so none of them can disagree.
-//! Disputed defaults follow the ruling of the configuration chapter; a value in the user's file always wins.
+//! The default tree, the checks, the conversions and the reference page are all derived from it, so they cannot
+//! disagree. A value in the user's file always overrides a default.
 
 mod agent;
 mod check;
@@ -26,9 +26,9 @@ use crate::yaml::{YamlMap, YamlValue, parse};
 
 /// The layout version of the baseline.
 pub const CONFIG_VERSION: i128 = 10;
-/// The model when nobody names one.
+/// The model when none is named.
 pub const DEFAULT_MODEL: &str = "anthropic/claude-opus-4.6";
-/// Names of the personalities that exist without configuration.
+/// The names of the personalities that exist without configuration.
 pub const PERSONALITIES: &[&str] = &[
     "helpful",
     "concise",
@@ -46,15 +46,15 @@ pub const PERSONALITIES: &[&str] = &[
     "hype",
 ];
 
-/// Every row, in documentation order.
+/// Returns every row, in documentation order.
 pub fn all() -> impl Iterator<Item = &'static KeySpec> {
     [models::KEYS, agent::KEYS, tools::KEYS, display::KEYS, messaging::KEYS].into_iter().flatten()
 }
 
-/// The table by path: a load looks up every key of the file.
+/// The table by path, because a load looks up every key of the file.
 struct Index {
     literal: HashMap<&'static str, &'static KeySpec>,
-    /// Rows with a wildcard, few enough to try one by one.
+    /// The rows with a wildcard, few enough to try one by one.
     wild: Vec<&'static KeySpec>,
     /// Every proper prefix of a literal path.
     sections: HashSet<&'static str>,
@@ -69,25 +69,25 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     Index { literal: literal.into_iter().map(|spec| (spec.path, spec)).collect(), wild, sections }
 });
 
-/// The row for a path; one spelled out beats one with a wildcard.
+/// Returns the row for a path; a literal one takes precedence over one with a wildcard.
 pub fn find(dotted: &str) -> Option<&'static KeySpec> {
     let segments: Vec<&str> = dotted.split('.').collect();
     find_at(&segments)
 }
 
-/// [`find`] for segments that may hold dots themselves.
+/// Does the same as [`find`] for segments that may contain dots themselves.
 pub fn find_at(segments: &[&str]) -> Option<&'static KeySpec> {
     let literal =
         INDEX.literal.get(segments.join(".").as_str()).filter(|spec| spec.matches(segments.iter().copied()));
     literal.or_else(|| INDEX.wild.iter().find(|spec| spec.matches(segments.iter().copied()))).copied()
 }
 
-/// Whether some documented key lies below this path, or the path lies inside an open mapping.
+/// Tells whether the path is documented, is a section, or lies inside an open mapping.
 pub fn is_known(segments: &[&str]) -> bool {
     find_at(segments).is_some() || is_section(segments) || is_open_mapping(segments)
 }
 
-/// Whether the path is a section: some key lies below it.
+/// Tells whether the path is a section: some key lies below it.
 pub(crate) fn is_section(segments: &[&str]) -> bool {
     let below = |spec: &KeySpec| {
         let mut own = spec.path.split('.');
@@ -99,7 +99,7 @@ pub(crate) fn is_section(segments: &[&str]) -> bool {
         || INDEX.wild.iter().any(|spec| below(spec))
 }
 
-/// Whether an ancestor's keys are the user's to choose.
+/// Tells whether the path lies inside a mapping whose keys the user chooses.
 pub(crate) fn is_open_mapping(segments: &[&str]) -> bool {
     (1..segments.len()).any(|length| {
         segments.get(..length).and_then(find_at).is_some_and(|spec| {
@@ -108,7 +108,7 @@ pub(crate) fn is_open_mapping(segments: &[&str]) -> bool {
     })
 }
 
-/// The documented default of a path, when it has one.
+/// Returns the documented default of a path, when it has one.
 pub fn default_of(dotted: &str) -> Option<YamlValue> {
     find(dotted).and_then(default_value)
 }
@@ -117,20 +117,20 @@ pub(crate) fn default_value(spec: &KeySpec) -> Option<YamlValue> {
     if spec.default.is_empty() {
         return None;
     }
-    // Every default is read by a test, so the fallback is never taken.
+    // A test parses every default, so this never fails.
     parse(spec.default).ok()
 }
 
-/// Which defaults a tree holds.
+/// The set of defaults in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefaultsScope {
     /// Everything in force when nothing is configured.
     Effective,
-    /// What a full save writes into the user's file.
+    /// The defaults a full save writes into the user's file.
     Saved,
 }
 
-/// The default tree.
+/// Returns the default tree.
 pub fn default_tree(which: DefaultsScope) -> &'static YamlValue {
     static EFFECTIVE: LazyLock<YamlValue> = LazyLock::new(|| build(DefaultsScope::Effective));
     static SAVED: LazyLock<YamlValue> = LazyLock::new(|| build(DefaultsScope::Saved));

@@ -1,4 +1,4 @@
-//! Models, providers and how turns are routed to them.
+//! The keys of models, providers and the routing of turns to them.
 
 use super::spec::{KeySpec, any, choice, flag, int, list, map, num, text};
 

@@ -1,6 +1,6 @@
-//! One row of the key table.
+//! The type of a row of the key table.
 
-/// What a key's value must be.
+/// The type of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     Flag,
@@ -10,14 +10,14 @@ pub enum KeyKind {
     /// One of a few words.
     Choice(&'static [&'static str]),
     List,
-    /// A mapping whose own keys are the user's.
+    /// A mapping whose own keys the user chooses.
     Map,
-    /// Several shapes are accepted; the reader sorts them out.
+    /// Several forms are accepted; the reader distinguishes them.
     Any,
 }
 
 impl KeyKind {
-    /// What a person would call it.
+    /// Returns the name of the type, for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flag => "true/false",
@@ -32,26 +32,26 @@ impl KeyKind {
     }
 }
 
-/// Which releases know a key.
+/// The releases that know a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRelease {
     Baseline,
-    /// Later releases of the incumbent: read and kept, not necessarily acted on.
+    /// Later releases of the incumbent: read and kept, but not necessarily used.
     Later,
-    /// Added by us; other releases ignore it.
+    /// Added by this program; other releases ignore it.
     Ours,
 }
 
-/// Whether this release does something about a key or a variable.
+/// Tells whether this release uses a key or a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
     ActedOn,
-    /// Tolerated and kept for other releases.
+    /// The key is accepted and kept for other releases.
     Kept,
 }
 
 impl Support {
-    /// What the reference says about it.
+    /// Returns the text in the reference page.
     pub fn words(self) -> &'static str {
         match self {
             Self::ActedOn => "acted on",
@@ -65,14 +65,14 @@ impl Support {
 pub struct KeySpec {
     pub path: &'static str,
     pub kind: KeyKind,
-    /// As YAML; empty when there is none or it is computed.
+    /// The default as YAML; empty when there is none or it is computed.
     pub default: &'static str,
     pub about: &'static str,
     pub release: KeyRelease,
     pub secret: bool,
-    /// Whether a full save writes the default into the user's file.
+    /// Tells whether a full save writes the default into the user's file.
     pub in_full_save: bool,
-    /// Whether an empty text stands beside the listed words.
+    /// Tells whether an empty text is allowed in addition to the listed words.
     pub allows_empty: bool,
     /// The word a YAML boolean `true` stands for, where it is not `on`.
     pub true_word: &'static str,
@@ -92,7 +92,7 @@ impl KeySpec {
         self
     }
 
-    /// Marks a key other releases act on and this one does not.
+    /// Marks a key that other releases use and this one does not.
     pub(super) const fn kept(mut self) -> Self {
         self.support = Support::Kept;
         self
@@ -118,7 +118,7 @@ impl KeySpec {
         self
     }
 
-    /// Whether the path matches, segment by segment.
+    /// Tells whether the path matches, segment by segment.
     pub(super) fn matches<'a>(&self, mut segments: impl Iterator<Item = &'a str>) -> bool {
         self.path.split('.').all(|own| segments.next().is_some_and(|given| own == "*" || own == given))
             && segments.next().is_none()

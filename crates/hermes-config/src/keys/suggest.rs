@@ -1,8 +1,8 @@
-//! The documented key a mistyped one was probably meant to be.
+//! Suggestions of the documented key a mistyped one was probably meant to be.
 
 use super::all;
 
-/// The nearest documented path, when it is near enough to be a slip.
+/// Returns the nearest documented path, when it is near enough to be a typing mistake.
 pub(super) fn suggest(dotted: &str) -> Option<&'static str> {
     let limit = (dotted.len() / 4).clamp(1, 4);
     let typed: Vec<char> = dotted.to_lowercase().chars().collect();
@@ -18,7 +18,7 @@ pub(super) fn suggest(dotted: &str) -> Option<&'static str> {
     near.or_else(|| find_in_other_section(dotted))
 }
 
-/// A key whose name is right but whose section is not; only when one section has it.
+/// Finds a key whose name is right but whose section is not, when only one section has it.
 fn find_in_other_section(dotted: &str) -> Option<&'static str> {
     let leaf = dotted.rsplit('.').next()?;
     let mut found = all()
@@ -28,7 +28,7 @@ fn find_in_other_section(dotted: &str) -> Option<&'static str> {
     found.next().is_none().then_some(first)
 }
 
-/// Insertions, deletions and replacements between two words.
+/// Returns the number of insertions, deletions and replacements between two words.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.iter().enumerate() {

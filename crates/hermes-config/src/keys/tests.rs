@@ -42,7 +42,7 @@ fn disputed_defaults_follow_the_ruling() {
     assert_eq!(default_of("stt.provider"), None);
 }
 
-/// T41-2: `display.streaming` and `stt.provider` never enter a file by themselves.
+/// Shows that `display.streaming` and `stt.provider` are never written to a file by default.
 #[test]
 fn t41_2_some_keys_are_not_saved() {
     let saved = default_tree(DefaultsScope::Saved);
@@ -111,7 +111,7 @@ fn findings_say_what_is_wrong() {
     check_findings("model: {defualt: x}\n", &["model.defualt: unknown key; did you mean model.default?"]);
 }
 
-/// T41-1 and T41-10: booleans, numbers and words in the shapes files really have.
+/// Shows that booleans, numbers and words are converted in the forms that files contain.
 #[test]
 fn t41_1_t41_10_values_are_made_to_fit() {
     let read = |path: &str, text: &str| fit(find(path).expect(path), &parse(text).expect(text));

@@ -1,4 +1,4 @@
-//! Where commands run, the browser, the web and MCP servers.
+//! The keys of the tools: the terminal, the browser, the web and MCP servers.
 
 use super::spec::{KeySpec, choice, flag, int, list, map, num, text};
 

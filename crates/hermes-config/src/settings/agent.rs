@@ -1,4 +1,4 @@
-//! The agent: limits, compression, memory, subagents, side tasks.
+//! The settings of the agent: limits, compression, memory, subagents, side tasks.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::SecretText;
 use crate::yaml::YamlValue;
 use crate::{Config, Env, ProgramSurface, precedence};
 
-/// The turn itself.
+/// The settings of a turn.
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
     pub max_turns: usize,
     pub ephemeral_prompt: Option<String>,
     pub reasoning_effort: Option<String>,
-    /// `auto`, true, false, or a list of model-name parts; the prompt builder reads it.
+    /// The setting `auto`, true, false, or a list of model-name parts; the prompt builder reads it.
     pub tool_use_enforcement: YamlValue,
     pub timezone: Option<String>,
 }
@@ -29,19 +29,19 @@ impl AgentSettings {
     }
 }
 
-/// When and how long conversations are summarised.
+/// The settings for when conversations are summarised and how much is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompressionSettings {
     pub enabled: bool,
-    /// Fraction of the context window.
+    /// The fraction of the context window at which compression begins.
     pub threshold: f64,
-    /// Fraction of the window kept verbatim, 0.10 to 0.80.
+    /// The fraction of the window kept verbatim, 0.10 to 0.80.
     pub target_ratio: f64,
     pub protect_last_n: usize,
 }
 
 impl CompressionSettings {
-    /// A key in the file beats `CONTEXT_COMPRESSION_*`, which beats the default.
+    /// Resolves each setting: a key in the file overrides `CONTEXT_COMPRESSION_*`, which overrides the default.
     pub fn resolve(config: &Config, env: &Env) -> Self {
         let from_file = |key: &str| config.is_user_set(&format!("compression.{key}"));
         let enabled = env.bool("CONTEXT_COMPRESSION_ENABLED").filter(|_| !from_file("enabled"));
@@ -59,14 +59,14 @@ impl CompressionSettings {
     }
 }
 
-/// What is remembered between sessions.
+/// The settings of the memory that is kept between sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemorySettings {
     pub memory_enabled: bool,
     pub user_profile_enabled: bool,
     pub memory_char_limit: usize,
     pub user_char_limit: usize,
-    /// User turns; zero is off.
+    /// The interval in user turns; zero means off.
     pub nudge_interval: usize,
     pub flush_min_turns: usize,
 }
@@ -84,7 +84,7 @@ impl MemorySettings {
     }
 }
 
-/// Subagents. Empty fields inherit.
+/// The settings of subagents. Empty fields inherit the parent's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DelegationSettings {
     pub model: Option<String>,
@@ -112,12 +112,12 @@ impl DelegationSettings {
     }
 }
 
-/// Snapshots before file changes.
+/// The settings of snapshots before file changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointSettings {
     pub enabled: bool,
     pub max_snapshots: usize,
-    /// Larger files are left out, in bytes.
+    /// The size in bytes above which files are left out.
     pub max_file_bytes: u64,
 }
 
@@ -131,7 +131,7 @@ impl CheckpointSettings {
     }
 }
 
-/// Spending caps in US dollars; `None` is no cap.
+/// The spending caps in US dollars; `None` means no cap.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BudgetSettings {
     pub per_turn_usd: Option<f64>,
@@ -150,7 +150,7 @@ impl BudgetSettings {
     }
 }
 
-/// How a side task reaches its model.
+/// The model settings of a side task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuxiliaryTaskSettings {
     pub provider: String,
@@ -161,8 +161,8 @@ pub struct AuxiliaryTaskSettings {
 }
 
 impl AuxiliaryTaskSettings {
-    /// Variables `AUXILIARY_{TASK}_…` and `CONTEXT_{TASK}_…` first, then `auxiliary.{task}`; for compression also the
-    /// older `compression.summary_…`.
+    /// Resolves the variables `AUXILIARY_{TASK}_…` and `CONTEXT_{TASK}_…` first, then `auxiliary.{task}`; for
+    /// compression also the older `compression.summary_…`.
     pub fn resolve(config: &Config, env: &Env, task: &str) -> Self {
         let upper = task.to_uppercase();
         let field = |name: &str| {

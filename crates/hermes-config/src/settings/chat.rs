@@ -1,10 +1,10 @@
-//! What people see, and what needs their consent.
+//! The settings for what people see and for what needs their approval.
 
 use std::time::Duration;
 
 use crate::{Config, Env, precedence};
 
-/// Which tool calls are shown.
+/// The tool calls that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolProgress {
     Off,
@@ -13,7 +13,7 @@ pub enum ToolProgress {
     Verbose,
 }
 
-/// The terminal program's screen.
+/// The display settings of the terminal program.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "one field per key of the section")]
 pub struct DisplaySettings {
@@ -23,7 +23,7 @@ pub struct DisplaySettings {
     pub busy_input_mode: String,
     pub bell_on_complete: bool,
     pub show_reasoning: bool,
-    /// T41-2: on when the file says nothing.
+    /// Tells whether answers are streamed; on when the file does not set it.
     pub streaming: bool,
     pub show_cost: bool,
     pub skin: String,
@@ -58,7 +58,7 @@ impl DisplaySettings {
     }
 }
 
-/// Who decides about dangerous commands.
+/// The way dangerous commands are approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalMode {
     Manual,
@@ -70,7 +70,7 @@ pub enum ApprovalMode {
 pub struct ApprovalSettings {
     pub mode: ApprovalMode,
     pub timeout: Duration,
-    /// Permanent approvals.
+    /// The permanent approvals.
     pub allowlist: Vec<String>,
     pub deny: Vec<String>,
 }
@@ -107,8 +107,8 @@ pub struct SecuritySettings {
 }
 
 impl SecuritySettings {
-    /// `TIRITH_*` override the file. The file's `redact_secrets` beats `HERMES_REDACT_SECRETS`; resolve it once at
-    /// start, so that nothing the model does later can switch it off.
+    /// Resolves the settings. `TIRITH_*` override the file. The file's `redact_secrets` overrides
+    /// `HERMES_REDACT_SECRETS`; resolve it once at start, so that nothing the model does later can switch it off.
     pub fn resolve(config: &Config, env: &Env) -> Self {
         let flag = |name: &str, dotted: &str| env.bool(name).unwrap_or_else(|| config.flag(dotted));
         let seconds = env.number("TIRITH_TIMEOUT").or_else(|| config.number("security.tirith_timeout"));
@@ -136,7 +136,7 @@ impl SecuritySettings {
     }
 }
 
-/// When a chat starts anew.
+/// The condition under which a chat starts a new session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetMode {
     Both,
@@ -148,7 +148,7 @@ pub enum ResetMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionResetSettings {
     pub mode: ResetMode,
-    /// 0 to 23.
+    /// The hour of the day, 0 to 23.
     pub at_hour: u8,
     pub idle_minutes: u64,
     pub notify: bool,
@@ -156,7 +156,7 @@ pub struct SessionResetSettings {
 }
 
 impl SessionResetSettings {
-    /// Gateway settings: the environment comes first.
+    /// Resolves the settings of the gateway; variables override the file.
     pub fn resolve(config: &Config, env: &Env) -> Self {
         let hour = env.get("SESSION_RESET_HOUR").and_then(|text| text.trim().parse::<u8>().ok());
         let idle = env.get("SESSION_IDLE_MINUTES").and_then(|text| text.trim().parse::<u64>().ok());
@@ -182,7 +182,7 @@ impl SessionResetSettings {
     }
 }
 
-/// Answers shown in chats while they are written; has nothing to do with `display.streaming`.
+/// The settings for showing answers in chats while they are written; independent of `display.streaming`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamingSettings {
     pub enabled: bool,

@@ -1,10 +1,10 @@
-//! Scripts of the model.
+//! The settings for scripts that the model runs.
 
 use std::time::Duration;
 
 use crate::Config;
 
-/// Which folder and interpreter a script gets.
+/// The choice of the folder and interpreter for a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeMode {
     Project,

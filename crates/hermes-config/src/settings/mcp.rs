@@ -1,4 +1,4 @@
-//! MCP servers as configured.
+//! The configured MCP servers.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use crate::Config;
 use crate::load::text_list;
 use crate::yaml::{YamlMap, YamlValue};
 
-/// How a server is reached.
+/// The transport to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum McpTransport {
     Stdio { command: String, args: Vec<String>, env: Vec<(String, String)> },
     Http { url: String, headers: Vec<(String, String)>, oauth: bool },
 }
 
-/// Names only: variables and headers carry keys.
+/// Prints names only, because variables and headers contain keys.
 impl fmt::Debug for McpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names =
@@ -30,7 +30,7 @@ impl fmt::Debug for McpTransport {
     }
 }
 
-/// What a server may ask of the model.
+/// The limits of a server's requests to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpSampling {
     pub enabled: bool,
@@ -51,7 +51,7 @@ pub struct McpServer {
     pub transport: McpTransport,
     pub timeout: Duration,
     pub connect_timeout: Duration,
-    /// Wins over `exclude` when both are given.
+    /// The tools to include; takes precedence over `exclude` when both are set.
     pub include: Option<Vec<String>>,
     pub exclude: Vec<String>,
     pub resources: bool,
@@ -60,7 +60,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// Every entry that names a command or an address, in file order.
+    /// Returns every entry that names a command or a URL, in file order.
     pub fn all(config: &Config) -> Vec<Self> {
         config
             .map("mcp_servers")
@@ -96,7 +96,7 @@ fn transport(map: &YamlMap) -> Option<McpTransport> {
     }
     let command = text(map, "command")?;
     let args = match map.get("args") {
-        // Blanks inside one argument are the user's; only lists are arguments.
+        // A single text is one argument, spaces included; only a list holds several.
         Some(YamlValue::Seq(items)) => items.iter().filter_map(YamlValue::scalar_text).collect(),
         Some(other) => other.scalar_text().filter(|text| !text.is_empty()).into_iter().collect(),
         None => Vec::new(),

@@ -1,7 +1,7 @@
-//! The sections of the configuration as plain structs, for code that should not spell key paths.
+//! The sections of the configuration as plain structs, for code that should not use key paths.
 //!
-//! Built from a [`Config`](crate::Config) once per reload and then only read. A section appears here when some
-//! crate needs it; every other key is reached through the getters.
+//! They are built from a [`Config`](crate::Config) once per reload and then only read. A section is here when some
+//! crate needs it; every other key is read through the getters.
 
 mod agent;
 mod chat;
@@ -38,7 +38,7 @@ impl SecretText {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// Returns the text itself, for the one place that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -70,7 +70,7 @@ pub struct ProgramSettings {
 }
 
 impl ProgramSettings {
-    /// Resolves file, environment and defaults for one surface.
+    /// Resolves file, environment and defaults for one program.
     pub fn resolve(config: &Config, env: &Env, surface: ProgramSurface) -> Self {
         Self {
             model: ModelSettings::resolve(config, env, surface),

@@ -1,14 +1,14 @@
-//! Which model, where it is reached, and what stands in for it.
+//! The settings of the main model, its endpoint and its fallbacks.
 
 use super::SecretText;
 use crate::yaml::{YamlMap, YamlValue};
 use crate::{Config, Env, ProgramSurface, custom_slug, precedence};
 
-/// The main model as configured; finding credentials is the provider layer's work.
+/// The main model as configured; the provider layer finds the credentials.
 #[derive(Debug, Clone)]
 pub struct ModelSettings {
     pub model: String,
-    /// As requested: an id, an alias, a custom name, or `auto`.
+    /// The provider as requested: an id, an alias, a custom name, or `auto`.
     pub provider: String,
     pub base_url: Option<String>,
     pub api_key: Option<SecretText>,
@@ -16,7 +16,7 @@ pub struct ModelSettings {
     pub context_length: Option<u64>,
     pub max_tokens: Option<u64>,
     pub custom_providers: Vec<CustomProvider>,
-    /// In the order to try.
+    /// The fallbacks, in the order to try.
     pub fallbacks: Vec<FallbackModel>,
     pub routing: ProviderRouting,
 }
@@ -38,7 +38,7 @@ impl ModelSettings {
         }
     }
 
-    /// A custom provider by name, with or without `custom:`.
+    /// Finds a custom provider by name, with or without `custom:`.
     pub fn custom_provider(&self, name: &str) -> Option<&CustomProvider> {
         let slug = custom_slug(name);
         self.custom_providers.iter().find(|provider| custom_slug(&provider.name) == slug)
@@ -62,16 +62,17 @@ pub struct CustomProvider {
     pub name: String,
     pub base_url: String,
     pub api_key: Option<SecretText>,
-    /// Variable that holds the key; only the newer mapping form has it.
+    /// The variable that holds the key; only the newer mapping form has it.
     pub api_key_env: Option<String>,
     pub api_mode: Option<String>,
     pub model: Option<String>,
-    /// Context windows by model id.
+    /// The context windows by model id.
     pub context_lengths: Vec<(String, u64)>,
 }
 
 impl CustomProvider {
-    /// Both forms: the `providers` mapping first, then the `custom_providers` list; the first of a name counts.
+    /// Returns the providers of both forms: the `providers` mapping first, then the `custom_providers` list; the
+    /// first of a name counts.
     pub fn all(config: &Config) -> Vec<Self> {
         let mapped = config.map("providers");
         let listed = config.get("custom_providers").unwrap_or_default();
@@ -120,7 +121,8 @@ pub struct FallbackModel {
 }
 
 impl FallbackModel {
-    /// `fallback_providers` first, then `fallback_model`; entries without provider or model, and repeats, are left out.
+    /// Returns `fallback_providers` first, then `fallback_model`; entries without provider or model, and repeats,
+    /// are left out.
     pub fn chain(config: &Config) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         for dotted in ["fallback_providers", "fallback_model"] {
@@ -152,7 +154,7 @@ impl FallbackModel {
     }
 }
 
-/// What OpenRouter is asked to prefer.
+/// The provider preferences sent to OpenRouter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderRouting {
     pub sort: Option<String>,

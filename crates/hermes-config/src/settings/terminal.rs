@@ -1,4 +1,4 @@
-//! Where commands run.
+//! The settings of the environment in which commands run.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use crate::env::split_list;
 use crate::yaml::YamlValue;
 use crate::{Config, Env};
 
-/// Whether local commands run inside the OS sandbox.
+/// Decides whether local commands run inside the OS sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxMode {
-    /// Where the kernel can.
+    /// Commands are sandboxed where the kernel supports it.
     Auto,
-    /// Or not at all.
+    /// Commands run only inside the sandbox.
     On,
     Off,
 }
 
-/// How sandboxes of Modal are reached.
+/// The access to sandboxes of Modal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModalMode {
-    /// Whichever way there are credentials for.
+    /// The access for which there are credentials.
     Auto,
     Direct,
     Managed,
 }
 
-/// Whether commands in the OS sandbox reach the network.
+/// Decides whether commands in the OS sandbox have network access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxNetwork {
     On,
@@ -68,7 +68,7 @@ pub struct TerminalSettings {
     pub sandbox_network: SandboxNetwork,
     pub sandbox_writable: Vec<String>,
     pub modal_mode: ModalMode,
-    /// Values that mean nothing, each with its variable and what to do. Only of what the backend uses.
+    /// The invalid values, each with its variable and the remedy. Only settings that the backend uses are checked.
     pub problems: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl TerminalSettings {
         let file_decides = matches!(config.raw().get("terminal"), Some(YamlValue::Map(_)));
         let read = Reader { config, env, file_decides, problems: RefCell::default() };
         let backend = read.backend();
-        // A value for another backend is nobody's business, right or wrong.
+        // A value for another backend is not used, so it is not checked.
         let (contained, ssh) = (!matches!(backend.as_str(), "local" | "ssh"), backend == "ssh");
         let mut settings = Self {
             cwd: read.text("cwd", "TERMINAL_CWD").filter(|cwd| !matches!(cwd.as_str(), "." | "auto" | "cwd")),
@@ -130,7 +130,8 @@ impl TerminalSettings {
     }
 }
 
-/// T41-12: with a terminal section the file decides about every key; without one, variables beat defaults.
+/// Reads the settings: with a terminal section the file decides about every key; without one, variables override
+/// defaults.
 struct Reader<'a> {
     config: &'a Config,
     env: &'a Env,
@@ -149,13 +150,13 @@ impl Reader<'_> {
         if self.file_decides { from_file().or_else(from_env) } else { from_env().or_else(from_file) }
     }
 
-    /// A backend nobody knows stays what it is: whoever misspelled `docker` must not get `local` for it.
+    /// Returns the backend. An unknown one is kept as written: a misspelled `docker` must not become `local`.
     fn backend(&self) -> String {
         let backend = self.written("backend").or_else(|| self.text("backend", "TERMINAL_ENV"));
         backend.unwrap_or_else(|| "local".to_owned()).trim().to_lowercase()
     }
 
-    /// What stands in the file, right or wrong.
+    /// Returns the text in the file, valid or not.
     fn written(&self, key: &str) -> Option<String> {
         let section = self.config.user().as_map().and_then(|user| user.get("terminal"));
         let written = section.and_then(YamlValue::as_map).and_then(|terminal| terminal.get(key)?.as_str());
@@ -207,7 +208,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a variable says; one that says nothing of the kind is a problem that names it.
+    /// Parses a variable; a value that cannot be parsed is recorded as a problem with the variable's name.
     fn parsed<T>(&self, name: &str, what: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let text = self.variable(name)?;
         let parsed = parse(text);
@@ -236,7 +237,7 @@ impl Reader<'_> {
             .unwrap_or_else(|| self.config.flag(&format!("terminal.{key}")))
     }
 
-    /// Variables hold lists as JSON, or as a comma list.
+    /// Reads a list; variables hold it as JSON, or separated by commas.
     fn list(&self, key: &str, name: &str) -> Vec<String> {
         match self.variable(name).filter(|_| !self.file_decides) {
             Some(text) => serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| split_list(text)),

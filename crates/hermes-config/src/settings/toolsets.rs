@@ -1,9 +1,9 @@
-//! `platform_toolsets`: what a platform's list means.
+//! `platform_toolsets`: the meaning of a platform's list.
 
 use crate::Config;
 use crate::yaml::YamlValue;
 
-/// Toolsets a user can switch one by one.
+/// The toolsets a user can switch individually.
 pub const CONFIGURABLE_TOOLSETS: &[&str] = &[
     "web",
     "browser",
@@ -25,19 +25,19 @@ pub const CONFIGURABLE_TOOLSETS: &[&str] = &[
     "homeassistant",
 ];
 
-/// Off unless listed by name.
+/// The toolsets that are off unless listed by name.
 pub const DEFAULT_OFF_TOOLSETS: &[&str] = &["moa", "homeassistant", "rl"];
 
-/// What decides about configurable toolsets.
+/// The rule that decides about configurable toolsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolsetMode {
-    /// Exactly these.
+    /// Exactly these toolsets are on.
     Explicit(Vec<String>),
-    /// Those whose tools all lie inside these presets, without the default-off ones.
+    /// The toolsets whose tools are all in these presets are on, without the default-off ones.
     Presets(Vec<String>),
 }
 
-/// Which MCP servers a platform gets.
+/// The MCP servers a platform gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpChoice {
     AllEnabled,
@@ -45,13 +45,13 @@ pub enum McpChoice {
     None,
 }
 
-/// One platform's list, sorted out.
+/// The parsed list of one platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlatformToolsets {
     pub platform: String,
     pub mode: ToolsetMode,
     pub mcp: McpChoice,
-    /// Custom toolsets, passed through.
+    /// The custom toolsets, passed on unchanged.
     pub extras: Vec<String>,
     listed: Option<Vec<String>>,
     known_plugins: Vec<String>,
@@ -59,7 +59,7 @@ pub struct PlatformToolsets {
 }
 
 impl PlatformToolsets {
-    /// T41-16: an absent list means the platform's preset, an empty one means nothing.
+    /// Parses the list of a platform. An absent list means the platform's preset; an empty one means no toolsets.
     pub fn of(config: &Config, platform: &str) -> Self {
         let servers: Vec<String> = config.map("mcp_servers").keys().map(str::to_owned).collect();
         let listed = match config.map("platform_toolsets").get(platform) {
@@ -98,7 +98,7 @@ impl PlatformToolsets {
         Self { platform: platform.to_owned(), mode, mcp, extras, listed, known_plugins, servers }
     }
 
-    /// Whether a plugin's toolset is on: yes, unless it was seen before and is not listed.
+    /// Tells whether a plugin's toolset is on: yes, unless it was seen before and is not listed.
     pub fn is_plugin_enabled(&self, toolset: &str) -> bool {
         let lists = |names: &[String]| names.iter().any(|name| name == toolset);
         match &self.listed {
@@ -107,8 +107,8 @@ impl PlatformToolsets {
         }
     }
 
-    /// The list to store for a choice of configurable (and plugin) toolsets: those sorted, then what the list held
-    /// besides, without presets.
+    /// Returns the list to store for a choice of configurable (and plugin) toolsets: those sorted, then the other
+    /// entries of the list, without presets.
     pub fn to_save(&self, enabled: &[&str], plugins: &[&str]) -> Vec<String> {
         let mut names: Vec<String> = enabled.iter().map(|name| (*name).to_owned()).collect();
         names.sort();
@@ -124,7 +124,7 @@ impl PlatformToolsets {
         names
     }
 
-    /// Names of all configured MCP servers.
+    /// Returns the names of all configured MCP servers.
     pub fn configured_servers(&self) -> &[String] {
         &self.servers
     }
@@ -134,7 +134,7 @@ fn is_configurable(name: &str) -> bool {
     CONFIGURABLE_TOOLSETS.contains(&name)
 }
 
-/// Sets that contain other sets.
+/// Tells whether a set contains other sets.
 fn is_preset(name: &str) -> bool {
     matches!(name, "hermes" | "all" | "*" | "debugging" | "safe") || name.starts_with("hermes-")
 }

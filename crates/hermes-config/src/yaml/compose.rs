@@ -1,7 +1,7 @@
-//! Events with positions become the source tree.
+//! Builds the source tree from parser events with positions.
 //!
-//! The event stream gives the extent of tokens but not of punctuation; colons, dashes and block-scalar headers are
-//! found by scanning forward over blanks and comments from what is known.
+//! The events give the extent of tokens but not of punctuation; colons, dashes and block-scalar headers are found
+//! by scanning forward over blanks and comments from a known position.
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use super::node::{
     CollectionStyle, MappingPair, NodeContent, SequenceItem, YamlDocument, YamlNode, YamlScalarStyle,
 };
 
-/// Nesting beyond this is refused: no settings file needs it, and later passes recurse.
+/// The maximum nesting depth: no settings file needs more, and later passes recurse.
 const MAX_DEPTH: usize = 100;
-/// A settings file larger than this is a mistake.
+/// The maximum size of a settings file; a larger one is a mistake.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn compose(text: &str) -> Result<YamlDocument<'_>, YamlError> {
@@ -28,7 +28,7 @@ pub(super) fn compose(text: &str) -> Result<YamlDocument<'_>, YamlError> {
     Composer { text, offsets: Offsets::new(text), parser: Parser::new_from_str(text) }.document()
 }
 
-/// Character indices to byte offsets; empty for pure ASCII, where they agree.
+/// Maps character indices to byte offsets; empty for pure ASCII, where they are equal.
 struct Offsets(Vec<usize>, usize);
 
 impl Offsets {
@@ -123,15 +123,15 @@ impl<'text> Composer<'text> {
         let mut header = 0..0;
         let style = match style {
             ScalarStyle::Plain if text.is_empty() => {
-                // The reported place of a value that is not there varies; right behind its punctuation is the place
-                // where one may be written.
+                // The reported position of a missing value varies; a value can be written right after its
+                // punctuation.
                 let start = if has_properties { skip_trivia(self.text, context.from) } else { context.from };
                 node.span = start..if has_properties { skip_properties(self.text, start) } else { start };
                 YamlScalarStyle::Empty
             }
             ScalarStyle::Plain => YamlScalarStyle::Plain,
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
-                // The reported end may lie behind a trailing comment, so the closing quote is looked for.
+                // The reported end may lie after a trailing comment, so the closing quote is searched for.
                 let open = skip_trivia(self.text, skip_properties(self.text, node.span.start));
                 node.span.end = quoted_end(self.text, open);
                 YamlScalarStyle::Quoted
@@ -142,7 +142,7 @@ impl<'text> Composer<'text> {
                 let length = bytes_while(self.text, at, |b| b"|>+-0123456789".contains(&b));
                 header = at..at + length;
                 let end = block_scalar_end(self.text, header.end, context.column);
-                // At the end of a file without a last line break there is none to keep either.
+                // A file without a final line break has none that the scalar could keep.
                 if end == self.text.len() && text.ends_with('\n') && header.end < end {
                     text.pop();
                 }
@@ -246,19 +246,19 @@ impl<'text> Composer<'text> {
         Ok(())
     }
 
-    /// Behind the comma that separates flow entries.
+    /// Returns the position after the comma that separates flow entries.
     fn flow_item_start(&self, cursor: usize) -> usize {
         let at = skip_trivia(self.text, cursor);
         if byte_at(self.text, at) == Some(b',') { at + 1 } else { cursor }
     }
 }
 
-/// What the surroundings of a node contribute to finding its parts.
+/// The context of a node that helps to find its parts.
 #[derive(Clone, Copy)]
 struct Context {
-    /// Where the search for the node may begin: right behind the punctuation that introduces it.
+    /// The position where the search for the node may begin: right after the punctuation that introduces it.
     from: usize,
-    /// Column of the enclosing block collection; lines of a block scalar are indented further.
+    /// The column of the enclosing block collection; lines of a block scalar are indented further.
     column: Option<usize>,
     depth: usize,
     flow: bool,
@@ -290,7 +290,7 @@ pub(super) fn skip_trivia(text: &str, from: usize) -> usize {
     }
 }
 
-/// Skips `&anchor` and `!tag` tokens and the blanks between them, ending right behind the last one.
+/// Skips `&anchor` and `!tag` tokens and the blanks between them; returns the position right after the last one.
 fn skip_properties(text: &str, from: usize) -> usize {
     let mut end = from;
     let mut at = from;
@@ -301,7 +301,7 @@ fn skip_properties(text: &str, from: usize) -> usize {
     end
 }
 
-/// One past the closing quote of the quoted scalar that opens at `open`.
+/// Returns the position after the closing quote of the quoted scalar that opens at `open`.
 fn quoted_end(text: &str, open: usize) -> usize {
     let quote = byte_at(text, open);
     let mut at = open + 1;
@@ -320,14 +320,14 @@ fn quoted_end(text: &str, open: usize) -> usize {
     at.min(text.len())
 }
 
-/// Characters between the start of the line and `at`.
+/// Returns the number of characters between the start of the line and `at`.
 pub(super) fn column_of(text: &str, at: usize) -> usize {
     let before = text.get(..at).unwrap_or_default();
     before.chars().rev().take_while(|c| *c != '\n').filter(|c| *c != '\u{feff}').count()
 }
 
-/// One past the last written character of a block scalar: the following lines that are indented deeper than the
-/// enclosing collection, without trailing blank lines.
+/// Returns the position after the last written character of a block scalar: it covers the following lines that are
+/// indented deeper than the enclosing collection, without trailing blank lines.
 fn block_scalar_end(text: &str, header_end: usize, parent: Option<usize>) -> usize {
     let least = parent.map_or(0, |column| column + 1);
     let mut end = header_end + bytes_while(text, header_end, |b| b != b'\n');

@@ -1,4 +1,5 @@
-//! The source tree becomes a value: scalars resolved, aliases copied, `<<` merged, the last of equal keys kept.
+//! Builds a value from the source tree: scalars resolved, aliases copied, `<<` merged, the last of equal keys
+//! kept.
 
 use std::collections::HashMap;
 
@@ -6,7 +7,7 @@ use super::node::{MappingPair, NodeContent, YamlDocument, YamlNode, YamlScalarSt
 use super::scalar::{is_null, read_bool, read_float, read_int, resolve};
 use super::{YamlEntry, YamlError, YamlMap, YamlValue};
 
-/// Bounds on what aliases may expand to: ample for settings, far below what would exhaust memory.
+/// Limits what aliases may expand to: ample for settings, far below what would exhaust memory.
 const MAX_NODES: usize = 200_000;
 const MAX_TEXT: usize = 32 * 1024 * 1024;
 const MAX_DEPTH: usize = 200;
@@ -21,7 +22,7 @@ pub(super) fn construct(document: &YamlDocument<'_>) -> Result<YamlValue, YamlEr
 /// Builds the value of any node of one document.
 pub(super) struct ValueConstructor<'doc> {
     anchors: HashMap<usize, &'doc YamlNode>,
-    /// Anchors being expanded right now; meeting one again means a value that contains itself.
+    /// The anchors that are being expanded; an anchor that recurs is part of a value that contains itself.
     open: Vec<usize>,
     nodes: usize,
     text: usize,
@@ -98,7 +99,7 @@ impl<'doc> ValueConstructor<'doc> {
         Ok(YamlMap::from_distinct(entries))
     }
 
-    /// A key is looked up by its spelling, so that `123` and `on` can be addressed like any other.
+    /// Returns a key by its spelling, so that `123` and `on` can be addressed like any other.
     fn key(&mut self, node: &'doc YamlNode, depth: usize) -> Result<(String, bool), YamlError> {
         match &node.content {
             NodeContent::Scalar { text, style, .. } => {
@@ -138,7 +139,7 @@ pub(super) fn is_merge_key(key: &YamlNode) -> bool {
         && key.tag.is_none()
 }
 
-/// Earlier sources of a merge win over later ones.
+/// Adds the entries of a merge; earlier sources take precedence over later ones.
 fn collect_merge(node: &YamlNode, source: YamlValue, merged: &mut Vec<YamlEntry>) -> Result<(), YamlError> {
     let maps = match source {
         YamlValue::Map(map) => vec![map],
@@ -181,7 +182,7 @@ fn scalar(node: &YamlNode, text: &str, style: YamlScalarStyle) -> Result<YamlVal
     }
 }
 
-/// The short name of a tag of YAML's own.
+/// Returns the short name of a tag that YAML itself defines.
 fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix("tag:yaml.org,2002:").or_else(|| tag.strip_prefix("!!"))
 }

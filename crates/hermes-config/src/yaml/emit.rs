@@ -1,16 +1,16 @@
-//! Writes value trees: one line inside flow, indented lines in block.
+//! Writes value trees: on one line in flow style, as indented lines in block style.
 //!
-//! Every scalar is one line, so a caller may splice it anywhere a scalar may stand.
+//! Every scalar is one line, so a caller may insert it anywhere a scalar may be.
 
 use super::scalar::{float_text, is_plain_syntax, quote};
 use super::{YamlEntry, YamlValue};
 
-/// How a file indents.
+/// The indentation of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndentStyle {
-    /// Columns a mapping adds below its parent.
+    /// The columns a mapping adds below its parent.
     pub(crate) step: usize,
-    /// Columns a list adds below its key; the incumbent's writer uses none.
+    /// The columns a list adds below its key; the incumbent's writer uses none.
     pub(crate) list: usize,
 }
 
@@ -20,7 +20,8 @@ impl Default for IndentStyle {
     }
 }
 
-/// The tree as block lines, each ended by `\n`, in the shape the incumbent's writer gives.
+/// Returns the tree as block lines, each ended by `
+/// `, in the style of the incumbent's writer.
 pub fn emit_block(value: &YamlValue) -> String {
     let mut lines = Vec::new();
     push_lines(value, 0, IndentStyle::default(), &mut lines);
@@ -29,7 +30,7 @@ pub fn emit_block(value: &YamlValue) -> String {
     text
 }
 
-/// The tree on one line, collections in flow form.
+/// Returns the tree on one line, with collections in flow style.
 pub fn emit_inline(value: &YamlValue) -> String {
     match value {
         YamlValue::Null => "null".to_owned(),
@@ -55,7 +56,7 @@ fn emit_key(entry: &YamlEntry) -> String {
     if entry.typed_key && is_plain_syntax(&entry.key) { entry.key.clone() } else { quote(&entry.key) }
 }
 
-/// Whether a value fits behind its key on the same line in block style.
+/// Tells whether a value fits after its key on the same line in block style.
 pub(crate) fn is_one_line(value: &YamlValue) -> bool {
     match value {
         YamlValue::Seq(items) => items.is_empty(),
@@ -81,7 +82,7 @@ pub(crate) fn push_lines(value: &YamlValue, column: usize, indent: IndentStyle, 
                 }
                 let first = lines.len();
                 push_lines(item, column + 2, indent, lines);
-                // The item's first line starts right behind its dash.
+                // The item's first line starts right after its dash.
                 if let Some(line) = lines.get_mut(first) {
                     *line = format!("{pad}- {}", line.trim_start_matches(' '));
                 }
@@ -108,7 +109,7 @@ pub(crate) fn push_entry(
     push_lines(value, column + child_indent(value, indent), indent, lines);
 }
 
-/// How far below its key a collection starts.
+/// Returns how far a collection is indented below its key.
 pub(crate) fn child_indent(value: &YamlValue, indent: IndentStyle) -> usize {
     if matches!(value, YamlValue::Seq(_)) { indent.list } else { indent.step }
 }

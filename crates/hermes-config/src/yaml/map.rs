@@ -7,8 +7,9 @@ use super::YamlValue;
 pub struct YamlEntry {
     pub key: String,
     pub value: YamlValue,
-    /// The key was written plainly and YAML 1.1 reads it as something other than text (`123:`, `on:`). We look it up
-    /// by its spelling; a save must not quote it, or other readers would see a different key.
+    /// Tells whether the key was written unquoted and YAML 1.1 reads it as something other than text (`123:`,
+    /// `on:`). The map looks it up by its spelling; a save must not quote it, or other readers would see a
+    /// different key.
     pub typed_key: bool,
 }
 
@@ -18,7 +19,8 @@ impl PartialEq for YamlEntry {
     }
 }
 
-/// Keys in file order, looked up by their text. Configuration maps are short, so lookup is a scan.
+/// A mapping with keys in file order, looked up by their text. Configuration maps are short, so a lookup is a
+/// scan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct YamlMap {
     entries: Vec<YamlEntry>,
@@ -29,7 +31,7 @@ impl YamlMap {
         Self::default()
     }
 
-    /// Takes entries whose keys the caller knows to be distinct.
+    /// Builds a map from entries whose keys the caller knows to be distinct.
     pub(super) fn from_distinct(entries: Vec<YamlEntry>) -> Self {
         Self { entries }
     }
@@ -59,7 +61,7 @@ impl YamlMap {
         self.get(key).is_some()
     }
 
-    /// Replaces in place, or appends.
+    /// Replaces the value in place, or appends an entry.
     pub fn insert(&mut self, key: impl Into<String>, value: YamlValue) {
         let key = key.into();
         match self.get_mut(&key) {
@@ -73,7 +75,7 @@ impl YamlMap {
         Some(self.entries.remove(index).value)
     }
 
-    /// The value under `key`, created as null when absent.
+    /// Returns the value under `key`, created as null when absent.
     pub fn slot(&mut self, key: &str) -> &mut YamlValue {
         let index = self.entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
             self.entries.push(YamlEntry { key: key.to_owned(), value: YamlValue::Null, typed_key: false });

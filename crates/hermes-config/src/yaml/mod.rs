@@ -1,7 +1,7 @@
 //! YAML as existing homes use it: 1.1 scalars on a 1.2 grammar, read with positions and edited in place.
 //!
-//! Holds the value tree, the reader, the writer and the patcher; knows nothing of Hermes' keys. Invariant: a patch
-//! either re-reads to exactly the tree that was asked for, or the text is left alone.
+//! Holds the value tree, the reader, the writer and the patcher; it has no knowledge of Hermes' keys. Invariant: a
+//! patched text is read back as exactly the requested tree, or the text is left unchanged.
 
 mod compose;
 mod construct;
@@ -16,7 +16,7 @@ pub use emit::{emit_block, emit_inline};
 pub use map::{YamlEntry, YamlMap};
 pub use value::{KeyPath, YamlValue};
 
-/// Where and why a text is not YAML we can use. Line and column count from one.
+/// The position and reason of a YAML error. Line and column count from one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} (line {line}, column {column})")]
 pub struct YamlError {
@@ -25,7 +25,7 @@ pub struct YamlError {
     pub problem: String,
 }
 
-/// Reads one document. An empty text, or one of comments only, is null.
+/// Parses one document. An empty text, or one of comments only, is null.
 pub fn parse(text: &str) -> Result<YamlValue, YamlError> {
     let document = compose::compose(text)?;
     construct::construct(&document)

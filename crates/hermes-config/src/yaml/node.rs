@@ -1,24 +1,24 @@
-//! The source tree: what stands where in a text.
+//! The source tree: the nodes of a text with their positions.
 
 use std::ops::Range;
 
-/// How a scalar was written.
+/// The style of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum YamlScalarStyle {
     /// Nothing was written; YAML supplies a null.
     Empty,
     Plain,
     Quoted,
-    /// `|` or `>`, with the byte range of the header (indicator and its digits and signs).
+    /// A block scalar, `|` or `>`; the node holds the byte range of its header (indicator with digits and signs).
     Block,
 }
 
-/// How a collection was written.
+/// The style of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CollectionStyle {
     /// One entry per line, starting at this column.
     Block { column: usize },
-    /// Between braces or brackets.
+    /// Entries between braces or brackets.
     Flow,
     /// The one-pair mapping `[a: 1]`, which has no delimiters of its own.
     Pair,
@@ -27,7 +27,8 @@ pub(super) enum CollectionStyle {
 /// A node with the bytes it occupies, properties (`&anchor`, `!tag`) included.
 #[derive(Debug, Clone)]
 pub(super) struct YamlNode {
-    /// For [`Style::Empty`] without properties, the empty range where a value would go.
+    /// The byte range; for [`YamlScalarStyle::Empty`] without properties, the empty range where a value would be
+    /// written.
     pub(super) span: Range<usize>,
     pub(super) anchor: Option<usize>,
     pub(super) tag: Option<String>,
@@ -41,7 +42,7 @@ pub(super) enum NodeContent {
     Scalar {
         text: String,
         style: YamlScalarStyle,
-        /// The `|-` of a block scalar; empty otherwise.
+        /// The header `|-` of a block scalar; empty otherwise.
         header: Range<usize>,
     },
     Alias(usize),
@@ -55,14 +56,14 @@ pub(super) enum NodeContent {
     },
 }
 
-/// A list entry and, in block form, where its dash is.
+/// A list entry and, in block style, the position of its dash.
 #[derive(Debug, Clone)]
 pub(super) struct SequenceItem {
     pub(super) dash: Option<usize>,
     pub(super) node: YamlNode,
 }
 
-/// A mapping entry and where its colon is, when it has one we could find.
+/// A mapping entry and the position of its colon, when it has one that was found.
 #[derive(Debug, Clone)]
 pub(super) struct MappingPair {
     pub(super) key: YamlNode,
@@ -71,12 +72,12 @@ pub(super) struct MappingPair {
 }
 
 impl MappingPair {
-    /// First byte of the entry.
+    /// Returns the position of the first byte of the entry.
     pub(super) fn start(&self) -> usize {
         self.key.span.start
     }
 
-    /// One past the last byte of the entry.
+    /// Returns the position after the last byte of the entry.
     pub(super) fn end(&self) -> usize {
         let behind_colon = self.colon.map_or(self.key.span.end, |colon| colon + 1);
         self.value.span.end.max(behind_colon)
@@ -90,7 +91,7 @@ impl SequenceItem {
 }
 
 impl YamlNode {
-    /// The key text when this node is a scalar.
+    /// Returns the text when this node is a scalar.
     pub(super) fn scalar_text(&self) -> Option<&str> {
         match &self.content {
             NodeContent::Scalar { text, .. } => Some(text),
@@ -108,6 +109,6 @@ impl YamlNode {
 pub(super) struct YamlDocument<'text> {
     pub(super) text: &'text str,
     pub(super) root: Option<YamlNode>,
-    /// Where the document's content may begin: behind a byte-order mark, directives and `---`.
+    /// The position where the document's content may begin: after a byte-order mark, directives and `---`.
     pub(super) body: usize,
 }

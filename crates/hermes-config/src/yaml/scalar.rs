@@ -1,11 +1,11 @@
-//! What a plain scalar means under YAML 1.1, and the spelling a value needs to mean itself.
+//! The meaning of plain scalars under YAML 1.1, and the spelling that keeps a value's meaning.
 //!
-//! Homes were written for a 1.1 reader, so `off` is false and `017` is fifteen. The writer quotes whatever either
-//! version of YAML would take for something else, so that our files mean the same to every reader.
+//! Homes were written for a 1.1 reader, so `off` is false and `017` is fifteen. The writer quotes every text that
+//! either version of YAML would read as something else, so that written files mean the same to every reader.
 
 use super::YamlValue;
 
-/// The meaning of an unquoted, untagged scalar.
+/// Returns the meaning of an unquoted, untagged scalar.
 pub(crate) fn resolve(text: &str) -> YamlValue {
     if is_null(text) {
         return YamlValue::Null;
@@ -22,7 +22,7 @@ pub(super) fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// Lower, Title and UPPER casings only: `yEs` is a word.
+/// Parses a boolean in lower, Title and UPPER casing only: `yEs` is text.
 pub(super) fn read_bool(text: &str) -> Option<bool> {
     match text {
         "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y" | "Y" => Some(true),
@@ -31,8 +31,8 @@ pub(super) fn read_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Decimal, `0b`, `0x`, `0o` and leading-zero octal, and base-60 `1:30`, with underscores between digits.
-/// A number too long for any machine integer stays text, digit for digit.
+/// Parses decimal, `0b`, `0x`, `0o` and leading-zero octal, and base-60 `1:30`, with underscores between digits. A
+/// number too long for any machine integer stays text, digit for digit.
 pub(super) fn read_int(text: &str) -> Option<YamlValue> {
     let (negative, digits) = split_sign(text);
     let magnitude = if let Some(rest) = digits.strip_prefix("0b") {
@@ -94,7 +94,7 @@ fn read_sixtieth(part: &str) -> Option<i128> {
     part.parse::<i128>().ok().filter(|value| fits && *value < 60)
 }
 
-/// A fraction needs its dot, and an exponent its sign: `1e5` is text in YAML 1.1.
+/// Parses a floating-point number. It needs a dot, and an exponent needs a sign: `1e5` is text in YAML 1.1.
 pub(super) fn read_float(text: &str) -> Option<f64> {
     if matches!(text, ".nan" | ".NaN" | ".NAN") {
         return Some(f64::NAN);
@@ -114,7 +114,7 @@ pub(super) fn read_float(text: &str) -> Option<f64> {
     };
     let digit_or_underscore = |c: char| c.is_ascii_digit() || c == '_';
     let starts_well = if whole.is_empty() {
-        // `.5` is a number, `-.5` is not one to a 1.1 reader.
+        // `.5` is a number, but `-.5` is not one to a 1.1 reader.
         digits.len() == text.len() && fraction.starts_with(|c: char| c.is_ascii_digit())
     } else {
         whole.starts_with(|c: char| c.is_ascii_digit())
@@ -147,7 +147,7 @@ fn read_base_sixty_fraction(whole: &str, fraction: &str) -> Option<f64> {
     YamlValue::Int(total).as_float().map(|whole| whole + fraction)
 }
 
-/// Spells a fraction so that both YAML versions read it back as the same fraction.
+/// Formats a floating-point number so that both YAML versions read back the same number.
 pub(crate) fn float_text(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();
@@ -166,7 +166,8 @@ pub(crate) fn float_text(value: f64) -> String {
     }
 }
 
-/// Whether `text` may stand unquoted, in block and in flow, and still be text to YAML 1.1 and 1.2 readers.
+/// Tells whether `text` may be written unquoted, in block and in flow, and still be text to YAML 1.1 and 1.2
+/// readers.
 pub(crate) fn is_safe_plain(text: &str) -> bool {
     !text.is_empty()
         && is_plain_syntax(text)
@@ -174,7 +175,7 @@ pub(crate) fn is_safe_plain(text: &str) -> bool {
         && !looks_typed_elsewhere(text)
 }
 
-/// Whether `text` can be written without quotes at all, whatever it would then mean.
+/// Tells whether `text` can be written without quotes at all, whatever it would then mean.
 pub(crate) fn is_plain_syntax(text: &str) -> bool {
     let first_ok = text.starts_with(|c: char| c.is_alphanumeric() || "_./~$+(^\\-<".contains(c))
         && text
@@ -190,8 +191,8 @@ pub(crate) fn is_plain_syntax(text: &str) -> bool {
         && text.chars().all(|c| !"[]{},\"'`".contains(c) && !needs_escape(c) && c != '\t')
 }
 
-/// Spellings that our resolution leaves as text but another reader may not: 1.2 numbers, dates, base-60 leftovers,
-/// and words whose casing some readers ignore.
+/// Tells whether another reader may not read a spelling as text although this one does: 1.2 numbers, dates, other
+/// base-60 forms, and words whose casing some readers ignore.
 fn looks_typed_elsewhere(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let word = matches!(
@@ -204,12 +205,12 @@ fn looks_typed_elsewhere(text: &str) -> bool {
     word || numeric || matches!(lower.as_str(), ".inf" | "+.inf" | "-.inf" | ".nan")
 }
 
-/// Characters that only a double-quoted scalar can carry safely.
+/// Tells whether only a double-quoted scalar can hold a character safely.
 fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// The shortest faithful one-line spelling of a text.
+/// Returns the shortest one-line spelling that keeps a text exactly.
 pub(crate) fn quote(text: &str) -> String {
     if is_safe_plain(text) {
         return text.to_owned();

@@ -11,7 +11,7 @@ fn check_error(text: &str, line: usize, problem: &str) {
     assert_eq!(error.line, line, "{error} for {text:?}");
 }
 
-/// T41-1: booleans, octal, base 60 and ids as a YAML 1.1 reader sees them.
+/// Shows that booleans, octal, base 60 and ids are read as a YAML 1.1 reader does.
 #[test]
 fn t41_1_plain_scalars_mean_what_yaml_1_1_says() {
     for (text, json) in [
@@ -183,7 +183,7 @@ mod random {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// No text panics the reader, and whatever is read can be written and read again.
+        /// Shows that no text makes the reader panic, and that every value read can be written and read again.
         #[test]
         fn any_text_is_read_or_refused(text in "[-a-c0-9:#'\"|>&*!\\[\\]{},?%@ \t\r\n~.<é\u{1F600}]{0,60}") {
             if let Ok(value) = super::parse(&text) {

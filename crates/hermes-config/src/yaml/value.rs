@@ -10,7 +10,7 @@ pub enum YamlValue {
     #[default]
     Null,
     Bool(bool),
-    /// Wide enough for every 64-bit id, signed or not.
+    /// An integer, wide enough for every 64-bit id, signed or not.
     Int(i128),
     Float(f64),
     Str(String),
@@ -18,7 +18,7 @@ pub enum YamlValue {
     Map(YamlMap),
 }
 
-/// Values may be secrets, so only their shape is shown.
+/// Prints only the structure, because values may be secrets.
 impl fmt::Debug for YamlValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -89,12 +89,12 @@ impl YamlValue {
         }
     }
 
-    /// The value under `key` when this is a mapping.
+    /// Returns the value under `key` when this is a mapping.
     pub fn get(&self, key: &str) -> Option<&YamlValue> {
         self.as_map()?.get(key)
     }
 
-    /// Follows segments through mappings, and through lists by number.
+    /// Follows segments through mappings, and through lists by index.
     pub fn get_path<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Option<&YamlValue> {
         let mut here = self;
         for segment in segments {
@@ -107,12 +107,12 @@ impl YamlValue {
         Some(here)
     }
 
-    /// [`Value::at`] for a dotted path written in code.
+    /// Does the same as [`YamlValue::get_path`] for a dotted path written in code.
     pub fn lookup(&self, dotted: &str) -> Option<&YamlValue> {
         self.get_path(dotted.split('.'))
     }
 
-    /// What a person would call this kind of value.
+    /// Returns the name of this kind of value, for people.
     pub fn kind_name(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -125,7 +125,7 @@ impl YamlValue {
         }
     }
 
-    /// Scalars as plain text; `None` for lists and mappings. Ids compare in this form.
+    /// Returns a scalar as plain text; `None` for lists and mappings. Ids are compared in this form.
     pub fn scalar_text(&self) -> Option<String> {
         match self {
             Self::Null => Some(String::new()),
@@ -137,7 +137,7 @@ impl YamlValue {
         }
     }
 
-    /// Equal as data: mapping order is ignored and a NaN equals a NaN.
+    /// Tells whether two values are equal as data: mapping order is ignored and a NaN equals a NaN.
     pub fn same_data(&self, other: &YamlValue) -> bool {
         match (self, other) {
             (Self::Float(a), Self::Float(b)) => a.total_cmp(b).is_eq() || (a.is_nan() && b.is_nan()),
@@ -158,7 +158,7 @@ impl YamlValue {
         }
     }
 
-    /// The nearest JSON: numbers JSON cannot hold become text.
+    /// Converts to the nearest JSON: numbers JSON cannot hold become text.
     pub fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match self {
@@ -197,8 +197,8 @@ impl YamlValue {
         }
     }
 
-    /// Sets the value at `path`: missing parents are made, parents that are neither mapping nor a list indexed by
-    /// number are replaced by a mapping. `false` when a list index is out of range.
+    /// Sets the value at `path`: missing parents are created; parents that are neither a mapping nor a list
+    /// indexed by number are replaced by a mapping. Returns `false` when a list index is out of range.
     pub fn set_path(&mut self, path: &[String], value: YamlValue) -> bool {
         let Some((head, rest)) = path.split_first() else {
             *self = value;
@@ -222,7 +222,7 @@ impl YamlValue {
         }
     }
 
-    /// Removes what `path` names; `false` when nothing is there.
+    /// Removes the value at `path`; returns `false` when nothing is there.
     pub fn remove_path(&mut self, path: &[String]) -> bool {
         match (self, path) {
             (Self::Map(map), [last]) => map.remove(last).is_some(),
@@ -260,18 +260,18 @@ impl From<i64> for YamlValue {
     }
 }
 
-/// A place in the tree, one segment per level. Segments may hold dots; only the dotted spelling cannot.
+/// A path in the tree, one segment per level. Segments may contain dots, which the dotted spelling cannot express.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPath(Vec<String>);
 
 impl KeyPath {
-    /// Splits `agent.max_turns`; `None` when a segment is empty.
+    /// Parses a path such as `agent.max_turns`; returns `None` when a segment is empty.
     pub fn parse(dotted: &str) -> Option<Self> {
         let segments: Vec<String> = dotted.split('.').map(str::to_owned).collect();
         (!segments.iter().any(|segment| segment.trim().is_empty())).then_some(Self(segments))
     }
 
-    /// A path whose segments may themselves contain dots.
+    /// Builds a path whose segments may themselves contain dots.
     pub fn from_segments(segments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(segments.into_iter().map(Into::into).collect())
     }

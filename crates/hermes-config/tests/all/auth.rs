@@ -1,4 +1,4 @@
-//! auth.json.
+//! Reading, changing and protecting auth.json.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Writers at the same time lose nothing.
+//! Concurrent writers lose no changes.
 
 use hermes_config::auth::AuthFile;
 use hermes_config::set;
@@ -8,8 +8,8 @@ use crate::support::{ConfigFixture, env};
 
 const WRITES: usize = 200;
 
-/// T41-20: each write reads the file again under the lock. Threads exclude each other by the same kernel locks as
-/// processes do, since each opens the lock file anew.
+/// Shows that each write reads the file again under the lock. Threads exclude each other by the same kernel locks
+/// as processes do, since each opens the lock file separately.
 #[test]
 fn t41_20_parallel_sets_lose_nothing() {
     let temp = ConfigFixture::with_config("# shared\nkeep: me # always\n");

@@ -1,4 +1,4 @@
-//! `.env`, layering, repair and the bridge to children.
+//! `.env`, its precedence and repair, and the variables for child processes.
 
 use std::fs;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn latin1_files_survive_a_save() {
     assert_eq!(encode(&format!("{text}B=\u{20ac}\n"), encoding), "A=café\nB=€\n".as_bytes());
 }
 
-/// T41-6: `.env` beats the shell; the installation's file only fills gaps while the home has one.
+/// Shows that `.env` overrides the shell, and that the installation's file only fills gaps while the home has one.
 #[test]
 fn t41_6_layers_in_order() {
     let temp = ConfigFixture::new();
@@ -99,7 +99,7 @@ fn t41_6_layers_in_order() {
     assert_eq!(layered.get("D"), None, "a blanked variable is unset, whatever the shell says");
 }
 
-/// T41-15 and T41-17: what counts as true.
+/// Shows which texts count as true.
 #[test]
 fn t41_15_t41_17_booleans_and_lists() {
     for (text, expected) in [
@@ -172,7 +172,7 @@ fn the_bridge_exports_what_children_read() {
     assert_eq!(has("AUXILIARY_VISION_MODEL"), Some("v"));
     assert_eq!(has("AUXILIARY_VISION_PROVIDER"), None);
     assert_eq!(has("HERMES_REDACT_SECRETS"), Some("False"));
-    // T41-7: top-level scalars and gateway rows are not for the CLI.
+    // Top-level scalars and gateway variables are not exported for the CLI.
     for name in ["MESSAGING_CWD", "worktree", "HERMES_QUIET", "HERMES_MAX_ITERATIONS"] {
         assert_eq!(has(name), None, "{name}");
     }
@@ -221,7 +221,7 @@ fn homes_are_found() {
     assert_eq!(root(&[("HOME", "/u"), ("HERMES_HOME", "~/x")]).expect("home"), Path::new("/u/x"));
     assert_eq!(root(&[("HOME", "/u"), ("HERMES_HOME", "~")]).expect("home"), Path::new("/u"));
     assert_eq!(root(&[("HOME", "/u"), ("HERMES_HOME", "/abs")]).expect("home"), Path::new("/abs"));
-    // T41-18: no HOME, no USER, no terminal; the password file knows, or the error says what to set.
+    // Without HOME, USER and a terminal, the password file names the home, or the error says what to set.
     match root(&[]) {
         Ok(path) => assert!(path.ends_with(".hermes")),
         Err(error) => assert!(error.to_string().contains("HERMES_HOME")),

@@ -14,7 +14,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
-/// T41-18: private files and folders, without a login shell, terminal or `$USER`.
+/// Shows that files and folders are private, without a login shell, terminal or `$USER`.
 #[test]
 fn t41_18_modes_are_private() {
     let temp = ConfigFixture::new();
@@ -60,7 +60,7 @@ fn links_are_written_through() {
 #[test]
 fn failed_writes_name_the_file_and_leave_it_alone() {
     let temp = ConfigFixture::with_config("a: 1\n");
-    // A folder where the file should be.
+    // A folder is in the place of the file.
     fs::remove_file(temp.home.config()).expect("remove");
     fs::create_dir(temp.home.config()).expect("folder");
     let error = set::set(&temp.home, &env(&[]), "a", "2").expect_err("a folder").to_string();
@@ -69,7 +69,7 @@ fn failed_writes_name_the_file_and_leave_it_alone() {
     let missing = temp.home.join("no/such/folder/x");
     let error = write::replace(&missing, b"x").expect_err("no folder").to_string();
     assert!(error.contains("no/such/folder/x"), "{error}");
-    // A file where the home should be.
+    // A file is in the place of the home.
     let file = temp.home.join("file");
     fs::write(&file, "").expect("write");
     let error = Home::new(&file).ensure().expect_err("a file").to_string();

@@ -123,7 +123,7 @@ fn rule_10_wrong_types_fall_back_with_a_warning() {
     assert_eq!(keys, ["agent.max_turns", "terminal", "approvals.mode"]);
 }
 
-/// T41-1: words that YAML 1.1 reads as booleans, and ids beyond 2^53.
+/// Covers words that YAML 1.1 reads as booleans, and ids beyond 2^53.
 #[test]
 fn t41_1_booleans_become_the_words_again() {
     let loaded = config(
@@ -139,14 +139,14 @@ fn t41_1_booleans_become_the_words_again() {
     assert_eq!(config("display: {tool_progress: on}\n", &[]).text("display.tool_progress"), "all");
 }
 
-/// T41-2: absent means on, written means what is written.
+/// Shows that streaming is on when absent, and otherwise as written.
 #[test]
 fn t41_2_streaming_is_on_unless_written() {
     assert!(config("", &[]).flag("display.streaming"));
     assert!(!config("display: {streaming: false}\n", &[]).flag("display.streaming"));
 }
 
-/// T41-11: the old name of the backend works, and the new one wins.
+/// Shows that the old name of the backend works, and that the new one takes precedence.
 #[test]
 fn t41_11_env_type_is_the_backend() {
     let none = env(&[]);
@@ -157,7 +157,7 @@ fn t41_11_env_type_is_the_backend() {
     assert_eq!(backend(""), "local");
 }
 
-/// T41-12: a terminal section beats the variables even where it equals the defaults.
+/// Shows that a terminal section overrides the variables even where it equals the defaults.
 #[test]
 fn t41_12_a_terminal_section_beats_variables() {
     let shell = env(&[
@@ -172,7 +172,7 @@ fn t41_12_a_terminal_section_beats_variables() {
     assert_eq!(without.docker_volumes, ["a:b"]);
 }
 
-/// T41-13: an unresolved `${VAR}` is pointed out.
+/// Shows that an unresolved `${VAR}` is reported.
 #[test]
 fn t41_13_unresolved_variables_are_found() {
     let found = |pairs: &[(&str, &str)]| config("model: {api_key: '${MY_KEY}'}\n", pairs).findings();
@@ -181,7 +181,7 @@ fn t41_13_unresolved_variables_are_found() {
     assert!(config("model: '${M}'\n", &[("M", "m")]).findings().is_empty());
 }
 
-/// T41-16: an empty list means no tools, an absent one the preset.
+/// Shows that an empty list means no tools, and an absent one the preset.
 #[test]
 fn t41_16_platform_toolsets() {
     let of = |text: &str, platform: &str| PlatformToolsets::of(&config(text, &[]), platform);
@@ -202,7 +202,7 @@ fn t41_16_platform_toolsets() {
     assert_eq!(of("platform_toolsets: {cli: [hermes-cli, no_mcp]}\n", "cli").mcp, McpChoice::None);
 }
 
-/// T41-19: the endpoint of one provider is not sent to another.
+/// Shows that the endpoint of one provider is not used for another.
 #[test]
 fn t41_19_a_left_over_endpoint_is_dropped() {
     let loaded = config("model: {provider: custom, base_url: 'http://l:1/v1/'}\n", &[]);
@@ -257,7 +257,7 @@ fn precedence_of_models_providers_and_limits() {
     assert!((compression("compression: {target_ratio: 3}\n").target_ratio - 0.8).abs() < 1e-9);
 }
 
-/// §2.3: the file a deployment tool writes.
+/// Shows that the minimal file a deployment tool writes loads without warnings.
 #[test]
 fn minimal_deployment_files_load_without_a_word() {
     let text = "model:\n  provider: custom\n  base_url: http://127.0.0.1:9000/v1\n  default: local-model\n";
@@ -270,7 +270,7 @@ fn minimal_deployment_files_load_without_a_word() {
     let layered = env(&[]).with_files(&temp.home, None);
     let loaded = temp.load(&layered);
     assert!(loaded.warnings().is_empty() && loaded.findings().is_empty());
-    // T41-17: `1`, not `true`.
+    // The file contains `1`, not `true`.
     assert_eq!(layered.bool("API_SERVER_ENABLED"), Some(true));
     let settings = ProgramSettings::resolve(&loaded, &layered, ProgramSurface::Gateway);
     assert_eq!((settings.model.provider.as_str(), settings.model.model.as_str()), ("custom", "local-model"));
@@ -327,7 +327,7 @@ fn mcp_servers_are_typed() {
     assert!(!format!("{servers:?}").contains("tok-secret"));
 }
 
-/// A bad number is named, but only where the backend reads it.
+/// Shows that a bad number is reported, but only where the backend reads it.
 #[test]
 fn bad_terminal_numbers_are_named_for_the_backend_that_reads_them() {
     let problems = |pairs: &[(&str, &str)]| TerminalSettings::resolve(&config("", &[]), &env(pairs)).problems;

@@ -7,7 +7,7 @@ use hermes_config::yaml::{YamlValue, parse};
 
 use crate::support::{ConfigFixture, env};
 
-/// T41-8: a file without a version is not taken for a current one.
+/// Shows that a file without a version does not count as a current one.
 #[test]
 fn t41_8_the_version_comes_from_the_raw_file() {
     let temp = ConfigFixture::with_config("model: x\n");
@@ -24,7 +24,7 @@ fn t41_8_the_version_comes_from_the_raw_file() {
     assert_eq!(status(&current.load(&shell), &shell).missing_variables, ["TAVILY_API_KEY"]);
 }
 
-/// T41-9: a file from a later release is left alone.
+/// Shows that a file from a later release is not changed.
 #[test]
 fn t41_9_later_files_are_untouched() {
     let text = "# later\n_config_version: 33 # theirs\nmodel: x\n";

@@ -1,4 +1,4 @@
-//! The patcher on files as people write them: whatever is set, nothing else changes.
+//! The patcher on files as people write them: setting a value changes nothing else.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 enum SpelledValue {
     /// One line: plain, quoted or flow.
     Line(&'static str),
-    /// Several lines of one scalar, the first behind the key.
+    /// Several lines of one scalar, the first after the key.
     Folded(&'static [&'static str]),
     /// A block scalar: header and lines.
     Block(&'static str, &'static [&'static str]),
@@ -125,7 +125,7 @@ fn layout() -> impl Strategy<Value = Layout> {
         .prop_map(|(step, list, crlf, last_break, head)| Layout { step, list, crlf, last_break, head })
 }
 
-/// A file, and where each single scalar, list line or flow value stands.
+/// A file, and the positions of each single scalar, list line or flow value.
 #[derive(Debug, Default)]
 struct File {
     text: String,
@@ -192,7 +192,7 @@ impl File {
                 self.text.push_str(&format!(" {}{comment}\n", lines.join(&format!("\n{deeper}"))));
             }
             SpelledValue::Block(header, lines) => {
-                // An indentation indicator must tell the truth.
+                // An indentation indicator must match the actual indentation.
                 let header = header.replace('2', &layout.step.to_string());
                 self.text.push_str(&format!(" {header}\n"));
                 for line in *lines {
@@ -257,7 +257,7 @@ fn common(a: impl Iterator<Item = u8>, b: impl Iterator<Item = u8>) -> usize {
     a.zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The old bytes are all there, in order, around one insertion.
+/// Tells whether the old bytes are all there, in order, around one insertion.
 fn is_one_insertion(before: &str, after: &str) -> bool {
     let prefix = common(before.bytes(), after.bytes());
     let suffix = common(before.bytes().rev(), after.bytes().rev());
@@ -267,7 +267,8 @@ fn is_one_insertion(before: &str, after: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Setting an existing single value: the bytes before and after it are the same, and every other key reads the same.
+    /// Shows that setting an existing single value keeps the bytes before and after it and the values of all other
+    /// keys.
     #[test]
     fn setting_an_existing_value_changes_only_that_value(
         entries in entries(spelled()), layout in layout(), value in new_value(), pick in any::<prop::sample::Index>(),
@@ -290,7 +291,7 @@ proptest! {
         }
     }
 
-    /// A new key is one insertion: without it the file is the old one, byte for byte.
+    /// Shows that a new key is one insertion: without it the file is the old one, byte for byte.
     #[test]
     fn setting_a_new_key_only_inserts(
         entries in entries(spelled()), layout in layout(), value in new_value(), pick in any::<prop::sample::Index>(), nested in any::<bool>(),
@@ -313,7 +314,8 @@ proptest! {
         }
     }
 
-    /// Any place, whole sections and block scalars included: the result reads as asked, or nothing is returned.
+    /// Shows that for any path, sections and block scalars included, the result is read back as requested or there
+    /// is none.
     #[test]
     fn replacing_and_removing_sections_is_faithful(
         entries in entries(spelled()), layout in layout(), value in new_value(), pick in any::<prop::sample::Index>(),
@@ -336,7 +338,7 @@ proptest! {
     }
 }
 
-/// Every path in a tree, leaves and sections.
+/// Returns every path in a tree, leaves and sections.
 fn paths(tree: &YamlValue) -> Vec<Vec<String>> {
     fn walk(value: &YamlValue, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
         let children: Vec<(String, &YamlValue)> = match value {

@@ -28,7 +28,7 @@ fn values_are_coerced() {
         ("a.b", "0123", "123"),
         ("a.b", "1.5", "1.5"),
         ("a.b", "1.2.3", "'1.2.3'"),
-        // T41-10: these stay text, and numeric readers parse them.
+        // These stay text, and numeric readers parse them.
         ("a.b", "-5", "'-5'"),
         ("a.b", "1e5", "'1e5'"),
         ("a.b", "null", "'null'"),
@@ -38,7 +38,7 @@ fn values_are_coerced() {
         // Keys that hold words keep them.
         ("approvals.mode", "off", "'off'"),
         ("terminal.ssh_user", "007", "'007'"),
-        // Lists and maps may be given as JSON where a list or map belongs.
+        // Lists and maps may be given as JSON for keys of these types.
         ("skills.disabled", "[\"a\", \"b\"]", ""),
     ] {
         let temp = ConfigFixture::with_config("# mine\n");
@@ -74,7 +74,7 @@ fn only_the_key_changes_and_the_line_says_so() {
     check_set("agent: 5 # old\n", "agent.max_turns", "9", "agent: # old\n  max_turns: 9\n");
 }
 
-/// T41-3: a model mapping keeps its provider and endpoint.
+/// Shows that a model mapping keeps its provider and endpoint.
 #[test]
 fn t41_3_setting_model_keeps_the_mapping() {
     let lines = check_set(
@@ -88,7 +88,7 @@ fn t41_3_setting_model_keeps_the_mapping() {
     assert_eq!(check_set("model: a\n", "model", "b", "model: b\n"), ["✓ Set model = b in HOME/config.yaml"]);
 }
 
-/// T41-4: an empty value is a usage error.
+/// Shows that an empty value is a usage error.
 #[test]
 fn t41_4_empty_values_are_refused() {
     let temp = ConfigFixture::new();
@@ -201,7 +201,7 @@ fn lists_can_grow_by_one_entry() {
     assert!(temp.config_text().ends_with("display:\n  skin: x\n"));
 }
 
-/// T41-2, T41-5, T41-9 and T41-14: what a full save writes, and what it does not.
+/// Shows what a full save writes, and what it does not.
 #[test]
 fn full_saves_keep_what_the_user_wrote() {
     let temp = ConfigFixture::with_config(

@@ -41,12 +41,12 @@ pub(crate) fn env(pairs: &[(&str, &str)]) -> Env {
     Env::from_pairs(pairs.iter().copied())
 }
 
-/// A config read from text.
+/// Builds a configuration from text.
 pub(crate) fn config(text: &str, pairs: &[(&str, &str)]) -> Config {
     Config::from_text(std::path::Path::new("/home/u/.hermes/config.yaml"), text, &env(pairs))
 }
 
-/// Names in a folder that look like leftovers of a write.
+/// Returns the names in a folder that look like temporary files of a write.
 pub(crate) fn leftovers(folder: &std::path::Path) -> Vec<String> {
     fs::read_dir(folder)
         .expect("a folder")

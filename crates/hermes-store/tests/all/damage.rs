@@ -1,4 +1,4 @@
-//! A broken file, a full disk, a foreign file: a clear word, and nothing lost.
+//! A damaged file, a full disk, a foreign file: the error is clear, and nothing is lost.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -34,7 +34,7 @@ fn filled() -> StoreFixture {
     place
 }
 
-/// What an error must say: the file, and what to do.
+/// Checks that an error names the file and the remedy.
 fn check_words(error: &Error, remedy: &str) {
     let text = error.to_string();
     assert!(text.contains("state.db") && text.contains(remedy), "{text}");
@@ -131,7 +131,7 @@ fn a_version_from_the_future_is_used_without_being_changed() {
     assert_eq!(version, 97);
 }
 
-/// A file system of a few megabytes, made and removed by the test. Only root can make one.
+/// A file system of a few megabytes that the test mounts and removes. Only root can mount one.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {

@@ -61,7 +61,7 @@ fn a_second_delivery_is_recognised() {
     assert_eq!(waiting.iter().map(|w| w.envelope.platform_key.as_str()).collect::<Vec<_>>(), ["1", "2"]);
     place.store.close_inbox(id, InboxCloseReason::Done, None, Timestamp(11.0)).wait().unwrap();
     assert_eq!(place.store.inbox_depth().wait().unwrap().waiting, 1);
-    // Closed long ago, it is still known.
+    // A message that was closed is still recognised.
     assert_eq!(
         place.store.accept("conv", envelope("1", "hello")).wait().unwrap(),
         InboxInsertion::Duplicate(id)

@@ -1,4 +1,4 @@
-//! Files of every release: opened, used, and still theirs afterwards.
+//! Files of every release can be opened and used, and the releases can still use them afterwards.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::support::find;
 
-/// Everything the file declares that is not ours.
+/// Returns everything the file declares that this program did not add.
 fn theirs(connection: &Connection) -> BTreeSet<(String, Option<String>)> {
     let mut statement = connection
         .prepare("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'hx!_%' ESCAPE '!'")
@@ -88,7 +88,8 @@ fn newer_files_keep_their_own_schema() {
     }
 }
 
-/// A file we made, or upgraded, declares what the baseline declares, so that other releases can take it from there.
+/// Shows that a file created or upgraded here declares what the baseline declares, so that other releases can use
+/// it.
 #[test]
 fn a_new_file_is_a_version_6_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +130,8 @@ fn older_files_gain_what_they_lacked() {
         let names: BTreeSet<_> =
             theirs(&Connection::open(&path).unwrap()).into_iter().map(|(name, _)| name).collect();
         assert!(names.contains("idx_sessions_title_unique"), "{generation:?}: {names:?}");
-        // Opening again finds nothing to do: it needs no write lock, so it works while another process holds it.
+        // Opening again finds nothing to do and needs no write lock, so it works while another process holds that
+        // lock.
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         Store::open(&path).unwrap();
@@ -217,7 +219,7 @@ fn deleting_in_a_newer_file_lets_its_cascades_work() {
     }
 }
 
-/// Another program upgrades the file while we have it open.
+/// Shows that columns are used which another program adds while the file is open.
 #[test]
 fn columns_that_appear_under_us_are_used() {
     let folder = tempfile::tempdir().unwrap();

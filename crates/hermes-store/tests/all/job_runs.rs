@@ -1,4 +1,4 @@
-//! One row per instant a job was due.
+//! One row per scheduled time of a job.
 
 use hermes_store::{CutOffRetry, JobClaim, JobRun, JobRunEnd, JobRunState, MissedRunNotice};
 use hermes_types::{ChatAddress as Chat, ChatKind, ChatPart, HolderId, JobRunId, OutgoingMessage, Timestamp};

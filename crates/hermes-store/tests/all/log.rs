@@ -1,4 +1,4 @@
-//! The log beside the file.
+//! The write-ahead log beside the file.
 
 use hermes_store::NewMessage;
 use hermes_types::{Message, Timestamp};
@@ -11,7 +11,7 @@ fn the_log_does_not_grow_without_end_and_is_gone_after_closing() {
     let session = place.session("s", 1.0);
     let log = place.folder.path().join("state.db-wal");
     let mut longest = 0;
-    // Many at once, so that there is always another write while the log is written back.
+    // Many messages are written at once, so that there is always another write while the log is written back.
     for _ in 0..40 {
         let owed: Vec<_> = (0..400)
             .map(|at| {
@@ -38,7 +38,7 @@ fn a_long_log_that_processes_left_is_written_back_at_the_next_start() {
     let place = store_fixture();
     let session = place.session("s", 1.0);
     let log = place.folder.path().join("state.db-wal");
-    // A reader keeps the log from being written back, as the death of each process before its time would.
+    // A reader keeps the log from being written back, which leaves it as long as killed processes would.
     let reader = place.sql();
     reader.execute_batch("BEGIN; SELECT COUNT(*) FROM messages").unwrap();
     for at in 0..150 {
@@ -53,6 +53,6 @@ fn a_long_log_that_processes_left_is_written_back_at_the_next_start() {
     next.probe().wait().unwrap();
     let short = std::fs::metadata(&log).unwrap().len();
     assert!(short < 1024 * 1024, "{short} of {long} bytes are left");
-    // The last one to close would have written it back, too.
+    // Without this reader, the last connection to close would also have written the log back.
     drop(reader);
 }

@@ -1,4 +1,4 @@
-//! Messages come back as they went in.
+//! Messages are read back exactly as they were stored.
 
 use hermes_store::{NewMessage, NewSession};
 use hermes_types::{

@@ -1,4 +1,4 @@
-//! Several processes on one file, some of them killed.
+//! Several processes use one file, and some of them are killed.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ const FILE: &str = "HERMES_STORE_TEST_FILE";
 const NAME: &str = "HERMES_STORE_TEST_WRITER";
 const COUNT: &str = "HERMES_STORE_TEST_COUNT";
 
-/// The other process: appends messages one by one and prints each once it was acknowledged.
+/// Runs as the other process: appends messages one by one and prints each once it was acknowledged.
 #[test]
 #[ignore = "not a test by itself: the tests below start it as a process"]
 fn writer_process() {
@@ -119,10 +119,10 @@ fn readers_see_the_last_commit_while_a_writer_is_at_work() {
     place.append_user_message(&session, "before", 1.0);
     let other = place.sql();
     other.execute_batch("BEGIN IMMEDIATE; INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s', 'user', 'open', 2)").unwrap();
-    // Another process is in the middle of a transaction, and reading does not wait for it.
+    // Another process has an open transaction, and reading does not wait for it.
     assert_eq!(place.store.transcript(&session).wait().unwrap().len(), 1);
     assert_eq!(place.listed(), ["s"]);
-    // A write waits, retries, and succeeds once the other is done.
+    // A write waits, retries, and succeeds once the other process has committed.
     let pending = place.store.append(&session, NewMessage::new(Message::user("after"), Timestamp(3.0)));
     other.execute_batch("COMMIT").unwrap();
     pending.wait().unwrap();

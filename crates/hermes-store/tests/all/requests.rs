@@ -1,4 +1,4 @@
-//! Requests their clients gave a key.
+//! Requests with an idempotency key.
 
 use hermes_store::{KeyedRequest, RequestClaim, RequestRetention};
 use hermes_types::Timestamp;

@@ -1,4 +1,4 @@
-//! Searching, with the index whole, damaged and half rebuilt.
+//! Searching with an intact, a damaged and a partly rebuilt index.
 
 use hermes_store::{SearchCoverage, SearchScope, Store};
 
@@ -53,7 +53,7 @@ fn roles_and_sources_narrow_a_search() {
     assert_eq!(count(within(&[], &[], &["tool"])), 0);
 }
 
-/// Ways an index breaks, as SQL run by somebody else while the store is closed.
+/// The ways an index gets damaged, as SQL that another program runs while the store is closed.
 const DAMAGES: [(&str, &str); 4] = [
     ("missing data table", "DROP TABLE messages_fts_data"),
     ("garbage in the data table", "UPDATE messages_fts_data SET block = x'deadbeef'"),
@@ -71,7 +71,7 @@ fn a_damaged_index_is_replaced_while_everything_works() {
         }
         place.store.close().wait().unwrap();
         let shadow = place.sql();
-        // Shadow tables are protected unless the schema is opened up.
+        // Shadow tables are protected unless `writable_schema` is on.
         shadow
             .execute_batch(&format!("PRAGMA writable_schema = ON; {sql}"))
             .unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -79,7 +79,7 @@ fn a_damaged_index_is_replaced_while_everything_works() {
 
         let store = Store::open(&place.db()).unwrap();
         let place = super::support::StoreFixture { folder: place.folder, store };
-        // The write comes first: a broken trigger must not cost it.
+        // The write comes first: a broken trigger must not make it fail.
         place.append_user_message(&session, "needle fresh", 5000.0);
         let result = place.find("needle");
         assert_eq!(result.hits.len(), 50, "{what}: search goes on");
@@ -102,7 +102,7 @@ fn removals_during_a_rebuild_do_not_damage_it_again() {
         }
     }
     place.store.rebuild_index();
-    // These run between the steps of the rebuild: some rows are in already, some are not.
+    // These run between the steps of the rebuild: some rows are already indexed, some are not.
     for session in sessions.iter().step_by(3) {
         place.store.delete_session(session).wait().unwrap();
     }
@@ -129,7 +129,7 @@ fn an_interrupted_rebuild_goes_on_when_the_file_is_opened_again() {
     assert_eq!(place.find("word3").coverage, SearchCoverage::Index);
 }
 
-/// Bounded by the number of looks, each of which does real work.
+/// Waits until the index is sound. The limit is a number of checks, each of which does real work.
 fn wait_until_sound(place: &super::support::StoreFixture) {
     for _ in 0..10_000 {
         let found = place.store.check().wait().unwrap();

@@ -1,4 +1,4 @@
-//! Sessions: their life, names, descent, lists and removal.
+//! Sessions: their start and end, titles, descent, lists and removal.
 
 use hermes_store::{
     EndReason, Error, NewSession, RemovalOutcome, SessionBilling, SessionFilter, UsageUpdate,
@@ -82,7 +82,7 @@ fn titles_are_unique_and_say_who_has_them() {
     let error = place.store.set_title(&two, title("plan")).wait().unwrap_err();
     assert!(matches!(error, Error::TitleTaken { .. }));
     assert_eq!(error.to_string(), "Title 'plan' is already in use by session one");
-    // Any number of sessions may have no title, and a session may be given its own again.
+    // Any number of sessions may have no title, and a session may get its own title again.
     place.store.set_title(&two, None).wait().unwrap();
     place.store.set_title(&one, title("plan")).wait().unwrap();
 }
@@ -196,7 +196,8 @@ fn what_hangs_on_a_message_goes_with_it() {
     assert!(place.find("web").hits.is_empty());
 }
 
-/// Messages written by us, by another program and by us again are all found: whoever writes keeps the index.
+/// Shows that messages written here, by another program and here again are all found: each writer updates the
+/// index.
 #[test]
 fn the_index_is_kept_by_whoever_writes() {
     let place = store_fixture();

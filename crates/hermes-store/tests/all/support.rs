@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers shared by the tests of this crate.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use hermes_types::{Message, SessionId, Timestamp};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A store in a folder of its own.
+/// A store in its own temporary folder.
 pub(crate) struct StoreFixture {
     pub(crate) folder: TempDir,
     pub(crate) store: Store,
@@ -25,7 +25,7 @@ impl StoreFixture {
         self.folder.path().join("state.db")
     }
 
-    /// A second, plain look at the file, as another program would take it.
+    /// Opens a second, plain connection to the file, as another program would.
     pub(crate) fn sql(&self) -> Connection {
         let connection = Connection::open(self.db()).unwrap();
         connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000").unwrap();

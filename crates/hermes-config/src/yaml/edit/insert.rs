@@ -34,7 +34,8 @@ pub(super) fn plans(document: &YamlDocument<'_>, addition: &EntryAddition<'_>) -
     }
 }
 
-/// Behind the last entry; else behind the blank lines that belong to it; else before the first entry.
+/// Plans an insertion after the last entry, then after the blank lines that belong to it, then before the first
+/// entry.
 fn block_plans(
     document: &YamlDocument<'_>,
     addition: &EntryAddition<'_>,
@@ -70,7 +71,7 @@ fn block_plans(
     plans
 }
 
-/// The start of the first line after `end` that is not blank.
+/// Returns the start of the first line after `end` that is not blank.
 pub(super) fn behind_blank_lines(text: &str, end: usize) -> usize {
     let mut at = next_line(text, end);
     while at < text.len() && text.get(at..line_end(text, at)).is_some_and(|line| line.trim().is_empty()) {
@@ -95,7 +96,7 @@ fn flow_plans(text: &str, addition: &EntryAddition<'_>, last: Option<usize>) -> 
     vec![vec![insert(last, format!(", {entry}"))]]
 }
 
-/// A document without content gets its first entry.
+/// Adds the first entry to a document without content.
 pub(super) fn into_blank(document: &YamlDocument<'_>, expected: &YamlValue) -> Vec<EditPlan> {
     let text = document.text;
     let line_break = line_break(text);
@@ -106,7 +107,8 @@ pub(super) fn into_blank(document: &YamlDocument<'_>, expected: &YamlValue) -> V
     }
     let body = join(&lines, text);
     if document.root.is_some() {
-        // Behind an explicit `---`; an anchor or tag there makes the read-back fail, which is what we want.
+        // The entry goes after an explicit `---`. With an anchor or tag there, reading it back fails, and the edit
+        // is refused as intended.
         return vec![vec![insert(line_end(text, document.body), format!("{line_break}{body}"))]];
     }
     let end = text.len();

@@ -1,19 +1,19 @@
-//! Finds the deepest existing place on the way to a path, and what has to be written there.
+//! Finds the deepest existing node on the way to a path, and the value to write there.
 
 use crate::yaml::YamlValue;
 use crate::yaml::construct::is_merge_key;
 use crate::yaml::node::{CollectionStyle, MappingPair, NodeContent, SequenceItem, YamlNode};
 
-/// How a node hangs in its parent.
+/// The position of a node in its parent.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum NodePosition<'doc> {
     Root,
-    /// Value of a mapping entry.
+    /// The value of a mapping entry.
     Value {
         pair: &'doc MappingPair,
         form: CollectionStyle,
     },
-    /// Entry of a list.
+    /// An entry of a list.
     Item {
         item: &'doc SequenceItem,
         form: CollectionStyle,
@@ -43,8 +43,9 @@ pub(super) enum EditTarget<'doc> {
     Add(EntryAddition<'doc>),
 }
 
-/// `expected` is the whole tree after the change; what is written at a place is always the part of it found there, so
-/// keys that came in through an alias or a merge are written out beside the changed one.
+/// Finds the node to change. `expected` is the whole tree after the change; the value written at a node is always
+/// the part of `expected` found there, so keys that came from an alias or a merge are written out beside the
+/// changed one.
 pub(super) fn locate<'doc>(root: &'doc YamlNode, path: &[String], expected: &YamlValue) -> EditTarget<'doc> {
     let mut node = root;
     let mut place = NodePosition::Root;
@@ -74,7 +75,7 @@ pub(super) fn locate<'doc>(root: &'doc YamlNode, path: &[String], expected: &Yam
     EditTarget::Replace(NodeReplacement { node, place, value: wanted.clone() })
 }
 
-/// One step down by explicit key or index. Of equal keys the last counts, as for the reader.
+/// Descends one step by explicit key or index. Of equal keys the last counts, as it does for the reader.
 pub(super) fn last_step<'doc>(
     node: &'doc YamlNode,
     segment: &str,

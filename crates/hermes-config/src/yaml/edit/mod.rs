@@ -1,7 +1,7 @@
-//! Changes one value in a YAML text and leaves every other byte alone.
+//! Changes one value in a YAML text and leaves every other byte unchanged.
 //!
 //! A change is planned as splices on the source text, applied to a copy, and read back. Only a copy that means
-//! exactly "the old tree with this one change" is returned, so a plan that meets a layout it did not foresee ends in an
+//! exactly "the old tree with this one change" is returned, so a plan for an unexpected layout results in an
 //! error, never in a damaged file.
 
 mod insert;
@@ -16,7 +16,7 @@ use super::{KeyPath, YamlError, YamlMap, YamlValue, compose, parse};
 use locate::EditTarget;
 use splice::{EditPlan, apply};
 
-/// Why a text could not be changed; the text itself is untouched.
+/// The reason why a text could not be changed; the text itself is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     #[error("not valid YAML: {0}")]
@@ -33,7 +33,8 @@ pub enum EditError {
     Unfaithful(String),
 }
 
-/// The text with `path` set to `value`. Missing parents are created; a parent that is no mapping is replaced by one.
+/// Returns the text with `path` set to `value`. Missing parents are created; a parent that is no mapping is
+/// replaced by one.
 pub fn set(text: &str, path: &KeyPath, value: &YamlValue) -> Result<String, EditError> {
     let document = compose::compose(text)?;
     let before = read(&document)?;
@@ -58,7 +59,7 @@ pub fn set(text: &str, path: &KeyPath, value: &YamlValue) -> Result<String, Edit
     first_faithful(text, plans, &expected).ok_or_else(|| EditError::Unfaithful(path.to_string()))
 }
 
-/// The text without `path`. A mapping or list that loses its last entry stays as an empty one.
+/// Returns the text without `path`. A mapping or list that loses its last entry stays as an empty one.
 pub fn remove(text: &str, path: &KeyPath) -> Result<String, EditError> {
     let document = compose::compose(text)?;
     let mut expected = read(&document)?;
@@ -70,7 +71,7 @@ pub fn remove(text: &str, path: &KeyPath) -> Result<String, EditError> {
     first_faithful(text, plans, &expected).ok_or_else(|| EditError::Unfaithful(path.to_string()))
 }
 
-/// The document's value, with an empty one counting as an empty mapping.
+/// Returns the document's value; an empty document counts as an empty mapping.
 fn read(document: &YamlDocument<'_>) -> Result<YamlValue, EditError> {
     let Some(root) = &document.root else {
         return Ok(YamlValue::Map(YamlMap::new()));

@@ -1,4 +1,4 @@
-//! Takes an entry out of a mapping or list.
+//! Removes an entry from a mapping or list.
 
 use std::ops::Range;
 
@@ -53,15 +53,15 @@ pub(super) fn plans(document: &YamlDocument<'_>, root: &YamlNode, path: &[String
         .collect()
 }
 
-/// What goes with a removed entry. A block scalar above it may swallow what is left behind, so there are further
-/// choices after the tidiest one.
+/// The extent of a removal. A block scalar above the entry may absorb the remaining lines, so there are
+/// alternatives to the tidiest removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RemovalExtent {
-    /// A file without a last line break keeps none.
+    /// A file without a final line break still has none.
     AsBefore,
-    /// The break before the entry stays, even at the end of such a file.
+    /// The line break before the entry is kept, even at the end of such a file.
     LastBreakKept,
-    /// Blank lines below the entry go as well.
+    /// Blank lines below the entry are removed as well.
     BlankLinesToo,
 }
 
@@ -73,7 +73,7 @@ fn item_span(item: &SequenceItem) -> Range<usize> {
     item.dash.unwrap_or(item.node.span.start)..item.end()
 }
 
-/// The collection loses its last entry.
+/// Plans the removal of a collection's last remaining entry.
 fn emptied(
     text: &str,
     node: &YamlNode,
@@ -92,7 +92,7 @@ fn emptied(
     one_line(text, node, place, empty)
 }
 
-/// The bytes of one of several entries, with the separator that goes with it.
+/// Returns the bytes of one of several entries, with the separator that belongs to it.
 fn entry_range(
     text: &str,
     form: CollectionStyle,
@@ -109,7 +109,7 @@ fn entry_range(
         };
     }
     if !starts_line(text, span.start) {
-        // The first entry of a mapping that begins behind a dash: the second takes its place.
+        // The first entry of a mapping that begins after a dash is replaced by the second.
         return following.map(|next| span.start..next);
     }
     let start = line_start(text, span.start);

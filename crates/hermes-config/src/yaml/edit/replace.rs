@@ -1,4 +1,4 @@
-//! Gives an existing node a new value.
+//! Replaces the value of an existing node.
 
 use super::locate::{NodePosition, NodeReplacement};
 use super::splice::{
@@ -18,7 +18,7 @@ pub(super) fn plans(document: &YamlDocument<'_>, spot: &NodeReplacement<'_>) -> 
     if is_flow_collection(node) || is_one_line(value) {
         return vec![one_line(text, node, *place, &emit_inline(value))];
     }
-    // The block form reads best; one line is always possible.
+    // The block form is the most readable; one line is always possible.
     vec![block(text, node, *place, value, indent), one_line(text, node, *place, &emit_inline(value))]
 }
 
@@ -51,7 +51,7 @@ fn in_flow(node: &YamlNode, place: NodePosition<'_>, value: &YamlValue) -> Splic
     replace(node.span.clone(), new)
 }
 
-/// Right behind the colon or dash that introduces the node.
+/// Returns the position right after the colon or dash that introduces the node.
 fn lead_end(place: NodePosition<'_>) -> Option<usize> {
     match place {
         NodePosition::Root => None,
@@ -60,7 +60,7 @@ fn lead_end(place: NodePosition<'_>) -> Option<usize> {
     }
 }
 
-/// Where the entries of a block collection begin, behind its properties.
+/// Returns where the entries of a block collection begin, after its properties.
 pub(super) fn entries_start(node: &YamlNode) -> Option<usize> {
     match &node.content {
         NodeContent::Map { form: CollectionStyle::Block { .. }, pairs } => {
@@ -90,13 +90,13 @@ pub(super) fn one_line(text: &str, node: &YamlNode, place: NodePosition<'_>, new
     }
 }
 
-/// The lines of a block scalar below its header, whose own comment stays.
+/// Deletes the lines of a block scalar below its header, whose own comment is kept.
 fn block_scalar_lines(text: &str, header_end: usize, end: usize) -> Option<Splice> {
     let first = line_end(text, header_end);
     (first < end).then(|| delete(first..end))
 }
 
-/// A block collection becomes a single line.
+/// Replaces a block collection by a single line.
 fn collapse(text: &str, node: &YamlNode, place: NodePosition<'_>, entries: usize, new: &str) -> EditPlan {
     if !starts_line(text, entries) {
         return vec![replace(node.span.start..node.span.end, new)];
@@ -106,7 +106,7 @@ fn collapse(text: &str, node: &YamlNode, place: NodePosition<'_>, entries: usize
     let Some(lead) = lead_end(place) else {
         return vec![replace(entries..cut_end, new)];
     };
-    // Comments between the key and its first entry stay where they are.
+    // Comments between the key and its first entry are kept in place.
     let before = first_line.saturating_sub(line_break_before(text, first_line));
     let head = if node.span.start < entries {
         let properties = text.get(node.span.start..before).unwrap_or_default().trim_end().len();
@@ -122,7 +122,7 @@ fn line_break_before(text: &str, line: usize) -> usize {
     if before.ends_with("\r\n") { 2 } else { usize::from(before.ends_with('\n')) }
 }
 
-/// The value in block form, below its key or dash.
+/// Plans the value in block form, below its key or dash.
 fn block(
     text: &str,
     node: &YamlNode,
@@ -165,7 +165,7 @@ fn block(
     vec![delete(start.min(node.span.end)..node.span.end), insert(line_end(text, node.span.end), below)]
 }
 
-/// A mapping stays at the column of the mapping it replaces, and a list at that of the list.
+/// Returns the column of the replaced collection, if the new value is of the same kind, so that it stays there.
 fn same_kind_column(node: &YamlNode, value: &YamlValue) -> Option<usize> {
     match (&node.content, value) {
         (NodeContent::Map { form: CollectionStyle::Block { column }, .. }, YamlValue::Map(_))
@@ -180,7 +180,8 @@ fn blanks_before(text: &str, at: usize) -> usize {
     text.get(..at).map_or(at, |before| before.trim_end_matches([' ', '\t']).len())
 }
 
-/// How this file indents nested mappings and lists; the incumbent's own habit where it does not show.
+/// Returns how this file indents nested mappings and lists; the incumbent's default where the file does not show
+/// it.
 pub(super) fn indent_of(document: &YamlDocument<'_>) -> IndentStyle {
     let mut found = (None, None);
     if let Some(root) = &document.root {

@@ -5,7 +5,7 @@ fn path(dotted: &str) -> KeyPath {
     KeyPath::parse(dotted).expect("a path")
 }
 
-/// `value` is written as YAML.
+/// Checks the result of setting a path; `value` is written as YAML.
 fn check_set(before: &str, dotted: &str, value: &str, after: &str) {
     let value = parse(value).expect("a value");
     match set(before, &path(dotted), &value) {
@@ -110,7 +110,7 @@ fn new_keys_follow_the_file() {
         ("a:\n- 1\n", "a.1", "2", "a:\n- 1\n- 2\n"),
         ("a: |+\n  t\n\n\nb: 1\n", "c", "1", "a: |+\n  t\n\n\nb: 1\nc: 1\n"),
         ("b: 1\na: |+\n  t\n\n", "c", "1", "b: 1\na: |+\n  t\n\nc: 1\n"),
-        // A last line without a break is part of the block scalar, so the new key goes on top.
+        // A last line without a line break is part of the block scalar, so the new key goes on top.
         ("a: |\n  t", "c", "1", "c: 1\na: |\n  t"),
     ] {
         check_set(before, dotted, value, after);
@@ -196,7 +196,8 @@ mod random {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Any text at all, anchors and oddities included: a result reads as asked, or there is none.
+        /// Shows that for any text, anchors and unusual forms included, the result is read back as requested or
+        /// there is none.
         #[test]
         fn any_text_is_edited_faithfully_or_not_at_all(
             text in "([abc'\"]{1,2}|: |:\n|\n|\r\n|  |- |\\? |# c|[|>]\n|&a |\\*a|!!str |<<: |\\{|\\}|\\[|\\]|,|--- |\t|é){0,16}",
