@@ -117,7 +117,7 @@ impl InstanceProvider for DaytonaProvider {
         format!("no bash could be started in the Daytona sandbox (exit code {code}): {said}")
     }
 
-    /// Discards the instance, because stopping a command stopped the sandbox.
+    /// Tells whether the sandbox can still be used: interrupting a command stopped it.
     async fn after_stop(&self, _: &Instance, stopped: &mut CommandOutput, cancel: &Cancel) -> AfterCommand {
         let is_stopped = stopped.exit_code == INTERRUPTED && cancel.is_cancelled();
         if is_stopped { AfterCommand::Unusable } else { AfterCommand::Reusable }

@@ -176,8 +176,8 @@ impl InstanceProvider for DockerProvider {
         asked.is_ok_and(|said| said.code != 0 || !said.text.ends_with("true"))
     }
 
-    /// Discards the container, because a stopped command may have used up its limit on processes, and then
-    /// nothing in it can be ended either.
+    /// Tells whether the container can still be used: a stopped command may have used up its limit on
+    /// processes, and then nothing in it can be ended either.
     async fn after_stop(&self, made: &Instance, stopped: &mut CommandOutput, _: &Cancel) -> AfterCommand {
         if !matches!(stopped.exit_code, TIMED_OUT | INTERRUPTED) {
             return AfterCommand::Reusable;

@@ -172,7 +172,7 @@ impl InstanceProvider for ModalDirectProvider {
         polled.is_ok_and(|polled| !polled.alive)
     }
 
-    /// Discards the sandbox, because stopping a command terminates it.
+    /// Tells whether the sandbox can still be used: interrupting a command terminated it.
     async fn after_stop(&self, _: &Instance, stopped: &mut CommandOutput, cancel: &Cancel) -> AfterCommand {
         if stopped.exit_code != INTERRUPTED || !cancel.is_cancelled() {
             return AfterCommand::Reusable;
