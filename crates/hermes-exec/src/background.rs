@@ -86,8 +86,7 @@ pub enum InputError {
 }
 
 impl BackgroundProcess {
-    /// Reads the output until the process exits or `owner` is cancelled. The value in `held` is dropped when
-    /// the process has ended.
+    /// Reads the output until the process exits or `owner` is cancelled; `held` is dropped then.
     pub(crate) fn monitor(ear: BackgroundSetup, held: impl Send + 'static, owner: &Cancel) -> Self {
         let BackgroundSetup {
             mut running,

@@ -313,7 +313,8 @@ fn prepare(
         }
         Ok(())
     };
-    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.
+    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates
+    // nor locks.
     #[expect(unsafe_code, reason = "std has no safe way to act between fork and exec")]
     unsafe {
         command.pre_exec(in_child);

@@ -121,8 +121,8 @@ impl ProcessGroup {
         kin.release();
     }
 
-    /// Tells whether a process is alive. A group counts as alive until its last zombie is reaped, which may
-    /// take init a second; a control group does not.
+    /// Tells whether a process of the group or tree is alive. A group counts as alive until its last zombie
+    /// is reaped, which may take init a second; a control group does not.
     fn is_alive(self, kin: &ProcessTree) -> bool {
         !kin.is_complete() && test_kill_process_group(self.leader).is_ok() || kin.is_alive()
     }

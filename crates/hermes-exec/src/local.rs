@@ -40,7 +40,7 @@ pub struct LocalOptions {
     pub sandbox: Sandbox,
 }
 
-/// This machine as a place to run commands.
+/// The machine on which commands run.
 #[derive(Debug)]
 pub struct LocalHost {
     options: LocalOptions,
@@ -52,7 +52,7 @@ pub struct LocalHost {
     shell: Option<Shell>,
     clock: Arc<dyn Clock>,
     login: OnceCell<Option<ShellSnapshot>>,
-    /// The owner of background processes; they are monitored until it is cancelled.
+    /// The owner of the host's background work, cancelled when the host is dropped.
     background_owner: Cancel,
 }
 
@@ -185,7 +185,7 @@ impl LocalHost {
     }
 
     /// Has a login shell refresh the cached snapshot for later starts while no command waits for it. A shell
-    /// that hangs is asked to terminate.
+    /// that hangs is terminated.
     async fn refresh_login(&self, shell: &Shell, script: String, variables: Vec<(String, String)>) {
         let launch = login_launch(shell, script, variables, Lifetime::Detached);
         match launch.start().await {

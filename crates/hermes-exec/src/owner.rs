@@ -44,7 +44,7 @@ mod tests {
         assert!(!is_gone(&own), "{own}");
         let (here, _) = own.split_once('.').unwrap();
         assert!(is_gone(&format!("{here}.4194303.1")));
-        // The pid is our own, and the start time is another.
+        // The label has the pid of this process and another start time.
         assert!(is_gone(&format!("{here}.{}.1", std::process::id())));
         for foreign in ["0123.4194303.1", "", "x", &format!("{here}.x.y")] {
             assert!(!is_gone(foreign), "{foreign}");

@@ -365,7 +365,7 @@ fn socket_path(options: &SshOptions, own: &str) -> PathBuf {
     Path::new("/tmp").join(folder).join(file)
 }
 
-/// Makes the folder of the socket accessible to this user only, because whoever may enter it may use the
+/// Makes the folder of the socket accessible to this user only, because a user who may enter it may use the
 /// connection.
 fn make_private(socket: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

@@ -19,8 +19,8 @@ impl Stream {
     pub(crate) fn new(end: OwnedFd, interest: Interest) -> io::Result<Self> {
         let flags = fcntl_getfl(&end)?;
         fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
-        // SAFETY: an owned descriptor always names the same open file, and stays open as long as its owner, which the
-        // registration now is.
+        // SAFETY: an owned descriptor always names the same open file, and stays open as long as its owner,
+        // which the registration now is.
         #[expect(unsafe_code, reason = "the runtime cannot know that a descriptor stays what it is")]
         let registered = unsafe { AsyncFd::register_with_interest(end, interest)? };
         Ok(Self(registered))

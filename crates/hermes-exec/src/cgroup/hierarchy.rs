@@ -1,4 +1,4 @@
-//! The place of the children's control groups: below the control group of this process.
+//! Finds the folders of the children's control groups, which lie below the control group of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};

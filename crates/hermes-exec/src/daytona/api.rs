@@ -31,7 +31,7 @@ pub(super) enum DaytonaExecution {
     },
     /// The line was not run, because the sandbox is not running.
     NotRun(String),
-    /// It is not known whether the line was run.
+    /// The outcome is not known: the line may have been run.
     Unknown(String),
 }
 

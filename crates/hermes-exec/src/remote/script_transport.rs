@@ -25,7 +25,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 const LONGEST_DRAIN: Duration = Duration::from_secs(2);
 const CHUNK: usize = 16 * 1024;
 
-/// The script and the input for a remote shell.
+/// Describes a script for a remote shell, with its input, marks and profile loading.
 #[derive(Debug)]
 pub(crate) struct ScriptRequest<'a> {
     pub(crate) script: &'a str,

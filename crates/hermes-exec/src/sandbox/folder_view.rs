@@ -138,7 +138,7 @@ fn clone_mount(path: &CStr) -> RawFd {
 
 fn attach_mount(tree: RawFd, path: &CStr) -> io::Result<()> {
     const FROM_DESCRIPTOR: libc::c_uint = 4;
-    // SAFETY: both texts end with a zero and outlive the call; the descriptor is ours.
+    // SAFETY: both texts end with a zero and outlive the call; this function owns the descriptor.
     #[expect(unsafe_code, reason = "as above")]
     let moved = unsafe {
         libc::syscall(
@@ -151,7 +151,7 @@ fn attach_mount(tree: RawFd, path: &CStr) -> io::Result<()> {
         )
     };
     let result = if moved == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: nobody else holds this descriptor.
+    // SAFETY: no other code holds this descriptor.
     #[expect(unsafe_code, reason = "as above")]
     unsafe {
         libc::close(tree);

@@ -92,8 +92,8 @@ impl Mounts {
         })
     }
 
-    /// Also protects the paths that the limits deny from being read and changed, and from being moved with
-    /// the folders around them. The replacements of closed folders lie in the Hermes home.
+    /// Protects the paths that the limits deny from being read and changed, and from being moved with the
+    /// folders around them. The replacements of closed folders lie in the Hermes home.
     pub(super) fn with_protected_paths(
         mut self,
         limits: &SandboxLimits,
@@ -163,7 +163,7 @@ impl Mounts {
         }
         for path in &self.closed_folders {
             unless_gone(mount(&self.empty_folder, path, libc::MS_BIND))?;
-            // Otherwise the owner of the folder could make it accessible.
+            // Otherwise the owner of the folder could change its mode.
             unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY))?;
         }
         for path in &self.closed_files {
@@ -177,8 +177,8 @@ impl Mounts {
         if let Some(devices) = &self.devices {
             devices.enter()?;
         }
-        // The current folder still belongs to the old namespace, where everything is read-only. If it is not
-        // found, it stays that.
+        // The current folder still belongs to the old mounts, where everything is read-only. If the path is
+        // not found, the process stays there.
         let _ = rustix::process::chdir(self.start.as_c_str());
         Ok(())
     }
@@ -259,7 +259,8 @@ static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
     };
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = std::process::Command::new("/bin/true");
-    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.
+    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates
+    // nor locks.
     #[expect(unsafe_code, reason = "std has no safe way to act between fork and exec")]
     unsafe {
         command.pre_exec(move || trial.enter());

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::SandboxPaths;
 use super::cache::{OURS, caches};
 
-/// Returns the nearest parent folder with a repository; the folder itself if there is none below the user's
-/// home.
+/// Returns the nearest folder with a repository, from the given folder upwards; the given folder itself if
+/// there is none below the user's home.
 pub(super) fn project_of(directory: &Path, places: &SandboxPaths) -> PathBuf {
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let above = |folder: &&Path| !places.user_home.starts_with(folder) && folder.parent().is_some();

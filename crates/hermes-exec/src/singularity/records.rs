@@ -13,8 +13,8 @@ pub(super) fn overlay_of(file: &Path, task: &str, usual: PathBuf) -> io::Result<
     let mut known = match records::read(file)? {
         RecordFile::Parsed(known) => known,
         RecordFile::Unreadable(error) => {
-            // The overlay can be derived from the task's name, so the file is not needed; it is left as it is
-            // for whoever can read it.
+            // The usual overlay follows from the task's name, so the file is not needed; it is left
+            // unchanged.
             tracing::warn!(%error, file = %file.display(), "the list of overlays cannot be read; it is left alone");
             return Ok(usual);
         }

@@ -216,7 +216,7 @@ async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
     }
 }
 
-/// A command that prepares links where Hermes expects its own folders changes nothing outside.
+/// Checks that a command that prepares links where Hermes expects its own folders changes nothing outside.
 #[tokio::test]
 async fn links_in_our_caches_lead_nobody_elsewhere() {
     let Some(shop) = BuildFixture::new() else { return };

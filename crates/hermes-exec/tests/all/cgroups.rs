@@ -190,7 +190,8 @@ async fn short_commands_cost_no_cell() {
     }
 }
 
-/// Not tests by themselves: the tests below start these in a process of their own and kill it.
+/// Runs until it is killed. These are not tests by themselves: the tests below start them in a process of
+/// their own and kill it.
 #[tokio::test]
 #[ignore = "it never ends; a test below runs it"]
 async fn a_family_that_never_ends() {

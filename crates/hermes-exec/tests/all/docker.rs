@@ -299,7 +299,7 @@ async fn run_error(docker: &DockerEnvironment) -> String {
     }
 }
 
-/// Killing Hermes kills only the client through which a command runs.
+/// Checks the case in which Hermes is killed, which kills only the client through which a command runs.
 #[tokio::test]
 async fn peer_commands_end_when_their_client_is_killed() {
     let Some(peer) = Peer::started() else { return };

@@ -114,7 +114,7 @@ impl SandboxFixture {
     }
 }
 
-/// Each command runs inside the sandbox and must fail or have no effect.
+/// Runs commands inside the sandbox, each of which must fail or have no effect.
 #[tokio::test]
 async fn every_way_out_is_closed_and_told() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -306,7 +306,7 @@ async fn a_refusal_names_the_path_the_rule_and_the_setting() {
     }
 }
 
-/// Descriptors of Hermes are not open in a command.
+/// Checks that descriptors of Hermes are not open in a command.
 #[tokio::test]
 async fn nothing_of_ours_is_open_in_a_command() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -315,8 +315,8 @@ async fn nothing_of_ours_is_open_in_a_command() {
     assert_eq!(finished.output.trim(), "0");
 }
 
-/// A conversation in the home folder itself can create files there, and still cannot read or change anything
-/// sensitive.
+/// Checks that a conversation in the home folder itself can create files there, and still cannot read or
+/// change anything sensitive.
 #[tokio::test]
 async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -455,7 +455,8 @@ async fn what_other_programs_run_cannot_be_planted_in_a_home() {
     }
 }
 
-/// The Hermes home is closed except for what commands need, also where it lies in a writable folder.
+/// Checks that the Hermes home is closed except for what commands need, also where it lies in a writable
+/// folder.
 #[tokio::test]
 async fn nothing_of_the_hermes_home_is_read_but_what_is_shown() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -510,7 +511,7 @@ async fn processes_outside_get_no_signals() {
     assert_eq!(finished.exit_code, 0, "its own it can end: {finished:?}");
 }
 
-/// The folder that a model chooses for a command does not change what the command may write.
+/// Checks that the folder that a model chooses for a command does not change what the command may write.
 #[tokio::test]
 async fn going_somewhere_else_opens_nothing_there_and_closes_nothing_here() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -578,8 +579,8 @@ async fn no_other_way_to_the_kernel_is_open() {
     assert_eq!(finished.exit_code, 1, "io_uring: {finished:?}");
 }
 
-/// State that a sandboxed command left for later ones does not reach a command that a person lets run outside
-/// the sandbox.
+/// Checks that state that a sandboxed command left for later ones does not reach a command that a person lets
+/// run outside the sandbox.
 #[tokio::test]
 async fn a_command_let_out_takes_nothing_planted_with_it() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -638,8 +639,8 @@ async fn submodules_are_guarded_like_the_repository_around_them() {
     assert!(config.contains("Ann"), "{config}");
 }
 
-/// Whoever runs the suite, the sandbox of an ordinary user differs: it has namespaces of its own instead of
-/// root's capabilities.
+/// Repeats tests as an ordinary user, whose sandbox differs: it has namespaces of its own instead of root's
+/// capabilities.
 #[tokio::test]
 async fn the_same_holds_for_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() || !Sandbox::is_possible() {
@@ -657,7 +658,7 @@ async fn the_same_holds_for_an_ordinary_user() {
         .args(["escape", "sandbox::", "reaches", "plants::ordinary", "--test-threads", "2"])
         .env("HOME", folder.path())
         .env("TMPDIR", folder.path())
-        // The process is not root, and some peers need root.
+        // The process is not root, and a missing peer that needs root must not fail the tests.
         .env_remove("HERMES_TEST_PEERS")
         .current_dir(folder.path())
         .output();

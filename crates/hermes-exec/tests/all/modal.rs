@@ -221,7 +221,8 @@ async fn a_token_that_is_refused_is_said() {
     );
 }
 
-/// Credential files are uploaded where nothing can be mounted, again when they change, and to a new sandbox.
+/// Checks that credential files are uploaded where nothing can be mounted, again when they change, and to a
+/// new sandbox.
 #[tokio::test]
 async fn credential_files_are_brought_and_kept_fresh() {
     let gateway = Gateway::start().await;

@@ -358,7 +358,8 @@ async fn a_python_that_dies_is_told_and_started_again_with_the_same_sandbox() {
     assert_eq!(world.alive(), 0);
 }
 
-/// An environment that is dropped without being closed leaves nothing behind, and persistent data is kept.
+/// Checks that an environment that is dropped without being closed leaves nothing behind, and that persistent
+/// data is kept.
 #[tokio::test]
 async fn what_nobody_holds_is_ended() {
     let world = World::new();
@@ -414,7 +415,7 @@ async fn the_users_own_file_is_enough() {
     place.close().await;
 }
 
-/// Credential files are uploaded where nothing can be mounted, also to a new sandbox.
+/// Checks that credential files are uploaded where nothing can be mounted, also to a new sandbox.
 #[tokio::test]
 async fn credential_files_are_brought() {
     let world = World::new();

@@ -331,7 +331,7 @@ async fn nothing_planted_in_the_background_without_mounts_is_run_by_git() {
     check(Mounts::Never, true).await;
 }
 
-/// A command ends, and a process that it left running plants a file later.
+/// Checks the case in which a command ends, and a process that it left running plants a file later.
 #[tokio::test]
 async fn what_a_command_leaves_running_plants_nothing() {
     let Some(site) = Site::new(Mounts::Never) else { return };
@@ -353,7 +353,7 @@ async fn what_a_command_leaves_running_plants_nothing() {
     assert!(fs::read_to_string(&config).unwrap().contains("less"));
 }
 
-/// Changes that git makes in ordinary work stay.
+/// Checks that changes that git makes in ordinary work stay.
 #[tokio::test]
 async fn ordinary_work_leaves_what_it_should() {
     for mounts in [Mounts::WherePossible, Mounts::Never] {

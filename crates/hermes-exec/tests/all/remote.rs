@@ -44,7 +44,7 @@ impl RemoteFixture<'_> {
     }
 }
 
-/// Output and exit codes are the same as on this machine.
+/// Checks that output and exit codes are the same as on this machine.
 pub(crate) async fn speaks_plainly(there: RemoteFixture<'_>) {
     there.check("printf x", "x").await;
     there.check("echo a; echo b >&2; echo c", "a\nb\nc\n").await;
@@ -75,7 +75,7 @@ pub(crate) async fn speaks_plainly(there: RemoteFixture<'_>) {
     there.check(&format!(": {long}\necho ran"), "ran\n").await;
 }
 
-/// `cd` and `export` last; variables and folders given for one call do not.
+/// Checks that `cd` and `export` last, and that variables and folders given for one call do not.
 pub(crate) async fn keeps_its_state(there: RemoteFixture<'_>, folder: &str) {
     there
         .check(&format!("mkdir -p {folder}/a/b && cd {folder}/a/b && export A=$'it\\'s\\n' && B=1"), "")
@@ -106,7 +106,7 @@ pub(crate) async fn takes_input(there: RemoteFixture<'_>) {
     assert_eq!((some.output.trim(), some.exit_code), ("0   1   2", 0), "input nobody reads is no failure");
 }
 
-/// However a call ends, the remote processes that it started end too.
+/// Checks that, however a call ends, the remote processes that it started end too.
 pub(crate) async fn ends_what_it_started(there: RemoteFixture<'_>) {
     there.check("true", "").await;
     let cancel = Cancel::new();
@@ -153,7 +153,7 @@ pub(crate) async fn does_not_wait_for_what_is_left_running(there: RemoteFixture<
     there.gone(&pid).await;
 }
 
-/// Background processes.
+/// Checks background processes.
 pub(crate) async fn keeps_processes(there: RemoteFixture<'_>) {
     let cancel = Cancel::new();
     let short =

@@ -160,7 +160,7 @@ async fn however_full_the_folders_around_secrets_are() {
     fenced.refused("user/proj", PRYING).await;
 }
 
-/// A writable folder with as many entries as possible contains the user's home.
+/// Checks a writable folder with as many entries as possible that contains the user's home.
 #[tokio::test]
 async fn in_a_full_temporary_folder_the_delicate_parts_of_a_home_are_kept() {
     let Some(fenced) = SandboxedHost::with_temporary(|root| vec![root.to_owned()]) else { return };
@@ -174,7 +174,8 @@ async fn in_a_full_temporary_folder_the_delicate_parts_of_a_home_are_kept() {
     assert!(!fenced.root.join("user/.zshrc").exists(), "{planted}");
 }
 
-/// The home of a user, and with it the project, lies in the folder for temporary files: `/tmp/somebody`.
+/// Checks the case in which the home of a user, and with it the project, lies in the folder for temporary
+/// files: `/tmp/somebody`.
 #[tokio::test]
 async fn a_home_below_the_temporary_folder_can_be_worked_in() {
     for mounts in [true, false] {
@@ -257,8 +258,8 @@ async fn a_usual_failure_is_not_blamed_on_the_fence() {
     assert!(!finished.output.contains("[sandbox"), "{}", finished.output);
 }
 
-/// The snapshot of the login shell is kept: a later start does not wait for the shell, and refreshes the
-/// snapshot in the background.
+/// Checks that the snapshot of the login shell is kept: a later start does not wait for the shell, and
+/// refreshes the snapshot in the background.
 #[tokio::test]
 async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
     let Some(fenced) = SandboxedHost::new() else { return };
@@ -303,7 +304,7 @@ async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
     assert!(!kept.is_empty() && kept.iter().all(|text| !text.contains("it's now")), "{kept:?}");
 }
 
-/// Root could read the homes of other users.
+/// Checks the secrets in homes of other users, which root could read.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the process that is started is this test program itself")]
 fn secrets_in_homes_of_other_users_are_hidden_from_commands_of_root() {

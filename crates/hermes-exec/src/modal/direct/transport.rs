@@ -46,7 +46,7 @@ enum ListenEnd {
     Ended(ExitCause),
     /// The request was refused and nothing was run.
     Refused(String),
-    /// It is not known whether the command completed.
+    /// The outcome is not known: the command may have completed.
     Unknown(String),
 }
 

@@ -21,7 +21,7 @@ use crate::remote::{
 };
 use transport::ModalGatewayTransport;
 
-/// The gateway, and the identity of its user.
+/// A client of the gateway, with the user's token.
 #[derive(Debug)]
 pub struct ModalGateway {
     service: HttpService,

@@ -41,7 +41,7 @@ enum ExecEnd {
     Done(ExecStatus),
     TimedOut(String),
     Cancelled,
-    /// It is not known whether the line was run.
+    /// The outcome is not known: the line may have been run.
     Unknown(String),
 }
 

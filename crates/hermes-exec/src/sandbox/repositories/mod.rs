@@ -271,8 +271,8 @@ impl GitLink {
 mod tests {
     use super::*;
 
-    /// `git submodule add` writes the link to the folder that it creates, and writes it again in another
-    /// form.
+    /// Checks the case of `git submodule add`, which writes the link to the folder that it creates, and
+    /// writes it again in another form.
     #[test]
     fn a_link_that_is_written_twice_while_it_is_made_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
