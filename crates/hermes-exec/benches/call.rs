@@ -1,6 +1,7 @@
-//! What a command costs beyond its own time.
+//! Measures what a command costs beyond its own run time.
 //!
-//! `cargo bench -p hermes-exec`. Prints a table beside the budget and judges nothing: a timing is no test.
+//! Run with `cargo bench -p hermes-exec`. It prints a table with the budget and does not fail: a timing is no
+//! test.
 #![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run says so and ends")]
 
@@ -21,7 +22,7 @@ const BUDGET: Duration = Duration::from_millis(5);
 const FENCE_BUDGET: Duration = Duration::from_millis(3);
 
 fn main() {
-    // `cargo test --benches` asks for a look, not for numbers.
+    // `cargo test --benches` only checks that the benchmark starts.
     if std::env::args().any(|argument| argument == "--test" || argument == "--list") {
         return;
     }

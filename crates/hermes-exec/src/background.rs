@@ -1,8 +1,9 @@
-//! A process that runs on beside the conversation.
+//! Background processes on this machine, which run on while the conversation continues.
 //!
-//! Holds its newest output, its way in, and how it ended. Whoever keeps it decides how long it is remembered; dropping
-//! every handle stops the listening and leaves the process alone. One that runs elsewhere is seen through a client here,
-//! and is ended at both ends.
+//! A handle holds the newest output, the input and the exit code. The holder of the handle decides how long
+//! the process is remembered. Dropping every handle stops reading the output and leaves the process running.
+//! A process in a remote environment is observed through a local client, and ending it ends both the client
+//! and the remote process.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,35 +22,35 @@ use crate::stream::Stream;
 const CHUNK: usize = 4096;
 const IDLE: Duration = Duration::from_millis(300);
 const LONGEST_DRAIN: Duration = Duration::from_secs(2);
-/// What a process that we ended is said to have ended with.
+/// The exit code reported for a process that Hermes ended.
 const KILLED: i32 = -15;
 const END_OF_INPUT: &[u8] = b"\x04";
 
-/// Whether the process sees a terminal.
+/// Selects whether the process runs on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalMode {
     None,
     Pty,
 }
 
-/// A handle; clones mean the same process.
+/// A handle to a background process; clones refer to the same process.
 #[derive(Debug, Clone)]
 pub struct BackgroundProcess(Arc<BackgroundState>);
 
-/// What a process is listened to by.
+/// The parts from which a [`BackgroundProcess`] is made.
 #[derive(Debug)]
 pub(crate) struct BackgroundSetup {
     pub(crate) running: RunningChild,
-    /// What was heard of it already.
+    /// The output that was read before monitoring begins.
     pub(crate) initial_output: Vec<u8>,
     pub(crate) directory: PathBuf,
     pub(crate) terminal: TerminalMode,
-    /// Where it runs, if what runs here is only a client.
+    /// The remote process, if the local child is only a client.
     pub(crate) remote_end: Option<RemoteEnd>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// The process at the other end of a client.
+/// The remote process behind a local client.
 #[derive(Debug)]
 pub(crate) struct RemoteEnd {
     pub(crate) pid: u32,
@@ -67,13 +68,15 @@ struct BackgroundState {
     input: Mutex<Option<Arc<Stream>>>,
     ended: watch::Sender<Option<i32>>,
     killed: Mutex<bool>,
-    /// Held until somebody has written down that it runs.
+    /// The registration that ends the process with Hermes, held until the process has been recorded as
+    /// running.
     tie: Mutex<Option<AnnouncedChild>>,
-    /// Held while it is being ended: its kin must be known until then, also when the process itself is gone.
+    /// A lock held while the process is being ended: the members of its process tree must stay known until
+    /// then, even if the process itself has exited.
     ending: tokio::sync::Mutex<()>,
 }
 
-/// Why nothing could be written to a process.
+/// The reasons why nothing could be written to a process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
     #[error("its input is closed")]
@@ -83,7 +86,7 @@ pub enum InputError {
 }
 
 impl BackgroundProcess {
-    /// Listens until it ends or `owner` is cancelled. What is `held` lives as long as the process.
+    /// Reads the output until the process exits or `owner` is cancelled; `held` is dropped then.
     pub(crate) fn monitor(ear: BackgroundSetup, held: impl Send + 'static, owner: &Cancel) -> Self {
         let BackgroundSetup {
             mut running,
@@ -116,17 +119,18 @@ impl BackgroundProcess {
         Self(shared)
     }
 
-    /// Lets the process outlive us. Until then it ends with us, however we end: call it when the next start can find it.
+    /// Lets the process outlive Hermes. Until this call it ends with Hermes, however Hermes ends, so callers
+    /// make it once the next start can find the process.
     pub fn let_outlive(&self) {
         lock(&self.0.tie).take();
     }
 
-    /// Its number where it runs.
+    /// Returns the pid of the process in the environment where it runs.
     pub fn pid(&self) -> u32 {
         self.0.remote_end.as_ref().map_or_else(|| self.0.group.pid(), |far| far.pid)
     }
 
-    /// Whether it runs elsewhere, and its number means nothing here.
+    /// Tells whether the process runs in a remote environment, where its pid has no meaning on this machine.
     pub fn is_remote(&self) -> bool {
         self.0.remote_end.is_some()
     }
@@ -135,24 +139,24 @@ impl BackgroundProcess {
         &self.0.directory
     }
 
-    /// None while it runs.
+    /// Returns the exit code; `None` while the process runs.
     pub fn exit_code(&self) -> Option<i32> {
         *self.0.ended.borrow()
     }
 
-    /// Waits for its end.
+    /// Waits until the process has exited and returns its exit code.
     pub async fn ended(&self) -> i32 {
         let mut ended = self.0.ended.subscribe();
         let code = ended.wait_for(Option::is_some).await.ok().and_then(|code| *code);
         code.unwrap_or(-1)
     }
 
-    /// At most so many characters from the end of its output.
+    /// Returns at most `chars` characters from the end of the output.
     pub fn output(&self, chars: usize) -> String {
         self.0.ring().last(chars).to_owned()
     }
 
-    /// How much it has said in all.
+    /// Returns the number of characters the process has written in all.
     pub fn total_chars(&self) -> u64 {
         self.0.ring().total()
     }
@@ -162,7 +166,7 @@ impl BackgroundProcess {
         input.write_all(bytes).await.map_err(|error| InputError::Refused(error.to_string()))
     }
 
-    /// Ends its input.
+    /// Closes the standard input of the process.
     pub async fn close_input(&self) -> Result<(), InputError> {
         if self.0.terminal == TerminalMode::Pty {
             return self.write(END_OF_INPUT).await;
@@ -170,7 +174,7 @@ impl BackgroundProcess {
         lock(&self.0.input).take().map(drop).ok_or(InputError::Closed)
     }
 
-    /// Ends it with all it started and waits until it has ended.
+    /// Ends the process with all processes it started and waits until it has exited.
     pub async fn kill(&self) -> i32 {
         *lock(&self.0.killed) = true;
         if self.exit_code().is_none() {
@@ -220,7 +224,7 @@ impl BackgroundState {
         drop(running);
     }
 
-    /// Whether there may be more.
+    /// Records one read from the output and tells whether more may follow.
     fn record_chunk(&self, read: std::io::Result<usize>, buffer: &[u8]) -> bool {
         let count = read.unwrap_or(0);
         self.ring().push(buffer.get(..count).unwrap_or_default());

@@ -1,17 +1,18 @@
-//! Output kept while it streams: its beginning, its end, and how much there was.
+//! Captures output while it streams: the beginning, the end, and the total length.
 //!
-//! Bounded from the first byte on: a command that prints without end costs no more memory than one that prints a page.
-//! Bytes that are not UTF-8 are replaced, also when a character comes in two pieces; those that open or close a control
-//! sequence in its 8-bit form become that control, so that whoever strips sequences sees them.
+//! Memory is bounded from the first byte on: a command that prints without end costs no more than one that
+//! prints a page. Bytes that are not UTF-8 are replaced, also when a character arrives in two pieces. Bytes
+//! that open or close a control sequence in its 8-bit form become that control character, so that code that
+//! strips sequences recognizes them.
 
 use std::collections::VecDeque;
 
 const HEAD_CHARS: usize = 20_000;
 const TAIL_CHARS: usize = 30_000;
-/// Kept beyond the tail for a mark at the very end that is taken off before the text is cut.
+/// The characters kept beyond the tail for a mark at the very end, which is removed before the text is cut.
 const SLACK_CHARS: usize = 8_192;
 
-/// How much of an output is kept.
+/// Limits how much of an output is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputBounds {
     pub head: usize,
@@ -25,14 +26,14 @@ impl Default for OutputBounds {
 }
 
 impl OutputBounds {
-    /// The given number of characters, shared out as the default is.
+    /// Returns bounds for a total of `chars` characters, divided in the same proportion as the default.
     pub fn with_total(chars: usize) -> Self {
         let head = chars.saturating_mul(2) / 5;
         Self { head, tail: chars - head }
     }
 }
 
-/// Takes an output in.
+/// Collects an output within its bounds.
 #[derive(Debug)]
 pub(crate) struct OutputCapture {
     bounds: OutputBounds,
@@ -89,7 +90,7 @@ impl OutputCapture {
 #[derive(Debug)]
 pub(crate) struct CapturedOutput {
     bounds: OutputBounds,
-    /// Empty as long as nothing had to be left out.
+    /// The beginning of the output; empty as long as nothing had to be omitted.
     head: String,
     tail: String,
     total: usize,
@@ -97,7 +98,7 @@ pub(crate) struct CapturedOutput {
 }
 
 impl CapturedOutput {
-    /// Takes `prefix…suffix` off, where it stands last, and returns what was between the two.
+    /// Removes the last `prefix…suffix` and returns the text between the two.
     pub(crate) fn take_mark(&mut self, prefix: &str, suffix: &str) -> Option<String> {
         let start = self.tail.rfind(prefix)?;
         let inner = self.tail.get(start + prefix.len()..)?;
@@ -109,7 +110,7 @@ impl CapturedOutput {
         Some(found)
     }
 
-    /// The text within its bounds, with a notice where something is missing.
+    /// Returns the text within its bounds, with a notice where something was omitted.
     pub(crate) fn text(self) -> String {
         let OutputBounds { head, tail } = self.bounds;
         let most = head + tail;
@@ -121,7 +122,7 @@ impl CapturedOutput {
         let back: String = self.tail.chars().skip(chars.saturating_sub(tail)).collect();
         let omitted = self.total.saturating_sub(most);
         if omitted == 0 {
-            // The mark alone had pushed it over the bound.
+            // Only the mark had pushed the output over the bound.
             return front + &back;
         }
         format!(
@@ -131,10 +132,10 @@ impl CapturedOutput {
     }
 }
 
-/// Bytes to text, with the replacement character for what is not UTF-8.
+/// Decodes bytes to text and puts the replacement character where they are not UTF-8.
 #[derive(Debug, Default)]
 pub(crate) struct Utf8Decoder {
-    /// The beginning of a character whose rest has not come yet; at most three bytes.
+    /// The beginning of a character whose remaining bytes have not arrived yet; at most three bytes.
     unfinished: Vec<u8>,
 }
 
@@ -149,8 +150,8 @@ impl Utf8Decoder {
         };
         let last = bytes.utf8_chunks().last();
         let kept_back = match last {
-            // Only an incomplete end is worth waiting for; `error_len` is not to be had here, so try to see whether any
-            // continuation could make it valid.
+            // Only an incomplete end is worth waiting for. `error_len` is not available here, so the code
+            // checks whether any continuation could make the bytes valid.
             Some(chunk) if !chunk.invalid().is_empty() && is_beginning(chunk.invalid()) => {
                 chunk.invalid().len()
             }
@@ -165,7 +166,7 @@ impl Utf8Decoder {
     }
 }
 
-/// What a program wrote, as text.
+/// Decodes the output of a program as text.
 pub(crate) fn decode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,7 +1,8 @@
-//! Starting a child.
+//! Starts child processes.
 //!
-//! Holds what every child has in common: a session and process group of its own, no descriptor but its three, a
-//! parent-death signal if it is bound to us, the sandbox if there is one. It does not decide what is run or when it ends.
+//! Holds what every child has in common: a session and process group of its own, no descriptor but its three
+//! standard ones, a parent-death signal if it is bound to Hermes, and the sandbox if there is one. The module
+//! does not decide what is run or when it ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,12 +27,12 @@ use crate::watchdog;
 const ROWS: u16 = 30;
 const COLUMNS: u16 = 120;
 
-/// What is to be started.
+/// Describes a child to be started.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
-    /// All of it: nothing is inherited.
+    /// The complete environment of the child: nothing is inherited.
     pub(crate) variables: Vec<(String, String)>,
     pub(crate) directory: PathBuf,
     pub(crate) lifetime: Lifetime,
@@ -40,46 +41,48 @@ pub(crate) struct Launch {
     pub(crate) sandbox: Option<Arc<ChildSandbox>>,
 }
 
-/// Whether a child may outlive us.
+/// Selects whether a child may outlive Hermes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// It dies with this process, however that dies.
+    /// The child dies with this process, however this process ends.
     Bound,
-    /// A server the user wants to keep; it is found again by its pid.
+    /// A server that the user wants to keep; the next start finds it by its pid.
     Detached,
 }
 
-/// What its three descriptors are.
+/// Selects what the child's three standard descriptors are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StdioMode {
-    /// One pipe out; nothing to read.
+    /// One pipe for both outputs; no input.
     OutputOnly,
-    /// One pipe out, one in.
+    /// One pipe for both outputs and one for the input.
     InputAndOutput,
-    /// Two pipes out, one for complaints; nothing to read.
+    /// A pipe for standard output and one for standard error; no input.
     SeparateStderr,
-    /// A terminal.
+    /// A terminal for all three.
     Terminal,
 }
 
-/// A child that runs. Dropping it before its end kills it with all it started, if it is bound.
+/// A running child. Dropping it before it has exited kills it with all processes it started, if it is bound.
 #[derive(Debug)]
 pub(crate) struct RunningChild {
     child: Child,
     group: ProcessGroup,
     lifetime: Lifetime,
     pub(crate) output: Stream,
-    /// What it complains about, where that comes apart.
+    /// The standard error of the child, where it has a pipe of its own.
     pub(crate) stderr: Option<Stream>,
     pub(crate) input: Option<Stream>,
     ended: bool,
     sandbox: Option<Arc<ChildSandbox>>,
-    /// Held as long as a child that may outlive us is ended with us all the same: the next start would not know it.
+    /// The registration that ends a detached child with Hermes as long as the next start would not know the
+    /// child.
     waiting: Option<AnnouncedChild>,
 }
 
 impl RunningChild {
-    /// Hands over what ties a child that may outlive us to our life; dropped, it is free.
+    /// Returns the registration that ends a detached child with Hermes; dropping the registration releases
+    /// the child.
     pub(crate) fn take_tie(&mut self) -> Option<AnnouncedChild> {
         self.waiting.take()
     }
@@ -88,32 +91,32 @@ impl RunningChild {
         self.group
     }
 
-    /// Puts back what it must not leave.
+    /// Restores protected files that the child changed.
     pub(crate) fn restore_protected_files(&self) {
         if let Some(fence) = &self.sandbox {
             fence.restore_protected_files();
         }
     }
 
-    /// Reaps it. May be dropped and asked again.
+    /// Reaps the child. The future may be dropped and the method called again.
     pub(crate) async fn wait(&mut self) -> io::Result<i32> {
         self.output_and_reaper().1.wait().await
     }
 
-    /// What it says and when it ends, to be waited for at the same time.
+    /// Returns the output and the reaper, so that a caller can wait for both at the same time.
     pub(crate) fn output_and_reaper(&mut self) -> (&Stream, ChildReaper<'_>) {
         let (output, _, reaper) = self.outputs_and_reaper();
         (output, reaper)
     }
 
-    /// The same with what it complains about.
+    /// Returns both outputs and the reaper, so that a caller can wait for all at the same time.
     pub(crate) fn outputs_and_reaper(&mut self) -> (&Stream, Option<&Stream>, ChildReaper<'_>) {
         let reaper = ChildReaper { child: &mut self.child, ended: &mut self.ended };
         (&self.output, self.stderr.as_ref(), reaper)
     }
 }
 
-/// Waits for a child's end.
+/// Waits for a child to exit.
 #[derive(Debug)]
 pub(crate) struct ChildReaper<'a> {
     child: &'a mut Child,
@@ -138,7 +141,7 @@ impl Drop for RunningChild {
         }
         self.group.release();
         match (self.lifetime, self.sandbox.take()) {
-            // What it left running is looked after, and dies with us.
+            // Processes that the child left running are monitored, and die with Hermes.
             (Lifetime::Bound, Some(fence)) => monitor(fence, self.group, BoundToParent::Yes),
             (Lifetime::Bound, None) => watchdog::unregister_group(self.group),
             (Lifetime::Detached, _) => {}
@@ -146,7 +149,7 @@ impl Drop for RunningChild {
     }
 }
 
-/// As a shell counts: a signal is 128 and its number.
+/// Returns the exit code as a shell counts it: for a signal, 128 plus its number.
 fn exit_code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
@@ -211,7 +214,8 @@ impl Launch {
     }
 }
 
-/// A child that is known by its mark alone, and ends with us. Dropped, it does not.
+/// A registered child that is known by its mark alone and is ended with Hermes. Dropping the value cancels
+/// that.
 #[derive(Debug)]
 pub(crate) struct AnnouncedChild(ProcessMark);
 
@@ -250,7 +254,8 @@ impl StdioPipes {
                 stderr: Stdio::from(theirs),
             });
         }
-        // Where nothing is said to the contrary both outputs share one pipe, so they arrive in the order they were written.
+        // Unless the caller separates them, both outputs share one pipe, so they arrive in the order in which
+        // they were written.
         let (ours_out, theirs_out) = pipe_with(PipeFlags::CLOEXEC)?;
         let (ours_in, stdin) = if wiring == StdioMode::InputAndOutput {
             let (theirs_in, ours_in) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -280,7 +285,7 @@ fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// What the child does between fork and exec.
+/// Sets up what the child does between fork and exec.
 fn prepare(
     command: &mut Command,
     lifetime: Lifetime,
@@ -302,13 +307,14 @@ fn prepare(
         if let Some(fence) = &fence {
             fence.enter()?;
         }
-        // Last: a change of who the child is would take the signal away again.
+        // This comes last, because a change of credentials would clear the signal.
         if lifetime == Lifetime::Bound {
             die_with_parent(parent)?;
         }
         Ok(())
     };
-    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.
+    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates
+    // nor locks.
     #[expect(unsafe_code, reason = "std has no safe way to act between fork and exec")]
     unsafe {
         command.pre_exec(in_child);
@@ -318,7 +324,7 @@ fn prepare(
 #[cfg(target_os = "linux")]
 fn die_with_parent(parent: rustix::process::Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // The parent may have died before the signal was arranged; then nobody would send it.
+    // The parent may have died before the signal was set up, and then the kernel would not send it.
     if rustix::process::getppid() == Some(parent) {
         Ok(())
     } else {
@@ -332,8 +338,8 @@ fn bind_to(_: rustix::process::Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// What a descendant leaves behind when it ends comes to the child and not to the system, as long as the child lives. So
-/// everyone it started stays below it, also who started a session of their own.
+/// Makes the child adopt orphaned descendants as long as it lives, instead of the system. Every process it
+/// started therefore stays below it, also one that started a session of its own.
 #[cfg(target_os = "linux")]
 fn become_subreaper() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
@@ -345,12 +351,14 @@ fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Marks every descriptor but the first three to be closed by exec. Ours are marked already; this is about those that
-/// whoever started us left open. Marking keeps the one through which a failed exec is reported.
+/// Marks every descriptor but the first three to be closed by exec. Descriptors that Hermes opened are marked
+/// already; this covers those that the parent of Hermes left open. Marking instead of closing keeps the
+/// descriptor through which a failed exec is reported.
 #[cfg(target_os = "linux")]
 fn close_others() {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: the call takes three numbers and touches no memory. An old kernel refuses it, and nothing is lost.
+    // SAFETY: the call takes three numbers and touches no memory. An old kernel refuses it, which does no
+    // harm.
     #[expect(unsafe_code, reason = "rustix does not have close_range")]
     unsafe {
         libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);

@@ -1,12 +1,12 @@
-//! Output kept by bytes: its beginning, its end, and how much there was.
+//! Clips output by bytes: keeps the beginning, the end, and the total length.
 //!
-//! Bounded from the first byte on, and never cut within a character.
+//! Memory is bounded from the first byte on, and no cut falls within a character.
 
 use std::collections::VecDeque;
 
 use crate::capture::decode;
 
-/// Takes an output in.
+/// Collects an output within its limits.
 #[derive(Debug)]
 pub(crate) struct OutputClipper {
     head_limit: usize,
@@ -16,14 +16,14 @@ pub(crate) struct OutputClipper {
     chars: usize,
 }
 
-/// An output that has ended. What stood between the two parts was left out.
+/// An output that has ended. The text between the two parts was omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClippedOutput {
     pub head: String,
     pub tail: String,
-    /// Characters left out.
+    /// The number of omitted characters.
     pub omitted: usize,
-    /// Characters there were.
+    /// The number of characters in the whole output.
     pub total: usize,
 }
 

@@ -1,7 +1,9 @@
-//! Files of the Hermes home that commands elsewhere may use: tokens of tools the user works with.
+//! Credential files of the Hermes home that commands in remote environments may use: tokens of tools the user
+//! works with.
 //!
-//! Only what the user or a skill names goes along, and only from below the home. Containers get them mounted; where nothing
-//! can be mounted they are brought to `~/.hermes` over there, and again when they change.
+//! Only files that the user or a skill names are passed on, and only from below the Hermes home. Containers
+//! get them as mounts. Where nothing can be mounted they are uploaded to `~/.hermes` of the environment, and
+//! again when they change.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -13,18 +15,18 @@ use hermes_types::{Cancel, Environment};
 use crate::capture::OutputBounds;
 use crate::remote::{RemoteFiles, ShellHost};
 
-/// A larger file is no credential.
+/// The largest size of a file that is accepted as a credential.
 const MOST_BYTES: u64 = 1024 * 1024;
 
-/// A file that is shown to a place elsewhere under `.hermes` of the home there.
+/// A file that a remote environment sees below `.hermes` in its home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CredentialFile {
     pub host: PathBuf,
-    /// Its place under the Hermes home, checked not to leave it.
+    /// The path below the Hermes home, checked not to leave it.
     pub relative: String,
 }
 
-/// The files of this run; clones share them.
+/// The credential files of this run; clones share them.
 #[derive(Debug, Clone)]
 pub struct CredentialFiles {
     home: PathBuf,
@@ -32,12 +34,12 @@ pub struct CredentialFiles {
 }
 
 impl CredentialFiles {
-    /// None yet.
+    /// Returns an empty list for this Hermes home.
     pub fn new(home: &Path) -> Self {
         Self { home: home.to_owned(), files: Arc::default() }
     }
 
-    /// Names one by its path below the home. Says what is wrong with one that is not taken.
+    /// Adds a file by its path below the Hermes home. The error says why a file is refused.
     pub fn add(&self, relative: &str) -> Result<(), String> {
         let path = Path::new(relative.trim());
         let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -70,14 +72,14 @@ impl CredentialFiles {
     }
 }
 
-/// What was brought to a place, so that only what changed is brought again.
+/// Records what was uploaded to an environment, so that only changed files are uploaded again.
 #[derive(Debug)]
 pub(crate) struct CredentialUploader {
     credentials: CredentialFiles,
     uploaded: tokio::sync::Mutex<HashMap<String, UploadedFile>>,
 }
 
-/// A file as it was when it was brought, and to which making of the place.
+/// The state of a file when it was uploaded, and the generation of the environment it was uploaded to.
 #[derive(Debug, PartialEq, Eq)]
 struct UploadedFile {
     instance: Option<String>,
@@ -90,7 +92,7 @@ impl CredentialUploader {
         Self { credentials, uploaded: tokio::sync::Mutex::default() }
     }
 
-    /// Brings what is not there yet to the site behind `there`.
+    /// Uploads what the environment behind `there` does not have yet.
     pub(crate) async fn upload(
         &self,
         there: &dyn Environment,

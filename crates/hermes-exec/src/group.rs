@@ -1,7 +1,7 @@
-//! A child with all it started, and ending it.
+//! The process group of a child, and how it is ended.
 //!
-//! Every child leads a group of its own, so one signal reaches all it started that did not leave on purpose. Those who left
-//! are its kin (`kin.rs`), and end with it.
+//! Every child leads a group of its own, so one signal reaches all processes it started that did not leave
+//! the group. Those that left belong to its process tree (`process_tree.rs`) and end with it.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::cgroup;
 use crate::mark::ProcessMark;
 use crate::process_tree::{ProcessTree, ProcessTreeKey};
 
-/// What a group gets to end by itself before it is killed.
+/// The time a group has to end by itself before it is killed.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
-/// The group of a child we started.
+/// The process group of a child that Hermes started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessGroup {
     leader: Pid,
@@ -25,23 +25,24 @@ pub(crate) struct ProcessGroup {
     mark: Option<ProcessMark>,
 }
 
-/// Who ends with a child.
+/// Selects which processes end with a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KillScope {
-    /// All it started, wherever that went.
+    /// All processes it started, in whichever group or session they are.
     Tree,
-    /// Its group alone. What a client leaves behind serves other calls too: a shared connection, the keeper of a container.
+    /// Its process group alone. Processes that a client leaves behind serve other calls too, such as a shared
+    /// connection or the monitor of a container.
     Group,
 }
 
 impl ProcessGroup {
-    /// The group of a child that was started with this mark.
+    /// Returns the group of a child that was started with this mark.
     pub(crate) fn with_leader(pid: u32, scope: KillScope, mark: ProcessMark) -> Option<Self> {
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
         Some(Self { leader, scope, mark: Some(mark) })
     }
 
-    /// The group of a child an earlier run started.
+    /// Returns the group of a child that an earlier run started.
     pub(crate) fn recovered(pid: u32) -> Option<Self> {
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
         Some(Self { leader, scope: KillScope::Tree, mark: ProcessMark::of(leader) })
@@ -63,14 +64,14 @@ impl ProcessGroup {
         self.leader.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// It was started just now.
+    /// Registers a group that was just started.
     pub(crate) fn register(self) {
         if self.scope == KillScope::Tree {
             cgroup::watch(self.leader);
         }
     }
 
-    /// Its leader has ended; what it left running may go on.
+    /// Unregisters the group because its leader has exited; processes it left running may go on.
     pub(crate) fn release(self) {
         if self.scope == KillScope::Tree {
             cgroup::forget(self.leader);
@@ -79,7 +80,7 @@ impl ProcessGroup {
 
     pub(crate) fn kill(self) {
         if self.scope == KillScope::Tree {
-            // Before the leader, which is what they are known by.
+            // The tree is killed before the leader, because its members are identified by the leader.
             ProcessTree::kill_tree(self.tree_key());
         }
         let _ = kill_process_group(self.leader, Signal::KILL);
@@ -89,20 +90,21 @@ impl ProcessGroup {
         test_kill_process(self.leader).is_ok()
     }
 
-    /// Ends it with its kin: a request, a second's grace, then the kill. The leader must be reaped meanwhile, or it may count
-    /// as alive.
+    /// Ends the group with its process tree: a termination request, a second of grace, then a kill. The
+    /// leader must be reaped meanwhile, or it may count as alive.
     pub(crate) async fn terminate(self, clock: &dyn Clock) {
         self.terminate_within(GRACE, clock).await;
     }
 
-    /// The same with another grace.
+    /// Ends the group as [`Self::terminate`] does, with another grace period.
     pub(crate) async fn terminate_within(self, grace: Duration, clock: &dyn Clock) {
         let kin = match self.scope {
             KillScope::Tree => ProcessTree::capture(self.tree_key()).await,
             KillScope::Group => ProcessTree::Empty,
         };
         for signal in [Signal::TERM, Signal::CONT] {
-            // A stopped process cannot act on the request before it goes on. One that is gone already is no failure.
+            // A stopped process cannot act on the request before it continues. One that has exited already is
+            // no failure.
             kin.signal(signal);
             let _ = kill_process_group(self.leader, signal);
         }
@@ -119,7 +121,8 @@ impl ProcessGroup {
         kin.release();
     }
 
-    /// A group counts as alive until the last of its dead is reaped, which may take init a second; a cell does not.
+    /// Tells whether a process of the group or tree is alive. A group counts as alive until its last zombie
+    /// is reaped, which may take init a second; a control group does not.
     fn is_alive(self, kin: &ProcessTree) -> bool {
         !kin.is_complete() && test_kill_process_group(self.leader).is_ok() || kin.is_alive()
     }

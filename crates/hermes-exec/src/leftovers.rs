@@ -1,7 +1,8 @@
-//! What our shells have left on another machine, written down here so that a later connection can remove it.
+//! Records of the files that remote shells have left on another machine, kept here so that a later connection
+//! can remove them.
 //!
-//! One empty file for each: its name says where it is, who left it there, and what it is called. Invariant: what a living
-//! process has written down is its own business.
+//! Each record is one empty file whose name holds the machine, the process that left the file and the id of
+//! the file. Invariant: only the process that wrote a record acts on it, as long as that process lives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,18 +12,18 @@ use rustix::process::{Pid, getpid, test_kill_process};
 use crate::procfs::parse_pid;
 
 const ENDING: &str = ".left";
-/// Who has let go of something without removing it.
+/// The owner in the record of a file that was released without being removed.
 const NOBODY: &str = "0";
 
-/// The list for one machine.
+/// The records for one machine.
 #[derive(Debug)]
 pub(crate) struct Leftovers {
     folder: PathBuf,
-    /// Stands for the machine; plain letters.
+    /// The identifier of the machine, in plain letters.
     machine: String,
 }
 
-/// Something nobody uses any more.
+/// A file on the other machine that is no longer used.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Leftover {
     pub(crate) id: String,
@@ -30,7 +31,7 @@ pub(crate) struct Leftover {
 }
 
 impl Leftovers {
-    /// `folder` is private to this user.
+    /// Returns the records kept in `folder`, which is private to this user.
     pub(crate) fn new(folder: &Path, machine: String) -> Self {
         Self { folder: folder.to_owned(), machine }
     }
@@ -39,23 +40,23 @@ impl Leftovers {
         self.folder.join(format!("{}-{owner}-{id}{ENDING}", self.machine))
     }
 
-    /// It is about to be put there.
+    /// Records a file that is about to be created.
     pub(crate) fn add(&self, id: &str) {
-        // Without a note it stays there if the worst comes; nothing else depends on it.
+        // Without a record the file stays there if the connection breaks; nothing else depends on the record.
         let _ = fs::write(self.note(&own_number(), id), "");
     }
 
-    /// It was removed.
+    /// Deletes the record of a file that was removed.
     pub(crate) fn forget(&self, id: &str) {
         let _ = fs::remove_file(self.note(&own_number(), id));
     }
 
-    /// It is of no more use and could not be removed.
+    /// Records that a file is no longer used and could not be removed.
     pub(crate) fn mark_abandoned(&self, id: &str) {
         let _ = fs::rename(self.note(&own_number(), id), self.note(NOBODY, id));
     }
 
-    /// What can be removed.
+    /// Returns the files that can be removed.
     pub(crate) fn orphaned(&self) -> Vec<Leftover> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         entries.filter_map(|entry| self.read(&entry.path())).collect()
@@ -72,7 +73,7 @@ impl Leftovers {
 }
 
 impl Leftover {
-    /// It was removed.
+    /// Deletes the record after the file was removed.
     pub(crate) fn mark_removed(self) {
         let _ = fs::remove_file(self.note);
     }

@@ -1,8 +1,9 @@
-//! Where commands run: the process guard and the environments.
+//! Runs commands: the process guard and the environments that commands run in.
 //!
-//! The only crate that starts processes. Every child leads a group of its own, holds no descriptor but its three, and is
-//! reaped; ending it ends all it started, and a bound child dies with us. What is dangerous is decided elsewhere (`hermes-guard`), what the model reads is
-//! put together elsewhere (`hermes-tools`).
+//! This is the only crate that starts processes. Every child leads a process group of its own, inherits no
+//! descriptor but its three standard ones, and is reaped. Ending a child ends all processes it started, and a
+//! bound child dies with Hermes. The crate does not decide which commands are dangerous (`hermes-guard`) and
+//! does not compose what the model reads (`hermes-tools`).
 
 mod background;
 mod capture;

@@ -1,4 +1,4 @@
-//! A program that stays and answers line by line.
+//! A program that keeps running and answers each line it reads with a line.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::stream::Stream;
 const CHUNK: usize = 16 * 1024;
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// A running program; dropping it ends it.
+/// A running program; dropping the value ends it.
 #[derive(Debug)]
 pub struct LineProcess {
     running: RunningChild,
@@ -23,7 +23,7 @@ impl LineProcess {
         Self { running, buffered: Vec::new() }
     }
 
-    /// Says one line and waits for one. After an error the program is of no more use.
+    /// Writes one line and waits for one line. After an error the program can no longer be used.
     pub async fn ask(&mut self, line: &str, limit: Duration, clock: &dyn Clock) -> Result<String, RunError> {
         let conversation = async {
             let Some(input) = &self.running.input else {
@@ -38,7 +38,7 @@ impl LineProcess {
         }
     }
 
-    /// The next line it says. Dropping the future loses nothing.
+    /// Returns the next line the program writes. Dropping the future loses nothing.
     pub(crate) async fn read_line(&mut self) -> Result<String, RunError> {
         let mut buffer = vec![0; CHUNK];
         loop {
@@ -56,7 +56,7 @@ impl LineProcess {
         }
     }
 
-    /// Its input, to be written to beside; it ends when that is dropped.
+    /// Returns the program's input for concurrent writing; dropping it closes the input.
     pub(crate) fn take_input(&mut self) -> Option<Stream> {
         self.running.input.take()
     }
@@ -65,7 +65,7 @@ impl LineProcess {
         self.running.group()
     }
 
-    /// Kills what is left of it and says how it ended.
+    /// Kills what is left of the program and returns its exit code.
     pub(crate) async fn kill_and_reap(mut self) -> i32 {
         self.running.group().kill();
         self.running.wait().await.unwrap_or(-1)

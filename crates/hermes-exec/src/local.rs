@@ -1,8 +1,9 @@
-//! Commands on this machine.
+//! Runs commands on this machine.
 //!
-//! A host is the machine: its shell, the environment commands get, the dump of one login shell. A `Local` is one task's
-//! place on it: `cd` and `export` last from call to call, and nothing of one task reaches another. Each call is a fresh
-//! shell, so a command can break nothing for the next.
+//! A [`LocalHost`] is the machine: its shell, the variables commands get, and the snapshot of one login
+//! shell. A [`LocalEnvironment`] is one task's environment on it: `cd` and `export` last from call to call,
+//! and nothing of one task reaches another. Each call starts a new shell, so a command cannot break the next
+//! one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,34 +25,34 @@ use crate::snapshot::{CallScript, ShellSnapshot};
 use crate::variables::Variables;
 use crate::watchdog::remove_on_exit;
 
-/// A login shell that takes longer is not waited for.
+/// The longest time to wait for a login shell.
 const LOGIN_LIMIT: Duration = Duration::from_secs(15);
 const TIMED_OUT: i32 = 124;
 const INTERRUPTED: i32 = 130;
 
-/// What a host is made of.
+/// The options of a host.
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
     pub variables: Variables,
-    /// Where dumps and long commands are put.
+    /// The folder for snapshots and long commands.
     pub temp: PathBuf,
     pub bounds: OutputBounds,
     pub sandbox: Sandbox,
 }
 
-/// This machine.
+/// The machine on which commands run.
 #[derive(Debug)]
 pub struct LocalHost {
     options: LocalOptions,
-    /// Where the shells' dumps lie: commands in the fence cannot write there.
+    /// The folder of the shells' snapshots; sandboxed commands cannot write to it.
     dumps: PathBuf,
-    /// Where fenced shells leave their exports.
-    /// Made at the first command: most runs need none.
+    /// The folder in which sandboxed shells leave their exports. It is created at the first command, because
+    /// most runs need none.
     writable_folder: OnceLock<WritableFolder>,
     shell: Option<Shell>,
     clock: Arc<dyn Clock>,
     login: OnceCell<Option<ShellSnapshot>>,
-    /// What runs beside lasts as long as this.
+    /// The owner of the host's background work, cancelled when the host is dropped.
     background_owner: Cancel,
 }
 
@@ -85,9 +86,9 @@ fn report_login_failure(ended: &std::io::Result<ExitCause>) -> Option<ShellSnaps
 }
 
 impl LocalHost {
-    /// Starts nothing yet: the login shell is asked at the first command.
+    /// Creates a host without starting a process: the login shell runs at the first command.
     pub fn new(options: LocalOptions, clock: Arc<dyn Clock>) -> Arc<Self> {
-        // A fenced shell must still be able to leave its exports for the next.
+        // A sandboxed shell must still be able to leave its exports for the next one.
         let sandbox = options.sandbox.clone().with_temporary(&options.temp);
         let options = LocalOptions { sandbox, ..options };
         let shell = Shell::find(&options.variables);
@@ -103,12 +104,12 @@ impl LocalHost {
         })
     }
 
-    /// A task's place, which begins in `start`.
+    /// Opens a task's environment that begins in `start`.
     pub fn open(self: &Arc<Self>, start: PathBuf) -> LocalEnvironment {
         self.open_within(start.clone(), start)
     }
 
-    /// The same for a task that is about `anchor`, wherever it is now.
+    /// Opens an environment for a task about `anchor` whose current folder is `start`.
     pub fn open_within(self: &Arc<Self>, anchor: PathBuf, start: PathBuf) -> LocalEnvironment {
         LocalEnvironment {
             host: Arc::clone(self),
@@ -118,8 +119,9 @@ impl LocalHost {
         }
     }
 
-    /// What holds commands in, in a sentence; none when nothing does and nobody asked for it. What the system allows is
-    /// found out by trying, so it is not asked for before somebody reads it.
+    /// Returns a sentence that describes the sandbox of commands; `None` when there is no sandbox and none
+    /// was configured. What the system allows is found out by trying, so callers ask only when the sentence
+    /// is shown.
     pub fn sandbox_notice(&self) -> Option<String> {
         self.options.sandbox.notice()
     }
@@ -132,13 +134,13 @@ impl LocalHost {
         self.shell.as_ref().ok_or_else(|| RunError::Unavailable("no bash or sh was found".to_owned()))
     }
 
-    /// The login shell's dump, taken once; none if that failed.
+    /// Returns the login shell's snapshot, taken once; `None` if that failed.
     async fn login(&self) -> Option<&ShellSnapshot> {
         let taken = self.login.get_or_init(|| async {
             let shell = self.shell.as_ref().filter(|shell| shell.kind == ShellKind::Bash)?;
             let snapshot = ShellSnapshot::new(&self.dumps, &self.writable_folder().path);
             let path = self.options.variables.get("PATH").unwrap_or_default();
-            // Kept only where commands cannot write.
+            // The snapshot is cached only where commands cannot write.
             let cache = (self.dumps != self.options.temp)
                 .then(|| LoginCache::of(&self.dumps, shell, &self.options.variables));
             let Some(cache) = cache else {
@@ -182,7 +184,8 @@ impl LocalHost {
         run(launch, None, watch).await.map(|ran| ran.exit_cause)
     }
 
-    /// Has a login shell fill the dump for later starts, without being waited for. One that hangs is asked to end.
+    /// Has a login shell refresh the cached snapshot for later starts while no command waits for it. A shell
+    /// that hangs is terminated.
     async fn refresh_login(&self, shell: &Shell, script: String, variables: Vec<(String, String)>) {
         let launch = login_launch(shell, script, variables, Lifetime::Detached);
         match launch.start().await {
@@ -210,8 +213,8 @@ impl LocalHost {
     }
 }
 
-/// A folder fenced commands can write to, also where nothing new can be made in the temporary folder itself because the user's
-/// home lies in it.
+/// A folder that sandboxed commands can write to, also where nothing can be created in the temporary folder
+/// itself because the user's home lies in it.
 #[derive(Debug)]
 struct WritableFolder {
     path: PathBuf,
@@ -236,28 +239,28 @@ impl Drop for WritableFolder {
     }
 }
 
-/// One task's place on this machine.
+/// One task's environment on this machine.
 #[derive(Debug)]
 pub struct LocalEnvironment {
     host: Arc<LocalHost>,
-    /// Where it began: what commands may write is around it, wherever they go.
+    /// The folder the task began in, which determines what commands may write, wherever they run.
     anchor: PathBuf,
     directory: Mutex<PathBuf>,
     snapshot: OnceCell<Option<ShellSnapshot>>,
 }
 
 impl LocalEnvironment {
-    /// Where the next command starts.
+    /// Returns the folder in which the next command starts.
     pub fn directory(&self) -> PathBuf {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether commands here are fenced in.
+    /// Tells whether commands in this environment run in a sandbox.
     pub fn is_sandboxed(&self) -> bool {
         self.host.options.sandbox.is_active()
     }
 
-    /// Whether the fence is weaker than it could be, because this system lets us mount nothing.
+    /// Tells whether the sandbox is weaker than it could be because this system does not permit mounts.
     pub fn sandbox_is_partial(&self) -> bool {
         self.host.options.sandbox.is_partial()
     }
@@ -277,7 +280,7 @@ impl LocalEnvironment {
         forked.await.as_ref()
     }
 
-    /// Runs a command and says what its fence had to do with how it went.
+    /// Runs a command and reports how its sandbox affected the result.
     pub async fn run_sandboxed(
         &self,
         command: ShellCommand<'_>,
@@ -286,7 +289,7 @@ impl LocalEnvironment {
         self.execute(command, CommandPlacement::Inside, cancel).await
     }
 
-    /// Runs a command without a fence, because somebody agreed to it.
+    /// Runs a command without a sandbox, after a person has approved that.
     pub async fn run_unsandboxed(
         &self,
         command: ShellCommand<'_>,
@@ -316,7 +319,7 @@ impl LocalEnvironment {
             }
             let found = PathBuf::from(found);
             last.clone_from(&found);
-            // A folder named for one call is for that call only.
+            // A folder given for one call applies to that call only.
             if directory.is_none() && found.is_absolute() && found.is_dir() {
                 self.set_directory(found);
             }
@@ -326,7 +329,7 @@ impl LocalEnvironment {
         Ok((finished, report.unwrap_or_default()))
     }
 
-    /// Starts something that runs on beside the conversation. `owner` ends the listening, not the process.
+    /// Starts a background process. Cancelling `owner` stops the monitoring, not the process.
     pub async fn start(
         &self,
         command: &str,
@@ -360,7 +363,7 @@ impl LocalEnvironment {
     ) -> Result<PreparedCall, RunError> {
         let shell = self.host.shell()?.clone();
         let directory = nearest_folder(&directory.map_or_else(|| self.directory(), Path::to_owned));
-        // What commands inside the fence left behind must not decide what one outside does.
+        // State that sandboxed commands left behind must not influence a command outside the sandbox.
         let snapshot = match side {
             CommandPlacement::Inside => self.snapshot().await,
             CommandPlacement::Outside => self.host.login().await,
@@ -414,7 +417,7 @@ impl Environment for LocalEnvironment {
     }
 }
 
-/// On which side of the fence a command runs.
+/// Selects whether a command runs inside or outside the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandPlacement {
     Inside,
@@ -427,7 +430,7 @@ pub(crate) enum CallPurpose {
     Background,
 }
 
-/// A call ready to be started. The script's files live as long as it does.
+/// A call that is ready to be started. The script's files live as long as this value.
 #[derive(Debug)]
 struct PreparedCall {
     shell: Shell,
@@ -474,7 +477,7 @@ fn watch(
 }
 
 impl CallScript {
-    /// Without a dump: the folder is kept, nothing else.
+    /// Returns a call without a snapshot: only the folder is kept for the next call.
     fn plain(text: &str, directory: &Path, purpose: CallPurpose) -> Self {
         let mark = format!("__HERMES_CWD_{}__", hermes_types::random_hex(12));
         let begin =
@@ -511,7 +514,8 @@ fn unavailable(error: std::io::Error) -> RunError {
     RunError::Unavailable(error.to_string())
 }
 
-/// The folder, or what is left of the way to it: a folder that was removed must not end all further commands.
+/// Returns the folder or its nearest existing parent: a removed folder must not make all further commands
+/// fail.
 fn nearest_folder(wanted: &Path) -> PathBuf {
     wanted.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }

@@ -1,9 +1,10 @@
-//! What the user's login shell brings, kept from one start to the next.
+//! A cache for the snapshot of the user's login shell, kept from one start to the next.
 //!
-//! A login shell may take long, or hang; nobody should wait for it at each start. So its dump is kept in the Hermes home, used at
-//! once, and taken anew beside the first command when it is old. It is asked with a few variables only, so that nothing private
-//! is kept; those of the moment are put before it. The shell that takes it anew is not bound to us: one that is killed leaves
-//! locks of version managers behind.
+//! A login shell may take long, or hang, and a start should not have to wait for it. So its snapshot is kept
+//! in the Hermes home, used at once, and refreshed during the first command when it is old. The login shell
+//! gets only a few variables, so that nothing private is kept; the current variables are put before its own.
+//! The shell that refreshes the snapshot is not bound to Hermes, because killing it would leave locks of
+//! version managers behind.
 
 use std::fs;
 use std::io;
@@ -16,21 +17,21 @@ use crate::shell::{Shell, quote};
 use crate::snapshot::ShellSnapshot;
 use crate::variables::Variables;
 
-/// One that is older is taken anew.
+/// The age at which a cached snapshot is refreshed.
 const FRESH: Duration = Duration::from_mins(10);
-/// What a login shell is told.
+/// The names of the variables that a login shell gets.
 const LOGIN_VARIABLES: &[&str] =
     &["HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TERM", "TMPDIR", "TZ"];
 const LOGIN_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
-/// The kept dump of one shell with one home and path.
+/// The cached snapshot of one shell with one home and path.
 #[derive(Debug)]
 pub(crate) struct LoginCache {
     base: PathBuf,
 }
 
 impl LoginCache {
-    /// In a folder that fenced commands cannot write to.
+    /// Returns the cache in `folder`, to which sandboxed commands cannot write.
     pub(crate) fn of(folder: &Path, shell: &Shell, variables: &Variables) -> Self {
         let mut key = shell.program.to_string_lossy().into_owned();
         for name in ["HOME", "PATH", "USER"] {
@@ -48,14 +49,14 @@ impl LoginCache {
         self.file("sh").is_file() && self.file("env").is_file()
     }
 
-    /// Whether it is time to take it anew.
+    /// Tells whether the snapshot is due to be refreshed.
     pub(crate) fn is_stale(&self, now: Timestamp) -> bool {
         let taken = fs::metadata(self.file("env")).and_then(|meta| meta.modified()).ok();
         let taken = taken.and_then(|taken| taken.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         now.0 - taken.as_secs_f64() > FRESH.as_secs_f64()
     }
 
-    /// What the login shell is told of the environment.
+    /// Returns the variables that the login shell gets.
     pub(crate) fn login_variables(variables: &Variables) -> Vec<(String, String)> {
         let fits = |name: &str| {
             LOGIN_VARIABLES.contains(&name) || LOGIN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -63,7 +64,8 @@ impl LoginCache {
         variables.pairs().into_iter().filter(|(name, _)| fits(name)).collect()
     }
 
-    /// What a login shell runs to fill it: beside first, and in place when it is whole.
+    /// Returns the script with which a login shell fills the cache: it writes temporary files first and
+    /// renames them when they are complete.
     pub(crate) fn script(&self, path: &str) -> String {
         let word = |path: PathBuf| quote(&path.to_string_lossy());
         let beside = |ending: &str| format!("{}.$$", word(self.file(ending)));
@@ -76,7 +78,7 @@ impl LoginCache {
         )
     }
 
-    /// Fills a snapshot from it: the variables of the moment, and over them what the login shell says.
+    /// Fills a snapshot from the cache: the current variables, overridden by those of the login shell.
     pub(crate) fn load(&self, snapshot: &ShellSnapshot, variables: &Variables) -> io::Result<()> {
         let (definitions, kept) = (fs::read(self.file("sh"))?, fs::read(self.file("env"))?);
         let mut exports: Vec<u8> = Vec::new();
@@ -91,7 +93,7 @@ impl LoginCache {
     }
 }
 
-/// A number that sets texts apart; FNV-1a.
+/// Returns a hash (FNV-1a) that distinguishes texts.
 fn digest(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -1,8 +1,9 @@
-//! A number that everyone a child starts carries, wherever they go.
+//! A number by which every process that a child starts can be recognized, also outside its process group.
 //!
-//! It is a limit on the time a process may compute in real time without a pause: so high that nobody meets it, handed on by
-//! fork and exec, also into another session or through an emptied environment, and shown by the kernel to whoever asks. One
-//! who sets that limit anew (sound servers do) is lost sight of. Where it cannot be set, nobody carries it.
+//! The number is a resource limit on computing in real time without a pause. It is so high that no process
+//! reaches it, it is inherited by fork and exec, also into another session or with an emptied environment,
+//! and the kernel shows it in `/proc`. A process that sets that limit itself (sound servers do) can no longer
+//! be recognized. Where the limit cannot be set, no process carries a mark.
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
@@ -15,12 +16,13 @@ use rustix::process::{Pid, geteuid};
 
 use crate::procfs::{is_zombie, parse_pid, shares_our_cgroup};
 
-/// What the kernel calls the limit in `/proc/PID/limits`; its soft value follows.
+/// The name of the limit in `/proc/PID/limits`; its soft value follows.
 const LIMIT: &str = "Max realtime timeout";
-/// Set in every mark and, as microseconds, more than a hundred thousand years: no limit anybody means is so high.
+/// A bit set in every mark; as microseconds it is more than a hundred thousand years, so no limit set for
+/// another purpose is so high.
 const MARK_BIT: u64 = 1 << 62;
 
-/// What sets one child's kin apart from everybody else.
+/// The number that distinguishes one child's process tree from all other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessMark(NonZeroU64);
 
@@ -30,14 +32,14 @@ impl ProcessMark {
         Self(NonZeroU64::MIN | random | MARK_BIT)
     }
 
-    /// Returns the mark with this number; none for a number that is no mark.
+    /// Returns the mark with this number; `None` for a number that is no mark.
     pub(crate) fn from_number(number: u64) -> Option<Self> {
         NonZeroU64::new(number).filter(|number| number.get() & MARK_BIT != 0).map(Self)
     }
 
-    /// The mark a process carries.
+    /// Returns the mark that a process carries.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        // The kernel says all of it at once.
+        // The kernel returns the whole file in one read.
         let mut limits = [0; 4096];
         let mut file = fs::File::open(format!("/proc/{}/limits", pid.as_raw_nonzero())).ok()?;
         let length = file.read(&mut limits).ok()?;
@@ -49,12 +51,12 @@ impl ProcessMark {
         Self::from_number(values.split_whitespace().next()?.parse().ok()?)
     }
 
-    /// Everyone who carries it and lives, except those somebody else looks after.
+    /// Returns every living process that carries the mark, except those that another manager controls.
     pub(crate) fn marked_processes(self) -> HashSet<Pid> {
         Self::carriers_of(&[self], shares_our_cgroup)
     }
 
-    /// Returns every living process that carries one of these marks and is among those that count.
+    /// Returns every living process that carries one of these marks and for which `counts` holds.
     pub(crate) fn carriers_of(marks: &[Self], counts: impl Fn(Pid) -> bool) -> HashSet<Pid> {
         processes()
             .filter(|pid| {
@@ -63,30 +65,32 @@ impl ProcessMark {
             .collect()
     }
 
-    /// Every mark that somebody carries who lives.
+    /// Returns every mark that a living process carries.
     pub(crate) fn live_marks() -> HashSet<u64> {
         processes().filter(|pid| !is_zombie(*pid)).filter_map(Self::of).map(Self::number).collect()
     }
 
-    /// Makes the calling process carry it. Only makes a system call, for it is used between fork and exec.
+    /// Sets the mark on the calling process. It only makes a system call, because it is used between fork and
+    /// exec.
     #[cfg(target_os = "linux")]
     pub(crate) fn apply_to_self(self) {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Rttime);
-        // Refused where a lower limit is set for everybody; then descent and cells are all there is.
+        // The kernel refuses this where a lower hard limit is set; then only descent and control groups
+        // identify the processes.
         let _ = setrlimit(Resource::Rttime, Rlimit { current: Some(self.0.get()), maximum });
     }
 
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn put_on(self) {}
 
-    /// As the kernel shows it.
+    /// Returns the mark as the number that the kernel shows.
     pub(crate) fn number(self) -> u64 {
         self.0.get()
     }
 }
 
-/// Every process that is within our reach: nobody but root could do anything about another user's.
+/// Returns every process that Hermes may signal: only root can signal another user's.
 fn processes() -> impl Iterator<Item = Pid> {
     let me = geteuid();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,6 +1,7 @@
-//! Giving memory back to the system.
+//! Returns unused memory to the operating system.
 
-/// Gives back what the allocator holds and nobody uses. For a process that lives for months; takes a few milliseconds.
+/// Returns the memory that the allocator holds and does not use. Meant for a process that runs for months;
+/// takes a few milliseconds.
 pub fn release_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

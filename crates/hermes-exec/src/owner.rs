@@ -1,19 +1,21 @@
-//! Which Hermes a container or a run record belongs to, so that one whose Hermes is gone can be told from one in use.
+//! Labels that name the Hermes process a container or a run record belongs to, so that one whose process is
+//! gone can be distinguished from one in use.
 //!
-//! Both outlive a program that was killed. Their label names that program by machine, number and start; what another
-//! machine, or another container's process space, started cannot be judged from here and is left alone.
+//! Containers and run records outlive a process that was killed. Their label names that process by machine,
+//! pid and start time. What a process on another machine or in another pid namespace started cannot be judged
+//! from here and is left alone.
 
 use crate::recovered_process::RecoveredProcess;
 use crate::remote::fnv;
 
-/// Returns the label of this program.
+/// Returns the label of this process.
 pub(crate) fn ourselves() -> String {
     let pid = std::process::id();
     let machine = machine().unwrap_or_default();
     format!("{machine}.{pid}.{}", RecoveredProcess::start_time(pid).unwrap_or(0))
 }
 
-/// Returns whether the program a label names is known to be gone.
+/// Tells whether the process that a label names is known to be gone.
 pub(crate) fn is_gone(label: &str) -> bool {
     let mut parts = label.trim().split('.');
     let (Some(place), Some(pid), Some(started)) = (parts.next(), parts.next(), parts.next()) else {
@@ -24,7 +26,8 @@ pub(crate) fn is_gone(label: &str) -> bool {
         && RecoveredProcess::find(pid, (started > 0).then_some(started)).is_none()
 }
 
-/// This boot of this machine, and the space of process numbers we live in; none where the system does not tell.
+/// Returns an identifier of this boot of this machine and of the pid namespace; `None` where the system does
+/// not provide it.
 fn machine() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
@@ -41,7 +44,7 @@ mod tests {
         assert!(!is_gone(&own), "{own}");
         let (here, _) = own.split_once('.').unwrap();
         assert!(is_gone(&format!("{here}.4194303.1")));
-        // Our own number, at another time.
+        // The label has the pid of this process and another start time.
         assert!(is_gone(&format!("{here}.{}.1", std::process::id())));
         for foreign in ["0123.4194303.1", "", "x", &format!("{here}.x.y")] {
             assert!(!is_gone(foreign), "{foreign}");

@@ -1,7 +1,8 @@
-//! Everyone a child started, also those who left its group.
+//! The process tree of a child: all processes it started, also those that left its group.
 //!
-//! Where control groups can be divided they sit in a cell, and none escapes. Elsewhere they are known by descent as long
-//! as the child itself lives, which adopts what its descendants leave behind, and by the mark they carry.
+//! Where control groups can be divided, the processes are in a control group of their own, and none escapes.
+//! Elsewhere they are found by descent as long as the child lives, because it adopts orphaned descendants,
+//! and by the mark they carry.
 
 use std::collections::HashSet;
 
@@ -12,10 +13,10 @@ use crate::cgroup::{self, Cgroup};
 use crate::mark::ProcessMark;
 use crate::procfs::descendants;
 
-/// How often it is looked again for somebody who was born meanwhile.
+/// Limits how often the search for newly started processes is repeated.
 const MOST_ROUNDS: usize = 20;
 
-/// Those who end with a child.
+/// The processes that end with a child.
 #[derive(Debug)]
 pub(crate) enum ProcessTree {
     InCgroup(Cgroup),
@@ -23,7 +24,7 @@ pub(crate) enum ProcessTree {
     Empty,
 }
 
-/// What a child's kin are known by.
+/// Identifies the processes of a child's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessTreeKey {
     pub(crate) leader: Pid,
@@ -31,14 +32,16 @@ pub(crate) struct ProcessTreeKey {
 }
 
 impl ProcessTree {
-    /// In a cell if there can be one: the leader is about to end, and nobody must be lost sight of then.
+    /// Captures the tree, in a control group if possible: the leader is about to exit, and every process must
+    /// stay known after that.
     pub(crate) async fn capture(family: ProcessTreeKey) -> Self {
         move_to_cgroup(family.leader).await.map_or(Self::Tracked(family), Self::InCgroup)
     }
 
-    /// Kills all of a family at once, without waiting for anything.
+    /// Kills all processes of a tree at once, without waiting for anything.
     pub(crate) fn kill_tree(family: ProcessTreeKey) {
-        // Both: somebody may be on the way into the cell at this moment, and the leader may be gone.
+        // Both ways are needed: a process may be moving into the control group at this moment, and the leader
+        // may be gone.
         family.kill();
         if let Some(cell) = Cgroup::of(family.leader) {
             cell.kill();
@@ -59,7 +62,7 @@ impl ProcessTree {
         }
     }
 
-    /// Whether any of them lives, as far as is known once the leader is gone.
+    /// Tells whether any process of the tree lives, as far as that is known once the leader is gone.
     pub(crate) fn is_alive(&self) -> bool {
         match self {
             Self::InCgroup(cell) => !cell.members().is_empty(),
@@ -68,12 +71,12 @@ impl ProcessTree {
         }
     }
 
-    /// Whether nobody of the child's group is outside of what is counted here.
+    /// Tells whether the tree is known to include every process of the child's group.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Self::InCgroup(_))
     }
 
-    /// All that can be done was done.
+    /// Releases the control group after all processes were signalled.
     pub(crate) fn release(self) {
         if let Self::InCgroup(cell) = self {
             cgroup::release(cell);
@@ -101,8 +104,8 @@ impl ProcessTreeKey {
         members
     }
 
-    /// Those below one that is killed come to the leader, and are found there, or by their mark, in the next round. The
-    /// leader is last: it is what they are known by.
+    /// Kills the tree in rounds. Children of a killed process are adopted by the leader and found there, or
+    /// by their mark, in the next round. The leader is killed last, because the others are identified by it.
     fn kill(self) {
         let mut killed = HashSet::new();
         for _ in 0..MOST_ROUNDS {
@@ -117,12 +120,13 @@ impl ProcessTreeKey {
     }
 }
 
-/// On a thread of its own, because the kernel takes its time.
+/// Moves the tree into a control group, on a thread of its own, because the kernel takes milliseconds for it.
 async fn move_to_cgroup(leader: Pid) -> Option<Cgroup> {
     cgroup::prefix()?;
     let (answer, made) = oneshot::channel();
     let thread = std::thread::Builder::new().name("cell".to_owned());
-    // Nobody waits any more when the call was dropped; then the leader's own end takes the cell back.
+    // The receiver is gone when the call was dropped; then the control group is removed when the leader
+    // exits.
     thread.spawn(move || answer.send(Cgroup::capture(leader))).ok()?;
     made.await.ok().flatten()
 }

@@ -1,7 +1,7 @@
-//! Other programs asked for their output: checkers of files, helpers that know a credential.
+//! Runs other programs for their output: checkers of files, and helpers that supply a credential.
 //!
-//! No shell reads their arguments. Those that are named by the user run as the user would run them; those that read what a
-//! model wrote run inside a fence.
+//! No shell interprets their arguments. Programs that the user names run as the user would run them; programs
+//! that read what a model wrote run in a sandbox.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,24 +18,24 @@ use crate::run::{CommandOutcome, ExitCause, RunContext, run};
 use crate::sandbox::{ExpectedRuntime, Sandbox};
 use crate::variables::Variables;
 
-/// Starts programs with these variables.
+/// Starts programs with a given set of variables.
 #[derive(Debug, Clone)]
 pub struct ProgramRunner {
     variables: Variables,
     clock: Arc<dyn Clock>,
-    /// The fence around them, and the folder it is about.
+    /// The sandbox of the programs, and the folder it is made for.
     sandbox: Option<(Sandbox, PathBuf)>,
 }
 
-/// What becomes of what a program complains about.
+/// Selects what happens to the standard error of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StderrMode {
-    /// It stands among the output.
+    /// Standard error is merged into the output.
     Merge,
     Discard,
 }
 
-/// How a program ended.
+/// The ways in which a program can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramExit {
     Exited(i32),
@@ -43,7 +43,7 @@ pub enum ProgramExit {
     Cancelled,
 }
 
-/// A program to be run.
+/// Describes a program to be run.
 #[derive(Debug, Clone)]
 pub struct Program<'a> {
     pub name: &'a str,
@@ -58,13 +58,13 @@ impl ProgramRunner {
         Self { variables, clock, sandbox: None }
     }
 
-    /// The same inside the fence of a conversation about `anchor`.
+    /// Returns a runner that uses the sandbox of a conversation about `anchor`.
     #[must_use]
     pub fn in_sandbox(&self, sandbox: Sandbox, anchor: &Path) -> Self {
         Self { sandbox: Some((sandbox, anchor.to_owned())), ..self.clone() }
     }
 
-    /// Whether a program of this name is on the path.
+    /// Returns the path of the program with this name, if it is on the path.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(PathBuf::from(name)).filter(|path| path.is_file());
@@ -73,7 +73,7 @@ impl ProgramRunner {
         path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
     }
 
-    /// Runs it to its end, without input.
+    /// Runs the program until it exits, without input.
     pub async fn output(
         &self,
         program: Program<'_>,
@@ -82,7 +82,7 @@ impl ProgramRunner {
         self.output_for(program, None, cancel).await
     }
 
-    /// Runs it to its end on an input.
+    /// Runs the program until it exits, with an input.
     pub async fn output_for(
         &self,
         program: Program<'_>,
@@ -104,7 +104,7 @@ impl ProgramRunner {
         Ok((output.text(), end))
     }
 
-    /// Starts one that stays and is spoken to.
+    /// Starts a program that keeps running and answers line by line.
     pub async fn worker(&self, program: Program<'_>) -> Result<LineProcess, RunError> {
         let launch = self.launch(program, StdioMode::InputAndOutput)?;
         let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
@@ -115,7 +115,7 @@ impl ProgramRunner {
         let Program { name, arguments, directory, stderr: complaints, .. } = program;
         let found =
             self.find(name).ok_or_else(|| RunError::Unavailable(format!("there is no program `{name}`")))?;
-        // A shell only to send the complaints away; the arguments pass through it untouched.
+        // The shell only redirects standard error; the arguments pass through it unchanged.
         let script = match complaints {
             StderrMode::Merge => r#"exec "$0" "$@""#,
             StderrMode::Discard => r#"exec "$0" "$@" 2>/dev/null"#,

@@ -1,4 +1,4 @@
-//! Other programs in our place, and programs that go on without us.
+//! Replaces this process by another program, and starts programs that outlive it.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 
 use crate::variables::Variables;
 
-/// Where the program lies, also when that file was replaced since.
+/// Returns the path of the program, also when the file was replaced since it was started.
 pub fn own_program() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    // The kernel knows it under its old place with a mark behind it then.
+    // For a replaced file the kernel appends a marker to the old path.
     let text = program.to_string_lossy();
     Ok(text.strip_suffix(" (deleted)").map_or_else(|| program.clone(), PathBuf::from))
 }
 
-/// Takes the program from the disk once more, with the same arguments and under the same number. Returns only when that
-/// cannot be done.
+/// Executes the program from the disk again, with the same arguments and the same pid. Returns only when that
+/// fails.
 pub fn re_exec() -> io::Error {
     let program = match own_program() {
         Ok(path) => path,
@@ -27,14 +27,15 @@ pub fn re_exec() -> io::Error {
     command.args(std::env::args_os().skip(1)).exec()
 }
 
-/// Another program in our place, with these variables beside those we have. Returns only when that cannot be done.
+/// Executes another program in place of this one, with these variables added. Returns only when that fails.
 pub fn exec_program(program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> io::Error {
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = Command::new(program);
     command.args(arguments).envs(variables.iter().copied()).exec()
 }
 
-/// Starts a program that goes on when we end: what it says goes into a file, and its exit code, when it ends, into another.
+/// Starts a program that outlives this process. Its output goes to one file and its exit code, when it exits,
+/// to another.
 pub fn start_detached(
     program: &Path,
     argument: &str,
@@ -56,7 +57,7 @@ pub fn start_detached(
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0);
-    // The shell ends at once; what it started has no parent that would have to wait for it.
+    // The shell exits at once, so this process does not have to reap what it started.
     let status = command.spawn()?.wait()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("sh ended with {status}"))) }
 }

@@ -1,6 +1,6 @@
-//! A process of an earlier run of Hermes that still lives.
+//! A process that an earlier run of Hermes started and that still runs.
 //!
-//! Known by its pid and the moment it was started, because pids are given out again.
+//! It is identified by its pid and its start time, because pids are reused.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use hermes_types::Clock;
 use crate::group::ProcessGroup;
 use crate::procfs::is_zombie;
 
-/// Found again by its pid; its output is lost, but it can be watched and ended.
+/// A process found by its pid; its output is lost, but it can be observed and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveredProcess {
     group: ProcessGroup,
@@ -17,16 +17,18 @@ pub struct RecoveredProcess {
 }
 
 impl RecoveredProcess {
-    /// The process with this pid, if it lives and, where that is known, was started at the same moment.
+    /// Returns the process with this pid if it lives and, where the start time is known, was started at that
+    /// time.
     pub fn find(pid: u32, started: Option<u64>) -> Option<Self> {
         let found = Self { group: ProcessGroup::recovered(pid)?, started };
         found.is_alive().then_some(found)
     }
 
-    /// The kernel's own figure for when a process was started; none where the system does not tell.
+    /// Returns the kernel's start time of a process; `None` where the system does not provide it.
     pub fn start_time(pid: u32) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name stands in brackets and may hold anything, brackets too; the 20th field after it is the time.
+        // The name is in brackets and may contain any characters, including brackets; the 20th field after it
+        // is the time.
         stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
     }
 
@@ -35,7 +37,7 @@ impl RecoveredProcess {
     }
 
     pub fn is_alive(&self) -> bool {
-        // The group may outlive its leader; what was started is the leader.
+        // The group may outlive its leader; the process that was started is the leader.
         if !self.group.leader_exists() || is_zombie(self.group.leader()) {
             return false;
         }
@@ -45,7 +47,7 @@ impl RecoveredProcess {
         }
     }
 
-    /// Ends it with all it started.
+    /// Ends the process with all processes it started.
     pub async fn kill(&self, clock: &dyn Clock) {
         if self.is_alive() {
             self.group.terminate(clock).await;

@@ -1,4 +1,4 @@
-//! Where commands run when it is not this machine, chosen once from the configuration.
+//! The backend in which commands run instead of this machine, chosen once from the configuration.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::remote::RemoteEnvironment;
 use crate::singularity::{SingularityHost, SingularityOptions};
 use crate::ssh::SshHost;
 
-/// A backend that is not this machine.
+/// A backend other than this machine.
 #[derive(Debug, Clone)]
 pub struct RemoteBackend {
     pub backend: Backend,
     pub credentials: CredentialFiles,
 }
 
-/// Which one. The options are those of every room; their `task` is filled in.
+/// The kinds of backends. The options apply to every environment; `task` is filled in for each.
 #[derive(Debug, Clone)]
 pub enum Backend {
     Docker(Arc<DockerEngine>, Box<DockerOptions>),
@@ -30,17 +30,17 @@ pub enum Backend {
     ModalDirect(Arc<ModalAccount>, Box<ModalOptions>),
 }
 
-/// What a command there can do to the user's own things.
+/// Describes what a command in the environment can do to the user's own files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostExposure {
-    /// Nothing outside the room.
+    /// The command can change nothing outside the environment.
     Isolated,
-    /// Folders of this machine, or another machine of the user's.
+    /// The command can change folders of this machine, or another machine of the user.
     UserFiles,
 }
 
 impl RemoteBackend {
-    /// The room of this name. Nothing is started before the first command.
+    /// Opens the environment with this name. Nothing is started before the first command.
     pub fn open(&self, name: &str) -> RemoteEnvironment {
         let luggage = || Some(Arc::new(CredentialUploader::new(self.credentials.clone())));
         let task = name.to_owned();
@@ -67,7 +67,7 @@ impl RemoteBackend {
         }
     }
 
-    /// Whether what it needs on this machine works.
+    /// Checks that what the backend needs on this machine works.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
         match &self.backend {
             Backend::Docker(engine, _) => engine.check(cancel).await,
@@ -77,7 +77,7 @@ impl RemoteBackend {
         }
     }
 
-    /// Whether every room is the same: another machine is not divided.
+    /// Tells whether all environments are the same one, because another machine is not divided.
     pub fn is_single_machine(&self) -> bool {
         matches!(self.backend, Backend::Ssh(_))
     }

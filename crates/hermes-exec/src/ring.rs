@@ -1,13 +1,13 @@
-//! The newest part of an output that goes on.
+//! A buffer for the newest part of a continuing output.
 
 use crate::capture::Utf8Decoder;
 
 const MOST_CHARS: usize = 200_000;
 
-/// The last 200,000 characters and how many there were in all.
+/// The last 200,000 characters of an output, and how many there were in all.
 #[derive(Debug, Default)]
 pub(crate) struct RingBuffer {
-    /// Up to twice the bound, so that the front is cut off rarely.
+    /// The kept text, up to twice the bound, so that its beginning is removed rarely.
     text: String,
     chars: usize,
     total: u64,
@@ -36,7 +36,7 @@ impl RingBuffer {
         }
     }
 
-    /// At most so many characters from the end.
+    /// Returns at most `chars` characters from the end.
     pub(crate) fn last(&self, chars: usize) -> &str {
         let chars = chars.min(MOST_CHARS);
         let skipped = self.chars.saturating_sub(chars);

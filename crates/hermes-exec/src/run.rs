@@ -1,7 +1,7 @@
-//! One command from start to end, within a time.
+//! Runs one command from start to end within a time limit.
 //!
-//! Drains the output while it waits, feeds the input beside it, and stops reading soon after the shell has ended even if
-//! something it left running still holds the pipe. Whatever ends the wait, the child is reaped.
+//! Reads the output while waiting, writes the input concurrently, and stops reading soon after the shell has
+//! exited even if a process it left running still holds the pipe. However the wait ends, the child is reaped.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -12,20 +12,20 @@ use hermes_types::{Cancel, Clock};
 use crate::capture::{CapturedOutput, OutputBounds, OutputCapture};
 use crate::child::{Launch, RunningChild};
 
-/// How long after the shell's end a silent pipe is still listened to.
+/// The time a silent pipe is still read after the shell has exited.
 const IDLE: Duration = Duration::from_millis(300);
-/// And one that never falls silent.
+/// The longest time a pipe that never falls silent is read after the shell has exited.
 const LONGEST_DRAIN: Duration = Duration::from_secs(2);
 const CHUNK: usize = 16 * 1024;
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutcome {
     pub(crate) output: CapturedOutput,
     pub(crate) exit_cause: ExitCause,
 }
 
-/// Why it is over.
+/// The reasons why a command is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCause {
     Exited(i32),
@@ -33,7 +33,7 @@ pub(crate) enum ExitCause {
     Interrupted,
 }
 
-/// What holds while a command runs.
+/// The conditions under which a command runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunContext<'a> {
     pub(crate) limit: Duration,
@@ -61,15 +61,17 @@ pub(crate) async fn run(
     Ok(CommandOutcome { output: output.finish(), exit_cause: ending })
 }
 
-/// What becomes of a child's input when all of it was written.
+/// Selects what happens to a child's input when all of it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterInput {
     Close,
-    /// It stays open and goes back to the child's handle: the other side takes its end for ours.
+    /// The input stays open and returns to the child's handle, because the remote side takes its end for the
+    /// end of Hermes.
     Hold,
 }
 
-/// Feeds a child and hands on what it says until it ends, its time is over, it is interrupted, or enough was heard.
+/// Writes the input and passes on the output of a child until it exits, its time limit expires, it is
+/// interrupted, or the receiver needs no more.
 pub(crate) async fn read_until_end(
     running: &mut RunningChild,
     (stdin, after): (Option<&[u8]>, AfterInput),
@@ -80,7 +82,7 @@ pub(crate) async fn read_until_end(
     let input = running.input.take();
     let feed = async {
         if let (Some(input), Some(bytes)) = (&input, stdin) {
-            // A program that does not read its input to the end is no failure.
+            // A program that does not read its whole input is no failure.
             let _ = input.write_all(bytes).await;
         }
         input.filter(|_| after == AfterInput::Hold)
@@ -116,7 +118,7 @@ pub(crate) async fn read_until_end(
     Ok(ending)
 }
 
-/// Ends the group and reaps the child.
+/// Ends the process group and reaps the child.
 async fn end(running: &mut RunningChild, clock: &dyn Clock) -> io::Result<()> {
     let group = running.group();
     let ((), code) = tokio::join!(group.terminate(clock), running.wait());

@@ -1,9 +1,10 @@
-//! A file that lists the commands of this process, for the next start.
+//! A file that lists the running commands of this process, for the next start.
 //!
-//! The watchdog process (`guardian.rs`) ends what we were running when we are killed. Where it is killed too, nobody is left
-//! but the next start, which reads this file. One file per process, named by the process; one line per running command with
-//! its mark and, once it is known, its pid. A line is written before the command is started. Nothing is synced: a machine that
-//! goes down takes the commands with it.
+//! The watchdog process (`watchdog.rs`) ends running commands when Hermes is killed. Where the watchdog is
+//! killed too, only the next start can end them, and it reads this file. There is one file per process, named
+//! after the process, with one line per running command that holds its mark and, once known, its pid. A line
+//! is written before the command is started. Nothing is synced: a machine that goes down ends the commands
+//! anyway.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -20,12 +21,13 @@ use crate::owner;
 use crate::procfs::{is_in_group, own_cgroup, parse_pid};
 use crate::watchdog;
 
-/// Mark, space, pid, line end: all lines have the same length, so that one can be written over another.
+/// The length of a line (mark, space, pid, line end). All lines have the same length, so that one can be
+/// overwritten with another.
 const LINE: usize = 32;
 const GROUP: &str = "group ";
-/// What the names of records end with.
+/// The suffix of the names of record files.
 const ENDING: &str = "-commands";
-/// How often it is looked again for a process that was forked meanwhile.
+/// Limits how often the search for newly forked processes is repeated.
 const MOST_ROUNDS: usize = 20;
 const LONGEST_RECORD: u64 = 1024 * 1024;
 
@@ -33,11 +35,11 @@ static RECORD: Mutex<RunRecord> =
     Mutex::new(RunRecord { folder: None, file: None, first_line: 0, lines: Vec::new(), used: None });
 
 struct RunRecord {
-    /// Where files of this kind are; none: nothing is recorded.
+    /// The folder of the record files; with `None`, nothing is recorded.
     folder: Option<PathBuf>,
-    /// Made with the first command.
+    /// The record file, created with the first command.
     file: Option<File>,
-    /// Where the lines begin.
+    /// The offset at which the lines begin.
     first_line: u64,
     lines: Vec<Option<ProcessMark>>,
     used: Option<HashMap<u64, usize>>,
@@ -51,7 +53,8 @@ pub fn record_commands_in(folder: &Path) {
     }
 }
 
-/// Ends commands of processes that were killed together with their watchdog; returns how many processes were ended. Blocks.
+/// Ends the commands of processes that were killed together with their watchdog; returns how many processes
+/// were ended. Blocks.
 pub fn end_orphaned_commands(folder: &Path) -> usize {
     let mut ended = 0;
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -79,7 +82,7 @@ pub(crate) fn set_pid(mark: ProcessMark, pid: u32) {
     record().put(mark, pid);
 }
 
-/// Removes a command that has ended, or may go on without us.
+/// Removes a command that has ended, or may outlive Hermes.
 pub(crate) fn remove(mark: ProcessMark) {
     record().clear(mark);
 }
@@ -138,7 +141,8 @@ impl RunRecord {
     fn create_in(&mut self, folder: &Path) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let label = owner::ourselves();
-        // The watchdog removes it after us; where it cannot, the next start needs it.
+        // The watchdog removes the file after this process has ended; where it cannot, the next start needs
+        // the file.
         watchdog::remove_after_us(&folder.join(&label));
         let path = folder.join(format!("{label}{ENDING}"));
         let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -150,10 +154,11 @@ impl RunRecord {
     }
 }
 
-/// What a process that is gone was running.
+/// The commands that a vanished process was running.
 #[derive(Debug, PartialEq, Eq)]
 struct Orphans {
-    /// Its control group; processes that were put into another are somebody else's.
+    /// The control group of that process; processes that were moved to an unrelated group are controlled by
+    /// another manager.
     group: String,
     commands: Vec<(ProcessMark, u32)>,
     /// The pid of the process that started them.

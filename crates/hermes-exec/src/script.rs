@@ -1,7 +1,7 @@
-//! A script from start to end: its two outputs apart, bounded, within a time.
+//! Runs a script from start to end within a time limit, with its two outputs separate and bounded.
 //!
-//! It runs inside the fence that commands of its folder have. Whatever ends it, all it started ends with it: a script is
-//! one piece of work, and what shall run on is started as a background process.
+//! The script runs in the sandbox that commands of its folder have. However it ends, all processes it started
+//! end with it: a script is one unit of work, and what is meant to run on is started as a background process.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,11 +19,11 @@ use crate::sandbox::{ExpectedRuntime, Sandbox, SandboxReport};
 use crate::stream::Stream;
 use crate::variables::Variables;
 
-/// What a script gets to end by itself when its time is over.
+/// The time a script has to end by itself when its time limit has expired.
 const GRACE: Duration = Duration::from_secs(5);
-/// And when somebody waits for it to stop.
+/// The time a script has to end by itself when it is interrupted.
 const SHORT_GRACE: Duration = Duration::from_secs(1);
-/// How long a pipe is still listened to that something outside the group holds open.
+/// The time a pipe is still read that a process outside the group holds open.
 const IDLE: Duration = Duration::from_millis(300);
 const CHUNK: usize = 16 * 1024;
 
@@ -34,24 +34,24 @@ pub struct ScriptRunner {
     clock: Arc<dyn Clock>,
 }
 
-/// A script to be run.
+/// Describes a script to be run.
 #[derive(Debug, Clone)]
 pub struct ScriptCommand<'a> {
     pub program: &'a Path,
     pub arguments: Vec<OsString>,
-    /// All of it: nothing is inherited.
+    /// The complete environment of the script: nothing is inherited.
     pub variables: &'a Variables,
     pub directory: &'a Path,
-    /// The folder whose fence holds it in.
+    /// The folder for which the sandbox is made.
     pub sandbox_anchor: &'a Path,
     pub limit: Duration,
-    /// Bytes kept of the beginning and of the end of what it says.
+    /// The numbers of bytes kept of the beginning and of the end of standard output.
     pub output_limits: (usize, usize),
-    /// Bytes kept of the beginning of what it complains about.
+    /// The number of bytes kept of the beginning of standard error.
     pub stderr_limit: usize,
 }
 
-/// What a script came to.
+/// The result of a script.
 #[derive(Debug)]
 pub struct ScriptOutcome {
     pub output: ClippedOutput,
@@ -124,7 +124,7 @@ impl ScriptRunner {
     }
 }
 
-/// What is heard of a script.
+/// The output of a script that was read so far.
 struct ScriptOutput {
     output: OutputClipper,
     stderr: OutputClipper,
@@ -160,7 +160,8 @@ impl ScriptOutput {
         }
     }
 
-    /// What is left in the pipes. Everything in the group is gone, so they end unless something left it on purpose.
+    /// Reads what is left in the pipes. All processes of the group are gone, so the pipes end unless a
+    /// process that left the group holds them.
     async fn drain(&mut self, running: &RunningChild, clock: &dyn Clock) {
         let mut buffer = vec![0; CHUNK];
         for (stream, clip) in
@@ -183,7 +184,7 @@ impl ScriptOutput {
     }
 }
 
-/// The next bytes; none once it is over.
+/// Reads the next bytes and returns how many there are; zero once the stream has ended.
 async fn read_chunk(stream: Option<&Stream>, buffer: &mut [u8]) -> usize {
     match stream {
         Some(stream) => stream.read(buffer).await.unwrap_or(0),

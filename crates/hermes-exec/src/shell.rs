@@ -1,4 +1,4 @@
-//! Which shell runs commands.
+//! Chooses the shell that runs commands.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use rustix::fs::{Access, access};
 
 use crate::variables::Variables;
 
-/// A shell and whether it is bash, whose snapshots we rely on.
+/// A shell, and whether it is bash, which snapshots require.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shell {
     pub(crate) program: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) enum ShellKind {
 }
 
 impl Shell {
-    /// bash from PATH or its usual places, else the user's shell, else `sh`.
+    /// Finds bash on PATH or in its usual folders, else the user's shell, else `sh`.
     pub(crate) fn find(variables: &Variables) -> Option<Self> {
         let path = variables.get("PATH").unwrap_or_default();
         let in_path = path
@@ -43,7 +43,7 @@ fn is_program(file: &Path) -> bool {
     file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 
-/// A word a shell reads as exactly this text.
+/// Returns a word that a shell reads as exactly this text.
 pub fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

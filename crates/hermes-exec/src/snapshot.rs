@@ -1,8 +1,8 @@
-//! What one shell leaves for the next: exports, functions, aliases, options.
+//! Snapshots of a shell's state: exports, functions, aliases, options.
 //!
-//! One login shell is asked once; every call then starts a bare bash that reads the dump, which is much faster and
-//! brings the same. Each task has exports of its own, so one cannot change another's. Files are private and go with
-//! their owner.
+//! One login shell runs once; every call then starts a bare bash that reads the snapshot, which is much
+//! faster and has the same result. Each task has exports of its own, so one task cannot change another's. The
+//! files are private and are removed with their owner.
 
 use std::fs;
 use std::io;
@@ -13,29 +13,30 @@ use hermes_types::random_hex;
 use crate::shell::quote;
 use crate::watchdog::remove_on_exit;
 
-/// Longer commands go through a file: one argument of a program may not be longer than 128 KiB.
+/// The length from which a command is passed through a file: one argument of a program may not be longer than
+/// 128 KiB.
 const LONGEST_ARGUMENT: usize = 100_000;
 
 const LONGEST_EXPORTS: u64 = 4 * 1024 * 1024;
 
-/// Files that are removed with their owner.
+/// The snapshot files, which are removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct ShellSnapshot {
-    /// What their paths begin with.
+    /// The common beginning of the paths of the files.
     base: PathBuf,
-    /// Where a call leaves what it has to say; commands may write there.
+    /// The folder in which a call leaves its new state; commands may write there.
     open: PathBuf,
-    /// What every call begins with.
+    /// The lines with which the script of every call begins.
     prelude: String,
 }
 
 impl ShellSnapshot {
-    /// Files in `folder`; what calls leave goes through `open`.
+    /// Creates a snapshot with files in `folder`; calls leave their new state in `open`.
     pub(crate) fn new(folder: &Path, open: &Path) -> Self {
         Self { base: remove_on_exit(folder, "hermes-snap-"), open: open.to_owned(), prelude: String::new() }
     }
 
-    /// Has every call export these, where it has no others of the name.
+    /// Makes every call export these variables where they are not set.
     #[must_use]
     pub(crate) fn with_exports(mut self, variables: &[(&'static str, String)]) -> Self {
         let one = |(name, value): &(&str, String)| {
@@ -45,7 +46,7 @@ impl ShellSnapshot {
         self
     }
 
-    /// Has every call add these options to a variable that does not hold them yet.
+    /// Makes every call add these options to a variable that does not contain them yet.
     #[must_use]
     pub(crate) fn adding(mut self, options: &[(&'static str, String, String)]) -> Self {
         let one = |(name, shown, option): &(&str, String, String)| {
@@ -65,7 +66,7 @@ impl ShellSnapshot {
         path.into()
     }
 
-    /// Functions, aliases and options.
+    /// Returns the path of the file with functions, aliases and options.
     fn definitions(&self) -> PathBuf {
         self.file("sh")
     }
@@ -74,18 +75,19 @@ impl ShellSnapshot {
         self.file("env")
     }
 
-    /// What a login shell runs to fill both files.
+    /// Returns the script with which a login shell fills both files.
     pub(crate) fn fill_script(&self, path: &str) -> String {
         Self::dump_script(path, &shell_path(&self.definitions()), &shell_path(&self.exports()))
     }
 
-    /// Fills both files.
+    /// Writes both files.
     pub(crate) fn fill(&self, definitions: &[u8], exports: &[u8]) -> io::Result<()> {
         write_private(&self.definitions(), definitions)?;
         write_private(&self.exports(), exports)
     }
 
-    /// What a login shell runs to fill two files. What the user's own path has beyond the login shell's comes first, each folder once.
+    /// Returns the script with which a login shell fills two files. Folders of the user's own path that the
+    /// login shell's path lacks come first, each folder once.
     pub(crate) fn dump_script(path: &str, definitions: &str, exports: &str) -> String {
         let given = quote(path);
         format!(
@@ -108,7 +110,7 @@ impl ShellSnapshot {
         self.definitions().is_file() && self.exports().is_file()
     }
 
-    /// A copy that a task may change.
+    /// Returns a copy that a task may change.
     pub(crate) fn fork(&self) -> io::Result<Self> {
         let copy = Self::new(self.base.parent().unwrap_or(Path::new("/")), &self.open);
         for (from, to) in [(self.definitions(), copy.definitions()), (self.exports(), copy.exports())] {
@@ -117,7 +119,7 @@ impl ShellSnapshot {
         Ok(copy)
     }
 
-    /// The script of one call, and what it leaves.
+    /// Returns the script of one call, with the files it leaves.
     pub(crate) fn call(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
         let id = random_hex(12);
         let new_exports = remove_on_exit(&self.open, "hermes-snap-");
@@ -134,7 +136,7 @@ impl ShellSnapshot {
         Ok(CallScript { script, mark, new_exports, exports: self.exports(), file })
     }
 
-    /// The script of a process that runs on; it leaves nothing for later calls.
+    /// Returns the script of a background process, which leaves nothing for later calls.
     pub(crate) fn background(&self, command: &str, directory: &Path) -> io::Result<CallScript> {
         let id = random_hex(12);
         let (text, file) = self.eval(command, &id)?;
@@ -149,7 +151,8 @@ impl ShellSnapshot {
         format!("{{ . {definitions}; . {exports}; }} 2>/dev/null\n{}", self.prelude)
     }
 
-    /// Evaluated as a whole, so that a heredoc or a comment at the end cannot reach the lines after it.
+    /// Returns a line that evaluates the command as a whole, so that a heredoc or a comment at its end cannot
+    /// affect the lines after it.
     fn eval(&self, command: &str, id: &str) -> io::Result<(String, Option<PathBuf>)> {
         if command.len() <= LONGEST_ARGUMENT {
             return Ok((format!("eval {}", quote(command)), None));
@@ -167,7 +170,7 @@ impl Drop for ShellSnapshot {
     }
 }
 
-/// One call's script. Its files go with it.
+/// The script of one call. Its files are removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct CallScript {
     pub(crate) script: String,
@@ -182,12 +185,12 @@ impl CallScript {
         Self { script, mark, new_exports: PathBuf::new(), exports: PathBuf::new(), file: None }
     }
 
-    /// What stands before and after the working folder at the end of the output.
+    /// Returns the texts before and after the working folder at the end of the output.
     pub(crate) fn mark(&self) -> (String, String) {
         (format!("\n{}", self.mark), format!("{}\n", self.mark))
     }
 
-    /// The script came to its end: its exports hold from now on.
+    /// Makes the exports of a completed script apply to later calls.
     pub(crate) fn persist_exports(&self) {
         let Some(exports) = read_plain(&self.new_exports).filter(|exports| !exports.is_empty()) else {
             return;
@@ -213,7 +216,8 @@ fn shell_path(path: &Path) -> String {
     quote(&path.to_string_lossy())
 }
 
-/// A file a command left. A link could lead to something it cannot read itself.
+/// Reads a regular file that a command left. A link is refused, because it could lead to a file that the
+/// command cannot read itself.
 fn read_plain(path: &Path) -> Option<Vec<u8>> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;

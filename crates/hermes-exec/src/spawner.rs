@@ -1,7 +1,8 @@
-//! The thread all children are forked from.
+//! The thread from which all children are forked.
 //!
-//! The kernel ties a child's parent-death signal to the *thread* that forked it, and the runtime may end its threads at
-//! any time. This one lives as long as the process, so a child gets that signal when Hermes dies and not before.
+//! The kernel ties a child's parent-death signal to the *thread* that forked it, and the runtime may end its
+//! threads at any time. This thread lives as long as the process, so a child gets that signal when Hermes
+//! dies and not before.
 
 use std::io;
 use std::sync::{LazyLock, mpsc};
@@ -22,7 +23,7 @@ static SPAWNER: LazyLock<Option<mpsc::Sender<SpawnRequest>>> = LazyLock::new(|| 
     let started = thread.spawn(move || {
         for SpawnRequest { mut command, runtime, answer } in inbox {
             let _within = runtime.enter();
-            // Nobody waits any more when the call was cancelled; the child is then killed as it is dropped.
+            // The receiver is gone when the call was cancelled; the child is then killed as it is dropped.
             let _ = answer.send(command.spawn());
         }
     });

@@ -1,9 +1,10 @@
-//! Commands on another machine, through the `ssh` program.
+//! Runs commands on another machine through the `ssh` program.
 //!
-//! All calls share one connection, kept by a control socket of this process in a private folder. Nobody is asked
-//! anything: a login that needs a password fails. A new host's key is taken down, a changed one refused. A connection that
-//! breaks while a command runs ends that call with a word about it; the command may have had its effect, so it is not
-//! repeated. The next call connects anew, and removes what shells whose connection broke have left over there.
+//! All calls share one connection, kept by a control socket of this process in a private folder. `ssh` never
+//! prompts: a login that needs a password fails. The key of a new host is recorded, a changed key is refused.
+//! A connection that breaks while a command runs ends that call with a notice; the command may have had its
+//! effect, so it is not repeated. The next call connects again and removes the files that shells with a
+//! broken connection left on the machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,31 +27,32 @@ use crate::variables::Variables;
 
 const PROBE_LIMIT: Duration = Duration::from_secs(15);
 const CONTROL_LIMIT: Duration = Duration::from_secs(5);
-/// So many leftovers are removed at once.
+/// Limits how many leftover files are removed at once.
 const MOST_REMOVED: usize = 100;
-/// What ssh itself ends with when there is no connection.
+/// The exit code of ssh itself when there is no connection.
 const NO_CONNECTION: i32 = 255;
-/// Unix sockets have short names, shortest on macOS (104); ssh adds 17 characters while it makes one.
+/// The longest path of the control socket. Unix sockets have short names, shortest on macOS (104); ssh adds
+/// 17 characters while it creates one.
 const LONGEST_SOCKET: usize = 104 - 18;
 
 const WITHOUT_TERMINAL: &[&str] = &["-T"];
-/// A terminal whatever ours is, on which no character means anything to ssh itself.
+/// The options that allocate a terminal whatever the local one is, and turn off the escape character of ssh.
 const ON_TERMINAL: &[&str] = &["-tt", "-e", "none"];
 
-/// Another machine and how to log in there.
+/// Describes another machine and how to log in there.
 #[derive(Debug, Clone)]
 pub struct SshOptions {
     pub host: String,
     pub user: String,
     pub port: u16,
     pub key: Option<PathBuf>,
-    /// Where commands begin; `~` if not said.
+    /// The folder in which commands begin; `~` if `None`.
     pub directory: Option<String>,
-    /// Variables for commands.
+    /// The variables for commands.
     pub exports: ForwardedVariables,
-    /// Instead of the user's own list of known hosts.
+    /// The file that replaces the user's own list of known hosts.
     pub known_hosts: Option<PathBuf>,
-    /// Where the folder with the control socket is made. Its path should be short.
+    /// The folder in which the folder of the control socket is created. Its path should be short.
     pub temp: PathBuf,
     pub bounds: OutputBounds,
 }
@@ -62,7 +64,7 @@ pub struct SshHost {
     cli: ClientProgram,
     socket: PathBuf,
     leftovers: Leftovers,
-    /// Held while the connection is made.
+    /// A lock held while the connection is made.
     connected: Mutex<ConnectionState>,
     tasks: PerTaskCache<SshEnvironment>,
 }
@@ -74,7 +76,7 @@ enum ConnectionState {
 }
 
 impl SshHost {
-    /// Starts nothing yet: the connection is made at the first command.
+    /// Creates the host without starting a process: the connection is made at the first command.
     pub fn new(
         options: SshOptions,
         variables: Variables,
@@ -107,12 +109,13 @@ impl SshHost {
         }))
     }
 
-    /// The task's place over there; who asks for the same task gets the same one as long as anybody holds it.
+    /// Opens the task's environment on the machine; all callers that name the same task share one as long as
+    /// any of them holds it.
     pub fn open(self: &Arc<Self>, task: &str) -> Arc<SshEnvironment> {
         self.tasks.get_or_create(task, || SshEnvironment { host: Arc::clone(self), shell: self.new_shell() })
     }
 
-    /// Removes what the tasks' shells left over there and ends the connection.
+    /// Removes the files that the tasks' shells left on the machine and ends the connection.
     pub async fn close(&self) {
         for task in self.tasks.all() {
             task.close().await;
@@ -125,8 +128,8 @@ impl SshHost {
         let _ = std::fs::remove_file(&self.socket);
     }
 
-    /// Makes the connection if there is none; the first thing that is asked over it is nothing, or to remove what earlier
-    /// ones have left.
+    /// Connects if there is no connection. The first command line over it does nothing, or removes the files
+    /// that earlier shells left.
     async fn connect(&self, cancel: &Cancel) -> Result<(), CliError> {
         let mut connected =
             lock_unless_cancelled(&self.connected, cancel).await.ok_or(CliError::Interrupted)?;
@@ -142,7 +145,7 @@ impl SshHost {
             removal_line(left.iter().map(|left| left.id.as_str()))
         });
         let said = self.cli.run(&words, None, PROBE_LIMIT, cancel).await?;
-        // What the line comes to is the other shell's business; 255 is ssh's own.
+        // The exit code of the line belongs to the remote shell; only 255 comes from ssh itself.
         if said.code == NO_CONNECTION {
             return Err(CliError::Refused(said.text));
         }
@@ -151,7 +154,7 @@ impl SshHost {
         Ok(())
     }
 
-    /// Whether the shared connection still stands.
+    /// Tells whether the shared connection still exists.
     async fn is_connected(&self) -> bool {
         self.control("check").await.is_ok_and(|code| code == 0)
     }
@@ -185,7 +188,7 @@ impl SshHost {
     }
 }
 
-/// A task's place on another machine.
+/// A task's environment on another machine.
 #[derive(Debug)]
 pub struct SshEnvironment {
     host: Arc<SshHost>,
@@ -193,12 +196,12 @@ pub struct SshEnvironment {
 }
 
 impl SshEnvironment {
-    /// Where the next command starts.
+    /// Returns the folder in which the next command starts.
     pub fn directory(&self) -> String {
         self.shell.directory()
     }
 
-    /// Removes what the task's shell left over there. The connection stays for other tasks.
+    /// Removes the files that the task's shell left on the machine. The connection stays for other tasks.
     pub async fn close(&self) {
         self.host.clean(&self.shell).await;
     }
@@ -236,7 +239,7 @@ impl SshHost {
             self.leftovers.add(shell.id());
             match shell.call(&self.transport(), &self.options.host, command, cancel).await? {
                 CallResult::Finished(finished) => return Ok(finished),
-                // The connection was gone before the command was sent; it may be sent again.
+                // The connection was lost before the command was sent, so the command may be sent again.
                 CallResult::NotStarted { code: NO_CONNECTION, .. } if again && !self.is_connected().await => {
                     self.mark_disconnected().await;
                     again = false;
@@ -311,7 +314,7 @@ impl ShellHost for SshHost {
     }
 }
 
-/// What goes before the command. Whatever the host is called, it is no option.
+/// Returns the arguments before the command. The host is passed so that its name is never read as an option.
 fn ssh_arguments(options: &SshOptions, socket: &Path, terminal: &[&str]) -> Vec<String> {
     let mut words = Vec::new();
     let mut set = |option: String| words.extend(["-o".to_owned(), option]);
@@ -321,7 +324,7 @@ fn ssh_arguments(options: &SshOptions, socket: &Path, terminal: &[&str]) -> Vec<
     set("BatchMode=yes".to_owned());
     set("StrictHostKeyChecking=accept-new".to_owned());
     set("ConnectTimeout=10".to_owned());
-    // A link that went silent is noticed within a minute, not never.
+    // With this, a silent connection is noticed within a minute.
     set("ServerAliveInterval=15".to_owned());
     set("ServerAliveCountMax=3".to_owned());
     set("LogLevel=ERROR".to_owned());
@@ -343,7 +346,8 @@ fn name(options: &SshOptions) -> String {
     format!("{}@{}:{}", options.user, options.host, options.port)
 }
 
-/// A socket of this process: another Hermes that ends must not take our connection with it.
+/// Returns the path of a socket of this process: another Hermes process that ends must not end this
+/// connection.
 fn socket_path(options: &SshOptions, own: &str) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     let name = name(options);
@@ -361,7 +365,8 @@ fn socket_path(options: &SshOptions, own: &str) -> PathBuf {
     Path::new("/tmp").join(folder).join(file)
 }
 
-/// The folder of the socket must be ours alone: whoever may enter it may use the connection.
+/// Makes the folder of the socket accessible to this user only, because a user who may enter it may use the
+/// connection.
 fn make_private(socket: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
     let Some(folder) = socket.parent() else { return Ok(()) };

@@ -1,6 +1,6 @@
-//! Our end of a pipe or a terminal.
+//! The local end of a pipe or a terminal.
 //!
-//! Non-blocking on our side only: the flag belongs to the open file, and the child has another one.
+//! Only the local end is non-blocking: the flag belongs to the open file, and the child has another one.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,28 +10,29 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// One end, read or written through the runtime.
+/// One end of a pipe or terminal, read or written through the runtime.
 #[derive(Debug)]
 pub(crate) struct Stream(AsyncFd<OwnedFd>);
 
 impl Stream {
-    /// Must be called within a runtime.
+    /// Registers the end with the runtime. Must be called within a runtime.
     pub(crate) fn new(end: OwnedFd, interest: Interest) -> io::Result<Self> {
         let flags = fcntl_getfl(&end)?;
         fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
-        // SAFETY: an owned descriptor always names the same open file, and stays open as long as its owner, which the
-        // registration now is.
+        // SAFETY: an owned descriptor always names the same open file, and stays open as long as its owner,
+        // which the registration now is.
         #[expect(unsafe_code, reason = "the runtime cannot know that a descriptor stays what it is")]
         let registered = unsafe { AsyncFd::register_with_interest(end, interest)? };
         Ok(Self(registered))
     }
 
-    /// The next bytes; none once the other side is closed for good. Dropping the future loses nothing.
+    /// Reads the next bytes and returns how many there are; zero once the other side is closed. Dropping the
+    /// future loses nothing.
     pub(crate) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let done =
             self.0.async_io(Interest::READABLE, |end| Ok(rustix::io::read(end.as_fd(), &mut *buffer)?)).await;
         match done {
-            // What a terminal says when the last program on its other side is gone.
+            // A terminal reports this error when the last program on its other side is gone.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
             done => done,
         }
@@ -46,7 +47,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Another handle on the same end.
+    /// Returns another handle to the same end.
     pub(crate) fn try_clone(&self, interest: Interest) -> io::Result<Self> {
         Self::new(self.0.get_ref().try_clone()?, interest)
     }

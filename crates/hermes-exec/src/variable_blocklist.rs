@@ -1,9 +1,10 @@
-//! Variables no command gets: keys, tokens and addresses that belong to Hermes itself.
+//! Variables that no command gets: keys, tokens and addresses that belong to Hermes itself.
 //!
-//! A table and its lookup. Everything else a user has set (PATH, HOME, AWS_…, their own) is theirs and passes.
+//! The module holds a table and its lookup. All other variables that a user has set (PATH, HOME, AWS_…, their
+//! own) are passed on.
 // table: exempt from the length limit
 
-/// Whole names.
+/// The blocked names.
 const NAMES: &[&str] = &[
     // Model providers.
     "OPENAI_BASE_URL",
@@ -119,10 +120,10 @@ const NAMES: &[&str] = &[
     "EMAIL_HOME_ADDRESS_NAME",
 ];
 
-/// Whole families.
+/// The prefixes of blocked names.
 const PREFIXES: &[&str] = &["MATTERMOST_", "MATRIX_", "API_SERVER_", "WEBHOOK_", "TWILIO_"];
 
-/// Whether commands are kept from this variable.
+/// Tells whether the variable is withheld from commands.
 pub(crate) fn is_blocked(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

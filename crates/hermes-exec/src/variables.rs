@@ -1,15 +1,16 @@
-//! The environment a command gets, made from data: nothing here reads the process's own.
+//! The variables a command gets, made from data: nothing here reads the variables of this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::variable_blocklist::is_blocked;
 
-/// A variable so named puts the rest of its name into a child's environment whatever the block list says.
+/// The prefix of a variable that puts the rest of its name into a child's environment whatever the block list
+/// says.
 const FORCE: &str = "_HERMES_FORCE_";
 const USUAL_PATH: &str =
     "/opt/homebrew/bin:/opt/homebrew/sbin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a script's variables are called: so, or beginning so.
+/// The names that a script's variables have or begin with.
 const SCRIPT_NAMES: &[&str] = &["HERMES_HOME", "HERMES_PROFILE", "HERMES_CONFIG", "HERMES_ENV"];
 const SCRIPT_PREFIXES: &[&str] = &[
     "PATH",
@@ -28,7 +29,7 @@ const SCRIPT_PREFIXES: &[&str] = &[
     "VIRTUAL_ENV",
     "CONDA",
 ];
-/// A name with one of these in it may hold a secret.
+/// The words in a name that mark its value as a possible secret.
 const SECRET_WORDS: &[&str] = &[
     "KEY",
     "TOKEN",
@@ -43,13 +44,13 @@ const SECRET_WORDS: &[&str] = &[
     "BEARER",
 ];
 
-/// Variables for children, without Hermes' own secrets.
+/// The variables for children, without the secrets of Hermes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// Takes what the user's shell and files say. `passed` names go through whatever the block list says; `blocked` adds
-    /// to it.
+    /// Selects the variables for commands from the user's shell and files. The names in `passed` are kept
+    /// whatever the block list says; `blocked` adds to it.
     pub fn for_commands<'a>(
         base: impl IntoIterator<Item = (&'a str, &'a str)>,
         passed: &[String],
@@ -76,7 +77,8 @@ impl Variables {
         Self(kept)
     }
 
-    /// Takes what a script may know: names on a short list, none that speaks of a secret, and those in `passed`.
+    /// Selects the variables for scripts: names on a short list without words that mark a secret, and those
+    /// in `passed`.
     pub fn for_scripts<'a>(base: impl IntoIterator<Item = (&'a str, &'a str)>, passed: &[String]) -> Self {
         let fits = |name: &str| {
             passed.iter().any(|known| known == name)
@@ -107,7 +109,7 @@ impl Variables {
         self.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Those a shell cannot hold as variables and therefore cannot write into its snapshot.
+    /// Returns the variables that a shell cannot hold and therefore cannot write into its snapshot.
     pub(crate) fn invalid_shell_names(&self) -> Vec<(String, String)> {
         let speakable = |name: &str| {
             name.chars()
@@ -122,7 +124,7 @@ impl Variables {
     }
 }
 
-/// Values may be private; only their number is shown.
+/// Shows only the number of variables, because their values may be private.
 impl std::fmt::Debug for Variables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Variables({})", self.0.len())
@@ -134,7 +136,7 @@ fn looks_secret(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Adds the usual folders where they are missing; each folder is named once, where it comes first.
+/// Adds the usual folders where they are missing; each folder is named once, at its first position.
 fn complete_path(variables: &mut BTreeMap<String, String>) {
     let path = variables.entry("PATH".to_owned()).or_default();
     let mut seen = BTreeSet::new();

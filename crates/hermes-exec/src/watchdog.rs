@@ -1,8 +1,9 @@
-//! A small process that outlives us by a moment and ends what we were running.
+//! The watchdog process, a small process that outlives Hermes briefly and ends what Hermes was running.
 //!
-//! A child that is bound to us dies with us by the kernel's doing, but what that child started does not. The guardian
-//! knows the groups that run; when our end of its pipe closes, however we ended, it kills those that are left with all that
-//! sits in their cells or carries their marks, and removes what files of ours are left. It is started with the first command.
+//! The kernel ends a bound child with Hermes, but not the processes that child started. The watchdog knows
+//! the running process groups. When the write end of its pipe closes, however Hermes ended, it kills the
+//! groups that are left with all processes in their control groups or with their marks, and removes the
+//! remaining temporary files of Hermes. It is started with the first command.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -23,26 +24,26 @@ const SCRIPT: &str = include_str!("guardian.sh");
 
 static PIPE: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
 
-/// What sets our files apart from those of others like us.
+/// The part of a file name that distinguishes the files of this process from those of other Hermes processes.
 static MARK: LazyLock<String> = LazyLock::new(|| random_hex(12));
 
-/// What it was told of files, each once.
+/// The paths that the watchdog was told to remove, each once.
 static REMOVE_ON_EXIT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A child with this mark is about to be started: should we die before its number is known, or before it may go on without
-/// us, whoever carries the mark is ended.
+/// Announces that a child with this mark is about to be started: if Hermes dies before the child's pid is
+/// known, or before the child may outlive Hermes, the watchdog ends all processes with the mark.
 pub(crate) fn announce_child(mark: ProcessMark) {
     run_record::add(mark);
     send_line(&format!("+ m{0} {0}", mark.number()));
 }
 
-/// It could not be started, or may go on by itself.
+/// Cancels the announcement of a child that could not be started, or may outlive Hermes.
 pub(crate) fn cancel_announcement(mark: ProcessMark) {
     run_record::remove(mark);
     send_line(&format!("- m{}", mark.number()));
 }
 
-/// A group that must not outlive us runs from now on.
+/// Registers a running group that must not outlive Hermes.
 pub(crate) fn register_group(group: ProcessGroup) {
     if let Some(mark) = group.mark() {
         run_record::set_pid(mark, group.pid());
@@ -51,7 +52,7 @@ pub(crate) fn register_group(group: ProcessGroup) {
     send_line(&format!("+ {} {number}\n- m{number}", group.pid()));
 }
 
-/// It has ended, or may go on by itself.
+/// Unregisters a group that has ended, or may outlive Hermes.
 pub(crate) fn unregister_group(group: ProcessGroup) {
     if let Some(mark) = group.mark() {
         run_record::remove(mark);
@@ -59,7 +60,7 @@ pub(crate) fn unregister_group(group: ProcessGroup) {
     send_line(&format!("- {}", group.pid()));
 }
 
-/// A path nobody else uses. If we do not remove what is made there, the guardian does after us.
+/// Returns a unique path. If Hermes does not remove what is created there, the watchdog does so afterwards.
 pub fn remove_on_exit(folder: &Path, name: &str) -> PathBuf {
     let beginning = folder.join(format!("{name}{}", *MARK));
     if REMOVE_ON_EXIT.lock().unwrap_or_else(PoisonError::into_inner).insert(beginning.clone()) {
@@ -70,7 +71,7 @@ pub fn remove_on_exit(folder: &Path, name: &str) -> PathBuf {
     path.into()
 }
 
-/// Has everything whose path begins so, up to a hyphen, removed when we are gone.
+/// Has the watchdog remove everything whose path begins with `beginning` and a hyphen when Hermes has ended.
 pub(crate) fn remove_after_us(beginning: &Path) {
     match beginning.to_str() {
         Some(text) if !text.contains('\n') => send_line(&format!("* {text}")),
@@ -99,7 +100,7 @@ fn start() -> Option<ChildStdin> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // A group of its own: what ends ours must not end it first.
+        // The watchdog has a group of its own: a signal to the group of Hermes must not end it first.
         .process_group(0);
     let started = command.spawn().and_then(|mut child| {
         let pipe = child.stdin.take();

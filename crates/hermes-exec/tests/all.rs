@@ -1,4 +1,4 @@
-//! Commands run as a tool runs them, on this machine.
+//! Tests that run commands on this machine as a tool runs them.
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod all {

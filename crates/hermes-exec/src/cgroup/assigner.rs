@@ -1,6 +1,7 @@
-//! The thread that gives cells to children that last, and takes back those of children that are over.
+//! The thread that assigns control groups to children that last, and removes those of children that are over.
 //!
-//! It costs a call one word in a queue. It looks at the young ones now and then, so that nobody who ends soon gets a cell.
+//! A call only puts a message in a queue. The thread checks young children periodically, so that a child that
+//! exits soon gets no control group.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -11,7 +12,7 @@ use rustix::process::Pid;
 
 use super::{Cgroup, hierarchy};
 
-/// A child gets a cell when it is older than this, and before it is twice as old.
+/// The age from which a child gets a control group; it has one before it is twice as old.
 const MIN_AGE: Duration = Duration::from_millis(200);
 
 static ASSIGNER: LazyLock<Option<Sender<CgroupRequest>>> = LazyLock::new(|| {
@@ -21,7 +22,7 @@ static ASSIGNER: LazyLock<Option<Sender<CgroupRequest>>> = LazyLock::new(|| {
     thread.spawn(move || run_assigner(&inbox)).ok().map(|_| orders)
 });
 
-/// The leaders somebody looks after. Another gets no cell.
+/// The leaders that are watched. No other process gets a control group.
 static WATCHED: LazyLock<Mutex<HashSet<Pid>>> = LazyLock::new(Mutex::default);
 
 enum CgroupRequest {
@@ -29,13 +30,13 @@ enum CgroupRequest {
     Released(Cgroup),
 }
 
-/// A leader runs from now on, and gets a cell if it lasts.
+/// Watches a leader that has started, which gets a control group if it lasts.
 pub(crate) fn watch(leader: Pid) {
     watched().insert(leader);
     send_request(CgroupRequest::Started(leader));
 }
 
-/// It is over. What it left running goes on without a cell.
+/// Stops watching a leader that has exited. Processes it left running go on without its control group.
 pub(crate) fn forget(leader: Pid) {
     watched().remove(&leader);
     if let Some(cell) = Cgroup::of(leader) {
@@ -43,14 +44,14 @@ pub(crate) fn forget(leader: Pid) {
     }
 }
 
-/// A cell nobody needs any more.
+/// Removes a control group that is no longer needed.
 pub(crate) fn release(cell: Cgroup) {
     send_request(CgroupRequest::Released(cell));
 }
 
 fn send_request(order: CgroupRequest) {
     if let Some(warden) = ASSIGNER.as_ref() {
-        // The thread ends with the process only.
+        // The thread runs as long as the process, so the message is always received.
         let _ = warden.send(order);
     }
 }
@@ -87,7 +88,7 @@ fn assign_cgroup(leader: Pid) {
         return;
     }
     let cell = Cgroup::capture(leader);
-    // Who let go of it meanwhile may have found no cell to take back.
+    // A caller that released the leader meanwhile may have found no control group to remove.
     if let Some(cell) = cell.filter(|_| !watched().contains(&leader)) {
         cell.remove();
     }

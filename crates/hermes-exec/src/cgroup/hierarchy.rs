@@ -1,4 +1,4 @@
-//! Where cells can be made: below the control group we are in ourselves.
+//! Finds the folders of the children's control groups, which lie below the control group of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::procfs::parse_pid;
 
-/// The folder of our own control group, if we may divide it.
+/// The folder of this process's control group, if this process may divide it.
 static OWN: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let folder = cgroup_path(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")).filter(|folder| {
@@ -22,24 +22,25 @@ static OWN: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     folder
 });
 
-/// What the folders of our own cells begin with; the leader's number follows.
+/// Returns the common beginning of the folders of this process's control groups; the leader's pid follows.
 pub(crate) fn prefix() -> Option<String> {
     let own = OWN.as_ref()?;
     Some(format!("{}/hermes-{}", own.display(), std::process::id()))
 }
 
-/// Where the cell of this leader is, or would be.
+/// Returns the path of the control group of this leader, whether or not it exists.
 pub(super) fn folder_for(leader: Pid) -> Option<PathBuf> {
     prefix().map(|prefix| PathBuf::from(format!("{prefix}-{}", leader.as_raw_nonzero())))
 }
 
-/// Returns where the cell that another process made for this leader would be.
+/// Returns the path of the control group that another process would have made for this leader.
 pub(super) fn folder_made_by(maker: &str, leader: Pid) -> Option<PathBuf> {
     parse_pid(maker)?;
     OWN.as_ref().map(|own| own.join(format!("hermes-{maker}-{}", leader.as_raw_nonzero())))
 }
 
-/// Removes cells of a Hermes that is gone and had nobody to do it. Those that are not empty stay: the kernel refuses.
+/// Removes control groups that a vanished Hermes process left. Those that are not empty stay, because the
+/// kernel refuses to remove them.
 pub(super) fn remove_stale() {
     let Some(own) = OWN.as_ref() else { return };
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
@@ -50,13 +51,13 @@ pub(super) fn remove_stale() {
     }
 }
 
-/// Who made a cell, by its name.
+/// Returns the pid of the process that made a control group, from its name.
 fn creator_pid(folder: &Path) -> Option<Pid> {
     let (maker, leader) = folder.file_name()?.to_str()?.strip_prefix("hermes-")?.split_once('-')?;
     parse_pid(leader).and(parse_pid(maker))
 }
 
-/// Where the unified hierarchy is mounted, and the process's place in it.
+/// Returns the path of a process's control group below the mount point of the unified hierarchy.
 fn cgroup_path(mounts: &str, groups: &str) -> Option<PathBuf> {
     let place = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {

@@ -1,8 +1,9 @@
-//! A cell: a control group that holds one child and all it started, also what left its process group.
+//! Control groups that hold one child and all processes it started, also those that left its process group.
 //!
-//! Joining one makes the kernel wait for milliseconds, so a child gets its cell only when it lasts (`warden.rs`) or is to
-//! be ended. Who sits in a cell cannot leave it by forking; ending it is one word to the kernel. A cell is removed when its
-//! child is over; what the child left running on purpose is put back where we are ourselves.
+//! Joining one makes the kernel wait for milliseconds, so a child gets its control group only when it lasts
+//! (`assigner.rs`) or is to be ended. A process cannot leave a control group by forking, and one write to the
+//! kernel ends all members. A control group is removed when its child is over; processes that the child left
+//! running on purpose are moved back to the control group of Hermes.
 
 mod assigner;
 mod hierarchy;
@@ -20,9 +21,9 @@ use crate::procfs::{descendants, parse_pid};
 pub(crate) use assigner::{forget, release, watch};
 pub(crate) use hierarchy::prefix;
 
-/// How often it is looked again for somebody who was born meanwhile.
+/// Limits how often the search for newly started processes is repeated.
 const MOST_ROUNDS: usize = 20;
-/// What somebody who was killed gets to be gone.
+/// The time a killed process has to exit before the next round.
 const MOMENT: Duration = Duration::from_millis(10);
 const MOST_MOMENTS: usize = 100;
 
@@ -33,20 +34,20 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// The cell we made for this leader, if it has one.
+    /// Returns the control group that this process made for the leader, if there is one.
     pub(crate) fn of(leader: Pid) -> Option<Self> {
         hierarchy::folder_for(leader).filter(|folder| folder.is_dir()).map(|folder| Self { folder })
     }
 
-    /// Returns the cell that another process, which is gone, made for this leader.
+    /// Returns the control group that another process, which is gone, made for this leader.
     pub(crate) fn left_by(maker: &str, leader: Pid) -> Option<Self> {
         hierarchy::folder_made_by(maker, leader)
             .filter(|folder| folder.is_dir())
             .map(|folder| Self { folder })
     }
 
-    /// Puts a leader and all below it into its cell, which is made if there is none. Takes milliseconds where somebody is
-    /// still outside.
+    /// Moves a leader and all its descendants into its control group, which is created if there is none.
+    /// Takes milliseconds where a process is still outside.
     pub(crate) fn capture(leader: Pid) -> Option<Self> {
         let cell = Self { folder: hierarchy::folder_for(leader)? };
         cell.fill(leader)
@@ -63,7 +64,7 @@ impl Cgroup {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        // The leader first: whoever it starts from now on is born inside.
+        // The leader is moved first: processes that it starts from then on are created inside.
         if !self.members().contains(&leader) {
             join(&self.folder, leader)?;
         }
@@ -78,25 +79,25 @@ impl Cgroup {
                 break;
             }
             for pid in outside {
-                // One that has ended meanwhile need not be moved.
+                // A process that has exited meanwhile need not be moved.
                 let _ = join(&self.folder, pid);
             }
         }
         Ok(())
     }
 
-    /// Who lives in it.
+    /// Returns the living members.
     pub(crate) fn members(&self) -> HashSet<Pid> {
         let list = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         list.lines().filter_map(parse_pid).collect()
     }
 
-    /// Ends everyone in it at once.
+    /// Kills all members at once.
     pub(crate) fn kill(&self) {
         if fs::write(self.folder.join("cgroup.kill"), "1").is_ok() {
             return;
         }
-        // Linux before 5.14 has no such word.
+        // Linux before 5.14 has no `cgroup.kill`.
         for _ in 0..MOST_ROUNDS {
             let left = self.members();
             if left.is_empty() {
@@ -108,7 +109,7 @@ impl Cgroup {
         }
     }
 
-    /// Puts back who still lives in it and removes it.
+    /// Moves the living members back and removes the control group.
     fn remove(self) {
         for _ in 0..MOST_MOMENTS {
             if let Some(outer) = self.folder.parent() {

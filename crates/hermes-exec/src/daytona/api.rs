@@ -1,4 +1,4 @@
-//! Daytona's HTTP interface: the few requests we make, and what their answers mean.
+//! Daytona's HTTP interface: the few requests that Hermes makes, and the meaning of their responses.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use crate::docker::InstanceRetention;
 use crate::remote::service::{HttpService, failed};
 use crate::remote::{CliError, safe_name};
 
-/// An image may have to be built.
+/// The time a sandbox has to start, because an image may have to be built.
 const START_LIMIT: Duration = Duration::from_mins(5);
 const PAUSE: Duration = Duration::from_millis(500);
-/// What Daytona grants, in GiB.
+/// The largest disk that Daytona grants, in GiB.
 const MOST_DISK: usize = 10;
 const LABEL: &str = "hermes_task_id";
 
 #[derive(Debug)]
 pub(super) struct DaytonaApi(pub(super) HttpService);
 
-/// What came of a command line.
+/// The result of a command line.
 #[derive(Debug)]
 pub(super) enum DaytonaExecution {
     Answer {
         code: i32,
         result: String,
     },
-    /// The sandbox does not run.
+    /// The line was not run, because the sandbox is not running.
     NotRun(String),
-    /// Whether it ran cannot be told.
+    /// The outcome is not known: the line may have been run.
     Unknown(String),
 }
 
@@ -42,7 +42,7 @@ struct SandboxInfo {
     state: String,
 }
 
-/// The list of sandboxes is a plain one, or a page of one.
+/// The list of sandboxes, which is either a plain list or one page of a list.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum SandboxList {
@@ -60,7 +60,7 @@ struct ExecuteResponse {
 }
 
 impl DaytonaApi {
-    /// The id of the task's sandbox, which runs when this returns.
+    /// Returns the id of the task's sandbox, which is running when this returns.
     pub(super) async fn find_or_create(
         &self,
         options: &DaytonaOptions,
@@ -153,7 +153,8 @@ impl DaytonaApi {
             return Ok(DaytonaExecution::Answer { code: exit_code, result });
         }
         let said = self.0.error_text(status, &text);
-        // A sandbox that does not run is refused before anything is done; what another failure means cannot be told.
+        // Daytona refuses a line for a sandbox that is not running before anything is done; the meaning of
+        // another failure is not known.
         let stopped = match self.0.get::<SandboxInfo>(&["sandbox", id], None, cancel).await? {
             Some(sandbox) => sandbox.state.to_lowercase() != "started",
             None => true,

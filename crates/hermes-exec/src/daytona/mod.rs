@@ -1,9 +1,10 @@
-//! Commands in a sandbox of Daytona, through its HTTP interface.
+//! Runs commands in a Daytona sandbox, through Daytona's HTTP interface.
 //!
-//! A `Daytona` is one task's sandbox, found or made at the first command and started again when it has stopped. The
-//! interface runs one command line and answers when that has ended; what we say travels inside that line, in a form that
-//! needs no quoting, and what comes back is framed as everywhere else. Nothing can be ended over there while it runs, so
-//! stopping a command stops the sandbox.
+//! A [`DaytonaEnvironment`] is one task's sandbox, found or created at the first command and started again
+//! when it has stopped. The interface runs one command line and responds when that has ended. The script
+//! travels inside that line, in a form that needs no quoting, and the output is framed as in all remote
+//! environments. A running line cannot be ended through the interface, so stopping a command stops the
+//! sandbox.
 
 mod api;
 mod transport;
@@ -22,17 +23,17 @@ use crate::remote::{
 use api::DaytonaApi;
 use transport::DaytonaTransport;
 
-/// The address if none is configured.
+/// The address that is used if none is configured.
 const USUAL_ADDRESS: &str = "https://app.daytona.io/api";
 
-/// One task's sandbox.
+/// The options of one task's sandbox.
 #[derive(Debug, Clone)]
 pub struct DaytonaOptions {
     pub task: String,
     pub image: String,
-    /// Where commands begin; the home over there if not said.
+    /// The folder in which commands begin; the home of the sandbox if `None`.
     pub directory: Option<String>,
-    /// Variables for commands.
+    /// The variables for commands.
     pub exports: ForwardedVariables,
     pub limits: ResourceLimits,
     pub retention: InstanceRetention,
@@ -47,7 +48,7 @@ pub struct DaytonaAccount {
 }
 
 impl DaytonaAccount {
-    /// Asks nothing yet. Without an address it is Daytona's own.
+    /// Creates an account without making a request. Without an address it uses Daytona's own.
     pub fn new(
         client: hermes_net::HttpClient,
         address: Option<&str>,
@@ -68,7 +69,8 @@ impl DaytonaAccount {
         Ok(Arc::new(Self { api: DaytonaApi(service), tasks: PerTaskCache::default() }))
     }
 
-    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
+    /// Opens the task's environment; all callers that name the same task share one as long as any of them
+    /// holds it.
     pub fn open(self: &Arc<Self>, options: DaytonaOptions) -> Arc<DaytonaEnvironment> {
         let task = options.task.clone();
         let make = || ManagedInstance::new(DaytonaProvider { account: Arc::clone(self), options });
@@ -76,10 +78,10 @@ impl DaytonaAccount {
     }
 }
 
-/// A task's place in a sandbox. One that is to last is stopped when it is closed, another is removed.
+/// A task's environment in a sandbox. A persistent sandbox is stopped when it is closed, another is removed.
 pub type DaytonaEnvironment = ManagedInstance<DaytonaProvider>;
 
-/// What finds or makes a sandbox.
+/// Finds or creates a sandbox.
 #[derive(Debug)]
 pub struct DaytonaProvider {
     account: Arc<DaytonaAccount>,
@@ -99,7 +101,7 @@ impl InstanceProvider for DaytonaProvider {
 
     async fn create(&self, cancel: &Cancel) -> Result<Instance, CliError> {
         let id = self.account.api.find_or_create(&self.options, cancel).await?;
-        // A sandbox that was stopped has lost what shells left in its memory.
+        // A sandbox that was stopped has lost the files that shells left in its memory.
         Ok(Instance { id, generation: random_hex(8) })
     }
 
@@ -115,7 +117,7 @@ impl InstanceProvider for DaytonaProvider {
         format!("no bash could be started in the Daytona sandbox (exit code {code}): {said}")
     }
 
-    /// Stopping a command stopped the sandbox.
+    /// Tells whether the sandbox can still be used: interrupting a command stopped it.
     async fn after_stop(&self, _: &Instance, stopped: &mut CommandOutput, cancel: &Cancel) -> AfterCommand {
         let is_stopped = stopped.exit_code == INTERRUPTED && cancel.is_cancelled();
         if is_stopped { AfterCommand::Unusable } else { AfterCommand::Reusable }

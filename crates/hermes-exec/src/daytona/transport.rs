@@ -1,4 +1,4 @@
-//! Saying something to a shell by Daytona's one way of running a command line.
+//! Runs scripts in a shell of a Daytona sandbox, each as one command line.
 
 use std::time::Duration;
 
@@ -11,15 +11,16 @@ use crate::remote::{
 };
 use crate::run::{ExitCause, RunContext};
 
-/// One argument of a program may not be longer than 128 KiB; what is longer goes into a file first, in pieces.
+/// The longest script that travels inside the line: one argument of a program may not be longer than 128 KiB.
+/// A longer script is first uploaded to a file, in pieces.
 const LONGEST: usize = 90_000;
-/// Past the command's own limit, which is kept over there.
+/// The time to wait beyond the command's own limit, which is enforced in the sandbox.
 const MARGIN: Duration = Duration::from_secs(10);
 const UPLOAD_LIMIT: Duration = Duration::from_secs(30);
-/// What `timeout` ends with, after a request and after a kill.
+/// The exit codes of `timeout`, after a termination request and after a kill.
 const OUT_OF_TIME: [i32; 2] = [124, 137];
 
-/// The way to a shell in a sandbox.
+/// The transport to a shell in a sandbox.
 #[derive(Debug)]
 pub(super) struct DaytonaTransport<'a> {
     pub(super) api: &'a DaytonaApi,
@@ -60,7 +61,7 @@ impl DaytonaTransport<'_> {
         let answer = match self.api.execute(self.id, &command, limit + MARGIN, cancel).await {
             Ok(DaytonaExecution::Answer { code, result }) => (code, result),
             Ok(DaytonaExecution::Unknown(why)) => {
-                // It may have run: saying so is all that can be done.
+                // The command may have run, and the caller can only be told so.
                 let output = format!(
                     "[Daytona gave no answer ({why}). The command may have run; look before you repeat it.]"
                 );
@@ -84,14 +85,15 @@ impl DaytonaTransport<'_> {
         };
         frames.push(answer.1.as_bytes());
         let framed = frames.finish();
-        // A command may end with such a code by itself; then the shell says the same.
+        // A command may end with such a code by itself; then the shell reports the same code.
         let own = framed.end.as_ref().map(|end| end.code);
         let late = OUT_OF_TIME.contains(&answer.0) && own != Some(answer.0);
         let ending = if late && framed.began { ExitCause::TimedOut } else { ExitCause::Exited(answer.0) };
         Ok(ScriptResponse { framed, exit_cause: ending })
     }
 
-    /// What gives the text over there: the text itself, or a file it was brought to.
+    /// Returns a shell expression that yields the text in the sandbox: the text itself, or a file to which it
+    /// was uploaded.
     async fn upload(&self, text: String, cancel: &Cancel) -> Result<String, CliError> {
         if text.len() <= LONGEST {
             return Ok(format!("printf %s {text}"));
@@ -114,8 +116,9 @@ impl DaytonaTransport<'_> {
     }
 }
 
-/// One pair of single quotes around letters, digits and a few signs that mean nothing within them: however the other side
-/// takes a command line apart, it comes to the same. The server's own time limits do not hold; `timeout` does.
+/// Returns the command line. It has one pair of single quotes around letters, digits and a few characters
+/// without special meaning within them, so every way to split a command line has the same result. The
+/// server's own time limits have no effect; `timeout` does.
 fn command_line(source: &str, profile: ProfileLoading, limit: Duration) -> String {
     let bash = bash_fed_with_base64(profile);
     format!("timeout -k 2 {} sh -c '{{ {source}; }} | {bash}'", limit.as_secs().max(1))

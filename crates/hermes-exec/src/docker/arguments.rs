@@ -1,4 +1,4 @@
-//! The words `docker run` is given. Pure: the same options give the same words.
+//! The arguments of `docker run`. The functions are pure: the same options give the same arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,13 @@ use crate::remote::safe_name;
 
 const HOME: &str = "/root";
 const WORKSPACE: &str = "/workspace";
-/// A container lasts until somebody removes it: its Hermes, or the next one if that was killed. In seconds, because not every
-/// `sleep` knows a word for it.
+/// The command that keeps a container running until it is removed by its Hermes process, or by the next one
+/// if that was killed. The time is in seconds, because not every `sleep` accepts another unit.
 const LIFE: [&str; 2] = ["sleep", "2147483647"];
-/// The same where nobody else collects processes that lost their parent: a shell that waits does.
+/// The command for a container without an init process: a waiting shell reaps orphaned processes.
 const LIFE_OF_REAPER: [&str; 3] = ["bash", "-c", "sleep 2147483647 & wait"];
-/// DAC_OVERRIDE and its like let root in the container write to folders that belong to the user outside.
+/// The security options. `DAC_OVERRIDE` and similar capabilities let root in the container write to folders
+/// that belong to the user outside.
 const SECURITY: [&str; 18] = [
     "--cap-drop",
     "ALL",
@@ -34,13 +35,13 @@ const SECURITY: [&str; 18] = [
     "/run:rw,noexec,nosuid,size=64m",
 ];
 
-/// Says which program a container belongs to.
+/// The label that names the process a container belongs to.
 pub(crate) const OWNER_LABEL: &str = "hermes-owner";
 
-/// What the engine turned out to be able to do.
+/// Describes what the engine was found to support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EngineFeatures {
-    /// Whether it limits the disk a container may fill.
+    /// Tells whether the engine can limit the disk space of a container.
     pub(crate) disk_limit: DiskLimitSupport,
     pub(crate) init: InitProcess,
 }
@@ -51,7 +52,7 @@ pub(crate) enum DiskLimitSupport {
     Unsupported,
 }
 
-/// Who collects processes that lost their parent, so that they do not eat up the limit on processes.
+/// Selects the process that reaps orphans, which would otherwise use up the limit on processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InitProcess {
     Engine,
@@ -80,7 +81,7 @@ pub(crate) fn run_arguments(
     words.add(["-w", &directory(options)]);
     words.add(SECURITY);
     if options.root == RootFilesystem::ReadOnly {
-        // Packages go to the home folder, which is writable.
+        // Packages are installed in the home folder, which is writable.
         words.add(["--read-only", "-e", "PIP_USER=1"]);
     }
     let mounted = host_folder(options);
@@ -130,7 +131,8 @@ pub(crate) fn run_arguments(
     words.0
 }
 
-/// Where commands begin. A folder that can only be meant for the host is not passed on: `docker run` would refuse it.
+/// Returns the folder in which commands begin. A folder that can only exist on the host is not passed on,
+/// because `docker run` would refuse it.
 pub(crate) fn directory(options: &DockerOptions) -> String {
     if host_folder(options).is_some() {
         return WORKSPACE.to_owned();
@@ -138,7 +140,7 @@ pub(crate) fn directory(options: &DockerOptions) -> String {
     container_directory(options.directory.as_deref())
 }
 
-/// The configured folder, if it can be one inside a container, else the home there.
+/// Returns the configured folder if it can exist inside a container, else the home of the container.
 pub(crate) fn container_directory(configured: Option<&str>) -> String {
     let Some(wanted) = configured.map(str::trim) else { return HOME.to_owned() };
     if wanted == "~" {
@@ -151,7 +153,7 @@ pub(crate) fn container_directory(configured: Option<&str>) -> String {
     if wanted.starts_with('/') && !of_host { wanted.to_owned() } else { HOME.to_owned() }
 }
 
-/// The two folders a persistent container keeps outside itself.
+/// The two folders that a persistent container keeps on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PersistentFolders {
     pub(crate) home: PathBuf,
@@ -165,7 +167,7 @@ impl PersistentFolders {
     }
 }
 
-/// The user's own folder, unless a configured volume takes its place.
+/// Returns the user's own folder, unless a configured volume replaces it.
 fn host_folder(options: &DockerOptions) -> Option<&Path> {
     options.mount.as_deref().filter(|folder| folder.is_dir() && !takes_workspace(&options.volumes))
 }

@@ -1,4 +1,4 @@
-//! The client program of a container engine: where it is, whether it answers, what it can do.
+//! The client program of a container engine: its path, whether the engine responds, and what it supports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct DockerEngine {
 }
 
 impl DockerEngine {
-    /// Looks for `docker`, then for `podman`. Starts nothing.
+    /// Looks for `docker`, then for `podman`. Starts no process.
     pub fn find(variables: Variables, clock: Arc<dyn Clock>) -> Result<Arc<Self>, RunError> {
         match find_program(&NAMES, &variables, &PLACES) {
             ProgramLookup::Program(program) => Ok(Self::with_program(program, variables, clock)),
@@ -43,7 +43,7 @@ impl DockerEngine {
         }
     }
 
-    /// This client and no other.
+    /// Returns an engine that uses this client.
     pub fn with_program(program: PathBuf, variables: Variables, clock: Arc<dyn Clock>) -> Arc<Self> {
         let cli = ClientProgram { program, variables, clock };
         Arc::new(Self {
@@ -54,7 +54,7 @@ impl DockerEngine {
         })
     }
 
-    /// Whether the engine answers; it is asked until it has once.
+    /// Checks whether the engine responds; after one success it is not checked again.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
         self.checked.get_or_try_init(|| self.ask_version(cancel)).await.copied()
     }
@@ -81,7 +81,8 @@ impl DockerEngine {
         Err(RunError::Unavailable(text))
     }
 
-    /// Removes containers of programs that were killed; what they keep outside themselves stays. Nobody waits for it.
+    /// Removes containers of processes that were killed, in the background; the folders they keep on the host
+    /// stay.
     fn spawn_orphan_removal(&self) {
         let cli = self.cli.clone();
         spawn_named("orphaned containers", &Cancel::new(), async move {
@@ -101,7 +102,8 @@ impl DockerEngine {
         });
     }
 
-    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
+    /// Opens the task's environment; all callers that name the same task share one as long as any of them
+    /// holds it.
     pub fn open(self: &Arc<Self>, options: DockerOptions) -> Arc<DockerEnvironment> {
         let task = options.task.clone();
         self.tasks.get_or_create(&task, || {
@@ -113,7 +115,8 @@ impl DockerEngine {
         &self.cli
     }
 
-    /// Whether the engine can limit the disk; found out once, by making a container that is never started.
+    /// Tells whether the engine can limit the disk; it finds out once, by creating a container that is never
+    /// started.
     pub(super) async fn disk_limit(&self, options: &DockerOptions, cancel: &Cancel) -> DiskLimitSupport {
         if options.limits.disk_mb == 0 || !cfg!(target_os = "linux") {
             return DiskLimitSupport::Unsupported;

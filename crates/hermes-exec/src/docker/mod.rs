@@ -1,8 +1,9 @@
-//! Commands in a container of Docker, or of Podman, which takes the same words.
+//! Runs commands in a container of Docker, or of Podman, which takes the same arguments.
 //!
-//! An engine is the client program and what it can do. A `Docker` is one task's container, made at the first command and
-//! made anew when it is gone; what it keeps outside itself are the two folders of `Keep::Persistent`. Nothing of the host
-//! is visible inside but what the options name.
+//! A [`DockerEngine`] is the client program and what the engine supports. A [`DockerEnvironment`] is one
+//! task's container, created at the first command and created again when it is gone. The two folders of
+//! [`InstanceRetention::Persistent`] are all it keeps on the host. Nothing of the host is visible inside but
+//! what the options name.
 
 mod arguments;
 mod engine;
@@ -30,25 +31,25 @@ const STOP_LIMIT: Duration = Duration::from_mins(1);
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
 const RESPONSE_LIMIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a container's processes get to end by themselves.
+/// The time, in seconds, that a container's processes have to end by themselves.
 const STOP_GRACE: &str = "3";
 
-/// One task's container.
+/// The options of one task's container.
 #[derive(Debug, Clone)]
 pub struct DockerOptions {
     pub task: String,
     pub image: String,
-    /// Where commands begin, as configured. What can only be a folder of the host is ignored.
+    /// The configured folder in which commands begin. A folder that can only exist on the host is ignored.
     pub directory: Option<String>,
-    /// A folder of the host to be `/workspace`.
+    /// A folder of the host that is mounted as `/workspace`.
     pub mount: Option<PathBuf>,
-    /// Where the folders of persistent containers are.
+    /// The folder that holds the folders of persistent containers.
     pub sandboxes: PathBuf,
-    /// `host:container[:ro]`.
+    /// The configured volumes, each as `host:container[:ro]`.
     pub volumes: Vec<String>,
-    /// Shown under `/root/.hermes`, read-only.
+    /// The credential files, mounted below `/root/.hermes`, read-only.
     pub credentials: Vec<CredentialFile>,
-    /// Variables for commands.
+    /// The variables for commands.
     pub exports: ForwardedVariables,
     pub limits: ResourceLimits,
     pub network: ContainerNetwork,
@@ -58,13 +59,14 @@ pub struct DockerOptions {
 }
 
 impl DockerOptions {
-    /// Whether commands can change something of this machine beside what the container keeps for itself.
+    /// Tells whether commands can change something on this machine other than the folders that the container
+    /// keeps.
     pub(crate) fn shows_host_folders(&self) -> bool {
         self.mount.is_some() || self.volumes.iter().any(|volume| volume.starts_with(['/', '.', '~']))
     }
 }
 
-/// What a container may use; 0 is no limit.
+/// Limits what a container may use; 0 means no limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResourceLimits {
     pub cpus: f64,
@@ -78,33 +80,33 @@ pub enum ContainerNetwork {
     Off,
 }
 
-/// The container's own file system.
+/// Selects whether the container's own file system is writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RootFilesystem {
-    /// Only home, workspace and temporary folders can be written to.
+    /// Only home, workspace and temporary folders are writable.
     ReadOnly,
     Writable,
 }
 
-/// What is left when the container is closed.
+/// Selects what is kept when the container is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceRetention {
-    /// Home and workspace.
+    /// Home and workspace are kept.
     Persistent,
     Ephemeral,
 }
 
-/// A task's place in a container.
+/// A task's environment in a container.
 pub type DockerEnvironment = ManagedInstance<DockerProvider>;
 
 impl DockerEnvironment {
-    /// The container's name, if there is one.
+    /// Returns the container's name, if there is a container.
     pub async fn container(&self) -> Option<String> {
         self.instance().await.map(|made| made.id)
     }
 }
 
-/// What starts a container.
+/// Creates containers.
 #[derive(Debug)]
 pub struct DockerProvider {
     engine: Arc<DockerEngine>,
@@ -143,7 +145,7 @@ impl InstanceProvider for DockerProvider {
                     abilities.init = InitProcess::Missing;
                 }
                 Err(error) => {
-                    // It may have been made all the same.
+                    // The container may have been created despite the error.
                     self.remove_named(&name).await;
                     return Err(match error {
                         CliError::Interrupted => CliError::Interrupted,
@@ -174,8 +176,8 @@ impl InstanceProvider for DockerProvider {
         asked.is_ok_and(|said| said.code != 0 || !said.text.ends_with("true"))
     }
 
-    /// A command that was stopped may have left the container without room for another process, and then nothing in it
-    /// can be ended either.
+    /// Tells whether the container can still be used: a stopped command may have used up its limit on
+    /// processes, and then nothing in it can be ended either.
     async fn after_stop(&self, made: &Instance, stopped: &mut CommandOutput, _: &Cancel) -> AfterCommand {
         if !matches!(stopped.exit_code, TIMED_OUT | INTERRUPTED) {
             return AfterCommand::Reusable;
@@ -197,7 +199,7 @@ impl InstanceProvider for DockerProvider {
 
     async fn close(&self, Instance { id: name, .. }: &Instance, _: &RemoteShell) {
         if self.options.retention == InstanceRetention::Persistent {
-            // What its processes still write belongs to the folders that stay.
+            // What the processes still write belongs to the folders that are kept.
             self.run_ignoring_absence(&["stop", "-t", STOP_GRACE, name]).await;
         }
         self.remove_named(name).await;
@@ -209,7 +211,8 @@ impl InstanceProvider for DockerProvider {
 }
 
 impl DockerProvider {
-    /// Removes it and waits until it is gone: an engine that is removing it already answers at once.
+    /// Removes the container and waits until it is gone: an engine that is already removing it responds at
+    /// once.
     async fn remove_named(&self, name: &str) {
         self.run_ignoring_absence(&["rm", "-f", "-v", name]).await;
         let words = ["ps", "-a", "-q", "--filter", &format!("name={name}")].map(str::to_owned);
@@ -224,7 +227,7 @@ impl DockerProvider {
         tracing::warn!(name, "the container could not be removed");
     }
 
-    /// Says something about a container whose absence is no failure.
+    /// Runs a client command on a container; a missing container is no failure.
     async fn run_ignoring_absence(&self, words: &[&str]) {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         match self.engine.cli().run(&words, None, STOP_LIMIT, &Cancel::new()).await {
@@ -239,7 +242,7 @@ fn not_started(why: &dyn std::fmt::Display) -> CliError {
     CliError::Refused(format!("the container could not be started: {why}"))
 }
 
-/// Whether an engine says that it has no program to be the first in a container.
+/// Tells whether the engine's message says that it has no init program for containers.
 fn lacks_init(said: &str) -> bool {
     ["docker-init", "catatonit", "init binary"].iter().any(|what| said.contains(what))
 }

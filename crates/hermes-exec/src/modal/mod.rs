@@ -1,7 +1,8 @@
-//! Commands in a sandbox of Modal.
+//! Runs commands in a Modal sandbox.
 //!
-//! There are two ways to one, with the same options: a gateway that manages sandboxes for a signed-in user (`gateway`), and
-//! the user's own account, spoken to by Modal's own Python package (`direct`). Which of them it is was decided elsewhere.
+//! There are two ways to reach one, with the same options: a gateway that manages sandboxes for a signed-in
+//! user (`gateway`), and the user's own account, reached through Modal's own Python package (`direct`). This
+//! module does not choose between them.
 
 mod direct;
 mod gateway;
@@ -16,21 +17,21 @@ use crate::docker::{InstanceRetention, ResourceLimits};
 use crate::remote::ForwardedVariables;
 
 const MAKE_LIMIT: Duration = Duration::from_mins(5);
-/// How long a sandbox lives at most.
+/// The longest lifetime of a sandbox.
 const LIFE: Duration = Duration::from_hours(1);
 
-/// One task's sandbox.
+/// The options of one task's sandbox.
 #[derive(Debug, Clone)]
 pub struct ModalOptions {
     pub task: String,
     pub image: String,
-    /// Where commands begin, as configured. What can only be a folder of the host is ignored.
+    /// The configured folder in which commands begin. A folder that can only exist on the host is ignored.
     pub directory: Option<String>,
-    /// Variables for commands.
+    /// The variables for commands.
     pub exports: ForwardedVariables,
     pub limits: ResourceLimits,
     pub retention: InstanceRetention,
-    /// The gateway ends a sandbox nobody used for so long.
+    /// The time after which the gateway ends an unused sandbox.
     pub idle: Duration,
     pub bounds: OutputBounds,
 }

@@ -17,7 +17,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// None if it is anything else.
+/// Decodes the text; returns `None` if it is not base64.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let digits: Vec<u32> = text

@@ -1,4 +1,5 @@
-//! Running a client program: finding it, asking it something, and how it is told to start a shell over there.
+//! Runs client programs: finds them, runs them for their output, and builds the arguments that start a remote
+//! shell.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,7 +19,7 @@ use crate::run::{ExitCause, RunContext, run};
 use crate::shell::quote;
 use crate::variables::Variables;
 
-/// A client program with the environment it runs in.
+/// A client program with the variables it gets.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientProgram {
     pub(crate) program: PathBuf,
@@ -26,14 +27,14 @@ pub(crate) struct ClientProgram {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What a client said, and its exit code.
+/// The output of a client, and its exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientOutput {
     pub(crate) code: i32,
     pub(crate) text: String,
 }
 
-/// Why a client said nothing.
+/// The reasons why a client has no output.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("{program} could not be started: {error}")]
@@ -47,7 +48,7 @@ pub(crate) enum CliError {
 }
 
 impl ClientProgram {
-    /// Runs it to its end.
+    /// Runs the client until it exits.
     pub(crate) async fn run(
         &self,
         arguments: &[String],
@@ -67,7 +68,7 @@ impl ClientProgram {
         }
     }
 
-    /// Says it to the client without waiting for an answer, if there is still a runtime to do it.
+    /// Runs the client without waiting for its result, if there is still a runtime.
     pub(crate) fn run_in_background(&self, arguments: &[&str], limit: Duration) {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -96,7 +97,7 @@ impl ClientProgram {
     }
 }
 
-/// The way to a shell: a client and the words that go before `bash`.
+/// The transport to a shell: a client and the arguments before `bash`.
 #[derive(Debug, Clone)]
 pub(crate) struct CliTransport {
     pub(crate) cli: ClientProgram,
@@ -104,16 +105,16 @@ pub(crate) struct CliTransport {
     pub(crate) form: CommandForm,
 }
 
-/// How the client takes the program to run.
+/// Selects how the client takes the program to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandForm {
-    /// As words of its own.
+    /// The program and its arguments are separate arguments.
     Arguments,
-    /// As one line that a shell over there reads.
+    /// The program is one line that a remote shell reads.
     ShellLine,
 }
 
-/// Whether the shell reads the profile.
+/// Selects whether the shell reads the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProfileLoading {
     Read,
@@ -121,29 +122,30 @@ pub(crate) enum ProfileLoading {
 }
 
 impl ProfileLoading {
-    /// What bash is told.
+    /// Returns the option of bash.
     fn option(self) -> &'static str {
         match self {
             Self::Read => "-l",
-            // A bash that was started over SSH would read `~/.bashrc` each time, whatever that takes.
+            // A bash started over SSH would read `~/.bashrc` each time, which may take long.
             Self::Skipped => "--norc",
         }
     }
 }
 
-/// A bash that takes its script in base64 from the standard input, as a command line in which no single quote stands.
+/// Returns a command line without single quotes that starts a bash which reads its script in base64 from the
+/// standard input.
 pub(crate) fn bash_fed_with_base64(profile: ProfileLoading) -> String {
     let loader = base64::encode(script::LOADER.as_bytes());
     format!("base64 -d | bash {} -c \"$(printf %s {loader} | base64 -d)\"", profile.option())
 }
 
-/// A bash that takes its script from the standard input, as words.
+/// Returns the arguments that start a bash which reads its script from the standard input.
 pub(crate) fn bash_fed_by_script(profile: ProfileLoading) -> [&'static str; 4] {
     ["bash", profile.option(), "-c", script::LOADER]
 }
 
 impl CliTransport {
-    /// The client's arguments for a bash that takes its script from the standard input.
+    /// Returns the client's arguments for a bash that reads its script from the standard input.
     pub(crate) fn arguments(&self, profile: ProfileLoading) -> Vec<String> {
         let [bash, option, flag, loader] = bash_fed_by_script(profile);
         let mut arguments = self.prefix_arguments.clone();
@@ -156,7 +158,7 @@ impl CliTransport {
         arguments
     }
 
-    /// Ends a process group over there: a request, a second's grace, then the kill.
+    /// Ends a remote process group: a termination request, a second of grace, then a kill.
     pub(crate) async fn end_group(&self, group: u32) {
         const LIMIT: Duration = Duration::from_secs(8);
         let payload = script::payload(&script::end_group_script(group), None);
@@ -170,16 +172,16 @@ impl CliTransport {
     }
 }
 
-/// What looking for a program came to.
+/// The result of the search for a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProgramLookup {
     Program(PathBuf),
-    /// It is there and may not be run.
+    /// The program exists and is not executable.
     NotExecutable(PathBuf),
     Missing,
 }
 
-/// Looks along PATH, then in the usual places; earlier names win over earlier places.
+/// Searches PATH, then the usual folders; an earlier name takes precedence over an earlier folder.
 pub(crate) fn find_program(names: &[&str], variables: &Variables, places: &[&str]) -> ProgramLookup {
     let path = variables.get("PATH").unwrap_or_default();
     let folders: Vec<&Path> = path

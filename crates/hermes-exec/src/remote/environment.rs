@@ -1,7 +1,8 @@
-//! A place elsewhere at which several tasks may work.
+//! A remote environment in which several tasks may work.
 //!
-//! The site is the container, instance, sandbox or machine; a seat is one task's shell there, with a folder and exports of
-//! its own. Nothing of one seat reaches another but through the files they share.
+//! A [`ShellHost`] is the container, instance, sandbox or machine; a [`RemoteShellSession`] is one task's
+//! shell in it, with a folder and exports of its own. One session affects another only through the files they
+//! share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use crate::credential::CredentialUploader;
 
 const END_LIMIT: Duration = Duration::from_secs(8);
 
-/// What can run a shell's commands. Made ready at the first of them, and anew when it is gone.
+/// Runs a shell's commands. It is made ready at the first of them, and again when it is gone.
 pub(crate) trait ShellHost: Send + Sync + fmt::Debug {
-    /// A shell that begins where commands begin here.
+    /// Returns a shell that starts in the initial folder of this environment.
     fn new_shell(&self) -> RemoteShell;
 
     fn run_in<'a>(
@@ -28,22 +29,23 @@ pub(crate) trait ShellHost: Send + Sync + fmt::Debug {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<CommandOutput, RunError>>;
 
-    /// A client that runs a line on a terminal over there; none where there are no terminals.
+    /// Returns a client that runs a line on a remote terminal; `None` where there are no terminals.
     fn terminal_launch(&self, _line: &str) -> Option<Launch> {
         None
     }
 
-    /// Removes what a shell left behind, where that outlives it.
+    /// Removes the files that a shell left behind, where they outlive it.
     fn clean_up<'a>(&'a self, shell: &'a RemoteShell) -> BoxFuture<'a, ()>;
 
-    /// Which making of the place it is, if it is made: another name is another file system, or an emptied one.
+    /// Returns the id of the current instance, if there is one: another id means another file system, or an
+    /// emptied one.
     fn instance_id(&self) -> BoxFuture<'_, Option<String>>;
 
-    /// Ends it. One that is gone already is no failure; the next command makes it anew.
+    /// Ends the instance. One that is gone already is no failure; the next command creates it again.
     fn shut_down(&self) -> BoxFuture<'_, ()>;
 }
 
-/// A place elsewhere.
+/// A remote environment.
 #[derive(Debug, Clone)]
 pub struct RemoteEnvironment {
     host: Arc<dyn ShellHost>,
@@ -51,12 +53,12 @@ pub struct RemoteEnvironment {
 }
 
 impl RemoteEnvironment {
-    /// Files in the luggage are brought before a command that may need them.
+    /// Creates an environment. The uploader's files are uploaded before a command that may need them.
     pub(crate) fn new(host: Arc<dyn ShellHost>, uploader: Option<Arc<CredentialUploader>>) -> Self {
         Self { host, uploader }
     }
 
-    /// A task's own shell.
+    /// Opens a shell session for one task.
     pub fn open_session(&self) -> RemoteShellSession {
         RemoteShellSession {
             bare: BareShellSession { shell: self.host.new_shell(), host: Arc::clone(&self.host) },
@@ -64,20 +66,20 @@ impl RemoteEnvironment {
         }
     }
 
-    /// Ends it. One that is gone already is no failure; the next command makes it anew.
+    /// Ends the environment. One that is gone already is no failure; the next command creates it again.
     pub async fn close(&self) {
         self.host.shut_down().await;
     }
 }
 
-/// One task's shell in a room.
+/// One task's shell in a remote environment.
 #[derive(Debug)]
 pub struct RemoteShellSession {
     bare: BareShellSession,
     uploader: Option<Arc<CredentialUploader>>,
 }
 
-/// The shell alone.
+/// The shell without the upload of credential files.
 #[derive(Debug)]
 struct BareShellSession {
     host: Arc<dyn ShellHost>,
@@ -85,22 +87,22 @@ struct BareShellSession {
 }
 
 impl RemoteShellSession {
-    /// Where the next command starts, as it is called over there.
+    /// Returns the folder in which the next command starts, as a remote path.
     pub fn directory(&self) -> String {
         self.bare.shell.directory()
     }
 
-    /// How much of an output is kept.
+    /// Returns the bounds of an output.
     pub fn bounds(&self) -> OutputBounds {
         self.bare.shell.bounds()
     }
 
-    /// A client that runs a line on a terminal over there; none where there are no terminals.
+    /// Returns a client that runs a line on a remote terminal; `None` where there are no terminals.
     pub(super) fn terminal_launch(&self, line: &str) -> Option<Launch> {
         self.bare.host.terminal_launch(line)
     }
 
-    /// Ends a process group over there: a request, a second's grace, then the kill.
+    /// Ends a remote process group: a termination request, a second of grace, then a kill.
     pub(crate) async fn end_group(&self, group: u32) {
         let shell = format!("( {} )", script::end_group_script(group));
         let command = ShellCommand { shell: &shell, directory: None, stdin: None, timeout: END_LIMIT };
@@ -109,7 +111,7 @@ impl RemoteShellSession {
         }
     }
 
-    /// Removes what the shell left behind. The room stays.
+    /// Removes the files that the shell left behind. The environment stays.
     pub async fn clean_up(&self) {
         self.bare.host.clean_up(&self.bare.shell).await;
     }

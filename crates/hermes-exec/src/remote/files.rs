@@ -1,8 +1,9 @@
-//! Files inside an environment, by the commands every system has.
+//! Files inside an environment, accessed with commands that every system has.
 //!
-//! Works in any environment, and on the files its commands see: paths are relative to where the next command would start,
-//! `~` is the home over there. Contents travel as standard input and as base64, so that any bytes get through. A file is
-//! replaced whole or not at all, also when the connection breaks while it is written.
+//! Works in any environment, on the files its commands see: paths are relative to the folder in which the
+//! next command would start, and `~` is the home of the environment. Contents travel as standard input and as
+//! base64, so that all bytes are preserved. A file is replaced completely or not at all, also when the
+//! connection breaks during the write.
 
 use std::time::Duration;
 
@@ -14,29 +15,29 @@ use crate::capture::OutputBounds;
 use crate::shell::quote;
 
 const LIMIT: Duration = Duration::from_mins(1);
-/// What our scripts end with, beside what the programs in them do.
+/// The exit codes of the scripts, distinct from those of the programs they run.
 const MISSING: i32 = 44;
 const FOLDER: i32 = 45;
 const DENIED: i32 = 46;
 const CUT: i32 = 49;
 const CHANGED: i32 = 50;
-/// Larger files are not fetched together with what is known about them.
+/// The size up to which a file is fetched together with its metadata.
 const SMALL: usize = 64 * 1024;
 
-/// Finds out what is at `$__p`.
+/// The script that examines the path in `$__p`.
 const SURVEY: &str = "if [ -d \"$__p\" ]; then __k=d; elif [ -f \"$__p\" ]; then __k=f; \
     elif [ -e \"$__p\" ]; then __k=o; else __k=m; fi\n\
     __r=$(readlink -f -- \"$__p\" 2>/dev/null || readlink -m -- \"$__p\" 2>/dev/null)\n\
     __s=$(stat -Lc '%s %.Y' -- \"$__p\" 2>/dev/null || stat -Lc '%s %Y' -- \"$__p\" 2>/dev/null || \
     stat -Lf '%z %m' -- \"$__p\" 2>/dev/null)\n";
-/// And says it.
+/// The script that prints the result of [`SURVEY`].
 const TELL_SURVEY: &str = "printf '%s\\n%s\\n%s\\n%s' \"$__k\" \"$__s\" \"$__b\" \"${__r:-$__p}\"";
 
-/// The files an environment's commands see.
+/// The files that an environment's commands see.
 #[derive(Clone, Copy)]
 pub struct RemoteFiles<'e> {
     environment: &'e dyn Environment,
-    /// How many bytes fit into one output.
+    /// The number of bytes that fit into one output.
     piece: usize,
 }
 
@@ -46,7 +47,7 @@ impl std::fmt::Debug for RemoteFiles<'_> {
     }
 }
 
-/// What a path leads to.
+/// The kinds of things a path can refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemotePathKind {
     Missing,
@@ -54,30 +55,30 @@ pub enum RemotePathKind {
         size: u64,
     },
     Folder,
-    /// A device, a socket, a pipe.
+    /// A device, a socket or a pipe.
     Other,
 }
 
-/// A path looked at closely.
+/// Describes what a path refers to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemotePathInfo {
-    /// Where it leads with every link followed, as far as that exists.
+    /// The path with every link followed, as far as it exists.
     pub real: String,
     pub kind: RemotePathKind,
-    /// When it was changed, in seconds since 1970; not every system tells.
+    /// The time of the last change, in seconds since 1970; not every system provides it.
     pub modified: Option<f64>,
-    /// What it holds, if it is a file and not large.
+    /// The content, if the path is a small file.
     pub content: Option<Vec<u8>>,
 }
 
-/// Where the next command starts and what `~` means there.
+/// The folder in which the next command starts and the meaning of `~` there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteLocation {
     pub directory: String,
     pub home: String,
 }
 
-/// Why something could not be done with a file.
+/// The reasons why a file operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteFileError {
     #[error("there is no such file")]
@@ -101,7 +102,8 @@ pub enum RemoteFileError {
 }
 
 impl<'e> RemoteFiles<'e> {
-    /// `bounds` are those of the environment: what is read comes in pieces that fit into them.
+    /// Creates the accessor. `bounds` are those of the environment: contents are read in pieces that fit into
+    /// them.
     pub fn new(environment: &'e dyn Environment, bounds: OutputBounds) -> Self {
         const SMALLEST: usize = 48;
         const LARGEST: usize = 768 * 1024;
@@ -109,12 +111,12 @@ impl<'e> RemoteFiles<'e> {
         Self { environment, piece: piece.clamp(SMALLEST, LARGEST) }
     }
 
-    /// How many bytes are fetched at once.
+    /// Returns how many bytes are fetched at once.
     pub(crate) fn piece(&self) -> usize {
         self.piece
     }
 
-    /// What is there, and how large it is.
+    /// Returns the kind of the path, and its size.
     pub async fn path_kind(&self, path: &str, cancel: &Cancel) -> Result<RemotePathKind, RemoteFileError> {
         let script = "if [ -d \"$__p\" ]; then echo d; elif [ -f \"$__p\" ]; then \
             [ -r \"$__p\" ] || exit 46; echo \"f $(wc -c < \"$__p\")\"; elif [ -e \"$__p\" ]; then echo o; else echo m; fi";
@@ -128,7 +130,8 @@ impl<'e> RemoteFiles<'e> {
         })
     }
 
-    /// Returns what is there, where it really lies, when it was changed, and what it holds if that is not much: in one go.
+    /// Returns the kind of the path, its real location, the time of its last change, and its content if it is
+    /// small, with one command.
     pub async fn path_info(&self, path: &str, cancel: &Cancel) -> Result<RemotePathInfo, RemoteFileError> {
         let most = SMALL.min(self.piece);
         let script = format!(
@@ -138,7 +141,7 @@ impl<'e> RemoteFiles<'e> {
         RemotePathInfo::read(&self.ask(path, &script, None, cancel).await?)
     }
 
-    /// Where commands start now.
+    /// Returns the current location of commands.
     pub async fn location(&self, cancel: &Cancel) -> Result<RemoteLocation, RemoteFileError> {
         let said = self.run("printf '%s\\n%s' \"$PWD\" \"$HOME\"", None, cancel).await?;
         match said.output.split_once('\n') {
@@ -150,7 +153,7 @@ impl<'e> RemoteFiles<'e> {
         }
     }
 
-    /// The first names in a folder, at most `most`.
+    /// Returns the first names in a folder, at most `most`.
     pub async fn names(
         &self,
         folder: &str,
@@ -161,7 +164,7 @@ impl<'e> RemoteFiles<'e> {
         Ok(self.ask(folder, &script, None, cancel).await?.lines().map(str::to_owned).collect())
     }
 
-    /// What a script says, however long, up to `most` bytes, and its exit code.
+    /// Returns the output of a script, of any length up to `most` bytes, and its exit code.
     pub async fn output_of(
         &self,
         script: &str,
@@ -170,7 +173,7 @@ impl<'e> RemoteFiles<'e> {
     ) -> Result<(Vec<u8>, i32), RemoteFileError> {
         let file = format!("/tmp/hermes-out-{}", random_hex(12));
         let first = self.piece.min(most);
-        // What fits into one answer comes with it, and then the file is not needed.
+        // Output that fits into one response is returned with it, and then the file is not needed.
         let asked = format!(
             "( umask 077; : >| {file} )\n( {script}\n) >| {file} 2>&1 </dev/null\n__c=$?; __n=$(( $(wc -c < {file}) ))\n\
              printf '%s %s ' \"$__c\" \"$__n\"; head -c {first} {file} | base64 | tr -d '\\n'\n\
@@ -191,7 +194,7 @@ impl<'e> RemoteFiles<'e> {
         Ok((bytes, code))
     }
 
-    /// At most `most` bytes from `start` on.
+    /// Returns at most `most` bytes beginning at `start`.
     pub async fn read(
         &self,
         path: &str,
@@ -202,7 +205,7 @@ impl<'e> RemoteFiles<'e> {
         self.stream(path, "cat", start, most, cancel).await
     }
 
-    /// The lines from `first` to `last`, counted from 1, and no more than `most` bytes of them.
+    /// Returns the lines from `first` to `last`, counted from 1, limited to `most` bytes.
     pub async fn lines(
         &self,
         path: &str,
@@ -218,18 +221,18 @@ impl<'e> RemoteFiles<'e> {
         self.stream(path, &format!("sed -n '{first},{last}p;{last}q'"), 0, most, cancel).await
     }
 
-    /// How many line ends it has.
+    /// Returns the number of line ends in a file.
     pub async fn line_count(&self, path: &str, cancel: &Cancel) -> Result<u64, RemoteFileError> {
         number(&self.ask(path, &format!("{CHECK}wc -l < \"$__p\""), None, cancel).await?)
     }
 
-    /// Replaces the file, or makes it and the folders on the way to it. A link stays a link; the mode stays the mode.
+    /// Replaces the file, or creates it and its parent folders. A link stays a link, and the mode is kept.
     pub async fn write(&self, path: &str, bytes: &[u8], cancel: &Cancel) -> Result<(), RemoteFileError> {
         self.put(path, bytes, ("", ""), cancel).await.map(|_| ())
     }
 
-    /// Does the same only if the file holds `before`, where that is given; checks what was written, and returns what is there
-    /// then: in one go.
+    /// Replaces the file only if it holds `before`, where that is given; checks what was written, and returns
+    /// the resulting state, with one command.
     pub async fn replace(
         &self,
         path: &str,
@@ -242,7 +245,7 @@ impl<'e> RemoteFiles<'e> {
                 "__c=$(cksum < \"$__p\" 2>/dev/null) && [ \"${{__c%% *}}\" != {sum} ] && exit {CHANGED}\n"
             )
         });
-        // A link is followed while it is written; what it is called comes last.
+        // A link is followed during the write; its target is reported last.
         let told = format!("\n__b=$(cksum < \"$__p\" 2>/dev/null); __b=${{__b%% *}}\n{SURVEY}{TELL_SURVEY}");
         let said = self.put(path, bytes, (&expected.unwrap_or_default(), &told), cancel).await?;
         let (found, sum) = RemotePathInfo::read_with(&said)?;
@@ -252,7 +255,7 @@ impl<'e> RemoteFiles<'e> {
         Ok(RemotePathInfo { content: Some(bytes.to_vec()), ..found })
     }
 
-    /// The same for a file nobody else there may read.
+    /// Writes a file that no other user of the environment may read.
     pub async fn write_private(
         &self,
         path: &str,
@@ -285,7 +288,7 @@ impl<'e> RemoteFiles<'e> {
         self.ask(path, &script, Some(bytes), cancel).await
     }
 
-    /// The folder and those on the way to it.
+    /// Creates the folder and its parents.
     pub async fn make_folder(&self, path: &str, cancel: &Cancel) -> Result<(), RemoteFileError> {
         self.ask(path, "mkdir -p -- \"$__p\"", None, cancel).await.map(|_| ())
     }
@@ -296,7 +299,7 @@ impl<'e> RemoteFiles<'e> {
         self.ask(path, script, None, cancel).await.map(|_| ())
     }
 
-    /// Gives it another name, making the folders on the way.
+    /// Renames a path and creates the parent folders of the new one.
     pub async fn rename(&self, from: &str, to: &str, cancel: &Cancel) -> Result<(), RemoteFileError> {
         let script = format!(
             "[ -e \"$__p\" ] || exit {MISSING}\n__t={}\n[ ! -d \"$__t\" ] || exit {FOLDER}\n\
@@ -306,7 +309,7 @@ impl<'e> RemoteFiles<'e> {
         self.ask(from, &script, None, cancel).await.map(|_| ())
     }
 
-    /// Whether there is a program of this name.
+    /// Tells whether a program with this name exists.
     pub async fn has_program(&self, name: &str, cancel: &Cancel) -> Result<bool, RemoteFileError> {
         let finished = self.run(&format!("command -v {} >/dev/null 2>&1", quote(name)), None, cancel).await?;
         Ok(finished.exit_code == 0)
@@ -324,7 +327,7 @@ impl<'e> RemoteFiles<'e> {
         while all.len() < most {
             let want = self.piece.min(most - all.len());
             let from = start.saturating_add(all.len() as u64).saturating_add(1);
-            // A file can be entered anywhere; the lines of one have to be found again.
+            // A file can be read from any offset; the lines of an output have to be found again.
             let cut = format!("tail -c +{from}");
             let pipe = if source == "cat" {
                 format!("{cut} < \"$__p\"")
@@ -383,7 +386,7 @@ impl RemotePathInfo {
         Ok(Self { content: content.strip_prefix('=').map(decode).transpose()?, ..found })
     }
 
-    /// The same with what stands in the third line.
+    /// Parses the response and returns the content of its third line too.
     fn read_with(said: &str) -> Result<(Self, &str), RemoteFileError> {
         let mut lines = said.splitn(4, '\n');
         let (Some(kind), Some(figures), Some(more), Some(real)) =
@@ -403,7 +406,7 @@ impl RemotePathInfo {
     }
 }
 
-/// Returns what the `cksum` program says of these bytes.
+/// Returns the checksum that the `cksum` program prints for these bytes.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut length = Vec::new();
     let mut rest = bytes.len();

@@ -1,15 +1,15 @@
-//! Which of the user's variables go along into an environment elsewhere: none, unless they are named.
+//! Selects which of the user's variables are passed to a remote environment: none, unless they are named.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Variables for commands elsewhere.
+/// The variables for commands in a remote environment.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ForwardedVariables(BTreeMap<String, String>);
 
 impl ForwardedVariables {
-    /// The named variables. What is set now wins over what the `.env` file says; names that are no variable names and
-    /// variables that are not set are left out.
+    /// Selects the named variables. A currently set value takes precedence over the `.env` file; invalid
+    /// names and variables that are not set are left out.
     pub fn select<'a>(
         names: impl IntoIterator<Item = &'a str>,
         live: impl Fn(&str) -> Option<String>,
@@ -25,14 +25,14 @@ impl ForwardedVariables {
     }
 }
 
-/// Values may be private; only names are shown.
+/// Shows only the names, because values may be private.
 impl fmt::Debug for ForwardedVariables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
-/// What a shell takes for the name of a variable.
+/// Tells whether a shell accepts the text as the name of a variable.
 fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && name

@@ -1,19 +1,19 @@
-//! Takes a stream apart: what the client said first, what the command said, and how it ended.
+//! Splits a stream into the client's messages, the command's output, and the way it ended.
 //!
-//! Works on whatever pieces the stream comes in. A mark never reaches the output, and what merely looks like the
-//! beginning of one does.
+//! Accepts the stream in pieces of any size. A mark never becomes part of the output; text that only
+//! resembles the beginning of a mark does.
 
 use super::script::FrameMarks;
 use crate::capture::{OutputBounds, OutputCapture};
 
-/// More of the client's own words than this is not kept.
+/// Limits how many bytes are kept of the client's own messages.
 const MOST_BEFORE: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct FrameParser {
     marks: FrameMarks,
     stage: FrameStage,
-    /// Not decided about yet.
+    /// The bytes that may still turn out to be part of a mark.
     undecided: Vec<u8>,
     before: Vec<u8>,
     group: Option<u32>,
@@ -28,17 +28,17 @@ enum FrameStage {
     Ended,
 }
 
-/// How the shell says it ended.
+/// The end of the command as the shell reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShellExit {
     pub(crate) code: i32,
     pub(crate) directory: String,
 }
 
-/// A stream that is over.
+/// A stream that has ended.
 #[derive(Debug)]
 pub(crate) struct FramedOutput {
-    /// What the client said before the shell began, or all it said.
+    /// The client's messages before the shell started, or all of them if it did not.
     pub(crate) before: String,
     pub(crate) began: bool,
     pub(crate) output: String,
@@ -58,7 +58,7 @@ impl FrameParser {
         }
     }
 
-    /// The process group of the shell, once it has begun.
+    /// Returns the process group of the shell, once the shell has started.
     pub(crate) fn group(&self) -> Option<u32> {
         self.group
     }
@@ -73,7 +73,7 @@ impl FrameParser {
             && let Some(inner) = self.take_frame(&self.marks.begin.clone())
         {
             self.stage = FrameStage::Running;
-            // Group 1 would be everything over there.
+            // A signal to group 1 would reach every process of the environment.
             self.group = inner.trim().parse().ok().filter(|group| *group > 1);
         }
         if self.stage == FrameStage::Running
@@ -89,7 +89,8 @@ impl FrameParser {
         }
     }
 
-    /// Passes on what stands before the mark and returns what is inside it; none while the mark is not complete.
+    /// Passes on the text before the mark and returns the text inside it; `None` while the mark is not
+    /// complete.
     fn take_frame(&mut self, mark: &str) -> Option<String> {
         let opening = format!("\n{mark}");
         let closing = format!("{mark}\n");

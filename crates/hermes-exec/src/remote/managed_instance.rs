@@ -1,7 +1,9 @@
-//! A task's place that is made at the first command and made anew when it is gone: a container, an instance, a sandbox.
+//! An instance for one task that is created at the first command and created again when it is gone: a
+//! container, an Apptainer instance, a sandbox.
 //!
-//! Holds what all of those have in common: one is made however many ask at once; a command of which nothing was run is run
-//! once more in a new one; one that may have run never is. How it is made, reached and ended is the maker's business.
+//! Holds what all of those have in common: only one is created however many calls need it at once; a command
+//! of which nothing was run is run once more in a new instance; a command that may have run is not repeated.
+//! How an instance is created, reached and ended is decided by the [`InstanceProvider`].
 
 use std::future::{Future, ready};
 
@@ -13,54 +15,56 @@ use super::{
     lock_unless_cancelled,
 };
 
-/// A place that was made.
+/// An instance that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Instance {
-    /// What it is called by those who made it.
+    /// The name by which its provider knows it.
     pub(crate) id: String,
-    /// This making of it: another name is another file system, or an emptied one.
+    /// The identifier of this creation of the instance: another one means another file system, or an emptied
+    /// one.
     pub(crate) generation: String,
 }
 
 impl Instance {
-    /// One that is made anew under another name.
+    /// Returns an instance whose name is different each time it is created.
     pub(crate) fn named(name: String) -> Self {
         Self { id: name.clone(), generation: name }
     }
 }
 
-/// What is left of a place after a command.
+/// The state of an instance after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterCommand {
     Reusable,
-    /// It is of no more use; the next command gets a new one.
+    /// The instance can no longer be used; the next command gets a new one.
     Unusable,
 }
 
-/// Who makes one task's place.
+/// Creates one task's instances.
 pub(crate) trait InstanceProvider: Send + Sync {
-    /// What is said when the place ended while a command was running; none where nobody can tell.
+    /// The message for an instance that ended while a command was running; `None` where that cannot be
+    /// detected.
     const STOPPED: Option<&'static str>;
 
-    /// A shell that begins where commands begin there.
+    /// Returns a shell that starts in the initial folder of the instance.
     fn new_shell(&self) -> RemoteShell;
 
     fn create(&self, cancel: &Cancel) -> impl Future<Output = Result<Instance, CliError>> + Send;
 
-    /// Why there is none, in words.
+    /// Describes why no instance could be created.
     fn create_failure(&self, error: &CliError) -> String;
 
     fn transport<'a>(&'a self, made: &'a Instance) -> impl ScriptTransport + 'a;
 
-    /// Why no shell could be started in it, in words.
+    /// Describes why no shell could be started in the instance.
     fn start_failure(&self, said: &str, code: i32) -> String;
 
-    /// Whether one in which nothing could be begun is gone.
+    /// Tells whether an instance in which nothing could be started is gone.
     fn is_gone(&self, _made: &Instance) -> impl Future<Output = bool> + Send {
         ready(true)
     }
 
-    /// Looks after it when a command was stopped.
+    /// Handles the instance after a command was stopped.
     fn after_stop(
         &self,
         _made: &Instance,
@@ -70,30 +74,31 @@ pub(crate) trait InstanceProvider: Send + Sync {
         ready(AfterCommand::Reusable)
     }
 
-    /// Removes what is left of one that is of no more use.
+    /// Removes what is left of an instance that can no longer be used.
     fn remove(&self, _made: &Instance) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// Waits for what is still being put in order of those that were removed.
+    /// Waits until removed instances are completely cleaned up.
     fn finish(&self) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// Ends one in good order. `shell` is the task's own.
+    /// Ends an instance in an orderly way. `shell` is the task's own.
     fn close(&self, made: &Instance, shell: &RemoteShell) -> impl Future<Output = ()> + Send;
 
-    /// Nobody holds it any more, and nobody can wait for its end.
+    /// Ends an instance that was dropped without being closed, so that no caller can wait for it.
     fn abandon(&self, _made: &Instance) {}
 }
 
-/// A task's place, with a shell of its own.
+/// A task's instance, with a shell of its own.
 #[derive(Debug)]
 #[expect(private_bounds, reason = "the makers are those of this crate")]
 pub struct ManagedInstance<M: InstanceProvider> {
     provider: M,
     shell: RemoteShell,
-    /// Once it is made. The lock is held while it is, so that parallel calls share one.
+    /// The instance once it is created. The lock is held during its creation, so that parallel calls share
+    /// one.
     instance: Mutex<Option<Instance>>,
 }
 
@@ -103,12 +108,13 @@ impl<M: InstanceProvider> ManagedInstance<M> {
         Self { shell: provider.new_shell(), provider, instance: Mutex::new(None) }
     }
 
-    /// Where the next command starts.
+    /// Returns the folder in which the next command starts.
     pub fn directory(&self) -> String {
         self.shell.directory()
     }
 
-    /// Ends it; what is to last stays. One that is gone already is no failure, and the next command makes it anew.
+    /// Ends the instance; persistent data stays. One that is gone already is no failure, and the next command
+    /// creates it again.
     pub async fn close(&self) {
         if let Some(made) = self.instance.lock().await.take() {
             self.provider.close(&made, &self.shell).await;
@@ -139,7 +145,7 @@ impl<M: InstanceProvider> ManagedInstance<M> {
                 CallResult::Finished(finished) => {
                     return Ok(self.finish_command(&made, finished, cancel).await);
                 }
-                // Nothing was run, so it may be run again.
+                // Nothing was run, so the command may be run again.
                 CallResult::NotStarted { .. } if again && self.provider.is_gone(&made).await => {
                     tracing::warn!(id = made.id, "the place of commands was gone; it is made anew");
                     self.discard(&made).await;
@@ -183,7 +189,7 @@ impl<M: InstanceProvider> ManagedInstance<M> {
         Ok(made)
     }
 
-    /// Lets go of a place that is of no more use, unless another call has replaced it already.
+    /// Discards an instance that can no longer be used, unless another call has replaced it already.
     async fn discard(&self, gone: &Instance) {
         let mut slot = self.instance.lock().await;
         if slot.as_ref() == Some(gone) {

@@ -1,9 +1,10 @@
-//! What environments elsewhere have in common: a container, another machine.
+//! The common parts of remote environments, such as a container or another machine.
 //!
-//! A command travels to a bash there through the standard input of a client program (`docker`, `ssh`, …), never through
-//! an argument list, so it may be long and hold secrets. The shell frames what it says with marks only this call knows;
-//! by them we tell the client's own words from the command's, learn the exit code and folder, and know which process
-//! group to end over there. Nothing here knows which client it is.
+//! A command travels to a remote bash through the standard input of a client program (`docker`, `ssh`, …),
+//! never through an argument list, so it may be long and hold secrets. The shell frames its output with marks
+//! that only this call knows. They separate the client's own messages from the command's output, and carry
+//! the exit code, the folder and the process group to end remotely. Nothing here depends on which client it
+//! is.
 
 pub(crate) mod base64;
 mod cli;
@@ -44,12 +45,12 @@ pub(crate) use script::{end_group_script, payload};
 pub(crate) use script_transport::{ScriptRequest, ScriptResponse, ScriptTransport};
 pub(crate) use shell::{CallResult, RemoteShell, removal_line};
 
-/// What a command is said to have ended with when its time was up.
+/// The exit code reported for a command whose time limit expired.
 pub(crate) const TIMED_OUT: i32 = 124;
-/// And when somebody stopped it.
+/// The exit code reported for a command that was interrupted.
 pub(crate) const INTERRUPTED: i32 = 130;
 
-/// The lock, or none if the call is stopped while it waits for it.
+/// Returns the lock, or `None` if the call is cancelled while it waits for it.
 pub(crate) async fn lock_unless_cancelled<'a, T>(
     lock: &'a Mutex<T>,
     cancel: &Cancel,
@@ -61,5 +62,5 @@ pub(crate) async fn lock_unless_cancelled<'a, T>(
     }
 }
 
-/// What a stopped call adds to its output.
+/// The text appended to the output of an interrupted call.
 pub(crate) const INTERRUPTED_NOTE: &str = "\n[Command interrupted]";

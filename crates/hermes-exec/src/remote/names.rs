@@ -1,7 +1,7 @@
-//! Names for files and folders made from what users and models call things.
+//! Names of files and folders derived from names that users and models choose.
 
-/// A name that is one plain path component and holds no separator of any argument we put it in. Names that had to be
-/// changed get a number of their own, so that two of them stay two.
+/// Returns a name that is one plain path component and contains no separator of any argument it is used in. A
+/// name that had to be changed gets a hash, so that different names stay different.
 pub(crate) fn safe_name(text: &str) -> String {
     const LONGEST: usize = 80;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -12,7 +12,7 @@ pub(crate) fn safe_name(text: &str) -> String {
     format!("t_{kept}-{:016x}", fnv(text))
 }
 
-/// A number that means this text, the same in every release and on every machine (FNV-1a).
+/// Returns a hash of the text that is the same in every release and on every machine (FNV-1a).
 pub(crate) fn fnv(text: &str) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;

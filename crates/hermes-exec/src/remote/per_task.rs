@@ -1,9 +1,9 @@
-//! One environment per task, however many ask for it at once.
+//! A cache with one environment per task, however many callers need it at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Remembers an environment as long as somebody holds it.
+/// Remembers an environment as long as a caller holds it.
 #[derive(Debug)]
 pub(crate) struct PerTaskCache<T>(Mutex<HashMap<String, Weak<T>>>);
 
@@ -14,7 +14,8 @@ impl<T> Default for PerTaskCache<T> {
 }
 
 impl<T> PerTaskCache<T> {
-    /// The task's environment; `make` runs only if it has none, and must be quick: others wait for it.
+    /// Returns the task's environment; `make` runs only if there is none, and must be quick, because other
+    /// callers wait for it.
     pub(crate) fn get_or_create(&self, task: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(task).and_then(Weak::upgrade) {
@@ -26,7 +27,7 @@ impl<T> PerTaskCache<T> {
         made
     }
 
-    /// Those somebody holds.
+    /// Returns the environments that callers hold.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().filter_map(Weak::upgrade).collect()

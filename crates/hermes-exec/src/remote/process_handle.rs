@@ -1,8 +1,8 @@
-//! A process that runs on in an environment elsewhere.
+//! A background process in a remote environment.
 //!
-//! It leads a group of its own over there and writes to a file; a second file gets its exit code. Everything is asked by
-//! ordinary commands of the environment, so it holds no connection, takes no input, and survives us. Whoever keeps it
-//! decides how often to look.
+//! It leads a process group of its own in the environment and writes to a log file; a second file gets its
+//! exit code. It is controlled by ordinary commands of the environment, so it holds no connection, takes no
+//! input, and outlives Hermes. The holder of the handle decides how often to poll it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use crate::capture::OutputBounds;
 use crate::shell::quote;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Of more than this only the end is fetched.
+/// The size of output above which only the end is fetched.
 const NEWEST: u64 = 400_000;
 
-/// A process over there.
+/// A handle to a remote process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteProcessHandle {
-    /// Its files are under this path, with endings.
+    /// The common beginning of the paths of its files.
     files: String,
     pid: u32,
 }
 
-/// How it is.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteProcessState {
     Running,
-    /// −1 if it ended without leaving a code.
+    /// The process has exited with this code; −1 if it left none.
     Exited(i32),
 }
 
 impl RemoteProcessHandle {
-    /// Starts it where the next command would start, or in `directory`.
+    /// Starts a process in the folder in which the next command would start, or in `directory`.
     pub async fn start(
         environment: &dyn Environment,
         command: &str,
@@ -43,7 +43,7 @@ impl RemoteProcessHandle {
         cancel: &Cancel,
     ) -> Result<Self, RunError> {
         let files = format!("/tmp/hermes_bg_{}", random_hex(12));
-        // Job control makes it the leader of a group; nothing of it holds on to this call.
+        // Job control makes the process the leader of a group; it holds no descriptor of this call.
         let script = format!(
             "( umask 077; : >| {files}.log )\n\
              set -m\n\
@@ -53,7 +53,7 @@ impl RemoteProcessHandle {
             quote(command)
         );
         let CommandOutput { output, exit_code } = ask(environment, &script, directory, cancel).await?;
-        // One that ended at once may be reported beside its number.
+        // A process that exited at once may be reported next to its pid.
         match output.lines().find_map(|line| line.trim().parse().ok()) {
             Some(pid) if exit_code == 0 => Ok(Self { files, pid }),
             _ => Err(RunError::Unavailable(format!(
@@ -63,7 +63,7 @@ impl RemoteProcessHandle {
         }
     }
 
-    /// Its number over there.
+    /// Returns the pid in the remote environment.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -77,8 +77,8 @@ impl RemoteProcessHandle {
         state(output.trim()).ok_or(RunError::Unavailable(output))
     }
 
-    /// How it is, and what it has said since byte `from`; only the newest of it where that is very much. `bounds` are
-    /// those of the environment.
+    /// Returns the state and the output since byte `from`; only the newest part where that is very long.
+    /// `bounds` are those of the environment.
     pub(crate) async fn poll(
         &self,
         environment: &dyn Environment,
@@ -87,7 +87,7 @@ impl RemoteProcessHandle {
         cancel: &Cancel,
     ) -> Result<ProcessPoll, RunError> {
         let (files, piece) = (&self.files, RemoteFiles::new(environment, bounds).piece());
-        // The state comes first, so that of one that has ended nothing is missed.
+        // The state is read first, so that all output of a process that has exited is included.
         let script = format!(
             "__s=$({})\n__n=$(( $(cat {files}.log 2>/dev/null | wc -c) )); __f={from}\n\
              [ $((__n - __f)) -le {NEWEST} ] || __f=$((__n - {NEWEST}))\n\
@@ -99,8 +99,9 @@ impl RemoteProcessHandle {
         ProcessPoll::read(&output).ok_or(RunError::Unavailable(output))
     }
 
-    /// The code is looked for a second time: it may have ended in between. Where nobody collects the dead, one that was
-    /// killed stays in the list of processes. Without its log it is in a place that was made anew, and gone.
+    /// Returns the script that reads the state. It looks for the exit code twice, because the process may
+    /// exit in between. Where no process reaps zombies, a killed process stays in the process list. A missing
+    /// log means that the environment was created again, so the process is gone.
     fn state_script(&self) -> String {
         let Self { files, pid } = self;
         format!(
@@ -111,7 +112,8 @@ impl RemoteProcessHandle {
         )
     }
 
-    /// What it has said from byte `from` on, at most `most` of it. `bounds` are those of the environment.
+    /// Returns the output beginning at byte `from`, at most `most` bytes. `bounds` are those of the
+    /// environment.
     pub async fn output(
         &self,
         environment: &dyn Environment,
@@ -123,28 +125,28 @@ impl RemoteProcessHandle {
         RemoteFiles::new(environment, bounds).read(&format!("{}.log", self.files), from, most, cancel).await
     }
 
-    /// Ends it and all it started: a request, a second's grace, then the kill. It is then said to have exited with −15,
-    /// unless it had ended before.
+    /// Ends the process and all processes it started: a termination request, a second of grace, then a kill.
+    /// Its exit code is −15 afterwards, unless it had exited before.
     pub async fn kill(&self, environment: &dyn Environment, cancel: &Cancel) -> Result<(), RunError> {
         let end = script::end_group_script(self.pid);
         let script = format!("( {end} ) 2>/dev/null; [ -e {0}.exit ] || echo -15 >| {0}.exit", self.files);
         ask(environment, &script, None, cancel).await.map(|_| ())
     }
 
-    /// Removes its files. It is not asked about after this.
+    /// Removes the files of the process, which cannot be polled after this.
     pub async fn remove_files(self, environment: &dyn Environment, cancel: &Cancel) -> Result<(), RunError> {
         let script = format!("rm -f {0}.log {0}.new {0}.exit {0}.pid", self.files);
         ask(environment, &script, None, cancel).await.map(|_| ())
     }
 }
 
-/// One look at a process and its log.
+/// The state of a process and its log at one poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ProcessPoll {
     pub(crate) state: RemoteProcessState,
-    /// How long the log is.
+    /// The length of the log.
     pub(crate) size: u64,
-    /// Where in it the fresh part ends.
+    /// The offset in the log at which the new output ends.
     pub(crate) next: u64,
     pub(crate) fresh: Vec<u8>,
 }

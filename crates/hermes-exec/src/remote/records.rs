@@ -1,4 +1,4 @@
-//! A small file that says what belongs to which task. Other releases and other processes write it too.
+//! A small file that records what belongs to which task. Other releases and other processes write it too.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -8,15 +8,15 @@ use std::path::Path;
 use hermes_types::random_hex;
 use serde_json::{Map, Value};
 
-/// What a file says.
+/// The content of a record file.
 #[derive(Debug)]
 pub(crate) enum RecordFile {
     Parsed(Map<String, Value>),
-    /// It holds something else.
+    /// The file holds something else.
     Unreadable(serde_json::Error),
 }
 
-/// A file that is not there says nothing.
+/// Reads the file; a missing file has no records.
 pub(crate) fn read(file: &Path) -> io::Result<RecordFile> {
     match std::fs::read(file) {
         Ok(bytes) => {
@@ -27,7 +27,7 @@ pub(crate) fn read(file: &Path) -> io::Result<RecordFile> {
     }
 }
 
-/// Replaces it as a whole.
+/// Replaces the whole file.
 pub(crate) fn write(file: &Path, records: Map<String, Value>) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
@@ -39,7 +39,8 @@ pub(crate) fn write(file: &Path, records: Map<String, Value>) -> io::Result<()> 
     std::fs::rename(&beside, file)
 }
 
-/// Held while a file is read and replaced. It is its folder that is locked, because the file itself is another one afterwards.
+/// Locks the file for reading and replacing. The lock is on its folder, because the file itself is replaced
+/// by another one.
 pub(crate) fn lock(file: &Path) -> io::Result<File> {
     let folder = file.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(folder)?;

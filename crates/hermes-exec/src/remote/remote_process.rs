@@ -1,8 +1,8 @@
-//! A process that runs on elsewhere, looked at now and then.
+//! A background process in a remote environment that is polled periodically.
 //!
-//! The counterpart of [`crate::Background`]: holds the newest output and how it ended, as of the last look. It takes no
-//! input. Whoever keeps it decides how long it is remembered; dropping every handle stops the looking and leaves the process
-//! alone.
+//! The counterpart of [`crate::BackgroundProcess`]: holds the newest output and the exit code, as of the last
+//! poll. It takes no input. The holder of the handle decides how long the process is remembered. Dropping
+//! every handle stops the polling and leaves the process running.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,12 @@ use super::{RemoteProcessHandle, RemoteProcessState, RemoteShellSession};
 use crate::ring::RingBuffer;
 
 const PAUSE: Duration = Duration::from_secs(2);
-/// So many looks in a row that came to nothing, and the process is given up.
+/// The number of consecutive failed polls after which the process is given up.
 const MOST_FAILURES: u32 = 3;
 const KILLED: i32 = -15;
 const LOST: i32 = -1;
 
-/// A handle; clones mean the same process.
+/// A handle to a remote process; clones refer to the same process.
 #[derive(Debug, Clone)]
 pub struct RemoteProcess(Arc<RemoteProcessShared>);
 
@@ -31,14 +31,14 @@ struct RemoteProcessShared {
     process: RemoteProcessHandle,
     directory: String,
     clock: Arc<dyn Clock>,
-    /// Let go of at the end, so that the place can be closed.
+    /// The shell session, released when the process has ended, so that the environment can be closed.
     session: Mutex<Option<Arc<RemoteShellSession>>>,
     ring: Mutex<RingBuffer>,
     ended: watch::Sender<Option<i32>>,
 }
 
 impl RemoteProcess {
-    /// Starts a process and looks after it until `owner` is cancelled.
+    /// Starts a process and polls it until `owner` is cancelled.
     pub async fn start(
         seat: Arc<RemoteShellSession>,
         command: &str,
@@ -65,7 +65,7 @@ impl RemoteProcess {
         Ok(Self(shared))
     }
 
-    /// Its number over there.
+    /// Returns the pid in the remote environment.
     pub fn pid(&self) -> u32 {
         self.0.process.pid()
     }
@@ -74,28 +74,29 @@ impl RemoteProcess {
         &self.0.directory
     }
 
-    /// None while it runs; −1 if it ended without leaving a code, or cannot be reached any more.
+    /// Returns the exit code; `None` while the process runs, −1 if it left no code or can no longer be
+    /// reached.
     pub fn exit_code(&self) -> Option<i32> {
         *self.0.ended.borrow()
     }
 
-    /// Waits for its end.
+    /// Waits until the process has exited and returns its exit code.
     pub async fn ended(&self) -> i32 {
         let mut ended = self.0.ended.subscribe();
         ended.wait_for(Option::is_some).await.ok().and_then(|code| *code).unwrap_or(LOST)
     }
 
-    /// At most so many characters from the end of its output.
+    /// Returns at most `chars` characters from the end of the output.
     pub fn output(&self, chars: usize) -> String {
         lock(&self.0.ring).last(chars).to_owned()
     }
 
-    /// How much it has said in all.
+    /// Returns the number of characters the process has written in all.
     pub fn total_chars(&self) -> u64 {
         lock(&self.0.ring).total()
     }
 
-    /// Ends the whole group over there.
+    /// Ends the whole remote process group.
     pub async fn kill(&self) -> i32 {
         let seat = lock(&self.0.session).clone();
         if let Some(seat) = seat.filter(|_| self.exit_code().is_none()) {
@@ -140,7 +141,7 @@ impl RemoteProcessShared {
         }
     }
 
-    /// Whoever comes first says how it ended.
+    /// Records the exit code; the first caller determines it.
     async fn end(&self, code: i32, seat: &RemoteShellSession) {
         if lock(&self.session).take().is_none() {
             return;

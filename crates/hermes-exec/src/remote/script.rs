@@ -1,14 +1,14 @@
-//! The scripts a shell over there runs.
+//! The scripts that a remote shell runs.
 //!
-//! Pure text. A script and the command's input travel as one stream: the script, a NUL, the input. The shell reads up to
-//! the NUL byte by byte, so that the command finds its own input and nothing else.
+//! The module only produces text. A script and the command's input travel as one stream: the script, a NUL,
+//! the input. The shell reads up to the NUL byte by byte, so that the command reads exactly its own input.
 
 use std::fmt::Write as _;
 
 use super::ForwardedVariables;
 use crate::shell::quote;
 
-/// What every shell is started with: it reads its script and becomes it.
+/// The command with which every shell is started: it reads its script and evaluates it.
 pub(crate) const LOADER: &str = r#"IFS= builtin read -r -d "" __hermes; builtin eval "$__hermes""#;
 
 /// The marks of one call.
@@ -24,22 +24,22 @@ impl FrameMarks {
     }
 }
 
-/// Where the command begins.
+/// Selects the folder in which the command begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartFolder<'a> {
-    /// Where the last one ended, or what is left of the way there.
+    /// The folder in which the last command ended, or its nearest existing parent.
     Last(&'a str),
-    /// Exactly there, or not at all.
+    /// Exactly this folder; without it the command is not run.
     Given(&'a str),
 }
 
-/// One call.
+/// Describes one call.
 #[derive(Debug)]
 pub(crate) struct ShellCall<'a> {
     pub(crate) command: &'a str,
     pub(crate) start: StartFolder<'a>,
     pub(crate) exports: &'a ForwardedVariables,
-    /// The dump to read in and to renew.
+    /// The snapshot to read and to update.
     pub(crate) dump: Option<&'a str>,
     pub(crate) input: CallInput,
     pub(crate) input_end: InputEnd,
@@ -51,16 +51,16 @@ pub(crate) enum CallInput {
     Given { bytes: usize },
 }
 
-/// When the stream a shell reads ends.
+/// Selects when the stream that a shell reads ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InputEnd {
-    /// With the command's input.
+    /// The stream ends with the command's input.
     Known,
-    /// When the client here is gone: the command ends then.
+    /// The stream ends when the local client is gone, and the command is ended then.
     WithUs,
 }
 
-/// The stream that a shell started with [`LOADER`] reads.
+/// Returns the stream that a shell started with [`LOADER`] reads.
 pub(crate) fn payload(script: &str, stdin: Option<&[u8]>) -> Vec<u8> {
     let mut bytes = script.as_bytes().to_vec();
     bytes.push(0);
@@ -68,7 +68,7 @@ pub(crate) fn payload(script: &str, stdin: Option<&[u8]>) -> Vec<u8> {
     bytes
 }
 
-/// Dumps what a login shell brings: functions, aliases, options and exports.
+/// Returns a script that saves the state of a login shell: functions, aliases, options and exports.
 pub(crate) fn dump_script(dump: &str, exports: &ForwardedVariables, marks: &FrameMarks) -> String {
     format!(
         "builtin unset __hermes\n{}\n{}\n{FORGET_GROUP}\n\
@@ -120,8 +120,8 @@ pub(crate) fn call_script(call: &ShellCall<'_>, marks: &FrameMarks, id: &str) ->
         InputEnd::Known => (String::new(), ""),
         InputEnd::WithUs => (watch(*input), UNWATCH),
     };
-    // The trap is for a command that ends the shell by itself. It is evaluated as a whole, so that a heredoc or a
-    // comment at its end cannot reach the lines after it.
+    // The trap handles a command that exits the shell by itself. The command is evaluated as a whole, so that
+    // a heredoc or a comment at its end cannot affect the lines after it.
     let _ = write!(
         text,
         "__hermes_end() {{ builtin trap - EXIT; {unwatch}{renew}\
@@ -145,7 +145,7 @@ pub(crate) fn remove_dump_script(dump: &str) -> String {
     format!("rm -f -- {dump}.sh {dump}.env {dump}.new")
 }
 
-/// A path as a shell word in which `~` and `~user` mean what they mean to a user.
+/// Returns the path as a shell word in which `~` and `~user` are expanded.
 pub(crate) fn path_word(path: &str) -> String {
     let Some(rest) = path.strip_prefix('~') else { return quote(path) };
     let (user, below) = rest.split_once('/').map_or((rest, None), |(user, below)| (user, Some(below)));
@@ -159,8 +159,8 @@ pub(crate) fn path_word(path: &str) -> String {
     }
 }
 
-/// Says that the shell runs, and the number of its process group. Both outputs become one over there already, so that they
-/// arrive in the order they were written.
+/// Returns the lines that report the start of the shell and its process group. Both outputs are merged in the
+/// remote shell, so that they arrive in the order in which they were written.
 fn begin_script(marks: &FrameMarks) -> String {
     let mark = &marks.begin;
     format!(
@@ -175,9 +175,10 @@ fn begin_script(marks: &FrameMarks) -> String {
 const FORGET_GROUP: &str = "builtin unset __hermes_group";
 const UNWATCH: &str = "builtin kill -KILL \"$__hermes_watch\" 2>/dev/null; ";
 
-/// Starts a process over there that ends the command's group when the stream the shell reads ends: nobody is left then who
-/// could. It is no child of the shell, which would have `wait` wait for it, and in a group of its own, which job control gives
-/// it. Its number comes back, so that it ends with the command. A command's own input passes through it.
+/// Returns the lines that start a remote process which ends the command's group when the stream that the
+/// shell reads ends, because then no local process is left to do so. It is not a child of the shell, whose
+/// `wait` would wait for it, and it has a group of its own through job control. Its pid is reported, so that
+/// it is ended with the command. The command's own input passes through it.
 fn watch(input: CallInput) -> String {
     const END: &str = "[ \"$__hermes_group\" -le 1 ] || builtin kill -KILL -- \"-$__hermes_group\"";
     match input {

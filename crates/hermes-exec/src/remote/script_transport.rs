@@ -1,9 +1,9 @@
-//! One call of a client that runs a script over there, from start to end, within a time.
+//! Runs one script through a client, from start to end within a time limit.
 //!
-//! The call is over when the script says so, not when the client ends: a client may wait for everything that still holds
-//! the other end open. Whatever ends the wait, the process group over there is ended with it, also when nobody waits any
-//! more. The client's input stays open until then: where it ends without a word, because we were killed, a process over there
-//! ends the group (`script.rs`).
+//! The call is over when the script reports its end, not when the client exits: a client may wait for every
+//! process that still holds the remote end open. However the wait ends, the remote process group is ended
+//! with it, also when the caller has dropped the call. The client's input stays open until then: where it is
+//! closed without a message, because Hermes was killed, a remote process ends the group (`script.rs`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::script::{FrameMarks, InputEnd, payload};
 use crate::child::{RunningChild, StdioMode};
 use crate::run::{AfterInput, ExitCause, RunContext, read_until_end};
 
-/// How long a silent pipe is still listened to after the end.
+/// The time a silent pipe is still read after the end.
 const IDLE: Duration = Duration::from_millis(300);
-/// And one whose command is stopped.
+/// The time a silent pipe is still read when the command is stopped.
 const MOMENT: Duration = Duration::from_millis(20);
-/// And one that never falls silent.
+/// The longest time a pipe that never falls silent is read after the end.
 const LONGEST_DRAIN: Duration = Duration::from_secs(2);
 const CHUNK: usize = 16 * 1024;
 
-/// What is said to a shell over there.
+/// Describes a script for a remote shell, with its input, marks and profile loading.
 #[derive(Debug)]
 pub(crate) struct ScriptRequest<'a> {
     pub(crate) script: &'a str,
@@ -34,18 +34,19 @@ pub(crate) struct ScriptRequest<'a> {
     pub(crate) profile: ProfileLoading,
 }
 
-/// What came of it. `Exited` holds the client's code, which means something only if the shell said nothing of its own.
+/// The result of a script. `Exited` holds the client's exit code, which is meaningful only if the shell
+/// reported none.
 #[derive(Debug)]
 pub(crate) struct ScriptResponse {
     pub(crate) framed: FramedOutput,
     pub(crate) exit_cause: ExitCause,
 }
 
-/// A way to say something to a shell over there and to hear what came of it.
+/// Runs a script in a remote shell and returns its result.
 pub(crate) trait ScriptTransport: Send + Sync {
     fn clock(&self) -> &dyn Clock;
 
-    /// Returns whether the other side can tell our end by the end of its input.
+    /// Tells whether the remote side can detect the end of Hermes by the end of its input.
     fn input(&self) -> InputEnd {
         InputEnd::Known
     }
@@ -98,7 +99,7 @@ async fn run_script_over_cli(
         leash.group = None;
         drain(&running, &mut frames, clock, IDLE).await;
     } else {
-        // Only what was said until now counts: a shell that is being ended complains about it.
+        // Only the output until now counts: a shell that is being ended writes messages about it.
         drain(&running, &mut frames, clock, MOMENT).await;
         leash.group = frames.group();
         if let Some(group) = leash.group {
@@ -110,7 +111,7 @@ async fn run_script_over_cli(
     Ok(ScriptResponse { framed: frames.finish(), exit_cause: ending })
 }
 
-/// Ends the group over there if the call is dropped before it is over.
+/// Ends the remote process group if the call is dropped before it is over.
 #[derive(Debug)]
 struct KillGroupOnDrop<'a> {
     transport: &'a CliTransport,

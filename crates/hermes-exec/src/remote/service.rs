@@ -1,4 +1,4 @@
-//! A service's HTTP interface: requests with its key, answers as JSON, failures in words.
+//! A client for a service's HTTP interface: requests with an API key, JSON responses, and error messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ const MOST_ANSWER: usize = 32 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct HttpService {
-    /// What people call it.
+    /// The name of the service in messages.
     pub(crate) name: &'static str,
-    /// The setting its address comes from.
+    /// The setting that holds the address of the service.
     pub(crate) setting: &'static str,
     pub(crate) client: HttpClient,
     pub(crate) address: String,
@@ -26,7 +26,7 @@ pub(crate) struct HttpService {
 }
 
 impl HttpService {
-    /// Something that is to be done to a thing; one that is gone is no failure.
+    /// Requests an action on a resource; a missing resource is no failure.
     pub(crate) async fn request_action(
         &self,
         method: Method,
@@ -46,7 +46,7 @@ impl HttpService {
         Err(self.refused(status, &text))
     }
 
-    /// A thing, if it is there.
+    /// Returns a resource, if it exists.
     pub(crate) async fn get<T: for<'a> Deserialize<'a>>(
         &self,
         path: &[&str],
@@ -64,7 +64,7 @@ impl HttpService {
         self.parse(&text).map(Some)
     }
 
-    /// Makes a thing. `once` keeps a request that arrives twice from making two.
+    /// Creates a resource. With `once`, a request that arrives twice creates only one.
     pub(crate) async fn create<T: for<'a> Deserialize<'a>>(
         &self,
         path: &[&str],
@@ -117,7 +117,7 @@ impl HttpService {
             .map_err(|_| CliError::Refused(format!("{}'s answer is not what was expected", self.name)))
     }
 
-    /// What an answer that is no success says.
+    /// Returns the message of a response that is no success.
     pub(crate) fn error_text(&self, status: StatusCode, text: &str) -> String {
         let excerpt: String = text.trim().chars().take(300).collect();
         format!("{} answered {status}: {excerpt}", self.name)

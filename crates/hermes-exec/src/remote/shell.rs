@@ -1,8 +1,8 @@
-//! A shell over there as a task sees it: `cd` and `export` last from call to call.
+//! A remote shell as a task sees it: `cd` and `export` last from call to call.
 //!
-//! One login shell is asked once for its dump; each call starts a bare bash that reads it, and renews the exports when it
-//! ends. The folder comes back with the mark at the end. Which client leads there, and what to do when it does not get
-//! through, is the caller's business.
+//! One login shell runs once to save its snapshot. Each call starts a bare bash that reads the snapshot and
+//! updates the exports when it ends. The folder is reported with the mark at the end. The module does not
+//! choose the transport, and leaves the handling of its failures to the caller.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{ForwardedVariables, INTERRUPTED, INTERRUPTED_NOTE, TIMED_OUT, lock_u
 use crate::capture::OutputBounds;
 use crate::run::{ExitCause, RunContext};
 
-/// A login shell that takes longer is not waited for.
+/// The longest time to wait for a login shell.
 const LOGIN_LIMIT: Duration = Duration::from_secs(15);
 const CLEAN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -25,42 +25,42 @@ pub(crate) struct RemoteShell {
     bounds: OutputBounds,
     exports: ForwardedVariables,
     directory: Mutex<String>,
-    /// What the dump over there is called; the same however often it is taken.
+    /// The name of the remote snapshot, which is the same however often it is taken.
     id: String,
-    /// Where it is, without its endings.
+    /// The path of the snapshot, without its suffixes.
     dump: String,
     login: tokio::sync::Mutex<Option<LoginRecord>>,
 }
 
-/// What the login shell brought, and in which place: a place that was made anew has nothing of it.
+/// The result of the login shell, and the instance in which it ran: a new instance has nothing of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LoginRecord {
     instance: String,
     login: LoginState,
 }
 
-/// What the login shell brought.
+/// The result of the login shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoginState {
     Dump,
-    /// Nothing could be written; each call asks it anew.
+    /// Nothing could be written, so each call runs as a login shell.
     EachTime,
-    /// It does not come to an end; nobody asks it again.
+    /// The login shell does not terminate, so it is not run again.
     Broken,
-    /// It did not even begin; it is asked again.
+    /// The login shell did not start, so it is run again.
     NotStarted,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum CallResult {
     Finished(CommandOutput),
-    /// The client ended before the shell began: nothing was run.
+    /// The client exited before the shell started: nothing was run.
     NotStarted {
         said: String,
         code: i32,
     },
-    /// The client ended and the shell did not say goodbye: it was replaced, killed or cut off.
+    /// The client exited and the shell did not report its end: it was replaced, killed or disconnected.
     Unfinished {
         output: String,
         code: i32,
@@ -84,17 +84,17 @@ impl RemoteShell {
         self.bounds
     }
 
-    /// What its dump is called.
+    /// Returns the name of the snapshot.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Where the next command starts, as the other side names it.
+    /// Returns the folder in which the next command starts, as a remote path.
     pub(crate) fn directory(&self) -> String {
         self.directory.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Removes what the dump left over there; whether nothing of it is left.
+    /// Removes the remote snapshot; tells whether nothing of it is left.
     pub(crate) async fn clean(&self, line: &dyn ScriptTransport, place: &str) -> bool {
         let left = LoginRecord { instance: place.to_owned(), login: LoginState::Dump };
         if self.login.lock().await.take() != Some(left) {
@@ -118,7 +118,8 @@ impl RemoteShell {
         }
     }
 
-    /// Runs a command. `place` names where the line leads; another name is another file system, or an emptied one.
+    /// Runs a command. `place` identifies the instance behind the transport; another value means another file
+    /// system, or an emptied one.
     pub(crate) async fn call(
         &self,
         line: &dyn ScriptTransport,
@@ -161,7 +162,7 @@ impl RemoteShell {
             return Ok(CallResult::Finished(stopped(framed.output, ending, limit)));
         };
         if let Some(end) = framed.end {
-            // A folder named for one call is for that call only.
+            // A folder given for one call applies to that call only.
             if given.is_none() && end.directory.starts_with('/') {
                 *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = end.directory;
             }
@@ -173,7 +174,8 @@ impl RemoteShell {
         Ok(CallResult::NotStarted { said: framed.before, code })
     }
 
-    /// What the login shell of this place brought, asked once under the lock; none if the call was stopped meanwhile.
+    /// Returns the result of the login shell of this instance, run once under the lock; `None` if the call
+    /// was cancelled meanwhile.
     async fn login(
         &self,
         line: &dyn ScriptTransport,
@@ -209,7 +211,7 @@ fn dump_path(id: &str) -> String {
     format!("/tmp/hermes-snap-{id}")
 }
 
-/// A line that removes the dumps so called, whatever shell reads it.
+/// Returns a line that removes the snapshots with these names in any shell.
 pub(crate) fn removal_line<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
     let lines: Vec<String> = ids.into_iter().map(|id| script::remove_dump_script(&dump_path(id))).collect();
     lines.join("; ")

@@ -1,7 +1,7 @@
-//! A process on a terminal over there, seen through a client that holds a terminal here.
+//! A process on a remote terminal, reached through a client on a local terminal.
 //!
-//! What is to be run is brought there as a file first, so that no list of arguments shows it; the file removes itself. It
-//! begins with everything the task's shell has: folder, exports, functions, aliases.
+//! The script is uploaded as a file first, so that no argument list shows it; the file removes itself. The
+//! process starts with the state of the task's shell: folder, exports, functions, aliases.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use crate::child::{Launch, RunningChild};
 use crate::shell::quote;
 
 const BRING_LIMIT: Duration = Duration::from_secs(30);
-/// What it gets to begin.
+/// The time the process has to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHUNK: usize = 4096;
-/// More than this before it begins is no word of a client.
+/// The number of bytes before the start above which the output is not taken for a client's message.
 const MOST_BEFORE: usize = 64 * 1024;
 
 impl RemoteShellSession {
-    /// Starts something on a terminal over there, to be talked to from here; none where there are no terminals. It ends
-    /// with the connection. `owner` ends the listening and the connection.
+    /// Starts a background process on a remote terminal that can be written to; returns `None` where there
+    /// are no terminals. The process ends with the connection. Cancelling `owner` ends the monitoring and the
+    /// connection.
     pub async fn start_on_terminal(
         self: &Arc<Self>,
         command: &str,
@@ -50,7 +51,7 @@ impl RemoteShellSession {
         Ok(Some(BackgroundProcess::monitor(ear, (), owner)))
     }
 
-    /// Writes the file: what the shell has at this moment, then the script.
+    /// Writes the file: the current state of the shell, then the script.
     async fn upload_script(
         &self,
         file: &str,
@@ -72,7 +73,7 @@ impl RemoteShellSession {
     }
 }
 
-/// Says under which number it runs, and becomes the command.
+/// Returns the script that reports its pid and is replaced by the command.
 fn script(file: &str, marks: &FrameMarks, command: &str) -> String {
     let mark = &marks.begin;
     format!(
@@ -84,11 +85,11 @@ fn script(file: &str, marks: &FrameMarks, command: &str) -> String {
 
 struct StartedTerminal {
     pid: u32,
-    /// What was said after that.
+    /// The output after the report.
     rest: Vec<u8>,
 }
 
-/// Starts the client and waits until the other side says that it runs.
+/// Starts the client and waits until the remote side reports that the process runs.
 async fn begin(
     launch: Launch,
     marks: &FrameMarks,

@@ -1,7 +1,7 @@
-//! What the rules let in: folders as a whole, or their parts around what is kept out.
+//! The paths that the rules allow: whole folders, or the parts of a folder around what is denied.
 //!
-//! Every part costs a few microseconds when the rules are made, and a folder can hold a hundred thousand. So where there are
-//! many, and mounts can keep things out instead, the folder is let in as a whole.
+//! Every part costs a few microseconds when the rules are made, and a folder can hold a hundred thousand. So
+//! where there are many, and mounts can hide the denied paths instead, the whole folder is allowed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,24 @@ use std::path::{Path, PathBuf};
 use super::limits::SandboxLimits;
 use super::tree::{SubtreeAccess, open_subtrees};
 
-/// More than this are not let in one by one where mounts can do it.
+/// The number of parts above which a folder is allowed as a whole where mounts are possible.
 const MANY: usize = 1024;
-/// More than this are not let in one by one at all.
+/// The number of parts above which they are not allowed one by one at all.
 const MOST: usize = 65_536;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AllowedPaths {
     pub(super) readable: Vec<PathBuf>,
     pub(super) writable: Vec<PathBuf>,
-    /// Those among them, for either, in which mounts must keep out what the rules would.
+    /// The readable or writable folders in which mounts must hide what the rules would deny.
     pub(super) masked_by_mounts: Vec<PathBuf>,
-    /// Folders whose entries were let in one by one.
+    /// The folders whose entries were allowed one by one.
     pub(super) listed: BTreeSet<PathBuf>,
 }
 
 impl AllowedPaths {
-    /// Where mounts are possible, a root with something kept in it is writable as a whole, so that new files can be made in it.
+    /// Collects the allowed paths. Where mounts are possible, a root that contains something protected is
+    /// writable as a whole, so that new files can be created in it.
     pub(super) fn of(limits: &SandboxLimits, can_mount: bool) -> Result<Self, String> {
         let mut openings = Self::default();
         openings.readable =
@@ -42,7 +43,7 @@ impl AllowedPaths {
         Ok(openings)
     }
 
-    /// Whether a folder may be written by the rules.
+    /// Tells whether the rules allow writing to a folder.
     pub(super) fn allows_writes_in(&self, folder: &Path) -> bool {
         self.writable.iter().any(|part| folder.starts_with(part))
     }

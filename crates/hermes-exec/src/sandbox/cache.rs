@@ -1,18 +1,19 @@
-//! Where builds keep what they fetched: without that no package could be had.
+//! The caches in which builds keep what they downloaded, without which no package could be installed.
 //!
-//! A command's cache is a place of ours, named to the tools by variables: what lies in the user's own is run by the user later.
-//! What was fetched before can still be used where a tool looks into one folder only: its files are linked into ours (`links.rs`),
-//! and the links lead to what cannot be written. What no variable leads elsewhere stays open, as far as it is data.
+//! A command uses a cache folder of Hermes, which variables name to the tools, because the user later runs
+//! what is in the user's own cache. Earlier downloads can still be used where a tool reads only one folder:
+//! their files are linked into the Hermes cache (`links.rs`), and the links lead to files that commands
+//! cannot write. A cache that no variable redirects stays writable, as far as it holds only data.
 
 use std::path::{Path, PathBuf};
 
 use super::Sandbox;
 use super::links::{Brought, Due};
 
-/// Below the user's home.
+/// The writable caches below the user's home.
 const CACHES: &[&str] = &[".npm/_logs", ".cache/matplotlib", ".cache/fontconfig"];
 
-/// What of a user's home can be used through links in our folder.
+/// The folders of a user's home that are used through links in the Hermes cache.
 const LINKED: &[(&str, &str)] = &[
     (".cargo/registry/cache", "cargo/registry/cache"),
     (".m2/repository", "maven"),
@@ -22,16 +23,16 @@ const LINKED: &[(&str, &str)] = &[
     (".cache/huggingface/datasets", "huggingface/datasets"),
     (".cache/torch/hub/checkpoints", "torch/hub/checkpoints"),
 ];
-/// And through copies, because it is changed in place.
+/// The folders that are used through copies, because they are changed in place.
 const COPIED: &[(&str, &str)] = &[(".cargo/registry/index", "cargo/registry/index")];
-/// Settings of tools whose whole folder is led elsewhere.
+/// The settings of tools whose whole folder is redirected.
 const SETTINGS: &[(&str, &str)] =
     &[(".cargo/config.toml", "cargo/config.toml"), (".cargo/config", "cargo/config")];
 
-/// Below the Hermes home.
+/// The path of the caches below the Hermes home.
 pub(super) const OURS: &str = "sandboxes/caches";
 
-/// Variables that lead a tool's cache to a folder of ours.
+/// The variables that redirect a tool's cache to a folder of Hermes.
 const REDIRECTED: &[(&str, &str)] = &[
     ("CARGO_HOME", "cargo"),
     ("COURSIER_CACHE", "coursier"),
@@ -61,13 +62,13 @@ const REDIRECTED: &[(&str, &str)] = &[
     ("SCCACHE_DIR", "sccache"),
     ("ZIG_GLOBAL_CACHE_DIR", "zig"),
 ];
-/// Options of Java programs that do the same, added to what the variable holds.
+/// The options of Java programs that redirect a cache; they are added to the value of the variable.
 const ADDED: &[(&str, &str, &str)] =
     &[("MAVEN_OPTS", "maven.repo.local", "maven"), ("SBT_OPTS", "sbt.ivy.home", "ivy")];
 const GO_PROXY: &str = "https://proxy.golang.org,direct";
 
 impl Sandbox {
-    /// Where commands keep what they fetch; nothing where there is no fence.
+    /// Returns the folder in which commands keep their downloads; `None` where there is no sandbox.
     fn cache_folder(&self) -> Option<PathBuf> {
         use std::os::unix::fs::DirBuilderExt as _;
         let folder = self.is_active().then(|| self.paths.hermes_home.join(OURS))?;
@@ -75,30 +76,31 @@ impl Sandbox {
         Some(folder)
     }
 
-    /// Variables a fenced command gets where it has no others of the name.
+    /// Returns the variables that a sandboxed command gets where they are not set.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let Some(folder) = self.cache_folder() else { return Vec::new() };
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let mut all: Vec<(&'static str, String)> =
             REDIRECTED.iter().map(|(name, below)| (*name, text(folder.join(below)))).collect();
-        // What was fetched before serves as a source, and is checked as any other is.
+        // Earlier downloads serve as a source, and are verified like any other.
         let fetched = self.paths.user_home.join("go/pkg/mod/cache/download");
         if fetched.is_dir() {
             all.push(("GOPROXY", format!("file://{},{GO_PROXY}", text(fetched))));
         }
-        // The first is filled, the others are read.
+        // The first folder is filled, the others are only read.
         let packages = self.paths.user_home.join(".conda/pkgs");
         all.push(("CONDA_PKGS_DIRS", format!("{},{}", text(folder.join("conda")), text(packages))));
         self.link(&folder);
         all
     }
 
-    /// Options that are added to what a variable holds: its name, what shows that it is there already, and the option.
+    /// Returns options that are added to the value of a variable: the variable's name, the text that shows
+    /// that the option is already there, and the option.
     pub(crate) fn added_options(&self) -> Vec<(&'static str, String, String)> {
         let Some(folder) = self.cache_folder() else { return Vec::new() };
         let one = |(variable, option, below): &(&'static str, &str, &str)| {
             let place = folder.join(below).to_string_lossy().into_owned();
-            // Such a variable is split at blanks.
+            // The value of such a variable is split at blanks.
             let shown = format!("-D{option}=");
             (!place.contains(char::is_whitespace))
                 .then(|| (*variable, shown.clone(), format!("{shown}{place}")))
@@ -106,7 +108,7 @@ impl Sandbox {
         ADDED.iter().filter_map(one).collect()
     }
 
-    /// Makes what the user has fetched usable in our folder.
+    /// Makes the user's downloads usable in the Hermes cache.
     fn link(&self, folder: &Path) {
         let home = &self.paths.user_home;
         let pairs = |names: &[(&str, &str)]| -> Vec<(PathBuf, PathBuf)> {
@@ -134,17 +136,17 @@ impl Sandbox {
     }
 }
 
-/// Their names below the user's home.
+/// Returns the names of the writable caches below the user's home.
 pub(super) fn cache_names() -> &'static [&'static str] {
     CACHES
 }
 
-/// Whether a path is one of them.
+/// Tells whether a path is a writable cache.
 pub(super) fn is_cache(user_home: &Path, path: &Path) -> bool {
     CACHES.iter().any(|name| path == user_home.join(name))
 }
 
-/// Those that exist.
+/// Returns the writable caches that exist.
 pub(super) fn caches(user_home: &Path) -> Vec<PathBuf> {
     CACHES.iter().filter_map(|name| user_home.join(name).canonicalize().ok()).collect()
 }

@@ -1,8 +1,9 @@
-//! Powers of root that lead out of any fence, or that no build needs. Whoever is not root has none of them.
+//! Drops capabilities of root that would break any sandbox, or that no build needs. Other users have none of
+//! them.
 //!
 //! Root keeps what unpacking and building need: changing owners and modes, and binding low ports.
 
-/// By number, because not every libc names them.
+/// The kept capabilities, by number, because not every libc names them.
 const KEPT: [libc::c_ulong; 6] = [
     0,  // changing owners
     1,  // writing whatever the permissions say
@@ -11,13 +12,14 @@ const KEPT: [libc::c_ulong; 6] = [
     10, // low ports
     23, // priorities
 ];
-/// The kernel has no more than so many.
+/// An upper bound for the numbers of the kernel's capabilities.
 const MOST: libc::c_ulong = 48;
 
-/// For the calling thread and what it starts. Makes system calls only.
+/// Drops the capabilities of the calling thread and the processes it starts. Makes only system calls.
 pub(super) fn drop_all() {
     for power in (0..MOST).filter(|power| !KEPT.contains(power)) {
-        // SAFETY: the call takes numbers and touches no memory. It fails for who has nothing to drop, and nothing is lost.
+        // SAFETY: the call takes numbers and touches no memory. It fails for a thread without capabilities to
+        // drop, which does no harm.
         #[expect(unsafe_code, reason = "rustix has no plain way to drop them")]
         unsafe {
             libc::prctl(libc::PR_CAPBSET_DROP, power, 0, 0, 0);

@@ -1,4 +1,4 @@
-//! The fence around one command.
+//! The sandbox of one command.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::{Sandbox, SandboxPaths, SandboxReport};
 #[cfg(target_os = "linux")]
 use super::{capabilities, landlock, mounts, seccomp};
 
-/// A prepared fence; a child enters it between fork and exec.
+/// A prepared sandbox; a child enters it between fork and exec.
 #[derive(Debug)]
 pub(crate) struct ChildSandbox {
     prepared: Arc<PreparedSandbox>,
@@ -24,16 +24,16 @@ pub(crate) struct ChildSandbox {
     paths: Arc<SandboxPaths>,
     directory: PathBuf,
     repositories: Arc<Repositories>,
-    /// Where the user's home is open: what was not there before.
+    /// The start-up files that did not exist before the command, where the user's home is writable.
     startup: Option<StartupFiles>,
 }
 
-/// How long a process is there.
+/// The expected lifetime of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedRuntime {
-    /// Somebody waits for its end.
+    /// A caller waits until the process exits.
     Short,
-    /// It runs on beside the conversation.
+    /// The process runs on in the background.
     Long,
 }
 
@@ -48,7 +48,7 @@ impl ChildSandbox {
         let prepared = sandbox.prepared(anchor)?;
         let repositories = Repositories::of(&prepared.limits, &places.temporary, &places.writable);
         repositories.process_started();
-        // Where the home is open as a whole, start-up files that were not there could be made.
+        // Where the whole home is writable, start-up files that did not exist could be created.
         let open_home = prepared.openings.writable.iter().any(|part| places.user_home.starts_with(part));
         #[cfg(target_os = "linux")]
         let mounts = if sandbox.can_mount() {
@@ -85,7 +85,7 @@ impl ChildSandbox {
         })
     }
 
-    /// Makes system calls only: it runs in a forked child.
+    /// Puts the calling process into the sandbox. Makes only system calls, because it runs in a forked child.
     #[cfg(target_os = "linux")]
     pub(crate) fn enter(&self) -> io::Result<()> {
         use std::os::fd::AsFd;
@@ -104,7 +104,7 @@ impl ChildSandbox {
         Ok(())
     }
 
-    /// Puts back what must not stay.
+    /// Restores protected files that were changed.
     pub(crate) fn restore_protected_files(&self) {
         self.repositories.restore();
         if let Some(startup) = &self.startup {
@@ -112,7 +112,8 @@ impl ChildSandbox {
         }
     }
 
-    /// What the fence had to do with a command that ended in `folder`. Puts back what must not stay.
+    /// Reports how the sandbox affected a command that ended in `folder`. Restores protected files that were
+    /// changed.
     pub(crate) fn report(&self, finished: &CommandOutput, folder: &Path) -> SandboxReport {
         self.restore_protected_files();
         let restored = self.repositories.take_notices();
@@ -127,11 +128,12 @@ impl Drop for ChildSandbox {
     }
 }
 
-/// More repositories than this are only put back, not kept from being written.
+/// The number of repositories up to which files are mounted read-only; in further ones they are only
+/// restored.
 const MOST_MOUNTED: usize = 64;
 
-/// What of these repositories can be read-only while a process runs. Git changes its settings in a day's work; one that runs on
-/// beside the conversation has no need to.
+/// Returns the paths of these repositories that can be read-only while a process runs. Git changes its
+/// settings in ordinary work; a background process has no need to.
 fn read_only_paths(repositories: &[PathBuf], stay: ExpectedRuntime, allowed: &[PathBuf]) -> Vec<PathBuf> {
     let mut names = vec!["hooks", "info/attributes", "commondir", "gitdir"];
     if stay == ExpectedRuntime::Long {

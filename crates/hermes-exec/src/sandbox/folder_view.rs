@@ -1,4 +1,5 @@
-//! A folder of which a command sees only parts: an empty copy of it is put in its place, and the parts back into that.
+//! A view of a folder in which a command sees only some parts: an empty copy is mounted over the folder, and
+//! the parts are mounted into the copy.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -11,10 +12,10 @@ use hermes_types::random_hex;
 use super::mounts::{mount, restrict, text, unless_gone};
 use super::stores::DEVICES;
 
-/// More parts than this are left out.
+/// Limits how many parts a view has; further ones are left out.
 const MOST_PARTS: usize = 64;
 
-/// Links every `/dev` has.
+/// The links that every `/dev` has.
 const DEV_LINKS: [(&str, &str); 4] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -22,19 +23,19 @@ const DEV_LINKS: [(&str, &str); 4] = [
     ("stderr", "/proc/self/fd/2"),
 ];
 
-/// What is done to one folder.
+/// The view of one folder.
 #[derive(Debug)]
 pub(super) struct FolderView {
     folder: CString,
-    /// Has an empty file or folder for each part.
+    /// The copy, with an empty file or folder for each part.
     copy: CString,
     parts: Vec<CString>,
-    /// Whether it gets terminals of its own.
+    /// Tells whether the view gets a terminal file system of its own.
     terminals: bool,
 }
 
 impl FolderView {
-    /// Makes the empty copy on `shelf`, where commands cannot write.
+    /// Creates the empty copy below `shelf`, where commands cannot write.
     pub(super) fn of(folder: &Path, parts: &[PathBuf], shelf: &Path) -> io::Result<Self> {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
         let name: String = folder.to_string_lossy().chars().map(|c| if c == '/' { '%' } else { c }).collect();
@@ -72,7 +73,7 @@ impl FolderView {
         })
     }
 
-    /// The same for `/dev`: the usual devices, and terminals of its own.
+    /// Creates a view of `/dev`: the usual devices, and a terminal file system of its own.
     pub(super) fn of_devices(shelf: &Path) -> io::Result<Self> {
         let there = |path: &PathBuf| path.exists() && !path.is_symlink();
         let parts: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).filter(there).collect();
@@ -81,12 +82,12 @@ impl FolderView {
         Ok(Self { terminals: true, ..view })
     }
 
-    /// Where the empty copy lies.
+    /// Returns the path of the empty copy.
     pub(super) fn copy(&self) -> PathBuf {
         PathBuf::from(OsStr::from_bytes(self.copy.to_bytes()))
     }
 
-    /// Makes system calls only: it runs in a forked child.
+    /// Mounts the view. Makes only system calls, because it runs in a forked child.
     pub(super) fn enter(&self) -> io::Result<()> {
         let mut taken: [RawFd; MOST_PARTS] = [-1; MOST_PARTS];
         for (part, place) in self.parts.iter().zip(&mut taken) {
@@ -106,7 +107,7 @@ impl FolderView {
     }
 }
 
-/// Terminals that nobody else has.
+/// Mounts a terminal file system that no other process shares.
 fn own_terminals() -> io::Result<()> {
     const OPTIONS: &CStr = c"newinstance,ptmxmode=0666,mode=0600";
     // SAFETY: every text ends with a zero and outlives the call.
@@ -126,7 +127,7 @@ fn own_terminals() -> io::Result<()> {
     mount(c"/dev/pts/ptmx", c"/dev/ptmx", libc::MS_BIND)
 }
 
-/// A copy of what is mounted there, held by a descriptor; less than zero where there is none.
+/// Returns a descriptor of a copy of what is mounted there; less than zero where there is none.
 fn clone_mount(path: &CStr) -> RawFd {
     const FLAGS: libc::c_uint = 1 | libc::O_CLOEXEC.cast_unsigned() | libc::AT_RECURSIVE.cast_unsigned();
     // SAFETY: the text ends with a zero and outlives the call.
@@ -137,7 +138,7 @@ fn clone_mount(path: &CStr) -> RawFd {
 
 fn attach_mount(tree: RawFd, path: &CStr) -> io::Result<()> {
     const FROM_DESCRIPTOR: libc::c_uint = 4;
-    // SAFETY: both texts end with a zero and outlive the call; the descriptor is ours.
+    // SAFETY: both texts end with a zero and outlive the call; this function owns the descriptor.
     #[expect(unsafe_code, reason = "as above")]
     let moved = unsafe {
         libc::syscall(
@@ -150,7 +151,7 @@ fn attach_mount(tree: RawFd, path: &CStr) -> io::Result<()> {
         )
     };
     let result = if moved == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: nobody else holds this descriptor.
+    // SAFETY: no other code holds this descriptor.
     #[expect(unsafe_code, reason = "as above")]
     unsafe {
         libc::close(tree);

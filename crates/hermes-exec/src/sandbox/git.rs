@@ -1,18 +1,18 @@
-//! What in a repository git reads to learn which programs to run.
+//! Recognizes the files of a repository from which git learns which programs to run.
 
 use std::path::Path;
 
-/// Files of a repository's own folder that a person may want edited, and that run nothing.
+/// The files of a repository's own folder that a user may want edited, and that run nothing.
 const PLAIN: &[&str] = &["info/exclude", "description", "COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG"];
 
-/// Whether a folder holds what makes git take it for a repository. `with` is a name as good as there.
+/// Tells whether git would take a folder for a repository. `with` is a name that counts as present.
 pub(super) fn looks_like_repository(folder: &Path, with: Option<&str>) -> bool {
     let has = |name: &str| with == Some(name) || folder.join(name).symlink_metadata().is_ok();
     has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
-/// Whether git would follow or run what a tool writes there: anything in a `.git`, a `.git` itself, and the parts of a folder
-/// that git takes for a repository, or would with this file.
+/// Tells whether git would follow or run what a tool writes to this path: anything in a `.git`, a `.git`
+/// itself, and the parts of a folder that git takes for a repository, or would take for one with this file.
 pub(super) fn is_control_file(path: &Path) -> bool {
     let parts: Vec<&std::ffi::OsStr> = path.components().map(std::path::Component::as_os_str).collect();
     let is_git = |part: &&std::ffi::OsStr| part.eq_ignore_ascii_case(".git");

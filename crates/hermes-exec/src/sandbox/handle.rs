@@ -1,4 +1,5 @@
-//! A folder held by a descriptor, so that nothing below it is reached by a link somebody put in its way meanwhile.
+//! A folder held by a descriptor, so that a link that is put in its place meanwhile cannot redirect access to
+//! its entries.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,7 +16,7 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 #[derive(Debug)]
 pub(super) struct DirHandle(OwnedFd);
 
-/// What lies under a name.
+/// The kind of a folder's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DirEntryKind {
     Nothing,
@@ -44,7 +45,7 @@ impl DirHandle {
         }
     }
 
-    /// The names in it, without itself and its parent.
+    /// Returns the names of the entries, without `.` and `..`.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(self.0.as_fd())? {
@@ -57,7 +58,7 @@ impl DirHandle {
         Ok(names)
     }
 
-    /// A regular file's bytes, if it is not longer than `most`.
+    /// Returns the bytes of a regular file, if it is not longer than `most`.
     pub(super) fn read(&self, name: &OsStr, most: u64) -> io::Result<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(self.0.as_fd(), name, flags, Mode::empty())?);
@@ -66,7 +67,7 @@ impl DirHandle {
         if bytes.len() as u64 > most { Err(io::Error::other("too long")) } else { Ok(bytes) }
     }
 
-    /// Puts a whole file in a name's place.
+    /// Replaces the entry with a complete file.
     pub(super) fn replace_file(&self, name: &OsStr, bytes: &[u8], mode: RawMode) -> io::Result<()> {
         let beside = format!(".hermes-{}", random_hex(12));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -77,25 +78,25 @@ impl DirHandle {
         Ok(rustix::fs::renameat(self.0.as_fd(), &*beside, self.0.as_fd(), name)?)
     }
 
-    /// What a link leads to, if it is one.
+    /// Returns the target of the entry, if it is a link.
     pub(super) fn read_link(&self, name: &OsStr) -> Option<OsString> {
         let target = rustix::fs::readlinkat(self.0.as_fd(), name, Vec::new()).ok()?;
         Some(OsStr::from_bytes(target.to_bytes()).to_owned())
     }
 
-    /// Puts a link in a name's place.
+    /// Replaces the entry with a link.
     pub(super) fn replace_link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
         let beside = format!(".hermes-{}", random_hex(12));
         rustix::fs::symlinkat(target, self.0.as_fd(), &*beside)?;
         Ok(rustix::fs::renameat(self.0.as_fd(), &*beside, self.0.as_fd(), name)?)
     }
 
-    /// Gives what lies under a name another one.
+    /// Renames an entry.
     pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(self.0.as_fd(), from, self.0.as_fd(), to)?)
     }
 
-    /// Removes a file or a link, not what it leads to.
+    /// Removes a file or a link, not the link's target.
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(self.0.as_fd(), name, AtFlags::empty())?)
     }

@@ -1,4 +1,4 @@
-//! The fence as Landlock rules.
+//! The sandbox's rules for files, as Landlock rules.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -13,10 +13,10 @@ use landlock::{
 use super::allowed_paths::AllowedPaths;
 use super::stores::DEVICES;
 
-/// Rights up to this version are dealt with; what a kernel does not know is left out.
+/// The Landlock version whose rights are restricted; those that a kernel does not know are left out.
 const VERSION: ABI = ABI::V3;
 
-/// Whether the kernel has it, asked once.
+/// Tells whether the kernel supports Landlock; checked once.
 pub(super) fn is_possible() -> bool {
     static POSSIBLE: LazyLock<bool> = LazyLock::new(|| version() >= 1);
     *POSSIBLE
@@ -36,17 +36,17 @@ fn version() -> i64 {
     }
 }
 
-/// The rules of a fence, as a descriptor a child can enter.
+/// Returns the rules of a sandbox, as a descriptor that a child can enter.
 pub(super) fn rules(openings: &AllowedPaths, own_devices: Option<&Path>) -> Result<OwnedFd, String> {
     let failed = |error: landlock::RulesetError| error.to_string();
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(VERSION))
-        // Sockets without a file, of programs outside; and signals to them.
+        // This denies abstract sockets of programs outside the sandbox, and signals to them.
         .and_then(|rules| rules.scope(Scope::AbstractUnixSocket | Scope::Signal))
         .and_then(Ruleset::create)
         .map_err(failed)?;
-    // Names of files are no secret, and a program that may not be read can still be run by its owner.
+    // File names are not secret, and a program that is not readable can still be executed by its owner.
     let mut rules = add(rules, Path::new("/"), AccessFs::ReadDir | AccessFs::Execute)?;
     for part in &openings.readable {
         rules = add(rules, part, AccessFs::ReadFile.into())?;
@@ -61,20 +61,20 @@ pub(super) fn rules(openings: &AllowedPaths, own_devices: Option<&Path>) -> Resu
         }
     }
     if let Some(folder) = own_devices {
-        // A terminal that a program asks for appears in it later.
+        // A terminal that a program allocates appears in this folder later.
         rules = add(rules, folder, AccessFs::ReadFile | AccessFs::WriteFile)?;
     }
     Option::<OwnedFd>::from(rules).ok_or_else(|| "the kernel made no rules".to_owned())
 }
 
-/// What vanished since it was listed, or cannot be opened, needs no rule.
+/// Adds a rule. A path that vanished since it was listed, or cannot be opened, needs no rule.
 fn add(rules: RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     let Ok(opened) = PathFd::new(path) else { return Ok(rules) };
     let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(VERSION) };
     rules.add_rule(PathBeneath::new(opened, rights)).map_err(|error| error.to_string())
 }
 
-/// From here on the calling thread and what it starts are within the rules. Makes system calls only.
+/// Puts the calling thread and the processes it starts under the rules. Makes only system calls.
 pub(super) fn enter(rules: BorrowedFd<'_>) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // SAFETY: the call takes two numbers and touches no memory.

@@ -1,4 +1,5 @@
-//! What a conversation may read and write: the one description that commands, scripts, file tools and checkers are held to.
+//! The limits on what a conversation may read and write: one description for commands, scripts, file tools
+//! and checkers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,36 +10,36 @@ use super::rules::{DenyReason, PathRules};
 use super::tree::{self, SubtreeAccess};
 use super::{NetworkReach, SandboxPaths, secret};
 
-/// Where programs and what they load lie, and what is no file.
+/// The folders of programs and what they load, and file systems without ordinary files.
 const SYSTEM: &[&str] = &[
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/boot", "/opt", "/dev", "/proc", "/sys",
     "/run",
 ];
 
-/// Made for an anchor, from what the folders hold at that moment.
+/// The limits for an anchor, made from what the folders contain at that time.
 #[derive(Debug)]
 pub(super) struct SandboxLimits {
     pub(super) project: PathBuf,
     pub(super) user_home: PathBuf,
     pub(super) writable: Vec<PathBuf>,
-    /// Of these, what the user named.
+    /// The writable folders that the user named.
     named: Vec<PathBuf>,
-    /// Where tools hand out paths: files there are changed without a question.
+    /// The folders whose paths tools hand out: files there are changed without an approval.
     tool_folders: Vec<PathBuf>,
     pub(super) unreadable: PathRules,
     pub(super) unchangeable: PathRules,
     pub(super) network_reach: NetworkReach,
-    /// Folders whose listing this follows from.
+    /// The folders from whose entries the limits were derived.
     pub(super) listed_folders: BTreeSet<PathBuf>,
 }
 
-/// What becomes of a write to a path.
+/// The rule for a write to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteRule {
     Allow,
-    /// A person has to agree; why.
+    /// A person has to approve the write; holds the reason.
     Ask(String),
-    /// Nobody is asked; why.
+    /// The write is refused without a question; holds the reason.
     Deny(String),
 }
 
@@ -64,17 +65,17 @@ impl SandboxLimits {
         }
     }
 
-    /// Whether the project is the user's home itself.
+    /// Tells whether the project is the user's home itself.
     pub(super) fn is_home(&self) -> bool {
         self.project == self.user_home
     }
 
-    /// Why a path may not be read; nothing where it may. Links must be followed already.
+    /// Returns why a path may not be read; `None` where it may. Links must have been followed already.
     pub(super) fn unreadable_reason(&self, path: &Path) -> Option<DenyReason> {
         self.unreadable.reason(path)
     }
 
-    /// Why a path may not be changed whatever lies around it.
+    /// Returns why a path may not be changed, whatever applies to the folder around it.
     pub(super) fn protected_reason(&self, path: &Path) -> Option<DenyReason> {
         match self.unchangeable.nearest(path) {
             Some((at, rule)) if rule.is_some() || !self.is_dot_entry(path) || self.is_dot_entry(at) => rule,
@@ -82,7 +83,7 @@ impl SandboxLimits {
         }
     }
 
-    /// Whether a path lies in an entry of the open home whose name begins with a dot.
+    /// Tells whether a path lies in a dot entry of the writable home.
     fn is_dot_entry(&self, path: &Path) -> bool {
         let first = |home: &Path| path.strip_prefix(home).ok()?.components().next();
         self.is_home()
@@ -90,10 +91,10 @@ impl SandboxLimits {
                 .is_some_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"."))
     }
 
-    /// What becomes of a write by a tool. Links must be followed already.
+    /// Returns the rule for a write by a tool. Links must have been followed already.
     pub(super) fn write_rule(&self, path: &Path) -> WriteRule {
         let within = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
-        // Who names a folder of projects does not mean what git runs from them.
+        // A user who names a folder of projects does not mean the files in it that git runs.
         let named_for_git = |root: &PathBuf| path.starts_with(root) && is_control_file(root);
         if is_control_file(path) && !self.named.iter().any(named_for_git) {
             return WriteRule::Deny("git runs what stands there outside the sandbox".to_owned());
@@ -104,7 +105,7 @@ impl SandboxLimits {
         if let Some(reason) = self.protected_reason(path) {
             return WriteRule::Deny(reason.to_owned());
         }
-        // Caches are for programs that fill them.
+        // Caches are filled by programs, not by tools.
         let in_cache = || cache_names().iter().any(|name| path.starts_with(self.user_home.join(name)));
         if within(&self.tool_folders) || within(&self.writable) && !in_cache() {
             return WriteRule::Allow;

@@ -1,7 +1,8 @@
-//! Brings what a user has fetched before into a cache of ours, without a copy of it.
+//! Brings earlier downloads of the user into a cache of Hermes, without copying them.
 //!
-//! Files become links, folders are made. The links lead into the user's own folders, where commands can read and not write: what
-//! they change is a file of ours. Looked at again once a day, beside the commands.
+//! Files become links, and folders are created. The links lead to the user's own folders, which commands can
+//! read and not write, so a command that replaces a file changes only the Hermes cache. The links are updated
+//! once a day, in the background.
 
 use std::fs;
 use std::io;
@@ -9,34 +10,34 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// More files than this are not brought: then they are fetched again.
+/// Limits how many files are brought; further ones are downloaded again.
 const MOST_FILES: usize = 50_000;
-/// Says when it was done last.
+/// The name of the file whose time is that of the last update.
 const DONE: &str = ".linked";
 const DAY: Duration = Duration::from_hours(24);
 
-/// How a file is brought.
+/// Selects how a file is brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bring {
     Link,
     Copy,
 }
 
-/// What is brought, each from where to where.
+/// The paths to bring, each as source and target.
 #[derive(Debug, Default)]
 pub(super) struct Brought {
     pub(super) linked: Vec<(PathBuf, PathBuf)>,
     pub(super) copied: Vec<(PathBuf, PathBuf)>,
-    /// Single files, linked.
+    /// The single files to link.
     pub(super) settings: Vec<(PathBuf, PathBuf)>,
 }
 
-/// When it is to be done.
+/// Selects when an update is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Nothing was brought so far: who wants it waits.
+    /// Nothing was brought so far, so the command waits for it.
     Now,
-    /// Beside everything else.
+    /// The update runs in the background.
     Beside,
     No,
 }
@@ -54,10 +55,10 @@ impl Brought {
         }
     }
 
-    /// Does it. Commands can put links in the place of folders there, so this must be called on a thread that can write no more
-    /// than they can.
+    /// Brings the files. Commands can replace folders there with links, so this must be called on a thread
+    /// that can write no more than they can.
     pub(super) fn bring(self, folder: &Path) {
-        // First, so that others need not do the same.
+        // This comes first, so that other processes do not repeat the work.
         let _ = fs::write(folder.join(DONE), "");
         for (from, to) in &self.settings {
             if !is_link(from, to) {
@@ -100,7 +101,7 @@ fn bring_all(from: &Path, to: &Path, how: Bring, left: &mut usize) -> io::Result
             continue;
         }
         match how {
-            // One within a cache is relative, and means the same in ours.
+            // A link within a cache is relative, and has the same meaning in the Hermes cache.
             Bring::Link if kind.is_symlink() => symlink(fs::read_link(entry.path())?, &place)?,
             Bring::Link => symlink(entry.path(), &place)?,
             Bring::Copy if kind.is_file() => {

@@ -1,11 +1,13 @@
-//! The fence the operating system puts around a local command.
+//! The sandbox that the operating system puts around a local command.
 //!
-//! Everything is readable but secret stores; writable are the project, temporary folders, build caches and what the user
-//! names. The kernel enforces it, for the command and all it starts: Landlock says which files (`landlock`), a filter says
-//! which system calls (`calls`), and a view of the folders of its own keeps hooks from being written (`mounts`), where the
-//! system lets us. What in a repository makes git run programs is put back after the command where it changed
-//! (`repository`). Landlock can only allow, so where something within a folder is kept out, its neighbours are let in one
-//! by one, or hidden by mounts where there are many (`openings`). What was refused is read from the command's complaint (`refusal`).
+//! Everything is readable but secret stores. The project, temporary folders, build caches and folders that
+//! the user names are writable. The kernel enforces this for the command and all processes it starts:
+//! Landlock restricts files (`landlock`), a filter restricts system calls (`seccomp`), and where the system
+//! permits it, a mount namespace prevents writes to hooks (`mounts`). Files of a repository that make git run
+//! programs are restored after the command where they changed (`repositories`). Landlock can only allow, so
+//! where something within a folder is denied, its siblings are allowed one by one, or it is hidden by mounts
+//! where there are many (`allowed_paths`). Refused operations are recognized from the command's error
+//! messages (`refusal`).
 
 mod access;
 mod allowed_paths;
@@ -49,77 +51,77 @@ pub(crate) use process_monitor::{BoundToParent, monitor};
 pub use refusal::SandboxRefusal;
 pub use thread::SandboxedThread;
 
-/// `terminal.sandbox`.
+/// The setting `terminal.sandbox`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SandboxActivation {
-    /// Where the kernel can.
+    /// Commands run in a sandbox where the kernel supports it.
     #[default]
     Auto,
-    /// Always; where the kernel cannot, commands are not run.
+    /// Commands always run in a sandbox; where the kernel does not support it, they are not run.
     On,
     Off,
 }
 
-/// How far a command's connections go: `terminal.sandbox_network`.
+/// Limits the connections of a command: the setting `terminal.sandbox_network`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum NetworkReach {
     #[default]
     Everywhere,
-    /// Only to sockets that are files of this machine.
+    /// Only connections to sockets that are files of this machine are allowed.
     ThisMachine,
 }
 
-/// What the fence must know.
+/// The folders from which the sandbox is made.
 #[derive(Debug, Clone, Default)]
 pub struct SandboxPaths {
     pub user_home: PathBuf,
     pub hermes_home: PathBuf,
-    /// Folders for temporary files.
+    /// The folders for temporary files.
     pub temporary: Vec<PathBuf>,
-    /// Folders the user lets commands write to.
+    /// The folders to which the user lets commands write.
     pub writable: Vec<PathBuf>,
-    /// Folders programs are looked for in: the PATH.
+    /// The folders in which programs are searched: the PATH.
     pub programs: Vec<PathBuf>,
 }
 
-/// Whether a fence may use mounts.
+/// Selects whether a sandbox may use mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MountPolicy {
     WherePossible,
     Never,
 }
 
-/// How far a sandbox is in force.
+/// The degree to which a sandbox is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxState {
     Full,
-    /// Without what mounts would add.
+    /// The sandbox is in force without the protection that mounts would add.
     Partial,
     Off,
 }
 
-/// Whether and how commands are fenced in. Clones are the same.
+/// Describes whether and how commands are sandboxed. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     mode: SandboxActivation,
     network_reach: NetworkReach,
     mounting: MountPolicy,
     paths: Arc<SandboxPaths>,
-    /// What was made ready for commands, and for threads.
+    /// The prepared sandboxes for commands, and for threads.
     command_cache: Arc<PreparedCache>,
     thread_cache: Arc<PreparedCache>,
 }
 
-/// What a fence had to do with a command that has ended.
+/// Describes how the sandbox affected a command that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxReport {
     pub refused: Option<SandboxRefusal>,
-    /// What the command changed in a repository and was put back.
+    /// The changes that the command made in a repository and that were undone.
     pub restored: Vec<String>,
 }
 
 impl SandboxReport {
-    /// The same as one line behind an output.
+    /// Returns the report as one line to append to an output.
     pub(crate) fn note(&self) -> Option<String> {
         let refused = self.refused.as_ref().map(|SandboxRefusal { path, rule, setting }| {
             let what = path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default();
@@ -162,13 +164,13 @@ impl Sandbox {
         Self { network_reach: reach, ..self }
     }
 
-    /// Does without mounts, as a system without user namespaces has to.
+    /// Returns a sandbox that uses no mounts, as on a system without user namespaces.
     #[must_use]
     pub fn without_mounts(self) -> Self {
         Self { mounting: MountPolicy::Never, command_cache: Arc::default(), ..self }
     }
 
-    /// Whether it is in force, but without what mounts would add.
+    /// Tells whether the sandbox is in force without the protection that mounts would add.
     pub(crate) fn is_partial(&self) -> bool {
         self.is_active() && !self.can_mount()
     }
@@ -177,12 +179,12 @@ impl Sandbox {
         self.mounting == MountPolicy::WherePossible && can_mount()
     }
 
-    /// Whether this system can fence commands in.
+    /// Tells whether this system supports sandboxes for commands.
     pub fn is_possible() -> bool {
         is_possible()
     }
 
-    /// A private folder no fenced command can write to; nothing where there is no fence.
+    /// Returns a private folder that no sandboxed command can write to; `None` where there is no sandbox.
     pub(crate) fn private_folder(&self) -> Option<PathBuf> {
         use std::os::unix::fs::DirBuilderExt as _;
         let shelf = self.is_active().then(|| self.paths.hermes_home.join("sandboxes/shells"))?;
@@ -202,7 +204,7 @@ impl Sandbox {
         Self { paths: Arc::new(places), command_cache: Arc::default(), thread_cache: Arc::default(), ..self }
     }
 
-    /// How far it is in force, in a few words.
+    /// Returns the degree to which the sandbox is in force, with a short description.
     pub fn state(&self) -> (SandboxState, &'static str) {
         match (self.mode, is_possible()) {
             (SandboxActivation::Off, _) => (SandboxState::Off, "switched off (`terminal.sandbox: off`)"),
@@ -220,7 +222,8 @@ impl Sandbox {
         }
     }
 
-    /// Whether commands are fenced in, in a sentence for the user; none when it was switched off on purpose.
+    /// Returns a sentence for the user that says whether commands are sandboxed; `None` when the sandbox was
+    /// switched off on purpose.
     pub(crate) fn notice(&self) -> Option<String> {
         let network = match self.network_reach {
             NetworkReach::Everywhere => "",
@@ -242,8 +245,9 @@ impl Sandbox {
         }
     }
 
-    /// The fence for a command that starts in `directory`, in a conversation about the project `anchor` lies in. Where the
-    /// command goes makes no difference to what it may write: a model chooses that.
+    /// Returns the sandbox for a command that starts in `directory`, in a conversation about the project that
+    /// contains `anchor`. The directory does not affect what the command may write, because a model chooses
+    /// it.
     pub(crate) fn for_command(
         &self,
         anchor: &Path,
@@ -255,14 +259,15 @@ impl Sandbox {
             (SandboxActivation::On, false) => return Err(REFUSED.to_owned()),
             (_, true) => {}
         }
-        // Without it, what fills a folder or a disk would be the way out.
+        // An error must refuse the command; otherwise a command could escape the sandbox by filling a folder
+        // or a disk.
         ChildSandbox::build(self, anchor, directory, stay)
             .map(Some)
             .map_err(|reason| format!("no sandbox could be made: {reason}"))
     }
 }
 
-/// What is said where only the rules for files hold.
+/// The text for a sandbox in which only the rules for files are in force.
 const PARTIAL: &str = " It is weaker here: this system gives programs no user namespaces, so commands can reach sockets of \
                        other programs (the session bus, editors, tmux, ssh and gpg agents, Docker), and what they change in \
                        a repository's settings is put back afterwards instead of being prevented. Allowing unprivileged user \
@@ -272,7 +277,7 @@ const PARTIAL: &str = " It is weaker here: this system gives programs no user na
 const REFUSED: &str =
     "`terminal.sandbox` is on, but this system has no Landlock; set it to auto or off to run commands";
 
-/// Whether a command can have a view of the folders of its own.
+/// Tells whether a command can have a mount namespace of its own.
 #[cfg(target_os = "linux")]
 fn can_mount() -> bool {
     mounts::Mounts::are_possible()

@@ -1,9 +1,10 @@
-//! A view of the folders made for the command: everything read-only but what it may write to, hooks and start-up files
-//! read-only, secrets and sockets of programs that would act for it hidden.
+//! A mount namespace for the command: everything is read-only but what it may write, hooks and start-up files
+//! are read-only, and secrets and sockets of programs that would act on its behalf are hidden.
 //!
-//! Landlock can only allow, and knows nothing of owners, modes and times of files; a mount namespace can take back what
-//! it allows, and covers those too. It needs a user namespace, or to be root; where the system forbids both, this does
-//! nothing and what a command changes is put back afterwards (`repository`). Asked once.
+//! Landlock can only allow, and does not cover owners, modes and times of files; a mount namespace can revoke
+//! what it allows, and covers those too. It needs a user namespace, or root. Where the system forbids both,
+//! this module does nothing, and what a command changes is restored afterwards (`repositories`). Whether
+//! mounts are possible is checked once.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -20,32 +21,33 @@ use super::limits::SandboxLimits;
 use super::sockets::HiddenSockets;
 
 const NOTHING: &CStr = c"/dev/null";
-/// Folders of devices that are memory, not hardware.
+/// The device folders that are memory, not hardware.
 const SHARED_MEMORY: &[&str] = &["/dev/shm", "/dev/mqueue"];
 
-/// What a child does to its view before anything else holds it in. Paths in each list stand above those within them.
+/// The mounts that a child makes before any other restriction applies. In each list, folders come before the
+/// paths within them.
 #[derive(Debug)]
 pub(super) struct Mounts {
     writable: Vec<CString>,
-    /// Bound to themselves, so that they cannot be renamed.
+    /// The paths that are mounted on themselves, so that they cannot be renamed.
     fixed: Vec<CString>,
     read_only: Vec<CString>,
-    /// Within those, what may be written again.
+    /// The paths within read-only ones that are writable.
     reopened: Vec<CString>,
     hidden: Vec<CString>,
-    /// Folders of which only parts can be seen.
+    /// The folders of which only parts are visible.
     views: Vec<FolderView>,
-    /// Files and folders with secrets, and what takes the place of the folders.
+    /// The files and folders with secrets, and the empty folder that replaces the folders.
     closed_files: Vec<CString>,
     closed_folders: Vec<CString>,
     empty_folder: CString,
-    /// Where the command starts: entered once more, through the new view.
+    /// The folder in which the command starts; it is entered again in the new namespace.
     start: CString,
     user: Option<UserMaps>,
     devices: Option<Arc<FolderView>>,
 }
 
-/// Who we are inside a user namespace: the same as outside.
+/// The user and group ids inside a user namespace, which are the same as outside.
 #[derive(Debug)]
 struct UserMaps {
     user: Vec<u8>,
@@ -53,13 +55,13 @@ struct UserMaps {
 }
 
 impl Mounts {
-    /// Whether the system lets us.
+    /// Tells whether the system permits mounts.
     pub(super) fn are_possible() -> bool {
         *POSSIBLE
     }
 
-    /// For a command that starts there, within these limits, with these repositories in them and what of them is kept. Sockets
-    /// that stay usable are named.
+    /// Returns the mounts for a command that starts in this folder, within these limits, with these
+    /// repositories and their protected paths. Sockets that stay usable are named.
     pub(super) fn around(
         start: &Path,
         limits: &SandboxLimits,
@@ -90,8 +92,8 @@ impl Mounts {
         })
     }
 
-    /// Also keeps from being read and changed what the limits say, and from being moved away with the folders around it. What
-    /// stands in for closed folders lies in the Hermes home.
+    /// Protects the paths that the limits deny from being read and changed, and from being moved with the
+    /// folders around them. The replacements of closed folders lie in the Hermes home.
     pub(super) fn with_protected_paths(
         mut self,
         limits: &SandboxLimits,
@@ -116,7 +118,7 @@ impl Mounts {
             unreadable.iter().cloned().partition(|path| is_real_folder(path));
         let (with_openings, closed): (Vec<_>, Vec<_>) =
             folders.into_iter().partition(|folder| !limits.unreadable.openings_in(folder).is_empty());
-        // Last the one in which what stands in for the others lies.
+        // The folder that contains the replacements of the others comes last.
         let (last, first): (Vec<_>, Vec<_>) =
             with_openings.into_iter().partition(|folder| shelf.starts_with(folder));
         for folder in first.iter().chain(&last) {
@@ -134,7 +136,7 @@ impl Mounts {
         Ok(self)
     }
 
-    /// Makes system calls only: it runs in a forked child.
+    /// Enters the namespace and mounts. Makes only system calls, because it runs in a forked child.
     pub(super) fn enter(&self) -> io::Result<()> {
         self.unshare()?;
         for path in &self.writable {
@@ -143,7 +145,7 @@ impl Mounts {
         set_attributes(c"/", libc::AT_RECURSIVE, libc::MOUNT_ATTR_RDONLY, 0)?;
         for path in &self.writable {
             let whole = set_attributes(path, libc::AT_RECURSIVE, 0, libc::MOUNT_ATTR_RDONLY);
-            // Something below may be read-only for good.
+            // Something below may be permanently read-only.
             unless_gone(whole.or_else(|_| set_attributes(path, 0, 0, libc::MOUNT_ATTR_RDONLY)))?;
         }
         for path in self.fixed.iter().chain(&self.read_only) {
@@ -161,12 +163,12 @@ impl Mounts {
         }
         for path in &self.closed_folders {
             unless_gone(mount(&self.empty_folder, path, libc::MS_BIND))?;
-            // Whose it is could otherwise open it.
+            // Otherwise the owner of the folder could change its mode.
             unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY))?;
         }
         for path in &self.closed_files {
             unless_gone(mount(NOTHING, path, libc::MS_BIND))?;
-            // A device where there must be none: not even root can open it.
+            // A device file on a mount without devices cannot be opened, even by root.
             unless_gone(restrict(path, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV))?;
         }
         for view in &self.views {
@@ -175,7 +177,8 @@ impl Mounts {
         if let Some(devices) = &self.devices {
             devices.enter()?;
         }
-        // The folder we are in is still the one of the old view, where all is read-only. Not found: it stays that.
+        // The current folder still belongs to the old mounts, where everything is read-only. If the path is
+        // not found, the process stays there.
         let _ = rustix::process::chdir(self.start.as_c_str());
         Ok(())
     }
@@ -195,7 +198,7 @@ impl Mounts {
     }
 }
 
-/// The folders between a path and the folder it may be written in.
+/// Returns the folders between a path and the writable folder that contains it.
 fn folders_between(path: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
     let Some(root) =
         open.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len())
@@ -205,7 +208,7 @@ fn folders_between(path: &Path, open: &[PathBuf]) -> Vec<PathBuf> {
     path.ancestors().skip(1).take_while(|above| above != root).map(Path::to_owned).collect()
 }
 
-/// Without repeats, those above before those within them.
+/// Returns the paths without duplicates, folders before the paths within them.
 fn texts(paths: impl IntoIterator<Item = PathBuf>) -> Vec<CString> {
     let mut paths: Vec<PathBuf> = paths.into_iter().collect();
     paths.sort();
@@ -213,7 +216,7 @@ fn texts(paths: impl IntoIterator<Item = PathBuf>) -> Vec<CString> {
     paths.iter().filter_map(text).collect()
 }
 
-/// A folder of ours that nobody may open and nothing is in; made where it is missing.
+/// Returns an empty folder of Hermes that no user may open; creates it where it is missing.
 fn empty_folder(shelf: &Path) -> io::Result<CString> {
     use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(shelf)?;
@@ -228,7 +231,8 @@ fn empty_folder(shelf: &Path) -> io::Result<CString> {
 }
 
 impl UserMaps {
-    /// Root can do without. In a namespace it would lose its power over the files of others.
+    /// Returns the maps, if they are needed. Root needs no user namespace, and in one it would lose access to
+    /// the files of other users.
     fn needed() -> Option<Self> {
         let (user, group) = (geteuid(), getegid());
         let line = |id: u32| format!("{id} {id} 1\n").into_bytes();
@@ -255,7 +259,8 @@ static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
     };
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = std::process::Command::new("/bin/true");
-    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates nor locks.
+    // SAFETY: the closure only makes system calls on values prepared before the fork; it neither allocates
+    // nor locks.
     #[expect(unsafe_code, reason = "std has no safe way to act between fork and exec")]
     unsafe {
         command.pre_exec(move || trial.enter());
@@ -307,7 +312,7 @@ fn write(path: &CStr, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What vanished since it was found needs no mount.
+/// Ignores the error for a path that vanished since it was found and needs no mount.
 pub(super) fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),

@@ -1,4 +1,5 @@
-//! A conversation's limits, made ready for the kernel, and kept as long as the folders they follow from do not change.
+//! A conversation's limits, prepared for the kernel, and cached as long as the folders from which they were
+//! derived do not change.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,39 +12,39 @@ use super::cache::cache_names;
 use super::limits::SandboxLimits;
 use super::{NetworkReach, Sandbox};
 
-/// So many are kept; a process works in few folders.
+/// Limits how many are cached; a process works in few folders.
 const MOST_KEPT: usize = 64;
 
-/// Limits with the rules that enforce them.
+/// The limits with the rules that enforce them.
 #[derive(Debug)]
 pub(super) struct PreparedSandbox {
     pub(super) limits: SandboxLimits,
     pub(super) openings: AllowedPaths,
     #[cfg(target_os = "linux")]
     pub(super) rules: Option<std::os::fd::OwnedFd>,
-    /// What stands in for `/dev`, where mounts are possible.
+    /// The replacement of `/dev`, where mounts are possible.
     #[cfg(target_os = "linux")]
     pub(super) devices: Option<Arc<super::folder_view::FolderView>>,
     basis: SandboxFingerprint,
 }
 
-/// Device, number, and when the last change was.
+/// The device number, the inode number, and the time of the last change.
 type ChangeStamp = (u64, u64, i64, i64);
 
-/// What was seen when it was made.
+/// The state of the file system from which the limits were derived.
 #[derive(Debug, PartialEq, Eq)]
 struct SandboxFingerprint {
-    /// Folders, each with what changes when an entry comes or goes.
+    /// The folders, each with a stamp that changes when an entry is added or removed.
     folders: Vec<(PathBuf, Option<ChangeStamp>)>,
-    /// Paths of which only counts whether they are there.
+    /// The paths of which only the existence matters.
     present: Vec<(PathBuf, bool)>,
 }
 
-/// Those made so far, by anchor.
+/// The cached sandboxes, by anchor.
 pub(super) type PreparedCache = Mutex<HashMap<(PathBuf, NetworkReach), Arc<PreparedSandbox>>>;
 
 impl Sandbox {
-    /// The limits of a conversation about the project `anchor` lies in.
+    /// Returns the limits of a conversation about the project that contains `anchor`.
     pub(super) fn prepared(&self, anchor: &Path) -> Result<Arc<PreparedSandbox>, String> {
         let key = (anchor.to_owned(), self.network_reach);
         let known = self.command_cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -61,7 +62,7 @@ impl Sandbox {
 }
 
 impl PreparedSandbox {
-    /// `extra` are folders that may be written to besides.
+    /// Prepares the limits. `extra` are further writable folders.
     pub(super) fn make(sandbox: &Sandbox, anchor: &Path, extra: &[PathBuf]) -> Result<Self, String> {
         let limits = SandboxLimits::of(anchor, &sandbox.paths, sandbox.network_reach);
         let mut openings = AllowedPaths::of(&limits, sandbox.can_mount())?;
@@ -89,7 +90,7 @@ impl PreparedSandbox {
         })
     }
 
-    /// The limits alone, where no rules can be made: whoever uses them must check each path.
+    /// Returns the limits alone, where no rules can be made: callers must check each path.
     pub(super) fn without_rules(sandbox: &Sandbox, anchor: &Path) -> Self {
         let limits = SandboxLimits::of(anchor, &sandbox.paths, sandbox.network_reach);
         let openings = AllowedPaths { writable: limits.writable.clone(), ..AllowedPaths::default() };
@@ -105,8 +106,8 @@ impl PreparedSandbox {
         }
     }
 
-    /// Puts the calling thread within the rules, for good. For a thread that mounts nothing, so only the rules keep it in: they
-    /// must not let in a whole folder for a mount to cover the rest.
+    /// Puts the calling thread under the rules permanently. Such a thread mounts nothing, so only the rules
+    /// restrict it: they must not allow a whole folder and rely on mounts to hide the rest.
     #[cfg(target_os = "linux")]
     pub(super) fn enter_thread(&self) -> io::Result<()> {
         use std::os::fd::AsFd;
@@ -139,7 +140,7 @@ impl SandboxFingerprint {
     }
 }
 
-/// The time of the last change cannot be set by whoever made it.
+/// Returns the stamp of a path. A process that changes a file cannot set the time of the change.
 fn stamp(path: &Path) -> Option<ChangeStamp> {
     let found = path.symlink_metadata().ok()?;
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))

@@ -1,5 +1,6 @@
-//! A thread that looks after what fenced processes do while nobody waits for them: those that run on, and what a command left
-//! running. It puts back what must not stay every few seconds, until the last of them is gone.
+//! A thread that monitors sandboxed processes while no caller waits for them: background processes, and
+//! processes that a command left running. It restores protected files every few seconds, until the last of
+//! them has exited.
 
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
@@ -10,17 +11,17 @@ use crate::mark::ProcessMark;
 use crate::watchdog;
 
 const PAUSE: Duration = Duration::from_secs(2);
-/// Processes that end at about the same time are looked after together.
+/// The delay within which processes that end at about the same time are handled together.
 const BATCH_DELAY: Duration = Duration::from_millis(200);
 
-/// A fenced process and all it started.
+/// A sandboxed process and all processes it started.
 struct MonitoredProcess {
     sandbox: Arc<ChildSandbox>,
     group: ProcessGroup,
     bound: BoundToParent,
 }
 
-/// Whether what is left of it dies with us.
+/// Selects whether what is left of the process dies with Hermes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BoundToParent {
     Yes,
@@ -33,11 +34,11 @@ static MONITOR: LazyLock<Option<mpsc::Sender<MonitoredProcess>>> = LazyLock::new
     thread.spawn(move || run_monitor(&inbox)).ok().map(|_| sender)
 });
 
-/// Looks after a process from now on until it is gone with all it started.
+/// Monitors a process until it and all processes it started have exited.
 pub(crate) fn monitor(fence: Arc<ChildSandbox>, group: ProcessGroup, bound: BoundToParent) {
     let followed = MonitoredProcess { sandbox: fence, group, bound };
     if let Some(sentinel) = MONITOR.as_ref() {
-        // It only ends with us.
+        // The thread runs as long as this process, so the message is always received.
         let _ = sentinel.send(followed);
     }
 }

@@ -1,7 +1,7 @@
-//! What of a command's failure is the fence's doing, in words.
+//! Explains which part of a command's failure the sandbox caused.
 //!
-//! The kernel does not tell which rule refused what, so the complaint is read: a path in it that the fence keeps out is
-//! the reason; a path the fence lets in is somebody else's refusal.
+//! The kernel does not report which rule refused what, so the error messages are parsed: a path in them that
+//! the sandbox denies is the reason; for a path that the sandbox allows, the refusal has another cause.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,14 +12,14 @@ use super::limits::SandboxLimits;
 use super::tree::SubtreeAccess;
 use super::{NetworkReach, SandboxPaths};
 
-/// Something the fence refused.
+/// An operation that the sandbox refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxRefusal {
-    /// What could not be reached, where the complaint says it.
+    /// The path that was refused, where the message names it.
     pub path: Option<PathBuf>,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub rule: String,
-    /// The setting that would allow it.
+    /// The setting that would allow the operation.
     pub setting: String,
 }
 
@@ -44,7 +44,7 @@ const NO_NETWORK: &[&str] = &[
     "Couldn't connect to server",
     "urlopen error",
 ];
-/// What programs say that find nobody behind a socket.
+/// The messages of programs that cannot connect to a socket.
 const NO_SOCKET: &[&str] = &[
     "Cannot connect to the Docker daemon",
     "failed to connect to the docker API",
@@ -52,19 +52,19 @@ const NO_SOCKET: &[&str] = &[
     "Failed to connect to bus",
     "unable to connect to Podman socket",
 ];
-/// What is hidden looks empty.
+/// The messages about missing files, because what is hidden looks empty.
 const MISSING: &[&str] = &["No such file or directory", "ENOENT"];
 const OFF: &str = "`terminal.sandbox: off`";
 
 impl SandboxLimits {
-    /// What the fence had to do with a failure; nothing where it had not.
+    /// Returns how the sandbox caused a failure; `None` where it did not.
     pub(super) fn explain(
         &self,
         finished: &CommandOutput,
         folders: &[&Path],
         places: &SandboxPaths,
     ) -> Option<SandboxRefusal> {
-        // One that went well in the end may still have been refused something on the way; then it says which.
+        // A command that succeeded may still have been refused something; then its message names the path.
         let well = finished.exit_code == 0;
         let says = |line: &str, signs: &[&str]| signs.iter().any(|sign| line.contains(sign));
         let complaints = finished
@@ -140,7 +140,7 @@ impl SandboxLimits {
                 format!("`terminal.sandbox_writable: [{}]`", path.parent().unwrap_or(path).display());
             return Some(refusal(shown(), "it is outside the folders commands may write to", &setting));
         }
-        // A folder that holds something kept out is not let in itself.
+        // A folder that contains something denied is not allowed itself.
         if !path.exists()
             && path.parent().is_some_and(|parent| self.write_access(parent) == SubtreeAccess::Mixed)
         {
@@ -151,7 +151,7 @@ impl SandboxLimits {
         None
     }
 
-    /// Whether it is there, and not for commands to see.
+    /// Tells whether the path exists and is hidden from commands.
     fn is_hidden(&self, path: &Path) -> bool {
         self.unreadable_reason(path).is_some() && path.exists()
     }
@@ -178,7 +178,8 @@ fn refusal(path: Option<PathBuf>, rule: &str, setting: &str) -> SandboxRefusal {
     SandboxRefusal { path, rule: rule.to_owned(), setting: setting.to_owned() }
 }
 
-/// The paths a complaint is about, whole. Relative ones are tried below each folder the command was in.
+/// Returns the absolute paths that a message names. Relative ones are tried below each folder in which the
+/// command was.
 fn paths_in(line: &str, folders: &[&Path], home: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for name in names_in(line) {
@@ -198,8 +199,8 @@ fn paths_in(line: &str, folders: &[&Path], home: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What stands in quotes; else what stands behind the complaint; else the last thing before it. The program that
-/// complains stands first and is never meant.
+/// Returns the text in quotes, else the text after the message, else the last text before it. The program
+/// that reports the error comes first and is never returned.
 fn names_in(line: &str) -> Vec<&str> {
     let quoted = [('\'', '\''), ('"', '"'), ('‘', '’')].into_iter().flat_map(|(open, close)| {
         line.split(open)
@@ -242,7 +243,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Without links in the part that exists.
+/// Returns the path with the links in its existing part resolved.
 pub(super) fn resolve_links(path: &Path) -> PathBuf {
     let Some(existing) = path.ancestors().find(|part| part.exists()) else { return path.to_owned() };
     match (existing.canonicalize(), path.strip_prefix(existing)) {

@@ -1,16 +1,16 @@
-//! Which paths are open and which are closed, by the nearest rule above them.
+//! Rules that open or close paths; the nearest rule above a path applies.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Why a path is closed, in a few words.
+/// The reason why a path is closed, in a few words.
 pub(super) type DenyReason = &'static str;
 
 /// Rules for subtrees. A rule deeper in the tree overrides those above it.
 #[derive(Debug, Default)]
 pub(super) struct PathRules {
     rules: HashMap<PathBuf, Option<DenyReason>>,
-    /// Folders that hold something with a rule of its own.
+    /// The folders that contain a path with a rule of its own.
     above: HashSet<PathBuf>,
 }
 
@@ -21,23 +21,23 @@ impl PathRules {
         self.rules.entry(path).or_insert(Some(reason));
     }
 
-    /// Opens a subtree, whatever was said about that very path before.
+    /// Opens a subtree, whatever rule that very path had before.
     pub(super) fn open(&mut self, path: PathBuf) {
         self.note(&path);
         self.rules.insert(path, None);
     }
 
-    /// Returns the nearest rule, with the path it is about.
+    /// Returns the nearest rule, with the path that has it.
     pub(super) fn nearest<'a>(&self, path: &'a Path) -> Option<(&'a Path, Option<DenyReason>)> {
         path.ancestors().find_map(|above| self.rules.get(above).map(|rule| (above, *rule)))
     }
 
-    /// Returns why a path is closed; nothing where it is open.
+    /// Returns why a path is closed; `None` where it is open.
     pub(super) fn reason(&self, path: &Path) -> Option<DenyReason> {
         self.nearest(path).and_then(|(_, rule)| rule)
     }
 
-    /// Whether everything below a path is as the path itself.
+    /// Tells whether the rule for a path applies to everything below it.
     pub(super) fn is_uniform(&self, path: &Path) -> bool {
         !self.above.contains(path)
     }

@@ -1,8 +1,10 @@
-//! System calls a fenced command has no use for: looking into other processes, mounting, kernel modules, keys, new
-//! namespaces, files that run as their owner, and, where the network is off, every socket but those of this machine.
+//! A filter for system calls that a sandboxed command does not need: inspecting other processes, mounting,
+//! kernel modules, keys, new namespaces, files that run as their owner, and, where the network is off, every
+//! socket but those of this machine.
 //!
-//! They answer "not permitted" instead of ending the program. `clone3` answers "not known", because its flags cannot be
-//! looked at; every libc then uses `clone`, whose flags can. Programs of another architecture are not let run at all.
+//! They return "not permitted" instead of ending the program. `clone3` returns "not implemented", because the
+//! filter cannot read its flags; every libc then uses `clone`, whose flags it can read. Programs of another
+//! architecture are not run at all.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,13 +25,13 @@ const ARCHITECTURE: Option<TargetArch> = Some(TargetArch::aarch64);
 const ARCHITECTURE: Option<TargetArch> = None;
 
 const REFUSED: &[libc::c_long] = &[
-    // Other processes.
+    // Access to other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // The tree of folders.
+    // Changes to the mounts.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -44,7 +46,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_quotactl,
-    // The kernel.
+    // Changes to the kernel.
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
     libc::SYS_init_module,
@@ -57,12 +59,12 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_acct,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
-    // Keys the kernel holds.
+    // Access to keys that the kernel holds.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_setns,
-    // Through it other calls are made behind the filter's back.
+    // This interface makes other calls that the filter does not see.
     libc::SYS_io_uring_setup,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_iopl,
@@ -70,7 +72,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Each makes a namespace, in which a program may do what it may not do outside.
+/// The flags that create a namespace, in which a program has rights that it lacks outside.
 const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -81,7 +83,7 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// What a child enters; made once.
+/// Returns the filters that a child enters; they are made once.
 pub(super) fn filters(reach: NetworkReach) -> &'static [BpfProgram] {
     static WITH_NETWORK: LazyLock<Vec<BpfProgram>> =
         LazyLock::new(|| build_filters(NetworkReach::Everywhere));
@@ -92,10 +94,11 @@ pub(super) fn filters(reach: NetworkReach) -> &'static [BpfProgram] {
     }
 }
 
-/// From here on the calling thread and what it starts cannot make these calls. Makes system calls only.
+/// Denies these calls to the calling thread and the processes it starts. Makes only system calls.
 pub(super) fn enter(filters: &[BpfProgram]) -> io::Result<()> {
     for filter in filters {
-        // An error may own memory, which a forked child must neither make nor free; only the number goes on.
+        // An error may own memory, which a forked child must neither allocate nor free, so only the error
+        // number is returned.
         if seccompiler::apply_filter(filter).is_err() {
             return Err(io::Error::from_raw_os_error(libc::EPERM));
         }
@@ -122,7 +125,7 @@ fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, answer: libc::c_int) -> Optio
     BpfProgram::try_from(filter).ok()
 }
 
-/// Calls that set a file's mode, and which argument it is.
+/// The calls that set a file's mode, and the position of that argument.
 const MODES: &[(libc::c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -130,11 +133,11 @@ const MODES: &[(libc::c_long, u8)] = &[
     (libc::SYS_creat, 1),
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
-    // The newest, by number: not every libc names it.
+    // The newest call is given by number, because not every libc names it.
     (452, 2),
 ];
 
-/// Calls that may make a file, and which arguments are their flags and its mode.
+/// The calls that may create a file, and the positions of their flags and of the mode.
 const MAKING: &[(libc::c_long, u8, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),
@@ -166,7 +169,7 @@ fn rules(reach: NetworkReach) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccomp
         let making = bits(*flags, libc::O_CREAT.unsigned_abs())?;
         rules.insert(*call, vec![SeccompRule::new(vec![making, bits(*mode, libc::S_ISUID)?])?]);
     }
-    // What a child's kin are known by must not be taken off.
+    // The mark that identifies a child's process tree must not be removed.
     let is = |argument: u8, value: u64| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
     };

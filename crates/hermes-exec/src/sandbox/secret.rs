@@ -1,6 +1,7 @@
-//! What a conversation may not read, and what it may not change, as rules for paths.
+//! Rules for the paths that a conversation may not read, and for those that it may not change.
 //!
-//! Rules are made for paths that do not exist yet, too: a store that appears later is closed from its first moment.
+//! Rules are made for paths that do not exist yet, too, so a store that is created later is closed from the
+//! start.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +14,8 @@ use super::refusal::resolve_links;
 use super::rules::PathRules;
 use super::stores::{DEVICES, STARTUP, STORES, SYSTEM_STORES};
 
-/// In the Hermes home, what commands and tools read: what tools hand out paths in, and what the model reads anyway.
+/// The parts of the Hermes home that commands and tools read: folders whose paths tools hand out, and what
+/// the model reads anyway.
 const READABLE_IN_HERMES_HOME: &[&str] = &[
     "SOUL.md",
     "memories",
@@ -26,20 +28,20 @@ const READABLE_IN_HERMES_HOME: &[&str] = &[
     "browser_screenshots",
     "results",
     "optional-skills",
-    // Programs: an interpreter cannot run from where nothing can be read.
+    // These are programs: an interpreter cannot run from a folder that is not readable.
     "venv",
     "node",
     "hermes-agent",
-    // What the shell of a command reads first.
+    // The shell of a command reads these first.
     "sandboxes/shells",
     super::cache::OURS,
 ];
-/// Of that, what is closed again.
+/// The paths within the readable parts that are closed again.
 const UNREADABLE_EXCEPTIONS: &[&str] = &["skills/.hub", "hermes-agent/.env", "hermes-agent/cli-config.yaml"];
-/// In the Hermes home, what tools may write without a question.
+/// The parts of the Hermes home that tools may write without an approval.
 const WRITABLE_IN_HERMES_HOME: &[&str] =
     &["plans", "cache", "image_cache", "audio_cache", "document_cache", "browser_screenshots", "results"];
-/// What lies directly in a Hermes home, for one that is the user's home as well.
+/// The entries of a Hermes home, for one that is the user's home as well.
 const IN_HERMES_HOME: &[&str] = &[
     ".env",
     "auth.json",
@@ -70,17 +72,17 @@ const SECRETS: &str = "it holds secrets";
 const OURS: &str = "it belongs to Hermes itself";
 const DEVICE: &str = "it is a device";
 const RUN_OUTSIDE: &str = "what lies there is run outside the sandbox";
-/// Files more than this in one folder are not looked at by their names.
+/// The number of files in one folder up to which their names are examined.
 const MOST_ENTRIES: usize = 400;
 
-/// Rules, and the folders whose listing they follow from.
+/// The rules, and the folders from whose entries they were derived.
 #[derive(Debug, Default)]
 pub(super) struct ListedRules {
     pub(super) rules: PathRules,
     pub(super) listed: BTreeSet<PathBuf>,
 }
 
-/// What may not be read.
+/// Returns the rules for what may not be read.
 pub(super) fn unreadable(places: &SandboxPaths, project: &Path) -> ListedRules {
     let mut ruled = ListedRules::default();
     for home in homes(places) {
@@ -90,7 +92,8 @@ pub(super) fn unreadable(places: &SandboxPaths, project: &Path) -> ListedRules {
         ruled.rules.close(PathBuf::from(path), SECRETS);
     }
     ruled.close_host_keys();
-    // Disks, keyboards and other people's terminals; what programs need is let in by itself.
+    // These are disks, keyboards and other users' terminals; the devices that programs need are opened
+    // individually.
     ruled.rules.close(PathBuf::from("/dev"), DEVICE);
     for device in DEVICES {
         ruled.rules.open(PathBuf::from(device));
@@ -110,7 +113,8 @@ pub(super) fn unreadable(places: &SandboxPaths, project: &Path) -> ListedRules {
             ruled.rules.close(home.join(name), OURS);
         }
     }
-    // A project or a user's home within a Hermes home is not part of it. What was closed itself stays closed.
+    // A project or a user's home within a Hermes home is not part of it. A path that was closed itself stays
+    // closed.
     for inner in [project, &places.user_home] {
         if ruled.rules.nearest(inner).is_some_and(|(_, rule)| rule == Some(OURS)) {
             ruled.rules.open(inner.to_owned());
@@ -124,7 +128,7 @@ pub(super) fn unreadable(places: &SandboxPaths, project: &Path) -> ListedRules {
     ruled
 }
 
-/// What may not be changed, even where the folder around it may.
+/// Returns the rules for what may not be changed, even in a writable folder.
 pub(super) fn unchangeable(places: &SandboxPaths, project: &Path) -> PathRules {
     let mut rules = PathRules::default();
     for home in homes(places) {
@@ -153,7 +157,7 @@ pub(super) fn unchangeable(places: &SandboxPaths, project: &Path) -> PathRules {
             rules.open(inner.to_owned());
         }
     }
-    // Who begins a conversation in the settings of an editor means them.
+    // A user who begins a conversation in the settings of an editor wants to change them.
     if rules.nearest(project).is_some_and(|(_, rule)| rule == Some(RUN_OUTSIDE)) {
         rules.open(project.to_owned());
     }
@@ -169,18 +173,18 @@ pub(super) fn unchangeable(places: &SandboxPaths, project: &Path) -> PathRules {
     rules
 }
 
-/// Where tools may write in the Hermes home without a question.
+/// Returns the folders of the Hermes home in which tools may write without an approval.
 pub(super) fn tool_writable_folders(places: &SandboxPaths) -> Vec<PathBuf> {
     WRITABLE_IN_HERMES_HOME.iter().map(|name| places.hermes_home.join(name)).collect()
 }
 
-/// The user's home, and those of others where we could read them.
+/// Returns the user's home, and those of other users where this process could read them.
 fn homes(places: &SandboxPaths) -> Vec<PathBuf> {
     let mut homes = vec![places.user_home.clone()];
     if geteuid().is_root() {
         let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let named = list.lines().filter_map(|line| line.split(':').nth(5)).map(PathBuf::from);
-        // Users of services live in folders that are no homes.
+        // Service users have folders that are not homes.
         let is_home = |home: &PathBuf| {
             home.starts_with("/home") || home.starts_with("/root") || home.starts_with("/Users")
         };
@@ -192,7 +196,7 @@ fn homes(places: &SandboxPaths) -> Vec<PathBuf> {
     homes
 }
 
-/// The Hermes home, the one its profile belongs to, and the usual one.
+/// Returns the Hermes home, the one its profile belongs to, and the default one.
 fn hermes_homes(places: &SandboxPaths) -> Vec<PathBuf> {
     let home = &places.hermes_home;
     let mut found = vec![home.clone()];
@@ -222,7 +226,8 @@ impl ListedRules {
         }
     }
 
-    /// Closes everything in the ssh folder but what ssh needs beside the keys: with an agent, `git push` goes on working.
+    /// Closes everything in the ssh folder but what ssh needs besides the keys, so that `git push` still
+    /// works with an agent.
     fn close_ssh(&mut self, folder: &Path) {
         self.rules.close(resolve_links(folder), SECRETS);
         let public = |name: &str| {
@@ -233,7 +238,7 @@ impl ListedRules {
         };
         for path in self.entries(folder) {
             let is_public = path.file_name().is_some_and(|name| public(&name.to_string_lossy()));
-            // A link of such a name could lead to a key.
+            // A link with such a name could lead to a key.
             if is_public && path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
                 self.rules.open(resolve_links(&path));
             }
@@ -263,7 +268,7 @@ impl ListedRules {
     }
 }
 
-/// Whether a name among a user's settings says that it holds a secret.
+/// Tells whether the name of a settings file suggests that it holds a secret.
 fn looks_secret(name: &str) -> bool {
     const WORDS: &[&str] = &["credential", "password", "passwd", "secret", "token", "cookies", "oauth"];
     const ENDINGS: &[&str] = &[

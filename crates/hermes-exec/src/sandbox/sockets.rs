@@ -1,5 +1,6 @@
-//! Sockets of programs that do what they are told, outside the fence: start programs, type into terminals, draw on the screen,
-//! hand out keys, run containers. They are found by where such programs put them, and, in the user's home, by being sockets.
+//! Finds sockets of programs that act on requests outside the sandbox: they start programs, type into
+//! terminals, draw on the screen, hand out keys or run containers. They are found by the usual places of such
+//! programs, and, in the user's home, by being sockets.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-/// In the system, whoever we are.
+/// The sockets of the system, for every user.
 const SYSTEM: &[&str] = &[
     "/run/docker.sock",
     "/run/podman/podman.sock",
@@ -31,7 +32,7 @@ const SYSTEM: &[&str] = &[
     "/run/gssproxy.sock",
     "/run/pcscd/pcscd.comm",
 ];
-/// What folders in a temporary folder begin with in which programs keep such sockets.
+/// The prefixes of folders in a temporary folder in which programs keep such sockets.
 const IN_TEMPORARY: &[&str] = &[
     ".X11-unix",
     ".ICE-unix",
@@ -62,7 +63,7 @@ const IN_TEMPORARY: &[&str] = &[
     "abduco",
     "xpra",
 ];
-/// Folders of the home in which sockets may lie deep.
+/// The folders of the home in which sockets may be deeply nested.
 const DEEP: &[&str] = &[
     ".docker",
     ".colima",
@@ -90,22 +91,22 @@ const DEEP: &[&str] = &[
 const MOST_DEPTH: usize = 3;
 const MOST_ENTRIES: usize = 400;
 
-/// What is hidden.
+/// The paths to hide.
 #[derive(Debug, Default)]
 pub(super) struct HiddenSockets {
-    /// One by one.
+    /// The sockets that are hidden individually.
     pub(super) single: Vec<PathBuf>,
-    /// With the folders they lie in.
+    /// The folders that are hidden with the sockets in them.
     pub(super) folders: Vec<PathBuf>,
 }
 
 impl HiddenSockets {
-    /// Finds them, but for those named `usable`.
+    /// Finds the sockets, except those in `usable`.
     pub(super) fn find(user_home: &Path, usable: &[PathBuf]) -> Self {
         let uid = geteuid().as_raw();
         let mut found = Self::default();
         let runtime = PathBuf::from(format!("/run/user/{uid}"));
-        // A folder with something usable in it is gone through instead.
+        // A folder that contains a usable socket is searched instead.
         let is_usable = |path: &Path| usable.iter().any(|usable| usable.starts_with(path));
         let mut open = vec![];
         if is_usable(&runtime) {
@@ -149,7 +150,8 @@ impl HiddenSockets {
     }
 }
 
-/// Whether there is one in a folder; an empty one is somebody's who makes it later, and hidden as well.
+/// Tells whether a folder holds a socket; an empty folder counts too, because a program may create its socket
+/// later.
 fn holds_socket(folder: &Path) -> bool {
     let mut entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_ENTRIES).peekable();
     entries.peek().is_none() || entries.any(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()))

@@ -1,7 +1,8 @@
-//! Entries of the user's home that other programs read or run by themselves, where they do not exist yet.
+//! Start-up files: entries of the user's home that other programs read or run by themselves, where they do
+//! not exist yet.
 //!
-//! What exists cannot be changed. What does not exist cannot be kept from being made where the home itself may be written to;
-//! so what a command made of it is taken aside when it has ended.
+//! Existing ones cannot be changed. The creation of others cannot be prevented where the home itself is
+//! writable, so what a command created is renamed when the command has ended.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,12 +16,12 @@ use super::stores::STARTUP;
 
 const ASIDE: &str = ".taken-aside-";
 
-/// What was not there before a command.
+/// The start-up files that did not exist before a command.
 #[derive(Debug)]
 pub(super) struct StartupFiles {
     home: PathBuf,
     absent: Vec<PathBuf>,
-    /// Names in the home that begin with a dot, where the home itself is worked in.
+    /// The names in the home that begin with a dot, where the home itself is the project.
     dot_names: Option<BTreeSet<OsString>>,
 }
 
@@ -35,7 +36,8 @@ impl StartupFiles {
         Self { home, absent, dot_names }
     }
 
-    /// Takes aside what was made since: nobody runs it there, and nothing is lost if it was the user's own doing. Says what.
+    /// Renames what was created since, so that no program runs it, and nothing is lost if the user created
+    /// it. Returns messages about it.
     pub(super) fn restore(&self) -> Vec<String> {
         let mut told: Vec<String> = self.absent.iter().filter_map(|path| move_aside(path)).collect();
         if let Some(before) = &self.dot_names {

@@ -1,9 +1,9 @@
 // table: exempt from the length limit
-//! Names of what holds secrets and of what is run by itself, below a user's home and in the system.
+//! Names of secret stores and of files that are run by themselves, below a user's home and in the system.
 
-/// Secret stores below a user's home.
+/// The secret stores below a user's home.
 pub(super) const STORES: &[&str] = &[
-    // Clouds and their tools.
+    // Cloud providers and their tools.
     ".aws",
     ".azure",
     ".boto",
@@ -65,7 +65,7 @@ pub(super) const STORES: &[&str] = &[
     ".config/k9s",
     ".config/argocd",
     ".argocd",
-    // Hosting of code.
+    // Code hosting.
     ".git-credentials",
     ".config/git/credentials",
     ".cache/git/credential",
@@ -81,7 +81,7 @@ pub(super) const STORES: &[&str] = &[
     ".sentryclirc",
     ".circleci",
     ".travis",
-    // Packages.
+    // Package managers.
     ".npmrc",
     ".yarnrc",
     ".yarnrc.yml",
@@ -202,7 +202,7 @@ pub(super) const STORES: &[&str] = &[
     "snap/firefox",
     "snap/chromium",
     ".var/app",
-    // Mail and talk.
+    // Mail and chat.
     ".muttrc",
     ".mutt",
     ".config/mutt",
@@ -227,13 +227,13 @@ pub(super) const STORES: &[&str] = &[
     ".config/Slack",
     ".config/Element",
     ".local/share/TelegramDesktop",
-    // Editors that keep sign-ins.
+    // Editors that store sign-ins.
     ".config/Code/User/globalStorage",
     ".config/Cursor/User/globalStorage",
     ".config/VSCodium/User/globalStorage",
     ".vscode-server/data/User/globalStorage",
     ".config/JetBrains",
-    // Files on other machines.
+    // File transfer.
     ".config/filezilla",
     ".filezilla",
     ".config/remmina",
@@ -243,14 +243,14 @@ pub(super) const STORES: &[&str] = &[
     ".local/state/syncthing",
     ".local/share/rclone",
     ".davfs2/secrets",
-    // Money.
+    // Finance.
     ".bitcoin",
     ".ethereum",
     ".electrum",
     ".monero",
     ".config/solana",
     ".config/Exodus",
-    // What was typed.
+    // Histories of typed input.
     ".bash_history",
     ".zsh_history",
     ".zhistory",
@@ -302,7 +302,7 @@ pub(super) const STORES: &[&str] = &[
     "Library/Application Support/com.apple.TCC",
 ];
 
-/// Secrets of the machine, which only root could read anyway.
+/// The secrets of the machine, which only root could read anyway.
 pub(super) const SYSTEM_STORES: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -335,7 +335,7 @@ pub(super) const SYSTEM_STORES: &[&str] = &[
     "/run/credentials",
 ];
 
-/// Read by shells, desktops, editors and interpreters without being asked to, or run by their names.
+/// The files that shells, desktops, editors and interpreters read or run by themselves.
 pub(super) const STARTUP: &[&str] = &[
     ".bashrc",
     ".bash_profile",
@@ -573,8 +573,8 @@ pub(super) const STARTUP: &[&str] = &[
     "Library/Application Support/Code/User",
 ];
 
-/// Devices programs use as a matter of course. Terminals of other sessions are not among them: a program gets one of its own from
-/// `/dev/ptmx`.
+/// The devices that programs ordinarily use. Terminals of other sessions are not among them: a program gets
+/// one of its own from `/dev/ptmx`.
 pub(super) const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",

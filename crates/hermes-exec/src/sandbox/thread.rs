@@ -1,4 +1,5 @@
-//! Work on files that the kernel holds to a conversation's limits: a thread that has entered the rules a command would enter.
+//! A thread for work on files under a conversation's limits, enforced by the kernel: it has entered the rules
+//! that a command would enter.
 
 use std::io;
 use std::sync::Arc;
@@ -8,14 +9,14 @@ use super::prepared_sandbox::PreparedSandbox;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A thread within the rules. It ends when this is dropped.
+/// A thread under the rules. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct SandboxedThread {
     work: mpsc::Sender<Work>,
 }
 
 impl SandboxedThread {
-    /// Starts one. Where the kernel has no Landlock, it is a plain thread, and whoever uses it must check paths.
+    /// Starts a thread. Where the kernel has no Landlock, it is unrestricted, and callers must check paths.
     pub(super) fn start(prepared: Arc<PreparedSandbox>) -> io::Result<Self> {
         let (work, inbox) = mpsc::channel::<Work>();
         let (entered, ready) = mpsc::channel::<io::Result<()>>();
@@ -23,7 +24,7 @@ impl SandboxedThread {
             let inside = prepared.enter_thread();
             let may_work = inside.is_ok();
             drop(prepared);
-            // Nobody waits any more when the call was cancelled.
+            // The receiver is gone when the call was cancelled.
             let _ = entered.send(inside);
             if may_work {
                 for work in inbox {
@@ -35,7 +36,7 @@ impl SandboxedThread {
         Ok(Self { work })
     }
 
-    /// Runs work there and waits for it.
+    /// Runs work on the thread and waits for its result.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let (answer, done) = mpsc::channel();
         let work: Work = Box::new(move || {

@@ -1,4 +1,4 @@
-//! Which folder is the project, and which neighbours to let in around what is kept out.
+//! Determines the project folder, and the paths to allow around what is denied.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::SandboxPaths;
 use super::cache::{OURS, caches};
 
-/// The nearest folder above with a repository; the folder itself if there is none below the user's home.
+/// Returns the nearest folder with a repository, from the given folder upwards; the given folder itself if
+/// there is none below the user's home.
 pub(super) fn project_of(directory: &Path, places: &SandboxPaths) -> PathBuf {
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let above = |folder: &&Path| !places.user_home.starts_with(folder) && folder.parent().is_some();
@@ -14,8 +15,9 @@ pub(super) fn project_of(directory: &Path, places: &SandboxPaths) -> PathBuf {
     found.map_or(directory.clone(), Path::to_owned)
 }
 
-/// Where a repository whose `.git` is a file keeps its data: a worktree's lies with the main one. Only what points back at
-/// the project counts: anybody can write a file that points at somebody else's.
+/// Returns the data folder of a repository whose `.git` is a file: that of a worktree lies in the main
+/// repository. Only a folder that refers back to the project counts, because any process can write a file
+/// that refers to another repository.
 pub(super) fn repository_of(project: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(project.join(".git")).ok()?;
     let given = Path::new(text.trim().strip_prefix("gitdir:")?.trim()).to_owned();
@@ -38,24 +40,24 @@ fn points_back_as_submodule(folder: &Path, project: &Path) -> bool {
     })
 }
 
-/// Where commands of a project may write.
+/// Returns the folders in which commands of a project may write.
 pub(super) fn writable_roots(project: &Path, places: &SandboxPaths) -> Vec<PathBuf> {
     let mut roots = vec![project.to_owned()];
     roots.extend(repository_of(project));
     roots.extend(places.temporary.iter().chain(&places.writable).cloned());
     roots.extend(caches(&places.user_home));
     roots.extend(places.hermes_home.join(OURS).canonicalize().ok());
-    // The whole machine is never meant.
+    // The root folder is never a writable root.
     roots.retain(|root| root.parent().is_some());
     roots
 }
 
-/// What a part of a tree is.
+/// The access to a part of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubtreeAccess {
     Open,
     Closed,
-    /// It holds some of both.
+    /// The part contains both open and closed paths.
     Mixed,
 }
 
@@ -63,12 +65,12 @@ pub(super) enum SubtreeAccess {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct OpenSubtrees {
     pub(super) open: Vec<PathBuf>,
-    /// Folders whose entries were looked at one by one.
+    /// The folders whose entries were examined one by one.
     pub(super) listed: Vec<PathBuf>,
 }
 
-/// Finds them; if there are more than `most`, names the folder with too many. Links are left out: what they lead to is let
-/// in, or not, where it really lies.
+/// Finds the open parts; if there are more than `most`, returns the folder with too many. Links are left out:
+/// their targets are allowed, or not, where they really are.
 pub(super) fn open_subtrees(
     root: &Path,
     part: impl Fn(&Path) -> SubtreeAccess,

@@ -1,10 +1,11 @@
-//! How much of a cluster's shared disk our folders take.
+//! Measures how much of a cluster's shared disk the folders of Hermes use.
 
 use std::path::{Path, PathBuf};
 
 const GIGABYTE: u64 = 1_000_000_000;
 
-/// Says so in the log when `hermes-*` below the folder holds more than `most` GB. On a thread of its own: it may be much.
+/// Logs a warning when `hermes-*` below the folder holds more than `most` GB. Runs on a thread of its own,
+/// because there may be many files.
 pub(super) fn warn_in_background(scratch: PathBuf, most: u64) {
     let measure = move || {
         let used = used_below(&scratch);

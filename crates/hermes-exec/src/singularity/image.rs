@@ -1,7 +1,7 @@
-//! Images from a registry become one file, built once.
+//! Converts images of a registry to files, each built once.
 //!
-//! A file appears when it is complete. When the build fails, the address itself is used; the client then fetches it anew
-//! each time, which is slow but works.
+//! A file appears only when it is complete. When the build fails, the address itself is used; the client then
+//! fetches the image each time, which is slow but works.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::remote::{CliError, ClientProgram, lock_unless_cancelled};
 const BUILD_LIMIT: Duration = Duration::from_mins(10);
 
 impl SingularityHost {
-    /// What to start for a configured image.
+    /// Returns the file or address to start for a configured image.
     pub(super) async fn image(&self, image: &str, cancel: &Cancel) -> Result<String, CliError> {
         let Some(address) = image.strip_prefix("docker://") else { return Ok(image.to_owned()) };
         let cache = self.cache();
@@ -60,7 +60,7 @@ impl SingularityHost {
     }
 }
 
-/// `x/y:z` is kept as `x-y-z.sif`.
+/// Returns the file name of an image: `x/y:z` becomes `x-y-z.sif`.
 fn file_name(address: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
     format!("{}.sif", address.chars().map(plain).collect::<String>())

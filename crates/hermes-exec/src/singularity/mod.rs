@@ -1,7 +1,8 @@
-//! Commands in an instance of Apptainer, or of Singularity, which takes the same words.
+//! Runs commands in an instance of Apptainer, or of Singularity, which takes the same arguments.
 //!
-//! Made for machines where nobody is root: clusters. A host is the client program and its folders; a `Singularity` is one
-//! task's instance, made at the first command and made anew when it is gone. What a persistent one keeps is its overlay.
+//! Meant for clusters, where users have no root access. A [`SingularityHost`] is the client program and its
+//! folders. A [`SingularityEnvironment`] is one task's instance, created at the first command and created
+//! again when it is gone. A persistent instance keeps its overlay.
 
 mod disk;
 mod image;
@@ -26,28 +27,28 @@ const CHECK_LIMIT: Duration = Duration::from_secs(10);
 const START_LIMIT: Duration = Duration::from_mins(2);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
-/// The client program and where it keeps things.
+/// The client's options: its files and folders.
 #[derive(Debug, Clone)]
 pub struct SingularityHostOptions {
-    /// Overlays; see [`scratch_folder`].
+    /// The folder for overlays; see [`scratch_folder`].
     pub scratch: PathBuf,
-    /// Images; `<scratch>/.apptainer` if not said.
+    /// The folder for images; `<scratch>/.apptainer` if `None`.
     pub cache: Option<PathBuf>,
-    /// The file that says which overlay belongs to which task.
+    /// The file that records which overlay belongs to which task.
     pub records: PathBuf,
-    /// A word of warning is said when there is more than this in the scratch folder, in GB.
+    /// The size of the scratch folder, in GB, above which a warning is logged.
     pub disk_warning: u64,
 }
 
-/// One task's instance.
+/// The options of one task's instance.
 #[derive(Debug, Clone)]
 pub struct SingularityOptions {
     pub task: String,
-    /// A file, or an address such as `docker://python:3.11-slim`.
+    /// The image: a file, or an address such as `docker://python:3.11-slim`.
     pub image: String,
-    /// Where commands begin, as configured. What can only be a folder of the host is ignored.
+    /// The configured folder in which commands begin. A folder that can only exist on the host is ignored.
     pub directory: Option<String>,
-    /// Variables for commands.
+    /// The variables for commands.
     pub exports: ForwardedVariables,
     pub limits: ResourceLimits,
     pub retention: InstanceRetention,
@@ -59,14 +60,14 @@ pub struct SingularityOptions {
 pub struct SingularityHost {
     cli: ClientProgram,
     options: SingularityHostOptions,
-    /// Held while an image is built, so that it is built once.
+    /// A lock held while an image is built, so that it is built once.
     building: Mutex<()>,
     measured: Once,
     tasks: PerTaskCache<SingularityEnvironment>,
 }
 
 impl SingularityHost {
-    /// Looks for `apptainer`, then for `singularity`. Starts nothing.
+    /// Looks for `apptainer`, then for `singularity`. Starts no process.
     pub fn find(
         options: SingularityHostOptions,
         variables: Variables,
@@ -84,7 +85,7 @@ impl SingularityHost {
         }
     }
 
-    /// This client and no other.
+    /// Returns a host that uses this client.
     pub fn with_program(
         program: PathBuf,
         options: SingularityHostOptions,
@@ -101,7 +102,7 @@ impl SingularityHost {
         })
     }
 
-    /// Whether the client works.
+    /// Checks that the client works.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
         match self.cli.run(&["version".to_owned()], None, CHECK_LIMIT, cancel).await {
             Ok(said) if said.code == 0 => Ok(()),
@@ -114,7 +115,8 @@ impl SingularityHost {
         }
     }
 
-    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
+    /// Opens the task's environment; all callers that name the same task share one as long as any of them
+    /// holds it.
     pub fn open(self: &Arc<Self>, options: SingularityOptions) -> Arc<SingularityEnvironment> {
         let task = options.task.clone();
         self.tasks.get_or_create(&task, || {
@@ -122,7 +124,7 @@ impl SingularityHost {
         })
     }
 
-    /// Looks once, beside everything else, how much has gathered in the scratch folder.
+    /// Measures once, in the background, how large the scratch folder has become.
     fn measure_scratch(&self) {
         let (scratch, warning) = (self.options.scratch.clone(), self.options.disk_warning);
         self.measured.call_once(|| disk::warn_in_background(scratch, warning));
@@ -133,7 +135,8 @@ impl SingularityHost {
     }
 }
 
-/// Where large things go: what is configured, else the cluster's scratch space of the user, else beside other sandboxes.
+/// Returns the folder for large files: the configured one, else the user's scratch space on the cluster, else
+/// a folder beside other sandboxes.
 pub fn scratch_folder(configured: Option<&Path>, user: Option<&str>, sandboxes: &Path) -> PathBuf {
     if let Some(folder) = configured {
         return folder.to_owned();
@@ -147,10 +150,10 @@ pub fn scratch_folder(configured: Option<&Path>, user: Option<&str>, sandboxes: 
     }
 }
 
-/// A task's place in an instance.
+/// A task's environment in an instance.
 pub type SingularityEnvironment = ManagedInstance<SingularityProvider>;
 
-/// What starts an instance.
+/// Starts instances.
 #[derive(Debug)]
 pub struct SingularityProvider {
     host: Arc<SingularityHost>,
@@ -181,7 +184,7 @@ impl InstanceProvider for SingularityProvider {
             Ok(said) if said.code == 0 => Ok(Instance::named(name)),
             Ok(said) => Err(CliError::Refused(said.text)),
             Err(error) => {
-                // It may have been started all the same.
+                // The instance may have been started despite the error.
                 self.stop(&name).await;
                 Err(error)
             }
@@ -221,7 +224,7 @@ impl InstanceProvider for SingularityProvider {
 }
 
 impl SingularityProvider {
-    /// The folder that keeps what the instance writes.
+    /// Returns the folder that keeps what the instance writes.
     fn overlay(&self) -> std::io::Result<PathBuf> {
         let usual = self
             .host
@@ -261,7 +264,7 @@ fn start_arguments(limits: &ResourceLimits, overlay: Option<&Path>, image: &str,
     words
 }
 
-/// Nothing of our own environment goes in.
+/// Returns the arguments of `exec`. No variable of this process is passed on.
 fn exec_arguments(name: &str) -> Vec<String> {
     let instance = format!("instance://{name}");
     ["exec", "--cleanenv", "--pwd", "/", &instance].map(str::to_owned).to_vec()

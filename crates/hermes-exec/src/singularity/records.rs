@@ -1,4 +1,4 @@
-//! The file that says which overlay belongs to which task. Other releases write it too.
+//! The file that records which overlay belongs to which task. Other releases write it too.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use crate::remote::records::{self, RecordFile};
 
-/// The task's overlay as it is written down; `usual` is written down if nothing is.
+/// Returns the task's overlay as recorded; `usual` is recorded if there is none.
 pub(super) fn overlay_of(file: &Path, task: &str, usual: PathBuf) -> io::Result<PathBuf> {
     let _alone = records::lock(file)?;
     let mut known = match records::read(file)? {
         RecordFile::Parsed(known) => known,
         RecordFile::Unreadable(error) => {
-            // It holds nothing that cannot be had from the task's name; but what is in it stays readable.
+            // The usual overlay follows from the task's name, so the file is not needed; it is left
+            // unchanged.
             tracing::warn!(%error, file = %file.display(), "the list of overlays cannot be read; it is left alone");
             return Ok(usual);
         }

@@ -1,4 +1,4 @@
-//! Processes that run on.
+//! Tests of background processes.
 
 use hermes_exec::{InputError, RecoveredProcess, TerminalMode};
 use hermes_types::Cancel;

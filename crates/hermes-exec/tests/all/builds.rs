@@ -1,4 +1,5 @@
-//! What people do all day, inside the fence. Each needs its program; one that is missing is said and left out.
+//! Tests of everyday builds inside the sandbox. Each needs its program; a missing one is reported and
+//! skipped.
 
 use std::fs;
 use std::path::PathBuf;
@@ -76,7 +77,7 @@ impl BuildFixture {
         fs::write(path, text).unwrap();
     }
 
-    /// Whether it worked; a program that is missing is no failure.
+    /// Checks that the command works; a missing program is no failure.
     async fn works(&self, program: &str, shell: &str) {
         let local = self.host.open(self.root.join("user/proj"));
         let command = ShellCommand { shell, directory: None, stdin: None, timeout: LONG };
@@ -149,7 +150,7 @@ async fn tests_can_be_run() {
     shop.works("gcc", "echo 'int main(){return 0;}' > x.c && gcc x.c -o x && ./x").await;
 }
 
-/// Files the user's own tools would run, or build and run, later.
+/// The files that the user's own tools would run, or build and run, later.
 const STORED: &[&str] = &[
     ".cargo/registry/src/index-1/dep-1.0.0/build.rs",
     ".cargo/registry/cache/index-1/dep-1.0.0.crate",
@@ -195,7 +196,7 @@ async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
             let folder = name.rsplit_once('/').unwrap().0;
             run(&format!("echo planted >> ~/{name}; rm -f ~/{name}; mv ~/{folder} ~/{folder}-old; echo planted > ~/{folder}/new")).await;
         }
-        // Also through what leads there from our own folder.
+        // The links from the Hermes cache must not be a way to write there either.
         let linked = run("find $CARGO_HOME ${MAVEN_OPTS##*=} $HF_HUB_CACHE -type l | while read l; do echo planted >> $l; echo $l; done").await;
         assert!(
             linked.output.contains("dep-1.0.0.crate") && linked.output.contains("x-1.jar"),
@@ -207,7 +208,7 @@ async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
             assert_eq!(fs::read_to_string(&path).unwrap_or_default(), "sound\n", "mounts {mounts}: {name}");
             assert!(!path.with_file_name("new").exists(), "mounts {mounts}: beside {name}");
         }
-        // What was fetched before can be read, and what is fetched now is kept.
+        // Earlier downloads can be read, and new ones are kept.
         let used = run("cat $CARGO_HOME/registry/cache/index-1/dep-1.0.0.crate $CARGO_HOME/config.toml && \
             mkdir -p $CARGO_HOME/registry/src/index-1/dep-1.0.0 && echo x > $CARGO_HOME/registry/cache/index-1/other.crate && \
             echo x >> $CARGO_HOME/registry/index/index-1/config.json && rm $CARGO_HOME/registry/cache/index-1/dep-1.0.0.crate").await;
@@ -215,7 +216,7 @@ async fn what_is_run_later_from_a_store_of_packages_stays_as_it_was() {
     }
 }
 
-/// A command that prepares links where our own folders are expected changes nothing outside.
+/// Checks that a command that prepares links where Hermes expects its own folders changes nothing outside.
 #[tokio::test]
 async fn links_in_our_caches_lead_nobody_elsewhere() {
     let Some(shop) = BuildFixture::new() else { return };

@@ -1,7 +1,8 @@
-//! Ending a command ends all it started, also what left its group; what a command leaves on purpose lives.
+//! Ending a command ends all processes it started, also those that left its group; what a command leaves
+//! running on purpose lives.
 //!
-//! Needs a control group that may be divided. Where there is none (containers, users without a session of their own) the
-//! tests say so and are skipped.
+//! The tests need a control group that may be divided. Where there is none (containers, users without a
+//! session of their own), they say so and are skipped.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,8 @@ use hermes_types::{Cancel, Clock};
 
 use super::support::{LONG, LocalFixture, lives, until};
 
-/// One that left the group, one that also lost its parent, and one of those that does not listen to requests.
+/// A process that left the group, one that also lost its parent, and one of those that ignores termination
+/// requests.
 const FAMILY: &str = "\
     setsid sh -c 'echo $$ > left.new; mv left.new left; exec sleep 600' & \
     (setsid sh -c 'echo $$ > orphan.new; mv orphan.new orphan; exec sleep 600' &) ; \
@@ -23,7 +25,7 @@ const FAMILY: &str = "\
     echo $$ > leader.new; mv leader.new leader; ";
 const MEMBERS: [&str; 3] = ["left", "orphan", "deaf"];
 
-/// The cells this process, or the one with this number, has made.
+/// Returns the control groups that the process with this pid has made.
 fn cells_of(own: &Path, maker: u32) -> Vec<String> {
     let names =
         fs::read_dir(own).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -55,7 +57,7 @@ impl LocalFixture {
     }
 }
 
-/// When a command is ended: before it had a cell, or with one.
+/// Selects when a command is ended: before it has a control group, or with one.
 #[derive(Clone, Copy, PartialEq)]
 enum Age {
     Young,
@@ -182,13 +184,14 @@ async fn short_commands_cost_no_cell() {
         let start = clock.monotonic();
         place.check("true", "").await;
         let made = cells_of(&own, std::process::id());
-        // On a machine so busy that `true` takes that long, it has lasted.
+        // On a machine so busy that `true` takes that long, the command may get a control group.
         let is_short = clock.monotonic().saturating_sub(start) < Duration::from_millis(150);
         assert!(made.is_empty() || !is_short, "{made:?}");
     }
 }
 
-/// Not tests by themselves: those below start them in a process of its own and kill that.
+/// Runs until it is killed. These are not tests by themselves: the tests below start them in a process of
+/// their own and kill it.
 #[tokio::test]
 #[ignore = "it never ends; a test below runs it"]
 async fn a_family_that_never_ends() {
@@ -210,7 +213,7 @@ fn in_this_folder() -> LocalFixture {
     place
 }
 
-/// Runs one of the two in a process of its own until it has a cell, and kills that process.
+/// Runs one of the two in a process of its own until it has a control group, and kills that process.
 async fn start_and_kill(place: &LocalFixture, test: &str) -> u32 {
     let program = std::env::current_exe().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the process that is killed is this test program itself")]

@@ -1,4 +1,5 @@
-//! Sandboxes of Daytona, with a stand-in for the service: it keeps their states and runs commands on this machine.
+//! Tests of Daytona sandboxes with a fake service, which keeps their states and runs commands on this
+//! machine.
 #![expect(clippy::disallowed_methods, reason = "the stand-in starts what it is asked to run")]
 
 use std::process::Stdio;
@@ -19,7 +20,7 @@ use super::http::{RecordedHttpRequest, serve};
 use super::remote::{RemoteFixture, keeps_its_state, speaks_plainly, takes_input};
 use super::support::LONG;
 
-/// One sandbox at most, and what was asked.
+/// The state of the service: at most one sandbox, and the received requests.
 #[derive(Default)]
 struct State {
     sandbox: Option<(String, &'static str)>,
@@ -67,7 +68,7 @@ impl Service {
         self.state.lock().unwrap().sandbox.as_mut().unwrap().1 = state;
     }
 
-    /// What was asked since the last time, commands left out.
+    /// Returns the requests since the last call, without commands.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().asked)
     }
@@ -186,7 +187,7 @@ async fn a_sandbox_that_lasts_is_found_again_and_started() {
     assert_eq!(service.asked(), ["POST sandbox/id-1/stop"]);
     there.check("pwd", "/usr\n").await;
     assert_eq!(service.asked()[..2], [look, "POST sandbox/id-1/start".to_owned()]);
-    // Somebody else stops it: nothing of the call has run, so it runs after a start.
+    // The sandbox is stopped from outside: nothing of the call has run, so it runs after a start.
     service.set("archived");
     there.check("pwd", "/usr\n").await;
     place.close().await;
@@ -217,7 +218,7 @@ async fn time_and_interrupts_end_a_command() {
     assert_eq!((stopped.output.as_str(), stopped.exit_code), ("\n[Command interrupted]", 130));
     assert_eq!(service.state.lock().unwrap().sandbox.as_ref().unwrap().1, "stopped");
     there.check("echo again", "again\n").await;
-    // A real sandbox would have ended it.
+    // A real sandbox would have ended the process.
     there.check("kill -9 -- -$(cut -d' ' -f5 /proc/$(cat ~/begun)/stat)", "").await;
     place.close().await;
 }

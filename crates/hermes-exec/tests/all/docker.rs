@@ -1,4 +1,5 @@
-//! Containers of a real engine. Skipped, with a word, where none was started: `scripts/peers/docker start`.
+//! Tests of containers with a real engine. They are skipped with a message where none was started:
+//! `scripts/peers/docker start`.
 #![expect(
     clippy::disallowed_methods,
     reason = "the engine is asked behind our back, where the script says it is"
@@ -69,7 +70,7 @@ impl Peer {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Names of containers of a task.
+    /// Returns the number of containers of a task.
     fn containers(&self, task: &str) -> usize {
         self.docker(&["ps", "-aq", "--filter", &format!("label=hermes-task-id={}", own(task))])
             .lines()
@@ -83,7 +84,7 @@ impl Peer {
     }
 }
 
-/// A task of this run: one that failed before may have left its container.
+/// Returns a task name of this run, because a failed run may have left its container.
 fn own(task: &str) -> String {
     format!("{task}-{}", std::process::id())
 }
@@ -146,7 +147,7 @@ async fn peer_what_is_to_last_outlives_the_container() {
     there.check("cat file ~/file; pwd", "kept\nhome\n/workspace\n").await;
     let second = docker.container().await.unwrap();
     assert_ne!(first.as_ref(), Some(&second));
-    // Somebody else removes it: nothing of a call has run, so it runs in a new one.
+    // The container is removed from outside: nothing of a call has run, so it runs in a new one.
     engine.docker(&["rm", "-f", &second]);
     there.check("cat file", "kept\n").await;
     engine.docker(&["restart", "-t", "0", &docker.container().await.unwrap()]);
@@ -298,7 +299,7 @@ async fn run_error(docker: &DockerEnvironment) -> String {
     }
 }
 
-/// Killing us kills the client through which a command is heard, and nothing else.
+/// Checks the case in which Hermes is killed, which kills only the client through which a command runs.
 #[tokio::test]
 async fn peer_commands_end_when_their_client_is_killed() {
     let Some(peer) = Peer::started() else { return };
@@ -321,7 +322,7 @@ async fn peer_commands_end_when_their_client_is_killed() {
     peer.close(&docker, "killed").await;
 }
 
-/// Programs this test has started.
+/// Returns the client processes that this test has started.
 fn clients() -> Vec<String> {
     let me = std::process::id().to_string();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();

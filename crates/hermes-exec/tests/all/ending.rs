@@ -1,4 +1,4 @@
-//! Commands that do not end by themselves.
+//! Tests of commands that do not end by themselves.
 
 use std::time::Duration;
 
@@ -60,7 +60,8 @@ async fn something_left_running_does_not_hold_the_call() {
     until(|| !lives(&pid)).await;
 }
 
-/// Not a test by itself: the next one starts it in a process of its own and kills that.
+/// Runs until it is killed. This is not a test by itself: the next test starts it in a process of its own and
+/// kills it.
 #[tokio::test]
 #[ignore = "it never ends; the test below runs it"]
 async fn a_call_that_never_ends() {

@@ -1,4 +1,5 @@
-//! Ways out of the fence, each tried from inside. On a kernel without Landlock there is nothing to try.
+//! Attempts to escape from the sandbox, each made from inside. On a kernel without Landlock there is nothing
+//! to try.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,7 +27,8 @@ impl SandboxFixture {
         Self::reaching(NetworkReach::Everywhere, &[])
     }
 
-    /// A project with a repository in a home with secrets. `extra` folders below the top may be written too.
+    /// Creates a project with a repository in a home with secrets. The `extra` folders below the top are
+    /// writable too.
     fn reaching(reach: NetworkReach, extra: &[&str]) -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
@@ -86,7 +88,7 @@ impl SandboxFixture {
         self.local.run_sandboxed(command, &Cancel::new()).await.unwrap()
     }
 
-    /// What must be as it was, whatever a command did.
+    /// Returns the files that must be unchanged, whatever a command did.
     fn untouched(&self) -> Vec<(String, String)> {
         let files = [
             "user/.ssh/id_ed25519",
@@ -112,7 +114,7 @@ impl SandboxFixture {
     }
 }
 
-/// From inside: a command that must fail or come to nothing.
+/// Runs commands inside the sandbox, each of which must fail or have no effect.
 #[tokio::test]
 async fn every_way_out_is_closed_and_told() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -227,7 +229,7 @@ async fn git_cannot_be_led_to_programs_by_its_settings() {
         assert!(!text.contains("evil") && text.contains("bare = false"), "{what}: {text}");
         assert!(!fs::symlink_metadata(&config).unwrap().is_symlink(), "{what}");
     }
-    // What runs nothing stays.
+    // Changes that run nothing stay.
     let (finished, report) =
         cell.run("git config user.name A && git remote add up /srv/x && git config core.bare false").await;
     assert_eq!((finished.exit_code, report), (0, SandboxReport::default()), "{}", finished.output);
@@ -304,7 +306,7 @@ async fn a_refusal_names_the_path_the_rule_and_the_setting() {
     }
 }
 
-/// Descriptors of ours do not reach a command.
+/// Checks that descriptors of Hermes are not open in a command.
 #[tokio::test]
 async fn nothing_of_ours_is_open_in_a_command() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -313,7 +315,8 @@ async fn nothing_of_ours_is_open_in_a_command() {
     assert_eq!(finished.output.trim(), "0");
 }
 
-/// A chat that works in the home folder itself: it can make files there, and still nothing delicate is read or changed.
+/// Checks that a conversation in the home folder itself can create files there, and still cannot read or
+/// change anything sensitive.
 #[tokio::test]
 async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -344,7 +347,7 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
         "ln -f .ssh/id_ed25519 key && cat key",
         "echo evil > .ssh/authorized_keys",
         "umount .aws; umount -l .ssh/id_ed25519; cat .aws/credentials .ssh/id_ed25519",
-        // A folder around what is kept cannot be moved away with it.
+        // A folder that contains a protected path cannot be moved away with it.
         "mv .config c2 && cat c2/gh/hosts.yml",
         "mv .local l2; cat l2/share/keyrings/login.keyring",
         "chmod 777 .ssh .ssh/id_ed25519 .bashrc",
@@ -373,14 +376,15 @@ async fn the_home_folder_is_usable_and_its_secrets_are_not() {
     for path in planted {
         assert!(!home.join(path).exists(), "{path}: {report:?}");
     }
-    // Aside, not away: it may have been the user who made it meanwhile.
+    // The file is renamed, not deleted: the user may have created it meanwhile.
     let mut kept = fs::read_dir(&home).unwrap().flatten().map(|entry| entry.path());
     let vimrc = kept.find(|path| path.to_string_lossy().contains(".vimrc.taken-aside-")).unwrap();
     assert_eq!(fs::read_to_string(vimrc).unwrap(), "evil\n");
     assert!(report.restored.iter().any(|path| path.contains("/.zshrc")), "{report:?}");
 }
 
-/// What other programs run by themselves stays as it was, whatever the conversation's folder: the home itself, or a project.
+/// Files that other programs run by themselves stay unchanged, whether the conversation's folder is the home
+/// itself or a project.
 const PLANTED: &[&str] = &[
     ".zshrc",
     ".zshenv",
@@ -451,7 +455,8 @@ async fn what_other_programs_run_cannot_be_planted_in_a_home() {
     }
 }
 
-/// The Hermes home is closed but for what commands need; also where it lies in a folder they may write to.
+/// Checks that the Hermes home is closed except for what commands need, also where it lies in a writable
+/// folder.
 #[tokio::test]
 async fn nothing_of_the_hermes_home_is_read_but_what_is_shown() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -506,7 +511,7 @@ async fn processes_outside_get_no_signals() {
     assert_eq!(finished.exit_code, 0, "its own it can end: {finished:?}");
 }
 
-/// What a model says about where a command is to run does not change what it may write.
+/// Checks that the folder that a model chooses for a command does not change what the command may write.
 #[tokio::test]
 async fn going_somewhere_else_opens_nothing_there_and_closes_nothing_here() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -551,7 +556,7 @@ async fn owners_modes_and_times_of_files_outside_stay() {
         (before.permissions(), before.modified().unwrap()),
         (after.permissions(), after.modified().unwrap())
     );
-    // A program that runs as its owner is not made inside either.
+    // A program that runs as its owner cannot be created inside either.
     for shell in [
         "cp /bin/true t && chmod u+s t",
         "cp /bin/true t && chmod 4755 t",
@@ -574,7 +579,8 @@ async fn no_other_way_to_the_kernel_is_open() {
     assert_eq!(finished.exit_code, 1, "io_uring: {finished:?}");
 }
 
-/// What a command inside the fence left for later ones does not reach one that a person lets out.
+/// Checks that state that a sandboxed command left for later ones does not reach a command that a person lets
+/// run outside the sandbox.
 #[tokio::test]
 async fn a_command_let_out_takes_nothing_planted_with_it() {
     let Some(cell) = SandboxFixture::new() else { return };
@@ -633,7 +639,8 @@ async fn submodules_are_guarded_like_the_repository_around_them() {
     assert!(config.contains("Ann"), "{config}");
 }
 
-/// Whoever the suite runs as, an ordinary user's fence is another one: it has namespaces of its own instead of root's powers.
+/// Repeats tests as an ordinary user, whose sandbox differs: it has namespaces of its own instead of root's
+/// capabilities.
 #[tokio::test]
 async fn the_same_holds_for_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() || !Sandbox::is_possible() {
@@ -651,7 +658,7 @@ async fn the_same_holds_for_an_ordinary_user() {
         .args(["escape", "sandbox::", "reaches", "plants::ordinary", "--test-threads", "2"])
         .env("HOME", folder.path())
         .env("TMPDIR", folder.path())
-        // It is not root, and some of what is looked for needs that.
+        // The process is not root, and a missing peer that needs root must not fail the tests.
         .env_remove("HERMES_TEST_PEERS")
         .current_dir(folder.path())
         .output();

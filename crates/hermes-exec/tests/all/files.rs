@@ -1,4 +1,4 @@
-//! Files inside an environment, read and written by its own commands.
+//! Tests of files inside an environment, read and written by its own commands.
 
 use hermes_exec::{OutputBounds, RemoteFileError, RemoteFiles, RemotePathKind};
 use hermes_types::{BoxFuture, Cancel, CommandOutput, Environment, RunError, ShellCommand};
@@ -56,7 +56,7 @@ pub(crate) async fn works_on_files(files: RemoteFiles<'_>, there: RemoteFixture<
     there.check("cat \"$HOME/in-home\"; rm \"$HOME/in-home\"", "h").await;
     assert_eq!(files.has_program("cat", &cancel).await, Ok(true));
     assert_eq!(files.has_program("no-such-program", &cancel).await, Ok(false));
-    // The files follow the folder.
+    // Relative paths follow the current folder.
     there.check("cd a && echo below > here", "").await;
     assert_eq!(files.read("here", 0, 9, &cancel).await.as_deref(), Ok(&b"below\n"[..]));
 }
@@ -84,7 +84,7 @@ async fn processes_run_on_and_are_found_by_their_files() {
     super::remote::keeps_processes(RemoteFixture(&place.local)).await;
 }
 
-/// Loses the second half of every input.
+/// An environment that loses the second half of every input.
 struct Leaky<'a>(&'a dyn Environment);
 
 impl Environment for Leaky<'_> {

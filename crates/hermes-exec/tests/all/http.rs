@@ -1,4 +1,4 @@
-//! As much of an HTTP server as a stand-in for a service needs.
+//! A minimal HTTP server for fake services.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What was asked.
+/// A received request.
 pub(crate) struct RecordedHttpRequest {
     pub(crate) method: String,
     pub(crate) path: String,
@@ -28,7 +28,7 @@ impl RecordedHttpRequest {
 
 type Answer = Arc<dyn Fn(RecordedHttpRequest) -> BoxFuture<'static, (u16, Value)> + Send + Sync>;
 
-/// Answers until the task is dropped; gives its address.
+/// Serves requests until the task is dropped; returns the address.
 pub(crate) async fn serve(answer: Answer) -> (String, Task<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,5 @@
-//! Sandboxes of Modal, with a stand-in for the gateway that manages them: it runs command lines on this machine.
+//! Tests of Modal sandboxes with a fake of the gateway that manages them, which runs command lines on this
+//! machine.
 #![expect(clippy::disallowed_methods, reason = "the stand-in starts what it is asked to run")]
 
 use std::collections::HashMap;
@@ -24,9 +25,9 @@ use super::support::LONG;
 
 #[derive(Default)]
 struct State {
-    /// What each sandbox was asked for; none once it was ended.
+    /// The request for each sandbox; `None` once the sandbox was ended.
     sandboxes: Vec<Option<Value>>,
-    /// The answer, once there is one, and what ends it before.
+    /// The response to each command line, once there is one, and the handle that cancels it.
     execs: HashMap<String, (Option<Value>, Cancel)>,
     ended: Vec<Value>,
     keys: Vec<String>,
@@ -175,7 +176,7 @@ async fn a_sandbox_is_asked_for_by_a_key_and_made_again_when_it_is_gone() {
             "persistentFilesystem": true, "logicalKey": "task", "cpu": 1.0, "memoryMiB": 1024,
         })
     );
-    // The gateway ended it behind our back.
+    // The gateway ended the sandbox without a request.
     gateway.state.lock().unwrap().sandboxes[0] = None;
     RemoteFixture(&*place).check("echo two", "two\n").await;
     place.close().await;
@@ -220,7 +221,8 @@ async fn a_token_that_is_refused_is_said() {
     );
 }
 
-/// Credential files are brought where nothing can be mounted, again when they change, and to a sandbox made anew.
+/// Checks that credential files are uploaded where nothing can be mounted, again when they change, and to a
+/// new sandbox.
 #[tokio::test]
 async fn credential_files_are_brought_and_kept_fresh() {
     let gateway = Gateway::start().await;
@@ -238,7 +240,7 @@ async fn credential_files_are_brought_and_kept_fresh() {
     RemoteFixture(&seat).check(show, "first 600\n").await;
     std::fs::write(home.path().join("google/token.json"), "second").unwrap();
     RemoteFixture(&seat).check(show, "second 600\n").await;
-    // The gateway ended the sandbox; the new one has none of it.
+    // The gateway ended the sandbox; the new one has none of the files.
     std::fs::remove_dir_all(gateway.home.path().join(".hermes")).unwrap();
     gateway.state.lock().unwrap().sandboxes[0] = None;
     RemoteFixture(&seat).check("true", "").await;

@@ -1,4 +1,5 @@
-//! Sandboxes of Modal, with a stand-in for its Python package: sandboxes are folders of this machine.
+//! Tests of Modal sandboxes with a fake of Modal's Python package, in which sandboxes are folders of this
+//! machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::support::{LONG, lives, until};
 
 const TOKENS: [(&str, &str); 2] = [("MODAL_TOKEN_ID", "ak-right"), ("MODAL_TOKEN_SECRET", "as-right")];
 
-/// An account, and the folder that is its world.
+/// An account, and the folder that holds its state.
 struct World {
     folder: TempDir,
     account: Arc<ModalAccount>,
@@ -94,7 +95,7 @@ impl World {
         std::fs::remove_file(self.path(trouble)).unwrap();
     }
 
-    /// The calls of this name, as they were written down.
+    /// Returns the recorded calls with this name.
     fn calls(&self, name: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path("calls")).unwrap_or_default();
         let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -112,7 +113,7 @@ impl World {
             .count()
     }
 
-    /// The sandbox ends without our doing.
+    /// Ends the sandboxes without a request from Hermes.
     fn end_sandboxes(&self) {
         for file in std::fs::read_dir(self.path("sandboxes")).unwrap() {
             let path = file.unwrap().path();
@@ -136,7 +137,7 @@ async fn refused(place: &ModalDirectEnvironment) -> String {
     }
 }
 
-/// Runs a command that says it has begun, and stops it then.
+/// Runs a command that reports its start, and interrupts it then.
 async fn interrupted(world: &World, place: &ModalDirectEnvironment, command: &str) -> CommandOutput {
     let (flag, cancel) = (world.path("begun"), Cancel::new());
     let command = format!("{command}; touch {}; sleep 600", flag.display());
@@ -171,7 +172,7 @@ async fn calls_go_on_beside_each_other() {
     let place = world.open(InstanceRetention::Ephemeral);
     let there = RemoteFixture(&*place);
     let (first, second) = (world.path("first"), world.path("second"));
-    // Each waits for the other.
+    // Each command waits for the other.
     let meet = |own: &Path, other: &Path| {
         format!("touch {}; until [ -e {} ]; do sleep 0.01; done; echo met", own.display(), other.display())
     };
@@ -199,7 +200,7 @@ async fn a_sandbox_is_made_as_configured_and_its_python_goes_with_it() {
     assert!(lives(&envoy));
     place.close().await;
     until(|| !lives(&envoy)).await;
-    // It comes back when it is needed.
+    // The program is started again when it is needed.
     RemoteFixture(&*place).check("true", "").await;
     assert_eq!(world.envoys().len(), 2);
     place.close().await;
@@ -214,13 +215,13 @@ async fn files_last_from_sandbox_to_sandbox_by_a_snapshot() {
     let image = world.calls("Sandbox.snapshot_filesystem")[0]["image"].clone();
     assert_eq!(world.snapshots(), json!({ "task": image }));
     assert_eq!(world.alive(), 0);
-    // Another Hermes finds it.
+    // Another Hermes process finds the image.
     let again =
         World::account(world.folder.path(), &TOKENS).open(world.options(InstanceRetention::Persistent));
     RemoteFixture(&*again).check("cat ~/file", "kept\n").await;
     assert_eq!(world.calls("Sandbox.create")[1]["id"], image);
     again.close().await;
-    // One that is not to last begins anew.
+    // A sandbox that is not persistent starts without the image.
     let ephemeral =
         World::account(world.folder.path(), &TOKENS).open(world.options(InstanceRetention::Ephemeral));
     RemoteFixture(&*ephemeral).check("ls ~", "").await;
@@ -265,16 +266,16 @@ async fn time_ends_a_command_and_an_interrupt_its_sandbox() {
     assert_eq!(world.alive(), 1);
 
     let stopped = interrupted(&world, &place, "echo said; echo $$ > ~/pid").await;
-    // What was said last may still have been on its way.
+    // The last output may not have arrived yet.
     let said = stopped.output.strip_prefix("said\n").unwrap_or(&stopped.output);
     assert_eq!((said, stopped.exit_code), ("\n[Command interrupted - Modal sandbox terminated]", 130));
-    // The next one has what it had written.
+    // The next sandbox has the files of the last one.
     there.check("cat ~/file", "before\n").await;
     assert_eq!(world.calls("Sandbox.create").len(), 2);
     assert_eq!(world.alive(), 1);
     let pid = there.run("cat ~/pid").await.output;
     until(|| !lives(&pid)).await;
-    // Who leaves at once leaves nothing behind.
+    // Closing right after an interrupt leaves nothing behind.
     interrupted(&world, &place, "echo last > ~/file").await;
     place.close().await;
     assert_eq!(world.alive(), 0);
@@ -357,7 +358,8 @@ async fn a_python_that_dies_is_told_and_started_again_with_the_same_sandbox() {
     assert_eq!(world.alive(), 0);
 }
 
-/// Who lets go of a place without closing it leaves nothing behind, and what is to last lasts.
+/// Checks that an environment that is dropped without being closed leaves nothing behind, and that persistent
+/// data is kept.
 #[tokio::test]
 async fn what_nobody_holds_is_ended() {
     let world = World::new();
@@ -413,7 +415,7 @@ async fn the_users_own_file_is_enough() {
     place.close().await;
 }
 
-/// Credential files are brought where nothing can be mounted, also to a sandbox made anew.
+/// Checks that credential files are uploaded where nothing can be mounted, also to a new sandbox.
 #[tokio::test]
 async fn credential_files_are_brought() {
     let world = World::new();

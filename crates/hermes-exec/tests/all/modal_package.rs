@@ -1,5 +1,5 @@
-//! Modal's own Python package, if it is installed: it has what we use of it, and works with a small Modal on this machine that
-//! speaks its language. Nobody else is asked.
+//! Tests of Modal's own Python package, if it is installed: it has the parts that Hermes uses, and works with
+//! a small server on this machine that implements Modal's protocol. No other machine is contacted.
 #![expect(clippy::disallowed_methods, reason = "tests look for installed peers and start one")]
 
 use std::io::{BufRead, BufReader};
@@ -23,7 +23,7 @@ use super::remote::{
 };
 use super::support::{LONG, lives, until};
 
-/// The Python that has the package.
+/// Returns the Python that has the package.
 fn installed() -> Option<PathBuf> {
     let peers = std::env::var_os("HERMES_PEERS").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
@@ -62,7 +62,7 @@ fn options(keep: InstanceRetention, directory: Option<&Path>) -> ModalOptions {
     }
 }
 
-/// A Modal on this machine.
+/// A Modal server on this machine.
 struct Server {
     world: TempDir,
     child: Child,

@@ -1,4 +1,4 @@
-//! Commands whose Hermes was killed together with its watchdog are ended by the next start.
+//! Commands whose Hermes process was killed together with its watchdog are ended by the next start.
 
 use std::collections::HashSet;
 use std::fs;
@@ -16,14 +16,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::{LONG, LocalFixture, lives, until};
 
-/// Each starts processes that leave its group, one after the other.
+/// The number of commands; each starts processes that leave its group, one after the other.
 const COMMANDS: usize = 4;
 const STARTED_BY_EACH: usize = 5;
 
 #[tokio::test]
 async fn the_next_start_ends_what_was_running_when_the_watchdog_was_killed_too() {
     let mut left = 0;
-    // Another moment in each round: so many processes run by then.
+    // Each round kills at another moment: when this many processes run.
     for (round, running) in [1, 3, 7, 12, COMMANDS * STARTED_BY_EACH].into_iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
@@ -124,11 +124,11 @@ fn helper(test: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// Who is killed first.
+/// Selects which process is killed first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Watchdog,
-    /// While the watchdog cannot act.
+    /// The program, while the watchdog cannot act.
     Program,
 }
 
@@ -150,7 +150,7 @@ fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
-/// The process that reads what a program writes to its watchdog.
+/// Returns the process that reads what a program writes to its watchdog.
 fn watchdog_of(program: u32) -> i32 {
     let open = fs::read_dir(format!("/proc/{program}/fd")).unwrap().flatten();
     let ours: HashSet<PathBuf> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
@@ -169,7 +169,7 @@ fn numbers() -> impl Iterator<Item = String> {
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Living processes that work in a folder.
+/// Returns the living processes whose current folder is this one.
 fn processes_in(folder: &Path) -> HashSet<String> {
     numbers()
         .filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at == folder) && lives(pid))

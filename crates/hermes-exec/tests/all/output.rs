@@ -1,4 +1,4 @@
-//! What comes back of a command's output.
+//! Tests of the returned output of a command.
 
 use super::support::LocalFixture;
 

@@ -1,5 +1,6 @@
-//! What a command could leave in a repository for the user's own git to run, each tried from inside the fence: in the
-//! foreground, in the background, and on a system without mounts. Afterwards git is used outside, as a person would.
+//! Attempts to leave something in a repository for the user's own git to run, each made from inside the
+//! sandbox: in the foreground, in the background, and on a system without mounts. Afterwards git is used
+//! outside, as a user would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ enum Mounts {
 }
 
 impl Site {
-    /// A project with a repository, a submodule, a worktree and a repository of its own in it.
+    /// Creates a project with a repository, a submodule, a worktree and a nested repository.
     fn new(mounts: Mounts) -> Option<Self> {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
@@ -79,7 +80,7 @@ impl Site {
         Some(site)
     }
 
-    /// Runs a script as the user would, and says what it said.
+    /// Runs a script as the user would, and returns its output.
     fn outside(&self, script: &str) -> String {
         #[expect(clippy::disallowed_methods, reason = "this is the user's own shell")]
         let done = std::process::Command::new("bash")
@@ -101,7 +102,8 @@ impl Site {
         format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
     }
 
-    /// What a person does all day, in every folder somebody could have put something into. Payloads pass their input on.
+    /// Runs everyday git commands in every folder in which something could have been left. Payloads pass
+    /// their input on.
     fn use_git(&self) -> String {
         self.outside(
             "for d in . nested sub tree new deep/er bare look .git .git/modules/sub .git/worktrees/tree; do
@@ -130,7 +132,7 @@ impl Site {
     }
 }
 
-/// `E` is the payload.
+/// The attempts; `E` is the payload.
 const PLANTS: &[(&str, &str)] = &[
     ("a hook", "printf '#!/bin/sh\\nE\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"),
     (
@@ -284,7 +286,7 @@ const PLANTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Several are tried before git is used once.
+/// The number of attempts that are made before git is used once.
 const AT_ONCE: usize = 9;
 
 async fn check(mounts: Mounts, background: bool) {
@@ -329,7 +331,7 @@ async fn nothing_planted_in_the_background_without_mounts_is_run_by_git() {
     check(Mounts::Never, true).await;
 }
 
-/// A command ends, and what it left running plants something later.
+/// Checks the case in which a command ends, and a process that it left running plants a file later.
 #[tokio::test]
 async fn what_a_command_leaves_running_plants_nothing() {
     let Some(site) = Site::new(Mounts::Never) else { return };
@@ -345,13 +347,13 @@ async fn what_a_command_leaves_running_plants_nothing() {
     super::support::until(|| !fs::read_to_string(&config).unwrap().contains("fsmonitor")).await;
     super::support::until(|| site.root.join("tmp/again").exists()).await;
     super::support::until(|| !fs::read_to_string(&config).unwrap().contains("fsmonitor")).await;
-    // The user's own setting, with nothing of ours running, is the user's.
+    // A setting that the user changes while no sandboxed process runs stays.
     site.outside("git config core.pager less");
     site.foreground("true").await;
     assert!(fs::read_to_string(&config).unwrap().contains("less"));
 }
 
-/// What git does in a day's work stays.
+/// Checks that changes that git makes in ordinary work stay.
 #[tokio::test]
 async fn ordinary_work_leaves_what_it_should() {
     for mounts in [Mounts::WherePossible, Mounts::Never] {

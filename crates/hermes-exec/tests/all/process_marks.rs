@@ -1,7 +1,7 @@
-//! Ending a command ends all it started also where no control group can be divided.
+//! Ending a command ends all processes it started also where no control group can be divided.
 //!
-//! The tests begin themselves again in a process that has no such group: as they are where there is none anyway, else with
-//! ours made unwritable for that process, which takes root.
+//! The tests run themselves again in a process without such a group: unchanged where there is none anyway,
+//! else with the control group made unwritable for that process, which requires root.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use hermes_types::Cancel;
 
 use super::support::{LONG, LocalFixture, lives, until};
 
-/// Leaves the group and its parent, forgets its environment and does not listen to requests.
+/// Leaves the group and its parent, clears its environment and ignores termination requests.
 const LEAVER: &str = "env -i setsid sh -c 'trap \"\" TERM; echo $$ > left.new; mv left.new left; exec sleep 600' & \
     while ! [ -e left ]; do sleep 0.01; done";
 
@@ -26,7 +26,7 @@ fn left_by(place: &Path) -> String {
     fs::read_to_string(place.join("left")).unwrap().trim().to_owned()
 }
 
-/// One of the tests below in a process without cells.
+/// Runs one of the tests below in a process without control groups.
 #[expect(clippy::disallowed_methods, reason = "the process that is started is this test program itself")]
 fn without_cells(test: &str, folder: &Path) -> Child {
     let program = std::env::current_exe().unwrap();
@@ -116,7 +116,7 @@ async fn a_background_process_that_is_killed() {
     until(|| file.exists()).await;
     assert_eq!(process.kill().await, -15);
     until(|| !lives(&left_by(place.path()))).await;
-    // A command that ends by itself may leave somebody behind.
+    // A command that ends by itself may leave a process running.
     fs::remove_file(file).unwrap();
     place.run_with(LEAVER, None, LONG, &Cancel::new()).await;
     let left = left_by(place.path());

@@ -1,4 +1,4 @@
-//! Programs asked for their output.
+//! Tests of programs that are run for their output.
 
 use std::path::Path;
 use std::sync::Arc;

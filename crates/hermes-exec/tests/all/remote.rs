@@ -1,4 +1,4 @@
-//! What every environment elsewhere must do, asked of each of them.
+//! Tests that every remote environment must pass.
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,20 +31,20 @@ impl RemoteFixture<'_> {
         self.0.run(command, cancel).await.unwrap()
     }
 
-    /// The command's output must be exactly this, and its code 0.
+    /// Checks that the command's output is exactly this, and its code 0.
     pub(crate) async fn check(self, shell: &str, output: &str) {
         let finished = self.run(shell).await;
         assert_eq!(finished, CommandOutput { output: output.to_owned(), exit_code: 0 }, "{shell}");
     }
 
-    /// Waits until no process with this number lives over there.
+    /// Waits until no process with this pid lives in the environment.
     pub(crate) async fn gone(self, pid: &str) {
         let look = format!("kill -0 {pid} 2>/dev/null && ! grep -q '^State:.Z' /proc/{pid}/status");
         while self.run(&look).await.exit_code == 0 {}
     }
 }
 
-/// Output and codes, as they are on this machine.
+/// Checks that output and exit codes are the same as on this machine.
 pub(crate) async fn speaks_plainly(there: RemoteFixture<'_>) {
     there.check("printf x", "x").await;
     there.check("echo a; echo b >&2; echo c", "a\nb\nc\n").await;
@@ -75,7 +75,7 @@ pub(crate) async fn speaks_plainly(there: RemoteFixture<'_>) {
     there.check(&format!(": {long}\necho ran"), "ran\n").await;
 }
 
-/// `cd` and `export` last; variables and folders named for one call do not.
+/// Checks that `cd` and `export` last, and that variables and folders given for one call do not.
 pub(crate) async fn keeps_its_state(there: RemoteFixture<'_>, folder: &str) {
     there
         .check(&format!("mkdir -p {folder}/a/b && cd {folder}/a/b && export A=$'it\\'s\\n' && B=1"), "")
@@ -106,7 +106,7 @@ pub(crate) async fn takes_input(there: RemoteFixture<'_>) {
     assert_eq!((some.output.trim(), some.exit_code), ("0   1   2", 0), "input nobody reads is no failure");
 }
 
-/// Whatever ends a call, what it started over there ends too.
+/// Checks that, however a call ends, the remote processes that it started end too.
 pub(crate) async fn ends_what_it_started(there: RemoteFixture<'_>) {
     there.check("true", "").await;
     let cancel = Cancel::new();
@@ -132,7 +132,7 @@ pub(crate) async fn ends_what_it_started(there: RemoteFixture<'_>) {
     let pid = there.run(&format!("cat {flag}; rm {flag}")).await.output;
     there.gone(pid.trim()).await;
 
-    // A call nobody waits for any more.
+    // The caller drops this call.
     let never = Cancel::new();
     {
         let mut call = std::pin::pin!(there.run_with(&command, None, None, LONG, &never));
@@ -153,7 +153,7 @@ pub(crate) async fn does_not_wait_for_what_is_left_running(there: RemoteFixture<
     there.gone(&pid).await;
 }
 
-/// Processes that run on beside the conversation.
+/// Checks background processes.
 pub(crate) async fn keeps_processes(there: RemoteFixture<'_>) {
     let cancel = Cancel::new();
     let short =
@@ -189,17 +189,17 @@ pub(crate) async fn keeps_processes(there: RemoteFixture<'_>) {
     there.check("unset WHAT", "").await;
 }
 
-/// A number that no other command of these tests sleeps for.
+/// Returns a number of seconds for which no other command of these tests sleeps.
 pub(crate) fn mark() -> String {
     format!("10{}", u64::from_str_radix(&hermes_types::random_hex(8), 16).unwrap())
 }
 
-/// A command that starts two processes known by a mark, does not listen to requests, and waits for them.
+/// Returns a command that starts two processes with a mark, ignores termination requests, and waits for them.
 pub(crate) fn never_ends(mark: &str) -> String {
     format!("trap '' HUP TERM; sleep {mark} & (sleep {mark} & wait) & wait")
 }
 
-/// The processes so marked on this machine, also those in containers of it.
+/// Returns the processes with this mark on this machine, also those in its containers.
 pub(crate) fn running(mark: &str) -> Vec<String> {
     let line = format!("sleep\0{mark}\0");
     let entries = std::fs::read_dir("/proc").unwrap().flatten();

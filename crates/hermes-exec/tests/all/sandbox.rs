@@ -1,4 +1,4 @@
-//! What a fenced command can reach. On a kernel without Landlock there is nothing to look at.
+//! Tests of what a sandboxed command can reach. On a kernel without Landlock there is nothing to check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -160,7 +160,7 @@ async fn however_full_the_folders_around_secrets_are() {
     fenced.refused("user/proj", PRYING).await;
 }
 
-/// A folder commands may write to, as full as can be, with the user's home in it.
+/// Checks a writable folder with as many entries as possible that contains the user's home.
 #[tokio::test]
 async fn in_a_full_temporary_folder_the_delicate_parts_of_a_home_are_kept() {
     let Some(fenced) = SandboxedHost::with_temporary(|root| vec![root.to_owned()]) else { return };
@@ -174,7 +174,8 @@ async fn in_a_full_temporary_folder_the_delicate_parts_of_a_home_are_kept() {
     assert!(!fenced.root.join("user/.zshrc").exists(), "{planted}");
 }
 
-/// The home of a user, and with it the project, in the folder for temporary files: `/tmp/somebody`.
+/// Checks the case in which the home of a user, and with it the project, lies in the folder for temporary
+/// files: `/tmp/somebody`.
 #[tokio::test]
 async fn a_home_below_the_temporary_folder_can_be_worked_in() {
     for mounts in [true, false] {
@@ -220,7 +221,7 @@ async fn a_home_below_the_temporary_folder_can_be_worked_in() {
         assert!(user.join("proj/a/d").exists());
         let prying = run("cat ~/.ssh/id_ed25519").await;
         assert!(prying.exit_code != 0 && !prying.output.contains("content"), "{}", prying.output);
-        // Beside the home nothing new can be made without mounts, and that is said.
+        // Without mounts nothing can be created beside the home, and the report says so.
         let beside = run(&format!("echo x > {}/new", root.display())).await;
         assert!(
             beside.exit_code == 0 || beside.output.contains("[sandbox"),
@@ -257,7 +258,8 @@ async fn a_usual_failure_is_not_blamed_on_the_fence() {
     assert!(!finished.output.contains("[sandbox"), "{}", finished.output);
 }
 
-/// What the login shell brings is kept: a later start does not wait for it, and learns anew what it says beside.
+/// Checks that the snapshot of the login shell is kept: a later start does not wait for the shell, and
+/// refreshes the snapshot in the background.
 #[tokio::test]
 async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
     let Some(fenced) = SandboxedHost::new() else { return };
@@ -271,7 +273,7 @@ async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
     assert!(first.output.contains("first\nhello\n"), "{first:?}");
     let path = first.output.lines().last().unwrap_or_default();
     assert_eq!(path.split(':').filter(|folder| *folder == "/usr/bin").count(), 1, "{path}");
-    // The next start, with a login shell that never comes to its end.
+    // This is the next start, with a login shell that never terminates.
     fs::write(&profile, "sleep 1000\n").unwrap();
     let home = fenced.root.join("user").to_str().unwrap().to_owned();
     let base =
@@ -293,7 +295,7 @@ async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
     let command = ShellCommand { shell, directory: None, stdin: None, timeout: LONG };
     let later = local.run(command, &Cancel::new()).await.unwrap();
     assert_eq!(later.output.trim(), "first it's now\nhello", "{later:?}");
-    // Nothing of the moment is kept.
+    // No variable of the current environment is kept.
     let kept = fs::read_dir(fenced.root.join("hermes/sandboxes/shells")).unwrap().flatten();
     let kept: Vec<String> = kept
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("login-"))
@@ -302,7 +304,7 @@ async fn a_login_shell_that_hangs_is_waited_for_once_at_most() {
     assert!(!kept.is_empty() && kept.iter().all(|text| !text.contains("it's now")), "{kept:?}");
 }
 
-/// Root could read what is in the homes of other users.
+/// Checks the secrets in homes of other users, which root could read.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the process that is started is this test program itself")]
 fn secrets_in_homes_of_other_users_are_hidden_from_commands_of_root() {

@@ -1,4 +1,5 @@
-//! Instances, with a stand-in for the program: it records what it was asked and runs commands on this machine.
+//! Tests of instances with a fake client program, which records its arguments and runs commands on this
+//! machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl Cluster {
         })
     }
 
-    /// What the program was asked, with the parts that differ each time left out.
+    /// Returns the recorded arguments, without the parts that differ each time.
     fn asked(&self) -> Vec<String> {
         let asked = std::fs::read_to_string(self.path().join("asked")).unwrap_or_default();
         let here = self.path().to_str().unwrap();

@@ -1,4 +1,5 @@
-//! Sockets of programs that act for the user, and terminals of other sessions, each reached for from inside the fence.
+//! Attempts to reach sockets of programs that act for the user, and terminals of other sessions, each made
+//! from inside the sandbox.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -62,7 +63,7 @@ impl Home {
     }
 }
 
-/// Below the user's home.
+/// The sockets below the user's home.
 const IN_HOME: &[&str] = &[
     ".gnupg/S.gpg-agent",
     ".gnupg/S.gpg-agent.ssh",
@@ -88,7 +89,7 @@ const IN_HOME: &[&str] = &[
     "some-program.sock",
     ".hidden-program.sock",
 ];
-/// What folders in the temporary folder are called.
+/// The names of folders in the temporary folder.
 const IN_TEMPORARY: &[&str] =
     &["ssh-", "tmux-", "emacs", "nvim.", "vscode-", "kitty-", "gpg-", "keyring-", "dbus-", "screens"];
 
@@ -121,7 +122,7 @@ async fn sockets_that_act_for_the_user_are_out_of_reach() {
         let usable = path.ends_with(".ssh/cm-host");
         assert_eq!(home.reaches(path).await, usable, "{}", path.display());
     }
-    // A server of the project's own is no such socket.
+    // A server of the project itself is not such a socket.
     let own = home.root.join("user/proj/s.sock");
     held.push(UnixListener::bind(&own).unwrap());
     assert!(home.reaches(&own).await);
@@ -158,7 +159,7 @@ async fn terminals_of_other_sessions_are_out_of_reach() {
             let finished = home.run(&shell).await;
             assert_ne!(finished.exit_code, 0, "mounts {mounts}: {shell}: {}", finished.output);
         }
-        // One of its own a program can have.
+        // A program can allocate a terminal of its own.
         let own = "python3 -c 'import os, pty; m, s = pty.openpty(); os.write(s, b\"x\"); assert os.isatty(s); assert os.read(m, 1) == b\"x\"'";
         if !home.local.sandbox_is_partial() {
             let finished = home.run(own).await;

@@ -1,4 +1,5 @@
-//! Another machine through a real SSH server. Skipped, with a word, where none was started: `scripts/peers/sshd start`.
+//! Tests with a real SSH server. They are skipped with a message where none was started: `scripts/peers/sshd
+//! start`.
 #![expect(clippy::disallowed_methods, reason = "connections are cut behind our back")]
 
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl Server {
         self.peer.folder.path()
     }
 
-    /// A task's shell over there, as the tools have it.
+    /// Opens a task's remote shell, as the tools do.
     fn seat(&self) -> (RemoteEnvironment, Arc<RemoteShellSession>) {
         let credentials = CredentialFiles::new(self.folder());
         let room = RemoteBackend { backend: Backend::Ssh(self.host()), credentials }.open("seat");
@@ -64,7 +65,7 @@ fn connect(options: SshOptions) -> Arc<SshHost> {
     SshHost::new(options, variables, Arc::new(SystemClock::new())).unwrap()
 }
 
-/// Cuts the connection behind our back.
+/// Breaks the connection from outside.
 fn break_off(connection: &str) {
     assert!(Command::new("kill").args(["-9", connection]).status().unwrap().success());
 }
@@ -140,9 +141,9 @@ async fn peer_a_connection_that_breaks_is_named_and_made_anew() {
     assert_eq!(cut.exit_code, 255, "{cut:?}");
     assert!(cut.output.starts_with("begun\n") && cut.output.contains("connection was lost while"), "{cut:?}");
     there.check("echo again $KEPT $PWD", "again 1 /usr\n").await;
-    // What a broken connection leaves running is not ours to end; in a test it is.
+    // Hermes does not end what a broken connection leaves running; the test has to.
     there.check(&format!("kill -9 -- -$(cat {})", flag.display()), "").await;
-    // And once more while nothing runs.
+    // The connection breaks again while nothing runs.
     let connection = there.run(SshServer::WHICH_CONNECTION).await.output.trim().to_owned();
     break_off(&connection);
     there.check("echo again $KEPT $PWD", "again 1 /usr\n").await;
@@ -190,7 +191,7 @@ async fn peer_a_login_that_cannot_be_is_said_and_nobody_is_asked() {
     let nobody = connect(SshOptions { port: 1, ..server.options.clone() });
     let failed = run_error(&nobody.open("a")).await;
     assert!(failed.contains("SSH connection failed") && failed.contains("refused"), "{failed}");
-    // A key that is not the one taken down at the first visit.
+    // The key differs from the one recorded at the first connection.
     let host = server.host();
     let place = host.open("a");
     RemoteFixture(&*place).check("true", "").await;
@@ -253,7 +254,7 @@ async fn peer_a_process_on_a_terminal_over_there_ends_with_all_it_started_or_wit
         } else {
             break_off(RemoteFixture(&*seat).run(SshServer::WHICH_CONNECTION).await.output.trim());
             assert_eq!(process.ended().await, 255);
-            // What a broken connection leaves running is not ours to end; in a test it is.
+            // Hermes does not end what a broken connection leaves running; the test has to.
             RemoteFixture(&*seat).run(&format!("kill -9 {inner}")).await;
         }
         until(|| !lives(&inner)).await;
@@ -311,7 +312,7 @@ async fn commands_that_never_end() {
     let (one, other) = (RemoteFixture(&*one), RemoteFixture(&*other));
     tokio::join!(
         one.run(&shell),
-        // With an input that nobody reads to its end.
+        // The command does not read its whole input.
         other.run_with(&shell, None, Some(&[b'x'; 1000]), LONG, &cancel),
     );
 }

@@ -1,4 +1,4 @@
-//! What lasts from one command to the next, and what does not.
+//! Tests of what lasts from one command to the next, and what does not.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ async fn a_login_shell_that_fails_costs_only_what_it_would_have_brought() {
     fs::write(place.path().join(".bash_profile"), "exit 9\n").unwrap();
     fs::write(place.path().join(".bashrc"), "").unwrap();
     let finished = place.run("echo hello").await;
-    // The broken profile ends every login shell; the point is that we say so and do not hang.
+    // The broken profile ends every login shell; the result must say so and not hang.
     assert_eq!((finished.output.as_str(), finished.exit_code), ("", 9));
 }
 
@@ -100,7 +100,7 @@ async fn nothing_is_left_behind() {
 async fn a_child_has_no_descriptor_but_its_three() {
     let place = LocalFixture::new();
     let _ours = fs::File::open(place.path()).unwrap();
-    // The shell's own listing needs one more while it runs.
+    // The listing itself has one more descriptor open while it runs.
     let finished = place.run("ls -1 /proc/self/fd | wc -l").await;
     assert_eq!(finished.output.trim(), "4");
 }

@@ -1,4 +1,4 @@
-//! A task's place on this machine, in a temporary folder.
+//! A task's environment on this machine, in a temporary folder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl LocalFixture {
         self.local.run(command, cancel).await.unwrap()
     }
 
-    /// The command's output must be exactly this, and its code 0.
+    /// Checks that the command's output is exactly this, and its code 0.
     pub(crate) async fn check(&self, shell: &str, output: &str) {
         let finished = self.run(shell).await;
         assert_eq!(finished, CommandOutput { output: output.to_owned(), exit_code: 0 }, "{shell}");
@@ -72,7 +72,7 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether the process exists and is not merely waiting to be reaped.
+/// Tells whether the process exists and is not a zombie.
 pub(crate) fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -1,4 +1,5 @@
-//! Nothing of ours outlives us: the guardian is no child, and ends with what it looks after.
+//! Nothing that Hermes starts outlives it: the watchdog process is no child, and ends with the processes it
+//! watches.
 
 use std::fs;
 

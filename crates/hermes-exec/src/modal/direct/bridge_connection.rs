@@ -1,7 +1,8 @@
-//! A Python program that speaks with Modal, while it runs, and the calls that are made of it.
+//! The connection to a running Python program that uses Modal's package, and the calls made to it.
 //!
-//! Calls go on beside each other; each hears its own answers. The program ends when nobody holds the talk or a call any more,
-//! because its input ends then, and it does so in its own time: it has sandboxes to terminate.
+//! Calls run concurrently, and each receives its own responses. The program ends when no connection handle
+//! and no call is left, because its input is closed then. It ends in its own time, because it has sandboxes
+//! to terminate.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +19,9 @@ use crate::group::ProcessGroup;
 use crate::line_process::LineProcess;
 use crate::stream::Stream;
 
-/// So many answers of a call may wait for it; then nothing more is read.
+/// Limits how many responses of a call may be queued; when the queue is full, nothing more is read.
 const MOST_WAITING: usize = 64;
-/// Of what a program says that cannot even begin.
+/// Limits how many characters are kept of the output of a program that cannot start.
 const MOST_SAID: usize = 1000;
 
 #[derive(Debug)]
@@ -31,22 +32,22 @@ pub(super) struct BridgeConnection {
     next: AtomicU64,
 }
 
-/// Who waits for which answers; none once the program has ended.
+/// The receivers of responses by call; `None` once the program has ended.
 #[derive(Debug)]
 struct PendingCalls(Mutex<Option<HashMap<u64, mpsc::Sender<BridgeMessage>>>>);
 
-/// Something said in answer to a call.
+/// A response to a call.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum BridgeMessage {
-    /// A piece of output, in base64.
+    /// A part of the standard output, in base64.
     Out(String),
-    /// A piece of what was complained about, in base64.
+    /// A part of the standard error, in base64.
     Err(String),
     Done(Value),
     Failed {
         why: String,
-        /// Whether a command may have been run.
+        /// Tells whether a command may have been run.
         begun: bool,
     },
 }
@@ -58,18 +59,18 @@ struct BridgeResponse {
     word: BridgeMessage,
 }
 
-/// The first thing it says.
+/// The first message of the program.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum BridgeGreeting {
-    /// The package's version.
+    /// The program is ready; holds the package's version.
     Ready(String),
-    /// Why the package cannot be used.
+    /// The package cannot be used; holds the reason.
     Missing(String),
 }
 
 impl BridgeConnection {
-    /// Starts the program and waits until it is ready; otherwise says why it is not.
+    /// Starts the program and waits until it is ready. The error says why it is not.
     pub(super) async fn start(launch: Launch) -> Result<Self, String> {
         let running = launch.start().await.map_err(|error| error.to_string())?;
         let mut worker = LineProcess::new(running);
@@ -84,7 +85,7 @@ impl BridgeConnection {
         Ok(Self { group, lines, calls, next: AtomicU64::new(1) })
     }
 
-    /// Makes a request; none if the program has ended.
+    /// Sends a request; returns `None` if the program has ended.
     pub(super) fn call(&self, mut request: Value) -> Option<BridgeCall> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         request["id"] = json!(id);
@@ -100,7 +101,7 @@ impl BridgeConnection {
         self.calls.lock().is_none()
     }
 
-    /// Ends one that does not answer any more.
+    /// Kills a program that no longer responds.
     pub(super) fn kill(&self) {
         if !self.has_ended() {
             self.group.kill();
@@ -113,7 +114,7 @@ impl PendingCalls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who hears this; nobody any more after a last word.
+    /// Returns the receiver of a message, and forgets it after the last message of its call.
     fn listener(&self, id: u64, word: &BridgeMessage) -> Option<mpsc::Sender<BridgeMessage>> {
         let mut calls = self.lock();
         match word {
@@ -123,7 +124,7 @@ impl PendingCalls {
     }
 }
 
-/// A request under way. Dropping it before its end stops it.
+/// A running request. Dropping it before its end stops the request.
 #[derive(Debug)]
 pub(super) struct BridgeCall {
     id: u64,
@@ -133,7 +134,7 @@ pub(super) struct BridgeCall {
 }
 
 impl BridgeCall {
-    /// What is said next; nothing more after the last word, or when the program has ended without one.
+    /// Returns the next response; `None` after the last one, or when the program has ended without one.
     pub(super) async fn next(&mut self) -> Option<BridgeMessage> {
         self.messages.recv().await
     }
@@ -143,7 +144,7 @@ impl Drop for BridgeCall {
     fn drop(&mut self) {
         let waits = self.calls.lock().as_mut().is_some_and(|calls| calls.remove(&self.id).is_some());
         if waits {
-            // There is nobody to stop it when the program has ended meanwhile.
+            // Nothing has to be stopped if the program has ended meanwhile.
             let _ = self.lines.send(json!({ "act": "stop", "of": self.id }).to_string());
         }
     }
@@ -165,7 +166,7 @@ async fn greeting(worker: &mut LineProcess) -> Result<String, String> {
     }
 }
 
-/// Dropping the input at the end is what ends the program.
+/// Writes the lines. Dropping the input at the end is what ends the program.
 async fn write(input: Stream, mut lines: mpsc::UnboundedReceiver<String>) {
     while let Some(line) = lines.recv().await {
         if input.write_all(format!("{line}\n").as_bytes()).await.is_err() {
@@ -183,7 +184,7 @@ async fn listen(mut worker: LineProcess, calls: Arc<PendingCalls>) {
         match serde_json::from_str::<BridgeResponse>(&line) {
             Ok(BridgeResponse { id, word }) => {
                 if let Some(listener) = calls.listener(id, &word) {
-                    // Who does not wait any more need not hear it.
+                    // A call that was dropped needs no response.
                     let _ = listener.send(word).await;
                 }
             }

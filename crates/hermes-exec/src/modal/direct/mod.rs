@@ -1,8 +1,8 @@
-//! Commands in a sandbox of the user's own account with Modal.
+//! Runs commands in a sandbox of the user's own account with Modal.
 //!
-//! A `ModalDirect` is one task's sandbox, made at the first command and made anew when it is gone. Stopping a command
-//! terminates its sandbox. What one that is to last has written is kept as an image: its id is written down before the
-//! sandbox is terminated, and the next one begins from it.
+//! A [`ModalDirectEnvironment`] is one task's sandbox, created at the first command and created again when it
+//! is gone. Stopping a command terminates its sandbox. The files of a persistent sandbox are kept as an
+//! image: the image's id is recorded before the sandbox is terminated, and the next sandbox starts from it.
 
 mod bridge_connection;
 mod python_bridge;
@@ -33,21 +33,21 @@ use python_bridge::PythonBridge;
 use snapshots::ModalSnapshots;
 use transport::ModalDirectTransport;
 
-/// What our sandboxes belong to in the account.
+/// The app to which the sandboxes belong in the account.
 const APP: &str = "hermes-agent";
 const POLL_LIMIT: Duration = Duration::from_secs(10);
 const SNAPSHOT_LIMIT: Duration = Duration::from_mins(1);
 const TERMINATE_LIMIT: Duration = Duration::from_secs(15);
 const TERMINATED_NOTE: &str = "\n[Command interrupted - Modal sandbox terminated]";
 
-/// An account with Modal, and the Python that speaks with it.
+/// An account with Modal, and the Python program that talks to it.
 #[derive(Debug)]
 pub struct ModalAccount {
     account: SharedAccount,
     tasks: PerTaskCache<ModalDirectEnvironment>,
 }
 
-/// What all sandboxes share.
+/// The state that all sandboxes share.
 #[derive(Debug, Clone)]
 struct SharedAccount(Arc<AccountState>);
 
@@ -58,8 +58,9 @@ struct AccountState {
 }
 
 impl ModalAccount {
-    /// Starts nothing yet. The account's tokens are among the variables, or in a file of the user's that Modal's package
-    /// reads by itself; `snapshots` is the file that says from which image a task begins.
+    /// Creates an account without starting a process. The account's tokens are among the variables, or in a
+    /// file of the user that Modal's package reads by itself; `snapshots` is the file that records the image
+    /// of each task.
     pub fn new(
         pythons: PythonSearch<'_>,
         variables: Variables,
@@ -73,12 +74,13 @@ impl ModalAccount {
         Arc::new(Self { account, tasks: PerTaskCache::default() })
     }
 
-    /// Whether a Python with Modal's package is there.
+    /// Checks that a Python with Modal's package is available.
     pub async fn check(&self, cancel: &Cancel) -> Result<(), RunError> {
         self.account.0.bridge.check(cancel).await.map_err(|error| RunError::Unavailable(error.to_string()))
     }
 
-    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
+    /// Opens the task's environment; all callers that name the same task share one as long as any of them
+    /// holds it.
     pub fn open(&self, options: ModalOptions) -> Arc<ModalDirectEnvironment> {
         let task = options.task.clone();
         let make = || {
@@ -92,22 +94,22 @@ impl ModalAccount {
     }
 }
 
-/// A task's place in a sandbox.
+/// A task's environment in a sandbox.
 pub type ModalDirectEnvironment = ManagedInstance<ModalDirectProvider>;
 
-/// What makes a sandbox.
+/// Creates sandboxes.
 #[derive(Debug)]
 pub struct ModalDirectProvider {
     account: SharedAccount,
     options: ModalOptions,
-    /// Held while one is ended beside everything else; the next one begins from what it left.
+    /// A lock held while a sandbox is ended in the background; the next one starts from the image it leaves.
     ending: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Deserialize)]
 struct CreatedSandbox {
     sandbox: String,
-    /// Why the snapshot could not be used.
+    /// The reason why the snapshot could not be used.
     unusable: Option<String>,
 }
 
@@ -170,7 +172,7 @@ impl InstanceProvider for ModalDirectProvider {
         polled.is_ok_and(|polled| !polled.alive)
     }
 
-    /// A command that is stopped takes its sandbox with it.
+    /// Tells whether the sandbox can still be used: interrupting a command terminated it.
     async fn after_stop(&self, _: &Instance, stopped: &mut CommandOutput, cancel: &Cancel) -> AfterCommand {
         if stopped.exit_code != INTERRUPTED || !cancel.is_cancelled() {
             return AfterCommand::Reusable;
@@ -181,7 +183,7 @@ impl InstanceProvider for ModalDirectProvider {
         AfterCommand::Unusable
     }
 
-    /// Nobody is kept waiting but who needs the next one.
+    /// Ends the sandbox in the background, so that only a caller that needs the next one waits.
     async fn remove(&self, made: &Instance) {
         let held = Arc::clone(&self.ending).lock_owned().await;
         let (account, id) = (self.account.clone(), made.id.clone());
@@ -216,7 +218,7 @@ impl InstanceProvider for ModalDirectProvider {
 }
 
 impl SharedAccount {
-    /// Keeps what a sandbox has written, if it is to last, and terminates it.
+    /// Saves the files of a sandbox as an image, if it is persistent, and terminates it.
     async fn end(&self, id: &str, task: &str, keep: InstanceRetention) {
         if keep == InstanceRetention::Persistent
             && let Err(error) = self.save(id, task).await

@@ -1,8 +1,8 @@
-//! Modal's own package, which is written in Python, at our service.
+//! A Python program that gives Hermes access to Modal's own package.
 //!
-//! Modal's interface is not published but as that package, so a small script of ours uses it. One program with that script
-//! serves all sandboxes. It is started when it is needed, started again when it has ended, and let go of when nothing is
-//! left to do. The account's tokens reach it as variables and in no other way.
+//! Modal publishes its interface only as that package, so a small script of Hermes uses it. One program with
+//! that script serves all sandboxes. It is started when it is needed, started again when it has ended, and
+//! released when no sandbox is left. The account's tokens reach it only as variables.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,42 +20,43 @@ use crate::remote::{CliError, lock_unless_cancelled};
 use crate::variables::Variables;
 
 const SCRIPT: &str = include_str!("envoy.py");
-/// The package is large, and a machine may be slow.
+/// The time the program has to start, because the package is large and a machine may be slow.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// Past a request's own limit, which the program keeps; one that does not is of no more use.
+/// The time to wait beyond a request's own limit, which the program enforces; a program that does not respond
+/// by then is killed.
 const MARGIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct PythonBridge {
-    /// Pythons that may have the package.
+    /// The paths of Python interpreters that may have the package.
     pub(super) pythons: Vec<PathBuf>,
     pub(super) variables: Variables,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) state: Mutex<BridgeState>,
 }
 
-/// The lock is held while it is started, so that one is.
+/// The state of the program. Its lock is held while the program is started, so that only one is.
 #[derive(Debug, Default)]
 pub(super) struct BridgeState {
     connection: Option<Arc<BridgeConnection>>,
-    /// Sandboxes that are made or being made.
+    /// The number of sandboxes that exist or are being created.
     sandboxes: usize,
 }
 
 impl PythonBridge {
-    /// Whether it can be started.
+    /// Checks that the program can be started.
     pub(super) async fn check(&self, cancel: &Cancel) -> Result<(), CliError> {
         let mut present = self.lock_state(cancel).await?;
         self.connection(&mut present, cancel).await.map(|_| ())
     }
 
-    /// One more sandbox is going to be made.
+    /// Counts a sandbox that is going to be created.
     pub(super) async fn expect_sandbox(&self, cancel: &Cancel) -> Result<(), CliError> {
         self.lock_state(cancel).await?.sandboxes += 1;
         Ok(())
     }
 
-    /// One is gone. With the last of them the program goes.
+    /// Uncounts a sandbox that is gone, and releases the program with the last one.
     pub(super) async fn forget_sandbox(&self) {
         let mut present = self.state.lock().await;
         present.sandboxes = present.sandboxes.saturating_sub(1);
@@ -64,7 +65,7 @@ impl PythonBridge {
         }
     }
 
-    /// Asks for something that is done within its limit.
+    /// Sends a request and waits for its result within its limit.
     pub(super) async fn ask<T: for<'a> Deserialize<'a>>(
         &self,
         mut request: Value,
@@ -94,7 +95,7 @@ impl PythonBridge {
         }
     }
 
-    /// Begins a request.
+    /// Sends a request and returns the running call.
     pub(super) async fn call(&self, request: &Value, cancel: &Cancel) -> Result<BridgeCall, CliError> {
         self.open(request, cancel).await.map(|(_, call)| call)
     }
@@ -117,7 +118,7 @@ impl PythonBridge {
         lock_unless_cancelled(&self.state, cancel).await.ok_or(CliError::Interrupted)
     }
 
-    /// The program, started if it does not run.
+    /// Returns the connection to the program, which is started if it is not running.
     async fn connection(
         &self,
         present: &mut BridgeState,
@@ -161,7 +162,8 @@ impl PythonBridge {
         )))
     }
 
-    /// It is not bound to us: when we are killed it still has sandboxes to terminate, and ends with its input.
+    /// Describes the start of the program. It is not bound to Hermes: when Hermes is killed, the program
+    /// still has sandboxes to terminate, and it ends with its input.
     fn launch(&self, python: PathBuf) -> Launch {
         Launch {
             program: python,

@@ -1,22 +1,22 @@
-//! Which Pythons may have Modal's package.
+//! Finds the Python interpreters that may have Modal's package.
 
 use std::path::{Path, PathBuf};
 
 use crate::variables::Variables;
 
-/// Below the Hermes home: where an earlier release installed itself with what it used.
+/// The interpreters below the Hermes home that an earlier release installed together with its dependencies.
 const MANAGED: [&str; 2] = ["venv/bin/python3", "hermes-agent/venv/bin/python3"];
 
-/// Where to look for one.
+/// The places to search for an interpreter.
 #[derive(Debug, Clone, Copy)]
 pub struct PythonSearch<'a> {
-    /// The one the user named: a path, or a name on the path.
+    /// The interpreter that the user named: a file path, or a name on PATH.
     pub configured: Option<&'a str>,
     pub hermes_home: &'a Path,
 }
 
 impl PythonSearch<'_> {
-    /// Those that exist, the likeliest first.
+    /// Returns the interpreters that exist, the most likely first.
     pub(super) fn find(self, variables: &Variables) -> Vec<PathBuf> {
         let path = variables.get("PATH").unwrap_or_default();
         let on_path = |name: &str| -> Vec<PathBuf> {

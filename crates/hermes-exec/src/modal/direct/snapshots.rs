@@ -1,6 +1,7 @@
-//! The file that says from which image a task's next sandbox begins.
+//! The file that records the image from which a task's next sandbox starts.
 //!
-//! What cannot be read is put aside and never written over: an image is all that is left of a sandbox.
+//! A file that cannot be read is moved aside and never overwritten: an image is all that is left of a
+//! sandbox.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use crate::remote::records::{self, RecordFile};
 pub(super) struct ModalSnapshots(pub(super) PathBuf);
 
 impl ModalSnapshots {
-    /// The image of this task, if there is one.
+    /// Returns the image of this task, if there is one.
     pub(super) fn image_of(&self, task: &str) -> Option<String> {
         match records::read(&self.0) {
             Ok(RecordFile::Parsed(known)) => known.get(task).and_then(Value::as_str).map(str::to_owned),

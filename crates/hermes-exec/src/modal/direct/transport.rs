@@ -1,4 +1,4 @@
-//! Saying something to a shell in a sandbox.
+//! Runs scripts in a shell of a Modal sandbox.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::remote::{
 };
 use crate::run::{ExitCause, RunContext};
 
-/// How long something left running is still listened to after the end of the command.
+/// The time the output of processes that were left running is still read after the command has ended.
 const IDLE: Duration = Duration::from_millis(300);
 const END_LIMIT: Duration = Duration::from_secs(8);
-/// Of what is complained about before a shell begins.
+/// Limits how many bytes are kept of the standard error before a shell has started.
 const MOST_ERRORS: usize = 64 * 1024;
 
-/// The way to a shell in a sandbox.
+/// The transport to a shell in a sandbox.
 #[derive(Debug, Clone)]
 pub(super) struct ModalDirectTransport {
     pub(super) account: SharedAccount,
@@ -41,16 +41,16 @@ impl ScriptTransport for ModalDirectTransport {
     }
 }
 
-/// Why listening is over.
+/// The reasons why reading is over.
 enum ListenEnd {
     Ended(ExitCause),
-    /// Nothing was run.
+    /// The request was refused and nothing was run.
     Refused(String),
-    /// Nobody can say whether it ran to its end.
+    /// The outcome is not known: the command may have completed.
     Unknown(String),
 }
 
-/// What is heard of a call.
+/// The output of a call that was read so far.
 struct CallOutput {
     frames: FrameParser,
     errors: Vec<u8>,
@@ -81,7 +81,7 @@ impl ModalDirectTransport {
             ListenEnd::Ended(ExitCause::Exited(_)) if ear.frames.is_ended() => {
                 self.drain(&mut call, &mut ear).await;
             }
-            // After an interrupt the sandbox is ended as a whole.
+            // After an interrupt the whole sandbox is ended.
             ListenEnd::Ended(ExitCause::TimedOut) => {
                 if let Some(group) = group {
                     self.end_group(group).await;
@@ -117,7 +117,7 @@ impl ModalDirectTransport {
         }
     }
 
-    /// Hears the rest of what was said already.
+    /// Reads the rest of the output that was already sent.
     async fn drain(&self, call: &mut BridgeCall, ear: &mut CallOutput) {
         loop {
             let word = tokio::select! {
@@ -148,7 +148,7 @@ impl ModalDirectTransport {
 }
 
 impl CallOutput {
-    /// Whether that was all.
+    /// Handles one message and returns the reason if reading is over.
     fn handle(&mut self, word: Option<BridgeMessage>) -> Option<ListenEnd> {
         match word {
             Some(BridgeMessage::Out(text)) => self.frames.push(&base64::decode(&text).unwrap_or_default()),
@@ -172,7 +172,8 @@ impl CallOutput {
         let ending = match over {
             ListenEnd::Ended(ending) => {
                 if !framed.began {
-                    // A shell that runs sends both the same way; this is what came instead of one.
+                    // A running shell sends both outputs through one stream; these bytes came instead of a
+                    // shell's output.
                     framed.before = joined(framed.before, String::from_utf8_lossy(&self.errors).trim());
                 }
                 ending
@@ -206,7 +207,7 @@ fn joined(first: String, second: &str) -> String {
     }
 }
 
-/// Ends the group over there if the call is dropped before it is over.
+/// Ends the remote process group if the call is dropped before it is over.
 struct KillRemoteOnDrop<'a> {
     line: &'a ModalDirectTransport,
     group: Option<u32>,

@@ -1,8 +1,8 @@
-//! Commands in a sandbox of Modal, through the gateway that manages them.
+//! Runs commands in a Modal sandbox, through the gateway that manages sandboxes.
 //!
-//! The gateway is HTTP: it makes a sandbox, takes command lines one by one and is asked until each has ended. What we say
-//! travels as the input of a bash, what comes back is framed as everywhere else. The gateway keeps the files of a task by a
-//! key, so nothing is remembered here.
+//! The gateway is an HTTP service: it creates a sandbox, takes command lines one by one and is polled until
+//! each has ended. The script travels as the input of a bash, and the output is framed as in all remote
+//! environments. The gateway keeps the files of a task by a key, so nothing is recorded here.
 
 mod transport;
 
@@ -21,7 +21,7 @@ use crate::remote::{
 };
 use transport::ModalGatewayTransport;
 
-/// The gateway, and who asks it.
+/// A client of the gateway, with the user's token.
 #[derive(Debug)]
 pub struct ModalGateway {
     service: HttpService,
@@ -29,7 +29,7 @@ pub struct ModalGateway {
 }
 
 impl ModalGateway {
-    /// Asks nothing yet.
+    /// Creates a gateway client without making a request.
     pub fn new(
         client: hermes_net::HttpClient,
         address: &str,
@@ -41,7 +41,8 @@ impl ModalGateway {
         Arc::new(Self { service, tasks: PerTaskCache::default() })
     }
 
-    /// The task's place; who asks for the same task gets the same one as long as anybody holds it.
+    /// Opens the task's environment; all callers that name the same task share one as long as any of them
+    /// holds it.
     pub fn open(self: &Arc<Self>, options: ModalOptions) -> Arc<ModalGatewayEnvironment> {
         let task = options.task.clone();
         let make = || ManagedInstance::new(ModalGatewayProvider { gateway: Arc::clone(self), options });
@@ -49,10 +50,10 @@ impl ModalGateway {
     }
 }
 
-/// A task's place in a sandbox. The gateway keeps the files of one that is to last.
+/// A task's environment in a sandbox. The gateway keeps the files of a persistent one.
 pub type ModalGatewayEnvironment = ManagedInstance<ModalGatewayProvider>;
 
-/// What makes a sandbox.
+/// Creates sandboxes.
 #[derive(Debug)]
 pub struct ModalGatewayProvider {
     gateway: Arc<ModalGateway>,

@@ -1,4 +1,4 @@
-//! Saying something to a shell by the gateway's command lines.
+//! Runs scripts in a shell of a sandbox, each as a command line of the gateway.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::remote::{
 use crate::run::{ExitCause, RunContext};
 
 const PAUSE: Duration = Duration::from_millis(250);
-/// Past the command's own limit, which the gateway keeps.
+/// The time to wait beyond the command's own limit, which the gateway enforces.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// The way to a shell in a sandbox.
+/// The transport to a shell in a sandbox.
 #[derive(Debug)]
 pub(super) struct ModalGatewayTransport<'a> {
     pub(super) service: &'a HttpService,
@@ -35,13 +35,13 @@ struct ExecStatus {
     returncode: Option<i32>,
 }
 
-/// How a command line ended.
+/// The ways in which a command line can end.
 #[derive(Debug)]
 enum ExecEnd {
     Done(ExecStatus),
     TimedOut(String),
     Cancelled,
-    /// Nobody can say whether it ran.
+    /// The outcome is not known: the line may have been run.
     Unknown(String),
 }
 
@@ -81,7 +81,7 @@ impl ModalGatewayTransport<'_> {
                 self.cancel(&exec).await;
                 return Ok(ScriptResponse { framed: frames.finish(), exit_cause: ExitCause::Interrupted });
             }
-            // A sandbox that is gone is refused before anything is done.
+            // The gateway refuses a line for a sandbox that is gone before anything is done.
             Err(error) => {
                 let framed = FramedOutput {
                     before: error.to_string(),
@@ -131,7 +131,7 @@ impl ModalGatewayTransport<'_> {
                 Err(error) if self.service.clock.monotonic() > end => {
                     return ExecEnd::Unknown(error.to_string());
                 }
-                // A question that got lost is asked again.
+                // A poll that failed is repeated.
                 Err(error) => tracing::debug!(%error, "the gateway gave no answer"),
             }
             tokio::select! {

@@ -1,16 +1,17 @@
-//! A repository's settings before and after a command: what git itself changes in a day's work stays, nothing else does.
+//! Compares a repository's settings before and after a command: changes that git itself makes in ordinary
+//! work stay, others do not.
 //!
-//! Nothing is interpreted that is not written exactly as git writes it. A new line must be a plain head or a plain setting on a
-//! short list with a plain value; a line that was there may stay as it is, where it is. All else is left out, and where
-//! something is missing that was there, the settings are put back as they were.
+//! Nothing is interpreted that is not written exactly as git writes it. A new line must be a plain section
+//! header or a plain setting on a short list with a plain value. An old line may stay unchanged in its place.
+//! All other lines are removed, and where an old line is missing, the settings are restored.
 
-/// What becomes of settings that changed.
+/// The decision about changed settings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConfigDecision {
     Accept,
-    /// Without these lines.
+    /// The settings are kept without these lines.
     RemoveLines(Vec<u8>, Vec<String>),
-    /// As they were.
+    /// The settings are restored.
     Restore,
 }
 
@@ -18,7 +19,7 @@ pub(super) fn judge(before: &[u8], now: &[u8]) -> ConfigDecision {
     if before == now {
         return ConfigDecision::Accept;
     }
-    // What cannot be split into lines as git does is not looked at.
+    // Settings that cannot be split into lines as git does are not examined.
     let (Ok(before), Ok(text)) = (std::str::from_utf8(before), std::str::from_utf8(now)) else {
         return ConfigDecision::Restore;
     };
@@ -31,7 +32,7 @@ pub(super) fn judge(before: &[u8], now: &[u8]) -> ConfigDecision {
     let (mut kept, mut dropped) = (Vec::new(), Vec::new());
     let mut continues = false;
     for line in text.lines() {
-        // A line that was there, with nothing lost on the way to it that git would not have removed.
+        // This is an old line, and nothing before it is missing that git would not have removed.
         let at = old.iter().skip(next).position(|known| *known == line).map(|offset| next + offset);
         let reachable = |at: &usize| {
             let skipped = old.get(next..*at).unwrap_or_default();
@@ -41,7 +42,7 @@ pub(super) fn judge(before: &[u8], now: &[u8]) -> ConfigDecision {
         let known = at.filter(reachable);
         let read = section.clone().read(line);
         let is_new = match (known, read) {
-            // Git removes and adds lines of the list; what it keeps is found where it was.
+            // Git removes and adds lines that are on the list; the lines that it keeps stay in their place.
             (Some(at), _) if !continues || at == next => {
                 section.read(line);
                 next = at + 1;
@@ -80,17 +81,17 @@ fn shown(section: &Section, line: &str) -> String {
     }
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineKind {
     SectionHeader,
-    /// A setting on the list, or nothing at all.
+    /// The line is a setting on the list, or empty.
     Allowed,
-    /// Anything else.
+    /// The line is anything else.
     Other,
 }
 
-/// The section a line stands in: its name and the part in quotes.
+/// The section of a line: its name and the part in quotes.
 #[derive(Debug, Clone)]
 enum Section {
     Known(String, Option<String>),
@@ -98,7 +99,7 @@ enum Section {
 }
 
 impl Section {
-    /// Reads one line, and moves on if it is a head.
+    /// Parses one line, and enters the section if it is a header.
     fn read(&mut self, line: &str) -> LineKind {
         if line.is_empty() {
             return LineKind::Allowed;
@@ -134,7 +135,7 @@ fn head(line: &str) -> Option<Section> {
         .then(|| Section::Known(name.to_ascii_lowercase(), Some(sub.to_owned())))
 }
 
-/// What a value must be.
+/// The kind of value that a setting must have.
 #[derive(Clone, Copy)]
 enum ValueKind {
     Switch,
@@ -142,7 +143,7 @@ enum ValueKind {
     Text,
     Address,
     Refs,
-    /// A folder below the one that holds the repository.
+    /// A folder below the one that contains the repository.
     Tree,
 }
 
@@ -244,7 +245,7 @@ fn is_allowed(section: &str, sub: Option<&str>, name: &str, value: &str) -> bool
     let fits = |(known, names, kind): &(&str, &[&str], ValueKind)| {
         *known == section && (names.is_empty() || names.contains(&name.as_str())) && fits(*kind, value)
     };
-    // A driver of its own is what a part in quotes means here.
+    // The part in quotes names a custom driver here.
     let driver =
         sub.is_some() && matches!(section, "diff" | "merge" | "color" | "core" | "user" | "commit" | "gc");
     plain_name && !driver && LIST.iter().any(fits)

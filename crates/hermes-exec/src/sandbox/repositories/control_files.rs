@@ -1,4 +1,5 @@
-//! What in one repository's own folder makes git run programs: hooks, settings, and what leads git elsewhere.
+//! The files in one repository's own folder that make git run programs: hooks, settings, and files that
+//! redirect git.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,14 +14,14 @@ use super::config::{ConfigDecision, judge};
 
 const HOOKS: &str = "hooks";
 const CONFIGS: [&str; 2] = ["config", "config.worktree"];
-/// Kept byte for byte: the folder, and the name in it.
+/// The files that are kept byte for byte, each as folder and name.
 const FIXED: [(&str, &str); 4] =
     [("", "commondir"), ("", "gitdir"), ("info", "attributes"), ("rebase-merge", "git-rebase-todo")];
-/// Longer ones are nothing anybody wrote.
+/// The largest size of a file that is kept; a person writes none that is longer.
 const LONGEST: u64 = 4 << 20;
 const MOST_HOOKS: usize = 200;
 
-/// A repository's machinery as it was.
+/// The recorded control files of a repository.
 #[derive(Debug, Default)]
 pub(super) struct GitControlFiles {
     hooks: HookFolder,
@@ -32,22 +33,22 @@ pub(super) struct GitControlFiles {
 enum HookFolder {
     #[default]
     Absent,
-    /// The user leads them elsewhere.
+    /// The user has redirected the hooks with a link.
     Link(OsString),
     Folder(BTreeMap<OsString, HookEntry>),
 }
 
-/// An entry of the hooks.
+/// An entry of the hooks folder.
 #[derive(Debug)]
 enum HookEntry {
     File(Vec<u8>, RawMode),
     Link(OsString),
-    /// Too long to keep, or nothing git would run.
+    /// The entry is too long to keep, or nothing that git would run.
     Unread,
 }
 
 impl GitControlFiles {
-    /// Keeps what is there.
+    /// Records the current files.
     pub(super) fn record(path: &Path) -> Self {
         let mut found = Self::default();
         let Ok(git) = DirHandle::open(path) else { return found };
@@ -70,8 +71,8 @@ impl GitControlFiles {
         found
     }
 
-    /// Puts back what changed and must not have, and says what. What git changed by itself is what it was from now on: as it was
-    /// read, for it may be another by now.
+    /// Restores files that changed and must not, and describes what was restored. Changes that git made
+    /// itself become the recorded state: as they were read, because the file may have changed since.
     pub(super) fn restore(&mut self, path: &Path) -> Vec<String> {
         let mut told = RestoreNotes { repository: path.to_owned(), lines: Vec::new() };
         let Ok(git) = DirHandle::open(path) else { return told.lines };
@@ -114,7 +115,7 @@ impl GitControlFiles {
             }
         };
         for name in hooks.names()? {
-            // What `git init` puts there does nothing.
+            // The sample hooks that `git init` creates have no effect.
             let harmless = Path::new(&name).extension().is_some_and(|ending| ending == "sample");
             if !before.contains_key(&name) && !harmless && hooks.kind(&name) != DirEntryKind::Folder {
                 hooks.remove(&name)?;
@@ -184,7 +185,7 @@ impl GitControlFiles {
             match (inner.kind(file), before) {
                 (DirEntryKind::Nothing, _) => {}
                 (DirEntryKind::File(_), Some(before)) if now.as_ref() == Some(before) => {}
-                // A rebase that goes on has fewer steps than before, and a new one runs nothing by itself.
+                // A rebase that continues has fewer steps than before, and a new one runs nothing by itself.
                 (DirEntryKind::File(_), _)
                     if name == "git-rebase-todo" && now.as_deref().is_some_and(runs_nothing) => {}
                 (_, Some(before)) if name != "git-rebase-todo" => {
@@ -192,9 +193,10 @@ impl GitControlFiles {
                     inner.replace_file(file, before, 0o644)?;
                     told.add(&shown);
                 }
-                // Git is about to write it.
+                // Git is about to write this file.
                 (DirEntryKind::File(_), None) if now.as_deref() == Some(b"") => {}
-                // A worktree's own: it leads back to the repository it lies in.
+                // This is a file of a worktree's own folder: it leads back to the repository that contains
+                // it.
                 (DirEntryKind::File(_), None) if is_worktree(&told.repository, name, now.as_deref()) => {
                     self.fixed.insert((folder, name), now.unwrap_or_default());
                 }
@@ -208,7 +210,7 @@ impl GitControlFiles {
     }
 }
 
-/// What is said about one repository.
+/// The messages about one repository.
 struct RestoreNotes {
     repository: PathBuf,
     lines: Vec<String>,
@@ -216,7 +218,7 @@ struct RestoreNotes {
 
 impl RestoreNotes {
     fn add(&mut self, what: &str) {
-        // The way people write it: from the `.git` on, or from the folder's own name.
+        // The path is shown as users write it: beginning with `.git`, or with the folder's own name.
         let parts: Vec<_> = self.repository.components().collect();
         let from =
             parts.iter().position(|part| part.as_os_str() == ".git").unwrap_or(parts.len().saturating_sub(1));
@@ -234,7 +236,7 @@ fn inner(git: &DirHandle, folder: &str) -> io::Result<DirHandle> {
     if folder.is_empty() { git.folder(".") } else { git.folder(folder) }
 }
 
-/// Whether a new file of a worktree's own folder says what git writes there.
+/// Tells whether a new file of a worktree's own folder contains what git writes there.
 fn is_worktree(repository: &Path, name: &str, now: Option<&[u8]>) -> bool {
     let within = repository.parent().is_some_and(|above| above.ends_with("worktrees"));
     let now = now.and_then(|now| std::str::from_utf8(now).ok()).unwrap_or_default();
@@ -246,7 +248,7 @@ fn is_worktree(repository: &Path, name: &str, now: Option<&[u8]>) -> bool {
         }
 }
 
-/// Whether a list of steps of a rebase starts no program.
+/// Tells whether the steps of a rebase start no program.
 fn runs_nothing(todo: &[u8]) -> bool {
     const STEPS: &[&str] = &[
         "pick",
@@ -280,7 +282,7 @@ fn runs_nothing(todo: &[u8]) -> bool {
     })
 }
 
-/// Gives a name to another that git does not look for.
+/// Renames an entry to a name that git does not look for.
 fn set_aside(folder: &DirHandle, name: &OsStr) -> io::Result<OsString> {
     let mut aside = name.to_owned();
     aside.push(format!(".taken-aside-{}", random_hex(6)));
@@ -305,7 +307,7 @@ impl HookEntry {
         }
     }
 
-    /// Whether something had to be put back.
+    /// Restores the entry and tells whether that was necessary.
     fn restore(&self, hooks: &DirHandle, name: &OsStr) -> io::Result<bool> {
         match self {
             Self::File(bytes, mode) => {

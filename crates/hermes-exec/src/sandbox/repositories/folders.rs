@@ -1,6 +1,7 @@
-//! The folders below the roots of a conversation, and which of them git would look into.
+//! An index of the folders below the roots of a conversation, and of those that git would read.
 //!
-//! A folder is read again when its entries changed since, which the kernel notes in a time that nobody can set.
+//! A folder is read again when its entries have changed, which the kernel records in a time that no process
+//! can set.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -8,21 +9,21 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// More folders than this are not followed; those near the root come first.
+/// Limits how many folders are indexed; those near the root come first.
 const MOST_FOLDERS: usize = 30_000;
-/// Folders that changed as late as this before the last look may have changed again unseen.
+/// The time before the last scan within which a changed folder may have changed again unnoticed.
 const RACY_NANOS: i128 = 100_000_000;
-/// In a repository's own folder: its data.
+/// The data folders of a repository's own folder.
 const DATA: &[&str] = &["objects", "refs", "logs", "lfs", "rr-cache"];
 
 type FolderStamp = (u64, u64, i128);
 
-/// A root, and how deep it is looked into.
+/// A root, and the depth to which it is scanned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScanRoot {
     pub(super) path: PathBuf,
     pub(super) depth: usize,
-    /// Whether entries whose names begin with a dot are left out.
+    /// Tells whether entries whose names begin with a dot are left out.
     pub(super) skip_hidden: bool,
 }
 
@@ -33,16 +34,16 @@ struct ScannedFolder {
     found: GitRole,
 }
 
-/// What a folder is to git.
+/// Describes what a folder is to git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct GitRole {
-    /// It is taken for a repository.
+    /// Tells whether git takes the folder for a repository.
     repository: bool,
-    /// It has an entry `.git` that is no folder.
+    /// Tells whether the folder has an entry `.git` that is not a folder.
     link: bool,
 }
 
-/// What is known of them.
+/// The index of the folders.
 #[derive(Debug)]
 pub(super) struct FolderIndex {
     roots: Vec<ScanRoot>,
@@ -55,7 +56,7 @@ impl FolderIndex {
         Self { roots, known: BTreeMap::new(), newest: 0 }
     }
 
-    /// Looks again at what changed.
+    /// Scans again what has changed.
     pub(super) fn refresh(&mut self) {
         let racy = self.newest - RACY_NANOS;
         let mut waiting: VecDeque<(PathBuf, usize)> = VecDeque::new();
@@ -81,7 +82,8 @@ impl FolderIndex {
     }
 
     fn read(&mut self, path: &Path, depth: usize, waiting: &mut VecDeque<(PathBuf, usize)>) {
-        // Before its entries: what comes meanwhile is seen the next time.
+        // The stamp is read before the entries, so that an entry that is added meanwhile is found by the next
+        // scan.
         let Some(stamp) = stamp(path) else {
             self.known.remove(path);
             return;
@@ -130,12 +132,12 @@ impl FolderIndex {
             .collect()
     }
 
-    /// Whether a folder lies below one of the roots.
+    /// Tells whether a folder lies below one of the roots.
     pub(super) fn contains(&self, folder: &Path) -> bool {
         self.roots.iter().any(|root| folder.starts_with(&root.path))
     }
 
-    /// Entries named `.git` that are no folders.
+    /// Returns the entries named `.git` that are not folders.
     pub(super) fn links(&self) -> Vec<PathBuf> {
         self.known.iter().filter(|(_, folder)| folder.found.link).map(|(path, _)| path.join(".git")).collect()
     }

@@ -1,10 +1,12 @@
-//! Every repository below the folders a conversation may write to, kept from running what a command left in it.
+//! Protects every repository below the folders that a conversation may write to from running what a command
+//! left in it.
 //!
-//! A command may write to the repository it works in, or nobody could commit. But a hook or a setting it left there would later
-//! be run by the user's own git, outside the fence. So what names programs is kept as it was while nothing of ours ran, and is
-//! put back when a process ends, and now and then while one runs on. What git itself changes in a day's work stays (`config`).
-//! A repository that appears meanwhile is stripped of what would run. Where the kernel lets us, much of it cannot be written in
-//! the first place (`mounts`).
+//! A command may write to the repository it works in; otherwise it could not commit. But the user's own git
+//! would later run a hook or a setting that it left there, outside the sandbox. So files that name programs
+//! are recorded while no sandboxed process runs, and are restored when a process ends, and periodically while
+//! one runs in the background. Changes that git itself makes in ordinary work stay (`config`). A repository
+//! that appears meanwhile loses what would run. Where the kernel permits it, many of these files cannot be
+//! written in the first place (`mounts`).
 
 mod config;
 mod control_files;
@@ -21,28 +23,29 @@ use super::limits::SandboxLimits;
 use control_files::GitControlFiles;
 use folders::{FolderIndex, ScanRoot};
 
-/// Caches in which other programs call git: below the user's home, and how deep the repositories lie.
+/// The caches in which other programs call git, below the user's home, and the depth at which the
+/// repositories lie.
 const CACHES: &[(&str, usize)] = &[(".cargo/git", 3)];
 const TEMPORARY_DEPTH: usize = 2;
-/// So many projects are remembered.
+/// Limits how many projects are remembered.
 const MOST_PROJECTS: usize = 32;
 
 static PROJECTS: LazyLock<Mutex<HashMap<Vec<PathBuf>, Arc<Repositories>>>> = LazyLock::new(Mutex::default);
 
-/// The repositories below some roots. One for all who work there.
+/// The repositories below some roots. All processes that work there share one value.
 #[derive(Debug)]
 pub(super) struct Repositories(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     folders: FolderIndex,
-    /// Folders the user lets commands write hooks and settings in.
+    /// The folders in which the user lets commands write hooks and settings.
     allowed: Vec<PathBuf>,
     control_files: BTreeMap<PathBuf, GitControlFiles>,
     links: BTreeMap<PathBuf, GitLink>,
-    /// How many processes of ours run there.
+    /// The number of sandboxed processes that run there.
     running: usize,
-    /// What was put back and nobody was told yet.
+    /// The messages about restored files that were not reported yet.
     notices: Vec<String>,
 }
 
@@ -55,10 +58,10 @@ enum GitLink {
 }
 
 impl Repositories {
-    /// Those a conversation can reach.
+    /// Returns the repositories that a conversation can reach.
     pub(super) fn of(limits: &SandboxLimits, temporary: &[PathBuf], allowed: &[PathBuf]) -> Arc<Self> {
         let mut roots: Vec<ScanRoot> = Vec::new();
-        // Nobody outside works in the caches of commands.
+        // The user does not work in the caches of commands.
         for path in limits.writable.iter().filter(|path| !path.ends_with(super::cache::OURS)) {
             let cache = CACHES.iter().find(|(name, _)| limits.user_home.join(name).starts_with(path));
             let in_cache =
@@ -98,7 +101,8 @@ impl Repositories {
         Arc::clone(projects.entry(key).or_insert_with(make))
     }
 
-    /// A process is about to start. What is there now is the user's, unless others of ours run.
+    /// Registers a process that is about to start. The current files are the user's, unless other sandboxed
+    /// processes run.
     pub(super) fn process_started(&self) {
         let mut state = self.state();
         if state.running == 0 {
@@ -107,30 +111,30 @@ impl Repositories {
         state.running += 1;
     }
 
-    /// Puts back what must not stay.
+    /// Restores files that changed and must not.
     pub(super) fn restore(&self) {
         let mut state = self.state();
         let told = state.restore();
         state.queue_notices(told);
     }
 
-    /// Has something told with the next command that ends.
+    /// Adds messages to be reported with the next command that ends.
     pub(super) fn queue_notices(&self, what: Vec<String>) {
         self.state().queue_notices(what);
     }
 
-    /// What was put back since it was asked last.
+    /// Returns the messages about files restored since the last call.
     pub(super) fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut self.state().notices)
     }
 
-    /// A process has ended with all it started.
+    /// Unregisters a process that has ended with all processes it started.
     pub(super) fn process_ended(&self) {
         let mut state = self.state();
         state.running = state.running.saturating_sub(1);
     }
 
-    /// The folders of the repositories known.
+    /// Returns the folders of the known repositories.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
         self.state().control_files.keys().cloned().collect()
     }
@@ -177,7 +181,7 @@ impl State {
         told
     }
 
-    /// Whether the user named the hooks, or a folder around the repository, as one to write to.
+    /// Tells whether the user named the hooks, or a folder around the repository, as writable.
     fn is_allowed(&self, repository: &Path) -> bool {
         self.allowed.iter().any(|allowed| *allowed == repository.join("hooks") || *allowed == repository)
     }
@@ -192,19 +196,19 @@ impl State {
             return vec![told.unwrap_or_else(|| format!("{} leads elsewhere", path.display()))];
         }
         match now.target(path) {
-            // A worktree or a submodule that was made just now: what it leads to is looked at like any other. Git writes
-            // such a link more than once while it works, so none of its states is the one to be kept.
+            // This is a new worktree or submodule: its target is examined like any other repository. Git
+            // writes such a link more than once while it works, so none of its states is recorded.
             Some(target) if self.folders.contains(&target) => {
                 self.control_files.entry(target.clone()).or_default().restore(&target)
             }
-            // Git makes the link first; one that leads nowhere does nothing, and is looked at again.
+            // Git creates the link first; one without a target has no effect, and is examined again.
             None if now.is_plain() => Vec::new(),
             _ => vec![move_aside(path)],
         }
     }
 }
 
-/// Gives a link another name, and says so.
+/// Renames a link, and returns a message about it.
 fn move_aside(path: &Path) -> String {
     let mut aside = path.as_os_str().to_owned();
     aside.push(format!(".taken-aside-{}", random_hex(6)));
@@ -216,7 +220,7 @@ fn move_aside(path: &Path) -> String {
 }
 
 impl GitLink {
-    /// Whether it is a file that names a folder, as git writes it.
+    /// Tells whether the entry is a file that names a folder, as git writes it.
     fn is_plain(&self) -> bool {
         matches!(self, Self::File(bytes) if bytes.starts_with(b"gitdir: "))
     }
@@ -232,7 +236,7 @@ impl GitLink {
         }
     }
 
-    /// Where a plain one leads.
+    /// Returns the target of a plain link.
     fn target(&self, path: &Path) -> Option<PathBuf> {
         let Self::File(bytes) = self else { return None };
         let text = std::str::from_utf8(bytes).ok()?;
@@ -241,7 +245,7 @@ impl GitLink {
         path.parent()?.join(given).canonicalize().ok()
     }
 
-    /// Puts it where it was.
+    /// Restores the link.
     fn restore(&self, path: &Path) -> Option<String> {
         let beside = path.with_file_name(format!(".git-{}", random_hex(8)));
         let made = match self {
@@ -267,7 +271,8 @@ impl GitLink {
 mod tests {
     use super::*;
 
-    /// `git submodule add` writes the link to what it makes, and writes it again in another form.
+    /// Checks the case of `git submodule add`, which writes the link to the folder that it creates, and
+    /// writes it again in another form.
     #[test]
     fn a_link_that_is_written_twice_while_it_is_made_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -298,7 +303,7 @@ mod tests {
             assert_eq!(repositories.take_notices(), Vec::<String>::new(), "{text}");
             assert_eq!(fs::read_to_string(&link).unwrap(), text);
         }
-        // One that leads out of the folders is taken aside.
+        // A link that leads out of the folders is renamed.
         let elsewhere = tempfile::tempdir().unwrap();
         fs::write(&link, format!("gitdir: {}\n", elsewhere.path().display())).unwrap();
         repositories.restore();
