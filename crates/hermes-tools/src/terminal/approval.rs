@@ -2,7 +2,7 @@
 //!
 //! This module stores the approvals of each conversation and the permanent ones, and asks the user.
 //! `hermes-guard` decides what is dangerous; the caller persists a permanent approval through a callback.
-//! Invariant: a command that matches a denied pattern is refused before any other check.
+//! Invariant: a command that must never run is refused before any approval or mode is considered.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
