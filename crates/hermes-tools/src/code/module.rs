@@ -1,6 +1,6 @@
 //! The Python module that a script imports, and the description of the tool for the model.
 //!
-//! Both are text files in the `texts` folder, reduced to the tools of the session.
+//! Both are generated from text files in this folder, reduced to the tools of the session.
 
 use std::time::Duration;
 
