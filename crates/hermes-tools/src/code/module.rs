@@ -20,10 +20,10 @@ const SECTION_END: &str = "# end";
 /// Selects where scripts run and with which Python: `code_execution.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CodeExecutionMode {
-    /// In the session's folder, with the Python of its virtual environment.
+    /// Scripts run in the session's folder, with the Python of its virtual environment.
     #[default]
     Project,
-    /// In an empty folder, with Hermes' own Python.
+    /// Scripts run in an empty folder, with Hermes' own Python.
     Strict,
 }
 

@@ -57,7 +57,7 @@ pub(crate) const BURIES_SECRET: &str = "it holds a secret that is only shown mas
 /// The format of line numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LineNumberStyle {
-    /// Right-aligned to six columns.
+    /// Line numbers right-aligned to six columns.
     #[default]
     Wide,
     Compact,

@@ -71,9 +71,9 @@ pub(crate) struct ProcessEntry {
 /// The way a process is accessed.
 #[derive(Debug, Clone)]
 pub(crate) enum ProcessHandle {
-    /// Through its pipes or its terminal. The local process may be a client of a remote one.
+    /// A process accessed through its pipes or its terminal. It may be a local client of a remote process.
     Background(BackgroundProcess),
-    /// Remote, and polled.
+    /// A remote process that is polled.
     Remote(RemoteProcess),
     Recovered(RecoveredProcess),
 }

@@ -38,9 +38,9 @@ pub type AvailabilityCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "it only holds ports")]
 pub struct ToolRegistry {
-    /// The entries in the order of registration, in which people see them.
+    /// The entries in the order of registration, the order in which people see them.
     entries: Vec<RegistryEntry>,
-    /// The same tools sorted by name, in which order the model sees them.
+    /// The same tools sorted by name, the order in which the model sees them.
     tools: Vec<Arc<dyn Tool>>,
 }
 
