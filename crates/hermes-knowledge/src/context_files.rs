@@ -1,7 +1,8 @@
-//! The files in which a project says how it wants to be worked on.
+//! The files in which a project describes how to work on it.
 //!
-//! `.hermes.md` (or `HERMES.md`), nearest one up to the root of the repository, stands alone. Otherwise every `AGENTS.md`
-//! from the working folder down, with Cursor's rules beside them. `CLAUDE.md` only where none of these exists.
+//! The nearest `.hermes.md` (or `HERMES.md`) up to the root of the repository excludes all others. Without one,
+//! every `AGENTS.md` from the working directory down is used, together with Cursor's rules. `CLAUDE.md` is used
+//! only if none of these exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,11 @@ use std::path::{Path, PathBuf};
 use crate::sanitize::{block_if_suspicious, truncate_with_notice};
 
 const SKIPPED_FOLDERS: [&str; 3] = ["node_modules", "__pycache__", "venv"];
-/// A tree with more folders is not walked to its end: the start of a chat must not depend on its size.
+/// Limits the number of folders visited, so that the start of a chat does not depend on the size of the tree.
 const MOST_FOLDERS: usize = 2_000;
 const MOST_DEPTH: usize = 8;
 
-/// The project layer of the prompt, if the project has anything to say.
+/// Renders the project layer of the prompt. Returns `None` if the project has no context files.
 pub fn project_context(folder: &Path) -> Option<String> {
     let sections = sections(folder);
     if sections.is_empty() {
@@ -45,7 +46,7 @@ fn section(name: &str, text: &str) -> String {
     format!("## {name}\n\n{text}")
 }
 
-/// Several files that share one bound.
+/// Renders several files as one section that shares one length limit.
 fn group(name: &str, files: Vec<(String, String)>) -> Option<String> {
     if let [(only, text)] = files.as_slice() {
         return Some(section(only, &truncate_with_notice(block_if_suspicious(text.trim(), only), name)));
@@ -64,7 +65,8 @@ fn read(path: &Path) -> Option<String> {
         .filter(|text| !text.trim().is_empty())
 }
 
-/// Looked for up to the root of the repository; outside of one, in the folder alone: what lies above may be anybody's.
+/// Finds the project's own file up to the root of the repository. Outside a repository only the folder itself
+/// is searched, because the folders above it may belong to another user.
 fn own_file(folder: &Path) -> Option<(PathBuf, String)> {
     let root = folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(folder);
     for folder in folder.ancestors() {
@@ -81,7 +83,7 @@ fn own_file(folder: &Path) -> Option<(PathBuf, String)> {
     None
 }
 
-/// The text behind a leading block between `---` lines, unless nothing would be left.
+/// Returns the text after a leading block between `---` lines, or the whole text if nothing would be left.
 fn without_front_matter(text: &str) -> &str {
     let rest = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---"));
     match rest.map(|(_, body)| body.trim_start_matches('-').trim_start()) {
@@ -90,7 +92,7 @@ fn without_front_matter(text: &str) -> &str {
     }
 }
 
-/// The upper-case name wins where both exist.
+/// Reads the first of the two files that is not empty; the upper-case name takes precedence.
 fn either(folder: &Path, names: [&str; 2]) -> Option<(String, String)> {
     names.iter().find_map(|name| Some(((*name).to_owned(), read(&folder.join(name))?)))
 }
@@ -113,7 +115,7 @@ fn agents(folder: &Path) -> Option<String> {
                 below.push((at.join(&name), relative));
             }
         }
-        // Each level is in the order of its paths, and levels come by depth.
+        // Folders of one level are sorted by path, and levels are visited by depth.
         below.sort_by(|a, b| a.1.cmp(&b.1));
         for (at, prefix) in &below {
             if let Some((name, text)) = either(at, names) {

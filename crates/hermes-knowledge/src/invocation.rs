@@ -1,19 +1,19 @@
-//! A skill called by its name: what the model reads then.
+//! Renders the message that the model reads when a skill is called by name.
 //!
-//! The text of the skill is given whole, as its author wrote it; files beside it are named, not read.
+//! The text of the skill is included unchanged; the other files in its folder are listed, not read.
 
 use std::fs;
 use std::path::Path;
 
 use crate::skills::{Skill, SkillSet};
 
-/// Its own plan is used where the user has no skill of that name.
+/// The built-in plan skill, used if the user has no skill of that name.
 pub const PLAN: &str = include_str!("texts/plan.md");
 const MOST_FILES: usize = 50;
 
 impl SkillSet {
-    /// What the model reads when a skill is called: by its command, its name or its folder. `note` is the program's own word
-    /// about this call.
+    /// Renders a skill for the model. `called` is its command, its name or its folder; `note` is a remark of
+    /// the program about this call.
     pub fn invoke(&self, called: &str, request: &str, note: Option<&str>) -> Option<String> {
         let command = command_name(called);
         let by_command = || self.skills().iter().find(|skill| skill.command == command);
@@ -22,7 +22,7 @@ impl SkillSet {
         Some(invocation_text(&skill.name, &text, &files_of(skill), request, note))
     }
 
-    /// The commands skills can be called by, with a word about each.
+    /// Lists the commands that invoke skills, with a description of each.
     pub fn commands(&self) -> Vec<(String, String)> {
         let about = |skill: &Skill| match skill.description.as_str() {
             "" => format!("Invoke the {} skill", skill.name),
@@ -39,7 +39,7 @@ impl SkillSet {
     }
 }
 
-/// The same for a text that is no file of the user's.
+/// Renders a skill text that does not come from a file of the user.
 pub fn invoke_text(name: &str, text: &str, request: &str, note: Option<&str>) -> String {
     invocation_text(name, text, &[], request, note)
 }
@@ -62,7 +62,7 @@ fn invocation_text(name: &str, text: &str, files: &[String], request: &str, note
     parts.join("\n\n")
 }
 
-/// What a name is typed as.
+/// Converts a name to the command a user types.
 pub(crate) fn command_name(name: &str) -> String {
     let lower = name.trim().trim_start_matches('/').to_lowercase();
     let mut command = String::new();
@@ -74,7 +74,7 @@ pub(crate) fn command_name(name: &str) -> String {
     command.trim_matches('-').to_owned()
 }
 
-/// Everything in its folder but the skill itself and what is hidden, as whole paths.
+/// Lists the absolute paths of the files in the skill's folder, except `SKILL.md` and hidden files.
 fn files_of(skill: &Skill) -> Vec<String> {
     let mut files = Vec::new();
     let mut open = vec![skill.folder.clone()];

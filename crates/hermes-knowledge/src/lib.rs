@@ -1,8 +1,9 @@
-//! The files the agent lives by: what it remembers, who it is, what a project asks of it, which skills it has.
+//! Loads and writes the files that shape the agent: memory, `SOUL.md`, project context files, personalities and
+//! skills.
 //!
-//! Reads and writes those files and renders them for the prompt; it asks no model and keeps nothing in memory between
-//! calls. Invariants: a file is replaced whole or not at all; what came from a file is scanned and bounded before it is
-//! handed on; a file that cannot be read is left out, never an error of the turn.
+//! This crate reads and writes those files and renders them for the prompt. It calls no model and keeps nothing
+//! in memory between calls. Invariants: a file is replaced as a whole or not at all; text from a file is
+//! scanned and truncated before a caller gets it; an unreadable file is left out and never fails the turn.
 
 mod context_files;
 mod invocation;

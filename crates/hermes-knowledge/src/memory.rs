@@ -1,8 +1,8 @@
-//! What the agent remembers: two small files of entries.
+//! The agent's memory: two small files of entries.
 //!
-//! `MEMORY.md` holds the agent's own notes, `USER.md` what it knows about the user. Entries stand apart by a line with a
-//! single `§`. Invariants: a change is made on the file as it is under the lock, and the file is replaced whole; a limit
-//! holds for the result of a change; readers take no lock.
+//! `MEMORY.md` holds the agent's own notes, `USER.md` what it knows about the user. A line with a single `§`
+//! separates entries. Invariants: a change is applied to the file as read under the lock, and the file is
+//! replaced as a whole; a limit applies to the result of a change; readers take no lock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use thiserror::Error;
 const DELIMITER: &str = "\n§\n";
 const RULE_WIDTH: usize = 46;
 const PREVIEW: usize = 80;
-/// The line above and below the header of a block.
+/// The character of the line above and below the header of a block.
 pub const USAGE_RULE: char = '═';
 
-/// Which of the two files.
+/// Names one of the two memory files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryFile {
     Memory,
@@ -53,14 +53,14 @@ impl MemoryFile {
     }
 }
 
-/// The most characters of each file, delimiters included.
+/// The maximum number of characters of each file, delimiters included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
     pub memory: usize,
     pub user: usize,
 }
 
-/// A wish to change a file.
+/// A requested change to a memory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryChange {
     Add { content: String },
@@ -68,16 +68,16 @@ pub enum MemoryChange {
     Remove { old_text: String },
 }
 
-/// What stands in a file after a change was made, or found unnecessary.
+/// The content of a file after a change was applied or found unnecessary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryState {
     pub entries: Vec<String>,
-    /// `67% — 1,474/2,200 chars`
+    /// The usage, such as `67% — 1,474/2,200 chars`.
     pub usage: String,
     pub message: &'static str,
 }
 
-/// Why a change was not made. The words are for the model.
+/// The reason why a change was refused, worded for the model.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryRefusal {
     #[error("{0}")]
@@ -90,14 +90,14 @@ pub enum MemoryRefusal {
     Ambiguous { old_text: String, previews: Vec<String> },
     #[error("{0}")]
     Blocked(String),
-    /// The file holds something this program did not write and would lose.
+    /// The file holds content that this program did not write and would lose.
     #[error("{0}")]
     Foreign(String),
     #[error("the memory file cannot be used: {0}")]
     File(String),
 }
 
-/// The two files of a home.
+/// Reads and changes the two memory files of a home.
 #[derive(Debug, Clone)]
 pub struct MemoryStore {
     folder: PathBuf,
@@ -109,17 +109,17 @@ impl MemoryStore {
         Self { folder: home.join("memories"), limits }
     }
 
-    /// The entries as they stand on disk. A file that is missing or cannot be read has none.
+    /// Returns the entries on disk. A missing or unreadable file has none.
     pub fn entries(&self, target: MemoryFile) -> Vec<String> {
         read(&self.path(target)).map(|text| split(&text)).unwrap_or_default()
     }
 
-    /// The state of a file without changing it.
+    /// Returns the state of a file without changing it.
     pub fn state(&self, target: MemoryFile) -> MemoryState {
         self.state_of(target, self.entries(target), "")
     }
 
-    /// The block for the prompt. An entry that would not be accepted today is shown as blocked.
+    /// Renders the block for the prompt. An entry that would be refused today is shown as blocked.
     pub fn prompt_block(&self, target: MemoryFile) -> Option<String> {
         let entries = self.entries(target);
         if entries.is_empty() {
@@ -131,12 +131,12 @@ impl MemoryStore {
         Some(format!("{rule}\n{} [{usage}]\n{rule}\n{}", target.header(), shown.join(DELIMITER)))
     }
 
-    /// Makes a change, or says why not. Nothing is written unless the whole change holds.
+    /// Applies a change, or returns why it was refused. Nothing is written unless the whole change is accepted.
     pub fn apply(&self, target: MemoryFile, change: &MemoryChange) -> Result<MemoryState, MemoryRefusal> {
         self.apply_all(target, std::slice::from_ref(change))
     }
 
-    /// Makes several changes as one: the limit counts for the end result, and one refusal refuses all.
+    /// Applies several changes as one: the limit applies to the final result, and one refusal refuses all.
     pub fn apply_all(
         &self,
         target: MemoryFile,
@@ -189,7 +189,7 @@ impl MemoryStore {
     }
 }
 
-/// A file somebody else wrote in another way is copied aside and left alone.
+/// Refuses to change a file that a rewrite would damage, such as one edited by hand, and saves a copy of it.
 fn refuse_foreign(path: &Path, text: &str, entries: &[String], limit: usize) -> Result<(), MemoryRefusal> {
     let round_trips = text.trim() == entries.join(DELIMITER).trim();
     let oversized = entries.iter().any(|entry| entry.chars().count() > limit);
@@ -221,7 +221,7 @@ fn split(text: &str) -> Vec<String> {
     entries
 }
 
-/// Dropping repeated and empty entries loses nothing.
+/// Tells whether parsing dropped only repeated and empty entries, which loses nothing.
 fn has_only_duplicates(text: &str, entries: &[String]) -> bool {
     text.split(DELIMITER).map(str::trim).all(|part| part.is_empty() || entries.iter().any(|e| e == part))
 }
@@ -291,7 +291,7 @@ fn apply_change(entries: &mut Vec<String>, change: &MemoryChange) -> Result<&'st
     }
 }
 
-/// A line with nothing but the sign would split the entry on the next read, so it goes.
+/// Removes lines that hold only `§`, because such a line would split the entry on the next read.
 fn as_entry(content: &str) -> String {
     content.lines().filter(|line| line.trim() != "§").collect::<Vec<_>>().join("\n").trim().to_owned()
 }

@@ -1,26 +1,26 @@
-//! Manners of speaking that can be put on and off. They never enter the stored prompt.
+//! Personalities that a user can switch on and off. They never enter the stored prompt.
 
 use hermes_config::Config;
 use hermes_config::yaml::YamlValue;
 
 const TEXTS: &str = include_str!("texts/personalities.txt");
 
-/// The names that are always there, in the order they are listed.
+/// The built-in names, in the order in which they are listed.
 pub use hermes_config::keys::PERSONALITIES as BUILT_IN;
 
-/// What a name stands for.
+/// The meaning of a personality name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Personality {
-    /// The words for the model.
+    /// The prompt text for the model.
     Prompt(String),
-    /// Back to none.
+    /// No personality.
     Plain,
 }
 
-/// Where users define their own.
+/// The configuration keys under which users define personalities.
 const OWN: [&str; 2] = ["agent.personalities", "personalities"];
 
-/// Every name there is, the user's own first, for people to choose from.
+/// Lists all names for people to choose from, the user's own first.
 pub fn personality_names(config: &Config) -> String {
     let mut names: Vec<String> = Vec::new();
     let own = OWN.iter().flat_map(|key| {
@@ -35,7 +35,7 @@ pub fn personality_names(config: &Config) -> String {
     names.join(", ")
 }
 
-/// Looks a name up: the user's own definitions first, then ours.
+/// Looks up a name, first in the user's definitions, then in the built-in ones.
 pub fn personality(name: &str, config: &Config) -> Option<Personality> {
     let name = name.trim().to_lowercase();
     if matches!(name.as_str(), "none" | "default" | "neutral") {
@@ -57,7 +57,7 @@ fn built_in(name: &str) -> Option<String> {
         .find_map(|(known, text)| (known == name).then(|| text.to_owned()))
 }
 
-/// A definition is a text, or a map with a prompt, a tone and a style.
+/// Returns the prompt of a definition, which is a text or a map with a prompt, a tone and a style.
 fn prompt_text(value: &YamlValue) -> Option<String> {
     if let Some(text) = value.as_str() {
         return Some(text.to_owned());

@@ -1,14 +1,14 @@
-//! How long a text from a file may be, and what is left of one that is longer or tries to give orders.
+//! Limits the length of text from files and blocks text that looks like a prompt injection.
 
 use hermes_guard::{TextOrigin, find_injections};
 use hermes_text::{head, tail};
 
-/// The most characters of one source.
+/// The maximum number of characters from one source.
 const MOST: usize = 20_000;
 const KEPT_HEAD: usize = 14_000;
 const KEPT_TAIL: usize = 4_000;
 
-/// The text as it may be shown: a suspicious one is replaced as a whole.
+/// Returns the text, or a notice in its place if it looks like a prompt injection.
 pub(crate) fn block_if_suspicious(text: &str, name: &str) -> String {
     let found = find_injections(text, TextOrigin::ContextFile);
     if found.is_empty() {
@@ -19,7 +19,7 @@ pub(crate) fn block_if_suspicious(text: &str, name: &str) -> String {
     format!("[BLOCKED: {name} contained potential prompt injection ({ids}). Content not loaded.]")
 }
 
-/// The text within its bound, with a word about what is missing.
+/// Truncates a text to the limit and inserts a notice where characters were removed.
 pub(crate) fn truncate_with_notice(text: String, name: &str) -> String {
     let total = text.chars().count();
     if total <= MOST {

@@ -1,7 +1,8 @@
-//! The skills of a home, as far as the prompt lists them: names, categories, one line each.
+//! The skills of a home as the prompt lists them: names, categories and one line each.
 //!
-//! A skill is a folder with a `SKILL.md`; the folders above it are its category. Writing and installing them is not done
-//! here; calling one by its name is (`invocation`). A skill whose head cannot be read is listed without a description.
+//! A skill is a folder with a `SKILL.md`; the folders above it are its category. This module does not write or
+//! install skills; `invocation` renders a skill that is called by its name. A skill whose front matter cannot
+//! be parsed is listed without a description.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,45 +17,45 @@ use hermes_text::head;
 use crate::invocation::command_name;
 
 const SKIPPED: [&str; 3] = [".git", ".github", ".hub"];
-/// Only the beginning of a file is looked at.
+/// The number of characters read from the beginning of a file.
 const MOST_CHARS: usize = 2_000;
 const MOST_DESCRIPTION: usize = 60;
 const MOST_DEPTH: usize = 6;
 
-/// One line of the index.
+/// One entry of the skill index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
     pub name: String,
     pub category: String,
     pub description: String,
     pub folder: PathBuf,
-    /// What it is called by, without the `/`.
+    /// The command that invokes the skill, without the `/`.
     pub command: String,
 }
 
-/// What decides whether a skill is shown.
+/// The conditions that decide whether a skill is listed.
 #[derive(Debug, Clone, Default)]
 pub struct SkillFilter {
     pub disabled: BTreeSet<String>,
     pub tools: BTreeSet<String>,
     pub toolsets: BTreeSet<String>,
-    /// `linux`, `macos`, `windows`
+    /// The operating system: `linux`, `macos` or `windows`.
     pub system: String,
     pub conditions: ToolConditions,
 }
 
-/// Whether what a skill asks of the tools counts.
+/// Selects whether the tool conditions of a skill are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolConditions {
-    /// For the prompt: it is about what the model has.
+    /// Applies them; the prompt lists only skills whose tools the model has.
     #[default]
     Apply,
-    /// For calling it by name: whoever does so wants it.
+    /// Ignores them; a user who calls a skill by name wants it in any case.
     Ignore,
 }
 
 impl SkillFilter {
-    /// What the configuration turns off on this platform.
+    /// Builds a filter with the skills that the configuration disables on this platform.
     pub fn from_config(config: &Config, platform: &str) -> Self {
         let per_platform = format!("skills.platform_disabled.{platform}");
         let names = if config.is_user_set(&per_platform) {
@@ -69,14 +70,15 @@ impl SkillFilter {
         }
     }
 
-    /// The same, whatever tools there are.
+    /// Returns this filter without tool conditions.
     #[must_use]
     pub fn ignoring_conditions(self) -> Self {
         Self { conditions: ToolConditions::Ignore, ..self }
     }
 }
 
-/// The skills found, those of the home before those of other folders with the same name.
+/// The skills that were found. A skill of the home takes precedence over one of the same name in an external
+/// folder.
 #[derive(Debug, Clone, Default)]
 pub struct SkillSet {
     skills: Vec<Skill>,
@@ -84,7 +86,7 @@ pub struct SkillSet {
 }
 
 impl SkillSet {
-    /// Reads the folders. What cannot be read is not there.
+    /// Loads the skills of the home and of the external folders. Unreadable files and folders are left out.
     pub fn load(home: &Home, config: &Config, env: &Env, filter: &SkillFilter) -> Self {
         let mut set = Self::default();
         set.add(&home.join("skills"), filter);
@@ -101,7 +103,7 @@ impl SkillSet {
         &self.skills
     }
 
-    /// The layer of the prompt; none without skills.
+    /// Renders the skills layer of the prompt. Returns `None` if there are no skills.
     pub fn index(&self) -> Option<String> {
         if self.skills.is_empty() {
             return None;
@@ -193,7 +195,7 @@ fn is_shown(name: &str, head: &YamlValue, filter: &SkillFilter) -> bool {
         && !lacks(&condition(head, "requires_tools"), &filter.tools)
 }
 
-/// Conditions stand under `metadata.hermes`, or at the top in hand-written files.
+/// Returns a condition, read from `metadata.hermes` or, in hand-written files, from the top level.
 fn condition(head: &YamlValue, key: &str) -> Vec<String> {
     match head.get("metadata").and_then(|metadata| metadata.get("hermes")) {
         Some(own) if own.get(key).is_some() => list(own, key),
@@ -214,7 +216,7 @@ fn list(value: &YamlValue, key: &str) -> Vec<String> {
 
 fn beginning(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
-    // A character has at most four bytes.
+    // A character takes at most four bytes.
     File::open(path).ok()?.take(4 * MOST_CHARS as u64).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     Some(head(&text, MOST_CHARS).to_owned())

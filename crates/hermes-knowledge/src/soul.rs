@@ -1,4 +1,4 @@
-//! SOUL.md: who the agent is, in the user's own words.
+//! `SOUL.md`: the agent's identity, as the user describes it.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use hermes_config::{Home, write};
 
 use crate::sanitize::{block_if_suspicious, truncate_with_notice};
 
-/// Who the agent is when nobody has said otherwise.
+/// The identity the agent has unless the user defines another one.
 pub const IDENTITY: &str = include_str!("texts/identity.md").trim_ascii();
 
-/// The first of the working folder's and the home's file that says something.
+/// Returns the first non-empty `SOUL.md` of the working directory and the home.
 pub fn soul(folder: &Path, home: &Home) -> Option<String> {
     [folder.join("SOUL.md"), home.join("SOUL.md")].iter().find_map(|path| {
         let text = fs::read_to_string(path).ok()?;
@@ -19,7 +19,7 @@ pub fn soul(folder: &Path, home: &Home) -> Option<String> {
     })
 }
 
-/// Puts the default into a home that has none; never touches one that is there.
+/// Writes the default file to a home that has none; never changes an existing one.
 pub fn create_soul(home: &Home) -> hermes_config::Result<()> {
     let path = home.join("SOUL.md");
     if path.exists() { Ok(()) } else { write::replace(&path, format!("{IDENTITY}\n").as_bytes()) }

@@ -1,4 +1,4 @@
-//! Answers as JSON, with a space behind commas and colons: what recorded transcripts have.
+//! Results as JSON with a space after commas and colons, the format of recorded transcripts.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
-/// A success the model reads as JSON.
+/// Returns a success with a JSON result.
 pub(crate) fn success_json(value: &Value) -> ToolOutcome {
     ToolOutcome::done(spaced_json(value))
 }
 
-/// A failure with more to say than its reason.
+/// Returns a failure with a JSON result.
 pub(crate) fn failure_json(value: &Value) -> ToolOutcome {
     ToolOutcome { status: OutcomeStatus::Failed, ..ToolOutcome::done(spaced_json(value)) }
 }
 
-/// The text of a value.
+/// Serializes a value with spaces.
 pub(crate) fn spaced_json(value: &Value) -> String {
     let mut bytes = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut bytes, SpacedFormatter);

@@ -1,18 +1,18 @@
-//! Reading a call's arguments, and a tool's description from the texts beside it.
+//! Parses the arguments of a call, and builds a tool's spec from its text files.
 
 use std::ops::RangeInclusive;
 
 use hermes_types::{RawJson, ToolOutcome, ToolSpec};
 use serde_json::{Map, Value, json};
 
-/// A tool's description for the model.
+/// Builds the spec of a tool for the model.
 pub(crate) fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
     let parameters = RawJson::parse(parameters.trim().to_owned())
         .unwrap_or_else(|_| RawJson::from_value(&json!({"type": "object", "properties": {}})));
     ToolSpec { name: name.to_owned(), description: description.trim().to_owned(), parameters }
 }
 
-/// A whole number argument, within its range; text that is a number counts.
+/// Returns an integer argument limited to its range. A text that holds a number is accepted.
 pub(crate) fn number(
     arguments: &Map<String, Value>,
     name: &str,
@@ -26,12 +26,12 @@ pub(crate) fn number(
     number.clamp(*range.start(), *range.end())
 }
 
-/// A text argument; absent, empty and of another kind are the same.
+/// Returns a text argument. A missing, blank or non-text value is `None`.
 pub(crate) fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
 }
 
-/// A text argument that may be empty.
+/// Returns a text argument that may be empty.
 pub(crate) fn any_text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     arguments.get(name).and_then(Value::as_str)
 }

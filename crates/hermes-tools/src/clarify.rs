@@ -1,4 +1,4 @@
-//! `clarify`: a question only the user can answer.
+//! `clarify`: asks the user a question.
 
 use hermes_types::{
     BoxFuture, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec, UserAnswer, UserQuestion,
@@ -10,7 +10,7 @@ use crate::argument::{missing, spec, text};
 
 const MOST_CHOICES: usize = 4;
 
-/// The tool.
+/// The `clarify` tool.
 #[derive(Debug)]
 pub struct ClarifyTool {
     spec: ToolSpec,
@@ -45,7 +45,7 @@ impl Tool for ClarifyTool {
                 UserAnswer::Text(response) => answer::success_json(&json!({
                     "question": question, "choices_offered": offered, "user_response": response,
                 })),
-                // Nobody is there, or nobody answered in time.
+                // No user is present, or none answered in time.
                 _ => answer::failure_json(&json!({
                     "error": "Clarify tool is not available in this execution context.",
                     "user_response": "No answer came. Decide yourself what fits best, go on, and say what you assumed.",
@@ -55,7 +55,7 @@ impl Tool for ClarifyTool {
     }
 }
 
-/// The choices a person is shown: not blank, and few.
+/// Returns the choices to show: the first few that are not blank.
 fn choices(given: Option<&Value>) -> Vec<String> {
     let given = given.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let texts = given.iter().filter_map(|choice| match choice {

@@ -1,4 +1,4 @@
-//! `cronjob`: jobs that run later, and the list of them. The list and its rules are `hermes-schedule`'s.
+//! `cronjob`: manages scheduled jobs. `hermes-schedule` stores the jobs and holds their rules.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use crate::argument::{any_text, spec, text};
 use crate::folders::TaskFolders;
 use crate::off_thread::off_thread;
 
-/// Fields of newer releases that are kept, and how they are checked.
+/// Fields of newer releases, which are stored with the job.
 const MORE: [&str; 6] =
     ["script", "no_agent", "context_from", "enabled_toolsets", "workdir", "attach_to_session"];
-/// What the tool was called in three, and the action of each.
+/// The names of the three tools that `cronjob` replaced, with the action of each.
 const OLDER: [(&str, &str); 3] =
     [("schedule_cronjob", "create"), ("list_cronjobs", "list"), ("remove_cronjob", "remove")];
 
-/// The tool.
+/// The `cronjob` tool.
 #[derive(Debug)]
 pub struct CronJobTool {
     spec: ToolSpec,
     jobs: JobStore,
     store: Store,
     clock: Arc<dyn Clock>,
-    /// What a conversation may write, and where it began.
+    /// The sandbox that limits where jobs work, and the start folder of each conversation.
     limits: Option<(Sandbox, TaskFolders)>,
 }
 
-/// What the model asked for.
+/// The requested action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Action {
     Create,
@@ -69,13 +69,13 @@ impl CronJobTool {
         Self { spec, jobs, store, clock, limits: None }
     }
 
-    /// Lets a job work only where the conversation that makes it may write.
+    /// Restricts jobs to folders that the conversation that creates them may write.
     #[must_use]
     pub fn with_sandbox(self, sandbox: Sandbox, folders: TaskFolders) -> Self {
         Self { limits: Some((sandbox, folders)), ..self }
     }
 
-    /// Why a job of this conversation may not work in the folder it names.
+    /// Returns why a job of this conversation must not work in the folder it names.
     fn refuse_folder(&self, call: &ToolInvocation) -> Option<String> {
         let (sandbox, folders) = self.limits.as_ref()?;
         let folder = text(&call.arguments, "workdir")?;
@@ -107,7 +107,7 @@ impl CronJobTool {
         }
     }
 
-    /// The chat the conversation takes place in, where it does in one.
+    /// Returns the chat of the conversation, if it takes place in one.
     async fn origin(&self, task: &TaskId) -> Option<JobOrigin> {
         let binding = self.store.binding(task.as_str()).await.ok().flatten()?;
         let entry: Value = serde_json::from_str(&binding.entry).ok()?;
@@ -159,7 +159,8 @@ fn failed(words: &str) -> ToolOutcome {
     }
 }
 
-/// Another model or provider costs the user's money and gets the user's key: a person decides. Returns why it may not be.
+/// Asks the user about another model or provider, because it costs the user's money and gets the user's key.
+/// Returns why it was refused.
 async fn refuse_model(call: &ToolInvocation, context: &ToolContext<'_>) -> Option<String> {
     let given = |name: &str| call.arguments.get(name).filter(|value| !value.is_null());
     let wanted: Vec<String> =
@@ -186,7 +187,7 @@ async fn refuse_model(call: &ToolInvocation, context: &ToolContext<'_>) -> Optio
     }
 }
 
-/// Where one call is dealt with. Errors are words for the model.
+/// Handles one call. Errors are worded for the model.
 struct JobEditor {
     jobs: JobStore,
     now: hermes_types::Timestamp,
@@ -253,7 +254,7 @@ impl JobEditor {
             repeat: change.repeat,
             more: change.more,
         };
-        // What is asked for first is said first.
+        // A missing schedule is reported before the errors of `JobStore::create`.
         if new.schedule.trim().is_empty() {
             return Err("schedule is required for create".to_owned());
         }
@@ -287,7 +288,7 @@ fn not_found(error: Error, id: &str) -> String {
     }
 }
 
-/// What the arguments say about a job. A field of the wrong kind is named.
+/// Parses the fields of a job. An error names a field of the wrong type.
 fn change(arguments: &Map<String, Value>) -> Result<JobChange, String> {
     let text = |name: &str| match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -301,7 +302,7 @@ fn change(arguments: &Map<String, Value>) -> Result<JobChange, String> {
         }
     }
     check_folder(&more)?;
-    // An address of the model's own choice would be sent the user's key.
+    // A URL that the model chooses would receive the user's key.
     let has_address =
         |given: &Map<String, Value>| given.get("base_url").is_some_and(|given| !given.is_null());
     let nested = arguments.get("model").and_then(Value::as_object);

@@ -1,7 +1,7 @@
-//! `delegate_task`: hands parts of the work to subagents and brings back their last words.
+//! `delegate_task`: delegates tasks to subagents and returns their final reports.
 //!
-//! What a subagent is, is the agent's business; this tool reads the request, decides which tools a child does not get, and
-//! puts the reports together in the order of the tasks.
+//! The agent crate implements subagents. This tool parses the request, decides which tools a subagent does not
+//! get, and returns the reports in the order of the tasks.
 
 use futures_util::future::join_all;
 use hermes_types::{
@@ -15,10 +15,11 @@ use crate::argument::{number, spec, text};
 use crate::registry::tools_of_sets;
 
 const MOST_TASKS: usize = 3;
-/// What a child must not do: start children, ask people, remember for its parent, write to chats, run scripts.
+/// The tools that a subagent does not get: delegating, asking the user, memory, sending messages, running
+/// scripts and scheduling jobs.
 const BLOCKED: [&str; 6] = ["delegate_task", "clarify", "memory", "send_message", "execute_code", "cronjob"];
 
-/// The tool.
+/// The `delegate_task` tool.
 #[derive(Debug)]
 pub struct DelegateTool {
     spec: ToolSpec,
@@ -26,14 +27,14 @@ pub struct DelegateTool {
 }
 
 impl DelegateTool {
-    /// `iterations` is what a child may use when the call does not say.
+    /// Creates the tool. `iterations` is the limit of a subagent if the call gives none.
     pub fn new(iterations: usize) -> Self {
         let spec =
             spec("delegate_task", include_str!("texts/delegate.md"), include_str!("texts/delegate.json"));
         Self { spec, iterations }
     }
 
-    /// The tasks of a call, or why there are none.
+    /// Parses the tasks of a call, or returns why there are none.
     fn jobs(&self, arguments: &Map<String, Value>) -> Result<Vec<SubagentTask>, String> {
         let shared = names(arguments.get("toolsets"));
         let steps = number(arguments, "max_iterations", self.iterations, 1..=1_000);
@@ -110,7 +111,7 @@ fn report_outcome(reports: &[SubagentReport]) -> ToolOutcome {
     let longest = reports.iter().map(|report| report.duration).max().unwrap_or_default();
     let results: Vec<Value> = reports.iter().enumerate().map(|(at, report)| entry(at, report)).collect();
     let answer = json!({"results": results, "total_duration_seconds": seconds(longest)});
-    // One child that came to something is worth reading.
+    // The call succeeds if at least one subagent returned a summary.
     if reports.iter().any(|report| report.summary.is_some()) {
         success_json(&answer)
     } else {

@@ -1,4 +1,5 @@
-//! Where each task works. The terminal moves it with `cd`; relative paths of the file tools start from it.
+//! The current folder of each task. The terminal changes it with `cd`; relative paths of the file tools start
+//! from it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,42 +7,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::TaskId;
 
-/// A shared handle; clones see the same folders.
+/// The start and current folders of all tasks. Clones share them.
 #[derive(Debug, Clone)]
 pub struct TaskFolders {
     start: Arc<PathBuf>,
-    /// Where the user put a task that starts elsewhere.
+    /// The start folders of tasks for which the user chose another one.
     start_overrides: Arc<Mutex<HashMap<TaskId, PathBuf>>>,
     current_folders: Arc<Mutex<HashMap<TaskId, PathBuf>>>,
 }
 
 impl TaskFolders {
-    /// Every task starts in `start`, or in the nearest folder above it that has a name a model and a shell can be told.
+    /// Creates the folders. Every task starts in `start`, or in its nearest parent whose path is valid UTF-8.
     pub fn new(start: PathBuf) -> Self {
         let named = start.ancestors().find(|folder| folder.to_str().is_some()).map(Path::to_owned);
         let start = Arc::new(named.unwrap_or(start));
         Self { start, start_overrides: Arc::default(), current_folders: Arc::default() }
     }
 
-    /// Where the task is now.
+    /// Returns the current folder of a task.
     pub fn current(&self, task: &TaskId) -> PathBuf {
         let moved = self.current_folders.lock().unwrap_or_else(PoisonError::into_inner);
         moved.get(task).cloned().unwrap_or_else(|| self.anchor(task))
     }
 
-    /// Where the task began. What its commands may write is around it, wherever they go.
+    /// Returns the folder in which a task started. It determines what its commands may write, wherever they
+    /// change to.
     pub fn anchor(&self, task: &TaskId) -> PathBuf {
         let placed = self.start_overrides.lock().unwrap_or_else(PoisonError::into_inner);
         placed.get(task).cloned().unwrap_or_else(|| self.start.to_path_buf())
     }
 
-    /// Has a task begin in another folder, because the user says so.
+    /// Sets the start folder of a task, as the user requested.
     pub fn set_start(&self, task: &TaskId, folder: PathBuf) {
         self.start_overrides.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), folder);
         self.current_folders.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 
-    /// Has a task work where another one does that it works for: what it may write is around the same folder.
+    /// Makes a task start where its parent task started, so that it may write the same files.
     pub fn delegate(&self, task: &TaskId, parent: &TaskId) {
         let anchor = self.anchor(parent);
         self.set_start(task, anchor);
@@ -51,7 +53,7 @@ impl TaskFolders {
         self.current_folders.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), folder);
     }
 
-    /// Forgets a task that has ended.
+    /// Removes a task that has ended.
     pub fn forget(&self, task: &TaskId) {
         self.start_overrides.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
         self.current_folders.lock().unwrap_or_else(PoisonError::into_inner).remove(task);

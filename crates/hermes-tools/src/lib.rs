@@ -1,7 +1,8 @@
-//! Tools the model may call, and the registry that finds them.
+//! The tools that a model may call, and the registry that finds them.
 //!
-//! Each tool is one module; what the model is told about it is a text beside it. A tool never fails the turn: what goes
-//! wrong is its answer. What may hold secrets is not read, by any path to it.
+//! Each tool is one module; its description for the model is a text file in the same folder. Invariants: a tool
+//! never fails the turn, because its errors are returned as its result; files that may hold secrets are not
+//! read by any path that leads to them.
 
 mod answer;
 mod argument;

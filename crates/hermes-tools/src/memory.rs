@@ -1,4 +1,4 @@
-//! `memory`: what the agent notes down for later sessions. The files and their rules are `hermes-knowledge`'s.
+//! `memory`: stores notes of the agent for later sessions. `hermes-knowledge` holds the files and their rules.
 
 use hermes_knowledge::{MemoryChange, MemoryFile, MemoryRefusal, MemoryState, MemoryStore};
 use hermes_types::{
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::argument::spec;
 
-/// The tool. Each file is there only when remembering of its kind is on.
+/// The `memory` tool. Each store is present only if its kind of memory is enabled.
 #[derive(Debug)]
 pub struct MemoryTool {
     spec: ToolSpec,

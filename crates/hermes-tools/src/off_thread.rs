@@ -1,17 +1,17 @@
-//! Work that reads or writes files, on a thread of its own so that a slow disk or a large tree does not hold up the
-//! runtime.
+//! Runs file access on a separate thread, so that a slow disk or a large tree does not block the runtime.
 
 use hermes_types::ToolOutcome;
 use tokio::sync::oneshot;
 
-/// Runs the work and waits for it. When the caller is dropped the work still ends in order; nobody hears of it.
+/// Runs the work and waits for it. If the caller is dropped, the work still completes and its result is
+/// discarded.
 pub(crate) async fn off_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolOutcome> {
     let (answer, done) = oneshot::channel();
     let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        // Nobody waits any more when the turn was cancelled.
+        // The receiver is dropped if the turn was cancelled.
         let _ = answer.send(work());
     });
     match started {

@@ -1,6 +1,7 @@
-//! `read_file`: a part of a text file, with line numbers.
+//! `read_file`: shows a page of a text file with line numbers.
 //!
-//! Holds the order of its guards and the shape of its answer. A page the model already has before it is not sent again.
+//! This module holds the order of its checks and the form of its result. A page that is still in the model's
+//! context is not sent again.
 
 use std::path::Path;
 
@@ -24,15 +25,15 @@ const MOST_LINES: usize = 2000;
 const MOST_LINE_CHARS: usize = 2000;
 const LARGE_BYTES: u64 = 512_000;
 const LARGE_PAGE: usize = 200;
-/// What is looked at to tell text from other bytes.
+/// The number of bytes examined to tell text from binary data.
 const SAMPLE_BYTES: usize = 4000;
 const SAMPLE_CHARS: usize = 1000;
 
-/// What stands for a page the model already has; it must never end up in a file.
+/// The text shown instead of a page that the model already has. It must never be written to a file.
 pub(crate) const UNCHANGED: &str =
     "File unchanged since you last read it. The content from that earlier read_file result is still current.";
 
-/// The tool.
+/// The `read_file` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct ReadFileTool {
     spec: ToolSpec,

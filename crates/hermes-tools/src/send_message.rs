@@ -1,4 +1,4 @@
-//! `send_message`: to a chat of any platform.
+//! `send_message`: sends a message to a chat on any platform.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::answer;
 use crate::argument::{missing, spec, text};
 
-/// The tool.
+/// The `send_message` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct SendMessageTool {
     spec: ToolSpec,

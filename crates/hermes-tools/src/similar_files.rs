@@ -1,4 +1,4 @@
-//! Names in the same folder that a model may have meant.
+//! Suggests names in the same folder that a model may have meant.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::file::file_system::FileSystem;
 const MOST: usize = 5;
 const MOST_ENTRIES: usize = 50;
 
-/// The likeliest names beside a path that does not exist, best first.
+/// Returns the most similar names next to a path that does not exist, best first.
 pub(crate) fn similar_files(disk: &dyn FileSystem, path: &Path) -> Vec<String> {
     let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_lowercase();
     let Some(folder) = path.parent() else { return Vec::new() };
@@ -49,7 +49,7 @@ fn score(wanted: &str, name: &str) -> u32 {
     }
 }
 
-/// How much of the distinct characters two names share, in percent.
+/// Returns the percentage of distinct characters that two names share.
 fn share(a: &str, b: &str) -> usize {
     let (a, b): (HashSet<char>, HashSet<char>) = (a.chars().collect(), b.chars().collect());
     let all = a.union(&b).count();

@@ -1,7 +1,7 @@
-//! `todo`: the model's list of what it is doing, one per task.
+//! `todo`: the model's task list, one per task.
 //!
-//! Kept in memory only; a resumed conversation reads it back from its own newest result. Invariant: merging neither
-//! reorders nor drops what is there.
+//! The list is kept in memory only; a resumed conversation restores it from its latest result. Invariant:
+//! merging neither reorders nor drops existing items.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,10 +15,10 @@ use serde_json::{Map, Value, json};
 use crate::answer;
 use crate::argument::spec;
 
-/// What stands above a list that outlived its conversation's older messages.
+/// The heading of a list that is carried over a context compression.
 const CARRIED: &str = "[Your active task list was preserved across context compression]";
 
-/// The tool.
+/// The `todo` tool.
 #[derive(Debug)]
 pub struct TodoTool {
     spec: ToolSpec,
@@ -95,7 +95,7 @@ impl Tool for TodoTool {
         let result = self.with_list(&call.task, |list| {
             match call.arguments.get("todos") {
                 None | Some(Value::Null) => {}
-                // A list with nothing that could be a task would empty what is there.
+                // A list without any valid item would clear the existing one.
                 Some(Value::Array(given)) if !given.is_empty() && !given.iter().any(Value::is_object) => {
                     return ToolOutcome::failed("`todos` must be a list of {id, content, status}");
                 }
@@ -139,7 +139,7 @@ impl Tool for TodoTool {
     }
 }
 
-/// A field as text; absent and blank are the same.
+/// Returns a field as text. A missing or blank value is `None`.
 fn field(given: &Value, name: &str) -> Option<String> {
     let text = match given.get(name)? {
         Value::String(text) => text.trim().to_owned(),
@@ -188,7 +188,7 @@ fn describe(list: &[Item]) -> Value {
     json!({"todos": todos, "summary": summary})
 }
 
-/// The list an earlier result of this tool holds.
+/// Reads the list from an earlier result of this tool.
 fn read_back(message: &Message) -> Option<Vec<Item>> {
     if message.role != Role::Tool {
         return None;

@@ -1,6 +1,7 @@
-//! `write_file`: a whole file, in one step.
+//! `write_file`: writes a whole file in one step.
 //!
-//! Holds the checks that come before the disk is touched. Invariant: after a failure the old file is as it was.
+//! This module holds the checks before the disk is accessed. Invariant: after a failure the old file is
+//! unchanged.
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use crate::file::{BURIES_SECRET, FileTools};
 use crate::off_thread::off_thread;
 use crate::read_file::UNCHANGED;
 
-/// The tool.
+/// The `write_file` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct WriteFileTool {
     spec: ToolSpec,
@@ -62,7 +63,7 @@ impl Tool for WriteFileTool {
     }
 }
 
-/// A writer goes beside others as long as its path is known and nobody else's.
+/// Returns the policy of a call that writes one file: it may run in parallel with calls for other paths.
 pub(crate) fn path_call_policy(arguments: &Map<String, Value>) -> CallPolicy {
     let path = text(arguments, "path").map(str::to_owned);
     let beside = if path.is_some() { Concurrency::DisjointPaths } else { Concurrency::Sequential };
@@ -124,15 +125,15 @@ fn write_failure(error: &str) -> ToolOutcome {
     answer::failure_json(&json!({"bytes_written": 0, "dirs_created": false, "error": error}))
 }
 
-/// Why the content would turn a sound file into one that cannot be read. A file that was never strict (JSON with
-/// comments) may stay so.
+/// Returns the syntax error that the content would add to a valid file. A file that was already invalid (such
+/// as JSON with comments) may stay so.
 fn breaks_syntax(path: &Path, before: Option<&str>, content: &str) -> Option<String> {
     let error = syntax_error(path, content)?;
     let lax = before.is_some_and(|old| syntax_error(path, old).is_some());
     (!lax).then_some(error)
 }
 
-/// Whether a text is what `read_file` showed rather than what a file holds.
+/// Tells whether a text is the output of `read_file` rather than the content of a file.
 fn is_display_text(content: &str) -> bool {
     if content.contains(UNCHANGED) && content.chars().count() <= 2 * UNCHANGED.chars().count() {
         return true;

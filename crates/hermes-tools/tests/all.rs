@@ -1,4 +1,4 @@
-//! The tools, called as a turn calls them.
+//! Tests that call the tools as a turn does.
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod all {

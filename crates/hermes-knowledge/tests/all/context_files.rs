@@ -1,4 +1,4 @@
-//! Which files of a project reach the prompt, in which order and how much of them.
+//! Tests which files of a project reach the prompt, in which order, and how much of each.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ fn put(folder: &Path, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// The section headings, in order.
+/// Returns the section headings in order.
 fn headings(folder: &Path) -> Vec<String> {
     let text = project_context(folder).unwrap_or_default();
     text.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_owned).collect()

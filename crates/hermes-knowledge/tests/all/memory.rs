@@ -1,4 +1,5 @@
-//! Memory files: what is kept, what is refused, and what a second process may do meanwhile.
+//! Tests of the memory files: which changes are stored, which are refused, and what a second process may do
+//! meanwhile.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Manners of speaking by name.
+//! Tests of the lookup of personalities by name.
 
 use std::path::Path;
 

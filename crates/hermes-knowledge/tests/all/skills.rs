@@ -1,4 +1,4 @@
-//! The list of skills the prompt shows.
+//! Tests of the skill list in the prompt.
 
 use std::fs;
 use std::path::Path;

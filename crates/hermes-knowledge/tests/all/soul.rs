@@ -1,4 +1,4 @@
-//! Where the agent's character comes from.
+//! Tests of the sources of the agent's identity.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What differs between two states of a project.
+//! Compares two states of a project.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,10 +11,10 @@ use super::object::{ObjectId, ObjectKind};
 use super::repository::Repository;
 use super::tree::TreeContents;
 
-/// Larger files are only named.
+/// The size above which a file is listed without its differences.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// How much changed.
+/// The extent of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangeCounts {
     pub files: usize,
@@ -44,14 +44,14 @@ pub(super) fn differences(old: &TreeContents, new: &TreeContents) -> Vec<FileDif
     found
 }
 
-/// Where the new side's texts come from.
+/// The source of the texts of the new side.
 pub(super) enum DiffSide<'a> {
     Stored,
-    /// The files as they lie there now.
+    /// The current files in this folder.
     Folder(&'a Path),
 }
 
-/// The text of a file on one side; none if it is no text, or too long to compare.
+/// Returns the text of a file on one side. Returns `None` if it is binary or too large to compare.
 fn text(
     repository: &Repository,
     found: Option<(TreeEntryMode, ObjectId)>,
@@ -86,7 +86,7 @@ fn texts(
     Some((text(repository, difference.old, None)?, text(repository, difference.new, file)?))
 }
 
-/// How much changed between two snapshots.
+/// Counts the changes between two snapshots.
 pub(super) fn count(repository: &Repository, old: &TreeContents, new: &TreeContents) -> ChangeCounts {
     let mut counts = ChangeCounts::default();
     for difference in differences(old, new) {
@@ -107,7 +107,7 @@ fn changed_lines(old: &str, new: &str) -> (usize, usize) {
     (added, removed)
 }
 
-/// A line per file, then the differences themselves.
+/// Renders one line per file, and the differences.
 pub(super) fn describe(
     repository: &Repository,
     found: &[FileDifference],

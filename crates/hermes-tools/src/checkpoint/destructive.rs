@@ -1,4 +1,4 @@
-//! Commands that may destroy something: a snapshot is taken before they run.
+//! Detects commands that may destroy data; a snapshot is taken before they run.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Whether a shell command looks as if it removes, moves or overwrites.
+/// Tells whether a shell command looks as if it removes, moves or overwrites files.
 pub fn is_destructive(command: &str) -> bool {
     PATTERNS.iter().any(|pattern| pattern.is_match(command))
 }

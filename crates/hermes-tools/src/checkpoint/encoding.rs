@@ -1,6 +1,7 @@
-//! What is inside trees and commits, as bytes.
+//! Encodes and decodes the content of git trees and commits.
 //!
-//! Pure. Invariant: what is encoded decodes to itself; foreign bytes decode or do not, without a panic.
+//! These functions are pure. Invariants: encoded data decodes to the same value; foreign bytes never cause a
+//! panic.
 
 use std::fmt::Write as _;
 
@@ -14,14 +15,14 @@ pub(super) struct TreeEntry {
     pub(super) id: ObjectId,
 }
 
-/// What an entry is, as git counts.
+/// The type of an entry, as git numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeEntryMode {
     File,
     Executable,
     Link,
     Folder,
-    /// Another repository inside, which we do not look into.
+    /// A nested repository, whose content is not read.
     Repository,
 }
 
@@ -48,7 +49,7 @@ impl TreeEntryMode {
     }
 }
 
-/// A tree's bytes. Git sorts folders as if their names ended in a slash.
+/// Encodes a tree. Git sorts folders as if their names ended in a slash.
 pub(super) fn encode_tree(mut entries: Vec<TreeEntry>) -> Vec<u8> {
     let key = |entry: &TreeEntry| {
         let mut key = entry.name.clone();
@@ -84,12 +85,12 @@ pub(super) fn decode_tree(mut bytes: &[u8]) -> Option<Vec<TreeEntry>> {
     Some(entries)
 }
 
-/// A commit, as far as snapshots need it.
+/// The parts of a commit that snapshots need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Commit {
     pub(super) tree: ObjectId,
     pub(super) parent: Option<ObjectId>,
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub(super) seconds: i64,
     pub(super) message: String,
 }

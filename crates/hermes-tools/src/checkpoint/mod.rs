@@ -1,8 +1,8 @@
-//! Snapshots of a project before its files change, and going back to one.
+//! Takes snapshots of a project before its files change, and restores them.
 //!
-//! Each project has a git repository of its own under the home, which we read and write ourselves and any git can read.
-//! Holds when a snapshot is due and what a user may ask of them. Invariant: taking one never fails the tool it precedes;
-//! going back takes one first and removes nothing.
+//! Each project has its own git repository under the home, which this module reads and writes directly and any
+//! git can read. It decides when to take a snapshot and implements the user's commands. Invariants: taking a
+//! snapshot never fails the tool that it precedes; restoring takes a snapshot first and removes nothing.
 
 mod budget;
 mod compare;
@@ -42,14 +42,14 @@ pub use destructive::is_destructive;
 const MOST_DIFF_LINES: usize = 80;
 const MOST_REASON_CHARS: usize = 60;
 const MOST_REMEMBERED: usize = 1000;
-/// Larger files are left out unless the configuration says otherwise.
+/// The default size above which files are left out.
 const LARGEST: u64 = 10 * 1024 * 1024;
-/// How often it is looked whether somebody else is done.
+/// The interval at which a waiting caller checks whether another snapshot is finished.
 const LOOK: Duration = Duration::from_millis(5);
-/// A hash is looked for this far back, also beyond what is listed.
+/// The number of snapshots searched for a hash, which may exceed the number listed.
 const MOST_HISTORY: usize = 10_000;
 
-/// Takes snapshots and goes back to them.
+/// Takes snapshots and restores them.
 #[derive(Debug)]
 pub struct CheckpointManager {
     base: PathBuf,
@@ -57,20 +57,20 @@ pub struct CheckpointManager {
     clock: Arc<dyn Clock>,
     max_snapshots: usize,
     largest: u64,
-    /// Projects of which it was said that they go without.
+    /// The projects for which a missing snapshot was already reported.
     notified: Mutex<HashSet<PathBuf>>,
-    /// Which turn last had a snapshot of a project. Held while one is taken: a second writer of the same turn must not
-    /// go ahead of it.
+    /// The turn of the last snapshot of each project. It is locked while a snapshot is taken, so that a second
+    /// write of the same turn waits for it.
     taken: Mutex<HashMap<PathBuf, TurnId>>,
 }
 
-/// A snapshot as a list shows it.
+/// A snapshot in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     pub hash: String,
     pub taken_at: Timestamp,
     pub reason: String,
-    /// What changed since the snapshot before; none for the first.
+    /// The changes since the previous snapshot; none for the first.
     pub counts: Option<ChangeCounts>,
 }
 
@@ -80,30 +80,30 @@ impl Checkpoint {
     }
 }
 
-/// How the project differs from a snapshot.
+/// The difference between the project and a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointDiff {
-    /// A line per file.
+    /// One line per file.
     pub stat: String,
-    /// At most 80 lines.
+    /// The differences, at most 80 lines.
     pub diff: String,
     pub lines_left_out: usize,
 }
 
-/// What going back did.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreReport {
     pub hash: String,
     pub reason: String,
-    /// Files that were written, below the project.
+    /// The files that were written, relative to the project.
     pub files: Vec<PathBuf>,
-    /// Files that could not be, and why.
+    /// The files that could not be written, and why.
     pub failed: Vec<(PathBuf, String)>,
-    /// The snapshot of what was there before; none if it was already in the newest one.
+    /// The snapshot of the previous state; none if the newest snapshot already held it.
     pub saved: Option<String>,
 }
 
-/// Why a request about snapshots was not met. Nothing was changed.
+/// The reason why a request about snapshots failed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     #[error("there are no checkpoints for {0} yet")]
@@ -121,7 +121,8 @@ pub enum CheckpointError {
 }
 
 impl CheckpointManager {
-    /// Snapshots lie in the home's `checkpoints`; of each project about `max_snapshots` are kept.
+    /// Creates a manager that stores snapshots in the home's `checkpoints` and keeps about `max_snapshots` of
+    /// each project.
     pub fn new(home: &Home, user_home: PathBuf, clock: Arc<dyn Clock>, max_snapshots: usize) -> Self {
         let base = home.join("checkpoints");
         let user_home = user_home.canonicalize().unwrap_or(user_home);
@@ -136,13 +137,13 @@ impl CheckpointManager {
         }
     }
 
-    /// Files with more bytes are left out: `checkpoints.max_file_size_mb`.
+    /// Sets the size in bytes above which files are left out: `checkpoints.max_file_size_mb`.
     #[must_use]
     pub fn with_max_file_size(self, largest: u64) -> Self {
         Self { largest, ..self }
     }
 
-    /// A file is about to change: its project is kept, once per turn.
+    /// Takes a snapshot of the project before a file changes, once per turn.
     pub fn before_write(&self, turn: &TurnId, path: &Path, reason: &str) {
         let root = project::root_of(&real_path(path), &self.user_home);
         if let Err(error) = self.snapshot_once(turn, &root, reason, &Cancel::new()) {
@@ -151,8 +152,8 @@ impl CheckpointManager {
         self.prune(&root);
     }
 
-    /// A command is about to run in `folder`; if it looks destructive the folder is kept, once per turn. Given up within
-    /// about a second, or when `stop` is cancelled. Says why there is none, once for each folder.
+    /// Takes a snapshot of `folder` before a destructive command runs in it, once per turn. Gives up after
+    /// about a second or when `stop` is cancelled. Returns why no snapshot was taken, once for each folder.
     pub fn before_command(
         &self,
         turn: &TurnId,
@@ -169,7 +170,7 @@ impl CheckpointManager {
         self.notice_once(folder, &error.to_string())
     }
 
-    /// Why a folder goes without a checkpoint, unless it has been said.
+    /// Returns a notice that a folder has no checkpoint, unless it was already reported.
     pub(crate) fn notice_once(&self, folder: &Path, why: &str) -> Option<String> {
         let new = self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
         new.then(|| {
@@ -194,7 +195,7 @@ impl CheckpointManager {
         self.snapshot(&root, reason, &TreeContents::new(), effort).map(|_| ())
     }
 
-    /// Waits for whoever takes a snapshot now, as long as it is worth it.
+    /// Waits for another snapshot to finish, within the budget.
     fn lock_turns(
         &self,
         effort: &SnapshotBudget<'_>,
@@ -211,7 +212,8 @@ impl CheckpointManager {
         }
     }
 
-    /// Lets go of the oldest snapshots of a folder. Not while going back: what is gone back to may be the oldest.
+    /// Removes the oldest snapshots of a folder. Not for use during a restore, because the snapshot to restore
+    /// may be the oldest.
     pub fn prune(&self, folder: &Path) {
         let Ok(root) = folder.canonicalize() else { return };
         let repository = Repository::of(&self.base, &root);
@@ -225,8 +227,8 @@ impl CheckpointManager {
         }
     }
 
-    /// Keeps the project as it is now, and `also` what its excludes leave out; no new snapshot if the newest is the
-    /// same.
+    /// Takes a snapshot of the project, including the files in `also` that its excludes leave out. Adds none if
+    /// the newest is the same.
     fn snapshot(
         &self,
         root: &Path,
@@ -243,7 +245,7 @@ impl CheckpointManager {
             return Ok((None, contents));
         }
         let tree = write_tree(&repository, &contents)?;
-        // Whoever has stopped waiting may have changed something that was not read yet.
+        // After a timeout the caller may already have changed files that were not read yet.
         effort.check()?;
         let added = repository.add(tree, reason, self.clock.now())?;
         Ok((added, contents))
@@ -264,13 +266,13 @@ impl CheckpointManager {
         SnapshotBudget::long(&*self.clock, self.largest)
     }
 
-    /// The snapshots of a folder's project, newest first.
+    /// Lists the snapshots of a folder's project, newest first.
     pub fn list(&self, folder: &Path) -> Result<Vec<Checkpoint>, CheckpointError> {
         let (_, repository) = self.open(folder)?;
         let history = repository.history(self.max_snapshots + 1).map_err(CheckpointError::Unreadable)?;
         let mut found = Vec::new();
         for (at, (id, commit)) in history.iter().enumerate().take(self.max_snapshots) {
-            // What cannot be counted is still listed.
+            // A snapshot whose changes cannot be counted is still listed.
             let counts = history.get(at + 1).and_then(|(_, before)| {
                 let (old, new) = (read_tree(&repository, before.tree), read_tree(&repository, commit.tree));
                 Some(count(&repository, &old.ok()?, &new.ok()?))
@@ -287,7 +289,7 @@ impl CheckpointManager {
         Ok(found)
     }
 
-    /// How the project differs now from a snapshot, given by its number in the list or by its hash.
+    /// Compares the project with a snapshot, given by its number in the list or by its hash.
     pub fn diff(&self, folder: &Path, which: &str) -> Result<CheckpointDiff, CheckpointError> {
         let (root, repository) = self.open(folder)?;
         let (_, commit) = find(&repository, which)?;
@@ -302,12 +304,12 @@ impl CheckpointManager {
         Ok(CheckpointDiff { stat, diff: shown, lines_left_out })
     }
 
-    /// Puts every file of a snapshot back. Files it does not hold stay.
+    /// Restores every file of a snapshot. Other files stay unchanged.
     pub fn restore(&self, folder: &Path, which: &str) -> Result<RestoreReport, CheckpointError> {
         self.restore_paths(folder, which, None)
     }
 
-    /// Puts one file of a snapshot back; `file` is relative to the folder or to its project.
+    /// Restores one file of a snapshot; `file` is relative to the folder or to its project.
     pub fn restore_file(
         &self,
         folder: &Path,
@@ -333,14 +335,14 @@ impl CheckpointManager {
         let (id, commit) = find(&repository, which)?;
         let mut wanted = read_tree(&repository, commit.tree).map_err(CheckpointError::Unreadable)?;
         if let Some(only) = only {
-            // As seen from the folder, if that lies inside the project; else from the project's top.
+            // The path is relative to the folder if the snapshot holds it there; otherwise to the project.
             let inside = folder
                 .canonicalize()
                 .ok()
                 .and_then(|folder| Some(folder.strip_prefix(&root).ok()?.join(only)));
             let seen = inside.filter(|inside| wanted.keys().any(|path| path.starts_with(inside)));
             let only = seen.as_deref().unwrap_or(only);
-            // A folder stands for what is in it.
+            // A folder selects all files in it.
             wanted.retain(|path, _| path.starts_with(only));
             if wanted.is_empty() {
                 return Err(CheckpointError::NoSuchFile(only.display().to_string()));
@@ -376,7 +378,7 @@ impl CheckpointManager {
         Ok(restored)
     }
 
-    /// The snapshots of the folder itself, else those of the project it lies in.
+    /// Opens the snapshots of the folder itself, or of the project that contains it.
     fn open(&self, folder: &Path) -> Result<(PathBuf, Repository), CheckpointError> {
         let folder = folder.canonicalize().map_err(|_| CheckpointError::None(folder.to_owned()))?;
         let project = project::root_of(&folder, &self.user_home);
@@ -389,7 +391,7 @@ impl CheckpointManager {
     }
 }
 
-/// A snapshot by its number, counted from the newest, or by the beginning of its hash.
+/// Finds a snapshot by its number, counted from the newest, or by the beginning of its hash.
 fn find(repository: &Repository, which: &str) -> Result<(ObjectId, Commit), CheckpointError> {
     let which = which.trim();
     let history = repository.history(MOST_HISTORY).map_err(CheckpointError::Unreadable)?;

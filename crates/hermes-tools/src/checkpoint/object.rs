@@ -1,7 +1,7 @@
-//! Git objects as they lie in a repository's folder, written loose and read loose or packed.
+//! Git objects in a repository's folder: written loose, read loose or packed.
 //!
-//! Knows bytes and ids, nothing of projects. Invariant: an object is complete before it has its name; what is read back
-//! hashes to what it was asked for by.
+//! This module handles bytes and ids and does not know about projects. Invariants: an object is complete before
+//! it gets its name; the content of an object that is read has the requested hash.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -17,10 +17,10 @@ use sha1::{Digest, Sha1};
 
 use super::pack::Packs;
 
-/// Larger objects are not read into memory.
+/// The size above which objects are not read into memory.
 pub(super) const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The name of an object: the hash of its content.
+/// The id of an object: the hash of its content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ObjectId(pub(super) [u8; 20]);
 
@@ -45,7 +45,7 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// What an object is.
+/// The type of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     Blob,
@@ -73,12 +73,12 @@ impl ObjectKind {
 #[derive(Debug)]
 pub(super) struct ObjectStore {
     folder: PathBuf,
-    /// Read when the first object is not found loose.
+    /// The packs, loaded when the first object is not found loose.
     packs: OnceLock<Packs>,
 }
 
 impl ObjectStore {
-    /// `folder` is the repository's `objects`.
+    /// Creates a store; `folder` is the repository's `objects`.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder, packs: OnceLock::new() }
     }
@@ -106,7 +106,7 @@ impl ObjectStore {
         Ok(id)
     }
 
-    /// Writes a file's content. Fails if the file changes meanwhile.
+    /// Writes the content of a file. Fails if the file changes meanwhile.
     pub(super) fn write_file(&self, path: &Path) -> io::Result<ObjectId> {
         let id = hash_file(path)?;
         if !self.has(id) {
@@ -117,7 +117,8 @@ impl ObjectStore {
         Ok(id)
     }
 
-    /// Compresses into a temporary file, which gets its name only if what went in has that hash.
+    /// Compresses the content into a temporary file, which is renamed only if the content has the expected
+    /// hash.
     fn store(&self, id: ObjectId, kind: ObjectKind, len: u64, content: &mut dyn Read) -> io::Result<()> {
         let place = self.place(id);
         let folder = place.parent().unwrap_or(&self.folder);
@@ -148,7 +149,7 @@ impl ObjectStore {
         written
     }
 
-    /// Reads an object whole.
+    /// Reads a whole object.
     pub(super) fn read(&self, id: ObjectId) -> io::Result<(ObjectKind, Vec<u8>)> {
         let found = match File::open(self.place(id)) {
             Ok(file) => read_loose(file)?,
@@ -184,7 +185,7 @@ fn hash(kind: ObjectKind, content: &[u8]) -> ObjectId {
     ObjectId(hasher.finalize().into())
 }
 
-/// The id a file's content has, without writing it.
+/// Computes the id of a file's content without writing it.
 pub(super) fn hash_file(path: &Path) -> io::Result<ObjectId> {
     let mut file = File::open(path)?;
     let mut hasher = Sha1::new();

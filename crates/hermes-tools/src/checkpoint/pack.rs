@@ -1,4 +1,4 @@
-//! Objects that git itself packed together. Only read: we never pack.
+//! Reads objects that git has packed. This module never writes packs.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use flate2::read::ZlibDecoder;
 
 use super::object::{MOST_BYTES, ObjectId, ObjectKind};
 
-/// A chain of differences longer than this is a loop.
+/// The maximum length of a chain of deltas; a longer one is treated as a loop.
 const MOST_DELTAS: usize = 4096;
 
 /// The packs of a repository, with their indexes in memory.
@@ -32,7 +32,7 @@ impl Packs {
         self.find(id).is_some()
     }
 
-    /// Reads an object out of whichever pack holds it.
+    /// Reads an object from the pack that holds it.
     pub(super) fn read(&self, id: ObjectId) -> io::Result<(ObjectKind, Vec<u8>)> {
         let (pack, mut offset) = self
             .find(id)
@@ -64,7 +64,7 @@ impl Packs {
     }
 }
 
-/// The offset an index of version 2 gives for an object.
+/// Looks up the offset of an object in an index of version 2.
 fn look_up(index: &[u8], id: ObjectId) -> Option<u64> {
     const FANOUT: usize = 8;
     const NAMES: usize = FANOUT + 256 * 4;
@@ -103,9 +103,9 @@ fn damaged() -> io::Error {
 }
 
 enum DeltaBase {
-    /// It is the object itself.
+    /// The entry is a whole object of this type.
     None(ObjectKind),
-    /// It changes the object so many bytes before it.
+    /// The entry is a delta to the entry this many bytes before it.
     Before(u64),
     Named(ObjectId),
 }
@@ -161,7 +161,7 @@ fn read_entry(file: &mut File, offset: u64) -> io::Result<PackEntry> {
     if content.len() as u64 == len { Ok(PackEntry { base, content }) } else { Err(damaged()) }
 }
 
-/// Builds an object from the one it differs from.
+/// Applies a delta to its base object.
 fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     let mut rest = delta;
     if size(&mut rest)? != base.len() as u64 {

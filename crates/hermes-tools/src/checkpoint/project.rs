@@ -1,4 +1,4 @@
-//! Which folder a file's project is, and which folders are none.
+//! Finds the project folder of a file, and recognizes folders that are not projects.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ const MARKS: [&str; 9] = [
     "Gemfile",
 ];
 
-/// Shared by everybody, or the system's: not a project themselves, though projects may lie inside.
+/// Shared and system folders, which are not projects but may contain some.
 const SHARED: &[&str] = &[
     "/",
     "/Users",
@@ -50,18 +50,18 @@ const SHARED: &[&str] = &[
     "/var/log",
     "/var/tmp",
 ];
-/// The kernel's, with all that is inside.
+/// Folders of the kernel; nothing inside is a project.
 const NOT_ON_DISK: &[&str] = &["/dev", "/proc", "/run", "/sys"];
 
-/// Whether a folder is the system's, or holds all a user has.
+/// Tells whether a folder is a system folder or contains the user's home.
 pub(super) fn is_too_wide(root: &Path, user_home: &Path) -> bool {
     user_home.starts_with(root)
         || SHARED.iter().any(|shared| root == Path::new(shared))
         || NOT_ON_DISK.iter().any(|unreal| root.starts_with(unreal))
 }
 
-/// The nearest folder above the file that looks like a project's top, below the user's home; else the file's own
-/// folder, or the nearest one that exists.
+/// Returns the nearest parent folder below the user's home that looks like a project. Without one, returns the
+/// folder of the file, or the nearest one that exists.
 pub(super) fn root_of(path: &Path, user_home: &Path) -> PathBuf {
     let start = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     let above = || start.ancestors().take_while(|folder| *folder != user_home && folder.parent().is_some());

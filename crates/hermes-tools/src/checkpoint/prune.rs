@@ -1,7 +1,8 @@
-//! Letting go of the oldest snapshots: history is cut off the way a shallow clone's is, and what only they held is
+//! Removes the oldest snapshots: history is cut off as in a shallow clone, and objects that only they used are
 //! removed.
 //!
-//! Objects git packed are git's to tidy. Invariant: everything the kept snapshots and the cache lead to stays.
+//! Objects that git has packed are left to git. Invariant: every object that the kept snapshots and the cache
+//! refer to is kept.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,13 +16,14 @@ use super::object::{ObjectId, ObjectKind};
 use super::repository::Repository;
 use super::tree::cached_ids;
 
-/// So many more than wanted may gather before it is worth looking through the store.
+/// The number of excess snapshots that may accumulate before the store is scanned.
 const SLACK: usize = 10;
 
-/// Younger objects may belong to a snapshot that another program is taking.
+/// The minimum age of a removed object, because a younger one may belong to a snapshot that another process is
+/// taking.
 const SETTLED: Duration = Duration::from_hours(1);
 
-/// Keeps the newest `most` snapshots.
+/// Removes all but the newest `most` snapshots.
 pub(super) fn prune(repository: &Repository, most: usize, now: Timestamp) -> io::Result<()> {
     let mut history = repository.history(most + SLACK + 1)?;
     if history.len() <= most + SLACK {
@@ -55,7 +57,7 @@ pub(super) fn prune(repository: &Repository, most: usize, now: Timestamp) -> io:
     Ok(())
 }
 
-/// Everything a tree leads to.
+/// Marks every object that a tree refers to.
 fn mark(repository: &Repository, tree: ObjectId, kept: &mut HashSet<ObjectId>) -> io::Result<()> {
     let mut waiting = vec![tree];
     while let Some(id) = waiting.pop() {

@@ -1,6 +1,7 @@
-//! A project's snapshots as a git repository without a work tree of its own: its folder, its branch, its history.
+//! The git repository that holds a project's snapshots: its folder, its branch and its history.
 //!
-//! Any git can read it. Invariant: the branch moves only after everything it leads to is written.
+//! Its work tree is the project. Any git can read it. Invariant: the branch is updated only after every object
+//! it refers to was written.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
@@ -15,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::encoding::{Commit, decode_commit, encode_commit};
 use super::object::{ObjectId, ObjectKind, ObjectStore};
 
-/// What never goes into a snapshot: what is made anew, and what holds secrets.
+/// Files that are never in a snapshot, because they can be generated again or hold secrets.
 const EXCLUDE: &[&str] = &[
     "node_modules/",
     "dist/",
@@ -39,7 +40,7 @@ const EXCLUDE: &[&str] = &[
     ".git/",
 ];
 
-/// A lock this old was left by a program that died.
+/// The age after which a lock is treated as left by a crashed process.
 const STALE_LOCK: Duration = Duration::from_mins(10);
 
 const BRANCH: &str = "refs/heads/master";
@@ -52,7 +53,7 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// Where a project's repository lies, whether it exists or not. `root` is the project's real path.
+    /// Returns the repository of a project, whether it exists or not. `root` is the project's real path.
     pub(super) fn of(base: &Path, root: &Path) -> Self {
         let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
         let mut name = String::new();
@@ -69,12 +70,12 @@ impl Repository {
         self.folder.join("HEAD").exists()
     }
 
-    /// Makes what a git repository needs; what is there stays.
+    /// Creates the files of a git repository; existing ones are kept.
     pub(super) fn prepare(&self, root: &Path) -> io::Result<()> {
         if self.exists() {
             return Ok(());
         }
-        // The content of projects is private, wherever it was copied from.
+        // The content of a project is private, whatever the modes of its files are.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
             fs::create_dir_all(self.folder.join(folder))?;
@@ -86,7 +87,7 @@ impl Repository {
         self.put("config", &config)?;
         self.put("info/exclude", &(EXCLUDE.join("\n") + "\n"))?;
         self.put("HERMES_WORKDIR", &format!("{}\n", root.display()))?;
-        // Last: with it the repository exists.
+        // `HEAD` is written last, because its presence means that the repository is complete.
         self.put("HEAD", &format!("ref: {BRANCH}\n"))
     }
 
@@ -99,14 +100,14 @@ impl Repository {
         self.folder.join("info/exclude")
     }
 
-    /// The branch `HEAD` names.
+    /// Returns the branch that `HEAD` names.
     fn branch(&self) -> String {
         let head = fs::read_to_string(self.folder.join("HEAD")).unwrap_or_default();
         let named = head.trim().strip_prefix("ref:").map(str::trim);
         named.filter(|name| name.starts_with("refs/") && !name.contains("..")).unwrap_or(BRANCH).to_owned()
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     pub(super) fn head(&self) -> Option<ObjectId> {
         let branch = self.branch();
         if let Ok(text) = fs::read_to_string(self.folder.join(&branch)) {
@@ -119,7 +120,7 @@ impl Repository {
         })
     }
 
-    /// Keeps other processes of ours out until the file is dropped.
+    /// Locks out other Hermes processes until the file is dropped.
     pub(super) fn lock(&self) -> io::Result<File> {
         let file =
             File::options().create(true).truncate(false).write(true).open(self.folder.join("hermes.lock"))?;
@@ -127,7 +128,7 @@ impl Repository {
         Ok(file)
     }
 
-    /// Lets history begin at this snapshot; what was before it may be gone.
+    /// Makes history begin at this snapshot; older objects may be missing from then on.
     pub(super) fn cut_below(&self, oldest: ObjectId) -> io::Result<()> {
         let temporary = self.folder.join("shallow.lock");
         fs::write(&temporary, format!("{oldest}\n"))?;
@@ -140,7 +141,7 @@ impl Repository {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("commit {id} is damaged")))
     }
 
-    /// Snapshots, newest first.
+    /// Lists snapshots, newest first.
     pub(super) fn history(&self, most: usize) -> io::Result<Vec<(ObjectId, Commit)>> {
         let cut = fs::read_to_string(self.folder.join("shallow")).unwrap_or_default();
         let first: Vec<ObjectId> = cut.lines().filter_map(|line| ObjectId::parse(line.trim())).collect();
@@ -149,7 +150,7 @@ impl Repository {
         while let Some(id) = next.filter(|_| found.len() < most) {
             let commit = match self.commit(id) {
                 Ok(commit) => commit,
-                // An older part that was pruned away is no reason to hide what is there.
+                // A missing older snapshot, which was pruned, must not hide the newer ones.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !found.is_empty() => break,
                 Err(error) => return Err(error),
             };
@@ -159,7 +160,7 @@ impl Repository {
         Ok(found)
     }
 
-    /// Adds a snapshot of a tree on top of the branch, unless the newest one is the same.
+    /// Adds a snapshot of a tree to the branch, unless the newest one is the same.
     pub(super) fn add(&self, tree: ObjectId, message: &str, at: Timestamp) -> io::Result<Option<ObjectId>> {
         let branch = self.folder.join(self.branch());
         let lock = BranchLock::take(&branch, at)?;
@@ -179,7 +180,7 @@ impl Repository {
     }
 }
 
-/// Holds a branch the way git does: with a file beside it that becomes the branch.
+/// Locks a branch the way git does: with a lock file that is renamed to the branch.
 struct BranchLock {
     place: PathBuf,
     branch: PathBuf,
@@ -210,7 +211,7 @@ impl BranchLock {
 
 impl Drop for BranchLock {
     fn drop(&mut self) {
-        // After a commit there is nothing left to remove.
+        // After a commit no lock file is left to remove.
         let _ = fs::remove_file(&self.place);
     }
 }

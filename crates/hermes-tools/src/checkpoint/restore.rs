@@ -1,6 +1,6 @@
-//! Putting files back as a snapshot has them.
+//! Restores files of a snapshot.
 //!
-//! Invariant: nothing is removed that the snapshot does not hold, and nothing is written outside the project.
+//! Invariant: no file that the snapshot does not hold is removed, and nothing is written outside the project.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use super::encoding::TreeEntryMode;
 use super::object::{ObjectId, ObjectKind};
 use super::repository::Repository;
 
-/// Puts one file in place in one step.
+/// Replaces one file in one step.
 pub(super) fn restore_file(
     repository: &Repository,
     root: &Path,
@@ -38,7 +38,7 @@ pub(super) fn restore_file(
             fs::write(&temporary, content)?;
             let meta = fs::symlink_metadata(&target).ok().filter(fs::Metadata::is_file);
             let old = meta.map_or(0o644, |meta| meta.permissions().mode() & 0o777);
-            // Who may read decides who may run; git keeps only whether anybody may.
+            // Everyone who may read the file may execute it, because git only stores whether it is executable.
             let mode =
                 if mode == TreeEntryMode::Executable { old | (old & 0o444) >> 2 } else { old & !0o111 };
             fs::set_permissions(&temporary, fs::Permissions::from_mode(mode))?;
@@ -51,7 +51,7 @@ pub(super) fn restore_file(
     written
 }
 
-/// A folder on the way that is a link leads somewhere else.
+/// Checks that no parent folder is a link, which could lead outside the project.
 fn check_way(root: &Path, path: &Path) -> io::Result<()> {
     let mut at = root.to_owned();
     for part in path.parent().unwrap_or(Path::new("")).components() {

@@ -1,7 +1,7 @@
-//! The files of a project as they are now: which there are, and which object each is.
+//! The current files of a project, and the object id of each.
 //!
-//! What did not change since the last look is not read again. Invariant: what the excludes and ignore files name, other
-//! repositories' insides and our own store are never in it.
+//! Files that have not changed since the last scan are not read again. Invariant: files that the excludes and
+//! ignore files name, the content of nested repositories and the snapshot store are never included.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -20,20 +20,21 @@ use super::object::{ObjectId, ObjectKind, hash_bytes, hash_file};
 use super::repository::Repository;
 
 const MOST_ENTRIES: usize = 50_000;
-/// A file that changed this shortly ago may change again without its times telling.
+/// The age in nanoseconds that a change must have before its times are trusted, because a newer file may change
+/// again without a visible difference.
 const SETTLED: i64 = 2_000_000_000;
 
-/// Files by their path below the project.
+/// Files by their path relative to the project.
 pub(super) type TreeContents = BTreeMap<PathBuf, (TreeEntryMode, ObjectId)>;
 
-/// Whether looking at the files also puts them into the store.
+/// Selects whether a scan also stores the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlobStorage {
     Store,
     HashOnly,
 }
 
-/// Looks at every file of the project.
+/// Scans every file of the project.
 pub(super) fn scan(
     repository: &Repository,
     root: &Path,
@@ -68,7 +69,7 @@ pub(super) fn scan(
             continue;
         }
         let Ok(relative) = entry.path().strip_prefix(root) else { continue };
-        // A file that goes away or changes while it is read is left out, as if it had not been there.
+        // A file that disappears or changes while it is read is left out.
         if let Ok(Some(found)) = scan_file(repository, entry.path(), relative, &mut cache, keep) {
             contents.insert(relative.to_owned(), found);
         }
@@ -79,7 +80,7 @@ pub(super) fn scan(
     Ok(contents)
 }
 
-/// Adds files that the excludes leave out, where they are there: what is about to be overwritten is kept too.
+/// Adds existing files that the excludes leave out, because they are about to be overwritten.
 pub(super) fn include<'a>(
     repository: &Repository,
     root: &Path,
@@ -132,7 +133,7 @@ fn scan_file(
     Ok(Some((mode, id)))
 }
 
-/// Writes the folders' objects and answers the top one.
+/// Writes the tree objects of all folders and returns the root tree.
 pub(super) fn write_tree(repository: &Repository, contents: &TreeContents) -> io::Result<ObjectId> {
     let mut top = TreeFolder::default();
     for (path, (mode, id)) in contents {
@@ -163,7 +164,7 @@ impl TreeFolder {
     }
 }
 
-/// The files a snapshot holds.
+/// Reads the files of a snapshot.
 pub(super) fn read_tree(repository: &Repository, tree: ObjectId) -> io::Result<TreeContents> {
     let mut contents = TreeContents::new();
     let mut waiting = vec![(PathBuf::new(), tree)];
@@ -187,7 +188,8 @@ pub(super) fn read_tree(repository: &Repository, tree: ObjectId) -> io::Result<T
     Ok(contents)
 }
 
-/// A name that stays in its folder: a store others can write to must not lead a restore elsewhere.
+/// Tells whether a name stays in its folder, because a store that others can write to must not redirect a
+/// restore.
 fn is_plain_name(name: &[u8]) -> bool {
     !name.is_empty()
         && name != b"."
@@ -196,12 +198,12 @@ fn is_plain_name(name: &[u8]) -> bool {
         && !name.contains(&b'/')
 }
 
-/// Which object each file was when it was last looked at, told by its size and times.
+/// The object id of each file at the last scan, keyed by path and validated by size, inode and times.
 #[derive(Default)]
 struct Cache {
     known: HashMap<Vec<u8>, (Signature, ObjectId)>,
     fresh: HashMap<Vec<u8>, (Signature, ObjectId)>,
-    /// In nanoseconds since 1970.
+    /// The current time in nanoseconds since 1970.
     now: i64,
 }
 
@@ -225,7 +227,7 @@ impl Signature {
     }
 }
 
-/// Every object the cache counts on.
+/// Lists every object that the cache refers to.
 pub(super) fn cached_ids(folder: &Path) -> impl Iterator<Item = ObjectId> {
     let bytes = fs::read(folder.join(CACHE_FILE)).unwrap_or_default();
     let known: Vec<ObjectId> =
@@ -244,7 +246,7 @@ impl Cache {
         Self { known, fresh: HashMap::new(), now }
     }
 
-    /// `ID SIZE INODE MODIFIED CHANGED PATH`.
+    /// Parses a record `ID SIZE INODE MODIFIED CHANGED PATH`.
     fn parse(record: &[u8]) -> Option<(Vec<u8>, (Signature, ObjectId))> {
         let mut parts = record.splitn(6, |byte| *byte == b' ');
         let mut text = || std::str::from_utf8(parts.next()?).ok();
@@ -273,14 +275,14 @@ impl Cache {
         }
     }
 
-    /// Counts on what was known and not looked at this time, too.
+    /// Keeps the records of files that this scan did not reach.
     fn keep_unvisited(&mut self) {
         for (path, known) in std::mem::take(&mut self.known) {
             self.fresh.entry(path).or_insert(known);
         }
     }
 
-    /// A cache that cannot be written only costs time.
+    /// Saves the cache. A failure is ignored, because it only costs time.
     fn save(&self, folder: &Path) {
         let mut bytes = Vec::new();
         for (path, (Signature { size, inode, modified, changed }, id)) in &self.fresh {

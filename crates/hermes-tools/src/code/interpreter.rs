@@ -1,7 +1,7 @@
-//! Which Python runs a script.
+//! Selects the Python that runs a script.
 //!
-//! A folder's own environment counts in project mode, if its Python is new enough; it is asked inside the fence, because
-//! whatever lies in a project may have been put there by a command.
+//! In project mode the Python of the active virtual environment is used if it is new enough. Its version is
+//! queried inside the sandbox, because a command may have placed any program there.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,21 +14,21 @@ use super::module::CodeExecutionMode;
 const PATIENCE: Duration = Duration::from_secs(5);
 const OLDEST: (u32, u32) = (3, 8);
 const ASK_VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
-/// Below the Hermes home.
+/// Paths relative to the Hermes home.
 const MANAGED: [&str; 2] = ["venv/bin/python3", "hermes-agent/venv/bin/python3"];
 
-/// Where to look.
+/// The inputs of the search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InterpreterSearch<'a> {
     pub(super) mode: CodeExecutionMode,
-    /// `code_execution.python`.
+    /// The setting `code_execution.python`.
     pub(super) configured: Option<&'a str>,
     pub(super) hermes_home: &'a Path,
     pub(super) variables: &'a Variables,
 }
 
 impl InterpreterSearch<'_> {
-    /// The program, or why there is none.
+    /// Returns the path of the interpreter, or why there is none.
     pub(super) async fn find(self, scripts: &ScriptRunner, folder: &Path) -> Result<PathBuf, String> {
         if self.mode == CodeExecutionMode::Project
             && let Some(candidate) = self.of_environment()
@@ -39,12 +39,12 @@ impl InterpreterSearch<'_> {
         let own = self.own()?;
         match self.version_of(&own, scripts, folder).await {
             Some(found) if found < OLDEST => Err(self.too_old(&own, found)),
-            // One that does not say is tried: what is wrong with it will show.
+            // An interpreter that does not report its version is used; its errors will show up in the result.
             _ => Ok(own),
         }
     }
 
-    /// The first that exists of the active virtual environments.
+    /// Returns the first existing interpreter of the active virtual environments.
     fn of_environment(self) -> Option<PathBuf> {
         let homes = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(|name| self.variables.get(name));
         homes

@@ -1,8 +1,8 @@
-//! `execute_code`: a Python script that calls tools itself.
+//! `execute_code`: runs a Python script that can call tools.
 //!
-//! The script runs on this machine, inside the fence commands have, and ends with all it started. The module it imports
-//! is made for the run (`module`), its calls come back over a socket (`rpc`) and go the way of the model's own. Holds the
-//! order of these steps; what a result says is in `result`.
+//! The script runs on this machine in the same sandbox as commands, and all its processes end with it. The
+//! module that it imports is generated for the run (`module`). Its calls arrive over a socket (`rpc`) and are
+//! handled like calls of the model. This module holds the order of these steps; `result` renders the result.
 
 mod interpreter;
 mod module;
@@ -34,37 +34,37 @@ use result::CodeRunFacts;
 use rpc::ToolRpcService;
 use staging::StagingFolder;
 
-/// What the tool is made of.
+/// The settings of the tool.
 #[derive(Debug, Clone)]
 pub struct CodeOptions {
     pub mode: CodeExecutionMode,
-    /// How long a script may run: `code_execution.timeout`.
+    /// The time limit of a script: `code_execution.timeout`.
     pub timeout: Duration,
-    /// How many calls it may make: `code_execution.max_tool_calls`.
+    /// The maximum number of calls of a script: `code_execution.max_tool_calls`.
     pub most_calls: usize,
-    /// `code_execution.python`.
+    /// The setting `code_execution.python`.
     pub python: Option<String>,
     pub hermes_home: PathBuf,
-    /// Where its files are put.
+    /// The folder for temporary files.
     pub temp: PathBuf,
-    /// What scripts may know of the environment.
+    /// The environment variables that scripts get.
     pub variables: Variables,
-    /// The time zone scripts work in.
+    /// The time zone of scripts.
     pub timezone: Option<String>,
     pub secrets: SecretMasking,
 }
 
-/// What scripts may call.
+/// The tools that scripts may call.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "it only borrows ports")]
 pub struct CallableTools<'a> {
     /// The tools of the session.
     pub session: &'a [Arc<dyn Tool>],
-    /// Every tool there is: they count where the session has none a script could call.
+    /// All registered tools, used if the session has none that a script may call.
     pub all: &'a [Arc<dyn Tool>],
 }
 
-/// The tool.
+/// The `execute_code` tool.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct ExecuteCodeTool {
     spec: ToolSpec,
@@ -106,7 +106,7 @@ impl ExecuteCodeTool {
         let made = AtomicUsize::new(0);
         let ran = self.run_script(code, call, context, limit, &made).await;
         for tool in &self.tools {
-            // What the script has read, the model has not.
+            // The model has not seen the pages that the script has read.
             tool.on_event(&call.task, ToolEvent::Compressed);
         }
         let took = self.clock.monotonic().saturating_sub(began);
@@ -157,7 +157,7 @@ impl ExecuteCodeTool {
             most_calls: self.options.most_calls,
             call_count: made,
         };
-        // A call that is still running when the script ends is dropped, and what it started with it.
+        // A call that is still running when the script ends is dropped, together with everything it started.
         tokio::select! {
             biased;
             ran = self.scripts.run(script, context.cancel) => ran.map_err(|error| error.to_string()),
@@ -211,7 +211,7 @@ impl Tool for ExecuteCodeTool {
     }
 }
 
-/// Those a script may call, in their order.
+/// Returns the tools that a script may call, in the order of `CALLABLE`.
 fn callable(tools: &[Arc<dyn Tool>]) -> Vec<Arc<dyn Tool>> {
     CALLABLE.iter().filter_map(|name| tools.iter().find(|tool| tool.spec().name == *name).cloned()).collect()
 }

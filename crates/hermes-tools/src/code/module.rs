@@ -1,6 +1,6 @@
-//! The module a script imports, and what the model is told about it.
+//! The Python module that a script imports, and the description of the tool for the model.
 //!
-//! Both are texts beside this file, cut down to the tools the session has.
+//! Both are generated from text files in this folder, reduced to the tools of the session.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ const FUNCTIONS: &str = include_str!("functions.md");
 const SECTION: &str = "# tool: ";
 const SECTION_END: &str = "# end";
 
-/// Where scripts run, and with which Python: `code_execution.mode`.
+/// Selects where scripts run and with which Python: `code_execution.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CodeExecutionMode {
-    /// In the session's folder, with the Python of its environment.
+    /// Scripts run in the session's folder, with the Python of its virtual environment.
     #[default]
     Project,
-    /// In an empty folder, with Hermes' own Python.
+    /// Scripts run in an empty folder, with Hermes' own Python.
     Strict,
 }
 
-/// The module's text with the functions of these tools.
+/// Returns the text of the module with the functions of these tools.
 pub(super) fn module(tools: &[&str]) -> String {
     let mut text = String::with_capacity(MODULE.len());
     let mut wanted = true;
@@ -44,7 +44,7 @@ pub(super) fn module(tools: &[&str]) -> String {
     text
 }
 
-/// What the model is told.
+/// Returns the description for the model.
 pub(super) fn spec(
     tools: &[&str],
     mode: CodeExecutionMode,
@@ -75,7 +75,7 @@ pub(super) fn spec(
     ToolSpec { name: "execute_code".to_owned(), description, parameters: RawJson::from_value(&parameters) }
 }
 
-/// Two names worth importing.
+/// Returns two names for the import example.
 fn examples(tools: &[&str]) -> String {
     let telling: Vec<&str> =
         ["web_search", "terminal"].into_iter().filter(|name| tools.contains(name)).collect();

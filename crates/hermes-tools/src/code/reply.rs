@@ -1,8 +1,8 @@
-//! A tool's answer as one line for a script.
+//! Converts the result of a tool to one line for a script.
 
 use serde_json::{Deserializer, Value, json};
 
-/// JSON goes on compactly; text behind it becomes its `_hint`; any other text is sent as a JSON string.
+/// Writes JSON compactly and adds text after it as `_hint`; any other text becomes a JSON string.
 pub(super) fn line(content: &str) -> String {
     let mut values = Deserializer::from_str(content).into_iter::<Value>();
     let value = match values.next() {

@@ -1,4 +1,4 @@
-//! What the model reads about a script that has ended.
+//! The result of a script for the model.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::answer;
 use crate::file::SecretMasking;
 use crate::terminal::mask;
 
-/// Bytes kept of what a script prints: of its beginning and of its end.
+/// The number of bytes kept from the beginning and from the end of the output.
 pub(super) const OUTPUT: (usize, usize) = (20_000, 30_000);
 pub(super) const STDERR_LIMIT: usize = 10_000;
 const INTERRUPTED: &str = "\n[execution interrupted — user sent a new message]";
 
-/// What is known beside the outputs.
+/// Facts about a run in addition to its output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CodeRunFacts {
     pub(super) calls: usize,
@@ -69,7 +69,7 @@ pub(super) fn run_outcome(run: &ScriptOutcome, facts: CodeRunFacts) -> ToolOutco
     ToolOutcome { status: outcome, ..answer::success_json(&Value::Object(result)) }
 }
 
-/// The script could not be run at all.
+/// Returns the result for a script that could not be started.
 pub(super) fn not_run(error: &str, facts: CodeRunFacts) -> ToolOutcome {
     let mut result = Map::new();
     result.insert("status".to_owned(), json!("error"));
@@ -86,7 +86,7 @@ impl CodeRunFacts {
         result.insert("duration_seconds".to_owned(), json!(seconds));
     }
 
-    /// Without control sequences and secrets.
+    /// Removes control sequences and masks secrets.
     fn readable(self, text: &str) -> String {
         let plain = strip_ansi(text);
         match self.secrets {

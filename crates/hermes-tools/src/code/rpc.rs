@@ -1,7 +1,7 @@
-//! The calls a script makes, answered over its socket.
+//! Handles the calls that a script makes over its socket.
 //!
-//! A call goes the way of the model's own: the same tools, with the same surface to ask, the same cancellation and
-//! deadline. Invariant: whoever does not know the token gets nothing but a refusal; the number of calls is bounded.
+//! A call is handled like one of the model: with the same tools, frontend, cancellation and deadline.
+//! Invariants: a client without the token only gets errors; the number of calls is limited.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -19,16 +19,16 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::reply;
 
-/// A request longer than this is not read to its end.
+/// The maximum length of a request.
 const LONGEST_REQUEST: u64 = 32 * 1024 * 1024;
-/// What a script may not ask of the terminal: it waits for its commands.
+/// Options of the terminal that a script cannot use, because its commands run in the foreground.
 const FOREGROUND_ONLY: [&str; 5] =
     ["background", "check_interval", "pty", "notify_on_complete", "watch_patterns"];
 
-/// What a script may call, and on whose behalf.
+/// The tools that a script may call, and the context of the calls.
 pub(super) struct ToolRpcService<'a> {
     pub(super) tools: &'a [Arc<dyn Tool>],
-    /// The call of the script itself.
+    /// The call that runs the script.
     pub(super) script: &'a ToolInvocation,
     pub(super) context: ToolContext<'a>,
     pub(super) token: &'a str,
@@ -46,7 +46,7 @@ struct RpcRequest {
 }
 
 impl ToolRpcService<'_> {
-    /// Answers every connection until it is dropped.
+    /// Serves connections until the future is dropped.
     pub(super) async fn serve(&self, listener: &UnixListener) {
         let mut open = FuturesUnordered::new();
         loop {
@@ -130,7 +130,8 @@ impl ToolRpcService<'_> {
             ..self.script.clone()
         };
         for tool in self.tools {
-            // What the model has before it, the script has not: it must be able to read it.
+            // The script does not have the pages that the model has read, so it must be able to read them
+            // again.
             tool.on_event(&call.task, ToolEvent::Compressed);
             tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
         }

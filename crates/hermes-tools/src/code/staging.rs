@@ -1,4 +1,4 @@
-//! The files of one run: the module, the script, the socket. They go with it.
+//! The files of one run: the module, the script and the socket. They are removed with the run.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use hermes_exec::remove_on_exit;
 use tokio::net::UnixListener;
 
-/// The longest name of a socket that every system takes.
+/// The maximum length of a socket path that every system supports.
 const LONGEST_SOCKET: usize = 100;
 const EVERYWHERE: &str = "/tmp";
 
-/// A folder only we can enter.
+/// A folder that only the current user can access.
 #[derive(Debug)]
 pub(super) struct StagingFolder {
     folder: PathBuf,
@@ -40,7 +40,7 @@ impl StagingFolder {
         &self.socket
     }
 
-    /// Opens the socket. Its name cannot be guessed, and whoever finds it still lacks the token.
+    /// Opens the socket. Its name cannot be guessed, and a client also needs the token.
     pub(super) fn listen(&self) -> io::Result<UnixListener> {
         let listener = UnixListener::bind(&self.socket)?;
         fs::set_permissions(&self.socket, Permissions::from_mode(0o600))?;

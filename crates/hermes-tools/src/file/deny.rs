@@ -1,6 +1,6 @@
-//! Which files a tool must not write: keys, shells' start files, the system's and our own.
+//! Which files a tool must not write: keys, shell startup files, system files and files of Hermes.
 //!
-//! Both sides are compared as the real paths they lead to, so no link and no `..` gets around it.
+//! Both paths of a comparison are resolved to real paths, so that neither a link nor `..` bypasses it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,17 +26,17 @@ const FOLDERS_OF_USER: &[&str] =
 
 const OURS: &[&str] = &["pairing", "sessions", "state.db", "state.db-wal", "state.db-shm"];
 
-/// Written with more rights than a tool has, by people who know why.
+/// Folders that only an administrator changes, with more privileges than a tool has.
 const SYSTEM_FOLDERS: &[&str] = &["/etc", "/boot", "/usr/lib/systemd", "/private/etc"];
 
-/// A chain of links longer than this is a loop.
+/// The maximum length of a chain of links; a longer one is treated as a loop.
 const MOST_LINKS: usize = 40;
 
 const SOCKETS: &[&str] = &["/var/run/docker.sock", "/run/docker.sock"];
 
 impl FileGuard {
-    /// Why this file must not be written, if there is a reason. `given` is the path as the model wrote it; `users` are the
-    /// homes whose secrets count.
+    /// Returns why this file must not be written, if there is a reason. `given` is the path as the model wrote
+    /// it; `users` are the homes whose secrets are protected.
     pub(crate) fn write_refusal(
         &self,
         given: &str,
@@ -69,7 +69,8 @@ impl FileGuard {
         None
     }
 
-    /// Whether it holds keys, starts shells, or is what Hermes remembers: not to be written, nor shown around.
+    /// Tells whether a file holds keys, starts shells or stores Hermes' state. Such a file must not be written
+    /// or shown.
     pub(crate) fn is_protected(&self, path: &Path) -> bool {
         self.belongs_to_keys(&real_path(path), &[self.user_home().to_owned()])
     }
@@ -85,7 +86,7 @@ impl FileGuard {
     }
 }
 
-/// The path with every link followed as far as it exists; what does not exist yet is added as written.
+/// Resolves every link of a path as far as it exists, and appends the missing rest as written.
 pub(crate) fn real_path(path: &Path) -> PathBuf {
     let mut missing: Vec<OsString> = Vec::new();
     let mut at = path.to_owned();
@@ -94,7 +95,7 @@ pub(crate) fn real_path(path: &Path) -> PathBuf {
         if let Ok(real) = at.canonicalize() {
             return missing.iter().rev().fold(real, |path, name| path.join(name));
         }
-        // A link to something that does not exist yet: what counts is where a write would end up.
+        // For a link to something that does not exist yet, the target of a write decides.
         if let Ok(target) = std::fs::read_link(&at)
             && links < MOST_LINKS
         {

@@ -1,8 +1,8 @@
-//! Kinds of files by the ending of their names.
+//! File types by file name extension.
 
 use std::path::Path;
 
-// Endings that say nothing for sure (`dat`, `obj`, `svg` …) are left to the look at the content.
+// Ambiguous extensions (`dat`, `obj`, `svg` …) are not listed; the content decides.
 const BINARY: &[&str] = &[
     "3ds", "7z", "a", "aac", "ai", "aiff", "avi", "bin", "blend", "bmp", "bz2", "class", "db", "deb", "dll",
     "dmg", "doc", "docx", "dylib", "ear", "eot", "eps", "exe", "fig", "fla", "flac", "flv", "gif", "gz",
@@ -15,7 +15,7 @@ const BINARY: &[&str] = &[
 
 const IMAGES: &[&str] = &["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "tif", "tiff"];
 
-/// The ending in lower case, without its dot; empty when there is none.
+/// Returns the extension in lower case without its dot, or an empty text if there is none.
 pub(crate) fn extension(path: &Path) -> String {
     path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase()
 }

@@ -1,7 +1,9 @@
-//! The files a task sees: this machine's, or those of the place its commands run in.
+//! The port to the files that a task sees: those of this machine or of the remote environment its commands run
+//! in.
 //!
-//! A port with two sides, `here` and `there`. Its calls block; tools make them on a thread of their own. Which files are out
-//! of bounds is part of it, because a name means something else elsewhere.
+//! Its two implementations are in `local` and `remote`. Calls block, so tools make them on a separate thread.
+//! The port includes the rules about which files must not be read or written, because a path means something
+//! else in a remote environment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,51 +14,52 @@ use super::ReadRefusal;
 use super::state::FileStamp;
 use crate::search_files::{FileSearchResult, Query};
 
-/// A file system with its rules.
+/// A file system with its access rules.
 pub(crate) trait FileSystem: Send + Sync {
-    /// What a path in a call means: `~` and relative parts resolved, no link followed.
+    /// Resolves `~` and relative parts of a path in a call; follows no link.
     fn resolve(&self, given: &str) -> PathBuf;
 
-    /// What a path leads to.
+    /// Returns what a path leads to.
     fn inspect(&self, path: &Path) -> io::Result<PathInfo>;
 
-    /// Whether the name is taken, if only by a link that leads nowhere.
+    /// Tells whether the name exists, even if it is a link to nothing.
     fn exists(&self, path: &Path) -> bool;
 
-    /// At most so many bytes from the beginning.
+    /// Reads at most `most` bytes from the beginning of a file.
     fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>>;
 
-    /// Puts a text in place in one step, with the folders on the way to it. A link stays a link, a mode a mode.
+    /// Replaces a file with a text in one step and creates missing parent folders. Links and file modes are
+    /// preserved.
     fn replace(&self, path: &Path, text: &str) -> io::Result<()>;
 
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, making the folders on the way.
+    /// Renames a file and creates missing parent folders.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// The first names in a folder, in their order; none where there is no folder.
+    /// Returns the first names in a folder, sorted. Returns none if the folder does not exist.
     fn names(&self, folder: &Path, most: usize) -> Vec<String>;
 
-    /// Why a file must not be read.
+    /// Returns why a file must not be read.
     fn read_refusal(&self, path: &Path, seen: &PathInfo) -> Option<ReadRefusal>;
 
-    /// Why a file must not be written. `given` is the path as the model wrote it.
+    /// Returns why a file must not be written. `given` is the path as the model wrote it.
     fn write_refusal(&self, given: &str, path: &Path, seen: &PathInfo) -> Option<String>;
 
-    /// What a person has to agree to before a file is written: where it really lies, and why.
+    /// Returns the real path and the reason if a person has to approve a write to this file.
     fn write_approval(&self, _given: &str) -> Option<(PathBuf, String)> {
         None
     }
 
-    /// Somebody agreed.
+    /// Records that a person approved writing this file.
     fn approve_write(&mut self, _real: PathBuf) {}
 
     fn search(&self, query: &Query, cancel: &Cancel) -> Result<FileSearchResult, ToolOutcome>;
 
-    /// A larger file is not read as a whole.
+    /// Returns the size above which a file is not read as a whole.
     fn most_bytes(&self) -> u64;
 
-    /// Whether programs and snapshots of this machine can see these files.
+    /// Tells whether programs and snapshots of this machine can access these files.
     fn location(&self) -> FileLocation;
 }
 
@@ -66,10 +69,10 @@ pub(crate) enum FileLocation {
     Remote,
 }
 
-/// What a path leads to.
+/// Describes what a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathInfo {
-    /// The path with every link followed as far as it exists.
+    /// The path with every link resolved as far as it exists.
     pub(crate) real: PathBuf,
     pub(crate) kind: PathKind,
     pub(crate) size: u64,
@@ -81,11 +84,11 @@ pub(crate) enum PathKind {
     Missing,
     File,
     Folder,
-    /// A device, a socket, a pipe.
+    /// A device, a socket or a pipe.
     Other,
 }
 
-/// The stamp of a file as it is now.
+/// Returns the current stamp of a file.
 pub(crate) fn stamp(disk: &dyn FileSystem, path: &Path) -> Option<FileStamp> {
     disk.inspect(path).ok().and_then(|seen| seen.stamp)
 }

@@ -1,6 +1,7 @@
-//! Which files a tool may read on a model's word, and what a path means.
+//! Resolves paths and decides which files a tool may read at a model's request.
 //!
-//! Decides only; nothing is opened but links. Invariant: a refused file is refused by every path that leads to it.
+//! This module only decides; it opens no file and reads nothing but links. Invariant: a refused file is refused
+//! by every path that leads to it.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -11,30 +12,30 @@ use super::deny::real_path;
 use super::extension::{extension, is_binary, is_image};
 use super::users::home_of;
 
-/// Files in the home that hold secrets, or that others wrote for the model to stumble over.
+/// Files in the Hermes home that hold secrets.
 pub(super) const SECRET_IN_HOME: [&str; 6] =
     [".env", "auth.json", "auth.lock", ".anthropic_oauth.json", "webhook_subscriptions.json", "mcp-tokens"];
 
 const FOREIGN_IN_HOME: &str = "skills/.hub";
 
-/// Files with a project's secrets.
+/// Names of files that hold a project's secrets.
 pub(crate) const ENV_FILES: [&str; 7] =
     [".env", ".env.local", ".env.development", ".env.production", ".env.test", ".env.staging", ".envrc"];
 
-/// A chain of links longer than this is a loop.
+/// The maximum length of a chain of links; a longer one is treated as a loop.
 const MOST_LINKS: usize = 20;
 
-/// Where the tools work, and what is out of bounds.
+/// The folders the file tools work in, and the rules for reading.
 #[derive(Debug, Clone)]
 pub struct FileGuard {
     folder: PathBuf,
     user_home: PathBuf,
     home: PathBuf,
-    /// The same with every link followed.
+    /// The Hermes home with every link resolved.
     real_home: PathBuf,
 }
 
-/// Why a file is not read.
+/// The reason why a file is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReadRefusal {
     Device(PathBuf),
@@ -45,7 +46,7 @@ pub(crate) enum ReadRefusal {
     Secret(PathBuf),
     ForeignSkill(PathBuf),
     EnvFile(PathBuf),
-    /// The sandbox hides it.
+    /// The sandbox hides the file.
     Hidden {
         path: PathBuf,
         reason: String,
@@ -80,7 +81,8 @@ impl fmt::Display for ReadRefusal {
 }
 
 impl FileGuard {
-    /// `folder` is what relative paths start from until a task moves, `user_home` what `~` means.
+    /// Creates a guard. Relative paths start from `folder` until a task changes its folder; `~` means
+    /// `user_home`.
     pub fn new(folder: PathBuf, user_home: PathBuf, home: &Home) -> Self {
         let home = home.path().to_owned();
         let real_home = real_path(&home);
@@ -99,7 +101,7 @@ impl FileGuard {
         &self.home
     }
 
-    /// The path as it is meant: `~`, `~name` and relative parts resolved, no link followed.
+    /// Resolves `~`, `~name` and relative parts of a path; follows no link.
     pub(crate) fn resolve(&self, folder: &Path, path: &str) -> PathBuf {
         let path = path.trim();
         let joined = match path.strip_prefix("~/") {
@@ -110,7 +112,7 @@ impl FileGuard {
         clean(&joined)
     }
 
-    /// Why this file must not be read, if there is a reason. Every link on the way is looked at.
+    /// Returns why this file must not be read, if there is a reason. Every link of the chain is checked.
     pub(crate) fn read_refusal(&self, path: &Path) -> Option<ReadRefusal> {
         let mut at = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -123,7 +125,7 @@ impl FileGuard {
         path.canonicalize().ok().and_then(|real| self.name_refusal(&real))
     }
 
-    /// The same for one name alone, without a look at the disk: for paths whose links are known to be followed.
+    /// Checks one name without accessing the disk, for paths whose links are already resolved.
     pub(crate) fn name_refusal(&self, path: &Path) -> Option<ReadRefusal> {
         if is_device(path) {
             return Some(ReadRefusal::Device(path.to_owned()));
@@ -143,14 +145,14 @@ impl FileGuard {
         Self::env_file_refusal(path)
     }
 
-    /// The same for a place where nothing else can be refused.
+    /// Checks only for files with a project's secrets, for environments where nothing else is refused.
     pub(crate) fn env_file_refusal(path: &Path) -> Option<ReadRefusal> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         ENV_FILES.contains(&name).then(|| ReadRefusal::EnvFile(path.to_owned()))
     }
 }
 
-/// The path without `.` and `..`, no link followed.
+/// Removes `.` and `..` from a path; follows no link.
 pub(super) fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -177,7 +179,7 @@ fn is_device(path: &Path) -> bool {
     rest.components().any(|part| part.as_os_str() == "fd") || PROCESS.iter().any(|name| path.ends_with(name))
 }
 
-/// Whether a path tells of a process, ours included: its memory, its variables, what it has open.
+/// Tells whether a path exposes a process, including this one: its memory, its variables or its open files.
 pub(super) fn is_process_path(path: &Path) -> bool {
     let Ok(rest) = path.strip_prefix("/proc") else { return false };
     rest.components().next().is_some_and(|first| {
@@ -189,7 +191,8 @@ pub(super) fn is_process_path(path: &Path) -> bool {
     })
 }
 
-/// `~name/rest` in that user's home. A name nobody has, or one with other than plain characters, is a file's name.
+/// Resolves `~name/rest` to that user's home. A name that no user has, or with unusual characters, is treated
+/// as a file name.
 fn named_user_home(path: &str) -> Option<PathBuf> {
     let rest = path.strip_prefix('~')?;
     let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));

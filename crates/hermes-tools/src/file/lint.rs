@@ -1,6 +1,7 @@
-//! Whether a file's text is well formed.
+//! Checks whether the text of a file is well formed.
 //!
-//! JSON and YAML are read here; what needs a program is asked of a `Linter`, which the binary may supply.
+//! JSON and YAML are parsed here. Formats that need another program are checked by a `Linter`, which the binary
+//! may supply.
 
 use std::path::Path;
 
@@ -11,17 +12,17 @@ use serde_json::{Value, json};
 
 use super::extension::extension;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LintResult {
     Ok,
-    /// What is wrong, for the model to read.
+    /// The error, worded for the model.
     Error(String),
-    /// Why it was not checked.
+    /// The reason why the file was not checked.
     Skipped(String),
 }
 
-/// Checks a file's text with a program of its language. Only the text counts: what it points at is not looked at.
+/// Checks the text of a file with a program for its language. Files that the text refers to are not checked.
 pub trait Linter: Send + Sync {
     fn lint<'a>(&'a self, path: &'a Path, text: &'a str, cancel: &'a Cancel) -> BoxFuture<'a, LintResult>;
 }
@@ -36,7 +37,7 @@ impl LintResult {
     }
 }
 
-/// Why the text is not what its name says; nothing when it is, or when the format is not read here.
+/// Returns the syntax error of a text. Returns `None` if the text is valid or its format is not parsed here.
 pub(crate) fn syntax_error(path: &Path, text: &str) -> Option<String> {
     match extension(path).as_str() {
         "json" => {

@@ -1,7 +1,7 @@
 //! The files of this machine.
 //!
-//! Each call looks its path up once, decides by where it really lies, and works relative to the folder it holds; on a thread
-//! that the kernel keeps within the conversation's limits, where it can.
+//! Each call looks up its path once, decides by the real path, and works relative to the open folder. Where the
+//! kernel supports it, the work runs on a thread that the kernel restricts to the conversation's limits.
 
 use std::collections::HashSet;
 use std::fs;
@@ -22,30 +22,30 @@ use super::users::homes;
 use super::{FileTools, ReadRefusal};
 use crate::search_files::{self, FileSearchResult, Query};
 
-/// A file larger than this is not read whole into memory.
+/// The size above which a file is not read as a whole.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 const SETTING: &str = "`terminal.sandbox_writable` or the terminal, with the user's approval, would allow it";
 
-/// This machine as one task sees it.
+/// The file system of this machine for one task.
 pub(crate) struct LocalFs {
     files: FileTools,
-    /// Where the task is.
+    /// The task's current folder.
     folder: PathBuf,
     decisions: PathDecisions,
     thread: Option<SandboxedThread>,
 }
 
-/// What decides about a path whose links are followed.
+/// Decides about paths whose links are resolved.
 #[derive(Clone)]
 struct PathDecisions {
     files: FileTools,
     access: Option<SandboxAccess>,
-    /// What a person agreed to have written.
+    /// The paths that a person approved for writing.
     approved: Arc<HashSet<PathBuf>>,
 }
 
 impl LocalFs {
-    /// `access` is what the task may read and write; without one only names decide.
+    /// Creates a file system. `access` is what the task may read and write; without it only names decide.
     pub(super) fn new(files: FileTools, folder: PathBuf, access: Option<SandboxAccess>) -> io::Result<Self> {
         let thread = access.as_ref().map(SandboxAccess::thread).transpose()?;
         let decisions = PathDecisions { files: files.clone(), access, approved: Arc::default() };
@@ -65,7 +65,7 @@ impl LocalFs {
         }
     }
 
-    /// The same for work that writes in these folders.
+    /// Runs work that writes in these folders.
     fn run_writing_in<T: Send + 'static>(
         &self,
         folders: &[&Path],
@@ -77,7 +77,7 @@ impl LocalFs {
         if closed.is_empty() {
             return self.run_sandboxed(work);
         }
-        // The rules can only open a folder as a whole; that this file in it may be written was decided by its name.
+        // The kernel's rules can only open a folder as a whole; the name of this file was checked before.
         let decisions = self.decisions.clone();
         access.thread_writing_in(&closed)?.run(move || work(&decisions))?
     }
@@ -96,7 +96,7 @@ impl PathDecisions {
     }
 
     fn write_refusal(&self, given: &str, real: &Path) -> Option<String> {
-        // What is secret in this user's home is no less so in another's.
+        // The secrets in other users' homes are protected as well.
         let mut homes = homes();
         homes.push(self.files.guard.user_home().to_owned());
         let refused = self.files.guard.write_refusal(given, real, &homes, &self.files.options.write_roots);
@@ -112,7 +112,7 @@ impl PathDecisions {
         }
     }
 
-    /// The last word, when the folder is held.
+    /// Checks a write for the last time, once the folder is open.
     fn may_write(&self, place: &PinnedPath) -> io::Result<()> {
         let real = place.real();
         match self.write_refusal(&real.to_string_lossy(), &real) {
@@ -230,7 +230,7 @@ impl FileSystem for LocalFs {
             WriteRule::Ask(reason) => {
                 let agreed = Arc::new(HashSet::from([real.clone()]));
                 let asked = PathDecisions { approved: agreed, ..self.decisions.clone() };
-                // What is refused anyway is not asked about.
+                // A write that is refused anyway needs no question.
                 asked.write_refusal(given, &real).is_none().then_some((real, reason))
             }
             WriteRule::Allow | WriteRule::Deny(_) => None,

@@ -1,5 +1,5 @@
-//! Secrets in a file's text, masked line by line: what is masked is recognised in the whole text, and every line stays where
-//! it was, so that line numbers and differences mean the same before and after.
+//! Masks secrets in a file's text. Secrets are recognized in the whole text but masked line by line, so that
+//! line numbers and diffs stay valid.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,12 +12,12 @@ use super::{FileTools, SecretMasking};
 const MASK: &str = "***";
 const BEGINS: &str = "-----BEGIN ";
 const ENDS: &str = "-----END ";
-/// A text larger than this is not looked at as a whole, but so many lines around what is shown.
+/// The size above which only `LINES_AROUND` lines before and after the shown page are searched for secrets.
 const MOST_BYTES: usize = 1024 * 1024;
 const LINES_AROUND: usize = 1000;
 
 impl FileTools {
-    /// The text with its secrets masked, line for line.
+    /// Masks the secrets of a text and keeps its lines.
     pub(crate) fn masked(&self, text: &str) -> String {
         match self.options.secrets {
             SecretMasking::Show => text.to_owned(),
@@ -25,7 +25,7 @@ impl FileTools {
         }
     }
 
-    /// The same, as far as a page of it needs.
+    /// Masks the secrets of a text as far as one page of it needs.
     pub(crate) fn masked_page(&self, text: &str, page: &FilePage) -> String {
         if text.len() <= MOST_BYTES {
             return self.masked(text);
@@ -52,7 +52,7 @@ fn mask(text: &str) -> String {
     if count(&masked) == count(&text) {
         return masked.into_owned();
     }
-    // Something over several lines was taken together: each of its lines is masked by itself.
+    // A secret of several lines was replaced as one: each of its lines is masked separately.
     let kept: HashSet<&str> = masked.lines().collect();
     let line = |line: &str| {
         let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
@@ -67,7 +67,7 @@ fn count(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// The text with the bodies of private keys masked; also of one whose beginning or end lies outside it.
+/// Masks the bodies of private keys, including a key whose beginning or end is not in the text.
 fn without_keys(text: &str) -> Cow<'_, str> {
     if !text.contains("PRIVATE KEY") {
         return Cow::Borrowed(text);

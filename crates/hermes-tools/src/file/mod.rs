@@ -1,6 +1,7 @@
-//! What the file tools share: where they work, what is out of bounds, what they remember, how they write.
+//! The state and rules that the file tools share: folders, access rules, what each task has read, and how files
+//! are written.
 //!
-//! Holds no tool. Invariant: every tool resolves a path, and decides about it, through the same `Files`.
+//! This module holds no tool. Invariant: every tool resolves and checks a path through the same [`FileTools`].
 
 mod deny;
 pub(crate) mod extension;
@@ -42,7 +43,7 @@ use local::LocalFs;
 pub(crate) use remote::RemoteFs;
 pub use state::TaskFileState;
 
-/// Whether secrets in files are masked before a model sees them. Decided once, at the start.
+/// Selects whether secrets in files are masked before a model sees them. It is decided once, at startup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SecretMasking {
     #[default]
@@ -50,26 +51,26 @@ pub enum SecretMasking {
     Show,
 }
 
-/// What a model is told that would write the mask of a secret over the secret.
+/// The error for a model that would overwrite a secret with its mask.
 pub(crate) const BURIES_SECRET: &str = "it holds a secret that is only shown masked, and writing the mask would destroy it. Change the other lines with patch and leave that one out";
 
-/// How line numbers stand before lines.
+/// The format of line numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LineNumberStyle {
-    /// Right-aligned to six columns.
+    /// Line numbers right-aligned to six columns.
     #[default]
     Wide,
     Compact,
 }
 
-/// What a user may choose about the file tools.
+/// The settings of the file tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOptions {
     pub secrets: SecretMasking,
     pub gutter: LineNumberStyle,
-    /// The most characters one `read_file` shows: `file_read_max_chars`.
+    /// The maximum number of characters that one `read_file` shows: `file_read_max_chars`.
     pub read_chars: usize,
-    /// Where writing is allowed; anywhere if there are none: `HERMES_WRITE_SAFE_ROOT`.
+    /// The folders in which writing is allowed, or empty to allow it anywhere: `HERMES_WRITE_SAFE_ROOT`.
     pub write_roots: Vec<PathBuf>,
 }
 
@@ -85,7 +86,7 @@ impl Default for FileOptions {
 }
 
 impl FileOptions {
-    /// The folders a `HERMES_WRITE_SAFE_ROOT` names: several are separated by colons, `~` is the user's home.
+    /// Parses the folders of `HERMES_WRITE_SAFE_ROOT`, which are separated by colons; `~` is the user's home.
     pub fn roots(given: &str, user_home: &Path) -> Vec<PathBuf> {
         let names = given.split(':').map(str::trim).filter(|name| !name.is_empty());
         names
@@ -97,21 +98,21 @@ impl FileOptions {
     }
 }
 
-/// The shared handle of the four file tools. Clones share everything.
+/// The shared handle of the four file tools. Clones share all state.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct FileTools {
     pub(crate) guard: Arc<FileGuard>,
     pub(crate) options: Arc<FileOptions>,
     pub(crate) folders: TaskFolders,
-    /// Where commands run, when that may be elsewhere.
+    /// The shells that run commands, if they may be remote.
     shells: Option<TaskShells>,
     pub(crate) state: Arc<TaskFileState>,
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
     pub(crate) linter: Option<Arc<dyn Linter>>,
-    /// What commands are held in by; what it keeps, these tools keep.
+    /// The sandbox of the commands; the file tools follow its rules.
     pub(crate) sandbox: Option<Sandbox>,
-    /// Who is asked about writes outside the project.
+    /// The approvals for writes outside the project.
     approvals: Option<Arc<Approvals>>,
 }
 
@@ -131,25 +132,25 @@ impl FileTools {
         }
     }
 
-    /// Reads and writes only what this fence lets commands read and write.
+    /// Restricts reading and writing to what this sandbox allows commands.
     #[must_use]
     pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
         Self { sandbox: Some(sandbox), ..self }
     }
 
-    /// Asks about writes outside the project; without it they are refused.
+    /// Asks for approval of writes outside the project; without approvals they are refused.
     #[must_use]
     pub fn with_approvals(self, approvals: Arc<Approvals>) -> Self {
         Self { approvals: Some(approvals), ..self }
     }
 
-    /// Takes folders that others, such as the terminal, move.
+    /// Uses folders that other tools, such as the terminal, change.
     #[must_use]
     pub fn with_folders(self, folders: TaskFolders) -> Self {
         Self { folders, ..self }
     }
 
-    /// Works on the files that these shells' commands see.
+    /// Uses the files that the commands of these shells see.
     #[must_use]
     pub fn with_shells(self, shells: TaskShells) -> Self {
         Self { shells: Some(shells), ..self }
@@ -166,17 +167,17 @@ impl FileTools {
         Self { linter: Some(linter), ..self }
     }
 
-    /// Where each task works: hand this to whatever changes folders.
+    /// Returns the current folder of each task, for tools that change it.
     pub fn folders(&self) -> &TaskFolders {
         &self.folders
     }
 
-    /// What each task has read.
+    /// Returns what each task has read.
     pub fn state(&self) -> &Arc<TaskFileState> {
         &self.state
     }
 
-    /// The files a call works on. What it gives blocks, and is for a thread of its own.
+    /// Opens the file system for a call. Its methods block, so they must be called on a separate thread.
     pub(crate) async fn file_system(
         &self,
         call: &ToolInvocation,
@@ -226,7 +227,8 @@ impl FileTools {
         }
     }
 
-    /// The same for a call that writes these paths. Where one is outside the project, a person is asked.
+    /// Opens the file system for a call that writes these paths. Asks a person about each path outside the
+    /// project.
     pub(crate) async fn writable_file_system(
         &self,
         call: &ToolInvocation,
@@ -252,8 +254,8 @@ impl FileTools {
         Ok(disk)
     }
 
-    /// Whether a change would put the mask of a secret where the secret was: the model only ever saw the mask, and
-    /// writes it back in good faith.
+    /// Tells whether a change would replace a secret with its mask. The model only saw the mask, and may write
+    /// it back unaware.
     pub(crate) fn overwrites_secret(&self, before: &str, after: &str) -> bool {
         let shown = self.masked(before);
         if shown == before {
@@ -264,7 +266,7 @@ impl FileTools {
         after.lines().any(|line| masks.contains(line.trim()))
     }
 
-    /// Before a file of this machine is changed, its project is recorded.
+    /// Takes a snapshot of the project before a file of this machine is changed.
     pub(crate) fn checkpoint(&self, call: &ToolInvocation, disk: &dyn FileSystem, path: &Path) {
         if let Some(checkpoints) =
             self.checkpoints.as_ref().filter(|_| disk.location() == FileLocation::Local)

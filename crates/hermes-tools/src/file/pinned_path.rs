@@ -1,5 +1,6 @@
-//! A name in a folder that is held by a descriptor: looked up once, decided about by where it really lies, and then used
-//! relative to that folder, so that nobody can put a link in between.
+//! A file name in a folder that is held open by a descriptor. The path is looked up once and checked by its
+//! real path; all access is relative to the open folder, so that another process cannot insert a link in
+//! between.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use hermes_types::random_hex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
-/// A chain of links longer than this is a loop.
+/// The maximum length of a chain of links; a longer one is treated as a loop.
 const MOST_LINKS: usize = 40;
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 #[cfg(target_os = "linux")]
@@ -19,20 +20,20 @@ const HOLD: OFlags = FOLDER.union(OFlags::PATH);
 #[cfg(not(target_os = "linux"))]
 const HOLD: OFlags = FOLDER;
 
-/// A place for a file.
+/// A file name in an open folder. The file need not exist.
 #[derive(Debug)]
 pub(super) struct PinnedPath {
     folder: OwnedFd,
-    /// Where the folder really lies.
+    /// The real path of the folder.
     folder_path: PathBuf,
-    /// Folders still to be made below it.
+    /// The folders below it that must still be created.
     missing: Vec<OsString>,
     name: OsString,
-    /// What lies there, itself and not what it leads to.
+    /// The metadata of the name itself; a link is not followed.
     found: Option<Stat>,
 }
 
-/// What is meant by a name that is a link.
+/// Selects whether a link in the last component is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FinalLink {
     Follow,
@@ -40,7 +41,7 @@ pub(super) enum FinalLink {
 }
 
 impl PinnedPath {
-    /// Looks a path up, link by link.
+    /// Looks up a path and follows its links one at a time.
     pub(super) fn find(path: &Path, last: FinalLink) -> io::Result<Self> {
         let mut at = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -59,7 +60,7 @@ impl PinnedPath {
     fn open_folder(path: &Path) -> io::Result<Self> {
         let (mut above, name) = match (path.parent(), path.file_name()) {
             (Some(above), Some(name)) => (above, name.to_owned()),
-            // The root, or a name that ends in dots: the folder itself.
+            // The root, or a path that ends in dots, means the folder itself.
             _ => (path, OsString::from(".")),
         };
         let mut missing = Vec::new();
@@ -89,13 +90,13 @@ impl PinnedPath {
         Ok(Self { folder, folder_path, missing, name, found })
     }
 
-    /// Where it really lies, or will.
+    /// Returns the real path that the file has or will have.
     pub(super) fn real(&self) -> PathBuf {
         let folder = self.missing.iter().fold(self.folder_path.clone(), |path, part| path.join(part));
         if self.name == "." { folder } else { folder.join(&self.name) }
     }
 
-    /// The folder that is held.
+    /// Returns the path of the open folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder_path
     }
@@ -104,7 +105,7 @@ impl PinnedPath {
         self.found.as_ref()
     }
 
-    /// Opens a regular file to be read.
+    /// Opens a regular file for reading.
     pub(super) fn open(&self) -> io::Result<File> {
         if self.found.is_none() {
             return Err(ErrorKind::NotFound.into());
@@ -114,20 +115,20 @@ impl PinnedPath {
         if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
     }
 
-    /// Reads at most so many bytes of it.
+    /// Reads at most `most` bytes of the file.
     pub(super) fn read(&self, most: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        // The file may grow while it is read.
+        // The file may grow while it is being read.
         self.open()?.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Puts a text in its place in one step, and keeps its mode.
+    /// Replaces the file with a text in one step and keeps its mode.
     pub(super) fn replace(&mut self, text: &str) -> io::Result<()> {
         self.make_folders()?;
         let mode = match &self.found {
             None => None,
-            // A device or a pipe must not be replaced by a file of its name.
+            // A device or a pipe must not be replaced by a regular file.
             Some(found) if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile => {
                 return Err(not_regular());
             }
@@ -138,11 +139,12 @@ impl PinnedPath {
             Ok(rustix::fs::renameat(self.folder.as_fd(), &*beside, self.folder.as_fd(), &*self.name)?)
         });
         if written.is_err() {
-            // The first error is the one to report; the temporary file may not even exist.
+            // The first error is the one to report; the temporary file may not exist.
             let _ = rustix::fs::unlinkat(self.folder.as_fd(), &*beside, AtFlags::empty());
             return written;
         }
-        // The rename must survive a power cut; a file system that cannot say so is no reason to fail.
+        // The rename must survive a power failure, but a file system without sync support must not fail the
+        // write.
         if let Ok(folder) =
             rustix::fs::openat(self.folder.as_fd(), ".", OFlags::RDONLY | FOLDER, Mode::empty())
         {
@@ -156,7 +158,7 @@ impl PinnedPath {
         Ok(rustix::fs::unlinkat(self.folder.as_fd(), &*self.name, AtFlags::empty())?)
     }
 
-    /// Gives what lies here another name.
+    /// Renames the file.
     pub(super) fn rename_to(&self, to: &mut Self) -> io::Result<()> {
         to.make_folders()?;
         Ok(rustix::fs::renameat(self.folder.as_fd(), &*self.name, to.folder.as_fd(), &*to.name)?)
@@ -165,7 +167,7 @@ impl PinnedPath {
     fn make_folders(&mut self) -> io::Result<()> {
         for part in std::mem::take(&mut self.missing) {
             match rustix::fs::mkdirat(self.folder.as_fd(), &*part, Mode::from_raw_mode(0o777)) {
-                // Somebody made it meanwhile.
+                // Another process created the folder meanwhile.
                 Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -192,7 +194,7 @@ fn not_regular() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
 }
 
-/// Where a folder that is held really lies.
+/// Returns the real path of an open folder.
 #[cfg(target_os = "linux")]
 fn path_of(folder: &OwnedFd, _: &Path) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;

@@ -1,7 +1,7 @@
-//! The files of the place a task's commands run in, elsewhere.
+//! The files of the remote environment that a task's commands run in.
 //!
-//! Asked by that place's own commands. Names and sizes are held to the same rules as here; what only this machine has
-//! (snapshots, checking programs) does not reach there.
+//! They are accessed by running commands in that environment. The same rules apply to names and sizes as on
+//! this machine; snapshots and linters, which only this machine has, do not cover these files.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -20,24 +20,25 @@ use super::{FileTools, ReadRefusal};
 use crate::search_files::{self, Query};
 use crate::terminal::environment_pool::PoolGuard;
 
-/// What is fetched over a connection as a whole.
+/// The maximum size of a file that is fetched as a whole.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A place elsewhere as one task sees it. Must be used on a thread that is not the runtime's.
+/// The file system of a remote environment for one task. It must be used on a thread outside the runtime.
 pub(crate) struct RemoteFs {
     pub(super) files: FileTools,
     pub(super) guard: PoolGuard,
     pub(super) runtime: Handle,
     pub(super) cancel: Cancel,
-    /// Where the task is.
+    /// The task's current folder.
     pub(super) folder: String,
     pub(super) home: String,
     pub(super) host_exposure: HostExposure,
-    /// What was found during this call, by path: each question is a round trip over what may be a slow link.
+    /// The paths inspected during this call, because each lookup is a round trip over a possibly slow
+    /// connection.
     pub(super) known: Mutex<HashMap<PathBuf, FoundThere>>,
 }
 
-/// A path as it was found, with what the file holds where that is known. Nothing is written over a file that has changed since.
+/// An inspected path, with the content of the file if known. A file that has changed since is not overwritten.
 #[derive(Debug, Clone)]
 pub(super) struct FoundThere {
     seen: PathInfo,
@@ -52,7 +53,7 @@ impl RemoteFs {
         self.runtime.block_on(ask(self.guard.files(), &self.cancel)).map_err(failure)
     }
 
-    /// What a script says there, up to `most` bytes, and its exit code.
+    /// Runs a script in the environment and returns up to `most` bytes of its output and its exit code.
     pub(crate) fn output_of(&self, script: &str, most: usize) -> io::Result<(Vec<u8>, i32)> {
         self.block_on(async |files, cancel| files.output_of(script, most, cancel).await)
     }
@@ -150,7 +151,8 @@ impl FileSystem for RemoteFs {
         guard.name_refusal(path).or_else(|| guard.name_refusal(&seen.real))
     }
 
-    /// A container has a home of its own to do with as it likes; that of another machine is the user's.
+    /// Protects the home of a remote machine, which is the user's. The home inside a container needs no
+    /// protection.
     fn write_refusal(&self, given: &str, path: &Path, seen: &PathInfo) -> Option<String> {
         let guard = &self.files.guard;
         let mut homes = vec![guard.user_home().to_owned()];

@@ -1,6 +1,8 @@
-//! What the file tools remember about each task: what it read, when the files it knows were changed, who wrote last.
+//! The state of the file tools for each task: the pages it read, the stamps of its files, and the last writer
+//! of each file.
 //!
-//! Bounded: the oldest entries go first. Nothing is kept of a task that ended, and nothing on disk.
+//! The state is bounded and drops the oldest entries first. It is removed when a task ends and is never stored
+//! on disk.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -15,10 +17,10 @@ const MOST_STAMPS: usize = 1000;
 const MOST_HISTORY: usize = 500;
 const MOST_REGIONS: usize = 100;
 const MOST_WRITERS: usize = 1000;
-/// A task that nobody ended must not be kept forever.
+/// Limits the number of tasks, because a task may never be reported as ended.
 const MOST_TASKS: usize = 1000;
 
-/// When a file was last changed, as far as that can be seen.
+/// Identifies a version of a file by its modification time and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     pub(crate) modified: SystemTime,
@@ -33,27 +35,27 @@ pub(crate) struct FilePage {
     pub(crate) limit: usize,
 }
 
-/// A call that may be repeated without need.
+/// A call that the model may repeat needlessly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RepeatableCall {
     Read(FilePage),
-    /// Everything that makes a search what it is, in one text.
+    /// All arguments that decide the result of a search, in one text.
     Search(String),
 }
 
-/// What is known of a page before it is read.
+/// The state of a page before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PageStatus {
     New,
-    /// Shown before, and the file has not changed since; so often it was asked for again.
+    /// The page was shown before and the file has not changed since. The number counts the repeated requests.
     Unchanged(u32),
 }
 
-/// The state of all tasks. Shared by the file tools.
+/// The state of all tasks. The file tools share it.
 #[derive(Debug, Default)]
 pub struct TaskFileState {
     tasks: Mutex<BoundedMap<TaskId, TaskFiles>>,
-    /// Who wrote each file last, and what it looked like then.
+    /// The last writer of each file, and the stamp of the file after that write.
     writers: Mutex<BoundedMap<PathBuf, (TaskId, Option<FileStamp>)>>,
     locks: Mutex<HashMap<PathBuf, Arc<Mutex<()>>>>,
 }
@@ -64,7 +66,7 @@ struct TaskFiles {
     shown: BoundedMap<FilePage, (FileStamp, u32)>,
     stamps: BoundedMap<PathBuf, FileStamp>,
     history: BoundedMap<PathBuf, Vec<(usize, usize)>>,
-    /// The file the newest patches failed on, and how often in a row.
+    /// The file on which the latest patches failed, and the number of failures in a row.
     failing: Option<(PathBuf, u32)>,
 }
 
@@ -80,7 +82,7 @@ impl TaskFileState {
         result
     }
 
-    /// How often this very call was made in a row, this time included.
+    /// Returns how often this same call was made in a row, this time included.
     pub(crate) fn count_repeats(&self, task: &TaskId, call: RepeatableCall) -> u32 {
         self.task(task, |files| {
             let count = match files.last.take() {
@@ -92,7 +94,8 @@ impl TaskFileState {
         })
     }
 
-    /// Whether the model already has this page before it, the file being as it is `now`. Asking counts.
+    /// Tells whether this page is still in the model's context and the file still has the stamp `now`. Counts
+    /// the request.
     pub(crate) fn check_page(&self, task: &TaskId, page: &FilePage, now: Option<FileStamp>) -> PageStatus {
         let Some(now) = now else { return PageStatus::New };
         self.task(task, |files| match files.shown.get_mut(page) {
@@ -104,7 +107,7 @@ impl TaskFileState {
         })
     }
 
-    /// A page was shown; `stamp` is what the file looked like before it was read.
+    /// Records that a page was shown. `stamp` is the stamp of the file before it was read.
     pub(crate) fn record_read(&self, task: &TaskId, page: FilePage, stamp: Option<FileStamp>) {
         self.task(task, |files| {
             let region = (page.offset, page.limit);
@@ -125,7 +128,7 @@ impl TaskFileState {
         });
     }
 
-    /// What to tell the model if the file, which is as it is `now`, is no longer what this task read.
+    /// Returns a warning for the model if the file, whose stamp is `now`, has changed since this task read it.
     pub(crate) fn staleness(&self, task: &TaskId, path: &Path, now: Option<FileStamp>) -> Option<String> {
         let known = self.task(task, |files| files.stamps.get(path).copied())?;
         if now == Some(known) {
@@ -145,7 +148,7 @@ impl TaskFileState {
         })
     }
 
-    /// This task wrote (or removed) the file, which is now as `stamp` says: what it knew of its pages no longer holds.
+    /// Records that this task wrote or removed the file, and discards the pages it has read of it.
     pub(crate) fn record_write(&self, task: &TaskId, path: &Path, stamp: Option<FileStamp>) {
         self.task(task, |files| {
             files.shown.retain(|page| page.path != path);
@@ -161,7 +164,8 @@ impl TaskFileState {
         writers.insert(path.to_owned(), (task.clone(), stamp), MOST_WRITERS);
     }
 
-    /// A patch did not find its place; how often in a row on this file, this time included.
+    /// Records that a patch did not match. Returns how often in a row this happened on this file, this time
+    /// included.
     pub(crate) fn record_patch_failure(&self, task: &TaskId, path: &Path) -> u32 {
         self.task(task, |files| {
             let count = match files.failing.take() {
@@ -173,7 +177,7 @@ impl TaskFileState {
         })
     }
 
-    /// Every file the task read, with the pages it saw, oldest first: what a summary of the conversation names.
+    /// Lists every file the task read with the pages it saw, oldest first, for the summary of a conversation.
     pub fn history(&self, task: &TaskId) -> Vec<(PathBuf, Vec<(usize, usize)>)> {
         self.task(task, |files| {
             let history = &files.history;
@@ -185,10 +189,10 @@ impl TaskFileState {
         })
     }
 
-    /// Runs `work` while no other writer of these files runs.
+    /// Runs `work` while no other task writes these files.
     pub(crate) fn with_write_lock<T>(&self, paths: &[PathBuf], work: impl FnOnce() -> T) -> T {
         let mut paths: Vec<&PathBuf> = paths.iter().collect();
-        // Always in one order, or two writers of two files would wait for each other.
+        // Locks are taken in one order; otherwise two writers of two files could deadlock.
         paths.sort();
         paths.dedup();
         let locks: Vec<Arc<Mutex<()>>> = {
@@ -205,7 +209,7 @@ impl TaskFileState {
         result
     }
 
-    /// What happened around the tools.
+    /// Updates the state for an event of the session.
     pub(crate) fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
         match occasion {
             ToolEvent::CallStarting("read_file" | "search_files")
@@ -215,7 +219,7 @@ impl TaskFileState {
                 files.last = None;
                 files.shown.for_each_mut(|(_, repeats)| *repeats = 0);
             }),
-            // What was shown is gone from before the model: it must be able to read it again.
+            // Compression removed the pages from the model's context, so it must be able to read them again.
             ToolEvent::Compressed => self.task(task, |files| {
                 files.last = None;
                 files.shown = BoundedMap::default();
@@ -227,7 +231,7 @@ impl TaskFileState {
     }
 }
 
-/// A map that forgets its oldest entries.
+/// A map that drops its oldest entries.
 #[derive(Debug)]
 struct BoundedMap<K, V> {
     map: HashMap<K, V>,

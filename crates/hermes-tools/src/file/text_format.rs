@@ -1,5 +1,5 @@
-//! Text files on disk as a model sees them, and their form when they are written back: line endings and byte order mark of an
-//! existing file stay.
+//! Converts text files between their form on disk and the text a model sees. The line endings and the byte
+//! order mark of an existing file are preserved.
 
 use std::io;
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::path::Path;
 use super::file_system::{FileSystem, PathKind};
 
 const BOM: &str = "\u{feff}";
-/// How much of a file says which line endings it uses.
+/// The number of bytes that are examined to detect the line endings.
 const ENDING_SAMPLE: usize = 4096;
-/// A file larger than this is not changed in memory.
+/// The size above which a file is not changed in memory.
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
-/// How a text file is written.
+/// The byte order mark and the line endings of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TextFormat {
     bom: ByteOrderMark,
@@ -46,7 +46,7 @@ impl TextFormat {
         Self { bom, ending }
     }
 
-    /// A text as the model wrote it, in this form. A byte order mark the model wrote itself stays.
+    /// Converts a text of the model to this format. A byte order mark that the model wrote is kept.
     pub(crate) fn encode(self, text: &str) -> String {
         let text = match self.ending {
             LineEnding::Crlf => text.replace("\r\n", "\n").replace('\n', "\r\n"),
@@ -59,7 +59,7 @@ impl TextFormat {
         }
     }
 
-    /// The text without what the form adds.
+    /// Removes the byte order mark and converts the line endings to `\n`.
     pub(crate) fn decode(self, text: &str) -> String {
         let text = text.strip_prefix(BOM).unwrap_or(text);
         match self.ending {
@@ -69,7 +69,7 @@ impl TextFormat {
     }
 }
 
-/// Reads a file that will be written back: it must be text in UTF-8, or writing it back would change the rest.
+/// Reads a file that will be written back. It must be UTF-8 text, or writing it back would change other bytes.
 pub(crate) fn read_text(disk: &dyn FileSystem, path: &Path) -> io::Result<(String, TextFormat)> {
     let seen = disk.inspect(path)?;
     match seen.kind {

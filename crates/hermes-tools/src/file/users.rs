@@ -1,14 +1,14 @@
-//! The users of this machine and their homes, as far as the system's own list names them.
+//! The users of this machine and their homes, read from `/etc/passwd`.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The home of a user.
+/// Returns the home of a user.
 pub(super) fn home_of(name: &str) -> Option<PathBuf> {
     entries().into_iter().find_map(|(user, home)| (user == name).then_some(home))
 }
 
-/// Every home there is. A folder that belongs to everybody, such as `/`, is nobody's.
+/// Lists every home. A shared folder such as `/` is not counted.
 pub(super) fn homes() -> Vec<PathBuf> {
     let own = |home: &PathBuf| home.components().count() > 1 && home.is_dir();
     entries().into_iter().map(|(_, home)| home).filter(own).collect()

@@ -1,4 +1,4 @@
-//! A patch over several files: everything is tried in memory first, then written.
+//! Applies a patch to several files: all changes are tried in memory first, then written.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -40,18 +40,18 @@ pub(super) fn apply(
     })
 }
 
-/// One step, with all that is needed to take it.
+/// One validated step of a patch.
 enum PatchStep {
     Write { given: String, path: PathBuf, before: Option<String>, after: String, form: TextFormat },
     Delete { given: String, path: PathBuf, before: String },
     Move { from: String, to: String, source: PathBuf, target: PathBuf },
 }
 
-/// The files as they will be after the steps so far.
+/// The contents of the files after the steps so far.
 struct PatchPlan<'a> {
     files: &'a FileTools,
     disk: &'a dyn FileSystem,
-    /// `None` is a file that will be gone.
+    /// The content of each changed file, or `None` for a deleted one.
     contents: HashMap<PathBuf, Option<(String, TextFormat)>>,
 }
 
@@ -60,7 +60,8 @@ impl PatchPlan<'_> {
         self.real(&self.disk.resolve(given))
     }
 
-    /// The name itself, where it lies: a link that is deleted or moved is the link, not what it leads to.
+    /// Resolves the parent folder but not the name itself, because deleting or moving a link affects the link
+    /// and not its target.
     fn name(&self, given: &str) -> PathBuf {
         let path = self.disk.resolve(given);
         match (path.parent(), path.file_name()) {

@@ -1,7 +1,7 @@
-//! `patch`: a passage replaced in one file, or a patch over several.
+//! `patch`: replaces a passage in one file, or applies a patch to several files.
 //!
-//! Holds the two modes' common end: the check of what was written and the shape of the answer. How passages are found
-//! is `hermes-text`'s. Invariant: a patch that does not fit changes no file.
+//! This module holds what both modes share: the check of the written files and the form of the result.
+//! `hermes-text` finds the passages. Invariant: a patch that does not match changes no file.
 
 mod files;
 mod replace;
@@ -22,14 +22,14 @@ use crate::file::{FileTools, Linter};
 use crate::off_thread::off_thread;
 use crate::write_file::path_call_policy;
 
-/// The tool.
+/// The `patch` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct PatchTool {
     spec: ToolSpec,
     files: FileTools,
 }
 
-/// What a patch did, before the changed files are checked.
+/// The changes of a patch, before the changed files are checked.
 #[derive(Debug, Default)]
 struct PatchChanges {
     diff: String,
@@ -37,16 +37,16 @@ struct PatchChanges {
     created: Vec<String>,
     deleted: Vec<String>,
     warning: Option<String>,
-    /// Files to check: the path as given, where it is, what it holds now.
+    /// The files to check: the given path, the real path and the new content.
     written: Vec<(String, PathBuf, String)>,
 }
 
-/// Why a patch did nothing, or not all.
+/// The reason why a patch was not applied, or only in part.
 #[derive(Debug, Default)]
 struct PatchFailure {
     error: String,
     hint: Option<String>,
-    /// What was changed nevertheless.
+    /// The changes that were made before the failure.
     done: Box<PatchChanges>,
 }
 
@@ -91,7 +91,7 @@ impl Tool for PatchTool {
     }
 
     fn call_policy(&self, arguments: &Map<String, Value>) -> CallPolicy {
-        // A patch names its files inside its text; `path` says nothing about them.
+        // A patch names its files in its text, so `path` does not describe them.
         if mode(arguments) == "patch" { CallPolicy::default() } else { path_call_policy(arguments) }
     }
 
@@ -127,7 +127,7 @@ impl PatchTool {
     }
 }
 
-/// The files a call is about.
+/// Lists the files that a call changes.
 fn paths(arguments: &Map<String, Value>) -> Vec<String> {
     if mode(arguments) != "patch" {
         return text(arguments, "path").map(str::to_owned).into_iter().collect();
@@ -136,7 +136,7 @@ fn paths(arguments: &Map<String, Value>) -> Vec<String> {
     ops.iter().flat_map(PatchOp::paths).map(str::to_owned).collect()
 }
 
-/// The mode that is named; without a name, the one whose arguments are there.
+/// Returns the given mode, or the one that the arguments imply.
 fn mode(arguments: &Map<String, Value>) -> &str {
     let meant = if text(arguments, "patch").is_some() && text(arguments, "path").is_none() {
         "patch"

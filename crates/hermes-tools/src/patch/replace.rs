@@ -1,4 +1,4 @@
-//! Replacing one passage of one file.
+//! Replaces one passage of one file.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::file::file_system::{FileSystem, stamp};
 use crate::file::text_format;
 use crate::file::{BURIES_SECRET, FileTools};
 
-/// So many failures on one file in a row, and the model is told to stop.
+/// The number of consecutive failures on one file after which the model is told to stop.
 const ENOUGH: u32 = 3;
 
 pub(super) fn replace(
@@ -69,7 +69,8 @@ pub(super) fn replace(
     })
 }
 
-/// A change must be allowed, and its diff must not show what must not be read. Where the path really leads.
+/// Checks that the file may be written, and read as well because the diff shows its content. Returns its real
+/// path.
 pub(super) fn refuse(disk: &dyn FileSystem, given: &str, path: &Path) -> Result<PathBuf, PatchFailure> {
     let seen = disk.inspect(path).map_err(|error| format!("Failed to read file: {given} ({error})"))?;
     if let Some(reason) = disk.write_refusal(given, path, &seen) {

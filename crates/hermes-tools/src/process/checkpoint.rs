@@ -1,7 +1,7 @@
-//! `processes.json`: what runs in the background, for the next start.
+//! `processes.json`: the running background processes, stored for the next start.
 //!
-//! Several programs may share one home, so what others wrote stays as long as they live. A missing or damaged file means
-//! that nothing runs.
+//! Several programs may share one home, so records of other programs are kept while those run. A missing or
+//! damaged file means that no process runs.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use hermes_exec::RecoveredProcess;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One running process as it is written down.
+/// The stored record of a running process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ProcessRecord {
     pub(super) session_id: String,
@@ -28,10 +28,10 @@ pub(super) struct ProcessRecord {
     pub(super) session_key: String,
     #[serde(default)]
     pub(super) watcher_interval: usize,
-    /// The kernel's figure for when the process was started.
+    /// The start time of the process as the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pid_started: Option<u64>,
-    /// Which program looks after it.
+    /// The process id of the Hermes that manages it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) owner_pid: Option<u32>,
     #[serde(flatten)]
@@ -39,7 +39,7 @@ pub(super) struct ProcessRecord {
 }
 
 impl ProcessRecord {
-    /// Another program of this home still looks after it.
+    /// Tells whether another Hermes of this home still manages the process.
     pub(super) fn has_living_owner(&self) -> bool {
         self.owner_pid
             .is_some_and(|pid| pid != std::process::id() && RecoveredProcess::find(pid, None).is_some())
@@ -52,7 +52,7 @@ pub(super) fn read(home: &Home) -> Vec<ProcessRecord> {
     values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect()
 }
 
-/// Replaces our part: `ours` runs, and everything in `known` was ours.
+/// Replaces the records of this program: `ours` are running, and all ids in `known` belong to it.
 pub(super) fn write(home: &Home, ours: &[ProcessRecord], known: &[String]) -> hermes_config::Result<()> {
     let mut records: Vec<ProcessRecord> = read(home)
         .into_iter()

@@ -1,4 +1,4 @@
-//! `process`: looking after what runs in the background.
+//! `process`: manages background processes.
 
 mod checkpoint;
 mod registry;
@@ -30,12 +30,12 @@ const POLLED: usize = 1000;
 const WAITED: usize = 2000;
 const LOG_LINES: usize = 200;
 
-/// The tool.
+/// The `process` tool.
 #[derive(Debug)]
 pub struct ProcessTool {
     spec: ToolSpec,
     processes: ProcessRegistry,
-    /// The longest `wait`: `terminal.timeout`.
+    /// The maximum time of a `wait`: `terminal.timeout`.
     max_wait: Duration,
     secrets: SecretMasking,
     clock: Arc<dyn Clock>,
@@ -229,7 +229,7 @@ fn ending(value: &mut Value, entry: &ProcessEntry) {
     }
 }
 
-/// A number counts: models write one now and then.
+/// Reads the session id. A number is accepted because models sometimes write one.
 fn session_id(arguments: &Map<String, Value>) -> Option<String> {
     match arguments.get("session_id")? {
         Value::String(id) if !id.trim().is_empty() => Some(id.trim().to_owned()),
@@ -238,7 +238,7 @@ fn session_id(arguments: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Writes, or closes the input.
+/// Writes to the process, or closes its input.
 async fn input(entry: &ProcessEntry, data: Option<&str>) -> ToolOutcome {
     if let Some(code) = entry.exit_code() {
         return answer::success_json(&json!({"status": "already_exited", "exit_code": code}));

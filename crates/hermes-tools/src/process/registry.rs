@@ -1,7 +1,8 @@
-//! Every background process of this program, and those it found again.
+//! The registry of all background processes of this program, including those recovered from an earlier run.
 //!
-//! Bounded: 64 are remembered; the oldest that have ended go first, and when all run no more are started. What still runs
-//! is written to `processes.json` whenever that changes, so that the next start finds it.
+//! It holds at most 64 processes. The oldest ended ones are removed first; if all are running, no more are
+//! started. Running processes are saved to `processes.json` whenever they change, so that the next start can
+//! recover them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,13 +19,13 @@ use tokio::sync::oneshot;
 use super::checkpoint::{self, ProcessRecord};
 use super::watch::{NoticeDispatcher, ProcessNoticeSink, WatchOptions, watch};
 
-/// Counted from its start, an ended process is forgotten after this.
+/// The time since its start after which an ended process is removed.
 const OLD: Duration = Duration::from_mins(30);
 const LOOK: Duration = Duration::from_secs(1);
 const KILLED: i32 = -15;
 const WHOLE: usize = 200_000;
 
-/// The processes; clones share them.
+/// The background processes. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ProcessRegistry(Arc<RegistryState>);
 
@@ -34,17 +35,17 @@ struct RegistryState {
     clock: Arc<dyn Clock>,
     owner: Cancel,
     entries: Mutex<Vec<ProcessEntry>>,
-    /// Room kept for processes that are being started.
+    /// The number of slots reserved for processes that are being started.
     starting: AtomicUsize,
-    /// One writer of the file at a time, so that an older state never replaces a newer one.
+    /// Serializes writes of the file, so that an older state never replaces a newer one.
     writing: Mutex<()>,
-    /// Whom is told what nobody asked for.
+    /// The dispatcher of unsolicited notices.
     dispatcher: OnceLock<Arc<NoticeDispatcher>>,
-    /// Ends with the search for commands that a killed run left.
+    /// Completes when the search for commands that a killed run left behind is finished.
     search: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// What is started, and for whom.
+/// The command of a new process, and the task it is started for.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessStart {
     pub(crate) command: String,
@@ -53,7 +54,7 @@ pub(crate) struct ProcessStart {
     pub(crate) watch: WatchOptions,
 }
 
-/// One process.
+/// A background process.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessEntry {
     pub(crate) id: String,
@@ -67,12 +68,12 @@ pub(crate) struct ProcessEntry {
     handle: ProcessHandle,
 }
 
-/// How it is followed.
+/// The way a process is accessed.
 #[derive(Debug, Clone)]
 pub(crate) enum ProcessHandle {
-    /// By its pipes or its terminal; what runs here may be a client of what runs elsewhere.
+    /// A process accessed through its pipes or its terminal. It may be a local client of a remote process.
     Background(BackgroundProcess),
-    /// Elsewhere, looked at now and then.
+    /// A remote process that is polled.
     Remote(RemoteProcess),
     Recovered(RecoveredProcess),
 }
@@ -98,7 +99,7 @@ impl ProcessHandle {
         match self {
             Self::Background(process) => process.exit_code(),
             Self::Remote(process) => process.exit_code(),
-            // Nobody can say how it ended.
+            // The exit code of a recovered process is not available.
             Self::Recovered(survivor) => (!survivor.is_alive()).then_some(-1),
         }
     }
@@ -117,7 +118,7 @@ impl ProcessHandle {
     }
 }
 
-/// Room for one more process, kept until it is added or given up.
+/// A slot for one more process, reserved until the process is added or the slot is dropped.
 #[derive(Debug)]
 pub(crate) struct ProcessSlot(Arc<RegistryState>);
 
@@ -140,7 +141,7 @@ impl ProcessEntry {
         matches!(self.handle, ProcessHandle::Recovered(_))
     }
 
-    /// What takes input, or why nothing does.
+    /// Returns the process that accepts input, or the reason why none does.
     pub(crate) fn process(&self) -> Result<&BackgroundProcess, &'static str> {
         match &self.handle {
             ProcessHandle::Background(process) => Ok(process),
@@ -159,7 +160,7 @@ impl ProcessEntry {
         }
     }
 
-    /// How much it has said in all.
+    /// Returns the number of characters of output in total.
     pub(crate) fn total_chars(&self) -> u64 {
         match &self.handle {
             ProcessHandle::Background(process) => process.total_chars(),
@@ -183,7 +184,8 @@ impl ProcessEntry {
         }
     }
 
-    /// Such a one is not written down: its number means nothing here, and it ends with its place.
+    /// Tells whether the process is remote. Such a process is not saved, because its id has no meaning on this
+    /// machine and it ends with its environment.
     fn is_remote(&self) -> bool {
         match &self.handle {
             ProcessHandle::Background(process) => process.is_remote(),
@@ -214,10 +216,10 @@ impl ProcessEntry {
 }
 
 impl ProcessRegistry {
-    /// So many are remembered, and so many may run at once.
+    /// The maximum number of processes in the registry, and of running ones.
     pub const MOST: usize = 64;
 
-    /// `owner` ends the listening to them, not the processes.
+    /// Creates a registry. `owner` cancels the monitoring of the processes, not the processes.
     pub fn new(home: &Home, clock: Arc<dyn Clock>, owner: Cancel) -> Self {
         Self(Arc::new(RegistryState {
             home: home.clone(),
@@ -231,7 +233,7 @@ impl ProcessRegistry {
         }))
     }
 
-    /// Tells this sink what is to be told from now on. The first one stays.
+    /// Sends notices to this sink from now on. The first sink is kept.
     pub fn report_to(&self, sink: Arc<dyn ProcessNoticeSink>) {
         if self.0.dispatcher.set(Arc::new(NoticeDispatcher::new(sink))).is_err() {
             tracing::debug!("notices of processes go to the sink that came first");
@@ -248,8 +250,9 @@ impl ProcessRegistry {
         &self.0.owner
     }
 
-    /// Finds background processes of an earlier run that still live; returns how many. Ends commands that an earlier run left
-    /// because it was killed together with its watchdog, on a thread of its own. To be called before the first command.
+    /// Recovers background processes of an earlier run that are still running, and returns their number. On a
+    /// separate thread, ends commands of an earlier run that was killed together with its watchdog. Must be
+    /// called before the first command.
     pub fn recover(&self) -> usize {
         self.end_orphaned_commands();
         let found: Vec<ProcessEntry> = checkpoint::read(&self.0.home)
@@ -302,7 +305,7 @@ impl ProcessRegistry {
         *self.0.search.lock().unwrap_or_else(PoisonError::into_inner) = Some(search);
     }
 
-    /// Room for one more; none when all of them run.
+    /// Reserves a slot for one more process. Returns `None` if all slots are taken by running processes.
     pub(crate) fn reserve(&self) -> Option<ProcessSlot> {
         let now = self.0.clock.now();
         let mut entries = self.entries();
@@ -315,7 +318,7 @@ impl ProcessRegistry {
         Some(ProcessSlot(Arc::clone(&self.0)))
     }
 
-    /// Remembers a process in its room and writes it down; returns its id.
+    /// Adds a process in its slot and saves it. Returns its id.
     pub(crate) fn add(&self, slot: ProcessSlot, process: ProcessHandle, start: ProcessStart) -> String {
         let id = format!("proc_{}", random_hex(12));
         let entry = ProcessEntry {
@@ -348,7 +351,7 @@ impl ProcessRegistry {
         self.entries().iter().filter(|entry| entry.task == *task).cloned().collect()
     }
 
-    /// Those of a task, and those an earlier run left behind in the same conversation.
+    /// Returns the processes of a task, and those that an earlier run left in the same conversation.
     pub(crate) fn visible_to(&self, task: &TaskId, session: &SessionId) -> Vec<ProcessEntry> {
         let known = |entry: &&ProcessEntry| {
             entry.task == *task || entry.is_detached() && entry.session == session.as_str()
@@ -360,30 +363,31 @@ impl ProcessRegistry {
         self.entries().iter().find(|entry| entry.id == id).cloned()
     }
 
-    /// Whether a task still has something running: it must not be reset by itself.
+    /// Tells whether a task has a running process; such a task must not be reset automatically.
     pub fn has_running(&self, task: &TaskId) -> bool {
         self.of_task(task).iter().any(|entry| entry.exit_code().is_none())
     }
 
-    /// Tasks, ended ones too, of which something still runs elsewhere: its place must not be closed.
+    /// Lists the tasks, including ended ones, with a running remote process, whose environment must not be
+    /// closed.
     pub(crate) fn tasks_running_remotely(&self) -> Vec<TaskId> {
         let entries = self.entries();
         let running = entries.iter().filter(|entry| entry.is_remote());
         running.filter(|entry| entry.exit_code().is_none()).map(|entry| entry.task.clone()).collect()
     }
 
-    /// Ends everything that was started here; for a program that ends with its user.
+    /// Ends all processes that this program started, when it ends together with its user's session.
     pub async fn end_all(&self) {
         let search = self.0.search.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(search) = search {
-            // It says nothing but that it is over.
+            // The channel carries no value; it only closes.
             let _ = search.await;
         }
         let all = self.entries().clone();
         self.end(all).await;
     }
 
-    /// Ends what an earlier run left and this one took over; for a service that is stopped.
+    /// Ends the recovered processes when a service is stopped.
     pub async fn end_recovered(&self) {
         let found: Vec<ProcessEntry> =
             self.entries().iter().filter(|entry| entry.is_detached()).cloned().collect();
@@ -391,10 +395,10 @@ impl ProcessRegistry {
         self.save();
     }
 
-    /// Ends what a task has started, beside everything else.
+    /// Ends the processes of a task in the background.
     pub(crate) fn end_task_processes(&self, task: &TaskId) {
         let (this, left) = (self.clone(), self.of_task(task));
-        // A program that is about to end has ended all of them already.
+        // Without a runtime the program is ending and has already ended them all.
         if left.is_empty() || tokio::runtime::Handle::try_current().is_err() {
             return;
         }
@@ -411,7 +415,7 @@ impl ProcessRegistry {
         self.save();
     }
 
-    /// Writes down what runs.
+    /// Saves the running processes.
     pub(crate) fn save(&self) {
         let _alone = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (ours, ids): (Vec<ProcessRecord>, Vec<String>) = {

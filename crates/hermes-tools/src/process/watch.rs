@@ -1,7 +1,8 @@
-//! Telling somebody about a process without being asked: that it goes on, that it said something, that it ended.
+//! Unsolicited notices about a process: that it is still running, that a pattern matched, that it ended.
 //!
-//! Decides when there is something to tell, and how often at most; whom it is told, and how, is the sink's. Text is without
-//! control sequences and secrets. Invariant: a process that talks a lot cannot flood anybody.
+//! This module decides when to send a notice, and limits their rate; the sink decides who gets it and how.
+//! Texts contain no control sequences or secrets. Invariant: a process with much output cannot flood the user
+//! with notices.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,13 +16,13 @@ use hermes_types::{Clock, TaskId};
 use super::registry::ProcessEntry;
 use crate::terminal::mask;
 
-/// How often output is looked at for patterns.
+/// The interval at which output is searched for patterns.
 const LOOK: Duration = Duration::from_secs(1);
-/// One notice of a match per process in this time.
+/// The time in which one process sends at most one notice of a match.
 const WINDOW: Duration = Duration::from_secs(15);
-/// So many windows in a row in which matches were held back, and the patterns are given up.
+/// The number of consecutive windows with suppressed matches after which the patterns are dropped.
 const MOST_STRIKES: u32 = 3;
-/// For all processes together: so many in so long, then a pause.
+/// The number of notices that all processes together may send within `AT_ONCE`; then they pause.
 const MOST_AT_ONCE: usize = 15;
 const AT_ONCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(30);
@@ -30,49 +31,49 @@ const ENDED_CHARS: usize = 1000;
 const LINE_CHARS: usize = 500;
 const COMMAND_CHARS: usize = 80;
 
-/// Something to be told.
+/// A notice about a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessNotice {
-    /// `proc_…`.
+    /// The id of the process: `proc_…`.
     pub process: String,
-    /// The conversation it was started in.
+    /// The conversation in which the process was started.
     pub session: String,
     pub task: TaskId,
     pub kind: ProcessNoticeKind,
-    /// For a person, in any channel.
+    /// The text for a person, on any platform.
     pub text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessNoticeKind {
     Running,
-    /// With its exit code.
+    /// The process ended with this exit code.
     Ended(i32),
-    /// A pattern appeared.
+    /// A pattern matched.
     Matched,
-    /// Patterns appear so often that they are no longer told.
+    /// Patterns matched so often that matches are no longer reported.
     Muted,
 }
 
-/// Whom notices are told.
+/// Receives notices.
 pub trait ProcessNoticeSink: Send + Sync + fmt::Debug {
-    /// Must not block.
+    /// Delivers a notice. Must not block.
     fn notify(&self, notice: ProcessNotice);
 }
 
-/// Which notices a user wants: `display.background_process_notifications`.
+/// Selects which notices a user gets: `display.background_process_notifications`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessNotificationLevel {
     All,
-    /// How it ended.
+    /// The end of a process, not its progress.
     Result,
-    /// That it failed.
+    /// Only the end of a process that failed.
     Error,
     Off,
 }
 
 impl ProcessNotificationLevel {
-    /// What nobody knows is everything.
+    /// Parses the setting. An unknown value means all notices.
     pub fn parse(text: &str) -> Self {
         match text.trim().to_lowercase().as_str() {
             "result" => Self::Result,
@@ -86,13 +87,13 @@ impl ProcessNotificationLevel {
         match (self, kind) {
             (Self::Off, _) | (Self::Result | Self::Error, ProcessNoticeKind::Running) => false,
             (Self::Error, ProcessNoticeKind::Ended(code)) => code != 0,
-            // What was asked for by its words is wanted.
+            // The model requested these patterns explicitly.
             _ => true,
         }
     }
 }
 
-/// What a process is watched for.
+/// The events for which a process is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WatchOptions {
     pub(crate) interval: Option<Duration>,
@@ -113,7 +114,7 @@ impl WatchOptions {
     }
 }
 
-/// The way to the sink, with what all processes together may use of it.
+/// Sends notices to the sink within the limit for all processes together.
 #[derive(Debug)]
 pub(crate) struct NoticeDispatcher {
     sink: Arc<dyn ProcessNoticeSink>,
@@ -135,7 +136,7 @@ impl NoticeDispatcher {
     }
 }
 
-/// Watches until the process has ended.
+/// Watches a process until it has ended.
 pub(crate) async fn watch(
     entry: ProcessEntry,
     wishes: WatchOptions,
@@ -186,7 +187,7 @@ struct ProcessWatch<'a> {
     dispatcher: &'a NoticeDispatcher,
     clock: &'a dyn Clock,
     options: WatchOptions,
-    /// How much of the output was looked at for patterns, and how much there was at the last report.
+    /// The number of characters searched for patterns; the next field is the number at the last report.
     looked_at: u64,
     reported: u64,
     windows: MatchRateLimit,
@@ -218,7 +219,7 @@ impl ProcessWatch<'_> {
         let fresh = usize::try_from(total.saturating_sub(self.looked_at)).unwrap_or(usize::MAX);
         let output = self.entry.output();
         let raw = tail(&output, fresh);
-        // A line that is not complete yet is looked at again with its rest.
+        // An incomplete line is searched again once it is complete.
         let rest = raw.rsplit('\n').next().unwrap_or_default().chars().count();
         let fresh = strip_ansi(raw);
         let complete = self.entry.exit_code().is_some();
@@ -267,7 +268,7 @@ enum MatchDecision {
     GiveUp,
 }
 
-/// How often one process may tell of matches.
+/// Limits how often one process reports matches.
 #[derive(Debug, Default)]
 struct MatchRateLimit {
     began: Option<Duration>,
@@ -296,7 +297,7 @@ impl MatchRateLimit {
     }
 }
 
-/// How often all processes together may.
+/// Limits how often all processes together report matches.
 #[derive(Debug, Default)]
 struct GlobalRateLimit {
     recent: VecDeque<Duration>,
@@ -344,7 +345,7 @@ mod tests {
                 MatchDecision::GiveUp
             ]
         );
-        // A window in which nothing was held back starts the count anew.
+        // A window without suppressed matches resets the count.
         let mut calm = MatchRateLimit::default();
         for time in [0, 1, 16, 17, 40, 60, 61, 80, 81] {
             assert_ne!(calm.decide(at(time)), MatchDecision::GiveUp, "{time}");

@@ -1,4 +1,4 @@
-//! Files and folders as text.
+//! Renders files and folders as text.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -14,9 +14,10 @@ use crate::file::extension::extension;
 use crate::file::{FileGuard, ReadRefusal, real_path};
 
 const MOST_ENTRIES: usize = 200;
-/// Where a file is looked at to tell whether it is text.
+/// The number of bytes checked to detect binary files.
 const LOOKED_AT: u64 = 4096;
-/// Larger files are listed with their size, not their lines; and no lines are looked for in files larger than the second.
+/// The size above which files are listed with bytes instead of lines. Lines of files larger than
+/// `MOST_SEARCHED` are not attached.
 const MOST_COUNTED: u64 = 1024 * 1024;
 const MOST_SEARCHED: u64 = 256 * 1024 * 1024;
 
@@ -41,14 +42,14 @@ pub(super) fn read(
     }
 }
 
-/// A title and a text that nothing in it can end.
+/// Renders a title and a code block whose delimiter does not occur in the text.
 pub(super) fn block(title: &str, text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{title}\n{fence}{language}\n{text}\n{fence}")
 }
 
-/// The real path, if it is one to be read.
+/// Returns the real path if it may be read.
 fn allowed(guard: &FileGuard, access: Option<&SandboxAccess>, given: &str) -> Result<PathBuf, String> {
     let path = guard.resolve(guard.folder(), given);
     let real = real_path(&path);
@@ -74,7 +75,7 @@ fn text_of(path: &Path, lines: Option<(usize, usize)>, window: u64) -> Reference
     if !found.is_file() {
         return Err("it is no regular file".to_owned());
     }
-    // A character takes four bytes at most, and four of them are a token.
+    // A character takes at most four bytes, and a token is estimated as four characters.
     let most = if lines.is_some() { MOST_SEARCHED } else { window.saturating_mul(16) };
     if found.len() > most {
         return Err(format!("it is too large ({} bytes)", found.len()));
@@ -111,7 +112,7 @@ fn is_binary(beginning: &[u8]) -> bool {
     beginning.iter().take(usize::try_from(LOOKED_AT).unwrap_or(usize::MAX)).any(|byte| *byte == 0)
 }
 
-/// What lies in a folder and below, without what is hidden or left out of the repository.
+/// Lists the content of a folder and its subfolders, without hidden and ignored files.
 fn listing(guard: &FileGuard, access: Option<&SandboxAccess>, root: &Path) -> ReferenceBlock {
     if !root.is_dir() {
         return Err(if root.exists() { "it is no folder" } else { "folder not found" }.to_owned());
@@ -143,7 +144,7 @@ fn listing(guard: &FileGuard, access: Option<&SandboxAccess>, root: &Path) -> Re
     Ok(lines.join("\n"))
 }
 
-/// Lines of a text, bytes of anything else.
+/// Returns the number of lines of a text, or of bytes of any other file.
 fn measure(path: &Path) -> String {
     let Ok(found) = fs::symlink_metadata(path) else { return String::new() };
     if !found.is_file() {

@@ -1,11 +1,11 @@
-//! References in what a person typed: `@file:notes.md:3-9`, `@folder:src`, `@diff`, `@staged`, `@git:3`, `@url:…`.
+//! Finds references in a message: `@file:notes.md:3-9`, `@folder:src`, `@diff`, `@staged`, `@git:3`, `@url:…`.
 
 use std::ops::Range;
 
-/// What is meant by one.
+/// The target of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReferenceTarget {
-    /// Lines from one on, both ends in.
+    /// A file, with an optional inclusive range of lines.
     File {
         path: String,
         lines: Option<(usize, usize)>,
@@ -19,7 +19,7 @@ pub(super) enum ReferenceTarget {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundReference {
-    /// As it was typed.
+    /// The reference as the user typed it.
     pub(super) raw: String,
     pub(super) range: Range<usize>,
     pub(super) target: ReferenceTarget,
@@ -51,7 +51,7 @@ pub(super) fn find(text: &str) -> Vec<FoundReference> {
     found
 }
 
-/// The text without them, as if they had not been typed.
+/// Removes the references from a text.
 pub(super) fn without(text: &str, found: &[FoundReference]) -> String {
     let mut rest = String::new();
     let mut from = 0;
@@ -66,7 +66,7 @@ pub(super) fn without(text: &str, found: &[FoundReference]) -> String {
     rest.trim().to_owned()
 }
 
-/// What stands behind the sign, and how much of it belongs to the reference.
+/// Parses the text after `@`. Returns the target and the length of the reference.
 fn read(word: &str) -> Option<(ReferenceTarget, usize)> {
     for (name, target) in [("diff", ReferenceTarget::Diff), ("staged", ReferenceTarget::Staged)] {
         let behind = word.strip_prefix(name);
@@ -75,7 +75,7 @@ fn read(word: &str) -> Option<(ReferenceTarget, usize)> {
         }
     }
     let (kind, value) = word.split_once(':')?;
-    // A dot alone is the folder itself.
+    // A single dot is the folder itself.
     let value = Some(without_closing(value)).filter(|shorter| !shorter.is_empty()).unwrap_or(value);
     if value.is_empty() {
         return None;
@@ -90,7 +90,7 @@ fn read(word: &str) -> Option<(ReferenceTarget, usize)> {
     Some((target, kind.len() + 1 + value.len()))
 }
 
-/// Without what ends the sentence around it.
+/// Removes punctuation that belongs to the surrounding sentence.
 fn without_closing(mut value: &str) -> &str {
     while let Some(last) = value.chars().next_back() {
         let open = match last {

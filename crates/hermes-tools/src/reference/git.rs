@@ -1,5 +1,5 @@
-//! What git says about a repository, with nothing the repository names being run: no hook, filter, monitor, pager or other
-//! program. It runs inside the fence all the same.
+//! Runs git so that the repository's configuration cannot start any program: no hook, filter, monitor, pager or
+//! other command. Git also runs inside the sandbox.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{ReferenceBlock, ReferenceResolver, attach};
 use crate::file::ENV_FILES;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Settings that would run something, each set to nothing.
+/// Settings that could run a program, each disabled.
 const NOTHING_RUNS: &[&str] = &[
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -32,13 +32,13 @@ const NOTHING_RUNS: &[&str] = &[
     "diff.submodule=short",
     "diff.ignoreSubmodules=all",
 ];
-/// Parts of the settings of a driver that name a program.
+/// Settings of drivers that name a program.
 const DRIVERS: &[(&str, &[&str])] = &[
     ("filter", &["clean", "smudge", "process"]),
     ("diff", &["command", "textconv"]),
     ("merge", &["driver"]),
 ];
-/// Names of files with secrets that are not attached though they are in the repository.
+/// Names of files with secrets, which are not attached even if the repository contains them.
 const SECRET_FILES: &[&str] = &[
     "*.pem",
     "*.key",
@@ -56,7 +56,7 @@ const SECRET_FILES: &[&str] = &[
 ];
 
 impl ReferenceResolver {
-    /// Attaches what a git command says, without files that hold secrets.
+    /// Attaches the output of a git command, without files that hold secrets.
     pub(super) async fn git(&self, raw: &str, what: &[&str], cancel: &Cancel) -> ReferenceBlock {
         let (command, options) = what.split_first().ok_or("nothing to ask git for")?;
         let mut arguments: Vec<OsString> = vec!["--no-pager".into(), "--no-optional-locks".into()];
@@ -86,7 +86,7 @@ impl ReferenceResolver {
         }
     }
 
-    /// Settings that switch off the drivers the repository or the user has.
+    /// Returns settings that disable the drivers of the repository and the user.
     async fn drivers(&self, cancel: &Cancel) -> Vec<String> {
         let pattern = r"^(filter|diff|merge)\..*\.(clean|smudge|process|command|textconv|driver)$";
         let arguments = ["config", "--name-only", "--null", "--get-regexp", pattern].map(OsString::from);
@@ -126,7 +126,7 @@ impl ReferenceResolver {
     }
 }
 
-/// Secrets are recognised without the sign that stands before each line of a difference.
+/// Masks secrets in a diff. The sign before each line is removed first, so that secrets are recognized.
 fn masked(text: &str) -> String {
     let signs: Vec<&str> = text.lines().map(sign).collect();
     let bare: Vec<&str> = text.lines().map(|line| line.get(sign(line).len()..).unwrap_or_default()).collect();

@@ -1,7 +1,8 @@
-//! What a person points at in a message is put behind it: files, folders, changes of a repository.
+//! Attaches the files, folders and repository changes that a user refers to in a message.
 //!
-//! Paths stay within the working folder, and what may hold secrets is not read, whoever asks. What cannot be attached is
-//! said in the message itself, so that the model does not guess; what would fill the model's window is refused.
+//! Paths must be in the working directory, and files that may hold secrets are never read. A reference that
+//! cannot be attached is reported in the message, so that the model does not guess; content that would fill the
+//! model's context window is refused.
 
 mod attach;
 mod find;
@@ -17,7 +18,7 @@ use crate::file::FileGuard;
 use crate::off_thread::off_thread;
 use find::{FoundReference, ReferenceTarget};
 
-/// Attaches what messages point at. Clones are the same.
+/// Attaches the references of messages. Clones are equivalent.
 #[derive(Debug, Clone)]
 pub struct ReferenceResolver {
     guard: FileGuard,
@@ -25,21 +26,21 @@ pub struct ReferenceResolver {
     sandbox: Option<Sandbox>,
 }
 
-/// A message after its references were looked up.
+/// The result of resolving the references of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReferenceResult {
-    /// It has none.
+    /// The message has no references.
     NoReferences,
     Attached {
         text: String,
-        /// How much, in a line for the person.
+        /// The size of the attached content, in one line for the user.
         status: String,
     },
-    /// It would not leave the model enough room; why, for the person.
+    /// The content would take too much of the context window; the text explains it to the user.
     TooLarge(String),
 }
 
-/// One reference's text, or why there is none.
+/// The text of one reference, or why there is none.
 type ReferenceBlock = Result<String, String>;
 
 impl ReferenceResolver {
@@ -47,7 +48,7 @@ impl ReferenceResolver {
         Self { guard, programs, sandbox: None }
     }
 
-    /// Reads only what this fence lets commands of the folder read, and runs git inside it.
+    /// Reads only what this sandbox allows commands in the folder to read, and runs git inside it.
     #[must_use]
     pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
         let programs = self
@@ -56,7 +57,7 @@ impl ReferenceResolver {
         Self { programs, sandbox: Some(sandbox), ..self }
     }
 
-    /// Looks up the references of a message, for a model whose window holds so many tokens.
+    /// Resolves the references of a message for a model with a context window of `window` tokens.
     pub async fn attach(&self, text: &str, window: u64, cancel: &Cancel) -> ReferenceResult {
         let found = find::find(text);
         if found.is_empty() {

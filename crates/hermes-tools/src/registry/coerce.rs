@@ -1,10 +1,12 @@
-//! Arguments in the kinds their schema asks for: models write `"42"` for 42 and JSON texts for lists.
+//! Converts arguments to the JSON types of their schema, because models write `"42"` for 42 and JSON texts for
+//! lists.
 //!
-//! Pure. Never fails; what is not sure to be meant otherwise stays as it is. A property that takes text keeps its text.
+//! These functions are pure and never fail. A value that cannot be converted with certainty stays unchanged,
+//! and a property of type string keeps its text.
 
 use serde_json::{Map, Number, Value};
 
-/// The arguments with every property brought to its kind.
+/// Converts every property to the type its schema names.
 pub fn coerce(arguments: Map<String, Value>, schema: &Value) -> Map<String, Value> {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return arguments };
     arguments
@@ -25,7 +27,7 @@ fn coerce_value(value: Value, schema: &Value) -> Value {
     repair_inside(value, schema)
 }
 
-/// What a text stands for, if not for itself.
+/// Converts a text to another type that the schema names. Returns `None` if the text stays a text.
 fn from_text(text: &str, schema: &Value) -> Option<Value> {
     if is_nullable(schema) && text.trim().eq_ignore_ascii_case("null") {
         return Some(Value::Null);
@@ -50,7 +52,7 @@ fn from_text(text: &str, schema: &Value) -> Option<Value> {
         })
 }
 
-/// The kinds a schema allows, in its order.
+/// Returns the types that a schema allows, in its order.
 fn kinds(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],
@@ -76,14 +78,14 @@ fn is_nullable(schema: &Value) -> bool {
         || alternatives(schema).any(names_null)
 }
 
-/// A finite number; a whole one as an integer.
+/// Parses a finite number; a whole number becomes an integer.
 fn number(text: &str) -> Option<Number> {
     let text = text.trim();
     if let Ok(whole) = text.parse::<i64>() {
         return Some(whole.into());
     }
     let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
-    // Beyond this, whole numbers are no longer exact.
+    // Whole numbers beyond this limit are no longer exact.
     if number.fract() == 0.0 && number.abs() < 9e15 {
         #[expect(clippy::cast_possible_truncation, reason = "whole and within the range, as just checked")]
         return Some((number as i64).into());

@@ -1,4 +1,4 @@
-//! A tool whose arguments are brought to their kinds before it runs.
+//! A tool wrapper that converts the arguments to the types of the schema before the tool runs.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Which tools there are, which toolset each belongs to, and whether it can be used here.
+//! The registry: which tools exist, which toolset each belongs to, and whether each can be used here.
 //!
-//! Invariant: tools come sorted by name, so the same choice always makes the same prompt; a tool handed out takes its
-//! arguments in whatever kinds a model writes them.
+//! Invariants: tools are sorted by name, so that the same selection always produces the same prompt; a
+//! registered tool accepts arguments in any JSON type that can be converted to the one in its schema.
 
 mod coerce;
 mod coercing_tool;
@@ -26,21 +26,21 @@ pub use coerce::coerce;
 pub use select::{SelectedTools, ToolSelection};
 pub use toolset::{ResolvedToolsets, toolset_names};
 
-/// The tools of some toolsets, registered or not.
+/// Lists the tools of some toolsets, registered or not.
 pub(crate) fn tools_of_sets(names: &[String]) -> Vec<String> {
     resolve(names.iter().map(String::as_str), &ToolsByToolset::new()).tools.into_iter().collect()
 }
 
-/// Whether a tool can be used now.
+/// A function that tells whether a tool can be used now.
 pub type AvailabilityCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// The tools of a program, or of one session of it.
+/// The tools of a program or of one of its sessions.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "it only holds ports")]
 pub struct ToolRegistry {
-    /// In the order they were registered, which is the order people see them in.
+    /// The entries in the order of registration, the order in which people see them.
     entries: Vec<RegistryEntry>,
-    /// The same, sorted by name, which is the order the model sees them in.
+    /// The same tools sorted by name, the order in which the model sees them.
     tools: Vec<Arc<dyn Tool>>,
 }
 
@@ -51,26 +51,26 @@ struct RegistryEntry {
     check: Option<AvailabilityCheck>,
 }
 
-/// A tool as a list for people shows it.
+/// A tool in a list for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolListing {
     pub name: String,
     pub toolset: String,
-    /// The first sentence of its description.
+    /// The first sentence of the tool's description.
     pub summary: String,
     pub availability: Availability,
 }
 
-/// A toolset as a list for people shows it.
+/// A toolset in a list for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolsetListing {
     pub name: String,
-    /// Its tools that are registered.
+    /// The registered tools of the toolset.
     pub tools: Vec<String>,
     pub availability: Availability,
 }
 
-/// Whether something can be used now.
+/// Describes whether a tool or a toolset can be used now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Availability {
     Available,
@@ -82,12 +82,12 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// The file tools, working in the guard's folder.
+    /// Returns a registry with the file tools, which work in the guard's folder.
     pub fn built_in(guard: &FileGuard) -> Self {
         Self::file_tools(&FileTools::from(guard.clone()))
     }
 
-    /// The four file tools, sharing what they know.
+    /// Returns a registry with the four file tools, which share their state.
     pub fn file_tools(files: &FileTools) -> Self {
         let mut registry = Self::new();
         registry.register("file", Arc::new(ReadFileTool::new(files.clone())), None);
@@ -97,7 +97,7 @@ impl ToolRegistry {
         registry
     }
 
-    /// Adds a tool. One of the same name is replaced in its place.
+    /// Adds a tool, or replaces the tool of the same name.
     pub fn register(&mut self, toolset: &str, tool: Arc<dyn Tool>, check: Option<AvailabilityCheck>) {
         let tool: Arc<dyn Tool> = Arc::new(CoercingTool::new(tool));
         let name = tool.spec().name.clone();
@@ -117,7 +117,7 @@ impl ToolRegistry {
         }
     }
 
-    /// Sorted by name.
+    /// Returns the tools sorted by name.
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.tools
     }
@@ -130,12 +130,12 @@ impl ToolRegistry {
         self.tools.iter().map(|tool| tool.spec().name.as_str())
     }
 
-    /// What a list of toolset names comes to here, registered or not.
+    /// Resolves a list of toolset names to tools, registered or not.
     pub fn resolve(&self, names: &[String]) -> ResolvedToolsets {
         resolve(names.iter().map(String::as_str), &self.owned())
     }
 
-    /// Every tool, for people.
+    /// Lists every tool for people.
     pub fn list_tools(&self) -> Vec<ToolListing> {
         let list = self.entries.iter().map(|entry| ToolListing {
             name: entry.tool.spec().name.clone(),
@@ -146,7 +146,8 @@ impl ToolRegistry {
         list.collect()
     }
 
-    /// Every toolset with registered tools, for people. The first tool that brings a check decides for its set.
+    /// Lists every toolset with registered tools for people. The first tool with a check decides for its
+    /// toolset.
     pub fn list_toolsets(&self) -> Vec<ToolsetListing> {
         let mut names: Vec<String> = toolset_names().map(str::to_owned).collect();
         for entry in &self.entries {
@@ -174,7 +175,7 @@ impl ToolRegistry {
         owned
     }
 
-    /// Those of the wanted tools that can be used. A check shared by several tools is asked once.
+    /// Returns the wanted tools that can be used now. A check that several tools share runs once.
     fn available(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let mut asked: Vec<(AvailabilityCheck, Availability)> = Vec::new();
         let mut availability = |entry: &RegistryEntry| {
@@ -200,7 +201,7 @@ impl ToolRegistry {
 }
 
 impl RegistryEntry {
-    /// A check that fails counts as no.
+    /// Runs the check. A check that panics counts as unavailable.
     fn availability(&self) -> Availability {
         let yes = self
             .check

@@ -1,4 +1,4 @@
-//! Which of the registered tools a session gets.
+//! Selects which of the registered tools a session gets.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,21 @@ use hermes_config::settings::{
 use super::ToolRegistry;
 use super::toolset::{ToolsByToolset, resolve, toolset_names};
 
-/// Who decides.
+/// The rule by which the tools of a session are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolSelection {
     Everything,
     /// Exactly these toolsets.
     Only(Vec<String>),
-    /// All but these toolsets.
+    /// All toolsets except these.
     Without(Vec<String>),
-    /// What the user configured for a platform.
+    /// The toolsets that the user configured for a platform.
     Platform(PlatformToolsets),
 }
 
 impl ToolSelection {
-    /// From a list of toolsets to enable and one to disable; the second counts only without the first.
+    /// Builds a selection from toolsets to enable and toolsets to disable. The second list is used only if the
+    /// first is empty.
     pub fn from_lists(enabled: &[String], disabled: &[String]) -> Self {
         if !enabled.is_empty() {
             Self::Only(enabled.to_vec())
@@ -34,7 +35,7 @@ impl ToolSelection {
     }
 }
 
-/// The tools of a session, and the names of toolsets that nobody knows.
+/// The tools of a session, and the toolset names that could not be resolved.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "it only holds ports")]
 pub struct SelectedTools {
@@ -43,7 +44,7 @@ pub struct SelectedTools {
 }
 
 impl ToolRegistry {
-    /// The chosen tools that are available now.
+    /// Returns the selected tools that are available now.
     pub fn select(&self, selection: &ToolSelection) -> SelectedTools {
         let owned = self.owned();
         let (wanted, unknown) = match selection {
@@ -81,7 +82,7 @@ fn for_platform(platform: &PlatformToolsets, owned: &ToolsByToolset) -> (BTreeSe
                 .copied()
                 .filter(|name| !DEFAULT_OFF_TOOLSETS.contains(name) && of(name).is_subset(&inside.tools))
                 .collect();
-            // Tools no switch covers come with their preset.
+            // Tools that no configurable toolset contains are enabled together with their preset.
             let covered: BTreeSet<String> = CONFIGURABLE_TOOLSETS.iter().flat_map(|name| of(name)).collect();
             tools.extend(inside.tools.difference(&covered).cloned());
             names.extend(switchable);

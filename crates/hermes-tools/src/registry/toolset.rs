@@ -1,15 +1,15 @@
-//! Toolsets: names for groups of tools, and what a list of such names comes to.
+//! Toolsets: names for groups of tools, and the resolution of such names to tools.
 //!
-//! A table and its resolution; which tools really exist is the registry's. Invariant: every name is followed once, so
-//! sets that include each other end.
+//! This module holds a table and its resolution; the registry knows which tools exist. Invariant: every name is
+//! followed once, so that toolsets that include each other do not recurse forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands behind a name.
+/// The members of a toolset.
 enum Members {
-    /// Tools, and sets whose tools belong to it too.
+    /// Tools, and toolsets whose tools are included.
     Own(&'static [&'static str], &'static [&'static str]),
-    /// What every surface gets, without some.
+    /// The core tools that every platform gets, except these.
     Core(&'static [&'static str]),
 }
 
@@ -90,7 +90,7 @@ const RL: &[&str] = &[
     "rl_test_inference",
 ];
 
-/// Without a person beside it that could be asked, shown or spoken to.
+/// Tools that need a person to ask, to show something to or to speak to; editors do not get them.
 const NOT_FOR_EDITORS: &[&str] = &[
     "clarify",
     "cronjob",
@@ -167,7 +167,7 @@ const TABLE: &[(&str, Members)] = &[
     ("hermes-gateway", Members::Own(&[], MESSENGERS)),
 ];
 
-/// Names that older configurations use.
+/// Toolset names of older configurations.
 const LEGACY: &[(&str, Members)] = &[
     ("hermes", Members::Core(NOT_FOR_API)),
     ("web_tools", Members::Own(WEB, &[])),
@@ -183,23 +183,24 @@ const LEGACY: &[(&str, Members)] = &[
     ("tts_tools", Members::Own(&["text_to_speech"], &[])),
 ];
 
-/// Tools by the toolset they were registered under.
+/// Tools grouped by the toolset they were registered under.
 pub(super) type ToolsByToolset = BTreeMap<String, BTreeSet<String>>;
 
-/// What a list of toolset names comes to.
+/// The result of resolving a list of toolset names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedToolsets {
     pub tools: BTreeSet<String>,
-    /// Names nobody knows.
+    /// Names that are not in the table.
     pub unknown: Vec<String>,
 }
 
-/// The names of all sets in the table, without older ones.
+/// Lists the names of all toolsets in the table, without the legacy ones.
 pub fn toolset_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
-/// The tools of these toolsets. Sets of servers and plugins are found by the tools they own.
+/// Resolves toolsets to tools. The toolsets of MCP servers and plugins are found by the tools registered under
+/// them.
 pub(super) fn resolve<'a>(
     names: impl IntoIterator<Item = &'a str>,
     owned: &ToolsByToolset,
@@ -214,7 +215,7 @@ pub(super) fn resolve<'a>(
     resolved
 }
 
-/// Adds a set's tools; false if there is no such set.
+/// Adds the tools of a toolset. Returns false if the toolset does not exist.
 fn follow(
     name: &str,
     owned: &ToolsByToolset,

@@ -1,4 +1,4 @@
-//! Lines by a regular expression.
+//! Searches the lines of files for a regular expression.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,12 +19,13 @@ use super::walk::{WalkResult, threads};
 use super::{FileSearchResult, OutputMode, Query};
 use crate::file::FileTools;
 
-/// Files are looked at in rounds: the first small, for what is found at once.
+/// The number of files in the first round. It is small so that frequent matches are found quickly; later rounds
+/// grow.
 const FIRST_ROUND: usize = 256;
 const LONGEST_ROUND: usize = 8192;
-/// A thread takes so many at once.
+/// The number of files that a thread takes at once.
 const STEP: usize = 16;
-/// A larger file is searched piece by piece.
+/// The size above which a file is searched in pieces.
 const MOST_BUFFERED: usize = 16 * 1024 * 1024;
 const FIRST_BUFFER: usize = 64 * 1024;
 const KEY: &[u8] = b"PRIVATE KEY";
@@ -51,14 +52,14 @@ pub(super) fn search(
     Ok(FileSearchResult { result, next, warning, omitted: walked.omitted })
 }
 
-/// Goes through files with several threads, in rounds, so that it can stop when enough was found.
+/// Searches files with several threads in rounds, so that it can stop when enough matches were found.
 struct ContentSearch<'a> {
     query: &'a Query,
     files: &'a FileTools,
     matcher: &'a RegexMatcher,
     walked: &'a WalkResult,
     cancel: &'a Cancel,
-    /// Whether the expression means the same for a whole text as for its lines.
+    /// Tells whether the expression has the same meaning for a whole text as for its lines.
     tells_at_once: bool,
 }
 
@@ -76,7 +77,7 @@ impl<'a> ContentSearch<'a> {
         hits
     }
 
-    /// What these files hold, in their order.
+    /// Searches these files and returns their matches in order.
     fn round(&self, range: Range<usize>) -> Vec<(usize, Hits<'a>)> {
         let (next, end) = (AtomicUsize::new(range.start), range.end);
         let found: Mutex<Vec<(usize, Hits<'a>)>> = Mutex::default();
@@ -96,7 +97,7 @@ impl<'a> ContentSearch<'a> {
         let others = if range.len() > STEP { threads() - 1 } else { 0 };
         std::thread::scope(|scope| {
             for _ in 0..others {
-                // Where no thread can be started, fewer do the work.
+                // If a thread cannot be started, fewer threads do the work.
                 let _ = std::thread::Builder::new().name("search_files".to_owned()).spawn_scoped(scope, work);
             }
             work();
@@ -107,12 +108,12 @@ impl<'a> ContentSearch<'a> {
     }
 }
 
-/// One thread's means.
+/// The searcher and the buffer of one thread.
 struct FileSearcher<'s, 'a> {
     search: &'s ContentSearch<'a>,
     searcher: Searcher,
     buffer: Vec<u8>,
-    /// How much of it is the file's.
+    /// The number of bytes of the buffer that belong to the file.
     length: usize,
 }
 
@@ -127,13 +128,13 @@ impl<'s, 'a> FileSearcher<'s, 'a> {
         Self { search, searcher, buffer: Vec::new(), length: 0 }
     }
 
-    /// A file that cannot be read is like one without matches.
+    /// Searches a file. An unreadable file counts as one without matches.
     fn search(&mut self, path: &Path) -> Option<Hits<'a>> {
         let query = self.search.query;
         let mut file = File::open(path).ok()?;
         let mut hits = Hits { query, rows: Vec::new(), counts: vec![(String::new(), 0)] };
         if self.fill(&mut file)? {
-            // Most files hold nothing, and the searcher does more than tell that.
+            // Most files have no match, and this test is cheaper than the searcher.
             if self.search.tells_at_once && !self.search.matcher.is_match(self.text()).unwrap_or(true) {
                 return None;
             }
@@ -151,7 +152,8 @@ impl<'s, 'a> FileSearcher<'s, 'a> {
         Some(hits)
     }
 
-    /// Reads a file into the buffer, with as few calls as can be; whether that was all of it. None if it cannot be read.
+    /// Reads a file into the buffer with as few calls as possible. Returns whether the whole file was read, or
+    /// `None` if it is unreadable.
     fn fill(&mut self, file: &mut File) -> Option<bool> {
         let mut length = 0;
         loop {
@@ -175,7 +177,7 @@ impl<'s, 'a> FileSearcher<'s, 'a> {
         self.buffer.get(..self.length).unwrap_or_default()
     }
 
-    /// A line of a key says nothing by itself; in its file it does.
+    /// Masks lines of private keys, which can only be recognized in the whole file.
     fn mask(&self, hits: &mut Hits<'_>) {
         let holds_key = self.text().windows(KEY.len()).any(|part| part == KEY);
         if !holds_key || hits.rows.is_empty() {
@@ -192,7 +194,7 @@ impl<'s, 'a> FileSearcher<'s, 'a> {
 }
 
 fn matcher(pattern: &str) -> Result<RegexMatcher, ToolOutcome> {
-    // A pattern that asks for a line break is no mistake of the expression, it only finds nothing.
+    // A pattern with a line break is a valid expression that finds nothing.
     RegexMatcherBuilder::new()
         .multi_line(true)
         .line_terminator(Some(b'\n'))
@@ -208,13 +210,13 @@ fn matcher(pattern: &str) -> Result<RegexMatcher, ToolOutcome> {
 }
 
 pub(super) struct MatchRow {
-    /// Which of the counted files it is in.
+    /// The index of the file in the counts.
     pub(super) file: usize,
     pub(super) line: u64,
     pub(super) content: String,
 }
 
-/// Collects what the searcher finds.
+/// Collects the matches of the searcher.
 pub(super) struct Hits<'a> {
     pub(super) query: &'a Query,
     pub(super) rows: Vec<MatchRow>,
@@ -278,7 +280,7 @@ impl Hits<'_> {
     }
 }
 
-/// A line as it is shown.
+/// Shortens a line for display.
 pub(super) fn shown(line: &str) -> String {
     head(line.trim_end_matches(['\n', '\r']), MOST_CONTENT_CHARS).to_owned()
 }
@@ -291,7 +293,7 @@ impl Sink for Hits<'_> {
         if let Some((_, count)) = self.counts.last_mut() {
             *count += 1;
         }
-        // A list of files needs one match in each; counts need them all.
+        // A list of files needs one match per file; counts need all of them.
         Ok(self.query.mode == OutputMode::Counts
             || (self.query.mode == OutputMode::Lines && !self.is_enough()))
     }

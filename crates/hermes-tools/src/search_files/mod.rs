@@ -1,7 +1,8 @@
-//! `search_files`: contents by regular expression, names by glob; in this process, or by the programs of a place elsewhere.
+//! `search_files`: searches contents by regular expression and names by glob, in this process or with the
+//! programs of a remote environment.
 //!
-//! Walks the way ripgrep does: ignore files are honoured, hidden files are left out, binary files are skipped. Files
-//! that must not be read are not searched either. Results come in the order of their paths, so that pages fit together.
+//! Files are visited as ripgrep does: ignore files are honored, hidden and binary files are skipped. Files that
+//! must not be read are not searched. Results are sorted by path, so that pages are consistent.
 
 mod contents;
 mod names;
@@ -29,19 +30,19 @@ const DEFAULT_LIMIT: usize = 50;
 const MOST_RESULTS: usize = 1000;
 const MOST_CONTEXT: usize = 20;
 
-/// The tool.
+/// The `search_files` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct SearchFilesTool {
     spec: ToolSpec,
     files: FileTools,
 }
 
-/// What a call asks for.
+/// The parsed arguments of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
     pattern: String,
     root: PathBuf,
-    /// As the model wrote it: results are shown below this.
+    /// The root as the model wrote it, under which results are shown.
     shown_root: String,
     given_root: String,
     glob: Option<GlobMatcher>,
@@ -104,7 +105,8 @@ impl SearchFilesTool {
         Ok(query)
     }
 
-    /// How often this search was made in a row; what makes it the same is what decides its answer.
+    /// Counts how often this search was made in a row. Searches with the same result-relevant arguments are the
+    /// same.
     fn count(&self, call: &ToolInvocation, query: &Query) -> u32 {
         let glob = query.glob.as_ref().map(|glob| glob.glob().glob());
         let same = format!(
@@ -196,7 +198,7 @@ pub(crate) fn search_local(
     }
 }
 
-/// Searches those of a place elsewhere.
+/// Searches the files of a remote environment.
 pub(crate) fn search_remote(query: &Query, disk: &RemoteFs) -> Result<FileSearchResult, ToolOutcome> {
     match query.target {
         SearchTarget::Contents => remote::contents(query, disk),
@@ -204,10 +206,10 @@ pub(crate) fn search_remote(query: &Query, disk: &RemoteFs) -> Result<FileSearch
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 pub(crate) struct FileSearchResult {
     result: Map<String, Value>,
-    /// Where to go on, when there is more.
+    /// The offset of the next page, if there are more results.
     next: Option<usize>,
     warning: Option<String>,
     omitted: usize,
@@ -248,12 +250,12 @@ fn build_glob(glob: &str) -> Result<GlobMatcher, ToolOutcome> {
 }
 
 impl Query {
-    /// So many results are looked for: one more than is shown says that there are more.
+    /// Returns the number of results to search for: one more than shown, to detect further ones.
     fn enough(&self) -> usize {
         self.offset.saturating_add(self.limit).saturating_add(1)
     }
 
-    /// The page out of everything that was found, and where the next one begins.
+    /// Returns the requested page, the number of results up to its end, and the offset of the next page.
     fn page<T>(&self, found: Vec<T>) -> (Vec<T>, usize, Option<usize>) {
         let next = self.offset.saturating_add(self.limit);
         let more = (found.len() > next).then_some(next);
@@ -261,7 +263,7 @@ impl Query {
         (found.into_iter().skip(self.offset).take(self.limit).collect(), total, more)
     }
 
-    /// Paths are shown the way the model wrote the folder, so that it can use them in its next call.
+    /// Renders a path under the folder as the model wrote it, so that the model can use it in its next call.
     fn show(&self, path: &Path) -> String {
         match path.strip_prefix(&self.root) {
             Ok(rest) if rest.as_os_str().is_empty() => self.shown_root.clone(),

@@ -1,4 +1,4 @@
-//! Files by their names, the newest first.
+//! Searches files by name, newest first.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -29,7 +29,7 @@ pub(super) fn search(
             (path.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH), path)
         })
         .collect();
-    // What was worked on last is what is asked about.
+    // The user most likely means the files changed last.
     found.sort_by(|(a, first), (b, second)| b.cmp(a).then_with(|| first.cmp(second)));
     let (page, total, next) = query.page(found);
     let shown: Vec<String> = page.iter().map(|(_, path)| query.show(path)).collect();

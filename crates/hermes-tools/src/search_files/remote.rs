@@ -1,6 +1,7 @@
-//! Searching the files of a place elsewhere, by its own programs: `rg` where there is one, else `find` and `grep`.
+//! Searches the files of a remote environment with its own programs: `rg` if installed, otherwise `find` and
+//! `grep`.
 //!
-//! Ignore files count only where `rg` reads them. What is found is held to the same rules as what is found here.
+//! Ignore files are honored only by `rg`. Results are subject to the same rules as those of this machine.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,11 @@ use super::contents::{Hits, MatchRow, ONE_LINE, shown};
 use super::{FileSearchResult, OutputMode, Query};
 use crate::file::{ReadRefusal, RemoteFs};
 
-/// More is not fetched.
+/// The maximum number of bytes fetched.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// Longer lines are cut over there; what is shown of one is shorter still.
+/// The length to which lines are cut in the environment; the displayed part is shorter.
 const MOST_LINE_BYTES: usize = 2100;
-/// What our script ends with when the expression is none.
+/// The exit code of the script for an invalid regular expression.
 const BAD_PATTERN: i32 = 41;
 
 pub(super) fn contents(query: &Query, disk: &RemoteFs) -> Result<FileSearchResult, ToolOutcome> {
@@ -69,18 +70,18 @@ pub(super) fn names(query: &Query, disk: &RemoteFs) -> Result<FileSearchResult, 
     Ok(FileSearchResult { result, next, warning: None, omitted })
 }
 
-/// Takes apart what the programs say: a path, a NUL, and the rest of the line.
+/// Parses the output of the programs: a path, a NUL and the rest of the line.
 struct OutputCollector<'a> {
     query: &'a Query,
     disk: &'a RemoteFs,
     hits: Hits<'a>,
     omitted: usize,
-    /// The file the last line was in, and whether it may be shown.
+    /// The file of the last line, and whether it may be shown.
     last: Option<(String, bool)>,
 }
 
 impl OutputCollector<'_> {
-    /// `path NUL number : text` is a match, with `-` in place of the colon a line beside one.
+    /// Parses `path NUL number : text` for a match, or with `-` instead of the colon for a context line.
     fn line(&mut self, line: &str) {
         let Some((path, rest)) = line.split_once('\0') else { return };
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -114,7 +115,7 @@ impl OutputCollector<'_> {
         }
     }
 
-    /// Whether this file's lines may be shown; the first of them opens its count.
+    /// Tells whether the lines of this file may be shown. Adds a count for a new file.
     fn enter(&mut self, path: &str) -> bool {
         if let Some((last, allowed)) = &self.last
             && last == path
@@ -176,7 +177,7 @@ fn names_script(query: &Query) -> String {
     let root = word(&query.root);
     let with_time = files_of(&query.root, Some(&name), r"-printf '%T@\t%p\0'");
     let plain = files_of(&query.root, Some(&name), "-print0");
-    // The newest first, as far as the programs over there can say which that is.
+    // Newest first, if the programs in the environment can sort by time.
     format!(
         "if command -v rg >/dev/null 2>&1; then rg --no-config --files --null --no-messages --no-require-git \
          --sortr modified -g {name} -- {root} 2>/dev/null\n\
@@ -185,7 +186,8 @@ fn names_script(query: &Query) -> String {
     )
 }
 
-/// Every file below a folder but hidden ones; a file itself is its own.
+/// Returns a command that lists all files below a folder except hidden ones, or the file itself if the root is
+/// a file.
 fn files_of(root: &Path, name: Option<&str>, print: &str) -> String {
     let root = word(root);
     let wanted = name.map(|name| format!("\\( -name {name} -o -path {name} \\)")).unwrap_or_default();

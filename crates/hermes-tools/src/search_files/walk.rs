@@ -1,6 +1,6 @@
-//! Every file a search may look at, in the order of their paths.
+//! Lists the files that a search may read, sorted by path.
 //!
-//! Folders are gone through by several threads. They are those of the thread that asks, so what holds it holds them.
+//! Several threads visit the folders. They are started by the calling thread and inherit its sandbox.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,39 +14,39 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 use super::Query;
 use crate::file::{FileGuard, FileTools, ReadRefusal, real_path};
 
-/// A search ends after so many files, so that one over the whole disk does end.
+/// The maximum number of files, so that a search of the whole disk ends.
 pub(super) const MOST_FILES: usize = 300_000;
 const MOST_THREADS: usize = 8;
 
-/// What a walk came to.
+/// The result of a walk.
 pub(super) struct WalkResult {
     root: PathBuf,
-    /// The paths below the root, their separators as zeros: so they are sorted folder by folder.
+    /// The paths below the root with NUL as separator, so that they sort folder by folder.
     keys: Vec<Vec<u8>>,
     seen: usize,
-    /// Files left out for what they may hold.
+    /// The number of files left out because they may hold secrets.
     pub(super) omitted: usize,
     is_cancelled: bool,
 }
 
-/// How many threads a search has.
+/// Returns the number of threads of a search.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
 }
 
-/// What a walk asks about each entry.
+/// Decides about each entry of a walk.
 struct Filter<'a> {
     query: &'a Query,
     guard: &'a FileGuard,
-    /// None where everything below the root may be read.
+    /// The sandbox rules, or `None` if everything below the root may be read.
     access: Option<&'a SandboxAccess>,
     real_root: PathBuf,
-    /// Whether a name alone can be refused here.
+    /// Tells whether a name can be refused below this root.
     checks_names: bool,
 }
 
 impl WalkResult {
-    /// Goes through the files that may be searched and whose names fit.
+    /// Visits the files that may be searched and whose names match.
     pub(super) fn walk(
         query: &Query,
         files: &FileTools,
@@ -113,7 +113,7 @@ impl WalkResult {
         self.keys.len()
     }
 
-    /// One of the files.
+    /// Returns the path of a file by its index.
     pub(super) fn path(&self, at: usize) -> Option<PathBuf> {
         let key = self.keys.get(at)?;
         if key.is_empty() {
@@ -123,7 +123,7 @@ impl WalkResult {
         Some(self.root.join(std::ffi::OsStr::from_bytes(&bytes)))
     }
 
-    /// What to tell the model when it ended before the last file.
+    /// Returns a notice for the model if the walk ended before the last file.
     pub(super) fn truncation_notice(&self) -> Option<String> {
         if self.is_cancelled {
             return Some("The search was interrupted; there may be more.".to_owned());
@@ -133,13 +133,13 @@ impl WalkResult {
     }
 }
 
-/// What becomes of an entry.
+/// The decision about an entry.
 enum EntryDecision {
-    /// A folder and all in it.
+    /// A folder that is skipped with its content.
     Skip,
     Pass,
     Omit,
-    /// A file whose name does not fit.
+    /// A file whose name does not match.
     Other,
     Take,
 }
@@ -164,13 +164,13 @@ impl Filter<'_> {
             FileGuard::env_file_refusal(path)
         };
         match refusal {
-            // A binary file has a name that may be asked for; its content is skipped by what it is.
+            // A binary file can be found by name; a search of contents skips it by its content.
             None | Some(ReadRefusal::Binary { .. }) => EntryDecision::Take,
             Some(_) => EntryDecision::Omit,
         }
     }
 
-    /// Links inside are not followed, so the real path is the real root's.
+    /// Returns the real path. Links below the root are not followed, so only the root needs to be resolved.
     fn real(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.query.root) {
             Ok(rest) if rest.as_os_str().is_empty() => self.real_root.clone(),
@@ -185,7 +185,7 @@ impl Filter<'_> {
     }
 }
 
-/// What one thread found; handed in when it ends.
+/// The files that one thread found, added to the result when it is dropped.
 struct Batch<'a> {
     keys: Vec<Vec<u8>>,
     all: &'a Mutex<Vec<Vec<u8>>>,

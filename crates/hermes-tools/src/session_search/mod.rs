@@ -1,7 +1,8 @@
-//! `session_search`: earlier conversations, found by their words, or the newest, or one of them read.
+//! `session_search`: finds earlier conversations by their words, lists the newest, or reads one of them.
 //!
-//! Holds the shapes of its answers. Finding is the store's; summaries are a side model's, and without one the words
-//! themselves are shown. Invariant: the running conversation, its ancestors and its children are never found.
+//! This module holds the form of its results. The store searches; a side model writes summaries, and without
+//! one the matching text is shown. Invariant: the running conversation, its ancestors and its children are
+//! never found.
 
 mod reading;
 mod summary;
@@ -24,24 +25,25 @@ use crate::argument::{number, spec, text};
 
 const DEFAULT_LIMIT: usize = 3;
 const MOST_LIMIT: usize = 5;
-/// Messages looked at to find that many conversations.
+/// The number of messages examined to find the requested conversations.
 const HITS: usize = 50;
-/// Conversations looked at to find the newest that are not this one's.
+/// The number of conversations examined to find the newest ones outside the current lineage.
 const RECENT: usize = 50;
 
-/// So many times more is looked at where most of it may be other people's.
+/// The factor by which more is examined if most results may belong to other users.
 const SHARED: usize = 10;
 
-/// What one search looks at.
+/// The scope of one search.
 struct SearchView<'a> {
     store: &'a Store,
     lineage: HashSet<SessionId>,
     reader: SearchReader,
 }
 
-/// Who asks. Where several people talk to one gateway, each finds only their own conversations.
+/// The user on whose behalf a search runs. If several people use one gateway, each finds only their own
+/// conversations.
 enum SearchReader {
-    /// Nobody else is there to be protected.
+    /// A single user, who may read everything.
     Anybody,
     Person {
         source: String,
@@ -69,10 +71,10 @@ impl SearchReader {
     }
 }
 
-/// Turns a time into the user's time of day.
+/// Converts a timestamp to the user's local time.
 pub type LocalTime = fn(Timestamp) -> CivilTime;
 
-/// The tool.
+/// The `session_search` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct SessionSearchTool {
     spec: ToolSpec,
@@ -83,7 +85,7 @@ pub struct SessionSearchTool {
 }
 
 impl SessionSearchTool {
-    /// Without a store the tool only says that there is none.
+    /// Creates the tool. Without a store it only returns an error.
     pub fn new(store: Option<Store>, clock: Arc<dyn Clock>, local: LocalTime) -> Self {
         let spec = spec(
             "session_search",
@@ -93,7 +95,7 @@ impl SessionSearchTool {
         Self { spec, store, clock, local, side: None }
     }
 
-    /// Lets a model write the summaries.
+    /// Sets the model that writes summaries.
     #[must_use]
     pub fn with_summaries(self, side: SideModel) -> Self {
         Self { side: Some(side), ..self }
@@ -196,7 +198,7 @@ impl SessionSearchTool {
         )
     }
 
-    /// Writes into the ledger what a summary cost; limits of a day count it.
+    /// Records the cost of a summary in the ledger, so that daily limits include it.
     fn charge(&self, store: &Store, session: &SessionId, completion: &Completion) {
         drop(store.record_charge(ModelCharge {
             at: self.clock.now(),
@@ -211,7 +213,7 @@ impl SessionSearchTool {
         }));
     }
 
-    /// One conversation that was found. It is never left out, whatever else fails.
+    /// Describes one conversation that was found. It is included even if the summary or a read fails.
     async fn describe(
         &self,
         store: &Store,
@@ -274,7 +276,7 @@ impl Tool for SessionSearchTool {
     }
 }
 
-/// Why there is no answer.
+/// The reason why a search failed.
 struct SearchFailure(String);
 
 impl From<hermes_store::Error> for SearchFailure {
@@ -290,7 +292,7 @@ fn nothing(query: &str) -> Value {
     })
 }
 
-/// `March 05, 2026 at 07:28 AM`.
+/// Formats a time like `March 05, 2026 at 07:28 AM`.
 fn long_date(at: CivilTime) -> String {
     let half = if at.hour < 12 { "AM" } else { "PM" };
     let hour = match at.hour % 12 {

@@ -1,4 +1,4 @@
-//! One conversation by its id: its beginning and end, or the messages around one of them.
+//! Reads one conversation by its id: its beginning and end, or the messages around one of them.
 
 use hermes_store::{Store, StoredMessage};
 use hermes_text::ellipsize;

@@ -1,4 +1,4 @@
-//! Asking a side model what a conversation was about.
+//! Summarizes a conversation with a side model.
 
 use hermes_text::strip_think;
 use hermes_types::{Clock, Completion, Message, ModelError, ModelRequest, SideModel, ToolContext};
@@ -7,7 +7,7 @@ const TRIES: usize = 3;
 const MOST_TOKENS: u64 = 10_000;
 const TEMPERATURE: f32 = 0.1;
 
-/// The summary; none when it could not be had.
+/// Returns the summary, or `None` if the model produced none.
 pub(super) async fn summarise(
     side: &SideModel,
     clock: &dyn Clock,
@@ -39,7 +39,7 @@ pub(super) async fn summarise(
                 }
             }
             Err(ModelError::GiveUp { .. }) => {}
-            // Asking again would end the same way.
+            // A retry would fail in the same way.
             Err(_) => return None,
         }
     }

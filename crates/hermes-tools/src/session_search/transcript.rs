@@ -1,4 +1,4 @@
-//! A conversation as text for a reader who was not there.
+//! Renders a conversation as text for a reader who does not know it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ pub(super) const MOST_CHARS: usize = 100_000;
 const MOST_TOOL_CHARS: usize = 500;
 const PREVIEW_CHARS: usize = 500;
 
-/// Who said what, in order.
+/// Renders the messages in order, each with its role.
 pub(super) fn render(messages: &[StoredMessage]) -> String {
     let mut text = String::new();
     for stored in messages {
@@ -50,7 +50,7 @@ fn message(message: &Message) -> String {
     }
 }
 
-/// At most `most` characters, with the first of the words that occurs in the middle.
+/// Truncates a text to `most` characters around the first occurrence of any of the words.
 pub(super) fn around<'a>(text: &'a str, words: &[String], most: usize) -> Cow<'a, str> {
     let total = text.chars().count();
     if total <= most {
@@ -75,12 +75,12 @@ pub(super) fn around<'a>(text: &'a str, words: &[String], most: usize) -> Cow<'a
     Cow::Owned(format!("{before}{kept}{after}"))
 }
 
-/// What is shown when nobody can summarise.
+/// Returns a preview for a conversation without a summary.
 pub(super) fn raw_preview(text: &str) -> String {
     format!("[Raw preview — summarization unavailable]\n{}", head(text, PREVIEW_CHARS))
 }
 
-/// What a user once pasted may be a key; it need not go to yet another model.
+/// Masks secrets, because a user may have pasted a key that another model should not get.
 pub(super) fn masked(text: &str) -> Cow<'_, str> {
     redact(text, Redaction { assignments: Assignments::ConfigStyle, phone_numbers: PhoneNumbers::Keep })
 }

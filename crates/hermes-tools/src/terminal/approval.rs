@@ -1,8 +1,8 @@
-//! Who agrees to a dangerous command.
+//! Approvals of dangerous commands.
 //!
-//! Holds what was agreed to, for this conversation and for good, and puts the question. What is dangerous is decided in
-//! `hermes-guard`; keeping an approval for good is the caller's, through a callback. Invariant: a command on the list of
-//! those never run is refused before anything else is looked at.
+//! This module stores the approvals of each conversation and the permanent ones, and asks the user.
+//! `hermes-guard` decides what is dangerous; the caller persists a permanent approval through a callback.
+//! Invariant: a command that must never run is refused before any approval or mode is considered.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -21,67 +21,67 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard as MutexGuardAsync};
 use super::approval_reviewer::{ApprovalReviewer, ReviewVerdict};
 use super::scan::{self, CommandScanner};
 
-/// `approvals.mode`.
+/// The approval mode: `approvals.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CommandApprovalMode {
     #[default]
     Manual,
-    /// A model decides first; where it is not sure, a person.
+    /// A model decides first; if it is unsure, a person decides.
     Smart,
     Off,
 }
 
-/// Whether questions are skipped for now.
+/// Selects whether approval questions are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Yolo {
     On,
     Off,
 }
 
-/// What becomes of a command.
+/// The decision about a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Run,
-    /// Somebody agreed; what to.
+    /// A person approved the command; the text names the reason for the question.
     Approved(String),
-    /// What the model reads instead of a result.
+    /// The text that the model reads instead of a result.
     Blocked(String),
 }
 
-/// Whether the call that asks has done something already.
+/// Tells whether the call that asks has already acted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuestionStage {
     BeforeActing,
     AfterActing,
 }
 
-/// What a person answered.
+/// The answer of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ApprovalAnswer {
     Yes,
     No,
-    /// Somebody was asked, and did not answer in time.
+    /// A person was asked and did not answer in time.
     TimedOut,
-    /// Nobody could be asked.
+    /// No person could be asked.
     Unavailable,
 }
 
 type PersistApproval = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What was agreed to. One for all conversations.
+/// The approvals of all conversations.
 pub struct Approvals {
     mode: CommandApprovalMode,
     denied: Vec<String>,
     yolo: AtomicBool,
-    /// Conversations whose users want no questions.
+    /// The conversations whose users turned off questions.
     yolo_tasks: Mutex<HashSet<TaskId>>,
     permanent: Mutex<BTreeSet<String>>,
     sessions: Mutex<HashMap<TaskId, HashSet<String>>>,
     persist: PersistApproval,
     reviewer: Option<ApprovalReviewer>,
     scanner: Option<CommandScanner>,
-    /// Where one person sits before one screen, questions of parallel agents come one after the other. Where there are many
-    /// chats, one that does not answer must not hold up the others.
+    /// The lock that serializes the questions of parallel agents when one person uses one screen. With many
+    /// chats there is none, because a chat that does not answer must not block the others.
     asking: Option<AsyncMutex<()>>,
 }
 
@@ -92,7 +92,8 @@ impl fmt::Debug for Approvals {
 }
 
 impl Approvals {
-    /// `allowed` is the config's `command_allowlist`; `keep` adds a key to it.
+    /// Creates the approvals. `allowed` is the `command_allowlist` of the configuration; `keep` adds a key to
+    /// it.
     pub fn new(
         mode: CommandApprovalMode,
         allowed: impl IntoIterator<Item = String>,
@@ -112,19 +113,19 @@ impl Approvals {
         }
     }
 
-    /// For a process with many chats: each is asked by itself.
+    /// Allows questions in parallel, for a process that serves many chats.
     #[must_use]
     pub fn with_parallel_questions(self) -> Self {
         Self { asking: None, ..self }
     }
 
-    /// Patterns of commands that are always refused: `approvals.deny`.
+    /// Sets the patterns of commands that are always refused: `approvals.deny`.
     #[must_use]
     pub fn with_denied(self, denied: Vec<String>) -> Self {
         Self { denied, ..self }
     }
 
-    /// Who decides in smart mode.
+    /// Sets the model that decides in smart mode.
     #[must_use]
     pub fn with_reviewer(self, side: SideModel, clock: Arc<dyn Clock>) -> Self {
         Self { reviewer: Some(ApprovalReviewer { side, clock }), ..self }
@@ -137,7 +138,7 @@ impl Approvals {
         }
     }
 
-    /// A program that looks at commands too.
+    /// Sets a program that also checks commands.
     #[must_use]
     pub fn with_scanner(self, scanner: Option<CommandScanner>) -> Self {
         Self { scanner, ..self }
@@ -147,7 +148,7 @@ impl Approvals {
         self.yolo.store(yolo == Yolo::On, Ordering::Relaxed);
     }
 
-    /// The same for one conversation.
+    /// Turns questions off or on for one conversation.
     pub fn set_yolo_in(&self, task: &TaskId, yolo: Yolo) {
         let mut fearless = lock(&self.yolo_tasks);
         match yolo {
@@ -162,7 +163,7 @@ impl Approvals {
             || lock(&self.yolo_tasks).contains(task)
     }
 
-    /// A conversation has ended or begun anew: what was agreed to in it no longer holds.
+    /// Removes the approvals of a conversation that has ended or was reset.
     pub fn forget(&self, task: &TaskId) {
         lock(&self.yolo_tasks).remove(task);
         lock(&self.sessions).remove(task);
@@ -195,7 +196,7 @@ impl Approvals {
             return Decision::Run;
         }
         let _turn = self.lock_question().await;
-        // Looked at only now: the question before this one may have settled it.
+        // Checked only now, because the previous question may have approved it.
         let open = self.unapproved(dangers, command, task);
         let Some(first) = open.first() else { return Decision::Run };
         let reason = open.iter().map(|danger| danger.reason.as_str()).collect::<Vec<_>>().join("; ");
@@ -224,15 +225,15 @@ impl Approvals {
         }
     }
 
-    /// Whether somebody agreed before that this command runs outside the sandbox.
+    /// Tells whether a person has already approved running this command outside the sandbox.
     pub(crate) fn may_run_unsandboxed(&self, command: &str, task: &TaskId) -> bool {
         let key = unsandboxed_key(command);
         let held = lock(&self.sessions).get(task).is_some_and(|keys| keys.contains(&key));
         held || lock(&self.permanent).contains(&key)
     }
 
-    /// Asks whether a command the sandbox refused something may run again without it. Never answers yes by itself:
-    /// where no questions are asked, commands stay inside.
+    /// Asks whether a command may run again outside the sandbox after the sandbox refused it something. Never
+    /// approves by itself: if questions are skipped, commands stay inside.
     pub(crate) async fn ask_unsandboxed(
         &self,
         command: &str,
@@ -258,8 +259,8 @@ impl Approvals {
             == ApprovalAnswer::Yes
     }
 
-    /// Asks whether a tool may write a file outside the project. The error is what the model reads. Never answers yes by
-    /// itself: where no questions are asked, files outside stay as they are.
+    /// Asks whether a tool may write a file outside the project. The error is worded for the model. Never
+    /// approves by itself: if questions are skipped, files outside the project stay unchanged.
     pub(crate) async fn ask_write(
         &self,
         tool: &str,
@@ -301,7 +302,7 @@ impl Approvals {
         }
     }
 
-    /// Asks, and holds what was agreed to as far as it reaches.
+    /// Asks the user and stores an approval for as long as it is valid.
     async fn ask_user(
         &self,
         question: UserQuestion,
@@ -319,7 +320,8 @@ impl Approvals {
             UserAnswer::Approval(ApprovalDecision::Session) => self.record_approval(task, open),
             UserAnswer::Approval(ApprovalDecision::Always) => {
                 self.record_approval(task, open);
-                // What a scan found is agreed to for this conversation at most: the next may find more behind the same name.
+                // An approval of a scan finding lasts for this conversation at most, because a later scan may
+                // report something else under the same rule.
                 let lasts =
                     |danger: &&Danger| !danger.key.starts_with(scan::KEY) && can_be_permanent(&danger.key);
                 for danger in open.iter().filter(lasts) {
@@ -337,7 +339,7 @@ impl Approvals {
         ApprovalAnswer::Yes
     }
 
-    /// The dangers nobody has agreed to yet.
+    /// Returns the dangers that no approval covers.
     fn unapproved(&self, dangers: Vec<Danger>, command: &str, task: &TaskId) -> Vec<Danger> {
         let permanent = lock(&self.permanent);
         if permanent.iter().any(|entry| covers(entry, command)) {
@@ -358,17 +360,18 @@ impl Approvals {
     }
 }
 
-/// How the key of an approval to leave the sandbox begins.
+/// The prefix of the key of an approval to leave the sandbox.
 const OUTSIDE: &str = "outside the sandbox: ";
 
-/// Programs that do what their line says and nothing a file of the project adds to it.
+/// Programs whose effect depends only on their arguments, not on files of the project.
 const PLAIN: [&str; 20] = [
     "basename", "cat", "chmod", "chown", "cp", "date", "dirname", "echo", "head", "install", "ln", "ls",
     "mkdir", "mv", "printf", "rm", "rmdir", "tail", "tee", "touch",
 ];
 
-/// Whether an approval may last beyond its conversation. One to leave the sandbox binds the line and not what the line
-/// runs: a script, a make rule or a test could be changed afterwards, so it may only where there is nothing of the kind.
+/// Tells whether an approval may outlast its conversation. An approval to leave the sandbox covers the command
+/// line but not what it runs: a script, a make rule or a test could be changed afterwards. It may therefore be
+/// permanent only for programs that run no such file.
 fn can_be_permanent(key: &str) -> bool {
     let Some(command) = key.strip_prefix(OUTSIDE) else { return true };
     let heads =
@@ -377,7 +380,8 @@ fn can_be_permanent(key: &str) -> bool {
         && heads.filter(|head| !head.is_empty()).all(|head| PLAIN.contains(&head))
 }
 
-/// Whether a line outside the sandbox names a file that would be run: it can be another one a moment later.
+/// Tells whether a command outside the sandbox names a file that it would run, because that file may change at
+/// any time.
 fn runs_a_file(key: &str) -> bool {
     const SCRIPTS: [&str; 9] = [".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".pl", ".php"];
     let Some(command) = key.strip_prefix(OUTSIDE) else { return false };
@@ -391,7 +395,7 @@ fn runs_a_file(key: &str) -> bool {
     command.split_whitespace().any(is_file)
 }
 
-/// The key of an approval to leave the sandbox: for this very command and no other.
+/// Returns the key of an approval to leave the sandbox, which covers exactly this command.
 fn unsandboxed_key(command: &str) -> String {
     format!("{OUTSIDE}{}", command.trim())
 }

@@ -1,4 +1,4 @@
-//! A model that looks at a dangerous command before a person is asked.
+//! A model that reviews a dangerous command before a person is asked.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use super::strip_literals::without_comments;
 
 const MOST_TOKENS: u64 = 16;
 
-/// Who is asked.
+/// The model that reviews commands.
 #[derive(Clone)]
 pub(super) struct ApprovalReviewer {
     pub(super) side: SideModel,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// What it says.
+/// The verdict of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewVerdict {
     Approve,
     Deny,
-    /// Or nothing that could be understood.
+    /// The model was unsure, failed or gave an answer that could not be parsed.
     Unsure,
 }
 
@@ -32,7 +32,7 @@ impl ApprovalReviewer {
         dangers: &[Danger],
         context: ToolContext<'_>,
     ) -> ReviewVerdict {
-        // Nobody can write the end of a mark he does not know.
+        // The tag is random, so that a command cannot contain its closing tag.
         let mark = format!("command-{}", random_hex(8));
         let reasons: Vec<&str> = dangers.iter().map(|danger| danger.reason.as_str()).collect();
         let question = format!(

@@ -1,4 +1,4 @@
-//! What a call of `terminal` asks for.
+//! The arguments of a `terminal` call.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::process::{ExitNotice, WatchOptions};
 
 const SHORTEST_INTERVAL: usize = 30;
 
-/// The arguments, read once.
+/// The parsed arguments.
 pub(super) struct TerminalArguments {
     pub(super) background: bool,
     pub(super) pty: bool,
     pub(super) timeout: Duration,
-    /// As given, and as it is used.
+    /// The interval as given, and as used.
     interval: Option<(usize, usize)>,
     at_end: ExitNotice,
     patterns: Vec<String>,
@@ -37,7 +37,7 @@ impl TerminalArguments {
         let patterns = arguments.get("watch_patterns").and_then(Value::as_array).into_iter().flatten();
         let patterns = patterns.filter_map(Value::as_str).filter(|text| !text.trim().is_empty());
         Self {
-            // Who hears of the end needs no word of what comes before it.
+            // Patterns are dropped if the exit is reported, because one notice is enough.
             patterns: patterns.map(str::to_owned).filter(|_| at_end == ExitNotice::Silent).collect(),
             at_end,
             background: flag("background"),
@@ -55,7 +55,7 @@ impl TerminalArguments {
         }
     }
 
-    /// What a started process's answer says about them.
+    /// Adds the watch options to the result of a started process.
     pub(super) fn describe_watch(&self, fields: &mut Map<String, Value>) {
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
         if let Some((given, used)) = self.interval.filter(|(given, used)| given != used) {

@@ -1,8 +1,9 @@
-//! The rooms commands run in elsewhere, and how long they last.
+//! The pool of remote environments in which commands run.
 //!
-//! A room is made at its first use and shared by all who work in it; each task has a seat of its own there. One nobody used
-//! for a while is closed, and made again when it is needed. Invariants: a room is never closed while a command or a process
-//! runs in it; nothing waits for a room that closes but those who want to enter it.
+//! An environment is created at its first use and shared by all tasks that work in it; each task has its own
+//! shell session there. An environment that was idle for its lifetime is closed, and created again when it is
+//! needed. Invariants: an environment is never closed while a command or a process runs in it; only callers
+//! that want to enter an environment wait while it closes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,26 +22,26 @@ use tokio::sync::{OnceCell, OwnedRwLockReadGuard, RwLock};
 
 use crate::process::ProcessRegistry;
 
-/// How often rooms are looked at.
+/// The interval between checks for idle environments.
 const ROUND: Duration = Duration::from_mins(1);
-/// The room everybody shares.
+/// The name of the environment that all tasks share.
 const SHARED: &str = "default";
 
-/// Who works in one room.
+/// Selects which tasks share an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvironmentSharing {
-    /// All tasks of this program, each with a folder and exports of its own.
+    /// All tasks of this program share one, each with its own folder and exports.
     Shared,
-    /// One task, which is called the same at the next start.
+    /// Each task has its own, which has the same name after a restart.
     PerTask,
 }
 
-/// What rooms are made of.
+/// The settings of the pool.
 #[derive(Debug, Clone)]
 pub struct EnvironmentPoolOptions {
     pub backend: RemoteBackend,
     pub sharing: EnvironmentSharing,
-    /// How long one lasts without being used: `terminal.lifetime_seconds`.
+    /// The time after which an idle environment is closed: `terminal.lifetime_seconds`.
     pub lifetime: Duration,
 }
 
@@ -54,22 +55,22 @@ pub(crate) struct EnvironmentPool {
     idle_check: OnceLock<()>,
 }
 
-/// A room with those who work in it.
+/// An environment with the sessions of its tasks.
 #[derive(Debug)]
 struct PooledEnvironment {
     environment: RemoteEnvironment,
     sessions: Mutex<HashMap<TaskId, Arc<RemoteShellSession>>>,
-    /// Held for reading while somebody works, for writing while it is closed.
+    /// Locked for reading while a caller uses the environment, and for writing while it is closed.
     usage_lock: Arc<RwLock<()>>,
     used: Mutex<Duration>,
     in_use: AtomicBool,
     home: OnceCell<String>,
 }
 
-/// Why nobody can enter.
+/// The reason why no environment is available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PoolError {
-    /// What the backend needs is missing; in words.
+    /// The backend lacks something; the text says what.
     Unavailable(String),
     Interrupted,
 }
@@ -94,7 +95,7 @@ impl EnvironmentPool {
         self.options.backend.host_exposure()
     }
 
-    /// A task's seat. The room stays open while the stay is held.
+    /// Returns the session of a task. The environment stays open while the guard is held.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         task: &TaskId,
@@ -125,11 +126,11 @@ impl EnvironmentPool {
         })
     }
 
-    /// The name of the room a task works in.
+    /// Returns the name of the environment a task works in.
     fn name<'a>(&self, task: &'a TaskId) -> &'a str {
         match self.options.sharing {
             EnvironmentSharing::Shared => SHARED,
-            // Another machine is one, however many work on it.
+            // A single remote machine is one environment, however many tasks use it.
             EnvironmentSharing::PerTask if self.options.backend.is_single_machine() => SHARED,
             EnvironmentSharing::PerTask => task.as_str(),
         }
@@ -141,7 +142,8 @@ impl EnvironmentPool {
         Arc::clone(lock(&self.open).entry(name.to_owned()).or_insert_with(make))
     }
 
-    /// A task has ended: its seat goes, and a room that was only its own is closed. Nobody waits for it.
+    /// Removes the session of a task that has ended, and closes an environment that only this task used.
+    /// Returns without waiting.
     pub(crate) fn release_task(self: &Arc<Self>, task: &TaskId) {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -173,13 +175,13 @@ impl EnvironmentPool {
         }
     }
 
-    /// Closes every room; for a program that ends.
+    /// Closes every environment when the program ends.
     pub(crate) async fn close_all(&self) {
         let all: Vec<Arc<PooledEnvironment>> = lock(&self.open).drain().map(|(_, lodging)| lodging).collect();
         join_all(all.iter().map(|lodging| lodging.close())).await;
     }
 
-    /// Closes rooms nobody used for long. What runs in the background uses them.
+    /// Closes environments that were idle for their lifetime. A background process counts as use.
     pub(crate) async fn close_idle(&self) {
         let now = self.clock.monotonic();
         let running = self.processes.tasks_running_remotely();
@@ -194,7 +196,7 @@ impl EnvironmentPool {
         join_all(idle.map(|(_, lodging)| lodging.close_if_empty())).await;
     }
 
-    /// Looks after the rooms from now on, as long as somebody holds them.
+    /// Starts the periodic check for idle environments, which ends when the pool is dropped.
     fn start_idle_check(self: &Arc<Self>) {
         if self.idle_check.set(()).is_err() {
             return;
@@ -231,7 +233,7 @@ impl PooledEnvironment {
         self.end().await;
     }
 
-    /// Waits for those inside.
+    /// Waits until no caller uses the environment, then closes it.
     async fn close(&self) {
         let _nobody = self.usage_lock.write().await;
         self.end().await;
@@ -244,7 +246,7 @@ impl PooledEnvironment {
     }
 }
 
-/// Somebody's time in a room.
+/// Keeps an environment open while a caller uses it.
 pub(crate) struct PoolGuard {
     pub(crate) session: Arc<RemoteShellSession>,
     environment: Arc<PooledEnvironment>,
@@ -257,14 +259,14 @@ impl PoolGuard {
         RemoteFiles::new(&*self.session, self.session.bounds())
     }
 
-    /// Where the task is over there, and its home.
+    /// Returns the task's current folder in the environment, and its home.
     pub(crate) async fn location(&self, cancel: &Cancel) -> Result<RemoteLocation, RemoteFileError> {
         let directory = self.session.directory();
         match self.environment.home.get() {
             Some(home) if directory.starts_with('/') => Ok(RemoteLocation { directory, home: home.clone() }),
             _ => {
                 let found = self.files().location(cancel).await?;
-                // Whoever asked first said the same.
+                // A concurrent caller has set the same value.
                 let _ = self.environment.home.set(found.home.clone());
                 Ok(found)
             }

@@ -1,6 +1,6 @@
-//! Codes that are no failures, in words.
+//! Explains exit codes that do not mean a failure.
 
-/// What a code of this command means, where it is not the usual "it failed".
+/// Returns the meaning of an exit code of this command if it is not a plain failure.
 pub(super) fn exit_code_meaning(command: &str, code: i32) -> Option<&'static str> {
     let last = command.rsplit(['|', ';', '&']).next()?.trim();
     let mut words = last.split_whitespace().skip_while(|word| word.contains('=') || *word == "sudo");

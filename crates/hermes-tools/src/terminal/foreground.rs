@@ -1,4 +1,4 @@
-//! Commands that would not end: they belong into the background, where they are looked after.
+//! Detects commands that would not end. They belong in the background, where Hermes manages them.
 
 use super::strip_literals::strip_literals;
 
@@ -6,7 +6,7 @@ const LEAVING: [&str; 3] = ["nohup", "setsid", "disown"];
 const ONLY_ASKING: [&str; 4] = ["--help", "-h", "--version", "-V"];
 const SCRIPTS: [&str; 4] = ["dev", "start", "serve", "watch"];
 
-/// Why a command should not be waited for, with what to do instead.
+/// Returns why a command must not run in the foreground, and what to do instead.
 pub(super) fn refuse(command: &str) -> Option<String> {
     let text = strip_literals(command);
     let why = if let Some(name) = segments(&text).find_map(|words| leaves(&words)) {
@@ -23,7 +23,7 @@ pub(super) fn refuse(command: &str) -> Option<String> {
     ))
 }
 
-/// `A && B &` as `A && { B & }`: otherwise a second shell waits for B as long as it runs.
+/// Rewrites `A && B &` as `A && { B & }`; otherwise a second shell waits for B as long as it runs.
 pub(super) fn grouped(command: &str) -> Option<String> {
     let text = strip_literals(command);
     let end = text.trim_end().len().checked_sub(1)?;
@@ -41,7 +41,7 @@ pub(super) fn grouped(command: &str) -> Option<String> {
     Some(format!("{} {{ {} & }}", command.get(..at)?, command.get(at..end)?.trim()))
 }
 
-/// The simple commands, each as its words.
+/// Splits a text into simple commands, each as its words.
 fn segments(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.split([';', '&', '|', '\n', '(', ')', '{', '}'])
         .map(|segment| segment.split_whitespace().skip_while(|word| is_prefix(word)).collect::<Vec<_>>())
@@ -91,7 +91,7 @@ fn is_server(words: &[&str]) -> bool {
     }
 }
 
-/// A single `&` that no `wait` follows.
+/// Tells whether a single `&` is not followed by `wait`.
 fn leaves_one_running(text: &str) -> bool {
     let bytes = text.as_bytes();
     let single = |at: usize| {

@@ -1,7 +1,7 @@
-//! `terminal`: a shell command, now or in the background.
+//! `terminal`: runs a shell command in the foreground or in the background.
 //!
-//! Holds the order of its guards and the shape of its answer. How commands run is `hermes-exec`'s, what is dangerous
-//! `hermes-guard`'s.
+//! This module holds the order of its checks and the form of its result. `hermes-exec` runs commands;
+//! `hermes-guard` decides what is dangerous.
 
 pub(crate) mod approval;
 mod approval_reviewer;
@@ -46,21 +46,21 @@ pub(crate) use shells::TaskEnvironment;
 pub use shells::TaskShells;
 use sudo::SudoPassword;
 
-/// What a command may need at most while somebody waits for it.
+/// The maximum time in seconds of a command in the foreground.
 const LONGEST_FOREGROUND: u64 = 600;
 const PAUSES: [u64; 3] = [2, 4, 8];
 
-/// What the terminal is made of.
+/// The settings of the terminal.
 #[derive(Debug, Clone)]
 pub struct TerminalOptions {
-    /// How long a command may take if the model does not say: `terminal.timeout`.
+    /// The time limit of a command if the model gives none: `terminal.timeout`.
     pub timeout: Duration,
     pub user_home: PathBuf,
     pub hermes_home: PathBuf,
     pub secrets: SecretMasking,
 }
 
-/// The tool.
+/// The `terminal` tool.
 #[derive(Debug)]
 pub struct TerminalTool {
     spec: ToolSpec,
@@ -103,13 +103,13 @@ impl TerminalTool {
         Self { checkpoints, ..self }
     }
 
-    /// A setting that means nothing: nothing is run until it is put right.
+    /// Sets an error in the configuration; no command runs until the user fixes it.
     #[must_use]
     pub fn with_problem(self, problem: Option<String>) -> Self {
         Self { problem, ..self }
     }
 
-    /// The password for `sudo`, where the user has configured one: `SUDO_PASSWORD`.
+    /// Sets the password for `sudo` if the user has configured one: `SUDO_PASSWORD`.
     #[must_use]
     pub fn with_sudo(self, password: Option<Secret>) -> Self {
         Self { sudo: SudoPassword::with(password), ..self }
@@ -140,7 +140,7 @@ impl TerminalTool {
         let (home, hermes) =
             (self.options.user_home.to_string_lossy(), self.options.hermes_home.to_string_lossy());
         let places = HomeFolders { home: Some(&home), hermes_home: Some(&hermes) };
-        // Where a command can reach nothing of the user's, nobody needs to agree to it.
+        // A command that cannot access the user's files needs no approval.
         let decision = match self.shells.host_exposure() {
             HostExposure::Isolated => Decision::Run,
             HostExposure::UserFiles => self.approvals.decide(command, &call.task, places, context).await,
@@ -172,7 +172,8 @@ impl TerminalTool {
         outcome
     }
 
-    /// The folder that is named for this call. One that is not there is refused: a command must not run in another.
+    /// Resolves the working directory of this call. A missing one is an error, because a command must not run
+    /// in another one.
     async fn workdir(
         &self,
         call: &ToolInvocation,
@@ -200,7 +201,7 @@ impl TerminalTool {
         }
     }
 
-    /// A snapshot that fails, or takes long, never keeps the command from running.
+    /// Takes a snapshot. A snapshot that fails or takes long never prevents the command from running.
     async fn take_snapshot(
         &self,
         call: &ToolInvocation,
@@ -219,7 +220,7 @@ impl TerminalTool {
             biased;
             told = taking => told.ok().flatten(),
             () = context.cancel.cancelled() => None,
-            // It gives up by itself, unless the disk does not answer.
+            // The snapshot ends by itself unless the disk does not respond.
             () = self.clock.sleep(SHORT_LIMIT + SHORT_LIMIT / 2) => checkpoints.notice_once(&folder, "the disk does not answer"),
         };
         stop.cancel();
@@ -271,8 +272,8 @@ impl TerminalTool {
         ToolOutcome { status, ..answer::success_json(&result) }
     }
 
-    /// Starting a process may fail for a moment when this machine is full; a command that ran is never repeated. Places
-    /// elsewhere know themselves what may be tried again.
+    /// Runs a command and retries if this machine has no resources to start a process. A command that ran is
+    /// never repeated. Remote backends have their own retries.
     async fn try_running(
         &self,
         place: &TaskEnvironment,
@@ -371,7 +372,7 @@ impl TerminalTool {
         RemoteProcess::start(seat, command, workdir, clock, owner).await.map(ProcessHandle::Remote)
     }
 
-    /// As the model may read it: without control sequences and secrets.
+    /// Removes control sequences and masks secrets in output for the model.
     fn readable(&self, command: &str, output: &str) -> String {
         let plain = strip_ansi(output);
         let plain = plain.trim();
@@ -382,7 +383,8 @@ impl TerminalTool {
     }
 }
 
-/// Output of commands that print variables is masked more strictly than what may be a program.
+/// Masks secrets in output. Output of commands that print variables is masked more strictly than output that
+/// may be source code.
 pub(crate) fn mask(command: &str, output: &str) -> String {
     let name = command.split_whitespace().next().unwrap_or_default();
     let assignments = match name {
@@ -428,7 +430,7 @@ fn refuse_workdir(call: &ToolInvocation) -> Option<ToolOutcome> {
     Some(stopped("blocked", &message))
 }
 
-/// A path as it is meant elsewhere, where the task is in `directory`.
+/// Resolves a path in a remote environment where the task's folder is `directory`.
 fn below(directory: &str, given: &str) -> String {
     if given.starts_with(['/', '~']) { given.to_owned() } else { format!("{directory}/{given}") }
 }
@@ -443,7 +445,7 @@ fn pool_failure(closed: &PoolError) -> ToolOutcome {
     }
 }
 
-/// An answer in the shape of a result, for a command that was not run.
+/// Returns an error in the form of a result, for a command that was not run.
 fn stopped(status: &str, message: &str) -> ToolOutcome {
     answer::failure_json(&json!({"output": "", "exit_code": -1, "error": message, "status": status}))
 }

@@ -1,7 +1,7 @@
-//! On which side of the sandbox's fence a command runs, and what the model reads about it.
+//! Decides whether a command runs inside or outside the sandbox, and reports it to the model.
 //!
-//! A command runs inside. Where the fence refused it something, a person may let it run once more outside; nothing else
-//! does, and nothing is run again without being asked for.
+//! A command runs inside. If the sandbox refused it something, a person may approve another run outside; no
+//! command runs outside or is repeated without an approval.
 
 use hermes_exec::{HostExposure, SandboxRefusal, SandboxReport};
 use hermes_types::{Cancel, CommandOutput, RunError, ShellCommand, TaskId, ToolContext};
@@ -13,18 +13,18 @@ use super::sudo::SudoCommand;
 
 const AGREED: &str = "outside the sandbox";
 
-/// Which side.
+/// Selects whether a command runs inside or outside the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SandboxPlacement {
     Inside,
     Outside,
 }
 
-/// A command that has run.
+/// The result of a command that has run.
 pub(super) struct TerminalRun {
     pub(super) finished: CommandOutput,
     pub(super) sandbox: SandboxReport,
-    /// What somebody agreed to for it.
+    /// The approval that a person gave for it.
     pub(super) approved: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl SandboxPlacement {
 }
 
 impl TerminalTool {
-    /// Runs a command inside, and outside if that was agreed to, before or on being asked now.
+    /// Runs a command inside the sandbox, or outside if a person has approved it before or approves it now.
     pub(super) async fn run_with_sandbox(
         &self,
         place: &TaskEnvironment,
@@ -81,7 +81,8 @@ impl TerminalTool {
 }
 
 impl TerminalTool {
-    /// Runs a command with what `sudo` in it asks for. Inside the fence nobody can become another user, so nobody is asked.
+    /// Runs a command and supplies the password that `sudo` in it needs. Inside the sandbox a command cannot
+    /// change its user, so the user is not asked.
     async fn run_with_password(
         &self,
         place: &TaskEnvironment,
@@ -107,7 +108,7 @@ impl TerminalTool {
     }
 }
 
-/// What the model reads; nothing where the fence had nothing to do with it.
+/// Describes the effect of the sandbox for the model. Returns `None` if it had none.
 pub(crate) fn report_json(report: &SandboxReport) -> Option<Value> {
     let mut fields = Map::new();
     if let Some(refused) = &report.refused {

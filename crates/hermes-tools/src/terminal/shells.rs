@@ -1,6 +1,6 @@
-//! One place to run commands per task: on this machine, elsewhere, or nowhere.
+//! The environment in which each task runs commands: on this machine, remote, or unavailable.
 //!
-//! What is configured to run elsewhere never runs here instead, whatever is missing.
+//! Invariant: commands that are configured to run remotely never run on this machine instead.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use super::environment_pool::{EnvironmentPool, EnvironmentPoolOptions, PoolError
 use crate::folders::TaskFolders;
 use crate::process::ProcessRegistry;
 
-/// Made at a task's first command and kept until the task ends. Clones share them.
+/// The environments of all tasks. Each is created at the first command of its task and kept until the task
+/// ends. Clones share them.
 #[derive(Debug, Clone)]
 pub struct TaskShells {
     host: ShellLocation,
@@ -25,11 +26,11 @@ pub struct TaskShells {
 enum ShellLocation {
     Local(Arc<LocalHost>),
     Remote(Arc<EnvironmentPool>),
-    /// Why there is none.
+    /// No environment is available, for this reason.
     Unavailable(Arc<str>),
 }
 
-/// Where one command runs.
+/// The environment in which one command runs.
 #[derive(Debug)]
 pub(crate) enum TaskEnvironment {
     Local(Arc<LocalEnvironment>),
@@ -37,7 +38,7 @@ pub(crate) enum TaskEnvironment {
 }
 
 impl TaskShells {
-    /// On this machine.
+    /// Creates shells on this machine.
     pub fn new(host: Arc<LocalHost>, folders: TaskFolders) -> Self {
         Self::with(ShellLocation::Local(host), folders)
     }
@@ -51,7 +52,7 @@ impl TaskShells {
         Self::with(ShellLocation::Remote(EnvironmentPool::new(options, processes, clock)), folders)
     }
 
-    /// Where something is missing: every call says what.
+    /// Creates shells for a backend that is unavailable; every call returns the reason.
     pub fn unavailable(reason: &str, folders: TaskFolders) -> Self {
         Self::with(ShellLocation::Unavailable(reason.into()), folders)
     }
@@ -60,12 +61,12 @@ impl TaskShells {
         Self { host, folders, open: Arc::default() }
     }
 
-    /// Whether commands and files are those of this machine.
+    /// Tells whether commands run on this machine.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.host, ShellLocation::Local(_))
     }
 
-    /// What commands can do to the user's own things.
+    /// Returns which of the user's files commands can access.
     pub(crate) fn host_exposure(&self) -> HostExposure {
         match &self.host {
             ShellLocation::Remote(rooms) => rooms.host_exposure(),
@@ -73,7 +74,7 @@ impl TaskShells {
         }
     }
 
-    /// The task's place, ready to be used.
+    /// Returns the environment of a task, ready for use.
     pub(crate) async fn open_environment(
         &self,
         task: &TaskId,
@@ -92,7 +93,7 @@ impl TaskShells {
         }
     }
 
-    /// Where the task is; the file tools follow. Elsewhere they ask the place itself.
+    /// Records the task's current folder for the file tools. In a remote environment they query it there.
     pub(crate) fn update_folder(&self, task: &TaskId, place: &TaskEnvironment) {
         let TaskEnvironment::Local(local) = place else { return };
         let now = local.directory();
@@ -101,7 +102,7 @@ impl TaskShells {
         }
     }
 
-    /// A folder as the model wrote it.
+    /// Resolves a folder that the model named.
     pub(crate) fn resolve(&self, task: &TaskId, given: &str, user_home: &Path) -> PathBuf {
         match given.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
@@ -115,7 +116,7 @@ impl TaskShells {
         self.folders.current(task)
     }
 
-    /// Has a task work for another one.
+    /// Makes a task work in the folder of the task it works for.
     pub(crate) fn delegate(&self, task: &TaskId, parent: &TaskId) {
         self.folders.delegate(task, parent);
     }
@@ -127,14 +128,14 @@ impl TaskShells {
         }
     }
 
-    /// Closes what was opened elsewhere; for a program that ends.
+    /// Closes all remote environments when the program ends.
     pub async fn close_all(&self) {
         if let ShellLocation::Remote(rooms) = &self.host {
             rooms.close_all().await;
         }
     }
 
-    /// Closes rooms that nobody used for longer than they last. A task of its own does so every minute.
+    /// Closes environments that were idle for their lifetime. A background task also does so every minute.
     pub async fn close_idle(&self) {
         if let ShellLocation::Remote(rooms) = &self.host {
             rooms.close_idle().await;

@@ -1,6 +1,6 @@
-//! A command without what a shell does not run: quoted texts, comments, here-documents.
+//! Removes the parts of a command that a shell does not run: quoted texts, comments and here-documents.
 
-/// What is looked for in a command.
+/// The context of a character in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LexContext {
     Code,
@@ -8,13 +8,13 @@ enum LexContext {
     Comment,
 }
 
-/// The command with everything in quotes, comments and here-documents blanked out. As long as the command, so that
-/// positions in one are positions in the other.
+/// Replaces quoted texts, comments and here-documents with blanks. The result has the length of the command, so
+/// that positions are the same in both.
 pub(super) fn strip_literals(command: &str) -> String {
     blank(command, |within| within != LexContext::Code)
 }
 
-/// The command without its comments.
+/// Returns the command without its comments.
 pub(super) fn without_comments(command: &str) -> String {
     let blanked = blank(command, |within| within == LexContext::Comment);
     blanked.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
@@ -81,7 +81,7 @@ fn push(out: &mut String, c: char, blank: bool) {
     }
 }
 
-/// The words that end the here-documents a line begins.
+/// Returns the delimiters of the here-documents that a line begins.
 fn heredoc_delimiters(bare: &str, line: &str) -> Vec<String> {
     let starts = bare.match_indices("<<").filter(|(at, _)| {
         !bare.get(at + 2..).is_some_and(|rest| rest.starts_with('<'))

@@ -1,6 +1,7 @@
-//! A password for `sudo`, asked for when it is needed and given on standard input only.
+//! The password for `sudo`, which the user is asked for when it is needed and which is passed only on standard
+//! input.
 //!
-//! Invariant: it stands in no argument, no log and no text the model reads.
+//! Invariant: the password is in no argument, no log and no text that the model reads.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ const NEEDED: [&str; 3] =
     ["sudo: a password is required", "sudo: no tty present", "sudo: a terminal is required"];
 const TIP: &str = "\n[tip: sudo needs a password here; the user can set SUDO_PASSWORD in .env]";
 
-/// What is known of the password.
+/// The configured password, and the one that the user entered.
 #[derive(Debug, Default)]
 pub(super) struct SudoPassword {
     configured: Option<Secret>,
@@ -35,7 +36,7 @@ impl SudoPassword {
         Self { configured, entered: Mutex::default() }
     }
 
-    /// The command as it is run with a password; nothing where it needs none or there is none.
+    /// Returns the command with a password. Returns `None` if it needs no password or there is none.
     pub(super) async fn provide(
         &self,
         command: &str,
@@ -58,7 +59,8 @@ impl SudoPassword {
         Some(SudoCommand { command: text, password: input })
     }
 
-    /// Looks at what came of it: a password that was wrong is asked for again, and a missing one is explained.
+    /// Checks the output: forgets a rejected password so that the user is asked again, and explains a missing
+    /// one.
     pub(super) fn check_output(&self, output: &mut String) {
         if REJECTED.iter().any(|words| output.contains(words)) {
             *self.entered.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -91,7 +93,7 @@ impl SudoPassword {
     }
 }
 
-/// Behind each `sudo` that is a command, and nothing else of that name.
+/// Returns the position after each `sudo` that is a command.
 fn sudo_positions(command: &str) -> Vec<usize> {
     let text = strip_literals(command);
     let mut found = Vec::new();

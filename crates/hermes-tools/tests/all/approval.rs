@@ -1,4 +1,4 @@
-//! Who agrees to a command: a model, a scanner, a password, nobody.
+//! Tests of approvals by a model, a scanner and a user, and of the password for `sudo`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ use hermes_types::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Answers approvals and secrets as prepared, and remembers what was asked.
+/// A user who gives prepared answers to approvals and secrets, and records the questions.
 pub(crate) struct ApprovingUser {
     approval: UserAnswer,
     secret: UserAnswer,
@@ -55,7 +55,7 @@ impl Frontend for ApprovingUser {
     }
 }
 
-/// A model with one answer.
+/// A model with one fixed answer.
 struct FixedAnswerModel(Result<&'static str, ()>, Mutex<Vec<ModelRequest>>);
 
 impl Model for FixedAnswerModel {
@@ -106,7 +106,7 @@ impl ApprovalFixture {
         let home = Home::new(root.join("home"));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let user = root.join("user").to_str().unwrap().to_owned();
-        // A system's own profile may set the path anew.
+        // The system's own profile may overwrite `PATH`.
         let profile = format!("PATH={}:/usr/bin:/bin\n", root.join("bin").display());
         fs::write(root.join("user/.profile"), profile).unwrap();
         let base = [("HOME", user.as_str()), ("PATH", "/usr/bin:/bin")];
@@ -143,7 +143,7 @@ impl ApprovalFixture {
         self.call_as("t", arguments, person).await
     }
 
-    /// In a conversation of its own.
+    /// Runs a command in its own conversation.
     async fn run_as(&self, task: &str, command: &str, frontend: &dyn Frontend) -> Value {
         self.call_as(task, json!({"command": command}), frontend).await
     }
@@ -212,7 +212,7 @@ async fn where_the_model_is_not_sure_a_person_is_asked() {
         let result = desk.run("rm -rf build", &person).await;
         assert_eq!((&result["exit_code"], person.count()), (&json!(0), 1), "{answer:?}");
     }
-    // What nobody flags is not looked at.
+    // The model does not review a command that was not flagged.
     let (desk, oracle) = smart(Ok("DENY"));
     desk.run("ls", &ApprovingUser::who(UserAnswer::Unavailable)).await;
     assert!(oracle.1.lock().unwrap().is_empty());
@@ -286,7 +286,7 @@ async fn a_scan_that_fails_counts_as_configured() {
 
 #[tokio::test]
 async fn a_password_goes_to_sudo_on_its_input_only() {
-    // Reads one line where it is told to, says what it got and what its arguments were.
+    // This `sudo` reads one line if given `-S`, and prints it with its arguments.
     let sudo = "args=\"$*\"; if [ \"$1\" = -S ]; then read -r line; fi; echo \"args: $args; input: $line\"; shift 3 2>/dev/null; \"$@\"";
     let desk = ApprovalFixture::new(CommandApprovalMode::Manual, |approvals, _| approvals, Some("geheim"));
     desk.program("sudo", sudo);
@@ -296,7 +296,7 @@ async fn a_password_goes_to_sudo_on_its_input_only() {
     assert_eq!(output.matches("args: -S -p  echo").count(), 2, "{output}");
     assert_eq!(output.matches("input: geheim").count(), 2, "{output}");
     assert!(output.ends_with("sudo x") && output.contains("one\n") && output.contains("two\n"), "{output}");
-    // Nobody asked, nothing configured: unchanged.
+    // Without a configured password and without a user, the command is unchanged.
     let desk = ApprovalFixture::new(CommandApprovalMode::Manual, |approvals, _| approvals, None);
     desk.program("sudo", sudo);
     let result = desk.run("sudo true; echo sudo: a password is required", &nobody).await;
@@ -335,7 +335,7 @@ async fn what_would_not_end_is_not_waited_for() {
     assert_eq!(started["output"], "Background process started", "{started:#}");
 }
 
-/// Never answers, but says that it was asked.
+/// A user who never answers, and notifies the test of the question.
 struct UnresponsiveUser(tokio::sync::Notify);
 
 impl Frontend for UnresponsiveUser {

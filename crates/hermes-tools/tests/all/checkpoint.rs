@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::support::{FixedClock, UnattendedUser, parse, run};
 
-/// A project below a user's home, with its checkpoints in ours.
+/// A project in a user's home, with its checkpoints in the Hermes home.
 struct Project {
     folder: TempDir,
     checkpoints: Arc<CheckpointManager>,
@@ -282,7 +282,7 @@ fn the_oldest_are_let_go() {
     let home = Home::new(project.folder.path().join(".hermes"));
     let checkpoints = CheckpointManager::new(&home, project.folder.path().to_owned(), clock, 3);
     for turn in 0..40 {
-        // Of another length each time: times alone need not tell two quick writes apart.
+        // The length changes each time, because times may not distinguish two quick writes.
         project.write("a", &"x".repeat(turn + 1));
         checkpoints.before_write(
             &turn.to_string().as_str().into(),
@@ -349,7 +349,7 @@ fn a_project_that_takes_long_goes_without_and_that_is_said_once() {
     assert_eq!(project.reasons(), ["before terminal: rm f1"]);
 }
 
-/// A tenth of a second passes with every look at it.
+/// A clock that advances by a tenth of a second with every reading.
 #[derive(Debug, Default)]
 struct SlowClock(std::sync::atomic::AtomicU64);
 
@@ -367,7 +367,7 @@ impl Clock for SlowClock {
     }
 }
 
-/// Long after everything was written.
+/// A clock long after all files were written.
 #[derive(Debug)]
 struct LaterClock;
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::support::{UnattendedUser, parse, run};
 
-/// A user who remembers what was asked.
+/// A user who records the questions.
 struct Person(Mutex<Vec<UserQuestion>>);
 
 impl Frontend for Person {

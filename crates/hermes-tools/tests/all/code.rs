@@ -1,4 +1,4 @@
-//! `execute_code` with the real Python of this machine.
+//! Tests of `execute_code` with the Python of this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_mins(1);
 
-/// Somebody who answers every question the same way and remembers how many there were.
+/// A user who gives the same answer to every question and records the questions.
 struct Person(ApprovalDecision, Mutex<Vec<String>>);
 
 impl Frontend for Person {
@@ -37,7 +37,7 @@ impl Frontend for Person {
     }
 }
 
-/// Answers with its arguments, or with a text that is no JSON.
+/// A tool that returns its arguments, or a text that is not JSON.
 struct Echo(ToolSpec, Option<&'static str>);
 
 impl Echo {
@@ -76,7 +76,7 @@ impl Bench {
         Self::knowing(&[], &[])
     }
 
-    /// With these variables around it, some of which are let through.
+    /// Creates a bench with these environment variables, some of which are passed to scripts.
     fn knowing(variables: &[(&str, &str)], passed: &[&str]) -> Self {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().canonicalize().unwrap();
@@ -174,7 +174,7 @@ impl Bench {
         tool.run(&call, ToolContext { frontend: person, cancel, deadline, spawn: None }).await
     }
 
-    /// The script must succeed; what it printed, as JSON.
+    /// Runs a script that must succeed, and parses its output as JSON.
     async fn printed(&self, code: &str) -> Value {
         let result = self.run(code).await;
         assert_eq!(result["status"], "success", "{result:#}");
@@ -276,7 +276,7 @@ async fn the_module_has_the_parameters_of_the_tools() {
         \x20   d[name] = f and [n if p.default is p.empty else '%s=%r' % (n, p.default) for n, p in inspect.signature(f).parameters.items()]\n\
         print(json.dumps(d))";
     let person = Person(ApprovalDecision::Deny, Mutex::default());
-    // A session without any of them gets all.
+    // A session without any callable tool gets all of them.
     let tool = bench.tool_with(CallableTools { session: &[], all: bench.registry.tools() });
     let (_, result) = bench.run_on(&tool, code, &person, &Cancel::new()).await;
     let all: Value =
@@ -543,7 +543,7 @@ async fn the_mode_decides_about_folder_and_python() {
     let seen = bench.printed(print).await;
     assert!(seen[0].as_str().unwrap().contains("/hermes_sandbox_"), "{seen}");
     assert_ne!(seen[1], prefix);
-    // One that is too old ends the search.
+    // An interpreter that is too old ends the search in the virtual environment.
     bench.options.mode = CodeExecutionMode::Project;
     fs::remove_file(env.join("python")).unwrap();
     fs::write(env.join("python"), "#!/bin/sh\necho 2.7\n").unwrap();
@@ -616,7 +616,7 @@ async fn a_script_is_inside_the_fence() {
     assert_eq!(seen, json!(["refused", "refused", "done", 1]));
 }
 
-/// Prints what a call costs beyond the tool's own time; judges nothing.
+/// Prints the overhead of a call without checking it.
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn measure() {

@@ -1,4 +1,4 @@
-//! `delegate_task`: which tasks a call means, and how reports come back.
+//! Tests of `delegate_task`: how a call is parsed into tasks, and how reports are returned.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::support::{FixedClock, UnattendedUser};
 
-/// Answers each job with its goal, the later ones sooner.
+/// A spawner that records each task and answers it with its goal.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<SubagentTask>>);
 

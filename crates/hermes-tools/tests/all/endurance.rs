@@ -1,4 +1,4 @@
-//! Many commands in one conversation leave nothing behind.
+//! Tests that many commands in one conversation leak no resources.
 #![expect(clippy::disallowed_methods, reason = "what is compared with is a process started by hand")]
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::terminal::TerminalFixture;
 
-/// What this process holds.
+/// The resources that this process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Holdings {
     descriptors: usize,
@@ -29,7 +29,7 @@ impl Holdings {
     }
 }
 
-/// Processes whose parent we are, dead ones nobody asked about included.
+/// Counts the child processes of this process, including those that were not waited for.
 fn children() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     threads
@@ -57,7 +57,7 @@ async fn two_hundred_commands_leave_no_descriptor_and_no_child() {
     assert!(left <= 4, "{left} files were left in the temporary folder");
 }
 
-/// By hand: `cargo test -p hermes-tools --release --test all -- --ignored --nocapture ten_thousand`.
+/// Runs manually: `cargo test -p hermes-tools --release --test all -- --ignored --nocapture ten_thousand`.
 #[tokio::test]
 #[ignore = "a measurement of minutes, read by a person"]
 async fn ten_thousand_commands() {
@@ -98,7 +98,7 @@ async fn sixty_four_processes_run_and_one_more_is_refused() {
         refused["error"].as_str().unwrap().starts_with("64 background processes run already"),
         "{refused}"
     );
-    // One that has ended makes room, and is forgotten for it.
+    // An ended process is removed to free its slot.
     let killed = desk.look(json!({"action": "kill", "session_id": ids[0]})).await;
     assert_eq!(killed["status"], "killed");
     let next = desk.start("sleep 600").await;

@@ -1,4 +1,4 @@
-//! The program that looks at commands is fetched beside them, from a server of its own releases.
+//! Tests of the installation of the command scanner from a local release server.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,11 +21,11 @@ use sha2::{Digest, Sha256};
 
 use super::approval::{ApprovalFixture, ApprovingUser, put_program};
 
-/// Says its version, and finds something in every command.
+/// A scanner that reports its version and flags every command.
 const PROGRAM: &str = "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho '{}'; exit 1\n";
 const NOTHING: &str = "HTTP/1.1 404 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// A release on loopback, and what was asked of it.
+/// A release server on the loopback interface that records requests.
 struct Release {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -58,7 +58,7 @@ impl Release {
         Self { address, asked }
     }
 
-    /// One whose sums are right.
+    /// Creates a server with valid checksums.
     fn holding(archive: Vec<u8>) -> Self {
         Self::of(with_sum(archive))
     }
@@ -78,7 +78,7 @@ fn archive_name() -> String {
     format!("tirith-{}-{system}.tar.gz", std::env::consts::ARCH)
 }
 
-/// A member of an archive: its path, its kind, and what it holds.
+/// A member of an archive: its path, its type and its content.
 type Member<'a> = (&'a str, u8, &'a str);
 
 fn packed(members: &[Member<'_>]) -> Vec<u8> {
@@ -113,7 +113,7 @@ fn good() -> Vec<u8> {
     ])
 }
 
-/// A terminal whose commands are looked at by what this release holds.
+/// Creates a terminal whose commands are scanned by the program of this release.
 fn desk(address: &str) -> ApprovalFixture {
     let address = address.to_owned();
     ApprovalFixture::new(
@@ -153,7 +153,7 @@ impl Homed {
         self.0.join(".tirith-install-failed")
     }
 
-    /// Waits for the end of an installation; what was written down if it failed.
+    /// Waits for the end of an installation. Returns the recorded error if it failed.
     async fn outcome(&self) -> Option<String> {
         let is_over = || {
             let mut left = fs::read_dir(self.0.join("bin")).into_iter().flatten().flatten();
@@ -167,7 +167,7 @@ impl Homed {
     }
 }
 
-/// The command runs, though the scanner is to block when it fails: it is not there yet.
+/// Checks that a command runs although a failed scan would block it, because the scanner is not installed yet.
 async fn runs_unseen(desk: &ApprovalFixture) {
     let result = desk.run("echo hi", &ApprovingUser::who(UserAnswer::Unavailable)).await;
     assert_eq!(result["output"], "hi", "{result:#}");

@@ -1,4 +1,4 @@
-//! `memory`: the answers a model gets.
+//! Tests of the results of `memory`.
 
 use hermes_config::Home;
 use hermes_knowledge::{MemoryLimits, MemoryStore};

@@ -1,4 +1,4 @@
-//! What a message points at.
+//! Tests of the references in messages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -169,7 +169,7 @@ async fn changes_of_a_repository_are_shown() {
     assert!(desk.attached("@staged").await.contains("\n+2\n"));
     let log = desk.attached("@git:1").await;
     assert!(log.contains("🧾 git log -1 -p\n") && log.contains("    first\n"), "{log}");
-    // What the repository would have git run is not run.
+    // Programs that the repository configures for git must not run.
     let trap = desk.user().join("trap");
     desk.git(&["config", "diff.external", &format!("touch {}", trap.display())]);
     desk.git(&["config", "core.fsmonitor", &format!("touch {}", trap.display())]);

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::support::{UnattendedUser, run};
 
-/// Answers with its arguments.
+/// A tool that returns its arguments.
 struct Echo(ToolSpec);
 
 fn echo(name: &str) -> Arc<dyn Tool> {

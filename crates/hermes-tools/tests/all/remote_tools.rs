@@ -1,5 +1,5 @@
-//! `terminal`, `process` and the file tools where commands run elsewhere: a real container engine, a real SSH server, and
-//! a stand-in for Apptainer that is always there.
+//! Tests of `terminal`, `process` and the file tools in remote environments: a real container engine, a real
+//! SSH server, and a fake Apptainer that is always available.
 #![expect(
     clippy::disallowed_methods,
     reason = "the scripts say where the peers are; they are asked behind our back"
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 
 use super::support::{UnattendedUser, parse};
 
-/// All tools over one place elsewhere.
+/// All tools over one remote environment.
 struct RemoteToolsFixture {
     shells: TaskShells,
     registry: ToolRegistry,
@@ -107,7 +107,7 @@ impl RemoteToolsFixture {
         parse(&tool.run(&call, context).await)
     }
 
-    /// A command that must succeed.
+    /// Runs a command that must succeed and returns its output.
     async fn run(&self, command: &str) -> String {
         let result = self.call("terminal", json!({ "command": command })).await;
         assert_eq!(result["exit_code"], 0, "{command}: {result}");
@@ -165,7 +165,7 @@ impl Engine {
         RemoteBackend { backend: Backend::Docker(engine, Box::new(options)), credentials }
     }
 
-    /// Containers of these sandboxes, known by a label of the folder's name.
+    /// Counts the containers of a task by their label.
     fn containers(&self, task: &str) -> usize {
         let output = std::process::Command::new("docker")
             .args(["ps", "-aq", "--filter", &format!("label=hermes-task-id={task}")])
@@ -186,7 +186,7 @@ fn own(task: &str) -> String {
     format!("{task}-{}", std::process::id())
 }
 
-/// What every place elsewhere must do through the tools. `folder` can be written to there.
+/// Checks what every remote environment must support through the tools. `folder` must be writable there.
 async fn works(desk: &RemoteToolsFixture, folder: &str) {
     desk.run(&format!("mkdir -p {folder}/project/src && cd {folder}/project")).await;
     let written = desk.call("write_file", json!({"path": "src/a.py", "content": "one = 1\ntwo = 2\n"})).await;
@@ -196,7 +196,7 @@ async fn works(desk: &RemoteToolsFixture, folder: &str) {
     assert_eq!(read["content"], "     1|one = 1\n     2|two = 2", "{read}");
     let again = desk.call("read_file", json!({"path": "src/a.py"})).await;
     assert_eq!(again["status"], "unchanged", "{again}");
-    // The file tools follow the terminal.
+    // The file tools use the current folder of the terminal.
     desk.run("cd src").await;
     let patched =
         desk.call("patch", json!({"path": "a.py", "old_string": "two = 2", "new_string": "two = 3"})).await;
@@ -213,7 +213,7 @@ async fn works(desk: &RemoteToolsFixture, folder: &str) {
     searches(desk, folder).await;
     refuses(desk).await;
     keeps_processes(desk, folder).await;
-    // A folder that is gone must not end all further commands.
+    // A deleted folder must not fail all further commands.
     desk.run(&format!("cd {folder}/project/src && mv {folder}/project/src {folder}/project/gone")).await;
     assert_eq!(desk.run("pwd").await, format!("{folder}/project"));
 }
@@ -340,7 +340,7 @@ async fn peer_a_container_is_shared_from_the_first_moment_and_closed_with_its_ta
     assert_eq!(engine.containers(&other), 0);
 }
 
-/// In a shared container each task has a folder and exports of its own.
+/// Checks that tasks in a shared container have their own folders and exports.
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_tasks_share_files_and_nothing_else() {
     let Some(engine) = Engine::started() else { return };
@@ -380,7 +380,7 @@ async fn peer_a_container_nobody_uses_is_closed_and_comes_back() {
     desk.call_as(&task, "process", json!({"action": "kill", "session_id": id})).await;
     clock.advance(Duration::from_mins(6));
     desk.shells.close_idle().await;
-    // Its own round may have come first, and still be at it.
+    // The periodic check may have started first and still be running.
     until_gone(&engine, &task).await;
     assert_eq!(run("cat file; pwd").await["output"], "kept\n/workspace");
     desk.shells.close_all().await;
@@ -412,7 +412,7 @@ async fn peer_a_container_sees_nothing_of_the_host_and_keeps_to_its_limits() {
     desk.shells.close_all().await;
 }
 
-/// Dangerous commands are nobody's concern in a container, unless it sees a folder of the host.
+/// Checks that dangerous commands need no approval in a container unless it mounts a folder of the host.
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_guards_are_skipped_only_where_nothing_can_be_harmed() {
     let Some(engine) = Engine::started() else { return };
@@ -434,7 +434,8 @@ async fn peer_guards_are_skipped_only_where_nothing_can_be_harmed() {
     desk.shells.close_all().await;
 }
 
-/// Its Hermes was killed; the next one that asks the engine removes it, and what it kept stays.
+/// Checks that a container whose Hermes was killed is removed by the next one that uses the engine, and that
+/// its files stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_containers_of_a_killed_program_are_removed_and_their_folders_stay() {
     let Some(engine) = Engine::started() else { return };
@@ -468,7 +469,7 @@ async fn peer_containers_of_a_killed_program_are_removed_and_their_folders_stay(
     desk.shells.close_all().await;
 }
 
-/// What the label of our own container says, with the number of a process that has ended.
+/// Returns the label of a container of ours, with the id of a process that has ended.
 fn label_of_a_dead_process() -> String {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let pid = child.id();
@@ -545,7 +546,7 @@ async fn peer_a_connection_that_breaks_is_said_and_made_again() {
     assert!(said.starts_with("before\n") && said.contains("The SSH connection was lost"), "{cut}");
     assert_ne!(cut["exit_code"], 0);
     assert_eq!(desk.run("pwd").await, machine.peer.folder.path().display().to_string());
-    // What a broken connection leaves running is not ours to end; in a test it is.
+    // Hermes does not end what a broken connection leaves running, so the test does.
     let left = std::fs::read_to_string(&flag).unwrap();
     std::process::Command::new("kill").args(["-9", "--", &format!("-{}", left.trim())]).status().unwrap();
     desk.shells.close_all().await;
@@ -643,7 +644,7 @@ async fn all_tools_work_in_an_instance() {
     assert_eq!(running(), 0);
 }
 
-/// The same, on the runtime the command line uses.
+/// Checks the same on the single-threaded runtime of the command line.
 #[tokio::test]
 async fn one_thread_is_enough() {
     let folder = tempfile::tempdir().unwrap();
@@ -655,7 +656,7 @@ async fn one_thread_is_enough() {
     desk.shells.close_all().await;
 }
 
-/// Over a slow link each costs a second or more.
+/// Checks the number of round trips, because each may take a second over a slow connection.
 #[tokio::test]
 async fn file_tools_make_few_round_trips() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What the model and the user learn when the sandbox refuses a command something. Nothing to see without Landlock.
+//! Tests of what the model and the user are told when the sandbox refuses a command something. They need
+//! Landlock.
 
 use std::fs;
 use std::path::PathBuf;
@@ -144,7 +145,7 @@ async fn what_somebody_lets_out_runs_once_more_outside() {
     assert_eq!(result["approval"], "approved by the user: outside the sandbox");
     assert!(desk.exists("out/a"));
     assert_eq!(fs::read_to_string(desk.root.join("work/runs")).unwrap(), "x\nx\n", "inside, then outside");
-    // Once is once.
+    // An approval for one run does not cover the next.
     let (_, asked) = desk.run("echo x >> runs; echo x > ../out/a", UserAnswer::Unavailable).await;
     assert_eq!(asked.len(), 1);
 }

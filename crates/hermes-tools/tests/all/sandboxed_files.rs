@@ -1,5 +1,5 @@
-//! What the file tools read and write inside the fence, as tables: secrets and what is run later are refused in words, a
-//! day's work is not.
+//! Tests of what the file tools may read and write inside the sandbox, as tables: secrets and files that other
+//! programs run are refused with a reason, everyday files are not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ struct Project {
     folders: TaskFolders,
 }
 
-/// Answers every question the same way, and counts them.
+/// A user who gives the same answer to every question and records the questions.
 struct Person(UserAnswer, Mutex<Vec<String>>);
 
 impl Person {
@@ -98,7 +98,7 @@ impl Project {
     }
 }
 
-/// Below the user's home.
+/// Files in the user's home.
 const SECRETS: &[&str] = &[
     ".ssh/id_ed25519",
     ".ssh/id_rsa",
@@ -169,7 +169,7 @@ const SECRETS: &[&str] = &[
     ".config/solana/id.json",
 ];
 
-/// Below the Hermes home.
+/// Files in the Hermes home.
 const OURS: &[&str] = &[
     ".env",
     "auth.json",
@@ -232,7 +232,7 @@ fn secrets_are_not_read_by_any_path() {
                 project.call("search_files", json!({"pattern": "S3CRET", "path": path}), &UnattendedUser);
             assert!(!outcome.content.contains(SECRET), "{path}: {}", outcome.content);
         }
-        // Nor by a patch, whose answer would show it.
+        // A patch must not read it either, because its result would show the content.
         let patch = json!({"path": project.at(name), "old_string": "nothing", "new_string": "x"});
         let outcome = project.call("patch", patch, &UnattendedUser);
         assert!(!outcome.content.contains(SECRET), "{name}: {}", outcome.content);
@@ -251,7 +251,7 @@ fn secrets_are_not_read_by_any_path() {
     }
 }
 
-/// What is no secret can be read wherever it lies.
+/// Checks that files without secrets can be read anywhere.
 #[test]
 fn the_rest_can_be_read() {
     let project = Project::new();
@@ -280,7 +280,7 @@ fn the_rest_can_be_read() {
     assert!(outcome.content.contains("root"), "{}", outcome.content);
 }
 
-/// Run later by shells, desktops, editors, tools, git or Hermes itself; and what is secret.
+/// Secrets, and files that shells, desktops, editors, tools, git or Hermes run later.
 const RUN_LATER: &[&str] = &[
     "user/.bashrc",
     "user/.bash_profile",
@@ -400,11 +400,11 @@ fn what_is_run_later_is_not_written_without_a_person() {
             ("write_file", json!({"path": path, "content": "evil\n"})),
             ("patch", json!({"mode": "patch", "patch": patch})),
         ];
-        // A link in the project leads there as well, also one that leads to what is not there yet.
+        // A link in the project leads to it as well, even if its target does not exist yet.
         let link = project.root.join(format!("user/proj/link{at}"));
         std::os::unix::fs::symlink(&path, &link).unwrap();
         ways.push(("write_file", json!({"path": link, "content": "evil\n"})));
-        // A file of the project cannot be moved there either.
+        // Moving a file of the project there must fail too.
         project.put("user/proj/plain.txt", "evil\n");
         let moved = format!("*** Begin Patch\n*** Move File: plain.txt -> {}\n*** End Patch", path.display());
         ways.push(("patch", json!({"mode": "patch", "patch": moved})));
@@ -439,24 +439,24 @@ fn a_person_decides_about_a_file_outside_the_project() {
     let person = Person::saying(UserAnswer::Approval(ApprovalDecision::Session));
     assert!(write(&person).contains("bytes_written"), "{path}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
-    // For that file, and no other.
+    // The approval covers this file and no other.
     assert!(write(&Person::saying(UserAnswer::Unavailable)).contains("\"bytes_written\": 4"));
     let other = project.at("user/other/b.txt");
     let said = project.call("write_file", json!({"path": other, "content": "x"}), &UnattendedUser).content;
     assert!(said.contains("Write denied"), "{said}");
-    // Where no questions are asked, nothing outside is written.
+    // If questions are skipped, nothing outside the project is written.
     project.approvals.set_yolo(Yolo::On);
     let person = Person::saying(UserAnswer::Approval(ApprovalDecision::Always));
     let said = project.call("write_file", json!({"path": other, "content": "x"}), &person).content;
     assert!(said.contains("Write denied") && person.1.lock().unwrap().is_empty(), "{said}");
-    // What is run later is not asked about.
+    // Files that other programs run are refused without a question.
     project.approvals.set_yolo(Yolo::Off);
     let path = project.at("user/.bashrc");
     let said = project.call("write_file", json!({"path": path, "content": "x"}), &person).content;
     assert!(said.contains("Write denied") && person.1.lock().unwrap().is_empty(), "{said}");
 }
 
-/// Below the project unless they say otherwise.
+/// Paths relative to the project, unless they name another folder.
 const EVERYDAY: &[&str] = &[
     "README.md",
     "LICENSE",
@@ -550,7 +550,7 @@ fn a_days_work_needs_no_question() {
     }
 }
 
-/// A gateway's usual folder is the home itself.
+/// Checks the home as working directory, which is common for a gateway.
 #[test]
 fn in_the_home_folder_plain_names_are_open_and_the_rest_is_not() {
     let project = Project::anchored("user");
@@ -579,7 +579,7 @@ fn in_the_home_folder_plain_names_are_open_and_the_rest_is_not() {
     }
 }
 
-/// Who begins in the settings of an editor means them, and still no others.
+/// Checks that a conversation started in an editor's settings may change these and no others.
 #[test]
 fn a_conversation_about_settings_can_change_those() {
     let project = Project::anchored("user/.config/nvim");
@@ -595,7 +595,7 @@ fn a_conversation_about_settings_can_change_those() {
     }
 }
 
-/// Somebody exchanges a folder for a link while files are written: every write lands in the project or nowhere.
+/// Checks that every write lands in the project or nowhere while another thread swaps a folder for a link.
 #[test]
 fn a_link_put_in_the_way_leads_nowhere() {
     let project = Project::new();
@@ -655,7 +655,7 @@ fn a_key_is_masked_in_every_page_and_every_match() {
     );
 }
 
-/// Whom a subagent works for decides what it may write, not where it is told to go.
+/// Checks that the parent of a subagent decides what it may write, not its current folder.
 #[test]
 fn a_subagent_writes_where_its_parent_may_and_nowhere_else() {
     let project = Project::new();

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::support::{FixedClock, UnattendedUser, parse, run};
 
-/// 2026-03-05, 09:15:07.
+/// The time 2026-03-05, 09:15:07.
 const START: f64 = 1_772_702_107.0;
 
 struct Past {
@@ -21,7 +21,7 @@ struct Past {
 }
 
 impl Past {
-    /// The running conversation is `s`, which went on from `s-before`.
+    /// Creates a store in which the running conversation `s` continues `s-before`.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("state.db")).unwrap();
@@ -74,7 +74,7 @@ impl Past {
     }
 }
 
-/// Says what it is told to, or fails.
+/// A model that gives scripted answers or errors.
 struct Scripted(Mutex<Vec<Result<&'static str, ModelError>>>, Mutex<Vec<String>>);
 
 impl Model for Scripted {

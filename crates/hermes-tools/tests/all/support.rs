@@ -1,4 +1,4 @@
-//! A folder of files and a way to call a tool in it.
+//! A fixture with a folder of files and methods to call tools in it.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use hermes_types::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A user nobody can ask.
+/// A user who cannot be asked.
 pub(crate) struct UnattendedUser;
 
 impl Frontend for UnattendedUser {
@@ -48,7 +48,7 @@ pub(crate) struct FileFixture {
 }
 
 impl FileFixture {
-    /// Files by name and content.
+    /// Creates a fixture with files by name and content.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         Self::with_options(files, FileOptions::default())
     }
@@ -67,7 +67,7 @@ impl FileFixture {
         Self { top: folder, files, registry }
     }
 
-    /// The same, beside commands that are fenced in.
+    /// Applies a sandbox to the file tools.
     pub(crate) fn with_sandbox(self, sandbox: hermes_exec::Sandbox) -> Self {
         let files = self.files.with_sandbox(sandbox);
         let registry = ToolRegistry::file_tools(&files);
@@ -86,7 +86,7 @@ impl FileFixture {
         self.path().join(name).exists()
     }
 
-    /// Changes a file behind the tools' back, in a way they can see.
+    /// Changes a file without the tools, with a visibly newer modification time.
     pub(crate) fn change(&self, name: &str, content: &str) {
         fs::write(self.path().join(name), content).unwrap();
         let file = fs::File::options().write(true).open(self.path().join(name)).unwrap();
@@ -110,7 +110,7 @@ impl FileFixture {
         run(tool.as_ref(), task, arguments, &UnattendedUser)
     }
 
-    /// Many calls at once, as one answer of a model may hold them.
+    /// Makes several calls at once, as one response of a model may contain them.
     pub(crate) fn together(&self, tool: &str, calls: Vec<Value>) -> Vec<Value> {
         let tool = self.registry.find(tool).unwrap();
         let calls: Vec<ToolInvocation> =
@@ -123,7 +123,7 @@ impl FileFixture {
         runtime.block_on(running).iter().map(parse).collect()
     }
 
-    /// The answer as JSON; a hint behind it is left out.
+    /// Calls a tool and parses the result as JSON without the hint after it.
     pub(crate) fn json(&self, tool: &str, arguments: Value) -> Value {
         parse(&self.call(tool, arguments))
     }

@@ -1,4 +1,4 @@
-//! `terminal` and `process`, on this machine.
+//! Tests of `terminal` and `process` on this machine.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use hermes_types::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A person with an answer prepared, who remembers what was asked.
+/// A user with a prepared answer who records the questions.
 struct Person {
     answer: UserAnswer,
     asked: Mutex<Vec<(String, String)>>,
@@ -111,7 +111,7 @@ impl TerminalFixture {
         Self { top, home, folders, approvals, processes, terminal, process, kept }
     }
 
-    /// Where commands leave what they need between calls.
+    /// Returns the folder in which commands keep state between calls.
     pub(crate) fn temp(&self) -> std::path::PathBuf {
         self.top.path().join("tmp")
     }
@@ -128,7 +128,7 @@ impl TerminalFixture {
         call(&self.terminal, arguments, person).await
     }
 
-    /// Runs a command nobody has to agree to.
+    /// Runs a command that needs no approval.
     pub(crate) async fn run(&self, arguments: Value) -> Value {
         let person = Person::who(UserAnswer::Unavailable);
         let result = self.ask(arguments, &person).await;

@@ -1,4 +1,4 @@
-//! What background processes say without being asked.
+//! Tests of the notices about background processes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Heard {
     }
 }
 
-/// Commands run in real time, the watch over them in the test's.
+/// A fixture in which commands run in real time and are watched with a test clock.
 struct Post {
     top: TempDir,
     clock: TestClock,
@@ -117,7 +117,7 @@ async fn an_end_is_told_once_with_its_code_and_its_last_words() {
     assert_eq!(notice.process, started["session_id"].as_str().unwrap());
     assert!(notice.text.contains("ended with exit code 3"), "{}", notice.text);
     assert!(!notice.text.contains("abcdefghij"), "{}", notice.text);
-    // Nobody hears of one that was not to be told.
+    // A process started without notices sends none.
     post.start(json!({"command": "true", "background": true})).await;
     post.start(json!({"command": "true", "background": true, "notify_on_complete": true})).await;
     assert_eq!(post.heard.wait_for(2).await.len(), 2);
@@ -130,7 +130,7 @@ async fn progress_is_told_while_there_is_some() {
         "echo one; until [ -e go ]; do sleep 0.02; done; echo two; until [ -e end ]; do sleep 0.02; done";
     let started = post.start(json!({"command": command, "background": true, "check_interval": 5})).await;
     assert_eq!(started["check_interval_note"], "raised from 5 to 30 s");
-    // The clock moves until somebody has said something, and then as long as nothing can be said.
+    // The clock advances until the expected notice arrives.
     let next = async |count: usize| loop {
         post.clock.advance(Duration::from_secs(31));
         tokio::time::sleep(Duration::from_millis(20)).await;

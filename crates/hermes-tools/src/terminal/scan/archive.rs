@@ -1,17 +1,17 @@
-//! One file out of a compressed tar archive, in memory.
+//! Extracts one file from a compressed tar archive in memory.
 //!
-//! Nothing is written and no name of the archive is used as a path. An archive that holds a link, a device, or a path that
-//! leads out of it is refused as a whole, whatever else it holds.
+//! Nothing is written, and no name in the archive is used as a path. An archive that contains a link, a device
+//! or a path that leads outside is refused as a whole.
 
 use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
 const BLOCK: usize = 512;
-/// A larger archive is refused, however small it was compressed.
+/// The maximum size of an unpacked archive, whatever its compressed size.
 const MOST_UNPACKED: u64 = 256 * 1024 * 1024;
 
-/// The bytes of the regular file of this name at the top of the archive.
+/// Returns the content of the regular file of this name at the top level of the archive.
 pub(super) fn take_file(archive: &[u8], name: &str, most: u64) -> Result<Vec<u8>, String> {
     let mut tar = GzDecoder::new(archive).take(MOST_UNPACKED);
     let mut found = None;
@@ -29,7 +29,7 @@ pub(super) fn take_file(archive: &[u8], name: &str, most: u64) -> Result<Vec<u8>
     found.ok_or_else(|| format!("there is no file `{name}` in it"))
 }
 
-/// What stands before each member.
+/// The header of a member.
 struct TarEntry {
     path: String,
     kind: TarEntryKind,
@@ -39,12 +39,12 @@ struct TarEntry {
 #[derive(PartialEq)]
 enum TarEntryKind {
     File,
-    /// Folders, and what other programs say about the member after it.
+    /// Folders, and metadata about the next member.
     Other,
 }
 
 impl TarEntry {
-    /// The next one; none at the end, which two empty blocks mark.
+    /// Reads the next header. Returns `None` at the end, which two empty blocks mark.
     fn read(tar: &mut impl Read) -> Result<Option<Self>, String> {
         let header = read_block(tar)?;
         if header.iter().all(|byte| *byte == 0) {
@@ -134,7 +134,7 @@ fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(field.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// At most eleven digits, so it cannot overflow.
+/// Parses an octal number of at most eleven digits, which cannot overflow.
 fn octal(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(text(field).trim(), 8).ok()
 }

@@ -1,7 +1,8 @@
-//! Fetching tirith from its releases, beside everything else.
+//! Downloads tirith from its releases in the background.
 //!
-//! The archive must have the sum its release names, and where `cosign` is on the path the release's signature must be right
-//! too. What does not run here is not kept. A failure is written down and not tried again for a day.
+//! The archive must have the checksum that its release names, and if `cosign` is installed, the signature of
+//! the release must be valid. A program that does not run on this machine is not installed. A failure is
+//! recorded, and the installation is not retried for a day.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -26,7 +27,7 @@ use crate::off_thread::off_thread;
 const SUMS: &str = "checksums.txt";
 const SIGNATURE: &str = "checksums.txt.sig";
 const CERTIFICATE: &str = "checksums.txt.pem";
-/// Who signs the sums: the workflow that makes the releases, for a tag.
+/// The signer of the checksums: the release workflow, run for a tag.
 const SIGNER: &str = r"^https://github\.com/sheeki03/tirith/\.github/workflows/release\.yml@refs/tags/v";
 const ISSUER: &str = "https://token.actions.githubusercontent.com";
 
@@ -39,19 +40,19 @@ const MOST_ARCHIVE: usize = 64 * 1024 * 1024;
 const MOST_PROGRAM: u64 = 128 * 1024 * 1024;
 const MOST_TEXT: usize = 1024 * 1024;
 
-/// What an installation needs.
+/// The settings of an installation.
 #[derive(Debug, Clone)]
 pub struct ScannerInstallerOptions {
-    /// How the network is reached. Nothing is connected before it is needed.
+    /// The network configuration. No connection is made before it is needed.
     pub net: hermes_net::Config,
-    /// Where the files of a release are, without a slash at the end.
+    /// The URL of the release files, without a trailing slash.
     pub address: String,
     pub hermes_home: PathBuf,
-    /// Ends an installation that is under way.
+    /// Cancels a running installation.
     pub owner: Cancel,
 }
 
-/// Installs the program into the home's `bin`, one at a time.
+/// Installs the program into the home's `bin`, one installation at a time.
 #[derive(Debug)]
 pub struct ScannerInstaller {
     options: ScannerInstallerOptions,
@@ -61,14 +62,14 @@ pub struct ScannerInstaller {
 }
 
 impl ScannerInstaller {
-    /// Where the newest release is.
+    /// The URL of the latest release.
     pub const RELEASES: &str = "https://github.com/sheeki03/tirith/releases/latest/download";
 
     pub fn new(options: ScannerInstallerOptions, programs: ProgramRunner, clock: Arc<dyn Clock>) -> Self {
         Self { options, programs, clock, is_running: AtomicBool::new(false) }
     }
 
-    /// Begins beside, unless it is at work or failed within a day.
+    /// Starts an installation in the background unless one is running or failed within a day.
     pub(super) fn start_in_background(this: &Arc<Self>) {
         if this.is_running.swap(true, Ordering::Relaxed) {
             return;
@@ -103,7 +104,7 @@ impl ScannerInstaller {
     fn failed_lately(&self) -> bool {
         let marked = fs::metadata(self.options.hermes_home.join(FAILED)).and_then(|meta| meta.modified());
         let Some(at) = marked.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()) else { return false };
-        // A clock that was set back must not keep it from being tried for years.
+        // A clock that was set back must not prevent a retry for years.
         (self.clock.now().seconds() - at.as_secs_f64()).abs() < PAUSE.as_secs_f64()
     }
 
@@ -134,7 +135,7 @@ impl ScannerInstaller {
         Ok(program)
     }
 
-    /// A private folder beside the place the program goes to.
+    /// Creates a private folder in the target folder of the program.
     fn make_folder(&self) -> Result<InstallFolder, String> {
         let bin = self.options.hermes_home.join("bin");
         let folder = bin.join(format!(".{NAME}-{}", random_hex(8)));
@@ -161,7 +162,7 @@ impl ScannerInstaller {
         }
     }
 
-    /// The sums must be signed by those who make the releases.
+    /// Verifies that the checksums were signed by the release workflow.
     async fn verify(
         &self,
         client: &HttpClient,
@@ -208,7 +209,7 @@ impl ScannerInstaller {
     }
 }
 
-/// Removed with all that is in it.
+/// A folder that is removed with its content when dropped.
 struct InstallFolder(PathBuf);
 
 impl Drop for InstallFolder {
@@ -219,7 +220,7 @@ impl Drop for InstallFolder {
     }
 }
 
-/// Checks the archive and writes the program, executable, to `fresh`.
+/// Checks the archive and writes the executable program to `fresh`.
 fn unpack(archive: &[u8], name: &str, expected: &str, fresh: &Path) -> Result<(), String> {
     let sum = Sha256::digest(archive).iter().fold(String::new(), |mut text, byte| {
         // Writing to a `String` cannot fail.
@@ -232,14 +233,14 @@ fn unpack(archive: &[u8], name: &str, expected: &str, fresh: &Path) -> Result<()
     let program = take_file(archive, NAME, MOST_PROGRAM).map_err(|why| format!("{name}: {why}"))?;
     let written = File::options().write(true).create_new(true).open(fresh).and_then(|mut file| {
         file.write_all(&program)?;
-        // Whatever the user's mask is.
+        // The mode is set explicitly because the user's umask may remove bits.
         file.set_permissions(fs::Permissions::from_mode(0o755))?;
         file.sync_all()
     });
     written.map_err(|error| format!("{}: {error}", fresh.display()))
 }
 
-/// The rename itself must survive a power cut.
+/// Syncs the folder, so that the rename survives a power failure.
 fn sync(program: &Path) -> std::io::Result<()> {
     program.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
@@ -253,7 +254,7 @@ fn archive_name(architecture: &str, system: &str) -> Option<String> {
     matches!(architecture, "x86_64" | "aarch64").then(|| format!("{NAME}-{architecture}-{system}.tar.gz"))
 }
 
-/// The sum of a file as `sha256sum` writes it.
+/// Finds the checksum of a file in the format of `sha256sum`.
 fn sum_of(sums: &[u8], name: &str) -> Option<String> {
     let sums = String::from_utf8_lossy(sums);
     let sum = sums.lines().find_map(|line| {

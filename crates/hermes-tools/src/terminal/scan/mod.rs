@@ -1,7 +1,7 @@
-//! An outside program that looks at a command before it is run: tirith.
+//! An external scanner that checks a command before it runs: tirith.
 //!
-//! Its exit code is the verdict; what it writes only explains it. Where it is not installed nothing is looked at, and it may
-//! be fetched beside (`install.rs`).
+//! Its exit code is the verdict; its output only explains it. If it is not installed, commands are not scanned,
+//! and `install.rs` may download it in the background.
 
 mod archive;
 mod install;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub use install::{ScannerInstaller, ScannerInstallerOptions};
 
-/// The program's name, and its place in the home's `bin`.
+/// The name of the program, also in the home's `bin`.
 const NAME: &str = "tirith";
 const BLOCK: i32 = 1;
 const WARN: i32 = 2;
@@ -25,58 +25,58 @@ const MOST_FINDINGS: usize = 50;
 const LONGEST_SUMMARY: usize = 500;
 pub(super) const KEY: &str = "tirith:";
 
-/// What a scan that fails means.
+/// Selects what a failed scan means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanFailurePolicy {
     Allows,
     Blocks,
 }
 
-/// How the program is asked.
+/// The settings of the scanner.
 #[derive(Debug, Clone)]
 pub struct ScanOptions {
-    /// Its name or path: `security.tirith_path`.
+    /// The name or path of the program: `security.tirith_path`.
     pub path: String,
     pub hermes_home: PathBuf,
     pub limit: Duration,
     pub failure: ScanFailurePolicy,
 }
 
-/// The program, wherever it is. Clones share what was found.
+/// Runs the scanner. Clones share the path once it was found.
 #[derive(Debug, Clone)]
 pub struct CommandScanner {
     options: ScanOptions,
     programs: ProgramRunner,
-    /// Once it was found.
+    /// The path of the program, once it was found.
     program: Arc<OnceLock<PathBuf>>,
     installer: Option<Arc<ScannerInstaller>>,
 }
 
 impl CommandScanner {
-    /// Looks for nothing yet.
+    /// Creates a scanner; the program is searched for later.
     pub fn new(programs: ProgramRunner, options: ScanOptions) -> Self {
         Self { options, programs, program: Arc::default(), installer: None }
     }
 
-    /// Where there is none, it is fetched.
+    /// Sets the installer that downloads the program if it is missing.
     #[must_use]
     pub fn with_installer(self, installer: ScannerInstaller) -> Self {
         Self { installer: Some(Arc::new(installer)), ..self }
     }
 
-    /// Where `path` says, on PATH, or in the home's `bin`.
+    /// Finds the program at the configured path, on PATH, or in the home's `bin`.
     fn program(&self) -> Option<&Path> {
         if self.program.get().is_none() {
             let ours = || Some(installed(&self.options.hermes_home)).filter(|program| program.is_file());
             let found =
                 self.programs.find(&self.options.path).or_else(|| self.programs.find(NAME)).or_else(ours)?;
-            // Whoever looked at the same time found the same.
+            // A concurrent search found the same program.
             let _ = self.program.set(found);
         }
         self.program.get().map(PathBuf::as_path)
     }
 
-    /// What it has against a command. As long as it is not there, nothing.
+    /// Scans a command and returns what was found. Returns `None` while the program is not installed.
     pub(super) async fn scan(&self, command: &str, cancel: &Cancel) -> Option<Danger> {
         let Some(program) = self.program() else {
             if let Some(installer) = &self.installer {
