@@ -59,7 +59,7 @@ pub(crate) struct RunningTurn<'a> {
     pub(super) answer_parts: Vec<String>,
     /// The size of a request the provider rejected as too large in this turn.
     pub(super) rejected_size: Option<u64>,
-    /// The number of model calls left.
+    /// The units left of the iteration budget.
     pub(super) budget: u32,
     /// Charges that are queued for the database; the turn waits for them before its next step.
     pub(super) pending_charges: Vec<PendingResult<()>>,

@@ -29,7 +29,7 @@ use crate::session::{ResetReason, SessionEntry, reset_reason};
 const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
 /// The most characters of a message or an answer that hooks receive.
 const MAX_HOOK_TEXT: usize = 500;
-/// Platforms that do not need a home channel.
+/// Platforms that get no unrequested messages and so need no home channel.
 const NO_HOME_PLATFORMS: [&str; 4] = ["webhook", "api_server", "homeassistant", "email"];
 /// The delay before a conversation that another process holds is tried again.
 const BUSY_RETRY_DELAY: Duration = Duration::from_secs(2);
