@@ -1,4 +1,4 @@
-//! What an agent is made of: ports, limits and habits. It holds no conversation.
+//! The agent's parts: its ports, limits and settings. It holds no conversation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,58 +13,58 @@ use hermes_types::{
 use crate::log::DeferredSessionLogs;
 use crate::prompt::PromptSource;
 
-/// Turns a point in time into a date where the user is.
+/// Converts a point in time to the date and time in the user's time zone.
 pub type Calendar = Arc<dyn Fn(Timestamp) -> CivilTime + Send + Sync>;
 
-/// Runs turns. One serves any number of conversations.
+/// Runs turns. One agent serves any number of conversations.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Agent {
     pub model: Arc<dyn Model>,
     pub model_name: String,
-    /// Where the model is reached, for the session log.
+    /// The base URL of the model's endpoint, for the session log.
     pub base_url: String,
     pub tools: Vec<Arc<dyn Tool>>,
     pub store: Store,
     pub clock: Arc<dyn Clock>,
     pub calendar: Calendar,
-    /// This process, in leases.
+    /// The id under which this process holds leases.
     pub holder: HolderId,
-    /// The scheduled job it works for, in the ledger.
+    /// The scheduled job the agent works for, recorded in the ledger.
     pub job: Option<String>,
     pub limits: TurnLimits,
     pub prompt: PromptSource,
     pub request_options: RequestOptions,
     pub compression: Compression,
     pub review_intervals: ReviewIntervals,
-    /// Who summarises and names; the model itself when absent.
+    /// The model that writes summaries and titles; the main model when absent.
     pub side_model: Option<SideModel>,
-    /// Who answers subagents; the model itself when absent.
+    /// The model that answers subagents; the main model when absent.
     pub subagent_model: Option<SideModel>,
     pub external_memory: Option<Arc<dyn ExternalMemory>>,
     pub hooks: Option<Arc<dyn TurnHooks>>,
     pub folders: AgentFolders,
 }
 
-/// How far a turn may go.
+/// Limits one turn.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnLimits {
-    /// Calls to the model.
+    /// The most model calls of one turn.
     pub iterations: u32,
     pub time: Duration,
     pub cap: SpendingCap,
     pub unknown_price: UnknownPricePolicy,
 }
 
-/// What is done about a model whose price nobody knows, where there is a limit in dollars.
+/// Says what happens when there is a limit in dollars and the model's price is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownPricePolicy {
-    /// There is no such limit.
+    /// Does nothing; used where no limit in dollars is set.
     #[default]
     Ignore,
-    /// The user is told, once in a conversation.
+    /// Warns the user once per conversation.
     Warn,
-    /// The turn ends.
+    /// Ends the turn.
     Refuse,
 }
 
@@ -79,30 +79,30 @@ impl Default for TurnLimits {
     }
 }
 
-/// What every request of this agent carries, none of it stored.
+/// The options every request of this agent carries; none of them is stored.
 #[derive(Debug, Clone, Default)]
 pub struct RequestOptions {
     pub max_tokens: Option<u64>,
     pub effort: Option<ReasoningEffort>,
-    /// Added to the system text of each call.
+    /// A text added to the system text of each call.
     pub ephemeral: Option<String>,
-    /// Said before the conversation begins.
+    /// Messages sent before the conversation's own.
     pub prefill: Vec<Message>,
 }
 
-/// When and how a long conversation is shortened.
+/// Settings for shortening a long conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct Compression {
     pub mode: CompressionMode,
-    /// The part of the window that may fill up.
+    /// The share of the context window at which compression starts.
     pub threshold: f64,
-    /// The part of the threshold that is kept word for word.
+    /// The share of the threshold that is kept word for word.
     pub target_ratio: f64,
     pub protect_first: usize,
     pub protect_last: usize,
 }
 
-/// Whether conversations are shortened at all.
+/// Turns compression on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressionMode {
     On,
@@ -121,40 +121,40 @@ impl Default for Compression {
     }
 }
 
-/// When the agent looks back at what it learnt. Zero is never.
+/// The intervals at which the agent reviews what it learned. Zero means never.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReviewIntervals {
-    /// User turns without a note between two looks.
+    /// User turns without a memory entry between two reviews.
     pub memory_every: usize,
-    /// Steps without a skill between two looks.
+    /// Model calls without a skill change between two reviews.
     pub skills_every: usize,
-    /// User turns a conversation must have had to be looked at when it ends.
+    /// User turns a conversation needs to be reviewed when it ends.
     pub flush_after: usize,
 }
 
-/// Where files beside the database go; absent is nowhere.
+/// The folders for files outside the database; without one, no such files are written.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "logs may hold agents")]
 pub struct AgentFolders {
-    /// Whole results whose short form is in the conversation.
+    /// The folder for full results whose short form is in the conversation.
     pub results: Option<PathBuf>,
     pub logs: SessionLogMode,
 }
 
-/// Session logs for other programs.
+/// Says when session logs for other programs are written.
 #[derive(Clone, Default)]
 #[expect(missing_debug_implementations, reason = "it may hold agents, and they hold ports")]
 pub enum SessionLogMode {
     #[default]
     None,
-    /// At the end of each turn.
+    /// Writes the log at the end of each turn.
     Immediate(PathBuf),
-    /// Beside the turns, by whoever holds the other end.
+    /// Records the changed session; the owner of [`DeferredSessionLogs`] writes the log later.
     Deferred(Arc<DeferredSessionLogs>),
 }
 
 impl Agent {
-    /// An agent with the usual habits and no tools.
+    /// Creates an agent with default settings and no tools.
     pub fn new(
         model: Arc<dyn Model>,
         model_name: impl Into<String>,
@@ -193,7 +193,7 @@ impl Agent {
         self.tools.iter().find(|tool| tool.spec().name == name)
     }
 
-    /// Who answers side questions.
+    /// Returns the model for side tasks.
     pub(crate) fn side_model(&self) -> SideModel {
         self.side_model.clone().unwrap_or_else(|| SideModel {
             model: self.model.clone(),
@@ -202,7 +202,8 @@ impl Agent {
         })
     }
 
-    /// Asks the side model, and the main one where that fails: the stale key of the one must not cost what the other could do.
+    /// Asks the side model, and the main one if that fails: a stale key for the side model must not stop what the
+    /// main model can do.
     pub(crate) async fn ask_side_model(&self, mut request: ModelRequest) -> Result<Completion, ModelError> {
         let SideModel { model, name, timeout: patience } = self.side_model();
         request.model = name;

@@ -1,4 +1,5 @@
-//! Running the calls of one answer: in order or side by side, each written down before and after.
+//! Runs the calls of one answer, in order or concurrently. Each call is stored before it starts and with its
+//! result.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -20,15 +21,16 @@ use crate::calls::{ReadyCall, can_run_concurrently};
 use crate::turn::RunningTurn;
 
 const MAX_CONCURRENT_CALLS: usize = 8;
-/// A tool that does not stop by itself is left alone after this long.
+/// The time a tool gets to stop by itself; after that the agent stops waiting for it.
 const GRACE: Duration = Duration::from_secs(5);
-/// A result this short is not worth a file, however much the others say.
+/// The length below which a result is not moved to a file, whatever the size of the others.
 const MIN_FILE_CHARS: usize = 2_000;
 const PREVIEW: usize = 120;
-/// The most of a person's reason for a refusal.
+/// The most characters kept of a person's reason for a refusal.
 const LONGEST_REFUSAL: usize = 280;
 
-/// Whoever a tool asks. A person who refuses with words has them heard by the model, whatever the tool does about it.
+/// Passes a tool's questions to the frontend. When a person refuses with a reason, the recorder keeps it, so that
+/// the model reads it whatever the tool does with it.
 struct RefusalRecorder<'a> {
     frontend: &'a dyn Frontend,
     refusal: Mutex<Option<String>>,
@@ -70,7 +72,7 @@ impl Frontend for RefusalRecorder<'_> {
         question: UserQuestion,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, UserAnswer> {
-        // What a script asks for comes after what the script has done already.
+        // A script may already have acted before it asks, so its question cannot be repeated after a restart.
         if self.work == CallKind::Script {
             return self.ask(question, cancel);
         }
@@ -82,7 +84,8 @@ impl Frontend for RefusalRecorder<'_> {
             let answer = self.ask(question, cancel).await;
             match self.store.end_asking(self.turn, self.call).await {
                 Ok(()) => answer,
-                // The next process would take the call for one that has done nothing.
+                // The record still says that the call waits for an answer, so the next process would assume it
+                // has done nothing.
                 Err(error) => {
                     tracing::error!(%error, "an answer could not be written down; the call is not run");
                     UserAnswer::Unavailable
@@ -92,7 +95,7 @@ impl Frontend for RefusalRecorder<'_> {
     }
 }
 
-/// Why calls were left out.
+/// The reason why calls were skipped.
 #[derive(Clone, Copy)]
 enum SkipReason {
     BeforeBatch,
@@ -113,7 +116,7 @@ impl SkipReason {
 }
 
 impl RunningTurn<'_> {
-    /// Runs a batch to its end. Every call gets its answer, in the order of the calls.
+    /// Runs all calls of a batch. Every call gets its answer, in the order of the calls.
     pub(crate) async fn run_batch(&mut self, batch: Vec<ReadyCall>) -> Result<(), StoreError> {
         if self.cancel.is_cancelled() {
             return self.skip(calls_of(&batch), SkipReason::BeforeBatch).await;
@@ -140,7 +143,7 @@ impl RunningTurn<'_> {
         Ok(())
     }
 
-    /// Answers calls that are not run.
+    /// Answers calls without running them.
     pub(crate) async fn answer_without_running(
         &mut self,
         calls: &[ToolCall],
@@ -168,13 +171,14 @@ impl RunningTurn<'_> {
         Ok(())
     }
 
-    /// Ordered: an answer waits for those before it, so that the transcript is in call order.
+    /// Runs the calls concurrently and returns the outcomes in call order, so that the transcript is in call
+    /// order.
     fn execute_concurrently<'a>(&'a self, batch: &'a [ReadyCall]) -> BoxFuture<'a, Vec<ToolOutcome>> {
         let each: Vec<BoxFuture<'a, ToolOutcome>> = batch.iter().map(|ready| self.execute(ready)).collect();
         Box::pin(stream::iter(each).buffered(MAX_CONCURRENT_CALLS).collect())
     }
 
-    /// Runs one call. Whatever happens in the tool, there is an outcome.
+    /// Runs one call. Returns an outcome whatever happens in the tool.
     fn execute<'a>(&'a self, ready: &'a ReadyCall) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(self.run_call(ready))
     }
@@ -225,7 +229,7 @@ impl RunningTurn<'_> {
         outcome
     }
 
-    /// As much of a result as the model may read at once.
+    /// Returns as much of a result as the model may read at once.
     fn within_result_limit<'a>(&self, ready: &ReadyCall, content: &'a str) -> &'a str {
         match ready.manner.result_size {
             ResultSize::Bounded => head(content, self.bounds.result),
@@ -233,7 +237,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// A tool that panics, overstays the turn or ignores an interrupt costs only its own answer.
+    /// Runs a tool so that a panic, a missed deadline or an ignored interrupt costs only its own answer.
     async fn run_guarded(&self, ready: &ReadyCall, call: &ToolInvocation) -> ToolOutcome {
         let spawner = self.spawner();
         let person = RefusalRecorder {
@@ -276,7 +280,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Takes an outcome into the conversation, within its bounds, written down with its result.
+    /// Adds an outcome, cut to its bounds, to the conversation and stores it together with its call's result.
     async fn persist_outcome(
         &mut self,
         ready: &ReadyCall,
@@ -314,7 +318,7 @@ fn calls_of(batch: &[ReadyCall]) -> Vec<ToolCall> {
     batch.iter().map(|ready| ready.call.clone()).collect()
 }
 
-/// The argument that says most about a call, on one line.
+/// Returns the most informative argument of a call, on one line.
 fn preview(arguments: &Map<String, Value>) -> String {
     const TELLING: [&str; 12] = [
         "command", "query", "pattern", "path", "url", "question", "goal", "code", "name", "action", "text",

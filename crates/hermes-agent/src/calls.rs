@@ -1,4 +1,5 @@
-//! Checking the calls a model made before anything is run: names, then arguments, then guards.
+//! Checks the calls of a model's answer before anything runs: names, then arguments, then how calls may run
+//! together.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use hermes_text::{closest_match, head};
 use hermes_types::{CallPolicy, Concurrency, Tool, ToolCall};
 use serde_json::{Map, Value};
 
-/// How alike a name must be to a known one to be taken for it.
+/// The similarity a name needs to a known one to be corrected to it.
 const MIN_NAME_SIMILARITY: f64 = 0.7;
 const MAX_DELEGATIONS: usize = 3;
 const DELEGATE: &str = "delegate_task";
@@ -20,22 +21,22 @@ pub(crate) struct ReadyCall {
     pub(crate) manner: CallPolicy,
 }
 
-/// What the calls of one answer come to.
+/// The result of checking the calls of one answer.
 pub(crate) enum CallCheck {
     Run(Vec<ReadyCall>),
-    /// A name nobody knows; nothing is run and every call gets an answer.
+    /// A name is unknown: nothing runs and every call gets an answer.
     UnknownName {
         name: String,
         answers: Vec<String>,
     },
-    /// Arguments that are no JSON; likewise.
+    /// Some arguments are not JSON: nothing runs and every call gets an answer.
     BrokenArguments {
         answers: Vec<String>,
     },
 }
 
-/// Looks at all calls of an answer. The calls are put in order on the way: names repaired, empty arguments written
-/// out, repeated calls dropped.
+/// Checks all calls of an answer and normalizes them: it repairs names, fills in empty arguments and drops
+/// repeated calls.
 pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> CallCheck {
     for call in calls.iter_mut() {
         upgrade_legacy_call(call, tools);
@@ -71,7 +72,7 @@ fn prepare_call(call: &ToolCall, tools: &[Arc<dyn Tool>]) -> Option<ReadyCall> {
             let manner = tool.call_policy(&arguments);
             (arguments, manner)
         }
-        // A list or a number is no set of arguments: the tool says what it misses, and nothing runs beside it.
+        // A list or a number is not an argument object: the tool reports what is missing, and runs alone.
         _ => (Map::new(), CallPolicy::default()),
     };
     Some(ReadyCall { call: call.clone(), tool, arguments, manner })
@@ -81,7 +82,7 @@ fn find(name: &str, tools: &[Arc<dyn Tool>]) -> Option<Arc<dyn Tool>> {
     tools.iter().find(|tool| tool.spec().name == name).cloned()
 }
 
-/// Puts a call under an older name into today's form.
+/// Converts a call that uses an older tool name to its current form.
 fn upgrade_legacy_call(call: &mut ToolCall, tools: &[Arc<dyn Tool>]) {
     if find(&call.name, tools).is_some() {
         return;
@@ -94,7 +95,7 @@ fn upgrade_legacy_call(call: &mut ToolCall, tools: &[Arc<dyn Tool>]) {
     }
 }
 
-/// The known name this one was meant to be, if it is not known itself.
+/// Returns the known name closest to an unknown one.
 fn closest_known_name(name: &str, tools: &[Arc<dyn Tool>]) -> Option<String> {
     let known = |wanted: &str| tools.iter().any(|tool| tool.spec().name == wanted);
     if known(name) {
@@ -122,7 +123,7 @@ fn unknown_answers(calls: &[ToolCall], tools: &[Arc<dyn Tool>]) -> Vec<String> {
     calls.iter().map(answer).collect()
 }
 
-/// The first of equal calls stays, and the first few delegations.
+/// Keeps the first of equal calls, and the first [`MAX_DELEGATIONS`] delegations.
 fn drop_repeated(calls: &mut Vec<ToolCall>) {
     let mut seen = HashSet::new();
     let mut delegations = 0;
@@ -137,7 +138,7 @@ fn drop_repeated(calls: &mut Vec<ToolCall>) {
     });
 }
 
-/// Whether the calls of one answer may run at the same time.
+/// Tells whether the calls of one answer may run at the same time.
 pub(crate) fn can_run_concurrently(batch: &[ReadyCall]) -> bool {
     batch.len() > 1
         && batch.iter().enumerate().all(|(at, one)| match one.manner.concurrency {
@@ -159,7 +160,8 @@ fn path_of(ready: &ReadyCall) -> Option<&str> {
     ready.manner.path.as_deref().map(str::trim).filter(|path| !path.is_empty())
 }
 
-/// Equal, or one inside the other, by components: `a` and `a/b` overlap, `a` and `ab` do not.
+/// Tells whether two paths are equal or one contains the other, by components: `a` and `a/b` overlap, `a` and
+/// `ab` do not.
 fn overlap(one: &str, other: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let root = path.starts_with('/').then(String::new);

@@ -1,4 +1,4 @@
-//! One agent, one conversation: the form in which a program embeds this crate.
+//! One agent with one conversation: the interface for programs that embed this crate.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::result::TurnResult;
 use crate::turn::TurnInput;
 
-/// A conversation with its agent. `interrupt` may be called from any thread.
+/// A conversation with its agent. [`Interrupt::trigger`] may be called from any thread.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Chat {
     agent: Arc<Agent>,
@@ -21,7 +21,7 @@ pub struct Chat {
     running: Arc<Mutex<Cancel>>,
 }
 
-/// Stops what a chat is doing; cheap to clone and to send.
+/// Stops the running turn of a chat; cheap to clone and to send.
 #[derive(Debug, Clone)]
 pub struct Interrupt(Arc<Mutex<Cancel>>);
 
@@ -32,13 +32,13 @@ impl Interrupt {
 }
 
 impl Chat {
-    /// A new conversation.
+    /// Starts a new conversation.
     pub fn new(agent: Arc<Agent>, frontend: Arc<dyn Frontend>, source: &str) -> Self {
         let conversation = agent.new_conversation(source, SessionKind::Local);
         Self::with_conversation(agent, conversation, frontend)
     }
 
-    /// One that was begun or taken up elsewhere.
+    /// Wraps a conversation that was started or loaded elsewhere.
     pub fn with_conversation(
         agent: Arc<Agent>,
         conversation: Conversation,
@@ -61,12 +61,12 @@ impl Chat {
         self.agent.run_turn(&mut self.conversation, said, &*self.frontend, &cancel).await
     }
 
-    /// Runs one turn for its answer alone.
+    /// Runs one turn and returns only its answer.
     pub async fn say(&mut self, text: &str) -> Result<Option<String>, Error> {
         Ok(self.run(TurnInput::text(text)).await?.response)
     }
 
-    /// Shortens the conversation now. Nothing, when it cannot be made shorter.
+    /// Shortens the conversation now. Returns `None` when it cannot be made shorter.
     pub async fn compress(&mut self, focus: Option<&str>) -> Result<Option<CompressionReport>, Error> {
         let cancel = self.fresh_cancel();
         self.agent.compress(&mut self.conversation, focus, &*self.frontend, &cancel).await
@@ -76,7 +76,7 @@ impl Chat {
         self.agent.flush_memories(&self.conversation, &Cancel::new()).await;
     }
 
-    /// Ends this conversation and begins a new one.
+    /// Ends this conversation and starts a new one.
     pub async fn reset_session(&mut self) -> Result<(), Error> {
         if self.agent.flush_due(&self.conversation) {
             self.flush_memories().await;
@@ -92,7 +92,7 @@ impl Chat {
         self.agent.end_conversation(&self.conversation, EndReason::CliClose).await
     }
 
-    /// An interrupt that came between turns does not spoil the next one.
+    /// Installs a fresh cancel token, so that an interrupt between two turns does not cancel the next one.
     fn fresh_cancel(&self) -> Cancel {
         let cancel = Cancel::new();
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();

@@ -1,6 +1,6 @@
-//! One conversation while it is being worked on: its session, its prompt, its messages.
+//! One conversation in memory: its session, its prompt, its messages.
 //!
-//! Everything in it can be had again from the database; dropping it loses nothing. Invariant: `messages` is what the
+//! All of it can be loaded again from the database; dropping it loses nothing. Invariant: `messages` is what the
 //! session's transcript holds, in the same order.
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
@@ -23,39 +23,39 @@ pub struct Conversation {
     pub(crate) source: String,
     pub(crate) user_id: Option<String>,
     pub(crate) kind: SessionKind,
-    /// Built for the first turn, or what the session was begun with.
+    /// The system prompt: built for the first turn, or loaded with the session.
     pub(crate) system: Option<String>,
     pub(crate) messages: Vec<Message>,
     pub(crate) gauge: Gauge,
-    /// The window the provider was found to have, when smaller than thought.
+    /// The context window the provider reported, when smaller than expected.
     pub(crate) window: Option<u64>,
     pub(crate) usage: Usage,
     pub(crate) pressure_reported: bool,
-    /// The user knows that the model's price is not known.
+    /// Set once the user has been told that the model's price is unknown.
     pub(crate) unknown_price_reported: bool,
     pub(crate) started_at: Timestamp,
-    /// The session whose turn handed this work on; its own is then no continuation of that one.
+    /// The session whose turn delegated this work; this conversation's session does not continue that one.
     pub(crate) delegated_by: Option<SessionId>,
-    /// The turn a person started, when this is a part of it.
+    /// The turn a person started, when this conversation is a part of it.
     pub(crate) root: Option<TurnId>,
 }
 
-/// What was found when a conversation was taken up.
+/// The result of loading a conversation.
 #[derive(Debug, Clone)]
 pub struct LoadedConversation {
     pub conversation: Conversation,
     pub title: Option<String>,
-    /// A turn that a dead process left unfinished.
+    /// A turn that an ended process left unfinished.
     pub unfinished_turn: Option<UnfinishedTurn>,
 }
 
-/// A turn that did not come to its end.
+/// A turn that was cut off before it ended.
 #[derive(Debug, Clone)]
 pub struct UnfinishedTurn {
     pub turn: Turn,
-    /// Cut off too often: it is not tried again by itself.
+    /// Set when the turn was cut off too often: it is not resumed automatically.
     pub parked: bool,
-    /// Calls that may or may not have happened.
+    /// Calls whose outcome is unknown.
     pub unknown_calls: Vec<String>,
 }
 
@@ -72,12 +72,12 @@ impl Conversation {
         &self.messages
     }
 
-    /// The prompt this session goes with; absent before its first turn.
+    /// Returns the session's system prompt; absent before its first turn.
     pub fn system(&self) -> Option<&str> {
         self.system.as_deref()
     }
 
-    /// Tokens used by the whole session.
+    /// Returns the tokens used by the whole session.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -86,13 +86,14 @@ impl Conversation {
         &self.source
     }
 
-    /// Lets tools find the state of an earlier turn of the same chat. For a conversation that has not begun.
+    /// Sets the task id under which tools find the state of an earlier turn of the same chat. Only for a
+    /// conversation without turns.
     #[must_use]
     pub fn with_task(self, task: TaskId) -> Self {
         Self { task, ..self }
     }
 
-    /// Whose conversation it is, where surfaces have many people.
+    /// Sets the user the conversation belongs to, on platforms with many users.
     #[must_use]
     pub fn with_user(self, user_id: Option<String>) -> Self {
         Self { user_id, ..self }
@@ -104,18 +105,18 @@ impl Conversation {
 }
 
 impl Agent {
-    /// How many tokens the model takes in this conversation, as far as is known.
+    /// Returns the context window of the model in this conversation, as far as it is known.
     pub fn window(&self, conversation: &Conversation) -> u64 {
         let known = self.model.context_window(&self.model_name);
         conversation.window.map_or(known, |learnt| learnt.min(known))
     }
 
-    /// A conversation that has not begun. Nothing is stored before its first message.
+    /// Creates a conversation. Nothing is stored before its first message.
     pub fn new_conversation(&self, source: impl Into<String>, kind: SessionKind) -> Conversation {
         self.new_conversation_with_id(SessionId::generate(kind, self.today()), source, kind)
     }
 
-    /// The same under an id of the caller's.
+    /// Creates a conversation with the caller's session id.
     pub fn new_conversation_with_id(
         &self,
         session: SessionId,
@@ -141,20 +142,20 @@ impl Agent {
         }
     }
 
-    /// Takes a stored conversation up where it stands: in the session that compression has moved it to. A turn that was
-    /// cut off is brought to order: every call has an answer, and those nobody knows the outcome of say so. Only calls a
-    /// person was being asked about wait, to be asked about again.
+    /// Loads a stored conversation from the session that compression has moved it to. If its last turn was cut
+    /// off, every call gets an answer, and an unknown outcome is reported as such. Only calls that waited for a
+    /// person's answer stay open, so that the resumed turn can ask again.
     pub async fn load_conversation(&self, session: &SessionId) -> Result<LoadedConversation, Error> {
         self.load_conversation_as(session, TaskId::generate()).await
     }
 
-    /// The same, with the tools' state of an earlier turn.
+    /// Loads a conversation with the tool state of an earlier turn.
     pub async fn load_conversation_as(
         &self,
         session: &SessionId,
         task: TaskId,
     ) -> Result<LoadedConversation, Error> {
-        // Asked together, so that they cost one way there and back.
+        // The three reads are queued together, so that they cost one round trip.
         let (row, stored, running) =
             (self.store.session(session), self.store.transcript(session), self.store.running_turn(session));
         let row = row.await?.ok_or_else(|| Error::NotFound(session.clone()))?;
@@ -187,7 +188,7 @@ impl Agent {
             Some(cut_off) => self.store.tool_calls(&cut_off.turn.id).await?,
             None => Vec::new(),
         };
-        // A question that was open is asked again when the turn is resumed; its call waits for that.
+        // A question that was open is asked again when the turn is resumed; its call stays open until then.
         let resumable = cut_off.as_ref().is_some_and(|cut_off| !cut_off.parked);
         if !(resumable && can_ask_again(&conversation.messages, &records)) {
             self.answer_open_calls(&mut conversation, &records).await?;
@@ -198,7 +199,7 @@ impl Agent {
         Ok(LoadedConversation { conversation, title: row.title, unfinished_turn: cut_off })
     }
 
-    /// Ends a conversation: its session is closed and tools forget it.
+    /// Ends a conversation: closes its session and lets tools drop its state.
     pub async fn end_conversation(
         &self,
         conversation: &Conversation,
@@ -217,14 +218,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Lets tools forget what they kept for a conversation nobody will go on with in this process.
+    /// Lets tools drop the state of a conversation that will not continue in this process.
     pub fn release_task(&self, task: &TaskId) {
         for tool in &self.tools {
             tool.on_event(task, ToolEvent::Ended);
         }
     }
 
-    /// Takes the last exchange back: everything from the user's last words on. Answers with those words.
+    /// Removes the last exchange: everything from the user's last message on. Returns the text of that message.
     pub async fn undo_last_exchange(&self, conversation: &mut Conversation) -> Result<Option<String>, Error> {
         let Some(at) = conversation.messages.iter().rposition(|message| message.role == Role::User) else {
             return Ok(None);
@@ -236,7 +237,7 @@ impl Agent {
         Ok(taken.first().map(|message| message.content.text().into_owned()))
     }
 
-    /// The system prompt of a session, layer by layer.
+    /// Returns the system prompt of a session, layer by layer.
     pub fn prompt_layers(&self, session: &SessionId) -> Vec<hermes_types::ContextItem> {
         let mut names: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
         names.sort_unstable();
@@ -250,19 +251,19 @@ impl Agent {
         })
     }
 
-    /// Returns the newest session of a source if a process that died left its turn unfinished there.
+    /// Returns the newest session of a source if a process that died left a turn unfinished in it.
     pub async fn find_unfinished_session(&self, source: &str) -> Result<Option<SessionId>, Error> {
         let Some(session) = self.store.newest_session(source).await? else { return Ok(None) };
         let Some(turn) = self.store.running_turn(&session).await? else { return Ok(None) };
         match self.describe_unfinished_turn(&session, turn).await {
             Ok(_) => Ok(Some(session)),
-            // It runs in another terminal.
+            // The turn runs in another terminal.
             Err(Error::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// What a turn that says it runs came to, although no living process holds it.
+    /// Describes a turn that is marked as running. Fails with [`Error::Busy`] when a live process holds it.
     async fn describe_unfinished_turn(
         &self,
         session: &SessionId,
@@ -282,7 +283,7 @@ impl Agent {
     }
 }
 
-/// The words of tools that must outlive a compression.
+/// Collects the texts of tools that must survive a compression.
 pub(crate) fn collect_carry_over(tools: &[std::sync::Arc<dyn Tool>], task: &TaskId) -> Option<String> {
     let texts: Vec<String> = tools.iter().filter_map(|tool| tool.carry_over(task)).collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))

@@ -1,9 +1,9 @@
 //! One way to run a turn, the same for the terminal, chats, the API and scheduled jobs.
 //!
-//! Owns what happens around a turn: going on with one that was cut off, the time a turn that was told to stop may take, closing one
-//! that does not stop, and what a turn that ended earlier came to. The turn itself is in `turn/`. Invariant: a turn that was
-//! driven is closed when the driver returns, by its own id, whichever session compression has moved it to; only dropping the
-//! driver leaves it running, for the next process to resume.
+//! Holds what happens around a turn: resuming one that was cut off, the grace period after a stop request,
+//! closing a turn that does not stop, and looking up a turn that ended earlier. The turn itself is in `turn/`.
+//! Invariant: a driven turn is closed, by its own id and in whichever session compression has moved it to, when
+//! the driver returns; only dropping the driver leaves it running, for the next process to resume.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::reply::final_text;
 use crate::result::TurnResult;
 use crate::turn::TurnInput;
 
-/// What a driven turn does.
+/// The work of a driven turn.
 #[derive(Debug, Clone)]
 pub enum TurnWork {
     /// Begins a turn under this id.
     Begin { id: TurnId, input: Box<TurnInput> },
-    /// Goes on with one that a process left unfinished.
+    /// Resumes a turn that a process left unfinished.
     Resume(UnfinishedTurn),
 }
 
@@ -33,49 +33,49 @@ pub struct TurnRequest<'a> {
     pub work: TurnWork,
     pub frontend: &'a dyn Frontend,
     pub cancel: &'a Cancel,
-    /// How long a turn that was told to stop may take; for ever, when nothing is said.
+    /// The time a turn may take after a stop request; unlimited when absent.
     pub grace: Option<Duration>,
 }
 
-/// How a driven turn ended.
+/// The end of a driven turn.
 #[derive(Debug)]
 pub enum TurnOutcome {
     Ended(Box<TurnResult>),
-    /// It did not stop within its grace. It is closed; what it did is in the transcript.
+    /// The turn did not stop within its grace period. It is closed; what it did is in the transcript.
     Abandoned,
-    /// It had been cut off too often and was not resumed. It is closed.
+    /// The turn had been cut off too often and was not resumed. It is closed.
     Parked(UnfinishedTurn),
 }
 
-/// A turn that has ended, as the database knows it.
+/// A turn that has ended, as stored in the database.
 #[derive(Debug, Clone)]
 pub struct PastTurn {
     pub turn: Turn,
     /// The transcript up to the end of this turn.
     pub messages: Vec<Message>,
-    /// Where this turn's messages begin, the question included.
+    /// The index of this turn's first message, the user's.
     pub first: usize,
     pub calls: Vec<ToolCallRecord>,
 }
 
 impl PastTurn {
-    /// Returns the answer, if the turn came to one.
+    /// Returns the answer, if the turn produced one.
     pub fn answer(&self) -> Option<String> {
         self.messages.get(self.first..)?.last().and_then(final_text)
     }
 
-    /// Returns whether tools were started: repeating such a turn may repeat what they did.
+    /// Tells whether tools were started: repeating such a turn may repeat what they did.
     pub fn has_acted(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// Says in one sentence which tools the turn started and how each ended.
+    /// Describes in one sentence which tools the turn started and how each ended.
     pub fn describe_calls(&self) -> String {
         describe_calls(&self.calls)
     }
 }
 
-/// Says in one sentence which tools were started and how each ended.
+/// Describes in one sentence which tools were started and how each ended.
 pub fn describe_calls(calls: &[ToolCallRecord]) -> String {
     const MOST: usize = 20;
     let told = |call: &ToolCallRecord| {
@@ -98,7 +98,7 @@ pub fn describe_calls(calls: &[ToolCallRecord]) -> String {
 }
 
 impl Agent {
-    /// Runs a turn to its end, or resumes one. What goes wrong inside it is its outcome.
+    /// Runs a turn to its end, or resumes one. An error inside the turn is part of its outcome.
     pub async fn drive(
         &self,
         conversation: &mut Conversation,
@@ -157,7 +157,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Finds a turn that has ended, or was cut off, in whatever session it is now.
+    /// Returns a turn that has ended or was cut off, from the session it is in now.
     pub async fn past_turn(&self, id: &TurnId) -> Result<Option<PastTurn>, StoreError> {
         let Some(turn) = self.store.turn(id).await? else { return Ok(None) };
         let (rows, calls, next) = (
@@ -168,7 +168,8 @@ impl Agent {
         let (rows, calls, next) = (rows.await?, calls.await?, next.await?);
         let end = next.and_then(|next| rows.iter().position(|row| row.at >= next)).unwrap_or(rows.len());
         let own = rows.get(..end).unwrap_or_default();
-        // The question was written when the turn began. A turn that was compressed has it, or its summary, further up.
+        // The user's message was stored when the turn began. After a compression, it or its summary is further
+        // up.
         let began = own.iter().rposition(|row| row.message.role == Role::User && row.at <= turn.started_at);
         let first = began.or_else(|| own.iter().rposition(|row| row.message.role == Role::User));
         let first = first.unwrap_or_default();
@@ -176,7 +177,7 @@ impl Agent {
         Ok(Some(PastTurn { turn, messages, first, calls }))
     }
 
-    /// Names a conversation that has no name and learns from it; to be run beside whatever comes next.
+    /// Names a conversation that has no title and reviews it if due; meant to run in the background.
     pub async fn title_and_review(&self, conversation: &Conversation, cancel: &Cancel) {
         self.title_conversation(conversation, cancel).await;
         let due = self.review_due(conversation);
@@ -185,7 +186,7 @@ impl Agent {
         }
     }
 
-    /// Takes a cut-off turn over. False, when that is once too often, or it has ended meanwhile.
+    /// Takes over a cut-off turn. Returns false when it was cut off too often or has ended meanwhile.
     async fn claim_unfinished_turn(
         &self,
         conversation: &Conversation,
@@ -197,7 +198,7 @@ impl Agent {
         Ok(state == Some(TurnState::Running))
     }
 
-    /// Returns the session that names the conversation a session belongs to, and the one it is at now.
+    /// Returns the first session of the conversation a session belongs to, and its current one.
     pub async fn locate_conversation(
         &self,
         session: &SessionId,

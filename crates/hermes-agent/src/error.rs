@@ -1,9 +1,9 @@
-//! Why a conversation cannot be gone on with at all.
+//! Reasons why a conversation cannot continue at all.
 
 use hermes_types::{HolderId, SessionId};
 use thiserror::Error;
 
-/// Named for what the caller can do. What goes wrong inside a turn is not here: it is the turn's result.
+/// Errors by what the caller can do. An error inside a turn is not here: it is part of the turn's result.
 #[derive(Debug, Error)]
 pub enum Error {
     /// Another process is running a turn in this conversation: wait for it, or end that process.

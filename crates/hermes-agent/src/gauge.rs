@@ -1,29 +1,30 @@
-//! How full the context window is: measured by the provider where it said so, estimated for what came since.
+//! Tracks how full the context window is: as measured by the provider where it reports usage, estimated for later
+//! messages.
 
 use hermes_text::estimate_tokens;
 use hermes_types::{ContentPart, Message, MessageContent, ToolSpec, Usage};
 
-/// Every message costs a few tokens beside its words.
+/// The tokens every message costs beside its text.
 const PER_MESSAGE: u64 = 10;
-/// A picture costs about this, whatever its bytes.
+/// The approximate tokens of an image, whatever its size in bytes.
 const PER_PICTURE: u64 = 1_500;
 
-/// Follows a conversation's size.
+/// Tracks a conversation's size.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gauge {
-    /// Tokens of the last request and its answer, and how many messages they covered.
+    /// The tokens of the last request and its answer, and the number of messages they covered.
     measured: Option<(u64, usize)>,
 }
 
 impl Gauge {
-    /// A reply came for a request with this many messages; its own message will be the next one.
+    /// Records the usage of a request with this many messages; the reply will be the next message.
     pub(crate) fn measure(&mut self, usage: Usage, messages: usize) {
         if usage.total() > 0 {
             self.measured = Some((usage.total(), messages + 1));
         }
     }
 
-    /// The size of the next request.
+    /// Estimates the size of the next request.
     pub(crate) fn estimate(&self, prefix: u64, messages: &[Message]) -> u64 {
         match self.measured {
             Some((tokens, covered)) => {
@@ -34,7 +35,7 @@ impl Gauge {
     }
 }
 
-/// The part of a request that is the same every time.
+/// Estimates the tokens of the part that is the same in every request.
 pub(crate) fn prefix_tokens(system: &str, tools: &[ToolSpec]) -> u64 {
     let tools: u64 = tools.iter().map(tool_tokens).sum();
     estimate_tokens(system).saturating_add(tools)

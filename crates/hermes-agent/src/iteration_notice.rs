@@ -1,7 +1,7 @@
-//! Words to the model about how many steps it has left.
+//! Notices that tell the model how many iterations it has left.
 //!
-//! They stand in the copy that is sent, never in what is stored; those another program stored are taken out on loading,
-//! because a model that reads old ones stops using its tools.
+//! They exist only in the copy that is sent, never in what is stored. Notices that another program stored are
+//! removed on loading, because a model that reads old ones stops using its tools.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use crate::request::parse_object;
 
 const KEY: &str = "_budget_warning";
 
-/// What the model is told after this many of its steps, if anything.
+/// Returns the notice for the model after this many iterations, if there is one.
 pub(crate) fn notice(step: u32, most: u32) -> Option<String> {
     let share = f64::from(step) / f64::from(most.max(1));
     if share >= 0.9 {
@@ -29,7 +29,7 @@ pub(crate) fn notice(step: u32, most: u32) -> Option<String> {
     }
 }
 
-/// The content with the words in it: as a field where it is an object, behind the text where it is not.
+/// Adds the notice to the content: as a field if it is a JSON object, otherwise after the text.
 pub(crate) fn with_notice(content: &MessageContent, notice: &str) -> MessageContent {
     let text = content.text();
     match parse_object(&text) {
@@ -41,7 +41,7 @@ pub(crate) fn with_notice(content: &MessageContent, notice: &str) -> MessageCont
     }
 }
 
-/// Takes every trace out of loaded messages.
+/// Removes all notices from loaded messages.
 pub(crate) fn strip_notices(messages: &mut [Message]) {
     for message in messages.iter_mut().filter(|message| message.role == Role::Tool) {
         let MessageContent::Text(text) = &message.content else { continue };

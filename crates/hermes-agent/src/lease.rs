@@ -1,4 +1,4 @@
-//! Keeping a conversation to ourselves while a turn runs in it.
+//! Keeps other processes out of a conversation while a turn runs in it.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,11 @@ use crate::agent::Agent;
 use crate::conversation::Conversation;
 use crate::error::Error;
 
-/// How long a lease holds without a word from its holder.
+/// The time after which a lease that is not renewed expires.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_mins(1);
 const RENEW_EVERY: Duration = Duration::from_secs(20);
 
-/// The session a turn holds; compression moves it.
+/// The session a turn holds; compression changes it.
 #[derive(Debug, Clone)]
 pub(crate) struct LeasedSession(Arc<Mutex<SessionId>>);
 
@@ -63,8 +63,8 @@ impl Agent {
         }
     }
 
-    /// Nobody waits for it: whatever is written next in this process comes after it, and one that is not given back runs
-    /// out by itself.
+    /// Releases the lease without waiting: later writes of this process are queued after it, and a lease that is
+    /// not released expires by itself.
     pub(crate) fn release_lease(&self, conversation: &Conversation) {
         drop(self.store.release_lease(conversation.session.as_str(), &self.holder));
     }

@@ -1,9 +1,9 @@
-//! The turn: from what a person said to the answer, with every step written down as it happens.
+//! The turn: from a user's message to the answer, with every step stored as it happens.
 //!
-//! Names no provider, tool or surface: they come in through ports. Invariants: a message is in the database before the
-//! next step begins; a finished call and its result are written together; every call gets exactly one answer, in the
-//! order of the calls; a turn ends in one of the states of its row, whatever went wrong; what is sent is a copy, and
-//! nothing that was only meant to be sent is stored.
+//! Names no provider, tool or platform: they come in through ports. Invariants: a message is in the database
+//! before the next step begins; a finished call and its result are written together; every call gets exactly one
+//! answer, in the order of the calls; a turn ends in one of the states of its row, whatever went wrong; what is
+//! sent is a copy, and nothing that was only meant to be sent is stored.
 
 mod agent;
 mod batch;

@@ -1,6 +1,7 @@
 //! The session log other programs read: one JSON file per session, written when a turn has ended.
 //!
-//! The database is the truth; this is a copy. Invariant: a file that holds more messages than we have is not replaced.
+//! The database is authoritative; the log is a copy. Invariant: a file that holds more messages than the session
+//! is not replaced.
 
 use std::collections::HashMap;
 use std::fs;
@@ -35,7 +36,7 @@ struct ExistingLog {
     messages: Vec<Box<RawValue>>,
 }
 
-/// What stands above the messages of a log, the same for all sessions of one agent.
+/// The part of a log before the messages, the same for all sessions of one agent.
 #[derive(Clone)]
 struct LogHeader {
     model: String,
@@ -62,8 +63,8 @@ impl LogHeader {
     }
 }
 
-/// Logs that are written beside the turns: a turn only says which session changed, and many turns of one session are one
-/// file. What is not written when the process dies is written with the session's next turn.
+/// Logs written outside the turns: a turn only records which session changed, and many turns of one session
+/// become one write. A log that is lost when the process dies is written with the session's next turn.
 #[expect(missing_debug_implementations, reason = "it holds tools")]
 pub struct DeferredSessionLogs {
     store: Store,
@@ -92,7 +93,7 @@ impl DeferredSessionLogs {
         changed.sessions.insert(session.clone(), heading);
     }
 
-    /// Writes at most so many. Says whether any are left.
+    /// Writes at most `most` logs. Returns whether any are left.
     pub async fn write_pending(&self, folder: &Path, most: usize, now: Timestamp) -> bool {
         let (taken, left) = {
             let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +112,7 @@ impl DeferredSessionLogs {
         left
     }
 
-    /// The log of a session as the database has it.
+    /// Writes the log of a session from the database.
     async fn write_one(
         &self,
         session: &SessionId,
@@ -153,7 +154,7 @@ impl Agent {
     }
 }
 
-/// What a log says about its session.
+/// The part of a log that describes its session.
 struct LogBody<'a> {
     session: &'a SessionId,
     system_prompt: &'a str,
@@ -192,7 +193,7 @@ fn write_log(folder: &Path, heading: &LogHeader, body: &LogBody<'_>) {
     }
 }
 
-/// A cheap look: a log with fewer bytes than messages cannot hold more of them.
+/// Tells whether the log at `path` holds more than this many messages.
 fn holds_more(path: &Path, messages: usize) -> bool {
     let Ok(bytes) = fs::read(path) else { return false };
     serde_json::from_slice::<ExistingLog>(&bytes).is_ok_and(|log| log.messages.len() > messages)

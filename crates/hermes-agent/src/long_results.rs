@@ -1,7 +1,7 @@
-//! Results too long for the conversation: the beginning stays, the whole goes to a file the model can read.
+//! Results too long for the conversation: the beginning stays, the full text goes to a file the model can read.
 //!
-//! A result is written whole before its short form replaces it. Where no file can be written the result is cut, and the
-//! model is told by how much.
+//! A result is written in full before its short form replaces it. Where no file can be written the result is cut,
+//! and the model is told by how much.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use hermes_text::{head, with_commas};
 use hermes_types::{CallId, SessionId};
 
-/// The bounds of a result and of all results of one answer, in characters.
+/// The bounds of one result and of all results of one answer, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResultBounds {
     pub(crate) result: usize,
@@ -19,7 +19,7 @@ pub(crate) struct ResultBounds {
 const PREVIEW: usize = 1_500;
 
 impl ResultBounds {
-    /// Small windows get small results: 15 % and 30 % of the window, within limits.
+    /// Returns bounds for a context window: 15 % and 30 % of it, within limits.
     pub(crate) fn for_window(tokens: u64) -> Self {
         let chars = usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX);
         let share = |percent: usize| chars / 100 * percent;
@@ -27,7 +27,7 @@ impl ResultBounds {
     }
 }
 
-/// Where whole results are kept.
+/// Stores full results as files.
 #[derive(Debug, Clone)]
 pub(crate) struct ResultStore {
     folder: Option<PathBuf>,
@@ -38,7 +38,7 @@ impl ResultStore {
         Self { folder }
     }
 
-    /// The short form of a result and where the whole is.
+    /// Stores the full result and returns its short form, which names the file.
     pub(crate) fn store_and_shorten(
         &self,
         session: &SessionId,
@@ -61,7 +61,7 @@ impl ResultStore {
         }
     }
 
-    /// A one-line stand-in for a result that has to leave the conversation.
+    /// Stores a result that leaves the conversation and returns the line that replaces it.
     pub(crate) fn archive(&self, session: &SessionId, call: &CallId, text: &str) -> String {
         match self.write(session, call, text) {
             Some(path) => format!(
@@ -93,7 +93,7 @@ fn make_private(folder: &Path) -> Result<(), String> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| error.to_string())
 }
 
-/// Ends on a line where one ends past the middle.
+/// Returns the beginning of a text, cut at a line end if there is one past the middle.
 fn preview(text: &str) -> &str {
     let kept = head(text, PREVIEW);
     match kept.rfind('\n') {
@@ -116,7 +116,7 @@ fn truncate(text: &str, total: usize) -> String {
     )
 }
 
-/// An id as a file name.
+/// Converts an id to a safe file name.
 fn safe_file_name(id: &str) -> String {
     let name: String = id
         .chars()

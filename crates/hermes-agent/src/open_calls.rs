@@ -1,6 +1,6 @@
-//! Calls a dead process left without an answer: each gets one, so that the model can go on.
+//! Answers the calls that an ended process left without one, so that the model can continue.
 //!
-//! What a call had handed on to subagents is in their own sessions, finished or not, and is told with it.
+//! The answer to a delegating call includes the state of its subagents, read from their own sessions.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::agent::Agent;
 use crate::conversation::Conversation;
 use crate::error::Error;
 
-/// More of what one subagent said is left in its session.
+/// The most characters reported of one subagent's text; the rest stays in its session.
 const MAX_REPORT_CHARS: usize = 20_000;
 const MAX_GOAL_CHARS: usize = 200;
 
 impl Agent {
-    /// Gives every call at the end of the transcript an answer, stored like any other.
+    /// Answers every open call at the end of the transcript and stores the answers.
     pub(crate) async fn answer_open_calls(
         &self,
         conversation: &mut Conversation,
@@ -54,7 +54,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Answers calls that wait to be asked about again, because the turn they belong to is not resumed.
+    /// Answers calls that wait for a person's answer, because their turn is not resumed.
     pub(crate) async fn answer_waiting_calls(&self, conversation: &mut Conversation) -> Result<(), Error> {
         if open_calls(&conversation.messages).is_empty() {
             return Ok(());
@@ -62,7 +62,7 @@ impl Agent {
         self.answer_open_calls(conversation, &[]).await
     }
 
-    /// What is said of a call that began and did not come to its end.
+    /// Describes a call that was started and has no recorded outcome.
     async fn describe_unknown_outcome(
         &self,
         conversation: &Conversation,
@@ -83,7 +83,7 @@ impl Agent {
         Ok(words)
     }
 
-    /// How far a subagent came.
+    /// Describes how far a subagent got.
     async fn describe_subagent(&self, part: &DelegatedSession) -> Result<String, Error> {
         let messages = self.store.transcript(&part.session).await?;
         let text = |role: Role| {
@@ -111,8 +111,8 @@ impl Agent {
     }
 }
 
-/// Returns whether the calls nothing answers can be run when the turn is resumed: a person was being asked about one of them,
-/// and none has done anything.
+/// Tells whether the open calls can run when the turn is resumed: a person was being asked about one of them, and
+/// none has done anything.
 pub(crate) fn can_ask_again(messages: &[Message], records: &[ToolCallRecord]) -> bool {
     let open = open_calls(messages);
     let record = |call: &ToolCall| records.iter().find(|record| record.id == call.id);
@@ -120,7 +120,7 @@ pub(crate) fn can_ask_again(messages: &[Message], records: &[ToolCallRecord]) ->
         && open.iter().all(|call| record(call).is_none_or(|record| record.asking))
 }
 
-/// The calls of the last answer that nothing answers.
+/// Returns the calls of the last answer that have no result.
 pub(crate) fn open_calls(messages: &[Message]) -> Vec<ToolCall> {
     let Some(at) = messages.iter().rposition(|message| message.role == Role::Assistant) else {
         return Vec::new();

@@ -1,26 +1,26 @@
-//! What an answer without tool calls amounts to. Pure: it looks at the answer and at how often it has been tried.
+//! Classifies a model's answer. Pure: the result depends only on the messages passed in.
 
 use hermes_text::strip_think;
 use hermes_types::{FinishReason, Message, Role};
 
-/// An answer, seen for what is to be done next.
+/// The kind of an answer; it decides what the turn does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplyKind {
-    /// Tools are wanted.
+    /// The answer calls tools.
     Calls,
-    /// The last word, without its thinking; spaces around it stay, for it may be the end of something longer.
+    /// The final text without its reasoning; spaces around it stay, because it may be the end of a longer answer.
     Final(String),
-    /// Cut off by its length while a call was being written.
+    /// The output limit cut the answer off inside a call.
     TruncatedCall,
-    /// Cut off by its length in the middle of its words.
+    /// The output limit cut the answer off inside its text.
     TruncatedText(String),
-    /// All of its length went into thinking.
+    /// The reasoning used up the whole output limit.
     OnlyReasoning,
-    /// A thinking block that was never closed.
+    /// A reasoning block was never closed.
     OpenScratchpad,
-    /// The provider says there is more to come.
+    /// The provider reports that more will follow.
     Unfinished,
-    /// Nothing to read.
+    /// The answer has no text.
     Empty,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn classify(message: &Message) -> ReplyKind {
     }
 }
 
-/// The answer a message is, as the user reads it. Nothing, when it is not the end of a turn.
+/// Returns the answer a message holds, as the user reads it, or `None` when it does not end a turn.
 pub fn final_text(message: &Message) -> Option<String> {
     match classify(message) {
         ReplyKind::Final(text) if message.role == Role::Assistant => Some(text.trim().to_owned()),
@@ -84,7 +84,7 @@ const LOCATION_WORDS: [&str; 8] =
     ["directory", "cwd", "repo", "codebase", "project", "folder", "files", "path"];
 const LONGEST_PROMISE: usize = 1_200;
 
-/// Whether a text only announces work on the user's files instead of doing it.
+/// Tells whether a text only announces work on the user's files instead of doing it.
 pub(crate) fn only_announces(text: &str, asked: &str, since: &[Message]) -> bool {
     if since.iter().any(|message| message.role == Role::Tool) || text.chars().count() > LONGEST_PROMISE {
         return false;
@@ -96,7 +96,7 @@ pub(crate) fn only_announces(text: &str, asked: &str, since: &[Message]) -> bool
         && (has(&text, &LOCATION_WORDS) || has(&asked, &LOCATION_WORDS) || asked.contains('/'))
 }
 
-/// As whole words, so that `spread` is not `read`.
+/// Tells whether the text contains a whole word, so that `spread` does not match `read`.
 fn contains_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, found)| {
         let before = text.get(..at).and_then(|text| text.chars().next_back());

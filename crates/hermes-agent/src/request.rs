@@ -1,6 +1,6 @@
-//! The copy of a conversation that goes to the model.
+//! Builds the copy of a conversation that is sent to the model.
 //!
-//! What is stored is never changed here: notices, recalled memories and repairs exist only in the copy.
+//! Stored messages are never changed here: notices, recalled memories and repairs exist only in the copy.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,27 +9,27 @@ use serde_json::Value;
 
 const UNAVAILABLE: &str = "[Result unavailable — see context summary above]";
 
-/// Added to an answer that a person interrupted.
+/// The note added to an answer that a person interrupted.
 const INTERRUPTED: &str = "[Interrupted here by the user.]";
 
-/// Returns what an answer that was interrupted is marked with in the transcript.
+/// Returns the finish reason that marks an interrupted answer in the transcript.
 pub(crate) fn interrupted_mark() -> FinishReason {
     FinishReason::Other("interrupted".to_owned())
 }
 
-/// What is added to the copy.
+/// The additions to the copy.
 pub(crate) struct RequestAdditions<'a> {
-    /// Said before the conversation begins, and never stored.
+    /// Messages sent before the conversation's own, and never stored.
     pub(crate) prefill: &'a [Message],
-    /// Words for the end of a message, by its place in the conversation.
+    /// Texts for the end of a message, by its index in the conversation.
     pub(crate) notices: &'a BTreeMap<usize, String>,
-    /// The words of the running turn as the model is to read them, and their place.
+    /// The input of the running turn as the model should read it, and its index.
     pub(crate) current_input: Option<(usize, &'a MessageContent)>,
-    /// What another memory knows about the message at this place.
+    /// The memories an external memory recalled for the message at this index.
     pub(crate) recall: Option<(usize, &'a str)>,
 }
 
-/// The messages of a request.
+/// Builds the messages of a request.
 pub(crate) fn build_messages(messages: &[Message], additions: &RequestAdditions<'_>) -> Vec<Message> {
     let mut copies = Vec::with_capacity(messages.len() + additions.prefill.len());
     copies.extend_from_slice(additions.prefill);
@@ -54,7 +54,7 @@ pub(crate) fn build_messages(messages: &[Message], additions: &RequestAdditions<
     repair_pairs(copies, UNAVAILABLE)
 }
 
-/// A note that is plainly not the user's words.
+/// Wraps a recalled memory in a note that the model cannot take for the user's words.
 fn memory_note(text: &str) -> String {
     format!(
         "<memory-context>\n[System note: recalled from memory, not new words of the user.]\n{text}\n</memory-context>"
@@ -71,7 +71,7 @@ fn append(content: &mut MessageContent, text: &str) {
     }
 }
 
-/// Every call has one answer and every answer its call, right behind it.
+/// Ensures that every call has one answer right after it and every answer has its call.
 pub(crate) fn repair_pairs(messages: Vec<Message>, missing: &str) -> Vec<Message> {
     if is_paired(&messages) {
         return messages;
@@ -94,7 +94,7 @@ pub(crate) fn repair_pairs(messages: Vec<Message>, missing: &str) -> Vec<Message
     repaired
 }
 
-/// The usual case, seen without copying anything.
+/// Tells whether nothing needs repair; this usual case copies nothing.
 fn is_paired(messages: &[Message]) -> bool {
     let mut open: HashSet<&CallId> = HashSet::new();
     for message in messages {
@@ -111,7 +111,7 @@ fn is_paired(messages: &[Message]) -> bool {
     open.is_empty()
 }
 
-/// The JSON object a text is, if it is one.
+/// Parses a text as a JSON object, if it is one.
 pub(crate) fn parse_object(text: &str) -> Option<serde_json::Map<String, Value>> {
     if !text.trim_start().starts_with('{') {
         return None;

@@ -1,39 +1,39 @@
-//! What a turn came to, for whoever asked for it.
+//! The result of a turn, for its caller.
 
 use hermes_types::{Cost, ModelError, SessionId, TurnId, TurnState, Usage};
 use serde_json::{Map, Value, json};
 
-/// The end of a turn.
+/// The result of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnResult {
-    /// What the user reads. Absent when there is only an error.
+    /// The text for the user. Absent when there is only an error.
     pub response: Option<String>,
     pub state: TurnState,
-    /// Where the conversation stands now; another one after a compression.
+    /// The conversation's current session; a different one after a compression.
     pub session: SessionId,
     pub turn: TurnId,
-    /// Why it did not end as it should, in words.
+    /// A description of why the turn did not end normally.
     pub error: Option<String>,
-    /// What the model layer said, when that ended the turn.
+    /// The model error that ended the turn.
     pub failure: Option<ModelError>,
-    /// It stopped early, with something.
+    /// Set when the turn stopped early with a partial answer.
     pub partial: bool,
-    /// The answer had already been shown beside an earlier tool call.
+    /// Set when the answer was already shown with an earlier tool call.
     pub previewed: bool,
     pub last_reasoning: Option<String>,
     pub api_calls: u32,
     pub max_iterations: u32,
-    /// Of this turn.
+    /// The tokens used by this turn.
     pub usage: Usage,
     pub cost: Cost,
-    /// Tokens of the last request, as the provider counted them.
+    /// The prompt tokens of the last request, as the provider counted them.
     pub last_prompt_tokens: u64,
     pub model: String,
     pub provider: String,
 }
 
 impl TurnResult {
-    /// There is an answer, and the limit was not what ended it.
+    /// Tells whether there is an answer and no limit ended the turn.
     pub fn completed(&self) -> bool {
         self.state == TurnState::Done
             && !self.partial
@@ -49,7 +49,8 @@ impl TurnResult {
         self.state == TurnState::Failed
     }
 
-    /// The object library callers and other programs know. Token counts are the session's, which the caller has.
+    /// Returns the JSON object that library callers and other programs expect. Its token counts are the
+    /// session's, which the caller passes in.
     pub fn to_json(&self, messages: &[hermes_types::Message], session_usage: Usage) -> Map<String, Value> {
         #[expect(clippy::cast_precision_loss, reason = "millionths of a dollar stay far below 2^52")]
         let dollars = self.cost.micro_usd.map(|micro| micro as f64 / 1e6);

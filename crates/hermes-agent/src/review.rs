@@ -1,6 +1,6 @@
-//! Looking back: what of a conversation is worth keeping in memory or as a skill.
+//! Reviews a conversation for what is worth keeping in memory or as a skill.
 //!
-//! Done beside the conversation, never delaying an answer, never entering the transcript.
+//! A review runs in the background, never delays an answer and never enters the transcript.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::turn::{CallUsage, RunningTurn};
 const FLUSH: &str = include_str!("texts/flush.md").trim_ascii();
 const REVIEW_MEMORY: &str = include_str!("texts/review_memory.md").trim_ascii();
 const REVIEW_SKILLS: &str = include_str!("texts/review_skills.md").trim_ascii();
-/// What every instruction for a review begins with, so that one that strayed into a transcript is known.
+/// The prefix of every review instruction, by which one that got into a transcript is recognized.
 const REVIEW_MARK: &str = "[System: Review the conversation above";
 const REVIEW_ITERATIONS: u32 = 8;
 const FLUSH_TOKENS: u64 = 5_120;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 const REVIEW_TIMEOUT: Duration = Duration::from_mins(5);
-/// A conversation shorter than this holds nothing to keep.
+/// The number of messages below which a conversation is not reviewed.
 const MIN_MESSAGES: usize = 3;
 
-/// What is due to be looked at after a turn.
+/// The reviews that are due after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReviewDue {
     pub memory: bool,
@@ -40,8 +40,8 @@ impl ReviewDue {
 }
 
 impl Agent {
-    /// Whether the turn that just ended makes a look back due. Counted in the transcript, so that it does not matter
-    /// which process runs the next turn.
+    /// Tells which reviews the turn that just ended makes due. They are counted in the transcript, so that it
+    /// does not matter which process runs the next turn.
     pub fn review_due(&self, conversation: &Conversation) -> ReviewDue {
         let messages = conversation.messages();
         let has = |name: &str| self.tool(name).is_some();
@@ -69,7 +69,7 @@ impl Agent {
         }
     }
 
-    /// Looks back at a conversation and keeps what is worth it. Answers what was kept, for the user.
+    /// Reviews a conversation and stores what is worth keeping. Returns a summary of the changes, for the user.
     pub async fn review(
         &self,
         conversation: &Conversation,
@@ -112,7 +112,7 @@ impl Agent {
         summarize_changes(&came)
     }
 
-    /// Gives the model one chance to note what must not be lost.
+    /// Gives the model one chance to store what must not be lost.
     pub async fn flush_memories(&self, conversation: &Conversation, cancel: &Cancel) {
         let Some(memory) = self.tool("memory") else { return };
         if conversation.messages.len() < MIN_MESSAGES {
@@ -137,14 +137,14 @@ impl Agent {
         self.record_side_task_costs(conversation, &came).await;
     }
 
-    /// Whether a conversation that ends should be looked at once more.
+    /// Tells whether a conversation that ends should be reviewed once more.
     pub fn flush_due(&self, conversation: &Conversation) -> bool {
         self.review_intervals.flush_after > 0
             && conversation.user_turns() >= self.review_intervals.flush_after
             && conversation.messages.len() >= MIN_MESSAGES
     }
 
-    /// Work beside a conversation costs the same money and is counted in the same ledger.
+    /// Records the cost of a side task in the same ledger as the turns.
     async fn record_side_task_costs(&self, conversation: &Conversation, came: &SideTaskOutcome) {
         for completion in &came.completions {
             if let Err(error) = self.record_usage(conversation, completion.into()).await {
@@ -175,13 +175,13 @@ impl Agent {
 }
 
 impl RunningTurn<'_> {
-    /// Before anything leaves the conversation.
+    /// Saves memories before messages leave the conversation.
     pub(crate) async fn flush_memories(&self) {
         self.agent.flush_memories(self.conversation, self.cancel).await;
     }
 }
 
-/// The place behind the last call of a tool.
+/// Returns the index after the last call of a tool.
 fn since_last_call(messages: &[Message], name: &str) -> usize {
     messages
         .iter()
@@ -189,7 +189,7 @@ fn since_last_call(messages: &[Message], name: &str) -> usize {
         .map_or(0, |at| at + 1)
 }
 
-/// `💾 Entry added. · Skill updated.`
+/// Formats the changes for the user: `💾 Entry added. · Skill updated.`
 fn summarize_changes(came: &SideTaskOutcome) -> Option<String> {
     let words: Vec<String> = came
         .outcomes
@@ -208,7 +208,7 @@ fn summarize_changes(came: &SideTaskOutcome) -> Option<String> {
     (!words.is_empty()).then(|| format!("💾 {}", words.join(" · ")))
 }
 
-/// Takes instructions for a review, and the answer behind each, out of a transcript they strayed into.
+/// Removes review instructions, and the answer after each, from a transcript they got into.
 pub(crate) fn strip_instructions(messages: &mut Vec<Message>) {
     if !messages.iter().any(is_instruction) {
         return;

@@ -1,4 +1,4 @@
-//! Work the agent does beside a conversation: a few model calls with a few tools, of which nothing enters the transcript.
+//! Side tasks of an agent: a few model calls with a few tools, of which nothing enters the transcript.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::calls::{CallCheck, check};
 use crate::request::{RequestAdditions, build_messages};
 
-/// What is done beside.
+/// A side task to run.
 pub(crate) struct SideTaskRun {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) model_name: String,
@@ -27,14 +27,14 @@ pub(crate) struct SideTaskRun {
     pub(crate) timeout: Duration,
 }
 
-/// What came of it.
+/// The outcomes and model calls of a side task.
 #[derive(Debug, Default)]
 pub(crate) struct SideTaskOutcome {
     pub(crate) outcomes: Vec<(String, ToolOutcome)>,
     pub(crate) completions: Vec<Completion>,
 }
 
-/// Nobody watches.
+/// A frontend for work without a user.
 struct NoFrontend;
 
 impl Frontend for NoFrontend {
@@ -46,7 +46,7 @@ impl Frontend for NoFrontend {
 }
 
 impl SideTaskRun {
-    /// Runs until the model wants no more tools. Failing is no news: there is less in the outcome.
+    /// Runs until the model calls no more tools. A failure is not reported; the outcome only holds less.
     pub(crate) async fn run(mut self, agent: &Agent, cancel: &Cancel) -> SideTaskOutcome {
         let mut came = SideTaskOutcome::default();
         let deadline = Deadline::after(&*agent.clock, self.timeout);

@@ -1,8 +1,8 @@
-//! Subagents: a conversation of their own for a part of the work, of which only the last word comes back.
+//! Subagents: each does a part of the work in its own conversation, and only its final text comes back.
 //!
-//! A child knows nothing of its parent's conversation. It shares the parent's model, and with it the budget; its deadline
-//! is the parent's, its cancellation below the parent's. Everything it does is in the database, in a session that belongs
-//! to the parent's and is no continuation of it, so that a crash of the parent loses none of it.
+//! A child knows nothing of its parent's conversation. It shares the parent's model, and with it the budget; its
+//! deadline is the parent's, and cancelling the parent cancels it. Everything it does is in the database, in a
+//! session that belongs to the parent's and does not continue it, so that a crash of the parent loses none of it.
 
 use std::collections::HashMap;
 
@@ -118,7 +118,7 @@ impl TurnSubagentSpawner<'_> {
         }
     }
 
-    /// The same agent with fewer tools, no memory and no files of the project before it.
+    /// Creates the child: the same agent with fewer tools, no memory and no project files in its prompt.
     fn subagent(&self, job: &SubagentTask) -> Agent {
         let mut agent = self.agent.clone();
         agent.tools.retain(|tool| {
@@ -147,7 +147,7 @@ impl TurnSubagentSpawner<'_> {
     }
 }
 
-/// A child's end, however it comes: what it started ends with it.
+/// Ends what a child started when the child ends, however that happens.
 struct ReleaseTaskOnDrop<'a> {
     agent: &'a Agent,
     task: TaskId,
@@ -162,7 +162,8 @@ impl Drop for ReleaseTaskOnDrop<'_> {
     }
 }
 
-/// Passes on what happens; a child's words are not its parent's, and it asks nothing but for permission.
+/// Passes a child's events and approval requests to the parent's frontend. The child's text is not the parent's
+/// and is not passed on; other questions are unavailable.
 struct SubagentFrontend<'a> {
     label: String,
     parent: &'a dyn Frontend,
@@ -185,7 +186,7 @@ impl Frontend for SubagentFrontend<'_> {
     }
 }
 
-/// The calls of a child, each with its result. One that was never written down was refused before it ran.
+/// Returns the calls of a child, each with its result. A call that was never stored was refused before it ran.
 fn trace_calls(messages: &[Message], records: &[ToolCallRecord]) -> Vec<SubagentToolCall> {
     let known: HashMap<&str, Option<OutcomeStatus>> =
         records.iter().map(|record| (record.id.as_str(), record.status)).collect();

@@ -1,4 +1,4 @@
-//! A name for a conversation, from its first exchange.
+//! Names a conversation after its first exchange.
 
 use hermes_text::{Title, head, single_line};
 use hermes_types::{Cancel, Deadline, Message, ModelRequest, Role};
@@ -13,7 +13,7 @@ const MAX_TOKENS: u64 = 30;
 const MAX_USER_TURNS: usize = 2;
 
 impl Agent {
-    /// Names a conversation that has had its first exchange and no name yet. Failing is no news.
+    /// Names a conversation that has had its first exchange and has no title. A failure is not reported.
     pub async fn title_conversation(&self, conversation: &Conversation, cancel: &Cancel) -> Option<String> {
         if conversation.user_turns() > MAX_USER_TURNS {
             return None;
@@ -59,7 +59,7 @@ impl Agent {
     }
 }
 
-/// Without quotes, without a leading `Title:`, not too long.
+/// Cleans a title: no quotes, no leading `Title:`, not too long.
 fn clean_title(text: &str) -> Option<String> {
     let text = hermes_text::strip_think(text);
     let line = single_line(text.trim());

@@ -1,4 +1,4 @@
-//! The turn, seen from outside: what was asked of the model, what is in the database, what the user gets.
+//! Tests of the turn from outside: the requests to the model, the rows in the database, the text for the user.
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod all {

@@ -1,7 +1,7 @@
-//! Who is busy: one slot per conversation in which something is being done.
+//! The active conversations: one slot for each conversation that has a worker.
 //!
-//! Holds what must be known at once (is a turn running, how is it stopped, which questions are open); everything else is
-//! in the database. Invariant: a conversation has a slot exactly while a worker looks after it, and only one.
+//! Holds what must be known at once (is a turn running, how is it stopped, which questions are open); everything
+//! else is in the database. Invariant: a conversation has a slot exactly while a worker serves it, and only one.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,27 +9,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hermes_types::{Cancel, InboxId, Timestamp, UserAnswer, random_hex};
 use tokio::sync::oneshot;
 
-/// More interrupts in a row than this, and a new message waits instead.
+/// The number of interrupts in a row after which a new message waits instead.
 const MAX_INTERRUPTS: u32 = 3;
 
-/// What a worker is doing.
+/// The phase of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkerPhase {
-    /// Something is being prepared that cannot be stopped in the middle.
+    /// The worker prepares something that cannot be stopped midway.
     Starting,
     Running,
 }
 
-/// Why a turn was stopped.
+/// The reason why a turn was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// Something new was said.
+    /// A new message arrived.
     NewMessage,
-    /// The user asked for it.
+    /// The user requested it.
     UserRequest,
 }
 
-/// What is asked of a person.
+/// The kind of a question to a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuestionKind {
     Approval,
@@ -38,13 +38,13 @@ pub(crate) enum QuestionKind {
 
 struct OpenQuestion {
     id: u64,
-    /// What buttons name it by; no other question ever has it.
+    /// The tag that buttons name the question by; unique among all questions.
     tag: String,
     kind: QuestionKind,
     answer: oneshot::Sender<UserAnswer>,
 }
 
-/// A question that was put.
+/// A question that was asked and waits for its answer.
 pub(crate) struct PendingQuestion {
     pub(crate) id: u64,
     pub(crate) tag: String,
@@ -53,45 +53,45 @@ pub(crate) struct PendingQuestion {
 
 struct ConversationSlot {
     phase: WorkerPhase,
-    /// When the turn that runs was taken up after a restart.
+    /// The time at which the running turn was resumed after a restart.
     resumed_at: Option<Timestamp>,
     cancel: Cancel,
     stopped: Option<StopReason>,
     interrupts: u32,
-    /// Counts what has arrived, so that a worker does not leave while something comes in.
+    /// The number of arrivals, so that a worker does not end while a message comes in.
     arrivals: u64,
-    /// Rows that are dealt with beside the worker.
+    /// Rows that are handled outside the worker.
     side_rows: HashSet<InboxId>,
     questions: VecDeque<OpenQuestion>,
 }
 
-/// All slots.
+/// The slots of all active conversations.
 #[derive(Default)]
 pub(crate) struct ActiveConversations {
     slots: Mutex<HashMap<String, ConversationSlot>>,
     next_question: Mutex<u64>,
 }
 
-/// What becomes of something that has arrived.
+/// Says what happens to a message that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArrivalAction {
-    /// Nobody is there: a worker is needed.
+    /// The conversation has no worker: one must be started.
     StartWorker,
-    /// The worker will come to it.
+    /// The running worker will handle it.
     Queued,
 }
 
-/// What is known about a busy conversation.
+/// The state of a busy conversation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BusyState {
     pub(crate) phase: WorkerPhase,
-    /// When the turn that runs was taken up after a restart; what was written before that does not interrupt it.
+    /// The time at which the running turn was resumed after a restart; earlier messages do not interrupt it.
     pub(crate) resumed_at: Option<Timestamp>,
     pub(crate) question: Option<QuestionKind>,
 }
 
 impl ActiveConversations {
-    /// Notes an arrival; the first one needs a worker.
+    /// Records an arrival; the first one needs a worker.
     pub(crate) fn record_arrival(&self, key: &str) -> ArrivalAction {
         let mut slots = self.lock();
         if let Some(slot) = slots.get_mut(key) {
@@ -112,7 +112,7 @@ impl ActiveConversations {
         })
     }
 
-    /// Conversations in which something is being done.
+    /// Returns the number of active conversations.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
@@ -121,7 +121,7 @@ impl ActiveConversations {
         self.lock().get(key).map_or(0, |slot| slot.arrivals)
     }
 
-    /// The worker has found nothing more. False, when something arrived meanwhile.
+    /// Ends a worker that has found nothing more to do. Returns false when something arrived meanwhile.
     pub(crate) fn end_worker_if_idle(&self, key: &str, seen: u64) -> bool {
         let mut slots = self.lock();
         if slots.get(key).is_some_and(|slot| slot.arrivals != seen) {
@@ -131,19 +131,19 @@ impl ActiveConversations {
         true
     }
 
-    /// The worker is gone, whatever is left.
+    /// Removes a worker, whatever is left to do.
     pub(crate) fn remove_worker(&self, key: &str) {
         self.lock().remove(key);
     }
 
-    /// Something is being prepared: what arrives waits.
+    /// Marks the worker as preparing: arrivals wait.
     pub(crate) fn start_preparing(&self, key: &str) {
         if let Some(slot) = self.lock().get_mut(key) {
             slot.phase = WorkerPhase::Starting;
         }
     }
 
-    /// A turn begins under this token, or is taken up.
+    /// Records that a turn begins or resumes under this token.
     pub(crate) fn start_turn(&self, key: &str, cancel: Cancel, resumed_at: Option<Timestamp>) {
         if let Some(slot) = self.lock().get_mut(key) {
             slot.phase = WorkerPhase::Running;
@@ -153,7 +153,8 @@ impl ActiveConversations {
         }
     }
 
-    /// A turn has ended. Says whether and why it was stopped; one that came to its end wipes the count of interrupts.
+    /// Records the end of a turn and returns why it was stopped, if it was. A turn that was not stopped resets
+    /// the interrupt count.
     pub(crate) fn end_turn(&self, key: &str) -> Option<StopReason> {
         let mut slots = self.lock();
         let slot = slots.get_mut(key)?;
@@ -166,7 +167,7 @@ impl ActiveConversations {
         stopped
     }
 
-    /// Stops the turn that runs, if one does and may be stopped for this.
+    /// Stops the running turn if it may be stopped for this reason.
     pub(crate) fn stop_turn(&self, key: &str, why: StopReason) -> bool {
         let mut slots = self.lock();
         let Some(slot) = slots.get_mut(key).filter(|slot| slot.phase == WorkerPhase::Running) else {
@@ -187,7 +188,7 @@ impl ActiveConversations {
         true
     }
 
-    /// A row that is dealt with beside the worker.
+    /// Marks a row as handled outside the worker.
     pub(crate) fn mark_side_row(&self, key: &str, row: InboxId) {
         if let Some(slot) = self.lock().get_mut(key) {
             slot.side_rows.insert(row);
@@ -204,7 +205,7 @@ impl ActiveConversations {
         }
     }
 
-    /// Puts a question; its answer comes through the receiver, which ends without one when the turn does.
+    /// Opens a question; its answer comes through the receiver, which closes without one when the turn ends.
     pub(crate) fn ask(&self, key: &str, kind: QuestionKind) -> Option<PendingQuestion> {
         let id = {
             let mut next = self.next_question.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,14 +219,14 @@ impl ActiveConversations {
         Some(PendingQuestion { id, tag, answer: receiver })
     }
 
-    /// Takes a question back, because nobody answered.
+    /// Withdraws a question that was not answered.
     pub(crate) fn withdraw(&self, key: &str, id: u64) {
         if let Some(slot) = self.lock().get_mut(key) {
             slot.questions.retain(|open| open.id != id);
         }
     }
 
-    /// Answers the oldest question of a kind, or the one with this tag. False, when there is none.
+    /// Answers the oldest question of a kind, or the one with this tag. Returns false when there is none.
     pub(crate) fn answer(
         &self,
         key: &str,
@@ -241,12 +242,12 @@ impl ActiveConversations {
         open.answer.send(answer).is_ok()
     }
 
-    /// Whether a question with this tag is open, in whichever conversation.
+    /// Tells whether a question with this tag is open in any conversation.
     pub(crate) fn is_open(&self, tag: &str) -> bool {
         self.lock().values().any(|slot| slot.questions.iter().any(|open| open.tag == tag))
     }
 
-    /// Returns whether a conversation waits for an approval.
+    /// Tells whether a conversation waits for an approval.
     pub(crate) fn asks_approval(&self, key: &str) -> bool {
         self.lock()
             .get(key)

@@ -1,19 +1,19 @@
-//! Who may talk to the agent. Nobody, unless something says so.
+//! Decides who may talk to the agent: nobody, unless a setting or a pairing allows it.
 
 use hermes_config::{Env, env::split_list};
 
-/// What is known of a sender when the question is asked.
+/// The facts about a sender that the decision is based on.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessRequest<'a> {
     pub platform: &'a str,
     pub user_id: Option<&'a str>,
-    /// A name nobody else on the platform has.
+    /// A name that is unique on the platform.
     pub handle: Option<&'a str>,
-    /// Whether the pairing store knows them.
+    /// Set when the pairing store has approved the sender.
     pub paired: bool,
 }
 
-/// The answer.
+/// The result of an access check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessDecision {
     Granted,
@@ -23,7 +23,7 @@ pub enum AccessDecision {
 /// Platforms whose transport has checked the sender already.
 const CHECKED_BY_TRANSPORT: [&str; 2] = ["homeassistant", "webhook"];
 
-/// Decides in the order users know: transport, id, platform open to all, paired, listed.
+/// Decides in the documented order: transport, id, platform open to all, paired, listed.
 pub fn decide(asker: AccessRequest<'_>, env: &Env) -> AccessDecision {
     if CHECKED_BY_TRANSPORT.contains(&asker.platform) {
         return AccessDecision::Granted;
@@ -45,12 +45,14 @@ pub fn decide(asker: AccessRequest<'_>, env: &Env) -> AccessDecision {
     if granted { AccessDecision::Granted } else { AccessDecision::Denied }
 }
 
-/// Whether the words of a platform are events of other services, written by whoever caused them: data, never commands.
+/// Tells whether a platform delivers events of other services, whose text anybody may have written: data, never
+/// commands.
 pub fn delivers_external_events(platform: &str) -> bool {
     CHECKED_BY_TRANSPORT.contains(&platform)
 }
 
-/// Whether somebody is let in by name: paired, or listed themselves. One who is let in with everybody else is not.
+/// Tells whether a user is allowed individually: paired, or on a list by id or handle. A rule that allows
+/// everybody does not count.
 pub fn is_owner(asker: AccessRequest<'_>, env: &Env) -> bool {
     let Some(user) = asker.user_id.filter(|id| !id.is_empty()) else { return false };
     if delivers_external_events(asker.platform) {
@@ -60,29 +62,29 @@ pub fn is_owner(asker: AccessRequest<'_>, env: &Env) -> bool {
     asker.paired || listed.iter().any(|entry| entry_matches(strip_mention_syntax(entry), user, asker))
 }
 
-/// Whether an entry of a list means this person.
+/// Tells whether an entry of a list means this user.
 fn entry_matches(entry: &str, user: &str, asker: AccessRequest<'_>) -> bool {
-    // A number of WhatsApp has its server behind it; elsewhere what stands before the sign says nothing.
+    // A WhatsApp id is a number, `@` and a server; on other platforms the part before the `@` proves nothing.
     let number = user.split_once('@').filter(|_| asker.platform == "whatsapp").map(|(number, _)| number);
-    // Digits are an id. Anybody could take them for a handle.
+    // An entry of digits only is an id. It must not match a handle, because anybody could choose such a handle.
     let is_id = !entry.is_empty() && entry.chars().all(|c| c.is_ascii_digit());
     entry == user
         || number.is_some_and(|number| !number.is_empty() && entry == number)
         || (!is_id && asker.handle.is_some_and(|handle| entry.eq_ignore_ascii_case(handle)))
 }
 
-/// An entry of a list without the dress some platforms copy it in: `<@42>`, `user:42`, `@alice`.
+/// Strips the syntax in which platforms copy ids: `<@42>`, `user:42`, `@alice`.
 fn strip_mention_syntax(entry: &str) -> &str {
     let inner = entry.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or(entry);
     let inner = inner.strip_prefix("user:").unwrap_or(inner);
-    // Ids of some platforms begin with the sign and have the server behind a colon.
+    // On some platforms, ids begin with `@` and have a server after a colon.
     match inner.strip_prefix('@') {
         Some(rest) if !rest.contains(':') => rest.trim_start_matches('!'),
         _ => inner,
     }
 }
 
-/// Whether anybody at all can be let in without pairing; a gateway nobody can reach says so at its start.
+/// Tells whether anybody can get access without pairing; if not, the gateway says so when it starts.
 pub fn allows_unpaired_users(platforms: &[String], env: &Env) -> bool {
     env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false)
         || platforms.iter().any(|platform| {

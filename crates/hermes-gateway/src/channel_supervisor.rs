@@ -1,6 +1,7 @@
-//! Listening to a platform for as long as the gateway lives: what breaks is tried again, what cannot work is said.
+//! Keeps a platform connected while the gateway runs: it retries temporary failures and reports permanent ones.
 //!
-//! Invariant: a platform is either listened to, waiting for its next attempt, or given up with a reason people can read.
+//! Invariant: a platform is either connected, waiting for its next attempt, or failed with a reason people can
+//! read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,19 +17,19 @@ use crate::process::StateFile;
 
 const INITIAL_DELAY: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_mins(5);
-/// How long a channel may take to say goodbye.
+/// The time a channel gets to shut down.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How a platform is getting on.
+/// The health of a platform's channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChannelHealth {
-    /// It is listened to, or will be.
+    /// The channel is connected or will be.
     Active,
-    /// It cannot work as things are.
+    /// The channel cannot work with the current settings.
     Failed(String),
 }
 
-/// The platforms that are attended.
+/// The supervised platforms and their health.
 #[derive(Debug, Default)]
 pub(crate) struct SupervisedChannels(Mutex<BTreeMap<String, ChannelHealth>>);
 
@@ -61,14 +62,14 @@ impl Gateway {
         }));
     }
 
-    /// A platform that cannot even be opened.
+    /// Marks a platform that cannot be opened as failed.
     pub fn mark_failed(&self, platform: &str, code: &str, reason: String, state: &StateFile) {
         tracing::error!(platform, %reason, "a platform is left alone");
         self.supervised.set(platform, ChannelHealth::Failed(reason.clone()));
         state.platform(platform, "fatal", Some((code, reason)), self.clock.now());
     }
 
-    /// How each attended platform is getting on.
+    /// Returns the health of each supervised platform.
     pub fn channel_health(&self) -> BTreeMap<String, ChannelHealth> {
         self.supervised.all()
     }
@@ -97,7 +98,7 @@ impl Gateway {
                     return self.mark_failed(platform, &code, error_reason(error), &door.state);
                 }
             };
-            // Whatever it tells next is news.
+            // The channel's next status must count as a change.
             door.last_connection
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -134,13 +135,13 @@ fn error_reason(error: ChannelError) -> String {
     }
 }
 
-/// Where a channel hands its messages in, and tells how it is.
+/// The intake a channel passes its messages and connection status to.
 struct SupervisedIntake {
     gateway: Gateway,
     state: Arc<StateFile>,
-    /// Attempts since it last worked.
+    /// The failed attempts since the last connection.
     failures: AtomicU32,
-    /// What was told last: a channel may say the same with every message.
+    /// The status reported last: a channel may report the same one with every message.
     last_connection: Mutex<Option<ConnectionStatus>>,
 }
 
@@ -160,7 +161,8 @@ impl Intake for SupervisedIntake {
             ConnectionStatus::Up => {
                 self.failures.store(0, Ordering::Relaxed);
                 tracing::info!(target: "hermes::life", platform, "connected");
-                // Also the first time: what an earlier process put off may be possible by now.
+                // This also runs on the first connection: replies an earlier process postponed may be deliverable
+                // now.
                 let (gateway, name) = (self.gateway.clone(), platform.to_owned());
                 let hurry = async move { gateway.delivery.make_due(&name).await };
                 drop(self.gateway.tasks.spawn("sending what was put off", hurry));

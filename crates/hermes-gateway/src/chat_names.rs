@@ -1,15 +1,15 @@
-//! Chats by the names people know them by. Pure.
+//! Finds chats by the names people use for them. Pure.
 //!
-//! The directory lists a chat under the name its platform gives it, with what it lies in before it: `Home / #general`,
-//! `Team / Deploys`. People say `#general`, `Home/general` or `Team/deploys`.
+//! The directory lists a chat under its platform's name for it, after the name of what contains it: `Home /
+//! #general`, `Team / Deploys`. People write `#general`, `Home/general` or `Team/deploys`.
 
 use serde_json::Value;
 
 /// A chat, and the thread or topic in it.
 pub(crate) type ChatMatch = (String, Option<String>);
 
-/// Returns the chat of a name: by the whole name, by its last part, or, where a `#` says that it is a name and no id, by the
-/// beginning of exactly one last part.
+/// Returns the chat with a name: by the whole name, by its last part, or, where a `#` marks it as a name and not
+/// an id, by the beginning of exactly one last part.
 pub(crate) fn find(entries: &[Value], name: &str) -> Option<ChatMatch> {
     let wanted = name_parts(name).join("/");
     if wanted.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn find(entries: &[Value], name: &str) -> Option<ChatMatch> {
     Some((chat.to_owned(), thread.map(str::to_owned)))
 }
 
-/// The parts of a name, without signs and in small letters.
+/// Returns the parts of a name, without `#` and in lower case.
 fn name_parts(name: &str) -> Vec<String> {
     let part = |part: &str| part.trim().trim_start_matches('#').trim().to_lowercase();
     name.split('/').map(part).filter(|part| !part.is_empty()).collect()
@@ -72,7 +72,7 @@ mod tests {
         check("Team/Deploys", Some(("-100", Some("17"))));
         check("#lounge", Some(("6", None)));
         check("Old/lounge", Some(("6", None)));
-        // Several begin so.
+        // Several names begin like this.
         check("rand", None);
         check("#g", None);
         check("#nowhere", None);

@@ -10,7 +10,8 @@ use crate::gateway::Gateway;
 use crate::session::ChatOrigin;
 
 impl Gateway {
-    /// Writes the chats that are known from their conversations, and those the platforms tell of. Each chat and thread once, the one last used first.
+    /// Writes the chats known from conversations and those the platforms report. Each chat and thread is listed
+    /// once, the last used first.
     pub(crate) async fn write_directory(&self) {
         let entries = match self.index.all().await {
             Ok(entries) => entries,

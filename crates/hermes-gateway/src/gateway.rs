@@ -1,4 +1,4 @@
-//! The gateway: what its parts share, and how it begins and ends.
+//! The gateway: what its parts share, and how it starts and stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ use crate::ports::GatewayPorts;
 use crate::session::SessionIndex;
 use crate::settings::LiveSettings;
 
-/// Everything the parts share. Clones are the same gateway.
+/// A handle to the gateway. Clones refer to the same gateway.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Gateway {
     inner: Arc<GatewayParts>,
 }
 
-/// What a gateway is made of.
+/// The parts of a gateway.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct GatewayParts {
     pub store: Store,
@@ -39,14 +39,14 @@ pub struct GatewayParts {
     pub(crate) conversations: ActiveConversations,
     pub(crate) delivery: Delivery,
     pub(crate) supervised: SupervisedChannels,
-    /// Of the scheduled jobs that run.
+    /// The slots of the running scheduled jobs.
     pub(crate) job_slots: Arc<JobSlots>,
     pub(crate) tasks: TaskGroup,
-    /// Ended first: turns stop where they are and are taken up at the next start.
+    /// The tasks of turns; they end first: turns stop where they are and are resumed at the next start.
     pub(crate) turns: TaskGroup,
-    /// What comes in is kept for the next process.
+    /// Set when new messages are kept for the next process.
     draining: AtomicBool,
-    /// There has been more than one conversation.
+    /// Set when there has been more than one conversation.
     pub(crate) has_other_sessions: AtomicBool,
 }
 
@@ -90,8 +90,8 @@ impl Gateway {
         }
     }
 
-    /// Looks at what an earlier process left, before any platform is connected: a reply that was being sent then is told
-    /// from one that is being sent now.
+    /// Recovers what an earlier process left, before any platform is connected, so that a reply it was sending is
+    /// not confused with one that is being sent now.
     pub async fn recover(&self) -> Result<(), Error> {
         self.index.import(self.clock.now()).await?;
         self.index.import_transcripts(self.clock.now()).await?;
@@ -105,7 +105,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Goes on with messages that wait and turns that were cut off; the platforms are connected by now.
+    /// Continues with waiting messages and cut-off turns, after the platforms are connected.
     pub async fn resume_work(&self) -> Result<(), Error> {
         for key in self.store.waiting_conversations().await? {
             if self.conversations.record_arrival(&key)
@@ -117,29 +117,29 @@ impl Gateway {
         Ok(())
     }
 
-    /// Connects a platform: what is queued for it leaves from now on.
+    /// Connects a platform: replies queued for it are sent from now on.
     pub fn connect(&self, channel: Arc<dyn Channel>) {
         self.delivery.connect(channel, &self.tasks);
     }
 
-    /// Disconnects a platform; what is queued for it waits.
+    /// Disconnects a platform; replies queued for it wait.
     pub fn disconnect(&self, platform: &str) {
         self.delivery.disconnect(platform);
     }
 
-    /// What was put off because of a connected platform is due now.
+    /// Makes the postponed replies of connected platforms due.
     pub async fn make_due(&self) {
         for platform in self.platforms() {
             self.delivery.make_due(&platform).await;
         }
     }
 
-    /// Waits until what is queued for connected platforms has left, at most so long.
+    /// Waits at most `patience` until the replies queued for connected platforms have been sent.
     pub async fn flush_outbox(&self, patience: Duration) {
         self.delivery.flush(patience).await;
     }
 
-    /// Queues something for a chat of a platform.
+    /// Queues a message for a chat of a platform.
     pub async fn enqueue(&self, reply: OutgoingMessage) -> Result<(), Error> {
         let platform = reply.platform.clone();
         let conversation = format!("{platform}:{}", reply.place.chat_id);
@@ -150,7 +150,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Says something in the chat of a conversation. One that is in no chat hears nothing.
+    /// Sends a text to the chat of a conversation. Does nothing for a conversation without a chat.
     pub async fn notify_conversation(&self, key: &str, text: String, idempotency_key: String) {
         let found = match self.index.find(key).await {
             Ok(entry) => entry.and_then(|entry| entry.origin),
@@ -158,7 +158,7 @@ impl Gateway {
         };
         let (platform, place) = match found {
             Some(origin) => (origin.platform.clone(), origin.place()),
-            // Work in the background is in no chat of its own: it answers where it was asked for.
+            // Background work has no chat of its own: it replies in the chat it was requested in.
             None => match self.store.newest_envelope(key).await {
                 Ok(Some(envelope)) => (envelope.platform, envelope.place),
                 Ok(None) => return,
@@ -177,17 +177,17 @@ impl Gateway {
         self.queue_reply(key, reply).await;
     }
 
-    /// Platforms that are connected.
+    /// Returns the connected platforms.
     pub fn platforms(&self) -> Vec<String> {
         self.delivery.platforms()
     }
 
-    /// Turns that are running or about to.
+    /// Returns the number of turns that are running or about to.
     pub fn active_turns(&self) -> usize {
         self.conversations.len()
     }
 
-    /// From now on no turn begins: what comes in is taken and waits for the next process.
+    /// Stops new turns from starting: incoming messages are stored and wait for the next process.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
@@ -196,8 +196,8 @@ impl Gateway {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Ends everything in good order. Turns that still run are left to the next process, which goes on with them; that is
-    /// no cut-off.
+    /// Stops everything cleanly. Turns that still run are left to the next process, which resumes them; that does
+    /// not count as a cut-off.
     pub async fn stop(&self) {
         self.abort().await;
         match self.store.release_turns().await {
@@ -208,13 +208,13 @@ impl Gateway {
         self.export_files().await;
     }
 
-    /// Ends everything where it stands, as the death of the process would.
+    /// Stops everything immediately, as the death of the process would.
     pub async fn abort(&self) {
         self.turns.shut_down().await;
         self.tasks.shut_down().await;
     }
 
-    /// Keeps files for other programs up to date; called now and then.
+    /// Updates the files for other programs; called periodically.
     pub async fn export_files(&self) {
         match self.index.export().await {
             Ok(true) => self.write_directory().await,

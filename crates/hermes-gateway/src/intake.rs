@@ -1,4 +1,5 @@
-//! Taking messages in: who may speak, which conversation it is, and onto the disk before anybody is told.
+//! Takes messages in: checks the sender, finds the conversation, and stores the message before it is
+//! acknowledged.
 
 use hermes_store::{
     FollowUpWork, InboxCloseReason, InboxInsertion as Taken, InboxSettlement, WaitingMessage,
@@ -49,12 +50,12 @@ impl Gateway {
         AccessRequest { platform: &envelope.platform, user_id, handle, paired }
     }
 
-    /// Whether a message is from somebody who was let in by name.
+    /// Tells whether a message is from a user who is allowed individually.
     pub(crate) fn is_from_owner(&self, envelope: &Envelope) -> bool {
         authorise::is_owner(self.access_request(envelope), &self.settings.current().env)
     }
 
-    /// Strangers get a code in a direct message, and silence everywhere else.
+    /// Answers an unknown sender with a pairing code in a direct message, and with nothing elsewhere.
     async fn handle_unknown_sender(
         &self,
         envelope: &Envelope,
@@ -81,8 +82,8 @@ impl Gateway {
                 "Hi! I don't know you yet. Your pairing code is `{code}`, good for one hour.\n\nMy owner lets you in with:\n\
                  `hermes pairing approve {platform} {code}`"
             ),
-            // Asked again too soon: the code of the first time is still good, and an answer each time could be used to
-            // have the bot write to somebody.
+            // A repeated request gets no answer: the first code is still valid, and an answer each time could be
+            // used to make the bot write to somebody.
             Err(CodeRefusal::TooSoon) => return Ok(()),
             Err(CodeRefusal::LockedOut) => {
                 "Too many pairing requests right now. Please try again later.".to_owned()
@@ -99,8 +100,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Finds the hands for something that is safely on disk: a worker, or, where a turn runs and this concerns it, at
-    /// once and beside it.
+    /// Assigns a stored message to a worker, or handles it at once, outside the worker, if it concerns the
+    /// running turn.
     pub(crate) fn dispatch(&self, row: WaitingMessage) {
         let key = row.conversation.clone();
         let Some(busy) = self.conversations.busy_state(&key) else {
@@ -116,7 +117,7 @@ impl Gateway {
         match self.busy_action(&row.envelope, busy) {
             BusyAction::Interrupt if waits && !self.is_draining() => self.say_queued(&row),
             BusyAction::Nothing => {}
-            // What runs may come to its end; the message waits for the next process.
+            // The running turn may finish; the message waits for the next process.
             BusyAction::Interrupt if self.is_draining() => {}
             BusyAction::Interrupt => {
                 self.conversations.stop_turn(&key, StopReason::NewMessage);
@@ -176,13 +177,13 @@ impl Gateway {
 
     fn finish_side_row(&self, key: &str, row: InboxId) {
         self.conversations.clear_side_row(key, row);
-        // The worker may have passed this row over while it was dealt with here.
+        // The worker may have skipped this row while it was handled here.
         if self.conversations.record_arrival(key) == ArrivalAction::StartWorker {
             self.start_worker(key.to_owned());
         }
     }
 
-    /// What runs ends, and what waits is dropped.
+    /// Stops the running turn and drops the waiting messages.
     async fn stop_turn(&self, row: &WaitingMessage) -> &'static str {
         let key = &row.conversation;
         let starting =
@@ -196,7 +197,7 @@ impl Gateway {
         }
     }
 
-    /// What waits behind a stopped turn is not to be run any more.
+    /// Drops the messages that wait behind a stopped turn.
     async fn drop_waiting(&self, key: &str, but: InboxId) {
         let waiting = match self.store.waiting(key).await {
             Ok(waiting) => waiting,
@@ -212,7 +213,7 @@ impl Gateway {
         }
     }
 
-    /// Closes a row with an answer and takes in the work it asked for, in one step.
+    /// Closes a row with an answer and stores the work it requested, in one step.
     pub(crate) async fn settle_and_begin(&self, row: &WaitingMessage, text: String, work: FollowUpWork) {
         let FollowUpWork { conversation, envelope } = work.clone();
         let settled = InboxSettlement {
@@ -252,18 +253,18 @@ impl Gateway {
     }
 }
 
-/// What to do at once about a message in a busy conversation.
+/// The immediate action for a message in a busy conversation.
 enum BusyAction {
     Nothing,
     Interrupt,
-    /// It waits for the next turn, as the user wants it to.
+    /// The message waits for the next turn, as the user requested.
     Queue,
-    /// The turn ends; the worker then comes to the message.
+    /// The turn is stopped; the worker then handles the message.
     Stop,
     Run(SideAction),
 }
 
-/// Something done beside a turn.
+/// An action outside the worker while a turn runs.
 enum SideAction {
     Stop,
     Command(ParsedCommand),
@@ -272,17 +273,17 @@ enum SideAction {
     Clarify(String),
 }
 
-/// Which open question an approval is meant for.
+/// Selects the open question an approval answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ApprovalSelector<'a> {
     Oldest,
     All,
-    /// The one with this tag, as a button names it.
+    /// The question with this tag, as a button names it.
     Tagged(&'a str),
 }
 
 impl Gateway {
-    /// A command, as it was typed; a word of the user's own that begins the conversation anew counts as one.
+    /// Parses a command; a configured reset trigger counts as `/new`.
     pub(crate) fn parse_command(&self, envelope: &Envelope) -> Option<ParsedCommand> {
         if authorise::delivers_external_events(&envelope.platform) {
             return None;
@@ -295,7 +296,7 @@ impl Gateway {
         slash::parse(&text)
     }
 
-    /// What a message means to a turn that is running.
+    /// Decides what a message means for the running turn.
     fn busy_action(&self, envelope: &Envelope, busy: BusyState) -> BusyAction {
         decide_busy_action(envelope, self.parse_command(envelope), busy)
     }
@@ -337,7 +338,7 @@ fn decide_busy_action(envelope: &Envelope, typed: Option<ParsedCommand>, busy: B
 
 fn interrupt_or_queue(envelope: &Envelope, busy: BusyState) -> BusyAction {
     match busy.phase {
-        // Written while nobody was there: it comes after what was left unfinished then.
+        // The message was written while the gateway was down: it comes after the unfinished turn.
         WorkerPhase::Running if busy.resumed_at.is_some_and(|at| envelope.received_at < at) => {
             BusyAction::Nothing
         }
@@ -346,7 +347,7 @@ fn interrupt_or_queue(envelope: &Envelope, busy: BusyState) -> BusyAction {
     }
 }
 
-/// Words that answer the question whether a command may run; only while it is open.
+/// Parses a plain word as the answer to an approval question; only used while one is open.
 fn parse_plain_approval(text: &str) -> Option<ApprovalDecision> {
     match text.trim().to_lowercase().as_str() {
         "yes" | "y" | "ok" | "okay" | "approve" | "confirm" | "go" | "👍" => Some(ApprovalDecision::Once),
@@ -357,7 +358,7 @@ fn parse_plain_approval(text: &str) -> Option<ApprovalDecision> {
     }
 }
 
-/// A reply to the place a message came from.
+/// Creates a reply to the chat a message came from.
 pub(crate) fn reply_to(envelope: &Envelope, text: String, idempotency_key: String) -> OutgoingMessage {
     OutgoingMessage {
         platform: envelope.platform.clone(),

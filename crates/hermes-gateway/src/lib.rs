@@ -1,9 +1,9 @@
-//! Messages in, turns, answers out: what is always on.
+//! The always-on service: messages in, turns, answers out.
 //!
-//! Holds intake, one worker per busy conversation, who may speak, the commands of chats, and delivery. Knows no platform:
-//! they come in as channels; makes no agent: the program does, through a port. Invariants: a platform is told only what is
-//! on disk; a message is closed in the same step in which its answer is queued; a reply leaves through the outbox or not
-//! at all; a conversation in which nothing happens costs no memory.
+//! Holds intake, one worker per busy conversation, authorization, chat commands and delivery. Knows no platform:
+//! they come in as channels. Creates no agent: the program does, through a port. Invariants: a message is
+//! acknowledged to its platform only when it is on disk; a message is closed in the same step in which its answer
+//! is queued; a reply is sent through the outbox or not at all; a conversation without activity costs no memory.
 
 mod active_conversations;
 pub mod authorise;

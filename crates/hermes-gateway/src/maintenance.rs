@@ -1,5 +1,5 @@
-//! What is done now and then beside the messages: conversations that have run out leave their notes, old files go, and the
-//! directory of chats follows what the platforms know.
+//! Periodic maintenance: saves memories of expired conversations, deletes old files, and updates the directory of
+//! chats from what the platforms report.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::session::SessionEntry;
 
 const FIRST_RUN_DELAY: Duration = Duration::from_mins(1);
 const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(5);
-/// Files that came with messages are kept for a day.
+/// The time files of messages are kept.
 const FILE_RETENTION: Duration = Duration::from_hours(24);
-/// A conversation shorter than this holds nothing to keep.
+/// The number of messages below which a conversation has nothing worth keeping.
 const MIN_MESSAGES: usize = 4;
 const PRUNED_AT_ONCE: usize = 200;
-/// In an entry: its notes were taken.
+/// The key of an entry that says that its memories were saved.
 const FLUSHED: &str = "memory_flushed";
 
 impl Gateway {
-    /// Starts it; it ends with the gateway.
+    /// Starts maintenance; it ends with the gateway.
     pub fn start_maintenance(&self) {
         let gateway = self.clone();
         drop(self.tasks.spawn("housekeeping", async move {
@@ -36,7 +36,7 @@ impl Gateway {
         }));
     }
 
-    /// Conversations whose time is over, each once.
+    /// Saves the memories of each expired conversation once.
     async fn flush_expired_sessions(&self) {
         let entries = match self.index.all().await {
             Ok(entries) => entries,
@@ -61,7 +61,7 @@ impl Gateway {
         }
     }
 
-    /// Notes worth keeping are kept before a conversation is left behind; beside everything else.
+    /// Saves what is worth keeping before a conversation is replaced, in the background.
     pub(crate) fn flush_in_background(&self, envelope: &Envelope, entry: &SessionEntry) {
         if is_flushed(entry) {
             return;
@@ -93,7 +93,8 @@ impl Gateway {
     }
 }
 
-/// Removes messages and replies that were settled long ago, a few at a time, so that others get their turn in between.
+/// Removes messages and replies that were settled long ago, a few at a time, so that other writes can run in
+/// between.
 async fn prune_settled(gateway: &Gateway) {
     let days = gateway.settings.current().config.int("gateway.queue_retention_days").unwrap_or(30);
     let Some(days) = u64::try_from(days).ok().filter(|days| *days > 0) else { return };
@@ -112,7 +113,7 @@ fn is_flushed(entry: &SessionEntry) -> bool {
     entry.more.get(FLUSHED).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// A message as it would come from the chat of an entry.
+/// Creates a message as it would come from the chat of an entry.
 fn envelope_of(entry: &SessionEntry) -> Option<Envelope> {
     let origin = entry.origin.as_ref()?;
     Some(Envelope {

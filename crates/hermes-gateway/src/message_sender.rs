@@ -1,7 +1,7 @@
-//! Sending to a chat by name, for the `send_message` tool and the shell.
+//! Sends to a chat by name, for the `send_message` tool and the shell.
 //!
-//! What is sent goes through the outbox like every answer: it leaves when the gateway runs, this process or another. A
-//! chat that has a conversation finds the message in it.
+//! Messages go through the outbox like every answer: they are sent while a gateway runs, in this process or
+//! another. If the chat has a conversation, the message is added to it.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ impl Gateway {
                 DeliveryReceipt { message_ids: Vec::new(), certainty: DeliveryCertainty::AtLeastOnce };
             return Ok(SendOutcome { platform, chat_id: place.chat_id, receipt, note, mirrored: false });
         };
-        // A message is known by its first part.
+        // A message is identified by its first part.
         let receipt = match self.store.outbox_state(*first).await {
             Ok(Some(OutboxState::Sent(receipt))) => receipt,
             _ => end,
@@ -87,7 +87,7 @@ impl Gateway {
         Ok(SendOutcome { platform, chat_id: place.chat_id, receipt, note, mirrored })
     }
 
-    /// A platform alone is its home channel.
+    /// Resolves a target; a platform alone means its home channel.
     async fn resolve_destination(&self, target: &str) -> Result<(ChatDestination, Option<String>), String> {
         let settings = self.settings.current();
         let found = parse_targets(target).into_iter().next();
@@ -114,7 +114,8 @@ impl Gateway {
         Ok((address, note))
     }
 
-    /// What became of it. Nothing, when it stays in the queue and leaves when somebody takes it.
+    /// Waits for the result of a send. Returns `None` when the message stays in the queue until a process sends
+    /// it.
     async fn wait_for_receipt(
         &self,
         id: OutboxId,
@@ -123,7 +124,7 @@ impl Gateway {
         let began = self.clock.monotonic();
         loop {
             let mut settled = std::pin::pin!(self.delivery.settled.notified());
-            // Before looking, so that nothing is missed between the look and the wait.
+            // Enabled before the check, so that no wake-up is missed between the check and the wait.
             settled.as_mut().enable();
             match self.store.outbox_state(id).await {
                 Ok(Some(OutboxState::Sent(receipt))) => return Ok(Some(receipt)),
@@ -135,7 +136,7 @@ impl Gateway {
             if lasting || self.clock.monotonic().saturating_sub(began) > TIMEOUT {
                 return Ok(None);
             }
-            // Another process may be the one that sends.
+            // Another process may be the sender, so the outbox is also polled.
             tokio::select! {
                 () = settled => {}
                 () = self.clock.sleep(POLL_INTERVAL) => {}
@@ -143,7 +144,8 @@ impl Gateway {
         }
     }
 
-    /// Writes what was sent into the chat's conversation, so that an answer to it makes sense. Says whether there was one.
+    /// Adds the message to the chat's conversation, so that an answer to it makes sense. Returns whether there
+    /// was one.
     async fn append_to_conversation(
         &self,
         platform: &str,
@@ -157,7 +159,7 @@ impl Gateway {
         });
         let Some(entry) = here else { return false };
         let session = SessionId::new(entry.session_id);
-        // A turn that runs there has the conversation to itself.
+        // A running turn holds the conversation exclusively.
         if !matches!(self.store.running_turn(&session).await, Ok(None)) {
             return false;
         }

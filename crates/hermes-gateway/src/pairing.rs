@@ -1,7 +1,8 @@
-//! Codes by which a stranger becomes known.
+//! Pairing codes by which an unknown user gets access.
 //!
-//! The files are those of existing homes, one pair per platform. Invariants: a code comes from the system's random
-//! numbers, is never logged, and is of no use after an hour; guessing is shut out after a few misses.
+//! The files have the format of existing homes, one pair per platform. Invariants: a code comes from the system's
+//! random number generator, is never logged and expires after an hour; after a few wrong codes, further attempts
+//! are locked out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,26 +21,26 @@ const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const LENGTH: usize = 8;
 const VALID_FOR: f64 = 3600.0;
 const BETWEEN_REQUESTS: f64 = 600.0;
-/// Beyond this many the oldest request gives way, so that strangers cannot keep others out.
+/// The number of pending requests beyond which the oldest is dropped, so that strangers cannot block others.
 const MAX_PENDING: usize = 100;
 const MAX_FAILURES: u64 = 5;
 const LOCKED_FOR: f64 = 3600.0;
 
-/// Somebody who asked to be let in.
+/// A pending request for access.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairingRequest {
     pub user_id: String,
     #[serde(default)]
     pub user_name: Option<String>,
     pub created_at: f64,
-    /// The form in which newer programs keep a code.
+    /// The hash of the code, as newer programs store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     salt: Option<String>,
 }
 
-/// Somebody who was let in.
+/// A user who was approved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovedUser {
     #[serde(default)]
@@ -47,14 +48,14 @@ pub struct ApprovedUser {
     pub approved_at: f64,
 }
 
-/// Why there is no code.
+/// The reason why no code was issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeRefusal {
     LockedOut,
     TooSoon,
 }
 
-/// What came of a code.
+/// The result of entering a code.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PairingResult {
     Approved { user_id: String, user_name: Option<String> },
@@ -62,7 +63,8 @@ pub enum PairingResult {
     LockedOut,
 }
 
-/// The people of all platforms. Cheap to clone; every call reads the files, which other processes change too.
+/// The pending and approved users of all platforms. Cheap to clone; every call reads the files, because other
+/// processes change them too.
 #[derive(Debug, Clone)]
 pub struct PairingStore {
     home: Home,
@@ -82,7 +84,7 @@ impl PairingStore {
         self.approved_users(platform).contains_key(user_id)
     }
 
-    /// A new code for somebody, or why there is none.
+    /// Issues a new code for a user, or returns why there is none.
     pub fn request(
         &self,
         platform: &str,
@@ -102,7 +104,7 @@ impl PairingStore {
         if last.is_some_and(|last| now - last < BETWEEN_REQUESTS) {
             return Ok(Err(CodeRefusal::TooSoon));
         }
-        // The same person again: the code of before is replaced, so that nobody takes more than one place.
+        // A new request replaces the user's earlier one, so that nobody takes more than one entry.
         pending.retain(|_, request| request.user_id != user_id);
         while pending.len() >= MAX_PENDING {
             let oldest = pending.iter().min_by(|a, b| a.1.created_at.total_cmp(&b.1.created_at));
@@ -124,7 +126,7 @@ impl PairingStore {
         Ok(Ok(code))
     }
 
-    /// Lets somebody in by their code.
+    /// Approves a user by their code.
     pub fn approve(
         &self,
         platform: &str,
@@ -148,13 +150,13 @@ impl PairingStore {
         let mut people = self.approved_users(platform);
         let person = ApprovedUser { user_name: request.user_name.clone(), approved_at: now };
         people.insert(request.user_id.clone(), person);
-        // The person first: a code that is left over can only be used for the same one again.
+        // The user is saved first: a code that is left over can only approve the same user again.
         save(&self.approved_file(platform), &people)?;
         save(&self.pending_file(platform), &pending)?;
         Ok(PairingResult::Approved { user_id: request.user_id, user_name: request.user_name })
     }
 
-    /// Shuts somebody out again. Says whether they were known.
+    /// Revokes a user's access. Returns whether they had it.
     pub fn revoke(&self, platform: &str, user_id: &str) -> hermes_config::Result<bool> {
         let _lock = self.lock()?;
         let mut people = self.approved_users(platform);
@@ -165,7 +167,7 @@ impl PairingStore {
         Ok(true)
     }
 
-    /// Drops every open request. Says how many there were.
+    /// Drops every pending request. Returns their number.
     pub fn clear_pending(&self, now: Timestamp) -> hermes_config::Result<usize> {
         let _lock = self.lock()?;
         let mut count = 0;
@@ -176,7 +178,7 @@ impl PairingStore {
         Ok(count)
     }
 
-    /// Open requests: platform, code, request.
+    /// Returns the pending requests: platform, code, request.
     pub fn pending(&self, now: Timestamp) -> Vec<(String, String, PairingRequest)> {
         let of = |platform: String| {
             let pending = self.valid_pending(&platform, now.seconds());
@@ -185,7 +187,7 @@ impl PairingStore {
         self.platforms("-pending.json").into_iter().flat_map(of).collect()
     }
 
-    /// Everybody who was let in: platform, id, person.
+    /// Returns all approved users: platform, id, user.
     pub fn approved(&self) -> Vec<(String, String, ApprovedUser)> {
         let of = |platform: String| {
             let people = self.approved_users(&platform);
@@ -248,7 +250,7 @@ fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
     })
 }
 
-/// By the code itself, or by its hash.
+/// Finds a request by the code itself or by its hash.
 fn find(pending: &PendingRequests, code: &str) -> Option<String> {
     let matches = |(key, request): &(&String, &PairingRequest)| match (&request.hash, &request.salt) {
         (Some(hash), Some(salt)) => {
@@ -262,7 +264,7 @@ fn find(pending: &PendingRequests, code: &str) -> Option<String> {
     pending.iter().find(matches).map(|(key, _)| key.clone())
 }
 
-/// Compares without telling by its time how much was right.
+/// Compares in constant time, so that the duration does not tell how much was right.
 fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
@@ -299,7 +301,7 @@ fn record_failure(limits: &mut PairingLimits, platform: &str, now: f64) {
     }
 }
 
-/// Nothing when the system has no random numbers, which is no time to let people in.
+/// Generates a code. Returns `None` when the system provides no random numbers; then nobody can be paired.
 fn random_code() -> Option<String> {
     let mut bytes = [0_u8; LENGTH];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;

@@ -1,4 +1,4 @@
-//! What the gateway asks of the program around it.
+//! The ports through which the gateway uses the program around it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use hermes_store::WaitingMessage;
 use hermes_types::{BoxFuture, ChannelCapabilities, TaskId};
 use serde_json::Value;
 
-/// Who runs the turns. Asked before each, because the configuration may have changed since the last.
+/// Creates the agents that run turns. Called before each turn, because the configuration may have changed.
 pub trait AgentProvider: Send + Sync {
-    /// The agent, or why there is none, in words for the user.
+    /// Returns the agent, or a message for the user that says why there is none.
     fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String>;
 
-    /// Puts the tools of a piece of work into a folder.
+    /// Sets the working folder of a task's tools.
     fn set_working_folder(&self, task: &TaskId, folder: &Path) {
         let _ = (task, folder);
     }
 }
 
-/// What a turn needs of its agent.
+/// The properties a turn needs of its agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentRequest<'a> {
     pub platform: &'a str,
-    /// Where the conversation takes place, for the system text.
+    /// A description of the chat, for the system text.
     pub context: Option<String>,
-    /// Toolsets this turn goes without.
+    /// Toolsets this turn does not get.
     pub excluded_toolsets: &'a [&'a str],
-    /// Another model than the configured one.
+    /// A model other than the configured one.
     pub model: Option<&'a str>,
     pub provider: Option<&'a str>,
     pub base_url: Option<&'a str>,
-    /// These toolsets instead of the platform's.
+    /// The toolsets to use instead of the platform's.
     pub toolsets: Option<&'a [String]>,
 }
 
-/// A script of the user's own that a job begins with.
+/// A user's script that a job starts with.
 #[derive(Debug, Clone, Copy)]
 pub struct JobScriptRequest<'a> {
     pub file: &'a Path,
@@ -46,18 +46,18 @@ pub struct JobScriptRequest<'a> {
     pub limit: Duration,
 }
 
-/// What a script came to.
+/// The result of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobScriptOutcome {
     pub stdout: String,
     pub stderr: String,
-    /// Nothing, when its time was up.
+    /// The exit code; `None` when the script timed out.
     pub code: Option<i32>,
 }
 
-/// Commands that are not about one conversation, and what else the program knows.
+/// The program's services: commands that are not about one conversation, skills, platforms, processes and files.
 pub trait Services: Send + Sync {
-    /// Runs a command. Nothing, when it is none of the program's.
+    /// Runs a command. Returns `None` when the program has no such command.
     fn command<'a>(
         &'a self,
         name: &'a str,
@@ -68,42 +68,43 @@ pub trait Services: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
-    /// What the model is told when a skill is called by its name. Nothing, when there is no such skill.
+    /// Returns the prompt for a skill called by name, or `None` when there is no such skill.
     fn skill(&self, name: &str, rest: &str) -> Option<String> {
         let _ = (name, rest);
         None
     }
 
-    /// Names of skills that can be called, with a word about each.
+    /// Returns the names of the skills that can be called, with a description of each.
     fn skills(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// What a platform can do, also while it is not connected. Nothing, when there is no such platform.
+    /// Returns the capabilities of a platform, also while it is not connected, or `None` when there is no such
+    /// platform.
     fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
         let _ = platform;
         None
     }
 
-    /// Whether the user has set a platform up, connected or not.
+    /// Tells whether the user has set up a platform, connected or not.
     fn is_set_up(&self, platform: &str) -> bool {
         let _ = platform;
         false
     }
 
-    /// Returns whether something a conversation started in the background still runs.
+    /// Tells whether a background process of a conversation still runs.
     fn has_running_process(&self, task: &TaskId) -> bool {
         let _ = task;
         false
     }
 
-    /// Runs a shell command of the user's own and gives its output.
+    /// Runs a user's own shell command and returns its output.
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
         let _ = command;
         Box::pin(std::future::ready(Err("commands cannot be run here".to_owned())))
     }
 
-    /// Runs a program, without a shell, and gives its output.
+    /// Runs a program without a shell and returns its output.
     fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
         let _ = argv;
         Box::pin(std::future::ready(Err("programs cannot be run here".to_owned())))
@@ -115,8 +116,8 @@ pub trait Services: Send + Sync {
         Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
     }
 
-    /// The words of a message with what they point at; nothing, when they point at nothing. An error is for the user, and
-    /// the message goes no further.
+    /// Expands the references in a message; returns `None` when it has none. An error is for the user, and the
+    /// message is not processed further.
     fn expand_references<'a>(
         &'a self,
         words: &'a str,
@@ -126,19 +127,19 @@ pub trait Services: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// What a file that came with a message says: a transcript, a description.
+    /// Describes a file that came with a message: a transcript, a description.
     fn describe_file<'a>(&'a self, file: &'a hermes_types::Attachment) -> BoxFuture<'a, Option<String>> {
         let _ = file;
         Box::pin(std::future::ready(None))
     }
 }
 
-/// Tells others what happens. Must not block; what they do about it is their business.
+/// Receives the gateway's events. Must not block; errors in handling them do not concern the gateway.
 pub trait EventObserver: Send + Sync {
     fn emit(&self, event: &str, context: Value);
 }
 
-/// Nobody watches.
+/// An observer that ignores all events.
 #[derive(Debug, Clone, Copy)]
 pub struct NoObserver;
 
@@ -146,13 +147,13 @@ impl EventObserver for NoObserver {
     fn emit(&self, _: &str, _: Value) {}
 }
 
-/// The program offers nothing more.
+/// Services of a program that offers none.
 #[derive(Debug, Clone, Copy)]
 pub struct NoServices;
 
 impl Services for NoServices {}
 
-/// All of them.
+/// All ports of a gateway.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct GatewayPorts {

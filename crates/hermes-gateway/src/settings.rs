@@ -1,7 +1,7 @@
-//! The configuration as the gateway sees it, read again whenever its files change.
+//! The gateway's configuration, read again whenever its files change.
 //!
-//! Order: environment, config.yaml, gateway.json, defaults. What is malformed is skipped, never fatal; files that cannot be
-//! used at all change nothing while the gateway runs: the last good reading stays in force.
+//! Precedence: environment, config.yaml, gateway.json, defaults. Malformed values are skipped, never fatal; files
+//! that cannot be used at all change nothing while the gateway runs: the last valid settings stay in force.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,23 +22,23 @@ use serde_json::Value as Json;
 
 use crate::session::{ConversationSharing, SessionIsolation};
 
-/// What strangers get in a direct message.
+/// Says how direct messages of unknown users are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownSenderPolicy {
     Pair,
     Ignore,
 }
 
-/// A command of the user's own, from `quick_commands`.
+/// A user's own command, from `quick_commands`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuickCommand {
     Exec(String),
     Alias(String),
-    /// Something else, by its type.
+    /// An unsupported command, with its type.
     Unknown(String),
 }
 
-/// One reading of the files.
+/// The settings of one reading of the files.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
     pub config: Config,
@@ -48,13 +48,13 @@ pub struct GatewaySettings {
     pub isolation: SessionIsolation,
     pub reset_triggers: Vec<String>,
     pub quick_commands: BTreeMap<String, QuickCommand>,
-    /// How long a question waits for its answer.
+    /// The time a question waits for its answer.
     pub question_timeout: Duration,
-    /// The same for a question of the model that is no approval.
+    /// The time a question of the model that is not an approval waits.
     pub clarify_patience: Duration,
-    /// What has waited longer is told about and not run.
+    /// The age from which a waiting message is reported and not processed.
     pub stale_after: Duration,
-    /// The least and the most time before a file is sent to a chat, as a person would need it.
+    /// The shortest and longest pause before a file is sent to a chat, to imitate a person.
     pub human_delay: Option<(Duration, Duration)>,
     default_reset: SessionResetSettings,
     reset_overrides: Json,
@@ -86,19 +86,19 @@ impl GatewaySettings {
         }
     }
 
-    /// When a chat begins anew: by platform, else by its kind, else the default.
+    /// Returns the reset policy of a chat: by platform, else by its kind, else the default.
     pub fn reset_policy(&self, platform: &str, kind: ChatKind) -> SessionResetSettings {
         let by = |table: &str, name: &str| self.reset_overrides.get(table).and_then(|table| table.get(name));
         let given = by("reset_by_platform", platform).or_else(|| by("reset_by_type", kind.as_str()));
         given.map_or_else(|| self.default_reset.clone(), |given| apply_overrides(&self.default_reset, given))
     }
 
-    /// Returns what is shown on a platform.
+    /// Returns the display settings of a platform.
     pub fn display_on(&self, platform: &str) -> DisplaySettings {
         display_on(&self.display, &self.config, platform)
     }
 
-    /// What a stranger's direct message gets on a platform.
+    /// Returns how direct messages of unknown users are answered on a platform.
     pub fn unknown_sender_policy(&self, platform: &str) -> UnknownSenderPolicy {
         let of = |dotted: String| self.config.non_empty_text(&dotted);
         of(format!("platforms.{platform}.extra.unauthorized_dm_behavior"))
@@ -106,7 +106,7 @@ impl GatewaySettings {
             .map_or(self.unknown_senders, |text| parse_unknown_sender_policy(&text))
     }
 
-    /// The chat a platform's unasked messages go to.
+    /// Returns the chat that receives a platform's unrequested messages.
     pub fn home_channel(&self, platform: &str) -> Option<String> {
         let upper = platform.to_uppercase();
         let own = match platform {
@@ -128,7 +128,7 @@ fn question_timeout(config: &Config, key: &str, usual: Duration) -> Duration {
         .unwrap_or(usual)
 }
 
-/// Returns the bounds of the pause before a file in a chat; nothing, when there is none.
+/// Returns the bounds of the pause before a file in a chat, or `None` when there is no pause.
 fn human_delay(env: &Env) -> Option<(Duration, Duration)> {
     const SHORTEST: u64 = 800;
     const LONGEST: u64 = 2_500;
@@ -144,12 +144,12 @@ fn human_delay(env: &Env) -> Option<(Duration, Duration)> {
     Some((Duration::from_millis(least), Duration::from_millis(most.max(least))))
 }
 
-/// Display settings with what `display.platforms` says about a platform.
+/// Applies `display.platforms` for a platform to the display settings.
 fn display_on(display: &DisplaySettings, config: &Config, platform: &str) -> DisplaySettings {
     let mut display = display.clone();
     let of = |key: &str| config.get(&format!("display.platforms.{platform}.{key}"));
     if let Some(progress) = of("tool_progress") {
-        // `off` is a boolean to YAML.
+        // YAML reads `off` as a boolean.
         display.tool_progress = match progress.as_str() {
             Some("off") => ToolProgress::Off,
             Some("new") => ToolProgress::New,
@@ -226,7 +226,7 @@ fn default_reset(config: &Config, env: &Env, legacy: &Json) -> SessionResetSetti
     match legacy.get("default_reset_policy") {
         Some(given) if !said => {
             let mut merged = apply_overrides(&policy, given);
-            // The environment comes before every file.
+            // The environment takes precedence over every file.
             if env.is_set("SESSION_RESET_HOUR") {
                 merged.at_hour = policy.at_hour;
             }
@@ -239,7 +239,8 @@ fn default_reset(config: &Config, env: &Env, legacy: &Json) -> SessionResetSetti
     }
 }
 
-/// The two tables of exceptions; config.yaml wins, in `session_reset`, at its top or under `gateway`.
+/// Returns the two tables of exceptions; config.yaml wins, in `session_reset`, at its top level or under
+/// `gateway`.
 fn reset_overrides(config: &Config, legacy: &Json) -> Json {
     let table = |key: &str, within: &str| {
         let given =
@@ -286,7 +287,7 @@ fn read_json(path: &Path) -> Json {
     })
 }
 
-/// The settings in force. Clones share one reading; a file that changed is read again at the next look.
+/// The settings in force. Clones share one reading; a changed file is read again at the next access.
 #[derive(Debug, Clone)]
 pub struct LiveSettings {
     inner: Arc<SettingsFiles>,
@@ -300,16 +301,16 @@ struct SettingsFiles {
     reading: Mutex<LoadedSettings>,
 }
 
-/// What was read last.
+/// The latest reading.
 #[derive(Debug)]
 struct LoadedSettings {
     stamps: FileStamps,
     settings: Arc<GatewaySettings>,
-    /// Why the files cannot be used as they are now.
+    /// The reason why the files cannot be used as they are now.
     problem: Option<String>,
 }
 
-/// When and how long each file was.
+/// The modification time and size of each file.
 type FileStamps = [Option<(SystemTime, u64)>; 3];
 
 impl LiveSettings {
@@ -324,7 +325,7 @@ impl LiveSettings {
         &self.inner.home
     }
 
-    /// Returns why the files cannot be used as they are now; settings read before are in force then.
+    /// Returns why the files cannot be used as they are now; the settings read before stay in force.
     pub fn problem(&self) -> Option<String> {
         self.reload_if(|known, found| known != found).problem.clone()
     }
@@ -338,7 +339,7 @@ impl LiveSettings {
         self.reload_if(|_, _| true).settings.clone()
     }
 
-    /// Reads the files if that is wanted; what cannot be used changes nothing.
+    /// Reads the files if `wanted` says so; unusable files change nothing.
     fn reload_if(
         &self,
         wanted: impl FnOnce(&FileStamps, &FileStamps) -> bool,
@@ -348,7 +349,7 @@ impl LiveSettings {
         let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted(&reading.stamps, &found) {
             let read = GatewaySettings::read(home, shell, folder);
-            // A secret that was added is masked from now on, also where the rest cannot be used.
+            // A new secret is redacted from now on, even if the rest cannot be used.
             let auth = AuthFile::new(home).read();
             hermes_guard::register_secrets(secret_values(&read.config, &read.env, &auth));
             reading.stamps = found;

@@ -1,4 +1,4 @@
-//! The gateway from outside: messages in through a fake platform, answers out of it.
+//! Tests of the gateway from outside: messages in through a fake platform, answers out of it.
 #![expect(clippy::print_stdout, reason = "a long test says how it went")]
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 

@@ -1,4 +1,4 @@
-//! What the handlers share.
+//! The state the handlers share.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::repeats::RepeatDetector;
 use crate::runs::RunRegistry;
 use crate::settings::ServerSettings;
 
-/// One server. Clones are the same.
+/// A handle to the server. Clones refer to the same server.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct App {
@@ -28,15 +28,15 @@ pub struct AppState {
     pub(crate) gateway: Gateway,
     pub(crate) settings: ServerSettings,
     pub(crate) responses: ResponseStore,
-    /// Requests with a key that run here.
+    /// The keyed requests that run in this process.
     pub(crate) running_requests: idempotency::RunningRequests,
-    /// Requests without a key that a client may repeat by itself.
+    /// Requests without a key that a client library may repeat.
     pub(crate) repeats: RepeatDetector,
     pub(crate) idle: IdleSessions,
     pub(crate) runs: RunRegistry,
     pub(crate) turns: Arc<Semaphore>,
     pub(crate) tasks: TaskGroup,
-    /// Sessions in which a turn of ours runs.
+    /// Sessions in which a turn of this server runs.
     active: Mutex<HashSet<String>>,
     pub(crate) started_at: Timestamp,
     pub(crate) version: String,
@@ -79,7 +79,7 @@ impl App {
         })
     }
 
-    /// A place among the turns that may run at once.
+    /// Reserves one of the turns that may run at once.
     pub(crate) fn acquire_turn_permit(&self) -> Result<tokio::sync::OwnedSemaphorePermit, ApiError> {
         if self.gateway.is_draining() {
             return Err(ApiError::draining());
@@ -87,14 +87,14 @@ impl App {
         self.turns.clone().try_acquire_owned().map_err(|_| ApiError::busy())
     }
 
-    /// Takes a session for one turn. Nothing, when one of ours is in it.
+    /// Reserves a session for one turn. Returns `None` when a turn of this server runs in it.
     pub(crate) fn lock_session(&self, session: &str) -> Option<SessionGuard> {
         self.lock()
             .insert(session.to_owned())
             .then(|| SessionGuard { app: self.clone(), session: session.to_owned() })
     }
 
-    /// Turns that are running.
+    /// Returns the number of running turns.
     pub fn active_turns(&self) -> usize {
         self.settings.max_turns - self.turns.available_permits()
     }
@@ -110,7 +110,7 @@ impl App {
     }
 }
 
-/// A session while a turn runs in it.
+/// Reserves a session while a turn runs in it.
 pub(crate) struct SessionGuard {
     app: App,
     session: String,

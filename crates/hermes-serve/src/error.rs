@@ -1,4 +1,4 @@
-//! Why there is no answer, in the shape clients of the OpenAI API read.
+//! Errors in the shape clients of the OpenAI API expect.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use hermes_types::ModelError;
 use serde_json::json;
 use thiserror::Error;
 
-/// Why the server does not start, named for what the user can do.
+/// The reason why the server does not start, by what the user can do.
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error(
@@ -31,25 +31,25 @@ pub enum StartError {
     Store(#[from] hermes_store::Error),
 }
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
     pub(crate) code: Option<Cow<'static, str>>,
-    /// The field that is wrong.
+    /// The name of the invalid field.
     pub(crate) param: Option<String>,
-    /// Seconds until another attempt makes sense.
+    /// The seconds until a retry makes sense.
     pub(crate) retry_after: Option<u32>,
-    /// Whether clients may repeat the request by themselves.
+    /// Says whether client libraries may repeat the request.
     pub(crate) retry: ClientRetry,
 }
 
-/// Whether a request that failed may be repeated by a client library.
+/// Says whether a client library may repeat a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientRetry {
     ByStatus,
-    /// Its turn has acted: a repeat would act again.
+    /// The turn has called tools: a repeat would call them again.
     Never,
 }
 
@@ -69,7 +69,7 @@ impl ApiError {
         }
     }
 
-    /// A body that cannot be used, and the field that is the reason.
+    /// Reports a body that cannot be used, and the invalid field.
     pub(crate) fn invalid_field(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -108,20 +108,21 @@ impl ApiError {
         }
     }
 
-    /// The server ends while an answer is being written.
+    /// Reports that the server stops while an answer is being written.
     pub(crate) fn shutting_down() -> Self {
         let message = "The gateway was stopped in the middle of this answer; ask again";
         Self { retry_after: Some(5), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "interrupted", message) }
     }
 
-    /// Not a status that clients try again by themselves.
+    /// Reports a turn that was cut off twice, with a status that client libraries do not retry.
     pub(crate) fn interrupted_twice() -> Self {
         let message = "Hermes was cut off twice while it worked on this request, so it is not tried again. What was done \
                        until then is kept; send the request with another Idempotency-Key to run it anew";
         Self { retry: ClientRetry::Never, ..Self::new(StatusCode::GONE, "cut_off_twice", message) }
     }
 
-    /// Makes this the failure of a turn that had started these tools: not one that clients repeat by themselves.
+    /// Marks this as the failure of a turn that had started these tools, so that client libraries do not repeat
+    /// it.
     #[must_use]
     pub(crate) fn after_tool_calls(mut self, calls: &[ToolCallRecord]) -> Self {
         if calls.is_empty() {
@@ -136,14 +137,14 @@ impl ApiError {
         self
     }
 
-    /// A request that was run before, acted, and came to no answer.
+    /// Reports a request that ran before, called tools, and ended without an answer.
     pub(crate) fn repeated(past: &PastTurn) -> Self {
         let message = "This request was run before and ended without an answer. It is not run again by itself, because that \
                        would repeat what its tools did; change it, or send it with another Idempotency-Key, to run it anew.";
         Self::new(StatusCode::FAILED_DEPENDENCY, "already_acted", message).after_tool_calls(&past.calls)
     }
 
-    /// Returns whether the failed turn had started tools.
+    /// Tells whether the failed turn had started tools.
     pub(crate) fn has_acted(&self) -> bool {
         self.retry == ClientRetry::Never
     }
@@ -165,7 +166,7 @@ impl From<hermes_store::Error> for ApiError {
 }
 
 impl From<&ModelError> for ApiError {
-    /// What went wrong upstream, with the status that says who can do something about it.
+    /// Converts a model error to a response whose status says who can fix it.
     fn from(error: &ModelError) -> Self {
         let message = error.to_string();
         match error {

@@ -1,4 +1,4 @@
-//! Reading a JSON body field by field, so that what is wrong can be named.
+//! Reads a JSON body field by field, so that an error can name the field.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Path};
@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 
 pub(crate) type BodyObject = Map<String, Value>;
 
-/// The id in a path; one that is no text is refused like any other wrong value.
+/// The id in a path; one that is not valid text is rejected like any other invalid value.
 pub(crate) struct PathId(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathId {
@@ -25,7 +25,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
-/// A body that must be a JSON object.
+/// Parses a body that must be a JSON object.
 pub(crate) fn object(body: &Bytes) -> Result<BodyObject, ApiError> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(object)) => Ok(object),
@@ -37,7 +37,7 @@ pub(crate) fn object(body: &Bytes) -> Result<BodyObject, ApiError> {
     }
 }
 
-/// A text that may be absent or null.
+/// Reads a text that may be absent or null.
 pub(crate) fn text<'a>(object: &'a BodyObject, name: &str) -> Result<Option<&'a str>, ApiError> {
     match object.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -48,7 +48,7 @@ pub(crate) fn text<'a>(object: &'a BodyObject, name: &str) -> Result<Option<&'a 
     }
 }
 
-/// A switch; some clients send it as text.
+/// Reads a boolean; some clients send it as text.
 pub(crate) fn flag(object: &BodyObject, name: &str, default: bool) -> Result<bool, ApiError> {
     match object.get(name) {
         None | Some(Value::Null) => Ok(default),
@@ -63,7 +63,7 @@ pub(crate) fn flag(object: &BodyObject, name: &str, default: bool) -> Result<boo
     }
 }
 
-/// What a message says: a text, or a list of texts and pictures.
+/// Reads the content of a message: a text, or a list of texts and images.
 pub(crate) fn content(value: Option<&Value>, at: &str) -> Result<MessageContent, ApiError> {
     let parts = match value {
         None | Some(Value::Null) => return Ok(MessageContent::default()),
@@ -81,7 +81,7 @@ pub(crate) fn content(value: Option<&Value>, at: &str) -> Result<MessageContent,
         .enumerate()
         .map(|(index, value)| part(value, &format!("{at}[{index}]")))
         .collect::<Result<_, _>>()?;
-    // Only texts are one text: pictures are what makes parts necessary.
+    // A list of only texts becomes one text; parts are needed only for images.
     if read.iter().all(|part| part.text().is_some()) {
         let texts: Vec<&str> = read.iter().filter_map(ContentPart::text).collect();
         return Ok(MessageContent::Text(texts.join("\n")));

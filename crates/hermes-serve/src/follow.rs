@@ -1,7 +1,7 @@
-//! A turn and the client that watches it.
+//! Connects a turn with the client that follows it.
 //!
-//! A turn never waits for its client. What a slow one has not read yet waits here, with its text put together, up to a
-//! bound; a client that falls further behind than that is treated as one that has left.
+//! A turn never waits for its client. Events that a slow client has not read yet are queued, with adjacent text
+//! merged, up to a limit; a client that falls behind further than that is treated as one that has left.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,14 +17,14 @@ use crate::run::CompletedTurn;
 use crate::sse::{ClientGone, SseSender};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Waiting text beyond this is put together, which costs a client only the size of its steps.
+/// The size of queued text above which it is merged; the client then gets larger steps.
 const MERGE_THRESHOLD: usize = 16 * 1024;
-/// The most that may wait for one client.
+/// The most bytes that may be queued for one client.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
-/// What an event without text costs.
+/// The bytes counted for an event beside its text.
 const EVENT_COST: usize = 64;
 
-/// Events on their way from a turn to its client.
+/// The queue of events from a turn to its client.
 #[derive(Default)]
 pub(crate) struct EventQueue {
     queued: Mutex<QueuedEvents>,
@@ -35,13 +35,13 @@ pub(crate) struct EventQueue {
 struct QueuedEvents {
     events: VecDeque<TurnEvent>,
     bytes: usize,
-    /// The client is too far behind.
+    /// Set when the client is too far behind.
     overrun: bool,
-    /// The turn has nothing more to say.
+    /// Set when the turn sends no more events.
     closed: bool,
 }
 
-/// What a follower finds.
+/// The next thing a follower reads from the queue.
 enum NextEvent {
     Event(TurnEvent),
     TooFarBehind,
@@ -119,15 +119,15 @@ fn size(event: &TurnEvent) -> usize {
         TurnEvent::ToolEnded { result, .. } => result.len(),
         _ => 0,
     };
-    // Text that is put together costs its bytes alone; counting a little more errs on the safe side.
+    // Merged text costs only its bytes; counting the event's cost as well errs on the safe side.
     text + EVENT_COST
 }
 
-/// Passes events on; nobody is there to be asked.
+/// Forwards events to a client; questions are unavailable.
 pub(crate) struct ApiFrontend(Option<Arc<EventQueue>>);
 
 impl ApiFrontend {
-    /// For a client that only wants the answer.
+    /// Creates a frontend for a client that only wants the answer.
     pub(crate) fn discarding() -> Self {
         Self(None)
     }
@@ -157,15 +157,15 @@ impl Frontend for ApiFrontend {
     }
 }
 
-/// What a client is told while it waits.
+/// An update for a client that waits.
 pub(crate) enum ClientUpdate {
     Event(TurnEvent),
-    /// Nothing, for a while: it is told that somebody is there.
+    /// No event for a while: a sign that the server is still there.
     KeepAlive,
 }
 
-/// Tells a client what happens until the turn has ended, as fast as it reads. A client that has left lets go of the turn; one
-/// that is still there when the server ends is told so.
+/// Forwards events to a client until the turn has ended, as fast as the client reads. A client that has left
+/// gives up the turn; one that is still connected when the server stops is told so.
 pub(crate) async fn follow(
     app: &App,
     turn: impl Future<Output = Result<Arc<CompletedTurn>, ApiError>>,

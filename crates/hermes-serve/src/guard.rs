@@ -1,4 +1,4 @@
-//! What every request passes: origin, key, size.
+//! The checks of every request: origin, key, size.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -13,12 +13,12 @@ use subtle::ConstantTimeEq as _;
 use crate::app::App;
 use crate::error::ApiError;
 
-/// How long a body may take to arrive.
+/// The time a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const METHODS: &str = "GET, POST, PATCH, DELETE, OPTIONS";
 const HEADERS: &str = "Authorization, Content-Type, Idempotency-Key";
 
-/// Looks at the origin first, then at the key, and dresses the answer.
+/// Checks the origin, then the key, and adds the CORS headers to the response.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let origin = request.headers().get(ORIGIN).cloned();
     let allowed = match &origin {
@@ -60,7 +60,7 @@ fn has_key(headers: &HeaderMap, app: &App) -> bool {
     token.is_some_and(|token| token.trim().as_bytes().ct_eq(key.expose().as_bytes()).into())
 }
 
-/// What `Access-Control-Allow-Origin` says, or nothing.
+/// Returns the value of `Access-Control-Allow-Origin`, if the origin is allowed.
 fn allowed_origin(origin: &HeaderValue, allowed: &[String]) -> Option<HeaderValue> {
     if allowed.iter().any(|one| one == "*") {
         return Some(HeaderValue::from_static("*"));
@@ -85,7 +85,7 @@ fn with_cors_headers(mut response: Response, origin: Option<HeaderValue>) -> Res
     response
 }
 
-/// The whole body, if it is not too large and does not take for ever.
+/// Reads the whole body, within its size limit and time limit.
 pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
     let most = app.settings.max_image_body_bytes;
     let limit = app.settings.max_body_bytes;

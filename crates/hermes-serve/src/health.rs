@@ -1,4 +1,4 @@
-//! Whether the server is there, and how it is.
+//! Health checks of the server.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,9 +13,9 @@ pub(crate) async fn plain(State(app): State<App>) -> Json<Value> {
     Json(json!({"status": "ok", "platform": "hermes-agent", "version": app.version}))
 }
 
-/// Reports queues, platforms and the database to whoever monitors the server.
+/// Reports queues, platforms and the database for monitoring.
 ///
-/// Answers whatever is wrong: a queue that cannot be looked at is `null`, and the checks say why.
+/// Responds whatever is wrong: a queue that cannot be read is `null`, and the checks say why.
 pub(crate) async fn detailed(State(app): State<App>) -> Json<Value> {
     let gateway = &app.gateway;
     let now = gateway.clock.now();
@@ -48,12 +48,12 @@ pub(crate) async fn detailed(State(app): State<App>) -> Json<Value> {
     }))
 }
 
-/// What was looked at just now, each with what is wrong with it.
+/// Runs the checks and returns each with its problem, if any.
 async fn checks(app: &App) -> Vec<(&'static str, Option<String>)> {
     let gateway = &app.gateway;
     let warnings =
         gateway.settings.current().config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
-    // The files as they are now: where they cannot be used, the settings in force are older ones.
+    // The files as they are now: if they cannot be used, older settings are in force.
     let config = gateway.settings.problem().or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
     vec![
         ("state_db", gateway.store.probe().await.err().map(|error| error.to_string())),

@@ -1,8 +1,9 @@
-//! The same request twice is run once, also when this process dies in between.
+//! Runs a repeated request once, also when this process dies in between.
 //!
-//! A request with a key is on disk before its turn begins, and closed with its answer. While it runs, repeats wait for the
-//! same end. After a crash, a repeat gets the answer, goes on with the turn that was cut off, or hears that it was cut off
-//! twice. Invariant: a turn with a key does not end with its client, because the key is how its answer is fetched.
+//! A request with a key is on disk before its turn begins, and closed with its answer. While it runs, repeats
+//! wait for the same result. After a crash, a repeat gets the answer, resumes the turn that was cut off, or is
+//! told that it was cut off twice. Invariant: a keyed turn does not end with its client, because the key is how
+//! its answer is fetched.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,15 +25,16 @@ use crate::repeats;
 use crate::run::{self, ApiTurnRequest, CompletedTurn};
 use crate::turn_answer::{ApiFinishReason, TurnAnswer};
 
-/// How long an answer is given again.
+/// The time an answer is returned again.
 const ANSWER_RETENTION: Duration = Duration::from_mins(5);
-/// How long a request that was cut off can be repeated; and, after a start, one that was answered before it.
+/// The time a request that was cut off can be repeated; after a start, also the time for one that was answered
+/// before it.
 const INTERRUPTED_RETENTION: Duration = Duration::from_hours(24);
 const LONGEST_KEY: usize = 256;
 
-/// What is known of a request before its turn.
+/// The state of a request before its turn.
 pub(crate) enum RequestTicket {
-    /// Its client gave it no key.
+    /// A request without a key.
     Plain {
         turn: TurnId,
         fingerprint: String,
@@ -47,12 +49,12 @@ pub(crate) struct KeyedTicket {
     status: RequestStatus,
 }
 
-/// What became of a request with a key so far.
+/// The progress of a request with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestStatus {
-    /// Nothing yet.
+    /// The request is new.
     New,
-    /// It was begun before and has no answer.
+    /// The request was started before and has no answer.
     Begun,
     Answered(String),
 }
@@ -66,7 +68,7 @@ impl RequestTicket {
         }
     }
 
-    /// Returns whether this is the first time the request is seen.
+    /// Tells whether the request is seen for the first time.
     pub(crate) fn is_new(&self) -> bool {
         match self {
             Self::Plain { .. } => true,
@@ -81,17 +83,17 @@ impl KeyedTicket {
     }
 }
 
-/// The parts of a request by which a repeat is recognised.
+/// The parts of a request by which a repeat is recognized.
 pub(crate) struct RequestIdentity<'a> {
     pub(crate) path: &'static str,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a BodyObject,
-    /// The fields that make two requests with one key the same.
+    /// The fields that must be equal in two requests with the same key.
     pub(crate) fields: &'a [&'a str],
 }
 
-/// Writes a request with a key down, or finds what became of it. One without a key is refused when it repeats one that
-/// acted and failed.
+/// Stores a request with a key, or looks up its progress. Rejects a request without a key when it repeats one
+/// that called tools and failed.
 pub(crate) async fn admit(app: &App, identity: &RequestIdentity<'_>) -> Result<RequestTicket, ApiError> {
     let turn = TurnId::generate();
     let Some(request) = request(identity)? else {
@@ -115,7 +117,7 @@ pub(crate) async fn admit(app: &App, identity: &RequestIdentity<'_>) -> Result<R
     Ok(RequestTicket::Keyed(KeyedTicket { turn, request, status: standing }))
 }
 
-/// Whether a turn has ended without an answer and without having acted: then it may be run again.
+/// Tells whether a turn has ended without an answer and without calling tools: then it may run again.
 async fn ended_without_effect(app: &App, turn: &TurnId) -> Result<bool, ApiError> {
     let store = &app.gateway.store;
     let state = store.turn(turn).await?.map(|turn| turn.state);
@@ -123,7 +125,7 @@ async fn ended_without_effect(app: &App, turn: &TurnId) -> Result<bool, ApiError
         && store.tool_calls(turn).await?.is_empty())
 }
 
-/// The request as its client names it, if it does.
+/// Returns the keyed request, if the client gave a key.
 fn request(identity: &RequestIdentity<'_>) -> Result<Option<KeyedRequest>, ApiError> {
     let Some(given) = identity.headers.get("idempotency-key").filter(|given| !given.is_empty()) else {
         return Ok(None);
@@ -139,7 +141,7 @@ fn request(identity: &RequestIdentity<'_>) -> Result<Option<KeyedRequest>, ApiEr
     }))
 }
 
-/// All of a request that says what it asks for.
+/// Computes a digest of everything that determines what a request asks for.
 fn full_fingerprint(identity: &RequestIdentity<'_>) -> String {
     let mut digest = Sha256::new();
     let session = identity.headers.get("x-hermes-session-id").map_or(&[][..], |value| value.as_bytes());
@@ -165,13 +167,13 @@ fn fingerprint(body: &BodyObject, fields: &[&str]) -> String {
     run::hex(&digest.finalize())
 }
 
-/// What is known of a request now; it is written down if that is nothing.
+/// Looks up a request and stores it if it is new.
 async fn claim(app: &App, request: &KeyedRequest, turn: &TurnId) -> Result<RequestClaim, ApiError> {
     let now = app.gateway.clock.now();
     Ok(app.gateway.store.claim_request(request, turn, horizon(now, app.started_at), now).await?)
 }
 
-/// Clients of a server that was away get their time to come back.
+/// Returns how long requests are kept. After a start, clients of the previous process get more time to come back.
 fn horizon(now: Timestamp, started: Timestamp) -> RequestRetention {
     let answered =
         if now.since(started) < ANSWER_RETENTION { INTERRUPTED_RETENTION } else { ANSWER_RETENTION };
@@ -180,7 +182,7 @@ fn horizon(now: Timestamp, started: Timestamp) -> RequestRetention {
 
 type KeyedOutcome = Option<Result<Arc<CompletedTurn>, ApiError>>;
 
-/// Requests with a key that are being worked on here.
+/// The keyed requests that run in this process.
 #[derive(Default)]
 pub(crate) struct RunningRequests {
     known: Mutex<HashMap<KeyedRequest, watch::Receiver<KeyedOutcome>>>,
@@ -195,7 +197,7 @@ impl RunningRequests {
         self.lock().contains_key(request)
     }
 
-    /// The end of the request; and where to say it, for whoever came first.
+    /// Returns the receiver of the request's result and, for the first caller, the sender.
     fn join_or_start(
         &self,
         request: &KeyedRequest,
@@ -210,7 +212,7 @@ impl RunningRequests {
     }
 }
 
-/// Takes a request out of the list however its work ends.
+/// Removes a request from the list however its work ends.
 struct RemoveOnDrop {
     app: App,
     request: KeyedRequest,
@@ -222,7 +224,7 @@ impl Drop for RemoveOnDrop {
     }
 }
 
-/// Runs the request, or waits for the run it belongs to, or gives what that came to.
+/// Runs the request, waits for the run it belongs to, or returns that run's stored result.
 pub(crate) async fn run_once(
     app: &App,
     ticket: KeyedTicket,
@@ -234,11 +236,11 @@ pub(crate) async fn run_once(
     match first {
         Some(told) => {
             let leave = RemoveOnDrop { app: app.clone(), request: ticket.request.clone() };
-            // Not told to stop when the server ends: dropped where it stands, the turn is resumed by a repeat.
+            // The task is not cancelled when the server stops: it is dropped, and a repeat resumes the turn.
             drop(app.tasks.spawn("an API turn with a key", async move {
                 let _room = room;
                 let ran = run_claimed(&leave.app, ticket, asked, &listener).await;
-                // Nobody may be waiting.
+                // There may be no receiver left.
                 told.send_replace(Some(ran.map(Arc::new)));
             }));
         }
@@ -271,7 +273,8 @@ async fn run_claimed(
     store_answer(app, &turn, ran).await
 }
 
-/// Brings a turn to its end that this process has not begun. One that failed after it had acted is not run again.
+/// Completes a turn that this process has not started. One that failed after it had called tools is not run
+/// again.
 pub(crate) async fn complete_turn(
     app: &App,
     id: &TurnId,
@@ -293,7 +296,7 @@ pub(crate) async fn complete_turn(
     }
 }
 
-/// An answer as it is kept: its messages are in the transcript.
+/// An answer as it is stored: its messages are in the transcript.
 #[derive(Serialize, Deserialize)]
 struct StoredAnswer {
     said: TurnAnswer,
@@ -301,8 +304,8 @@ struct StoredAnswer {
     end: usize,
 }
 
-/// Keeps an answer. A failure is none: the next request runs, unless the turn can still be gone on with or has acted. Then the
-/// row stays, and a repeat is told what happened.
+/// Stores an answer. A failure is not stored, so that the next request runs, unless the turn can still be resumed
+/// or has called tools. Then the row stays, and a repeat is told what happened.
 async fn store_answer(
     app: &App,
     turn: &TurnId,

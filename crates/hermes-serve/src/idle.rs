@@ -1,4 +1,4 @@
-//! What tools keep for sessions that clients have named: given back when nobody has come for a while.
+//! Releases the tool state of sessions that clients have named, when they are idle for a while.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use hermes_types::TaskId;
 use crate::app::App;
 use crate::run;
 
-/// How long a session's shells and notes wait for its next request.
+/// The time a session's shells and notes are kept for its next request.
 const TIMEOUT: Duration = Duration::from_mins(30);
 const POLL_INTERVAL: Duration = Duration::from_mins(1);
-/// Beyond this many, those not used longest go first.
+/// The number of sessions beyond which the least recently used are released first.
 const MAX_ENTRIES: usize = 1000;
 
-/// When each was used last.
+/// The time of each session's last use.
 #[derive(Default)]
 pub(crate) struct IdleSessions {
     used: Mutex<HashMap<TaskId, Duration>>,
@@ -30,7 +30,7 @@ impl IdleSessions {
         self.lock().insert(task.clone(), now);
     }
 
-    /// Those whose time is over, each once.
+    /// Removes and returns the expired sessions.
     fn take_expired(&self, now: Duration) -> Vec<TaskId> {
         let mut used = self.lock();
         let mut times: Vec<Duration> = used.values().copied().collect();
@@ -42,7 +42,7 @@ impl IdleSessions {
     }
 }
 
-/// Looks every minute until the server ends.
+/// Starts the cleanup, which runs every minute until the server stops.
 pub(crate) fn start_idle_cleanup(app: &App) {
     let owner = app.clone();
     drop(app.tasks.spawn("idle API sessions", async move {
@@ -58,10 +58,10 @@ fn release_expired(app: &App) {
     if over.is_empty() {
         return;
     }
-    // Tools keep their state for the whole process; any agent of the platform reaches it.
+    // Tools keep their state for the whole process; any agent of the platform can reach it.
     let Ok(agent) = run::build_agent(app, None) else { return };
     for task in over {
-        // One that is being used will be noted again when its turn has ended.
+        // A session in use is recorded again when its turn has ended.
         if let Some(_occupied) = app.lock_session(task.as_str()) {
             agent.release_task(&task);
         }

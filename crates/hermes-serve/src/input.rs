@@ -1,4 +1,4 @@
-//! What a turn is asked and what it builds on, as `/v1/responses` and `/v1/runs` are told it.
+//! Reads the input of a turn and the answer it builds on, for `/v1/responses` and `/v1/runs`.
 
 use hermes_types::{ContentPart, Message, MessageContent, Role, SessionId};
 use serde_json::Value;
@@ -8,18 +8,18 @@ use crate::error::ApiError;
 use crate::field::{self, BodyObject, kind};
 use crate::responses::response_store;
 
-/// A question and what was said before it.
+/// The input of a request and the messages before it.
 pub(crate) struct ResponseInput {
     pub(crate) history: Vec<Message>,
     pub(crate) content: MessageContent,
     pub(crate) instructions: Option<String>,
-    /// The session of the answer that is built on.
+    /// The session of the answer that the request builds on.
     pub(crate) session: Option<SessionId>,
-    /// Whether the client told of what was said before by itself.
+    /// Set when the client sent the history itself.
     pub(crate) has_client_history: bool,
 }
 
-/// What a question builds on.
+/// The answer a request builds on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ResponseBasis<'a> {
     Nothing,
@@ -30,8 +30,8 @@ pub(crate) enum ResponseBasis<'a> {
 }
 
 impl ResponseInput {
-    /// Reads the fields, and finds the answer that is built on. A history the client tells stands instead of the one that
-    /// was kept.
+    /// Reads the fields and loads the answer the request builds on. A history from the client replaces the stored
+    /// one.
     pub(crate) async fn read(
         app: &App,
         body: &BodyObject,
@@ -64,7 +64,7 @@ impl ResponseInput {
         Ok(Self { history, content, instructions, session, has_client_history: told })
     }
 
-    /// The first words of the conversation, by which it is known when nobody named it.
+    /// Returns the first text of the conversation, by which an unnamed one is recognized.
     pub(crate) fn first_words(&self) -> String {
         self.history.first().map_or(&self.content, |message| &message.content).text().into_owned()
     }
@@ -82,7 +82,7 @@ fn read_client_history(body: &BodyObject) -> Result<Option<Vec<Message>>, ApiErr
     }
 }
 
-/// All but the last item is history; the last one is the question.
+/// Splits the input: the last item is the question, all others are history.
 fn split_history(body: &BodyObject) -> Result<(Vec<Message>, MessageContent), ApiError> {
     let items = match body.get("input") {
         Some(Value::String(text)) if !text.trim().is_empty() => {
@@ -102,7 +102,7 @@ fn split_history(body: &BodyObject) -> Result<(Vec<Message>, MessageContent), Ap
             ));
         }
     };
-    // Parts without a role are one thing the user said.
+    // Parts without a role form one message of the user.
     if items.iter().all(is_part) {
         return Ok((Vec::new(), field::content(body.get("input"), "input")?));
     }
@@ -146,7 +146,7 @@ fn message(item: &Value, at: &str) -> Result<Option<Message>, ApiError> {
                     role(),
                     format!("`{at}.role` must be a string, not {}", kind(other)),
                 )),
-                // The client's own tools: what it called, and what came of it, are part of what was said.
+                // Calls and results of the client's own tools are part of the conversation.
                 None if is_kind(object, "function_call") || is_kind(object, "custom_tool_call") => {
                     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
                     let arguments =
@@ -159,7 +159,8 @@ fn message(item: &Value, at: &str) -> Result<Option<Message>, ApiError> {
                     let output = field::content(object.get("output"), &format!("{at}.output"))?;
                     Ok(Some(Message::user(tool_result(&output, object))))
                 }
-                // Items of other kinds (our own calls, reasoning) are known here, or belong to the client's record.
+                // Items of other kinds (our own calls, reasoning) are already stored here, or belong to the
+                // client's record.
                 None if object.get("type").and_then(Value::as_str).is_some() => Ok(None),
                 None => Err(ApiError::invalid_field(role(), format!("`{at}.role` is missing"))),
             }
@@ -175,7 +176,7 @@ fn is_kind(item: &BodyObject, kind: &str) -> bool {
     item.get("type").and_then(Value::as_str) == Some(kind)
 }
 
-/// Returns an answer with the calls the client ran for it, in words.
+/// Returns an answer together with the calls the client ran for it, as text.
 pub(crate) fn with_calls(content: &MessageContent, message: &BodyObject) -> MessageContent {
     let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if calls.is_empty() {
@@ -191,7 +192,7 @@ pub(crate) fn with_calls(content: &MessageContent, message: &BodyObject) -> Mess
     MessageContent::Text(parts.collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns what a tool of the client's came to, in words.
+/// Returns the result of a client's tool, as text.
 pub(crate) fn tool_result(content: &MessageContent, message: &BodyObject) -> MessageContent {
     let named = |name: &str| message.get(name).and_then(Value::as_str);
     let of = named("name").or_else(|| named("tool_call_id")).or_else(|| named("call_id")).unwrap_or("a tool");

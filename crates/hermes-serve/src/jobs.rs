@@ -1,4 +1,5 @@
-//! `/api/jobs`: the list of scheduled jobs. Jobs come and go as they stand in the file; errors are `{"error": "text"}`.
+//! `/api/jobs`: the list of scheduled jobs. Jobs have the same shape as in the file; errors are `{"error":
+//! "text"}`.
 
 use axum::Json;
 use axum::body::Body;
@@ -18,13 +19,13 @@ use crate::guard::read_body;
 
 const LONGEST_NAME: usize = 200;
 const LONGEST_PROMPT: usize = 5000;
-/// What may be changed.
+/// The fields that can be changed.
 const EDITABLE_FIELDS: [&str; 8] =
     ["name", "schedule", "prompt", "deliver", "skills", "skill", "repeat", "enabled"];
 
 type JobResponse = Result<Json<Value>, JobApiError>;
 
-/// An answer that is an error, in this interface's shape.
+/// An error response in this interface's shape.
 pub(crate) struct JobApiError {
     status: StatusCode,
     message: String,
@@ -161,7 +162,7 @@ fn read_id(id: &str) -> Result<JobId, JobApiError> {
         .ok_or_else(|| JobApiError::bad_request("Invalid job ID format"))
 }
 
-/// The fields of a body, each checked and named when it is wrong.
+/// Reads the fields of a body; an error names the field.
 fn read(body: &BodyObject) -> Result<JobChange, JobApiError> {
     let text =
         |name: &str| field::text(body, name).map(|text| text.map(str::to_owned)).map_err(JobApiError::from);

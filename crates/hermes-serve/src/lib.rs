@@ -1,9 +1,9 @@
-//! The OpenAI-compatible server: chat completions, responses, runs, models, health; and webhooks in.
+//! The OpenAI-compatible server: chat completions, responses, runs, models, health; and incoming webhooks.
 //!
-//! Translates between HTTP and turns; decides nothing a turn decides. Invariants: every route but health needs the key;
-//! every body that cannot be used is a 400 that names the field; a client that leaves ends its turn, unless a key lets it come
-//! back for the answer; what has a key is run once, whatever dies; beyond a bound of turns the answer is 429, never a queue
-//! without end; nothing a client sent is shortened.
+//! Translates between HTTP and turns; decides nothing a turn decides. Invariants: every route but health needs
+//! the key; every body that cannot be used is a 400 that names the field; a client that leaves ends its turn,
+//! unless a key lets it come back for the answer; a keyed request runs once, whatever process dies; above the
+//! limit of turns the response is 429, never an unbounded queue; nothing a client sent is shortened.
 
 mod app;
 mod chat;

@@ -1,8 +1,8 @@
-//! Requests without a key that acted and then came to nothing, for a minute.
+//! Remembers, for a minute, requests without a key that called tools and then failed.
 //!
-//! Client libraries repeat a request by themselves when its connection broke or its answer was a failure. Without a key such a
-//! repeat is told by its bytes: the same body on the same path, soon after. Invariant: a request whose turn ended well, or
-//! did nothing, is never taken for a repeat.
+//! Client libraries repeat a request when its connection broke or its response was a failure. Without a key such
+//! a repeat is recognized by its bytes: the same body on the same path, soon after. Invariant: a request whose
+//! turn succeeded, or called no tools, is never taken for a repeat.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,17 +14,17 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::run;
 
-/// How long a repeat is recognised.
+/// The time a repeat is recognized.
 const REPEAT_WINDOW: Duration = Duration::from_mins(1);
 const MAX_ENTRIES: usize = 10_000;
 
-/// What is remembered.
+/// The remembered requests.
 #[derive(Default)]
 pub(crate) struct RepeatDetector {
     known: Arc<Mutex<HashMap<String, (TurnId, Duration)>>>,
 }
 
-/// A request that runs. When it is dropped before its end, its client has left.
+/// A running request. When it is dropped before its end, its client has left.
 pub(crate) struct TrackedRequest {
     known: Arc<Mutex<HashMap<String, (TurnId, Duration)>>>,
     clock: Arc<dyn Clock>,
@@ -44,7 +44,7 @@ impl RepeatDetector {
 }
 
 impl TrackedRequest {
-    /// Notes how the request ended: only one that acted and failed is of interest.
+    /// Records how the request ended: only one that called tools and failed is remembered.
     pub(crate) fn record_end(&mut self, acted_and_failed: bool) {
         if let Some((fingerprint, turn)) = self.request.take().filter(|_| acted_and_failed) {
             self.remember(fingerprint, turn);
@@ -69,12 +69,12 @@ impl Drop for TrackedRequest {
     }
 }
 
-/// Refuses a request that repeats one which acted and came to nothing.
+/// Rejects a request that repeats one which called tools and failed.
 pub(crate) async fn refuse_repeat(app: &App, fingerprint: &str) -> Result<(), ApiError> {
     let Some(turn) = app.repeats.find(fingerprint, app.gateway.clock.monotonic()) else { return Ok(()) };
     let Some(past) = run::past_turn(app, &turn).await? else { return Ok(()) };
     match past.turn.state {
-        // Its client has left, and it is being stopped.
+        // The client has left, and the turn is being stopped.
         TurnState::Running => Err(run::session_in_use()),
         TurnState::Failed | TurnState::Interrupted | TurnState::Parked if past.has_acted() => {
             Err(ApiError::repeated(&past))

@@ -1,4 +1,4 @@
-//! A turn for a request: in which session, with which history, and ended when nobody waits for it any more.
+//! Runs a turn for a request: selects its session and history, and ends it when nobody waits for it any more.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use crate::follow::ApiFrontend;
 use crate::idempotency::{self, RequestTicket};
 use crate::turn_answer::{ApiFinishReason, TurnAnswer};
 
-/// How long a turn that was told to stop may take.
+/// The time a turn may take after a stop request.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a request asks for.
+/// The turn a request asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiTurnRequest {
-    /// Said before, by the client's account.
+    /// The earlier messages, as the client sent them.
     pub(crate) history: Vec<Message>,
     pub(crate) input: MessageContent,
-    /// Layered on top of the prompt for this turn.
+    /// Instructions added to the prompt for this turn.
     pub(crate) instructions: Option<String>,
     pub(crate) session: SessionChoice,
 }
 
-/// Which session the turn belongs to. Each stands for its whole conversation, wherever compression has moved it.
+/// Selects the session of a turn. Each id stands for its whole conversation, wherever compression has moved it.
 #[derive(Debug, Clone)]
 pub(crate) enum SessionChoice {
-    /// The client named it; its own transcript is the history.
+    /// The client named the session; its own transcript is the history.
     Named(SessionId),
-    /// The one a conversation of ours is at; its own transcript is the history.
+    /// The current session of a conversation on this server; its own transcript is the history.
     Continued(SessionId),
-    /// The one that holds exactly this history, if there is one under this id; else a new one.
+    /// The session with this id if it holds exactly this history; otherwise a new one.
     Matching(SessionId, ToolState),
 }
 
@@ -54,7 +54,7 @@ impl SessionChoice {
         }
     }
 
-    /// Returns what the client is told: the name it gave, however often the conversation has moved.
+    /// Returns the id the client is told: the name it gave, however often the conversation has moved.
     pub(crate) fn reported_id<'a>(&'a self, actual: &'a SessionId) -> &'a SessionId {
         match self {
             Self::Named(name) => name,
@@ -63,24 +63,24 @@ impl SessionChoice {
     }
 }
 
-/// Whether tools keep their state for the next request.
+/// Says whether tools keep their state for the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolState {
     Kept,
     Dropped,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Debug)]
 pub(crate) struct CompletedTurn {
     pub(crate) answer: TurnAnswer,
-    /// The whole conversation now.
+    /// The whole conversation after the turn.
     pub(crate) messages: Vec<Message>,
-    /// Where this turn's messages begin, the question included.
+    /// The index of this turn's first message, the question.
     pub(crate) first: usize,
 }
 
-/// The id of a conversation nobody named: the same as long as it begins the same way.
+/// Derives the id of an unnamed conversation: the same as long as it begins the same way.
 pub(crate) fn derived_session(instructions: Option<&str>, first_words: &str) -> SessionId {
     let mut digest = Sha256::new();
     digest.update(instructions.unwrap_or_default().as_bytes());
@@ -98,7 +98,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Stops a turn when it is dropped: whoever waited has left.
+/// Stops a turn when dropped, because its client has left.
 pub(crate) struct StopOnDrop(pub(crate) Cancel);
 
 impl Drop for StopOnDrop {
@@ -107,8 +107,8 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Runs the turn in a task of its own and waits for it. Dropping this future ends the turn in good order, unless it has a
-/// key: then it goes on, and its answer is had by the same key.
+/// Runs the turn in its own task and waits for it. Dropping this future stops the turn cleanly, unless it has a
+/// key: then it continues, and the same key retrieves its answer.
 pub(crate) async fn run_in_task(
     app: &App,
     ticket: RequestTicket,
@@ -161,7 +161,7 @@ pub(crate) async fn run_turn(
     finish_turn(app, &agent, &conversation, tools, first, &id, outcome).await
 }
 
-/// Goes on with a turn that was cut off; once only.
+/// Resumes a turn that was cut off, once only.
 pub(crate) async fn resume_turn(
     app: &App,
     turn: &Turn,
@@ -175,7 +175,7 @@ pub(crate) async fn resume_turn(
     let (task, tools) = task_of(&asked.session, &name);
     let taken = agent.load_conversation_as(&turn.session, task).await.map_err(agent_error)?;
     let mut conversation = taken.conversation;
-    // Somebody else has closed it since it was looked at.
+    // Another process or request has closed the turn since it was read.
     let cut_off =
         taken.unfinished_turn.filter(|cut_off| cut_off.turn.id == turn.id).ok_or_else(session_in_use)?;
     let first = conversation.messages().iter().rposition(|message| message.role == Role::User);
@@ -184,7 +184,7 @@ pub(crate) async fn resume_turn(
     finish_turn(app, &agent, &conversation, tools, first.unwrap_or_default(), &turn.id, outcome).await
 }
 
-/// What a turn that ended well left in the transcript; only its answer was never told.
+/// Returns a turn that succeeded from the transcript; its answer was never sent.
 pub(crate) async fn find_ended(app: &App, turn: &TurnId) -> Result<CompletedTurn, ApiError> {
     let missing = || ApiError::internal("The turn has ended, but its answer is not in the transcript");
     let past = past_turn(app, turn).await?.ok_or_else(missing)?;
@@ -193,7 +193,7 @@ pub(crate) async fn find_ended(app: &App, turn: &TurnId) -> Result<CompletedTurn
     Ok(CompletedTurn { answer: TurnAnswer::from_transcript(text, turn.session), messages, first })
 }
 
-/// Finds a turn by its id, in whatever session it is now.
+/// Returns a turn by its id, from the session it is in now.
 pub(crate) async fn past_turn(app: &App, turn: &TurnId) -> Result<Option<PastTurn>, ApiError> {
     Ok(build_agent(app, None)?.past_turn(turn).await?)
 }
@@ -207,7 +207,8 @@ async fn finish_turn(
     turn: &TurnId,
     outcome: Result<TurnOutcome, AgentError>,
 ) -> Result<CompletedTurn, ApiError> {
-    // Without a call in it nothing is kept for a conversation, and a thousand notes would outlast a burst.
+    // Without tool calls, tools keep no state for a conversation, and recording its use would only leave entries
+    // behind after a burst of requests.
     let used_tools = !matches!(outcome, Ok(TurnOutcome::Ended(_)))
         || conversation.messages().iter().any(|message| message.role == Role::Tool);
     match tools {
@@ -224,7 +225,8 @@ async fn finish_turn(
     if ran.as_ref().is_ok_and(|ran| ran.answer.finish != ApiFinishReason::Error) {
         return ran;
     }
-    // Repeating what has acted would act again: clients that repeat failures by themselves are told not to.
+    // Repeating a turn that called tools would call them again: client libraries that retry failures are told not
+    // to.
     let calls = app.gateway.store.tool_calls(turn).await?;
     ran.map_err(|error| error.after_tool_calls(&calls))
 }
@@ -247,16 +249,17 @@ pub(crate) fn build_agent(app: &App, instructions: Option<String>) -> Result<Age
     })
 }
 
-/// A conversation that can be gone on with.
+/// A session that is ready for a turn.
 struct OpenedSession {
     conversation: Conversation,
-    /// What has to be added to it first.
+    /// The messages to add before the turn.
     earlier_messages: Vec<Message>,
     tools: ToolState,
     _occupied: SessionGuard,
 }
 
-/// Under which name tools keep the state of a conversation: that of its first session, which stays the same.
+/// Returns the task id under which tools keep a conversation's state: the id of its first session, which does not
+/// change.
 fn task_of(session: &SessionChoice, first: &SessionId) -> (TaskId, ToolState) {
     match session {
         SessionChoice::Matching(_, ToolState::Dropped) => (TaskId::generate(), ToolState::Dropped),
@@ -325,7 +328,7 @@ async fn open_matching(
                 let begun = begin(newest.clone(), task);
                 return Ok(opened(begun, asked.history.clone(), tools, occupied));
             }
-            // One that was cut off belongs to a request that may come again.
+            // A session with a cut-off turn is left for that turn's request, which may be repeated.
             Ok(taken) if taken.unfinished_turn.is_none() => {
                 if matches_client_history(app, &taken.conversation, first, &asked.history).await? {
                     return Ok(opened(taken.conversation, Vec::new(), tools, occupied));
@@ -335,15 +338,15 @@ async fn open_matching(
             Err(error) => return Err(agent_error(error)),
         }
     }
-    // Another conversation that began the same way.
+    // The session belongs to another conversation that began the same way.
     let own = SessionId::new(format!("{first}-{}", random_hex(8)));
     let occupied = app.lock_session(own.as_str()).ok_or_else(session_in_use)?;
     let (task, tools) = task_of(&asked.session, &own);
     Ok(opened(begin(own, task), asked.history.clone(), tools, occupied))
 }
 
-/// Whether a conversation is what the client says was said. A client that tells everything does not know that it was
-/// compressed here.
+/// Tells whether a conversation matches the client's history. A client that sends the whole history does not know
+/// that it was compressed here.
 async fn matches_client_history(
     app: &App,
     conversation: &Conversation,
@@ -361,7 +364,7 @@ async fn matches_client_history(
     Ok(matches_transcript(&whole, told))
 }
 
-/// Whether a transcript is what the client says was said: clients do not send tool calls back.
+/// Tells whether a transcript matches the client's history: clients do not send tool calls back.
 fn matches_transcript(stored: &[Message], told: &[Message]) -> bool {
     fn spoken(messages: &[Message]) -> impl Iterator<Item = (Role, &Message)> {
         messages

@@ -1,4 +1,4 @@
-//! The socket: connections, routes, and the end.
+//! The listening socket: connections, routes, and shutdown.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::guard::guard;
 use crate::unread::close_unread;
 use crate::{chat, health, idle, jobs, responses, runs};
 
-/// Connections held open at once; more wait to be accepted.
+/// The most open connections; more wait to be accepted.
 const CONNECTIONS: usize = 8192;
-/// Until the next attempt when no connection can be taken.
+/// The delay before the next attempt when no connection can be accepted.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long answers under way may take when the server ends.
+/// The time running responses get when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A server that takes requests.
+/// A running server.
 #[derive(Debug)]
 pub struct ServerHandle {
     pub address: SocketAddr,
@@ -37,13 +37,13 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Ends the turns of the API, then the connections.
+    /// Stops the turns of the API, then the connections.
     pub async fn stop(self, app: &App) {
         app.tasks.shut_down().await;
         self.close(&*app.gateway.clock).await;
     }
 
-    /// Takes no more requests, lets what is under way end for a moment, and is gone.
+    /// Accepts no more requests, gives running responses a grace period, and closes.
     pub async fn close(self, clock: &dyn Clock) {
         tokio::select! {
             () = self.tasks.shut_down() => {}
@@ -62,7 +62,7 @@ pub async fn start(app: App, cancel: &Cancel) -> Result<ServerHandle, StartError
     Ok(listening)
 }
 
-/// Takes connections for these routes.
+/// Accepts connections for these routes.
 pub(crate) async fn listen(
     address: &str,
     router: Router,
@@ -98,14 +98,14 @@ async fn accept(listener: TcpListener, router: Router, tasks: &TaskGroup, clock:
                     drop(permit);
                 }));
             }
-            // They may be free again in a moment. Told once, however long it takes.
+            // Descriptors may become free in a moment. The shortage is logged once, however long it lasts.
             Err(error) if is_out_of_descriptors(&error) => {
                 if !std::mem::replace(&mut is_short, true) {
                     tracing::error!(target: "hermes::life", "connections wait: {OUT_OF_DESCRIPTORS}");
                 }
                 clock.sleep(AFTER_FAILURE).await;
             }
-            // A connection that was gone before it was taken: the next may succeed.
+            // The client closed the connection before it was accepted: the next one may succeed.
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
                 clock.sleep(AFTER_FAILURE).await;
@@ -114,9 +114,9 @@ async fn accept(listener: TcpListener, router: Router, tasks: &TaskGroup, clock:
     }
 }
 
-/// Serves a connection to its end. When the server ends, an answer under way is written to its last word.
+/// Serves a connection until it closes. When the server stops, a running response is completed first.
 async fn serve(stream: TcpStream, router: Router, cancel: &Cancel) {
-    // Small frames leave at once.
+    // Small frames must be sent without delay.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()

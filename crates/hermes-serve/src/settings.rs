@@ -1,4 +1,4 @@
-//! `API_SERVER_*` and `platforms.api_server.extra`.
+//! The server's settings: `API_SERVER_*` and `platforms.api_server.extra`.
 
 use hermes_config::yaml::YamlValue;
 use hermes_config::{Config, Env};
@@ -6,45 +6,45 @@ use hermes_types::Secret;
 
 use crate::error::StartError;
 
-/// Many streams may wait for a slow model; each costs little.
+/// The most turns at once: many streams may wait for a slow model, and each costs little.
 const MAX_TURNS: usize = 2048;
 const LARGEST_BODY: usize = 1_000_000;
-/// A photo of a phone as a data URL fits.
+/// The largest body with images: a phone's photo as a data URL fits.
 const LARGEST_WITH_IMAGES: usize = 20_000_000;
 
-/// How the server is reached.
+/// The settings of the server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
     pub host: String,
     pub port: u16,
-    /// Without one the server does not start.
+    /// The API key; without one the server does not start.
     pub key: Option<Secret>,
-    /// `*` is every origin.
+    /// The allowed origins; `*` is every origin.
     pub cors_origins: Vec<String>,
     pub model_name: String,
     pub max_turns: usize,
     pub max_body_bytes: usize,
-    /// The same for a body that holds a picture.
+    /// The largest body that holds an image.
     pub max_image_body_bytes: usize,
-    /// Whether streams say which tools run.
+    /// Set when streams report which tools run.
     pub tool_progress: bool,
     pub tool_items: ToolItems,
 }
 
-/// How `/v1/responses` tells of tools that were run here.
+/// The form in which `/v1/responses` reports tools that ran on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolItems {
-    /// As calls to a server's own tools, which clients only show.
+    /// Calls to a server's own tools, which clients only show.
     McpCall,
-    /// As calls a client would have to run; for clients made for earlier releases.
+    /// Calls a client would have to run; for clients made for earlier releases.
     FunctionCall,
 }
 
 impl ServerSettings {
-    /// Where callers expect it.
+    /// The default port, which existing clients expect.
     pub const PORT: u16 = 8642;
 
-    /// Nothing, when the server is not turned on.
+    /// Resolves the settings. Returns `None` when the server is not enabled.
     pub fn resolve(config: &Config, env: &Env) -> Option<Self> {
         let extra = |key: &str| config.get(&format!("platforms.api_server.extra.{key}"));
         let text = |key: &str, name: &str| {
@@ -88,7 +88,8 @@ impl ServerSettings {
         })
     }
 
-    /// Refuses a server without a key: every program on this machine, and every command the agent runs, could drive it.
+    /// Rejects a server without a key: every program on this machine, and every command the agent runs, could use
+    /// it.
     pub fn check(&self) -> Result<(), StartError> {
         if self.key.as_ref().is_none_or(|key| key.expose().trim().is_empty()) {
             return Err(StartError::NoKey);

@@ -1,4 +1,4 @@
-//! Server-sent events out of a queue.
+//! Sends server-sent events from a queue.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,33 +17,33 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::run::StopOnDrop;
 
-/// What may wait to be read before whoever writes should pause.
+/// The unread bytes above which a writer should pause.
 const MAX_UNREAD_BYTES: usize = 64 * 1024;
 
-/// Where frames are written.
+/// The sender of frames.
 #[derive(Debug, Clone)]
 pub(crate) struct SseSender {
     queue: UnboundedSender<Bytes>,
     unread: Arc<UnreadBytes>,
 }
 
-/// Bytes the client has not read yet.
+/// The number of bytes the client has not read yet.
 #[derive(Debug, Default)]
 struct UnreadBytes {
     bytes: AtomicUsize,
     fewer: Notify,
 }
 
-/// Nobody reads any more.
+/// The error when the client has left.
 #[derive(Debug)]
 pub(crate) struct ClientGone;
 
 impl SseSender {
-    /// Waits until the client has read enough of what was written. For ever, when it has left.
+    /// Waits until the client has read enough of what was sent. Never returns when the client has left.
     pub(crate) async fn wait_until_read(&self) {
         loop {
             let mut fewer = std::pin::pin!(self.unread.fewer.notified());
-            // Before looking, so that nothing is missed between the look and the wait.
+            // Enabled before the check, so that no wake-up is missed between the check and the wait.
             fewer.as_mut().enable();
             if self.unread.bytes.load(Ordering::Relaxed) < MAX_UNREAD_BYTES {
                 return;
@@ -56,7 +56,7 @@ impl SseSender {
         self.text(&value.to_string())
     }
 
-    /// JSON that is text already.
+    /// Sends JSON that is already serialized.
     pub(crate) fn text(&self, json: &str) -> Result<(), ClientGone> {
         self.raw(format!("data: {json}\n\n"))
     }
@@ -79,7 +79,8 @@ impl SseSender {
     }
 }
 
-/// A queue and the answer that reads from it. When the client leaves, `stop` is dropped with the answer.
+/// Creates a queue and the response that reads from it. When the client leaves, `stop` is dropped with the
+/// response.
 pub(crate) fn stream(stop: StopOnDrop, headers: Vec<(HeaderName, HeaderValue)>) -> (SseSender, Response) {
     let (sender, receiver) = unbounded_channel();
     let unread = Arc::new(UnreadBytes::default());

@@ -1,4 +1,4 @@
-//! What a turn says in the end, in a shape that can be kept.
+//! The answer of a turn, in a form that can be stored.
 
 use axum::http::StatusCode;
 use hermes_agent::TurnResult;
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 
-/// The last words of a turn, and how it came to them.
+/// The final text of a turn, and how the turn ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct TurnAnswer {
     pub(crate) text: String,
     pub(crate) finish: ApiFinishReason,
     pub(crate) usage: Usage,
-    /// Where the conversation stands now.
+    /// The conversation's current session.
     pub(crate) session: SessionId,
     completed: bool,
     partial: bool,
     failed: bool,
     error: Option<String>,
-    /// What kind of failure it was.
+    /// The kind of failure.
     #[serde(default)]
     error_code: Option<String>,
 }
 
-/// Why the text ends where it does.
+/// The reason why the text ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ApiFinishReason {
@@ -47,7 +47,8 @@ impl ApiFinishReason {
 }
 
 impl TurnAnswer {
-    /// An error only where there is nothing at all to give the client: text that was received is never thrown away.
+    /// Converts a turn's result. It is an error only where there is nothing to give the client: received text is
+    /// never discarded.
     pub(crate) fn from_result(result: TurnResult, last: Option<&FinishReason>) -> Result<Self, ApiError> {
         let (completed, failed, interrupted) = (result.completed(), result.failed(), result.interrupted());
         let text = result.response.filter(|text| !text.trim().is_empty());
@@ -79,7 +80,7 @@ impl TurnAnswer {
         })
     }
 
-    /// Words found in a transcript, whose turn ended well before anybody was told.
+    /// Creates the answer of a turn that succeeded, from its transcript, when its result was never sent.
     pub(crate) fn from_transcript(text: String, session: SessionId) -> Self {
         Self {
             text,
@@ -94,14 +95,14 @@ impl TurnAnswer {
         }
     }
 
-    /// Why the text was cut off, if it was.
+    /// Returns why the text was cut off, if it was.
     pub(crate) fn failure(&self) -> Option<ApiError> {
         let message = self.error.clone().unwrap_or_else(|| "The answer was cut off".to_owned());
         let code = self.error_code.clone().unwrap_or_else(|| "upstream_failed".to_owned());
         (self.finish == ApiFinishReason::Error).then(|| ApiError::new(StatusCode::BAD_GATEWAY, code, message))
     }
 
-    /// What is told about it beside the text.
+    /// Returns the state reported beside the text.
     pub(crate) fn state_json(&self) -> Value {
         json!({
             "completed": self.completed, "partial": self.partial, "failed": self.failed, "error": self.error,

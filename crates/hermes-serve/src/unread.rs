@@ -1,7 +1,7 @@
-//! Connections after a request whose body nobody read.
+//! Closes connections after a request whose body was not read.
 //!
-//! What is left of such a body would be taken for the next request, so the connection has to end; a client that keeps its
-//! connections is told so. Invariant: a connection that goes on has no unread body in it.
+//! The rest of such a body would be parsed as the next request, so the connection has to close; a client that
+//! reuses connections is told so. Invariant: a connection that stays open has no unread body in it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 
-/// Says `Connection: close` where a body was left unread.
+/// Adds `Connection: close` to the response where a body was left unread.
 pub(crate) async fn close_unread(request: Request, next: Next) -> Response {
     let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
     let noted = is_read.clone();
@@ -28,7 +28,7 @@ pub(crate) async fn close_unread(request: Request, next: Next) -> Response {
     response
 }
 
-/// A body that notes when it was read to its end.
+/// A body that records when it was read to its end.
 struct WatchedBody {
     body: Body,
     is_read: Arc<AtomicBool>,

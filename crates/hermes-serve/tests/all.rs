@@ -1,4 +1,4 @@
-//! The API server from outside: real sockets, a model inside the test.
+//! Tests of the API server from outside: real sockets, a model inside the test.
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod all {

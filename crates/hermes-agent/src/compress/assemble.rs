@@ -1,4 +1,4 @@
-//! Putting a shortened conversation together so that every provider accepts it. Pure.
+//! Assembles a shortened conversation in a form every provider accepts. Pure.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use crate::request::repair_pairs;
 
 const EARLIER: &str = "[Result from earlier conversation — see context summary above]";
 
-/// How the words of a tool that outlive a compression begin.
+/// The prefix of tool texts that survive a compression.
 const CARRY_OVER_PREFIX: &str = "[Your active task list was preserved";
 
-/// Beginning, summary, end: roles take turns, calls have their answers.
+/// Joins beginning, summary and end so that roles alternate and every call has its answer.
 pub(crate) fn assemble(
     messages: &[Message],
     middle: Range<usize>,
@@ -21,10 +21,10 @@ pub(crate) fn assemble(
 ) -> Vec<Message> {
     let head = messages.get(..middle.start).unwrap_or_default();
     let tail = messages.get(middle.end..).unwrap_or_default().iter();
-    // What an earlier compression carried over is carried over anew.
+    // Texts that an earlier compression carried over are collected again from the tools.
     let mut tail: Vec<Message> = tail.filter(|message| !is_carried_over(message)).cloned().collect();
     let mut summary = summary.to_owned();
-    // A list behind the user's own words would make two user messages in a row, so it goes into the summary there.
+    // After a user message, the list would make two user messages in a row, so it goes into the summary.
     let ends_with_user = tail.last().is_some_and(|message| message.role == Role::User);
     let behind = match carried {
         Some(text) if ends_with_user => {

@@ -1,4 +1,4 @@
-//! Which part of a conversation is summarised. Pure.
+//! Selects the part of a conversation to summarize. Pure.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use hermes_types::{Message, Role};
 
 use crate::gauge::message_tokens;
 
-/// The messages between the protected beginning and the protected end; none when there is nothing between.
+/// Returns the range between the protected beginning and the protected end, or `None` when it is empty.
 pub(crate) fn range_to_summarize(
     messages: &[Message],
     protect_first: usize,

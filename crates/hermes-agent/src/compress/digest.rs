@@ -1,4 +1,4 @@
-//! A summary made without a model: what was said, shortened line by line. The last resort, and always at hand.
+//! Makes a summary without a model: the messages, shortened line by line. It is the fallback and cannot fail.
 
 use hermes_text::{head, single_line};
 use hermes_types::{Message, Role};
@@ -8,7 +8,7 @@ const MAX_ASSISTANT_CHARS: usize = 240;
 const MAX_RESULT_CHARS: usize = 120;
 const MAX_ARGUMENTS_CHARS: usize = 120;
 
-/// The messages in lines, the newest in full, older ones left out where they do not fit.
+/// Lists the messages as lines, the newest in full, and leaves older ones out where they do not fit.
 pub(crate) fn digest(messages: &[Message], tokens: u64) -> String {
     let room = usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX).max(2_000);
     let mut lines: Vec<String> = Vec::new();
@@ -20,7 +20,7 @@ pub(crate) fn digest(messages: &[Message], tokens: u64) -> String {
             continue;
         }
         used = used.saturating_add(line.chars().count() + 1);
-        // What the user said is the last to go.
+        // User messages are never left out.
         if used > room && message.role != Role::User {
             left_out += 1;
             continue;

@@ -1,4 +1,4 @@
-//! Which files a conversation was about, from its tool calls. Kept through every compression.
+//! Finds the files a conversation worked on from its tool calls. The list survives every compression.
 
 use hermes_types::{Message, Role};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 const HEADING: &str = "## Files touched";
 const MAX_PATHS: usize = 100;
 
-/// The paths, latest last: those an earlier summary names, then those of these messages.
+/// Returns the paths, latest last: those of an earlier summary, then those of these messages.
 pub(crate) fn touched_paths(previous: Option<&Message>, messages: &[Message]) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     let mut add = |path: String| {
@@ -28,7 +28,7 @@ pub(crate) fn touched_paths(previous: Option<&Message>, messages: &[Message]) ->
     paths.split_off(surplus)
 }
 
-/// The section of a summary.
+/// Formats the paths as a section of a summary.
 pub(crate) fn format_section(paths: &[String]) -> Option<String> {
     if paths.is_empty() {
         return None;

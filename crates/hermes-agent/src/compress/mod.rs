@@ -1,9 +1,10 @@
-//! Shortening a conversation without losing the thread.
+//! Shortens a conversation and keeps what it is about.
 //!
-//! In this order: old tool results go to files and leave a line behind; if that is not enough, the middle is summarised;
-//! if that is still not enough, newer results go too. The user's first and latest words, the open tasks and the files
-//! touched always stay. Invariants: every pass makes the conversation strictly smaller or is not made; nothing is dropped
-//! because a summary could not be had; the whole of it stays in the database, in the session this one continues.
+//! The steps, in order: old tool results move to files and leave one line behind; if that is not enough, the
+//! middle is summarized; if that is still not enough, newer results move too. The user's first and latest
+//! messages, the open tasks and the files touched always stay. Invariants: every pass makes the conversation
+//! strictly smaller or is not applied; nothing is dropped because no summary could be produced; the full
+//! conversation stays in the database, in the session this one continues.
 
 mod assemble;
 mod cut;
@@ -23,23 +24,23 @@ use crate::turn::RunningTurn;
 
 pub(crate) use summary::is_summary;
 
-/// A result this short is not worth a file.
+/// The length below which a result is not moved to a file.
 const MIN_ARCHIVED_CHARS: usize = 200;
 const MIN_ARCHIVED_CHARS_LATE: usize = 1_000;
-/// A pass that saves less than this part of the size is not worth a new session.
+/// The divisor that gives the smallest saving worth a new session: one part in this many.
 const MIN_SAVING_DIVISOR: u64 = 20;
-/// What is said when a pass would be for nothing.
+/// The notice for a pass that would save too little.
 const CANNOT_SHRINK: &str =
     "The conversation cannot be made smaller any more. Start afresh with /new when it no longer fits.";
-/// Tokens of the shortest summary worth the name, and of the line that stands for a result in a file.
+/// Token estimates for the shortest useful summary and for the line that replaces an archived result.
 const SHORTEST_SUMMARY: u64 = 150;
 const ARCHIVED_RESULT_TOKENS: u64 = 60;
-/// The newest messages whose results are left alone whatever happens.
+/// The number of newest messages whose results are never archived.
 const PROTECTED_MESSAGES: usize = 4;
-/// Retiring old results is enough when it brings the size below this part of the threshold.
+/// The share of the threshold below which archiving old results is enough.
 const SUFFICIENT_RATIO: f64 = 0.6;
 
-/// What a compression did, for the user.
+/// The result of a compression, for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompressionReport {
     pub messages_before: usize,
@@ -49,7 +50,7 @@ pub struct CompressionReport {
 }
 
 impl RunningTurn<'_> {
-    /// Makes the conversation smaller, or leaves it exactly as it is and answers false.
+    /// Makes the conversation smaller and returns true, or leaves it unchanged and returns false.
     pub(crate) async fn compress(&mut self, focus: Option<&str>) -> Result<bool, StoreError> {
         Ok(self.compress_with(focus).await?.is_some())
     }
@@ -108,7 +109,7 @@ impl RunningTurn<'_> {
         Ok(Some(compressed))
     }
 
-    /// Whether a pass could save enough if everything went well; found out without asking a model.
+    /// Tells, without asking a model, whether a pass could save enough in the best case.
     fn could_shrink(&self, sum: u64, measured: u64) -> bool {
         let messages = &self.conversation.messages;
         let full = measured >= self.threshold();
@@ -132,14 +133,14 @@ impl RunningTurn<'_> {
         is_worth_it(self.scale_estimate(sum, left, measured), measured)
     }
 
-    /// The size with other messages: what was measured, less what was taken out.
+    /// Estimates the size with other messages: the measured size less what was removed.
     fn estimate_with(&self, sum: u64, messages: &[Message], measured: u64) -> u64 {
         self.scale_estimate(sum, messages.iter().map(message_tokens).sum(), measured)
     }
 
     fn scale_estimate(&self, sum: u64, now: u64, measured: u64) -> u64 {
         let prefix = prefix_tokens(self.conversation.system.as_deref().unwrap_or_default(), &self.specs);
-        // The provider may count more tokens than we do; what is taken out then saves more, in the same proportion.
+        // The provider may count more tokens than we do; removed messages then save more, in the same proportion.
         let words = measured.saturating_sub(prefix).max(1);
         let scaled = u128::from(words) * u128::from(now) / u128::from(sum.max(1));
         prefix.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX))
@@ -150,13 +151,13 @@ impl RunningTurn<'_> {
         (self.estimate_with(sum, messages, measured) as f64) < self.threshold() as f64 * SUFFICIENT_RATIO
     }
 
-    /// Results before this place count as old.
+    /// Returns the index before which results count as old.
     fn old_results_end(&self) -> usize {
         let recent = self.agent.compression.protect_last.saturating_mul(3);
         self.conversation.messages.len().saturating_sub(recent)
     }
 
-    /// The messages with results before `end` moved to files.
+    /// Returns the messages, with results before `end` moved to files.
     fn archive_results(&self, messages: &[Message], worth: usize, end: usize) -> Vec<Message> {
         let mut copies = messages.to_vec();
         for message in copies.iter_mut().take(end).filter(|message| message.role == Role::Tool) {
@@ -171,7 +172,7 @@ impl RunningTurn<'_> {
         copies
     }
 
-    /// The messages with their middle replaced by a summary; none when there is no middle.
+    /// Returns the messages with their middle replaced by a summary, or `None` when there is no middle.
     async fn summarize_middle(
         &mut self,
         messages: &[Message],
@@ -210,7 +211,7 @@ impl RunningTurn<'_> {
                 self.wait_for_charges().await?;
                 words
             }
-            // The caller sees the interrupt and leaves everything as it is.
+            // The caller sees the interrupt and leaves the conversation unchanged.
             Err(ModelError::Cancelled) => return Ok(None),
             Err(error) => {
                 self.show_notice(format!(
@@ -226,7 +227,7 @@ impl RunningTurn<'_> {
         Ok(Some(assemble::assemble(messages, middle, &text, carried.as_deref())))
     }
 
-    /// Goes on in a new session that begins with these messages.
+    /// Continues in a new session that begins with these messages.
     async fn continue_in_new_session(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
         let agent = self.agent;
         let old = self.conversation.session.clone();
@@ -263,9 +264,9 @@ impl RunningTurn<'_> {
     }
 }
 
-/// The user's latest words, when they are about to go into the middle.
+/// Returns the user's latest message if it lies in the part to be summarized.
 fn instruction_to_keep(messages: &[Message], middle: &std::ops::Range<usize>) -> Option<String> {
-    // Words of ours in the user's place all begin so.
+    // Messages that Hermes itself writes in the user role all begin with one of these.
     let is_own = |message: &Message| {
         let text = message.content.text();
         text.starts_with("[System:") || text.starts_with("[Your active task list")
@@ -278,7 +279,7 @@ fn instruction_to_keep(messages: &[Message], middle: &std::ops::Range<usize>) ->
     (!is_summary(message)).then(|| message.content.text().into_owned())
 }
 
-/// Whether a pass saves enough for a new session.
+/// Tells whether a pass saves enough to justify a new session.
 fn is_worth_it(after: u64, before: u64) -> bool {
     after.saturating_mul(MIN_SAVING_DIVISOR) <= before.saturating_mul(MIN_SAVING_DIVISOR - 1)
 }

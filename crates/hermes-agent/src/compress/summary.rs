@@ -1,4 +1,4 @@
-//! Asking a model for a summary, and the form a summary has in the conversation.
+//! Asks a model for a summary and formats summaries for the conversation.
 
 use hermes_text::{estimate_tokens, head, tail};
 use hermes_types::{Cancel, Completion, Deadline, Message, ModelError, ModelRequest, Role};
@@ -18,35 +18,35 @@ const KEPT_HEAD: usize = 2_000;
 const KEPT_TAIL: usize = 800;
 const MAX_ARGUMENTS_CHARS: usize = 400;
 const MIN_SUMMARY_TOKENS: u64 = 2_000;
-/// The latest instruction is kept whole up to here.
+/// The length up to which the latest instruction is kept whole.
 const MAX_INSTRUCTION_CHARS: usize = 20_000;
 
-/// What is to be summarised.
+/// The messages to summarize, with their context and limits.
 pub(crate) struct SummaryRequest<'a> {
     pub(crate) messages: &'a [Message],
     pub(crate) previous: Option<&'a Message>,
-    /// What the user wants kept above all.
+    /// The topic the user wants kept above all.
     pub(crate) focus: Option<&'a str>,
     pub(crate) extra: Option<&'a str>,
     /// The most tokens a summary may have.
     pub(crate) cap: u64,
 }
 
-/// Stands between a summary and the words of the message it had to be put into.
+/// Separates a summary from the text of the message it was merged into.
 pub(crate) const END: &str = "[END OF CONTEXT COMPACTION]";
 
-/// Whether a message is an earlier summary, or begins with one.
+/// Tells whether a message is an earlier summary or begins with one.
 pub(crate) fn is_summary(message: &Message) -> bool {
     let text = message.content.text();
     text.starts_with(PREFIX) || text.starts_with(LEGACY_PREFIX)
 }
 
-/// The summary in a message, and the words of its own behind it.
+/// Splits a message into its summary and its own text after it.
 pub(crate) fn split_summary(text: &str) -> (&str, &str) {
     text.split_once(END).map_or((text, ""), |(summary, own)| (summary.trim_end(), own.trim_start()))
 }
 
-/// Asks for the words of a summary.
+/// Asks the model for the text of a summary.
 pub(crate) async fn request_summary(
     agent: &Agent,
     what: &SummaryRequest<'_>,
@@ -79,7 +79,7 @@ pub(crate) async fn request_summary(
     Ok((without_prefix(&words).to_owned(), completion))
 }
 
-/// What the summariser reads.
+/// Builds the input of the summarizer.
 fn summarizer_input(what: &SummaryRequest<'_>, budget: u64) -> String {
     let mut parts = Vec::new();
     if let Some(previous) = what.previous {
@@ -135,14 +135,14 @@ fn shortened(text: &str) -> String {
     format!("{}\n[…]\n{}", head(text, KEPT_HEAD), tail(text, KEPT_TAIL))
 }
 
-/// A summary never carries two prefixes.
+/// Removes all prefixes, so that a summary never carries two.
 fn without_prefix(text: &str) -> &str {
     let mut text = text.trim();
     loop {
         if let Some(rest) = text.strip_prefix(INTRODUCTION).or_else(|| text.strip_prefix(LEGACY_PREFIX)) {
             text = rest.trim_start();
         } else if text.starts_with(PREFIX) {
-            // Another program's introduction: its first line.
+            // A summary of another program has its introduction in the first line.
             text = text.split_once('\n').map(|(_, rest)| rest.trim_start()).unwrap_or_default();
         } else {
             break text;
@@ -150,9 +150,9 @@ fn without_prefix(text: &str) -> &str {
     }
 }
 
-/// The summary as it stands in the conversation.
+/// Formats the summary for the conversation.
 pub(crate) fn format_summary(words: &str, latest: Option<&str>, touched: &[String]) -> String {
-    // Sections of our own are written anew each time.
+    // The sections written here replace those of an earlier summary.
     let words = words.split("## Files touched").next().unwrap_or(words);
     let words = words.split(LATEST_INSTRUCTION_HEADING).next().unwrap_or(words).trim_end();
     let mut parts = vec![format!("{INTRODUCTION}\n\n{words}")];

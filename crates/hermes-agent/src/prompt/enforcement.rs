@@ -1,22 +1,22 @@
-//! Which models need to be told to act instead of announcing.
+//! Decides which models are told to act instead of announcing work.
 
-/// Models whose names contain one of these tend to promise work.
+/// Parts of the names of models that tend to announce work instead of doing it.
 const DEFAULT_MODEL_NAMES: [&str; 8] = ["gpt", "codex", "gemini", "gemma", "grok", "glm", "qwen", "deepseek"];
 
 /// The setting `agent.tool_use_enforcement`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolUseEnforcement {
-    /// By the model's name.
+    /// Decides by the model's name.
     #[default]
     Auto,
     Always,
     Never,
-    /// For models whose names contain one of these.
+    /// Applies to models whose names contain one of these.
     Names(Vec<String>),
 }
 
 impl ToolUseEnforcement {
-    /// Reads the words people write for it.
+    /// Parses the setting's value.
     pub fn parse(text: &str) -> Self {
         match text.trim().to_lowercase().as_str() {
             "true" | "always" | "yes" | "on" => Self::Always,

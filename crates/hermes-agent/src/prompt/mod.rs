@@ -1,8 +1,8 @@
-//! The fixed beginning of a conversation, made of layers.
+//! The system prompt of a session, made of layers.
 //!
-//! Built once per session and stored with it; a session that is taken up again uses the stored bytes. A new one is built
-//! only for a new session, also the one a compressed conversation goes on in. Invariant: the same inputs give the same
-//! bytes, so that a provider's cache stays warm.
+//! It is built once per session and stored with it; a loaded session uses the stored bytes. Only a new session
+//! gets a new prompt, including the session in which a compressed conversation continues. Invariant: the same
+//! inputs give the same bytes, so that the provider's cache stays valid.
 
 mod enforcement;
 
@@ -14,7 +14,7 @@ use hermes_types::{CivilTime, ContextItem, Provenance, SessionId};
 
 pub use enforcement::ToolUseEnforcement;
 
-/// Whether the files of folder and home are put before the model.
+/// Says whether the context files of the working folder and the home are part of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ContextFiles {
     #[default]
@@ -22,31 +22,31 @@ pub enum ContextFiles {
     Skip,
 }
 
-/// Where the layers come from.
+/// The sources of the layers.
 #[derive(Debug, Clone)]
 pub struct PromptSource {
     pub home: Home,
     /// The working folder.
     pub folder: PathBuf,
     pub files: ContextFiles,
-    /// Absent when remembering is off.
+    /// The agent's memory; absent when memory is off.
     pub memory: Option<MemoryStore>,
     pub user_profile: Option<MemoryStore>,
-    /// The list of skills, as it is shown.
+    /// The list of skills, as it is shown to the model.
     pub skills: Option<String>,
     pub enforcement: ToolUseEnforcement,
-    /// `cli`, a chat platform, `cron`, …
+    /// The platform: `cli`, a chat platform, `cron`, …
     pub platform: String,
-    /// The user's own words about the platform, after ours or instead of them.
+    /// The user's own hint about the platform, added to the default or replacing it.
     pub platform_hint: HintChange,
     pub environment_hint: Option<String>,
-    /// Words of the surface, such as who is talking in which chat.
+    /// A text from the frontend, such as who is talking in which chat.
     pub surface: Option<String>,
     pub provider: String,
     pub session_id: SessionIdLine,
 }
 
-/// What the user changed about a platform's hint.
+/// The user's change to a platform's hint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum HintChange {
     #[default]
@@ -55,7 +55,7 @@ pub enum HintChange {
     Replace(String),
 }
 
-/// Whether the model is told the session's id.
+/// Says whether the prompt contains the session's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionIdLine {
     #[default]
@@ -63,14 +63,14 @@ pub enum SessionIdLine {
     Include,
 }
 
-/// What the layers are about, beside their sources.
+/// The inputs of the layers beside their sources.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptInputs<'a> {
     pub session: &'a SessionId,
     pub model: &'a str,
     pub tools: &'a [&'a str],
     pub now: CivilTime,
-    /// The words of another memory about itself.
+    /// An external memory's description of itself.
     pub external_memory: Option<&'a str>,
 }
 
@@ -93,7 +93,7 @@ impl PromptSource {
         }
     }
 
-    /// The layers in their order, without the empty ones.
+    /// Returns the layers in order, without the empty ones.
     pub fn layers(&self, about: &PromptInputs<'_>) -> Vec<ContextItem> {
         let load = self.files == ContextFiles::Load;
         let identity = if load { soul(&self.folder, &self.home) } else { None };
@@ -161,7 +161,7 @@ impl PromptSource {
     }
 }
 
-/// The layers as one text.
+/// Joins the layers into one text.
 pub fn join(layers: &[ContextItem]) -> String {
     layers.iter().map(|layer| layer.text.as_str()).collect::<Vec<_>>().join("\n\n")
 }
@@ -175,7 +175,7 @@ fn text(file: &str) -> String {
     file.trim().to_owned()
 }
 
-/// What the model should know about using its memory, its past and its skills.
+/// Returns the guidance about memory, past sessions and skills that fits the available tools.
 fn guidance(tools: &[&str]) -> Option<String> {
     let paragraphs = [
         ("memory", include_str!("../texts/guidance_memory.md")),
@@ -197,7 +197,8 @@ fn platform_hint(platform: &str) -> Option<String> {
     })
 }
 
-/// `Sunday, November 15, 2026`. The hour is left out so that the prompt is the same for a day.
+/// Formats a date as `Sunday, November 15, 2026`. The hour is left out so that the prompt stays the same for a
+/// day.
 fn long_date(at: CivilTime) -> String {
     format!("{}, {} {:02}, {}", at.weekday_name(), at.month_name(), at.day, at.year)
 }

@@ -1,4 +1,4 @@
-//! What is done about an answer: tools are run, what was cut off is gone on with, what is empty is asked for again.
+//! Acts on an answer: runs its tools, continues one that was cut off, repeats the request for an empty one.
 
 use hermes_store::Error as StoreError;
 use hermes_types::{CallKind, Completion, FinishReason, Message, Role, TurnEvent};
@@ -13,7 +13,7 @@ const CONTINUE: &str = include_str!("../texts/continue.md").trim_ascii();
 const ACT_NOW: &str = include_str!("../texts/act_now.md").trim_ascii();
 const THOUGHT_TOO_LONG: &str = include_str!("../texts/thought_too_long.md").trim_ascii();
 
-/// How often each kind of misfortune may happen before the turn ends with it.
+/// The number of times each kind of failure may happen before it ends the turn.
 const MAX_UNKNOWN_NAMES: u32 = 3;
 const MAX_BROKEN_ARGUMENTS: u32 = 3;
 const MAX_EMPTY_ANSWERS: u32 = 3;
@@ -107,7 +107,8 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Runs calls a person was being asked about when the process before this one ended, and those that waited behind them.
+    /// Runs the calls that waited for a person's answer when the previous process ended, and those queued after
+    /// them.
     pub(super) async fn run_waiting_calls(&mut self) -> Result<LoopControl, StoreError> {
         let mut calls = open_calls(&self.conversation.messages);
         if calls.is_empty() {
@@ -115,7 +116,7 @@ impl RunningTurn<'_> {
         }
         match check(&mut calls, &self.agent.tools) {
             CallCheck::Run(batch) => Box::pin(self.run_all(batch)).await,
-            // A tool that is no longer there.
+            // The tool no longer exists.
             CallCheck::UnknownName { answers, .. } | CallCheck::BrokenArguments { answers } => {
                 self.answer_without_running(&calls, answers).await?;
                 Ok(LoopControl::Continue)
@@ -142,7 +143,7 @@ impl RunningTurn<'_> {
         Ok(LoopControl::Continue)
     }
 
-    /// A call was cut off by the output limit: the same request with a higher one, a few times.
+    /// Repeats the request with a higher output limit, a few times, after the limit cut a call off.
     pub(super) fn retry_with_longer_output(&mut self, output: u64) -> LoopControl {
         self.counters.longer_attempts += 1;
         if self.counters.longer_attempts <= MAX_LONGER_ATTEMPTS {
@@ -183,7 +184,7 @@ impl RunningTurn<'_> {
         Ok(LoopControl::Continue)
     }
 
-    /// The provider has more to say; what it said so far is kept unless it repeats itself.
+    /// Continues an answer the provider has not finished; the text so far is kept unless it repeats itself.
     pub(super) async fn handle_unfinished(&mut self, message: Message) -> Result<LoopControl, StoreError> {
         self.counters.unfinished += 1;
         let repeated = self.conversation.messages.last().is_some_and(|last| {
@@ -202,7 +203,8 @@ impl RunningTurn<'_> {
         Ok(LoopControl::Continue)
     }
 
-    /// Nothing to read. What was said beside an earlier call may have been the answer; else it is asked again.
+    /// Handles an empty answer. Text beside an earlier call may have been the answer; otherwise the model is
+    /// asked again.
     pub(super) async fn handle_empty(&mut self, message: Message) -> Result<LoopControl, StoreError> {
         if let Some((at, text)) = self.text_beside_calls() {
             self.replace_text_beside_calls(at).await?;
@@ -234,7 +236,7 @@ impl RunningTurn<'_> {
         Ok(LoopControl::Finish)
     }
 
-    /// The last words of this turn that stood beside a call, and their place.
+    /// Returns the last text of this turn that stood beside a call, and its index.
     fn text_beside_calls(&self) -> Option<(usize, String)> {
         let messages = self.conversation.messages.iter().enumerate().skip(self.first);
         messages
@@ -247,7 +249,7 @@ impl RunningTurn<'_> {
             .next_back()
     }
 
-    /// Words that become the answer do not stay where they were, or they would be said twice.
+    /// Replaces the text that became the answer, so that it is not in the transcript twice.
     async fn replace_text_beside_calls(&mut self, at: usize) -> Result<(), StoreError> {
         let from_end = self.conversation.messages.len().saturating_sub(at);
         let Some(message) = self.conversation.messages.get_mut(at) else { return Ok(()) };

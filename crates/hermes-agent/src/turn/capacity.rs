@@ -1,4 +1,4 @@
-//! How full the conversation is, and making room in it.
+//! Measures how full the conversation is and compresses it when needed.
 
 use hermes_store::Error as StoreError;
 use hermes_types::{TurnEvent, TurnNoticeKind};
@@ -7,9 +7,9 @@ use super::turn_loop::RunningTurn;
 use crate::agent::CompressionMode;
 use crate::gauge::prefix_tokens;
 
-/// Compressions for one reason, in one turn.
+/// The most compressions for one reason in one turn.
 pub(super) const MAX_COMPRESSIONS: u32 = 3;
-/// Of the threshold: from here on the user is told that a compression is near.
+/// The share of the threshold from which the user is told that a compression is near.
 const PRESSURE: f64 = 0.85;
 
 impl RunningTurn<'_> {
@@ -33,7 +33,7 @@ impl RunningTurn<'_> {
         self.conversation.gauge.estimate(prefix, &self.conversation.messages)
     }
 
-    /// Shortens a conversation that has grown to its threshold; tells the user once when it comes near.
+    /// Compresses a conversation that has reached its threshold; tells the user once when it comes near.
     pub(super) async fn compress_if_full(&mut self) -> Result<(), StoreError> {
         if self.agent.compression.mode == CompressionMode::Off {
             return Ok(());

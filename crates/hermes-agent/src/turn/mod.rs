@@ -1,4 +1,4 @@
-//! A turn from outside: taking the conversation, writing down what began it, and what is done when it has ended.
+//! The outside of a turn: taking the lease, storing the input, and the work after the turn has ended.
 
 mod answer;
 mod capacity;
@@ -22,16 +22,16 @@ pub(crate) use model_call::CallUsage;
 use turn_loop::ModelInput;
 pub(crate) use turn_loop::RunningTurn;
 
-/// What a turn begins with.
+/// The input of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnInput {
-    /// What the model reads.
+    /// The content the model reads.
     pub content: MessageContent,
-    /// What is stored instead, when the words for the model hold more than the user said.
+    /// The content stored instead, when the model's version holds more than the user wrote.
     pub stored: Option<MessageContent>,
-    /// Said before, somewhere else: it belongs to the conversation from now on.
+    /// Messages from elsewhere that become part of the conversation with this turn.
     pub earlier_messages: Vec<Message>,
-    /// The rows of the inbox this came from.
+    /// The inbox rows the input came from.
     pub inbox_rows: Vec<InboxId>,
 }
 
@@ -47,8 +47,8 @@ impl TurnInput {
 }
 
 impl Agent {
-    /// Runs one turn to its end. Only a database that cannot be written, or somebody else at work in the same
-    /// conversation, is an error; everything else is a result.
+    /// Runs one turn to its end. Only a database that cannot be written, or another process that works in the
+    /// same conversation, is an error; everything else is a result.
     pub fn run_turn<'a>(
         &'a self,
         conversation: &'a mut Conversation,
@@ -59,9 +59,9 @@ impl Agent {
         self.run_turn_as(TurnId::generate(), conversation, said, frontend, cancel)
     }
 
-    /// The same under an id the caller has written down before.
+    /// Runs a turn under an id the caller has stored before.
     ///
-    /// Boxed, because a turn may start subagents, whose turns are made by this same function.
+    /// Boxed, because a turn may start subagents, whose turns this same function creates.
     pub fn run_turn_as<'a>(
         &'a self,
         id: TurnId,
@@ -80,7 +80,7 @@ impl Agent {
         })
     }
 
-    /// Goes on with a turn that was cut off. Its calls have their answers already.
+    /// Resumes a turn that was cut off. Its calls already have their answers.
     pub(crate) async fn resume_turn(
         &self,
         conversation: &mut Conversation,
@@ -97,14 +97,14 @@ impl Agent {
         ended
     }
 
-    /// Closes a cut-off turn without going on with it: the user said something else, or it was cut off too often.
+    /// Closes a cut-off turn without resuming it: the user sent something else, or it was cut off too often.
     pub async fn drop_turn(&self, cut_off: &UnfinishedTurn) -> Result<(), Error> {
         let note = Some("cut off, not resumed".to_owned());
         let state = if cut_off.parked { TurnState::Parked } else { TurnState::Interrupted };
         Ok(self.store.close_turn(&cut_off.turn.id, state, note, self.clock.now()).await?)
     }
 
-    /// Shortens a conversation because the user asked for it. Nothing, when it cannot be made shorter.
+    /// Compresses a conversation at the user's request. Returns `None` when it cannot be made shorter.
     pub async fn compress(
         &self,
         conversation: &mut Conversation,
@@ -124,7 +124,7 @@ impl Agent {
         Ok(ended?)
     }
 
-    /// Takes the conversation and writes down the turn and what began it, in one step.
+    /// Takes the lease and stores the turn and its input, in one step.
     async fn open_turn(
         &self,
         conversation: &mut Conversation,
@@ -165,7 +165,7 @@ impl Agent {
         let opening = TurnOpening { session, messages: rows, turn, inbox: said.inbox_rows.clone() };
         let begin = || self.store.begin_turn(opening.clone(), &self.holder, lease::LEASE_DURATION);
         if begin().await? != LeaseOutcome::Granted {
-            // Its holder may be dead; then it is ours now.
+            // The holder may be dead; then this takes its lease over.
             self.acquire_lease(conversation).await?;
             if let LeaseOutcome::HeldBy { holder, .. } = begin().await? {
                 return Err(Error::Busy { holder });
@@ -190,7 +190,7 @@ impl Agent {
         config.to_string()
     }
 
-    /// The turn itself, with its lease kept alive beside it.
+    /// Runs the turn and renews its lease meanwhile.
     async fn run_with_lease(
         &self,
         conversation: &mut Conversation,
@@ -226,7 +226,7 @@ impl Agent {
         Ok(result)
     }
 
-    /// What is done when an answer is there; none of it can spoil the turn.
+    /// Runs what follows an answer; no failure here affects the turn.
     async fn after_turn(&self, conversation: &Conversation, result: &TurnResult) {
         self.write_log(conversation);
         if let Some(hooks) = &self.hooks {

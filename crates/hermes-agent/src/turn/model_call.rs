@@ -1,4 +1,4 @@
-//! Asking the model, and accounting for what it cost.
+//! Calls the model and accounts for the cost.
 
 use hermes_store::{Error as StoreError, ModelCharge, SessionBilling, UsageUpdate};
 use hermes_types::{
@@ -10,7 +10,7 @@ use super::turn_loop::{LoopControl, RunningTurn};
 use crate::agent::{CompressionMode, UnknownPricePolicy};
 use crate::request::{RequestAdditions, build_messages, interrupted_mark};
 
-/// What one call used and who answered it.
+/// The usage of one call and the model that answered it.
 #[derive(Debug, Clone)]
 pub(crate) struct CallUsage {
     pub(crate) usage: Usage,
@@ -99,7 +99,7 @@ impl RunningTurn<'_> {
                 let may = self.agent.compression.mode == CompressionMode::On
                     && self.counters.compressions <= MAX_COMPRESSIONS;
                 if may && self.compress(None).await? {
-                    // The pass was for nothing; it is given back.
+                    // The request was refused, so it does not count as an iteration.
                     self.result.api_calls -= 1;
                     self.budget += 1;
                     return Ok(LoopControl::Continue);
@@ -123,7 +123,7 @@ impl RunningTurn<'_> {
         Ok(LoopControl::Finish)
     }
 
-    /// An answer that was interrupted: what was shown of it is kept, and marked.
+    /// Stores the part of an interrupted answer that was shown, and marks it.
     async fn persist_interrupted(&mut self) -> Result<(), StoreError> {
         let text = hermes_text::strip_think(&std::mem::take(&mut self.partial_text)).trim().to_owned();
         if text.is_empty() {
@@ -134,7 +134,7 @@ impl RunningTurn<'_> {
         self.persist(message).await
     }
 
-    /// An answer that was cut off: what came of it is the user's.
+    /// Stores the part of a cut-off answer that arrived.
     async fn persist_partial(&mut self) -> Result<(), StoreError> {
         let text = hermes_text::strip_think(&std::mem::take(&mut self.partial_text)).trim().to_owned();
         if text.is_empty() {
@@ -148,8 +148,8 @@ impl RunningTurn<'_> {
         Ok(())
     }
 
-    /// What a refusal says about the room there is. A number is the provider's word and stays; without one, the
-    /// request just made was too large, whatever we thought, and that holds for this turn.
+    /// Records what a refusal says about the context window. A number from the provider is kept; without one, the
+    /// size of the refused request is the limit for this turn.
     fn note_context_limit(&mut self, error: &ModelError) {
         match error {
             ModelError::Compress { limit: Some(limit) } => {
@@ -159,7 +159,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Ends the turn where a call went beyond what it may use. A limit in dollars says nothing about a model without a price.
+    /// Ends the turn if a call exceeded its limits. A limit in dollars does not apply to a model without a price.
     pub(super) fn is_over_budget(&mut self) -> bool {
         let limits = self.agent.limits;
         let words = if self.result.cost.micro_usd.is_some()
@@ -186,7 +186,7 @@ impl RunningTurn<'_> {
         true
     }
 
-    /// Adds a call to the turn, to its session's totals and to the ledger that spending limits stand on.
+    /// Adds a call to the turn, to its session's totals and to the ledger that spending limits are based on.
     pub(super) fn count_usage(&mut self, spent: CallUsage) {
         let CallUsage { usage, cost, .. } = spent;
         self.result.usage += usage;
@@ -201,7 +201,8 @@ impl RunningTurn<'_> {
         self.frontend.show(TurnEvent::Spent { usage, cost });
     }
 
-    /// Writes a call's use into the session and the ledger, together with what the call said.
+    /// Queues a call's usage for the session's totals and the ledger, so that it is stored with the call's
+    /// message.
     pub(crate) fn record_charge(&mut self, spent: CallUsage) {
         let (store, session) = (&self.agent.store, &self.conversation.session);
         let CallUsage { usage, cost, provider, model } = spent;
@@ -227,7 +228,7 @@ impl RunningTurn<'_> {
         self.pending_charges.extend([totals, charge]);
     }
 
-    /// Waits until everything the turn has cost is written down.
+    /// Waits until the whole cost of the turn is stored.
     pub(crate) async fn wait_for_charges(&mut self) -> Result<(), StoreError> {
         for owed in std::mem::take(&mut self.pending_charges) {
             owed.await?;

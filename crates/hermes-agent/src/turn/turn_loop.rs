@@ -1,5 +1,5 @@
-//! A turn under way: its state, and the loop that asks, runs tools, and asks again until there is an answer or a reason
-//! to stop.
+//! A running turn: its state, and the loop that calls the model and runs tools until there is an answer or a
+//! reason to stop.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use crate::result::TurnResult;
 
 const SUM_UP: &str = include_str!("../texts/sum_up.md").trim_ascii();
 
-/// What the user said, as the model is to read it.
+/// The user's input as the model should read it.
 pub(super) struct ModelInput {
     pub(super) content: MessageContent,
-    /// It differs from what is stored, so it takes the stored words' place in this turn's requests.
+    /// Set when the content differs from what is stored and replaces it in this turn's requests.
     pub(super) differs_from_stored: bool,
 }
 
-/// A turn under way.
+/// The state of a running turn.
 pub(crate) struct RunningTurn<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) conversation: &'a mut Conversation,
@@ -41,27 +41,27 @@ pub(crate) struct RunningTurn<'a> {
     pub(crate) result_store: ResultStore,
     pub(crate) result: TurnResult,
     pub(crate) specs: Vec<ToolSpec>,
-    /// The session this turn holds.
+    /// The session this turn holds the lease of.
     pub(crate) leased_session: LeasedSession,
-    /// Where this turn's messages begin.
+    /// The index of this turn's first message.
     pub(super) first: usize,
     pub(super) input: ModelInput,
-    /// Added to the system text for this turn.
+    /// A text added to the system text for this turn.
     pub(super) turn_context: Option<String>,
     pub(super) notices: BTreeMap<usize, String>,
     pub(super) recall: Option<(usize, String)>,
     pub(super) counters: TurnCounters,
-    /// The output limit of the next request, where a longer one than usual is tried.
+    /// The output limit of the next request, where a higher one than usual is tried.
     pub(super) raised_output_limit: Option<u64>,
-    /// What the answer that is being written has said so far.
+    /// The text so far of the answer that is streaming.
     pub(super) partial_text: String,
-    /// Pieces of an answer that came in several.
+    /// The parts of an answer that came in several pieces.
     pub(super) answer_parts: Vec<String>,
-    /// The size of a request the provider found too large in this turn.
+    /// The size of a request the provider rejected as too large in this turn.
     pub(super) rejected_size: Option<u64>,
-    /// Units of the iteration budget that are left.
+    /// The units left of the iteration budget.
     pub(super) budget: u32,
-    /// Costs that are on their way to the database; they are there before anything else happens.
+    /// Charges that are queued for the database; the turn waits for them before its next step.
     pub(super) pending_charges: Vec<PendingResult<()>>,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct TurnCounters {
     pub(super) compressions: u32,
 }
 
-/// Whether the loop goes on.
+/// Says whether the loop continues.
 pub(super) enum LoopControl {
     Continue,
     Finish,
@@ -195,20 +195,22 @@ impl<'a> RunningTurn<'a> {
         self.summarize_at_limit().await
     }
 
-    /// An answer that is there is given; only what would come after it is refused.
+    /// Warns about an unknown price after an answer. `Refuse` does not apply here: an answer that exists is
+    /// delivered, and only a further call is refused.
     fn check_unknown_price(&mut self) {
         if self.agent.limits.unknown_price == UnknownPricePolicy::Warn {
             self.is_over_budget();
         }
     }
 
-    /// A turn that was cut off after its last word was written down has nothing left to ask.
+    /// Returns the answer of a turn that was cut off after its answer was stored; the model need not be asked
+    /// again.
     fn stored_answer(&self) -> Option<String> {
         let since = self.conversation.messages.get(self.first..)?;
         final_text(since.last()?)
     }
 
-    /// What others add to this turn.
+    /// Collects what the external memory and the hooks add to this turn.
     pub(super) async fn prepare(&mut self) {
         let at = self.first;
         if let Some(memory) = &self.agent.external_memory {
@@ -220,7 +222,7 @@ impl<'a> RunningTurn<'a> {
         }
     }
 
-    /// The limit is reached: one last call without tools, for a summary.
+    /// Makes one last call without tools, for a summary, when the limit is reached.
     pub(super) async fn summarize_at_limit(&mut self) -> Result<(), StoreError> {
         self.persist(Message::user(SUM_UP)).await?;
         let most = self.agent.limits.iterations;
@@ -263,7 +265,7 @@ impl<'a> RunningTurn<'a> {
         self.result.state = TurnState::Failed;
     }
 
-    /// Ends early with what there is.
+    /// Ends the turn early with what there is.
     pub(super) fn stop_early(&mut self, response: Option<String>, error: &str) {
         self.result.response = response;
         self.result.error = Some(error.to_owned());
@@ -277,7 +279,7 @@ impl<'a> RunningTurn<'a> {
         self.result.state = TurnState::Interrupted;
     }
 
-    /// Writes a message down, then takes it into the conversation.
+    /// Stores a message, then adds it to the conversation.
     pub(crate) async fn persist(&mut self, message: Message) -> Result<(), StoreError> {
         self.persist_all(vec![message]).await
     }
@@ -292,7 +294,7 @@ impl<'a> RunningTurn<'a> {
         Ok(())
     }
 
-    /// Places in the conversation have moved.
+    /// Recomputes message indexes after a compression has moved them.
     pub(crate) fn reset_positions(&mut self) {
         let messages = &self.conversation.messages;
         let asked = messages.iter().rposition(|m| m.role == Role::User && m.content == self.input.content);

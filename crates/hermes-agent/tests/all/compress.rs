@@ -1,4 +1,4 @@
-//! Long conversations: what leaves them, what stays, and what happens when no summary can be had.
+//! Tests of long conversations: what leaves them, what stays, and what happens when no summary can be produced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use super::support::{
     texts,
 };
 
-/// A bench whose summaries come from a model of their own.
+/// Creates a fixture whose summaries come from a model of their own.
 fn bench(
     window: u64,
     summaries: impl IntoIterator<Item = ScriptedAnswer>,
@@ -35,7 +35,7 @@ async fn exchange(bench: &AgentFixture, conversation: &mut Conversation, count: 
     }
 }
 
-/// No two neighbours of the same role among user and assistant, and every result behind its call.
+/// Checks that no two neighbours among user and assistant share a role, and that every result follows its call.
 fn check_shape(messages: &[Message]) {
     for pair in messages.windows(2) {
         let same = pair[0].role == pair[1].role && pair[0].role != Role::Tool;
@@ -190,7 +190,7 @@ async fn a_provider_that_says_too_large_gets_a_smaller_request_and_then_a_clear_
 
 #[tokio::test]
 async fn it_never_turns_in_circles() {
-    // Every message is huge and protected: nothing can be gained, so nothing is tried for ever.
+    // Every message is huge and protected: nothing can be saved, so compression must not be tried endlessly.
     let (bench, side) = bench(2_000, (0..50).map(|_| text_answer("## Goal\nx")));
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 6, 3_000).await;

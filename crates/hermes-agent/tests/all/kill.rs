@@ -1,5 +1,5 @@
-//! The process is killed at every step of a turn with three calls; the next one must find nothing missing and nothing
-//! done twice.
+//! Kills the process at every step of a turn with three calls; the next process must find nothing missing and
+//! nothing done twice.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const FOLDER: &str = "HERMES_TEST_KILL_FOLDER";
 const STEP: &str = "HERMES_TEST_KILL_STEP";
 const MOST_STEPS: usize = 60;
 
-/// Wants three calls after a question and is content with any results.
+/// A model that makes three calls after a question and accepts any results.
 struct ThreeCalls;
 
 impl Model for ThreeCalls {
@@ -56,10 +56,10 @@ impl Model for ThreeCalls {
     }
 }
 
-/// How many further steps this process lives.
+/// The number of steps until this process kills itself.
 static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// One step further, or the end.
+/// Counts one step down and kills the process at zero.
 fn live_or_die() {
     if LEFT.fetch_sub(1, Ordering::SeqCst) == 0 {
         kill_process(getpid(), Signal::KILL).unwrap();
@@ -79,7 +79,7 @@ impl Frontend for Killer {
     }
 }
 
-/// Leaves a line in a file each time it runs.
+/// Creates a tool that adds a line to a file each time it runs.
 fn worker(name: &'static str, folder: &Path) -> ScriptedTool {
     let file = Mutex::new(folder.join("effects"));
     ScriptedTool::new(name, move |_| {
@@ -104,7 +104,7 @@ fn agent(folder: &Path) -> Agent {
     agent
 }
 
-/// The process that is killed; does nothing when run as a test.
+/// Runs in the process that is killed; does nothing when run as a test.
 #[tokio::test]
 #[ignore = "started by the test below"]
 #[expect(clippy::disallowed_methods, reason = "the parent says what to do in the environment")]
@@ -159,7 +159,7 @@ async fn check(folder: &Path, step: usize) {
             assert!(!cut_off.parked);
             super::support::resume(&agent, &mut taken.conversation, cut_off, &watcher).await.response
         }
-        // It had ended before the kill.
+        // The turn had ended before the kill.
         None => taken.conversation.messages().last().map(|message| message.content.text().into_owned()),
     };
     assert_eq!(answer.as_deref(), Some("done"), "step {step}");

@@ -1,4 +1,4 @@
-//! A conversation that goes on and on: its size stays within the window, its first task stays before the model.
+//! A very long conversation: its size stays within the window, and its first task stays in the requests.
 
 use hermes_agent::message_tokens;
 use hermes_types::{SideModel, ToolOutcome};
@@ -7,7 +7,8 @@ use super::support::{AgentFixture, ScriptedTool, call_answer, text_answer};
 
 const WINDOW: u64 = 24_000;
 
-/// Turns with large results, and the largest request among them.
+/// Runs turns with large results; returns the fixture, the size of the largest request and the number of
+/// sessions.
 async fn talk(turns: usize) -> (AgentFixture, u64, usize) {
     let mut bench = AgentFixture::new([])
         .tool(ScriptedTool::new("big", |_| ToolOutcome::done("0123456789 lorem ipsum\n".repeat(260))));
@@ -56,7 +57,7 @@ async fn two_hundred_turns_stay_within_the_window_and_keep_their_task() {
     assert_eq!(first, "Find the blue teapot, please.");
 }
 
-/// Memory of this process in kilobytes.
+/// Returns the resident memory of this process in kilobytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4

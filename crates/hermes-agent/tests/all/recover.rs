@@ -1,4 +1,4 @@
-//! What a process that died leaves behind, and what the next one makes of it.
+//! Tests of recovery: what a process that died leaves in the database, and what the next one does with it.
 
 use hermes_agent::{TurnOutcome, TurnRequest, TurnWork};
 use hermes_store::{NewMessage, NewToolCall, TurnOpening};
@@ -8,7 +8,7 @@ use hermes_types::{
 
 use super::support::{AgentFixture, RecordingFrontend, ScriptedTool, resume, text_answer, texts};
 
-/// A turn with three calls: one ended, one began, one did not begin. Then the process died.
+/// Stores a turn of a dead process with three calls: one ended, one started, one not started.
 async fn cut_off(bench: &AgentFixture) -> TurnId {
     let calls: Vec<ToolCall> =
         ["one", "two", "three"].iter().map(|id| ToolCall::new(Some(id), "work", "{}")).collect();
@@ -212,7 +212,7 @@ async fn taking_back_the_last_exchange_spares_what_was_left_out_on_loading() {
     let bench = AgentFixture::new([text_answer("one"), text_answer("two")]);
     let mut conversation = bench.conversation();
     bench.say(&mut conversation, "first").await;
-    // Another release left a review in the transcript; it is not taken up, but its rows are there.
+    // Another release left a review in the transcript; it is not loaded, but its rows are there.
     for message in
         [Message::user("[System: Review the conversation above. …]"), Message::assistant("Nothing to save.")]
     {

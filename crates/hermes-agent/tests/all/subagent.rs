@@ -1,4 +1,4 @@
-//! Subagents: what they know, what they may use, what they cost, and how they end.
+//! Tests of subagents: what they know, what they may use, what they cost, and how they end.
 
 use hermes_store::ChargeRange;
 use hermes_types::{
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use super::support::{AgentFixture, RecordingFrontend, ScriptedTool, call_answer, text_answer, texts};
 
-/// Hands one job on and keeps the report.
+/// A tool that delegates one task and keeps the report.
 struct DelegatingTool {
     spec: ToolSpec,
     job: SubagentTask,
@@ -112,7 +112,7 @@ async fn the_trace_says_how_each_call_ended_whatever_its_result_reads_like() {
     assert_eq!(ends, [("fine", done), ("broken", failed), ("no_such_thing", failed)]);
 }
 
-/// Keeps whom it was told to abandon.
+/// A tool that records the tasks whose background work it was told to end.
 struct AbandonRecorder(ToolSpec, Arc<Mutex<Vec<TaskId>>>);
 
 impl Tool for AbandonRecorder {

@@ -1,4 +1,4 @@
-//! A model that says what the test wants, tools that record, and a home to run in.
+//! Test support: a scripted model, recording tools, and a temporary home.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -24,13 +24,13 @@ pub(crate) struct ScriptedModel {
     answers: Mutex<VecDeque<ScriptedAnswer>>,
     pub(crate) asked: Mutex<Vec<ModelRequest>>,
     pub(crate) window: Mutex<u64>,
-    /// What it says when the script has ended.
+    /// The answer after the script has ended.
     pub(crate) fallback_answer: Mutex<Option<ScriptedAnswer>>,
-    /// Millionths of a dollar each call costs; nothing, when nobody knows.
+    /// The price of each call in millionths of a dollar; absent when unknown.
     pub(crate) price: Mutex<Option<u64>>,
-    /// What it says before it fails.
+    /// The text it streams before it fails.
     pub(crate) shown: Mutex<Option<String>>,
-    /// Input tokens it claims, else about what was sent.
+    /// The input tokens it reports; absent for about what was sent.
     pub(crate) input: Mutex<Option<u64>>,
 }
 
@@ -77,7 +77,7 @@ impl Model for ScriptedModel {
 
 pub(crate) type ToolBody = dyn Fn(&ToolInvocation) -> ToolOutcome + Send + Sync;
 
-/// A tool that does what the test says.
+/// A tool that runs the test's closure.
 pub(crate) struct ScriptedTool {
     spec: ToolSpec,
     manner: CallPolicy,
@@ -120,7 +120,7 @@ fn spec(name: &str) -> ToolSpec {
     }
 }
 
-/// Answers with what it was given.
+/// A tool that returns its arguments.
 pub(crate) struct EchoTool(ToolSpec);
 
 impl Tool for EchoTool {
@@ -148,7 +148,7 @@ impl Tool for EchoTool {
 #[derive(Default)]
 pub(crate) struct RecordingFrontend {
     pub(crate) events: Mutex<Vec<String>>,
-    /// Words of notices.
+    /// The texts of notices.
     pub(crate) notices: Mutex<Vec<String>>,
     pub(crate) cancel_at: Option<&'static str>,
     pub(crate) cancel: Cancel,
@@ -219,13 +219,13 @@ impl AgentFixture {
         self.agent.run_turn(conversation, Words::text(text), &watcher, &watcher.cancel).await.unwrap()
     }
 
-    /// One turn in a new conversation.
+    /// Runs one turn in a new conversation.
     pub(crate) async fn run(&self, watcher: &RecordingFrontend) -> TurnResult {
         let mut conversation = self.conversation();
         self.agent.run_turn(&mut conversation, Words::text("hello"), watcher, &watcher.cancel).await.unwrap()
     }
 
-    /// Roles and texts in the database.
+    /// Returns the roles and texts in the database.
     pub(crate) async fn stored(&self) -> Vec<(String, String)> {
         self.stored_in(&"s".into()).await
     }
@@ -246,7 +246,7 @@ impl AgentFixture {
     }
 }
 
-/// Goes on with a turn that was cut off.
+/// Resumes a turn that was cut off.
 pub(crate) async fn resume(
     agent: &Agent,
     conversation: &mut Conversation,

@@ -1,4 +1,4 @@
-//! The loop: what is asked, what is stored, what the user gets.
+//! Tests of the turn loop: the requests, the stored messages, the text for the user.
 
 use hermes_store::ChargeRange;
 use hermes_types::{

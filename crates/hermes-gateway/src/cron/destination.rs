@@ -1,4 +1,4 @@
-//! From what a job says about its delivery to chats that can be written to.
+//! Resolves a job's delivery setting to chats.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ impl ChatDestination {
     }
 }
 
-/// Where a job is delivered, and what could not be found.
+/// The chats a job is delivered to, and the problems with those that were not found.
 #[derive(Debug, Default)]
 pub(super) struct JobDestinations {
     pub(super) found: Vec<ChatDestination>,
@@ -41,7 +41,7 @@ pub(super) struct JobDestinations {
 }
 
 impl Gateway {
-    /// Every chat once. What cannot be found is said and never fails the job.
+    /// Returns every chat once. A chat that cannot be found is reported and never fails the job.
     pub(super) async fn job_destinations(&self, job: &Job) -> JobDestinations {
         let mut addresses = JobDestinations::default();
         let settings = self.settings.current();
@@ -112,8 +112,8 @@ impl Gateway {
         names.iter().filter_map(|platform| home_destination(settings, platform)).collect()
     }
 
-    /// A chat by its name in the directory. What has no `#` before it may be an id, and is taken for one where no chat
-    /// has that name.
+    /// Returns a chat by its name in the directory. A name without `#` may be an id, and is used as one where no
+    /// chat has that name.
     pub(crate) fn find_chat_by_name(
         &self,
         platform: &str,
@@ -132,7 +132,7 @@ impl Gateway {
         }
     }
 
-    /// What is known about a chat from its conversations: its kind, its name.
+    /// Fills in a chat's kind and name from its conversations.
     pub(crate) async fn fill_chat_metadata(&self, address: &mut ChatDestination) {
         let Ok(entries) = self.index.all().await else { return };
         let here = entries

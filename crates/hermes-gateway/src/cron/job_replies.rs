@@ -1,4 +1,4 @@
-//! Getting what is said about jobs to the chats that want it.
+//! Sends messages about jobs to the chats that receive them.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::{TickError, messages};
 use crate::deliver::{self, OutgoingAnswer};
 use crate::gateway::Gateway;
 
-/// What goes out about a run.
+/// The messages about a run.
 #[derive(Debug, Default)]
 pub(super) struct JobReplies {
-    /// Each with the conversation it belongs to.
+    /// The messages, each with the conversation it belongs to.
     pub(super) replies: Vec<(String, OutgoingMessage)>,
-    /// Why it does not reach everybody.
+    /// The reason why some chats are not reached.
     pub(super) problem: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl JobReplies {
 }
 
 impl Gateway {
-    /// A text for every place a job is delivered to. Nothing to say is nothing to send.
+    /// Builds a message for every destination of a job. Without a text there are no messages.
     pub(super) async fn job_replies(&self, job: &Job, text: Option<&str>, key: &str) -> JobReplies {
         let Some(text) = text else { return JobReplies::default() };
         let addresses = self.job_destinations(job).await;
@@ -69,7 +69,7 @@ impl Gateway {
         })
     }
 
-    /// Tells of what was missed or cut off, a line for each job, once. A job that runs is left to finish first.
+    /// Reports missed and cut-off runs once, in one line per job. A job that is running is left to finish first.
     pub(super) async fn report_missed_runs(&self, open: &[JobRun]) -> Result<(), TickError> {
         let mut by_job: BTreeMap<String, Vec<JobRun>> = BTreeMap::new();
         for run in self.store.unreported_job_runs().await?.into_iter().filter(|run| !run.notified) {

@@ -1,26 +1,26 @@
-//! How many jobs run at once.
+//! Limits how many jobs run at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Those that run now. Which number is too many is asked anew each time.
+/// The number of running jobs. The limit is read again at each attempt.
 #[derive(Debug, Default)]
 pub(crate) struct JobSlots {
     taken: Mutex<usize>,
     freed: Notify,
 }
 
-/// One of them, while it is held.
+/// A slot, held until dropped.
 #[derive(Debug)]
 pub(super) struct JobSlotGuard(Arc<JobSlots>);
 
 impl JobSlots {
-    /// Waits until fewer than `most` are taken; without a number there is always one.
+    /// Waits until fewer than `most` slots are taken; without a limit it returns at once.
     pub(super) async fn acquire(self: &Arc<Self>, most: impl Fn() -> Option<usize>) -> JobSlotGuard {
         loop {
             let mut freed = std::pin::pin!(self.freed.notified());
-            // Before looking, so that nothing is missed between the look and the wait.
+            // Enabled before the check, so that no wake-up is missed between the check and the wait.
             freed.as_mut().enable();
             if self.try_acquire(most()) {
                 return JobSlotGuard(self.clone());

@@ -1,4 +1,4 @@
-//! What is said about runs.
+//! The messages about runs.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use super::run::JobFailure;
 
 const NOTE: &str = include_str!("texts/note.md");
 const MARK: &str = "[SILENT]";
-/// Other ways to say that there is nothing to say.
+/// Answers that mean that there is nothing to report.
 const MARKS: [&str; 4] = [MARK, "SILENT", "NO_REPLY", "NO REPLY"];
 const LONGEST_ERROR: usize = 1000;
 
-/// What a run has to say. A failure is always said, whatever it begins with.
+/// Returns the message about a run. A failure is always reported, whatever its text begins with.
 pub(super) fn message_for_run(
     job: &Job,
     outcome: &Result<String, JobFailure>,
@@ -49,7 +49,7 @@ fn is_silent(answer: &str) -> bool {
     upper.starts_with(MARK) || marked(first) || marked(last)
 }
 
-/// A line about instants that passed, one about runs that were cut off.
+/// Describes missed instants in one line and cut-off runs in another.
 pub(super) fn describe_missed_runs(job: &Job, runs: &[JobRun], zone: Zone) -> String {
     let name = job.name();
     let mut text = String::new();

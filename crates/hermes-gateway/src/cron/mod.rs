@@ -1,9 +1,10 @@
-//! Scheduled jobs: looks at the list every minute, runs what is due, tells what came of it.
+//! Scheduled jobs: checks the list every minute, runs what is due and reports the results.
 //!
-//! The list and its rules are `hermes-schedule`'s; what became of each instant is in the database. Invariants: an instant
-//! is claimed in the database before anything is done about it, so it is run at most once whoever looks; a job's next time
-//! is on disk before it runs; a run's end and what is said about it are one write; what was missed, failed or was cut off
-//! is told in a line, unless the job is delivered nowhere. The ticker waits for no job.
+//! The list and its rules are in `hermes-schedule`; the state of each instant is in the database. Invariants: an
+//! instant is claimed in the database before anything is done about it, so it runs at most once, whichever
+//! process checks; a job's next time is on disk before it runs; a run's end and its message are one write; a
+//! missed, failed or cut-off run is reported in a line, unless the job has no destination. The ticker waits for
+//! no job.
 
 pub(crate) mod destination;
 mod job_replies;
@@ -33,7 +34,7 @@ pub(crate) use job_slots::JobSlots;
 
 const TICK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Why a look at the jobs came to nothing.
+/// The reason why a check of the jobs failed.
 #[derive(Debug, Error)]
 pub enum TickError {
     #[error(transparent)]
@@ -57,7 +58,7 @@ pub fn start(gateway: &Gateway) {
                 }
                 Err(error) => tracing::error!(%error, "the scheduled jobs could not be looked at"),
             }
-            // What another process queued is sent now rather than in a while.
+            // Replies that another process queued are sent now instead of at the next poll.
             for platform in ticking.platforms() {
                 ticking.delivery.wake(&platform);
             }
@@ -66,19 +67,19 @@ pub fn start(gateway: &Gateway) {
     }));
 }
 
-/// One look, and the runs it began to their end. Says how many there were.
+/// Checks the jobs once, waits for the runs this starts and returns their number.
 pub async fn tick_once(gateway: &Gateway) -> Result<usize, TickError> {
     let begun = gateway.tick().await?;
     let count = begun.len();
     for run in begun {
-        // One that ended badly has said so where it is told.
+        // A failed run has already been reported.
         let _: Result<(), _> = run.await;
     }
     Ok(count)
 }
 
 impl Gateway {
-    /// Where schedules are read, by the configuration of now.
+    /// Returns the time zone of schedules from the current configuration.
     fn zone(&self) -> Zone {
         let settings = self.settings.current();
         Zone::configured(&settings.config, &settings.env)
@@ -88,7 +89,7 @@ impl Gateway {
         JobStore::new(self.settings.home().clone(), self.zone())
     }
 
-    /// Work on the list, on a thread of its own: another process may hold its lock.
+    /// Works on the job list on a separate thread, because another process may hold its lock.
     pub async fn with_jobs<T: Send + 'static>(
         &self,
         work: impl FnOnce(&JobStore) -> T + Send + 'static,
@@ -96,14 +97,14 @@ impl Gateway {
         let (answer, done) = oneshot::channel();
         let jobs = self.jobs();
         let started = std::thread::Builder::new().name("jobs".to_owned()).spawn(move || {
-            // Nobody waits any more when the gateway has ended; the work is done in order all the same.
+            // The receiver is gone when the gateway has ended; the work is completed all the same.
             let _ = answer.send(work(&jobs));
         });
         started.map_err(|error| TickError::Thread(error.to_string()))?;
         done.await.map_err(|_| TickError::Thread("it ended without an answer".to_owned()))
     }
 
-    /// A sign of life for those who look from outside.
+    /// Writes a timestamp by which other programs see that the ticker runs.
     fn write_heartbeat(&self, name: &str) {
         let now = self.clock.now().seconds();
         let written = self.settings.home().folder("cron").and_then(|folder| {
@@ -115,10 +116,10 @@ impl Gateway {
     }
 }
 
-/// A run under way.
+/// The task of a running job.
 type JobTask = Task<()>;
 
-/// Instants are written down to the microsecond; so are the ends of runs, to be compared with what the list says.
+/// Rounds to microseconds, the precision in which instants and ends of runs are stored and compared.
 fn to_micros(at: Timestamp) -> Timestamp {
     Timestamp((at.seconds() * 1e6).round() / 1e6)
 }

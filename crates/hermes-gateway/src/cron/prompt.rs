@@ -1,4 +1,4 @@
-//! What the model is told in a run.
+//! Builds the prompt of a run.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use crate::gateway::Gateway;
 
 const SILENT: &str = include_str!("texts/silent.md");
 const SKILLS: &str = include_str!("texts/skills.md");
-/// Of another job's document.
+/// The most characters included of another job's document.
 const LONGEST_CONTEXT: usize = 8000;
 
 impl Gateway {
-    /// All the model is told; `prelude` are the words of the job's script.
+    /// Builds the whole prompt; `prelude` is the output of the job's script.
     pub(super) fn job_prompt(&self, job: &Job, prelude: &str) -> String {
         let mut instruction = format!("{}\n\n{prelude}", SILENT.trim());
         for other in self.other_results(job) {
@@ -35,7 +35,7 @@ impl Gateway {
         assemble(&blocks, &missing, &instruction)
     }
 
-    /// What other jobs said last, for a job that builds on them.
+    /// Returns the latest results of the jobs this job builds on.
     fn other_results(&self, job: &Job) -> Vec<String> {
         let listed = match job.more.get("context_from") {
             Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_str).collect(),
@@ -52,7 +52,7 @@ impl Gateway {
     }
 }
 
-/// Skills first, then the instruction. What is missing is named before everything else.
+/// Puts skills first, then the instruction. Missing skills are named before everything else.
 fn assemble(blocks: &[String], missing: &[String], instruction: &str) -> String {
     let mut text = String::new();
     if !missing.is_empty() {

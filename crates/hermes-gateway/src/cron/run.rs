@@ -1,4 +1,4 @@
-//! One run of a job: a new agent with nobody present, the answer into a file and to where it is wanted.
+//! One run of a job: a new agent without a user; its answer goes to a file and to the job's destinations.
 
 use std::time::Duration;
 
@@ -15,35 +15,36 @@ use super::{JobTask, TickError, messages, to_micros};
 use crate::gateway::Gateway;
 use crate::ports::AgentRequest;
 
-/// No recursion, no messages of its own, no questions.
+/// The toolsets a run does not get: no recursion, no messages of its own, no questions.
 const EXCLUDED_TOOLSETS: [&str; 3] = ["cronjob", "messaging", "clarify"];
-/// How long a run may give no sign of life.
+/// The time without activity after which a run is stopped.
 const TIMEOUT: Duration = Duration::from_mins(10);
-/// How long one that was told to stop may take.
+/// The time a run may take after a stop request.
 const GRACE: Duration = Duration::from_secs(5);
 const KEPT_DOCUMENTS: i64 = 50;
 
-/// A run that was claimed.
+/// A run that this process has claimed.
 pub(super) struct ClaimedRun {
     pub(super) job: Job,
     pub(super) run: JobRunId,
     pub(super) due: Timestamp,
-    /// What the list says about its next time now; whoever changes it meanwhile has the last word.
+    /// The next run time in the list after the claim; if it has changed since, somebody edited the job and their
+    /// value stays.
     pub(super) expected_next_run: Option<String>,
 }
 
-/// Whose words an answer is.
+/// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerSource {
     Agent,
-    /// They go out as they are.
+    /// The output of the job's script, delivered unchanged.
     Script,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(super) struct JobFailure {
-    /// The kind of it, for the document.
+    /// The kind of failure, for the document.
     pub(super) kind: &'static str,
     pub(super) message: String,
 }
@@ -54,7 +55,7 @@ impl JobFailure {
     }
 }
 
-/// What a run came to, and all the model was told.
+/// The outcome of a run, and the whole prompt.
 struct JobOutcome {
     prompt: String,
     outcome: Result<String, JobFailure>,
@@ -69,7 +70,7 @@ impl Gateway {
             let _place = gateway.job_slots.acquire(|| gateway.max_concurrent_jobs()).await;
             match gateway.store.start_job_run(ordered.run, &gateway.holder, gateway.clock.now()).await {
                 Ok(true) => {}
-                // Somebody gave it up for dead; it is theirs to tell.
+                // Another process took this one for dead and reports the run.
                 Ok(false) => return,
                 Err(error) => {
                     return tracing::error!(%error, name, "a run could not be written down; it is not begun");
@@ -79,7 +80,7 @@ impl Gateway {
             let came = gateway.turns.spawn(name.clone(), async move { inner.run_job(&job).await }).await;
             let came = match came {
                 Ok(came) => came,
-                // The gateway ends; the next start finds the run and tells of it.
+                // The gateway is stopping; the next start finds the run and reports it.
                 Err(TaskError::Cancelled) => return,
                 Err(TaskError::Panicked(reason)) => JobOutcome {
                     prompt: ordered.job.prompt().to_owned(),
@@ -146,7 +147,7 @@ impl Gateway {
         answer_or_failure(ran?)
     }
 
-    /// `cron_<job>_YYYYMMDD_HHMMSS`; a second run in the same second gets a number.
+    /// Returns `cron_<job>_YYYYMMDD_HHMMSS`, with a number for a second run in the same second.
     async fn unused_session_id(&self, job: &Job) -> Result<SessionId, JobFailure> {
         let time = self.zone().local(self.clock.now()).format("%Y%m%d_%H%M%S").to_string();
         let base = format!("cron_{}_{time}", job.id);
@@ -165,7 +166,7 @@ impl Gateway {
         Ok(session)
     }
 
-    /// Runs the turn, and ends it when it gives no sign of life for too long.
+    /// Runs the turn and stops it when it shows no activity for too long.
     async fn run_with_idle_timeout(
         &self,
         agent: &Agent,
@@ -211,7 +212,7 @@ impl Gateway {
         }
     }
 
-    /// Millionths of a dollar this job may still spend; nothing is no limit.
+    /// Returns the millionths of a dollar this job may still spend; `None` means no limit.
     async fn remaining_budget(&self, job: &Job) -> Result<Option<u64>, JobFailure> {
         let Some(cap) = BudgetSettings::from_config(&self.settings.current().config).per_job_usd else {
             return Ok(None);
@@ -230,7 +231,7 @@ impl Gateway {
         }
     }
 
-    /// How many jobs may run at once; nothing is no limit.
+    /// Returns how many jobs may run at once; `None` means no limit.
     fn max_concurrent_jobs(&self) -> Option<usize> {
         let settings = self.settings.current();
         let from_env = settings.env.get("HERMES_CRON_MAX_PARALLEL").and_then(|text| text.trim().parse().ok());
@@ -248,7 +249,7 @@ impl Gateway {
         }
     }
 
-    /// The document, the words, the row and the list, in this order.
+    /// Writes the document, the message, the row and the list, in this order.
     async fn record_outcome(&self, ordered: &ClaimedRun, came: JobOutcome) -> Result<(), TickError> {
         let ClaimedRun { job, run, due, expected_next_run: left_at } = ordered;
         let ended = to_micros(self.clock.now());
@@ -299,7 +300,7 @@ impl Gateway {
     }
 }
 
-/// The answer of a turn, or why it has none.
+/// Returns the answer of a turn, or why it has none.
 fn answer_or_failure(result: TurnResult) -> Result<String, JobFailure> {
     if let Some(failure) = &result.failure {
         let kind = match failure {

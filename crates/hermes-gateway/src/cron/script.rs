@@ -1,4 +1,4 @@
-//! The script a job begins with: its words come before the prompt, or are all there is.
+//! The script of a job: its output precedes the prompt, or is the whole result.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,23 +14,23 @@ use crate::gateway::Gateway;
 use crate::ports::{JobScriptOutcome, JobScriptRequest};
 
 const LIMIT: Duration = Duration::from_hours(1);
-/// Bytes of a script's words that a model reads.
+/// The most bytes of a script's output that the model reads.
 const LONGEST: usize = 50_000;
 const LONGEST_COMPLAINT: usize = 2000;
 
-/// What a script means for its run.
+/// The effect of a script on its run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ScriptDirective {
-    /// There is none, or it has nothing to add.
+    /// There is no script, or it adds nothing.
     Nothing,
-    /// Goes before the prompt.
+    /// The text goes before the prompt.
     Prepend(String),
-    /// The agent is not needed this time.
+    /// The agent does not run this time.
     SkipAgent,
 }
 
 impl Gateway {
-    /// Runs the script of a job that has an agent too. What goes wrong is told to the model.
+    /// Runs the script of a job that also has an agent. A failure is reported to the model.
     pub(super) async fn run_prelude_script(&self, job: &Job) -> ScriptDirective {
         let Some(name) = job.extra("script") else { return ScriptDirective::Nothing };
         let failed = |words: &str| {
@@ -50,7 +50,7 @@ impl Gateway {
         }
     }
 
-    /// Runs the script of a job that is nothing else. Its words are the answer.
+    /// Runs the script of a job without an agent. Its output is the answer.
     pub(super) async fn run_script_only(&self, job: &Job) -> Result<String, JobFailure> {
         let Some(name) = job.extra("script") else {
             return Err(JobFailure::new(
@@ -69,7 +69,7 @@ impl Gateway {
     async fn run_script(&self, job: &Job, name: &str) -> Result<JobScriptOutcome, String> {
         let script = JobScript::find(self.settings.home(), name).map_err(|error| error.to_string())?;
         let own = script.file.parent().unwrap_or(Path::new("/"));
-        // Elsewhere only where there is no agent whose tools start there instead.
+        // `workdir` applies to the script only without an agent; otherwise it is where the agent's tools start.
         let directory = match job.extra("workdir").filter(|_| job.is_script_only()) {
             Some(folder) if Path::new(folder).is_dir() => Path::new(folder),
             Some(folder) => return Err(format!("the working folder {folder} does not exist")),
@@ -94,7 +94,7 @@ impl Gateway {
     }
 }
 
-/// Why a script did not do what it should.
+/// Describes why a script failed.
 fn problem(end: &JobScriptOutcome) -> Option<String> {
     let complaints = head(end.stderr.trim(), LONGEST_COMPLAINT);
     let said = if complaints.is_empty() { head(end.stdout.trim(), LONGEST_COMPLAINT) } else { complaints };
@@ -105,14 +105,14 @@ fn problem(end: &JobScriptOutcome) -> Option<String> {
     }
 }
 
-/// Whether a script that went well says that there is nothing to do: by silence, or in its last line.
+/// Tells whether a successful script reports that there is nothing to do: by no output, or in its last line.
 fn requests_skip(output: &str) -> bool {
     let Some(last) = output.lines().map(str::trim).rfind(|line| !line.is_empty()) else { return true };
     let gate: Option<Value> = serde_json::from_str(last).ok();
     gate.and_then(|gate| gate.get("wakeAgent").cloned()) == Some(Value::Bool(false))
 }
 
-/// A text between fences longer than any in it.
+/// Formats a text as a code block, with a fence longer than any in the text.
 fn section(title: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);

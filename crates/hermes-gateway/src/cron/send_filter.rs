@@ -1,4 +1,4 @@
-//! A run that sends its answer by hand to where it is delivered anyway would say everything twice.
+//! Keeps a run from sending its answer to a chat that receives it anyway, which would deliver it twice.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::gateway::Gateway;
 
 const SEND: &str = "send_message";
 
-/// The tool that sends, without the chats the job is delivered to.
+/// The send tool, without the chats the job is delivered to.
 struct FilteredSendTool {
     inner: Arc<dyn Tool>,
     gateway: Gateway,
@@ -21,7 +21,7 @@ struct FilteredSendTool {
 }
 
 impl Gateway {
-    /// Puts a guard before the tool that sends messages, where a run has one.
+    /// Wraps the send tool, where a run has one, in the filter.
     pub(super) async fn filter_own_targets(&self, job: &Job, tools: &mut [Arc<dyn Tool>]) {
         for tool in tools.iter_mut().filter(|tool| tool.spec().name == SEND) {
             let own = self.job_destinations(job).await.found;
@@ -31,7 +31,7 @@ impl Gateway {
 }
 
 impl FilteredSendTool {
-    /// Whether a target is one of the job's own.
+    /// Tells whether a target is one of the job's own destinations.
     fn is_own(&self, target: &str) -> bool {
         let settings = self.gateway.settings.current();
         let meant = match parse_targets(target).into_iter().next() {

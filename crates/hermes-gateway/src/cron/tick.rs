@@ -1,4 +1,4 @@
-//! One look at the jobs: order first, then what is due.
+//! One check of the jobs: first it settles runs of earlier processes, then it starts what is due.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::run::ClaimedRun;
 use super::{JobTask, TickError};
 use crate::gateway::Gateway;
 
-/// A process that has given no sign for this long is taken for dead, even if its number lives.
+/// The time without a renewed lease after which a process counts as dead, even if its pid exists.
 const HOLDER_TIMEOUT: Duration = Duration::from_mins(10);
 
 impl Gateway {
-    /// Looks at all jobs and starts what is due. Nothing, while another process does the same.
+    /// Checks all jobs and starts what is due. Does nothing while another process checks.
     pub(super) async fn tick(&self) -> Result<Vec<JobTask>, TickError> {
         let Some(_lock) = TickLock::try_acquire(self.settings.home())? else { return Ok(Vec::new()) };
         let now = self.clock.now();
@@ -22,7 +22,7 @@ impl Gateway {
         self.mark_dead_runs(now).await?;
         self.record_ended_runs().await?;
         let open = self.store.open_job_runs().await?;
-        // Before anything is run again.
+        // Missed runs are reported before anything runs again.
         self.report_missed_runs(&open).await?;
         let mut begun = Vec::new();
         if !self.is_draining() {
@@ -30,7 +30,7 @@ impl Gateway {
                 let name = job.name().to_owned();
                 match self.process_job(job, &open, now).await {
                     Ok(run) => begun.extend(run),
-                    // One job must not keep the others from running.
+                    // One job's failure must not keep the others from running.
                     Err(error) => tracing::error!(%error, name, "a scheduled job could not be looked after"),
                 }
             }
@@ -94,7 +94,7 @@ impl Gateway {
             self.advance(&job, due.next, now).await?;
             return Ok(None);
         };
-        // What recurs comes again by itself; what runs once gets a second chance after a crash.
+        // A recurring job runs again by itself; a one-time job gets a second attempt after a crash.
         let retry = if recurs { CutOffRetry::Never } else { CutOffRetry::Once };
         match self.store.claim_job_run(job.id.as_str(), at, &self.holder, retry, now).await? {
             JobClaim::Granted(run) => {
@@ -109,7 +109,7 @@ impl Gateway {
         }
     }
 
-    /// An instant that has a row already: a process died before the list knew of it.
+    /// Handles an instant that already has a row: a process died before it updated the list.
     async fn reconcile_run(
         &self,
         job: &Job,
@@ -168,7 +168,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Runs whose process has died are marked: nobody knows how far they came.
+    /// Marks runs whose process has died; how far they got is unknown.
     async fn mark_dead_runs(&self, now: Timestamp) -> Result<(), TickError> {
         for run in self.store.open_job_runs().await? {
             let Some(holder) = run.holder.clone().filter(|holder| *holder != self.holder) else { continue };
@@ -183,18 +183,18 @@ impl Gateway {
         Ok(())
     }
 
-    /// Ends the list has not heard of, because the process died in between.
+    /// Records ends of runs that are missing in the list because the process died in between.
     async fn record_ended_runs(&self) -> Result<(), TickError> {
         for run in self.store.unreported_job_runs().await?.into_iter().filter(|run| !run.recorded) {
             let alive = run.holder.as_ref().is_some_and(|holder| *holder == self.holder);
             let recent = run.ended_at.is_some_and(|ended| self.clock.now().since(ended) < HOLDER_TIMEOUT);
             if alive && recent {
-                // Its own task is about to.
+                // The run's own task is about to record it.
                 continue;
             }
             let (id, ended) = (JobId::new(run.job.clone()), run.ended_at.unwrap_or(run.claimed_at));
             let seen = id.clone();
-            // Something that runs once and has another time by now was changed meanwhile.
+            // A one-time job whose next time differs was edited meanwhile.
             let job = self.with_jobs(move |jobs| jobs.get(&seen)).await?;
             let left = job.filter(|job| job.schedule.recurs() || job.next_run() == Some(run.due_at));
             self.record_run_end(&id, left.and_then(|job| job.next_run_at), status_of(&run), ended).await?;
@@ -204,7 +204,7 @@ impl Gateway {
     }
 }
 
-/// The lease a process keeps as long as it looks after jobs.
+/// Returns the name of the lease a process holds while it runs jobs.
 fn cron_lease_name(holder: &HolderId) -> String {
     format!("cron:{holder}")
 }

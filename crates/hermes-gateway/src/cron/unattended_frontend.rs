@@ -1,4 +1,4 @@
-//! Who is there while a job runs: nobody, but its signs of life and what it costs are noticed.
+//! The frontend of a run without a user: it tracks activity and cost, and answers questions by the settings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,19 +9,19 @@ use hermes_types::{
     ApprovalDecision, BoxFuture, Cancel, Clock, Frontend, TurnEvent, UserAnswer, UserQuestion,
 };
 
-/// Notices that something happens and what it costs, and answers no questions.
+/// Tracks activity and cost, and asks nobody.
 pub(super) struct UnattendedFrontend {
     clock: Arc<dyn Clock>,
-    /// Millionths of a dollar that may be spent, and what ends the run when they are.
+    /// The millionths of a dollar that may still be spent; above that the run is cancelled.
     remaining_micro_usd: Option<u64>,
     spent_micro_usd: AtomicU64,
     cancel: Cancel,
     commands: DangerousCommands,
-    /// Milliseconds on the clock that never steps.
+    /// The time of the last activity, in milliseconds of the monotonic clock.
     last_activity_ms: AtomicU64,
 }
 
-/// What becomes of commands somebody would have to agree to, as `approvals.cron_mode` says.
+/// Says what happens to commands that need an approval, as `approvals.cron_mode` sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DangerousCommands {
     Refuse,
@@ -92,7 +92,8 @@ impl Frontend for UnattendedFrontend {
 
     fn ask<'a>(&'a self, question: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
         let answer = match (self.commands, question) {
-            // Leaving the sandbox, writing outside the project and choosing another model stay a person's to decide.
+            // Leaving the sandbox, writing outside the project and choosing another model still need a person's
+            // approval.
             (DangerousCommands::Run, UserQuestion::Approve { danger, .. }) if !asks_for_more(&danger.key) => {
                 UserAnswer::Approval(ApprovalDecision::Once)
             }
@@ -102,7 +103,7 @@ impl Frontend for UnattendedFrontend {
     }
 }
 
-/// Returns whether a question is about more than the danger of a command.
+/// Tells whether a question is about more than the danger of a command.
 fn asks_for_more(key: &str) -> bool {
     ["outside the sandbox", "write outside the project", "cronjob model"]
         .iter()

@@ -1,7 +1,8 @@
-//! Files an answer names to have them sent.
+//! Finds the files an answer names in order to send them.
 //!
-//! Pictures on the web are `picture`'s. `MEDIA:` tags name a file outright; a bare path to a picture or a film outside of code does so too. Invariant: what
-//! lies in a place of secrets or of the system is never sent, whatever names it.
+//! Images on the web are in `picture`. A `MEDIA:` tag names a file explicitly; a bare path to an image or video
+//! outside of code also counts. Invariant: a file in a folder of secrets or of the system is never sent, whatever
+//! names it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
@@ -11,7 +12,7 @@ use regex::Regex;
 
 use super::picture;
 
-/// What was found in a text, and the text without it.
+/// The files found in a text, and the text without them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExtractedMedia {
     pub(crate) text: String,
@@ -19,7 +20,7 @@ pub(crate) struct ExtractedMedia {
     pub(crate) files: Vec<Attachment>,
 }
 
-/// Whether pictures on the web are taken out of a text, too.
+/// Says whether images on the web are extracted, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WebPictures {
     Extract,
@@ -29,7 +30,7 @@ pub(crate) enum WebPictures {
 const AS_VOICE: &str = "[[audio_as_voice]]";
 const MEDIA: &str = "png|jpg|jpeg|gif|webp|mp4|mov|avi|mkv|webm|ogg|opus|mp3|wav|m4a";
 
-/// `MEDIA:` and a path: in quotes, up to a known ending, or up to a blank.
+/// Matches `MEDIA:` and a path: in quotes, up to a known extension, or up to a space.
 static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let pattern = format!(
         r#"(?i)MEDIA:[ \t]*(?:`([^`\n]+)`|"([^"\n]+)"|'([^'\n]+)'|((?:~?/)[^\n`"']*?\.(?:{MEDIA})\b)|(\S+))"#
@@ -37,7 +38,7 @@ static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&pattern).ok()
 });
 
-/// A path to a picture or film that stands alone.
+/// Matches a path to an image or video that stands alone.
 static BARE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(^|[\s(])((?:~/|/)[^\s`()]+\.(?:png|jpg|jpeg|gif|webp|mp4|mov|avi|mkv|webm))(?:$|[\s),.;:])",
@@ -45,7 +46,7 @@ static BARE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Takes the files out of a text.
+/// Extracts the files from a text.
 pub(crate) fn extract(text: &str, of_the_web: WebPictures) -> ExtractedMedia {
     let voice = text.contains(AS_VOICE);
     let mut text = text.replace(AS_VOICE, "");
@@ -68,7 +69,8 @@ pub(crate) fn extract(text: &str, of_the_web: WebPictures) -> ExtractedMedia {
     ExtractedMedia { text: collapse(&text), pictures, files }
 }
 
-/// Takes the tags out of a text, with the code marks around them. What cannot be sent is named in words.
+/// Removes the tags from a text, with the code marks around them. A file that cannot be sent is named in the
+/// text.
 fn without_tags(text: &str, tag: &Regex, add: &mut dyn FnMut(&str) -> bool) -> String {
     let mut rest = String::new();
     let mut left = text;
@@ -76,7 +78,7 @@ fn without_tags(text: &str, tag: &Regex, add: &mut dyn FnMut(&str) -> bool) -> S
         let (Some(whole), Some(path)) = (captures.get(0), (1..=5).find_map(|at| captures.get(at))) else {
             break;
         };
-        // A path may hold blanks, but not the next tag.
+        // A path may contain spaces, but not the next tag.
         let next = path.as_str().find("MEDIA:").unwrap_or(path.as_str().len());
         let own = path.as_str().get(..next).unwrap_or_default();
         let end = if next < path.as_str().len() { path.start() + next } else { whole.end() };
@@ -100,7 +102,7 @@ fn without_tags(text: &str, tag: &Regex, add: &mut dyn FnMut(&str) -> bool) -> S
     without_empty_fences(&rest)
 }
 
-/// A fence that held nothing but tags goes with them.
+/// Removes code fences that held nothing but tags.
 fn without_empty_fences(text: &str) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
     let is_fence = |line: &str| line.trim().starts_with("```");
@@ -109,7 +111,7 @@ fn without_empty_fences(text: &str) -> String {
     while let Some(line) = lines.get(at) {
         let blank = lines.iter().skip(at + 1).take_while(|line| line.trim().is_empty()).count();
         let closes = lines.get(at + 1 + blank).is_some_and(|line| line.trim() == "```");
-        // A fence that ends another block is followed by words, or by nothing.
+        // A fence that closes another block does not open an empty one.
         let opens = kept.iter().filter(|line| is_fence(line)).count().is_multiple_of(2);
         if is_fence(line) && opens && closes && blank > 0 {
             at += blank + 2;
@@ -121,7 +123,7 @@ fn without_empty_fences(text: &str) -> String {
     kept.join("\n")
 }
 
-/// Tools whose results are other people's words: a tag in them is not ours.
+/// Tools whose results contain text of other people: a tag in them is not from the agent.
 const EXTERNAL_CONTENT_TOOLS: [&str; 11] = [
     "web_search",
     "web_extract",
@@ -136,7 +138,7 @@ const EXTERNAL_CONTENT_TOOLS: [&str; 11] = [
     "cronjob",
 ];
 
-/// Names the files the tools of the last turn made, where the answer itself names none.
+/// Adds tags for the files the tools of the last turn created, where the answer names none.
 pub(crate) fn attach_tool_files(reply: &mut Option<String>, messages: &[Message]) {
     let (Some(text), Some(tag)) = (reply, TAG.as_ref()) else { return };
     if text.contains("MEDIA:") {
@@ -198,19 +200,19 @@ fn collapse(text: &str) -> String {
     out
 }
 
-/// Says of a file, with every link followed, that no conversation may read it.
+/// Tells whether no conversation may read a file; the path has its links resolved.
 type Refuses = Box<dyn Fn(&Path) -> bool + Send + Sync>;
 
 static REFUSES: OnceLock<Refuses> = OnceLock::new();
 
-/// Has this process ask `refuses` about every file before it is sent, beside the places no file is ever sent from. The first
-/// one stays.
+/// Registers a check that refuses files before they are sent, in addition to the built-in folders. The first
+/// registration stays.
 pub fn refuse_files_by(refuses: impl Fn(&Path) -> bool + Send + Sync + 'static) {
-    // All of a process say the same.
+    // All callers in a process register the same check, so a second registration can be ignored.
     let _ = REFUSES.set(Box::new(refuses));
 }
 
-/// The file, when there is one and it may leave.
+/// Returns the file if it exists and may be sent.
 fn sendable_attachment(path: &str, as_voice: bool) -> Option<Attachment> {
     let real = std::fs::canonicalize(expand(path)?).ok()?;
     if !real.is_file() || is_secret(&real) || REFUSES.get().is_some_and(|refuses| refuses(&real)) {
@@ -255,7 +257,7 @@ const SECRET_FOLDERS: [&str; 17] = [
     ".vault-token",
     ".terraform.d",
 ];
-/// The same below `.config`.
+/// Folders of secrets below `.config`.
 const SECRET_SETTINGS: [&str; 7] =
     ["gcloud", "gh", "glab-cli", "google-chrome", "chromium", "BraveSoftware", "rclone"];
 const SECRET_FILES: [&str; 24] = [

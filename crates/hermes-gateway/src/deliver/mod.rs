@@ -1,7 +1,8 @@
-//! Getting answers out: from the outbox to the platform, once, in order.
+//! Delivers replies from the outbox to the platform, once and in order.
 //!
-//! One task per connected platform. Invariants: nothing is sent that is not in the outbox; what the platform took is
-//! marked before the next of the same conversation is claimed; what it did not take is tried again until it is too old.
+//! There is one task per connected platform. Invariants: nothing is sent that is not in the outbox; a delivered
+//! reply is marked before the next one of the same conversation is claimed; a failed one is retried until it is
+//! too old.
 
 mod media;
 mod picture;
@@ -29,20 +30,20 @@ pub(crate) use media::attach_tool_files;
 pub use media::refuse_files_by;
 pub(crate) use plan::{OutgoingAnswer, plan_replies, plan_replies_at, split_reply};
 
-/// How many conversations of one platform are sent to at a time.
+/// The most conversations of one platform that are sent to at a time.
 const MAX_CONCURRENT_SENDS: usize = 32;
 const INITIAL_DELAY: Duration = Duration::from_secs(1);
-/// Somebody waits for it: it is tried this often at first, and later at least each minute.
+/// The longest delay between the first attempts, because a user is waiting; later delays go up to [`MAX_DELAY`].
 const MAX_QUICK_DELAY: Duration = Duration::from_secs(15);
 const QUICK_ATTEMPTS: u32 = 20;
 const MAX_DELAY: Duration = Duration::from_mins(1);
-/// Before a platform that wants another token is tried again.
+/// The delay before a platform that needs a new token is tried again.
 const REAUTHORIZATION_DELAY: Duration = Duration::from_mins(5);
-/// How often the outbox is looked at for what another process put there.
+/// The interval at which the outbox is checked for replies of other processes.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How often somebody who waits for the end looks.
+/// The interval at which [`Delivery::flush`] checks.
 const FLUSH_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Longer is not tried: whoever waits has given up.
+/// The age after which a reply is no longer sent.
 const MAX_REPLY_AGE: Duration = Duration::from_hours(24);
 const LONGEST_PLAIN: usize = 3500;
 const PLAIN_MARK: &str = "(Response formatting failed, plain text:)";
@@ -55,7 +56,7 @@ pub(crate) struct Delivery {
     services: Arc<dyn Services>,
     live: LiveSettings,
     queues: Arc<Mutex<HashMap<String, PlatformQueue>>>,
-    /// Something was sent, or was not; or nothing is under way any more.
+    /// Signals that a send succeeded or failed, or that nothing is being sent any more.
     pub(crate) settled: Arc<Notify>,
 }
 
@@ -63,16 +64,16 @@ struct PlatformQueue {
     channel: Arc<dyn Channel>,
     wake: Arc<Notify>,
     cancel: Cancel,
-    /// How many are being sent, or are about to be.
+    /// The number of replies that are being sent or claimed.
     in_flight: Arc<AtomicUsize>,
     problem: Option<DeliveryProblem>,
 }
 
-/// Why what waits for a platform does not leave.
+/// The reason why replies for a platform are not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeliveryProblem {
     Temporary(String),
-    /// Until somebody does something about it.
+    /// A problem that lasts until somebody fixes it.
     Permanent(String),
 }
 
@@ -132,13 +133,13 @@ impl Delivery {
         self.lock().get(platform).map(|line| line.channel.clone())
     }
 
-    /// What a platform can do, by its own word or, where it is not connected, by the program's.
+    /// Returns the capabilities of a platform: from its channel or, where it is not connected, from the program.
     pub(crate) fn abilities(&self, platform: &str) -> ChannelCapabilities {
         let own = self.channel(platform).map(|channel| channel.capabilities());
         own.or_else(|| self.services.abilities(platform)).unwrap_or_default()
     }
 
-    /// What kept the last reply from a platform.
+    /// Returns the problem that kept the last reply from a platform.
     pub(crate) fn problem(&self, platform: &str) -> Option<DeliveryProblem> {
         self.lock().get(platform).and_then(|line| line.problem.clone())
     }
@@ -149,14 +150,14 @@ impl Delivery {
         }
     }
 
-    /// Something new is in the outbox.
+    /// Wakes a platform's queue because the outbox has new replies.
     pub(crate) fn wake(&self, platform: &str) {
         if let Some(line) = self.lock().get(platform) {
             line.wake.notify_one();
         }
     }
 
-    /// The platform is back: what was put off because of it is due now.
+    /// Makes postponed replies due because the platform is reachable again.
     pub(crate) async fn make_due(&self, platform: &str) {
         if let Err(error) = self.store.make_due(platform, self.clock.now()).await {
             tracing::warn!(%error, platform, "what was put off stays put off");
@@ -164,12 +165,12 @@ impl Delivery {
         self.wake(platform);
     }
 
-    /// Waits until everything has left that is due before `patience` is over, or until it is.
+    /// Waits until everything that becomes due within `patience` has been sent, at most that long.
     pub(crate) async fn flush(&self, patience: Duration) {
         let end = self.clock.now().plus(patience);
         loop {
             let mut settled = std::pin::pin!(self.settled.notified());
-            // Before looking, so that nothing is missed between the look and the wait.
+            // Enabled before the check, so that no wake-up is missed between the check and the wait.
             settled.as_mut().enable();
             if self.is_flushed(end).await || self.clock.now() >= end {
                 return;
@@ -181,7 +182,7 @@ impl Delivery {
         }
     }
 
-    /// Whether nothing is under way, nor due before that time.
+    /// Tells whether nothing is being sent and nothing is due before that time.
     async fn is_flushed(&self, end: Timestamp) -> bool {
         for platform in self.platforms() {
             let busy =
@@ -197,7 +198,7 @@ impl Delivery {
     async fn run_queue(&self, platform: &str, channel: Arc<dyn Channel>, wake: &Notify, count: &AtomicUsize) {
         let mut under_way = FuturesUnordered::new();
         loop {
-            // Counted before they are claimed: whoever waits for the end must not look in between.
+            // Counted before they are claimed: a flush must not check in between.
             count.store(under_way.len() + 1, Ordering::SeqCst);
             match self
                 .store
@@ -220,7 +221,7 @@ impl Delivery {
         }
     }
 
-    /// How long until something postponed is due.
+    /// Returns the time until the next postponed reply is due.
     async fn until_next(&self, platform: &str) -> Duration {
         match self.store.next_due(platform).await {
             Ok(Some(at)) => at.since(self.clock.now()).clamp(Duration::from_millis(50), POLL_INTERVAL),
@@ -243,7 +244,7 @@ impl Delivery {
                         message_ids: vec![draft.clone()],
                         certainty: DeliveryCertainty::Once,
                     }),
-                    // The message may be gone, or too old to be changed; then it is said anew.
+                    // The message may be deleted or too old to be edited; then a new one is sent.
                     Err(ChannelError::Refused(_)) => channel.send(&due.reply).await,
                     Err(error) => Err(error),
                 }
@@ -294,7 +295,7 @@ impl Delivery {
         }
     }
 
-    /// A text the platform refused is tried once more without its dress.
+    /// Retries a text the platform refused once, without formatting.
     async fn retry_as_plain_text(
         &self,
         due: DueReply,
@@ -336,7 +337,7 @@ fn pause(attempts: u32) -> Duration {
     INITIAL_DELAY.saturating_mul(1 << attempts.min(8)).min(longest)
 }
 
-/// What an error says about those that follow; one that was refused says nothing.
+/// Returns the problem an error means for later replies; a refusal concerns only its own reply.
 fn problem_from(error: &ChannelError) -> Option<DeliveryProblem> {
     match error {
         ChannelError::Retry { reason, .. } | ChannelError::DeliveryUnknown(reason) => {
@@ -349,7 +350,7 @@ fn problem_from(error: &ChannelError) -> Option<DeliveryProblem> {
     }
 }
 
-/// What the next attempt has to know of those before it.
+/// Tells the next attempt whether an earlier one may have succeeded.
 fn earlier_send(unsure: bool) -> EarlierSend {
     if unsure { EarlierSend::Unknown } else { EarlierSend::None }
 }

@@ -1,7 +1,7 @@
-//! Pictures an answer shows by their address: `![words](https://…)` and `<img src="https://…">`.
+//! Finds images an answer shows by URL: `![words](https://…)` and `<img src="https://…">`.
 //!
-//! Pure: nothing is fetched here. Invariant: what is taken out of the text is in the list, with its words; what cannot be
-//! a picture, stands in code or must not be handed to others stays in the text as it is.
+//! Pure: nothing is fetched here. Invariant: an image removed from the text is in the list, with its caption; a
+//! URL that cannot be an image, is inside code or must not be shared stays in the text as it is.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -11,20 +11,20 @@ use hermes_types::WebImage;
 use regex::{Captures, Match, Regex};
 
 const ENDINGS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
-/// Where pictures are that do not look like any.
+/// Hosts whose image URLs have no image extension.
 const HOSTS: [&str; 3] = ["fal.media", "fal-cdn", "replicate.delivery"];
-/// What every platform takes in one message, even as text.
+/// The length every platform accepts in one message, even as text.
 const LONGEST_ADDRESS: usize = 1000;
 const LONGEST_CAPTION: usize = 500;
 
-/// A picture in Markdown. The address may have one pair of brackets in it, and a title after it.
+/// Matches an image in Markdown. The URL may contain one pair of brackets and be followed by a title.
 static MARKDOWN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let address = r"<?(?<url>https?://[^\s<>()]+(?:\([^\s<>()]*\)[^\s<>()]*)*)>?";
     let title = r#"(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?"#;
     Regex::new(&format!(r"(?i)!\[(?<words>[^\]\n]*)\]\(\s*{address}{title}\s*\)")).ok()
 });
 
-/// The same in HTML.
+/// Matches an image in HTML.
 static HTML: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let value =
         r#"(?:"(?<double>https?://[^"\s]+)"|'(?<single>https?://[^'\s]+)'|(?<bare>https?://[^\s>"']+))"#;
@@ -34,7 +34,7 @@ static HTML: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static ALT: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(?i)\salt\s*=\s*(?:"([^"]*)"|'([^']*)')"#).ok());
 
-/// Takes the pictures out of a text, each address once.
+/// Extracts the images from a text, each URL once.
 pub(super) fn extract_pictures(text: &mut String) -> Vec<WebImage> {
     let mut pictures: Vec<WebImage> = Vec::new();
     for (pattern, read) in
@@ -62,7 +62,7 @@ pub(super) fn extract_pictures(text: &mut String) -> Vec<WebImage> {
     pictures
 }
 
-/// How a picture is read from what a pattern found.
+/// Parses an image from the captures of a pattern.
 type PictureParser = fn(&Captures<'_>) -> Option<WebImage>;
 
 fn parse_markdown(found: &Captures<'_>) -> Option<WebImage> {
@@ -84,14 +84,15 @@ fn caption(words: Option<&str>) -> Option<String> {
     words.map(str::trim).filter(|words| !words.is_empty()).map(str::to_owned)
 }
 
-/// A picture within a link leaves its words to it, so that the link can still be read.
+/// Returns the text that replaces an image: inside a link it is the caption, so that the link stays readable.
 fn replacement_text<'a>(text: &str, whole: Match<'_>, picture: &'a WebImage) -> &'a str {
     let linked = text.get(..whole.start()).is_some_and(|before| before.ends_with('['))
         && text.get(whole.end()..).is_some_and(|after| after.starts_with("]("));
     if linked { picture.caption.as_deref().unwrap_or(&picture.url) } else { "" }
 }
 
-/// Whether it looks like a picture, fits into a message, and may be handed to a platform, which then holds the address.
+/// Tells whether a URL looks like an image, fits into a message, and may be shared with a platform, which then
+/// knows the URL.
 fn is_showable(picture: &WebImage) -> bool {
     let lower = picture.url.to_lowercase();
     let host = lower.split('/').nth(2).unwrap_or_default();
@@ -99,12 +100,12 @@ fn is_showable(picture: &WebImage) -> bool {
         ENDINGS.iter().any(|ending| lower.contains(ending)) || HOSTS.iter().any(|known| host.contains(known));
     let fits = picture.url.len() <= LONGEST_ADDRESS
         && picture.caption.as_ref().is_none_or(|caption| caption.chars().count() <= LONGEST_CAPTION);
-    // Whether private addresses are opened is decided by whoever opens them.
+    // Whether private addresses may be opened is decided where they are opened.
     let policy = UrlPolicy { private: PrivateAddresses::Allow, ..UrlPolicy::default() };
     is_picture && fits && policy.parse(&picture.url).is_ok_and(|url| policy.check_shareable(&url).is_ok())
 }
 
-/// Where code stands: between fences, and between ticks on a line.
+/// Returns the ranges of code: between fences, and between backticks on a line.
 fn code_ranges(text: &str) -> Vec<Range<usize>> {
     let mut code = Vec::new();
     let mut fence: Option<&str> = None;
@@ -125,7 +126,7 @@ fn code_ranges(text: &str) -> Vec<Range<usize>> {
     code
 }
 
-/// What stands between ticks: as many at the end as at the beginning.
+/// Returns the ranges between runs of backticks of equal length.
 fn code_spans(line: &str) -> impl Iterator<Item = Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (at, _) in line.match_indices('`') {

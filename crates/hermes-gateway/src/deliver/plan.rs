@@ -1,22 +1,22 @@
-//! An answer as the messages it is sent in: text in parts, then pictures and files.
+//! Splits an answer into the messages it is sent in: text in parts, then images and files.
 
 use hermes_text::split;
 use hermes_types::{ChannelCapabilities, ChatAddress, ChatPart, Envelope, OutgoingMessage};
 
 use super::media::{self, ExtractedMedia, WebPictures};
 
-/// An answer and where it goes.
+/// An answer and its destination.
 pub(crate) struct OutgoingAnswer<'a> {
     pub(crate) text: &'a str,
     pub(crate) envelope: &'a Envelope,
     pub(crate) abilities: ChannelCapabilities,
-    /// Messages that already show the beginning.
+    /// The ids of messages that already show its beginning.
     pub(crate) drafts: Vec<String>,
-    /// What the keys of all its messages begin with.
+    /// The prefix of the idempotency keys of all its messages.
     pub(crate) key: &'a str,
 }
 
-/// The messages, in order. Each has a key of its own, so that each is sent once.
+/// Returns the messages, in order. Each has its own key, so that each is sent once.
 pub(crate) fn plan_replies(spoken: &OutgoingAnswer<'_>) -> Vec<OutgoingMessage> {
     let Envelope { platform, place, message_id, .. } = spoken.envelope;
     let mut replies = plan_replies_at(platform, place, spoken.text, spoken.abilities, spoken.key);
@@ -25,14 +25,14 @@ pub(crate) fn plan_replies(spoken: &OutgoingAnswer<'_>) -> Vec<OutgoingMessage> 
             reply.draft = Some(draft.clone());
         }
     }
-    // Only the first part points at the question.
+    // Only the first part is a reply to the question.
     if let Some(first) = replies.first_mut() {
         first.reply_to.clone_from(message_id);
     }
     replies
 }
 
-/// The same for something nobody asked for.
+/// Plans the messages for a text that replies to no message.
 pub(crate) fn plan_replies_at(
     platform: &str,
     place: &ChatAddress,
@@ -61,7 +61,8 @@ pub(crate) fn plan_replies_at(
     pieces.into_iter().enumerate().map(reply).collect()
 }
 
-/// The same reply in as many messages as its text needs. The first keeps its key and what it answers, the last its choices.
+/// Splits a reply into as many messages as its text needs. The first keeps its key and what it replies to, the
+/// last its choices.
 pub(crate) fn split_reply(reply: OutgoingMessage, abilities: ChannelCapabilities) -> Vec<OutgoingMessage> {
     let [ChatPart::Text { text }] = reply.pieces.as_slice() else { return vec![reply] };
     let parts = split(text, abilities.max_length, abilities.unit);

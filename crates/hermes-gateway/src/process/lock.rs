@@ -1,7 +1,8 @@
-//! Locks on what only one gateway of a machine may use, such as a bot's token: two pollers would take each other's messages.
+//! Locks on what only one gateway of a machine may use, such as a bot's token: two pollers would take each
+//! other's messages.
 //!
-//! Files in a folder of the user's, shared with other programs. Invariant: the name tells nothing of the token, and a
-//! lock whose holder is gone is nobody's.
+//! The locks are files in a folder of the user, shared with other programs. Invariant: the file name reveals
+//! nothing of the token, and a lock whose holder is gone can be taken.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -16,17 +17,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::pid_file::{is_stopped_or_zombie, start_time};
 
-/// Why a lock was not taken.
+/// The reason why a lock was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockError {
-    /// Another gateway of this machine uses it.
+    /// Another gateway of this machine holds the lock.
     Held {
         pid: u64,
     },
     Io(String),
 }
 
-/// It is ours while this lives.
+/// A lock that is held until dropped.
 #[derive(Debug)]
 pub struct ScopedLock {
     path: PathBuf,
@@ -34,12 +35,12 @@ pub struct ScopedLock {
 
 impl Drop for ScopedLock {
     fn drop(&mut self) {
-        // A file that is left over is recognised as old.
+        // A file that is left over is recognized as stale.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Where the locks of this user are.
+/// Returns the folder of this user's locks.
 pub fn lock_folder(env: &Env) -> Option<PathBuf> {
     if let Some(folder) = env.get("HERMES_GATEWAY_LOCK_DIR") {
         return Some(PathBuf::from(folder));
@@ -68,7 +69,7 @@ pub fn lock(folder: &Path, scope: &str, identity: &str, now: Timestamp) -> Resul
         "metadata": {},
         "updated_at": format!("{}+00:00", CivilTime::utc(now)),
     });
-    // Twice: the first time may find a lock of the dead.
+    // Two attempts: the first may find the lock of a dead process.
     for _ in 0..2 {
         let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         match created {
@@ -90,7 +91,7 @@ fn ignore_missing(error: std::io::Error) -> Result<(), std::io::Error> {
     if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// The living process that holds a lock.
+/// Returns the live process that holds a lock.
 fn holder(path: &Path) -> Option<u64> {
     let record: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let pid = record.get("pid").and_then(Value::as_u64)?;

@@ -1,5 +1,5 @@
-//! The files by which the gateway's process is known to others: its number, its state, and the locks that keep a second
-//! one away.
+//! The files by which other programs recognize the gateway's process: its pid, its state, and the locks that
+//! prevent a second one.
 
 mod lock;
 mod notify;

@@ -1,4 +1,4 @@
-//! Telling systemd how things stand.
+//! Reports the gateway's state to systemd.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

@@ -1,6 +1,7 @@
 //! `gateway.pid` and `gateway.lock`.
 //!
-//! Invariant: whoever holds the lock is the gateway of this home; the file with the number is for those who look.
+//! Invariant: the process that holds the lock is the gateway of this home; the pid file is only information for
+//! others.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,21 +12,21 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
-/// Another gateway is there.
+/// The error when another gateway runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AlreadyRunning {
-    /// Its process, as far as it is known.
+    /// The pid of that gateway, if known.
     pub pid: Option<u32>,
 }
 
-/// The home is ours while this lives.
+/// The exclusive claim on a home, held until dropped.
 #[derive(Debug)]
 pub struct HomeClaim {
     _lock: File,
     file: PathBuf,
 }
 
-/// Takes the home. Nobody else's until the claim is dropped, or this process is gone.
+/// Claims the home until the claim is dropped or this process ends.
 pub fn claim(home: &Home, argv: &[String]) -> hermes_config::Result<Result<HomeClaim, AlreadyRunning>> {
     let path = home.join("gateway.lock");
     let opened =
@@ -34,7 +35,7 @@ pub fn claim(home: &Home, argv: &[String]) -> hermes_config::Result<Result<HomeC
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(Err(AlreadyRunning { pid: running_pid(home) }));
     }
-    // One that does not know the lock has left only its number.
+    // A gateway that does not use the lock has written only its pid.
     if let Some(pid) = running_pid(home) {
         return Ok(Err(AlreadyRunning { pid: Some(pid) }));
     }
@@ -49,12 +50,12 @@ pub fn claim(home: &Home, argv: &[String]) -> hermes_config::Result<Result<HomeC
 
 impl Drop for HomeClaim {
     fn drop(&mut self) {
-        // A file that is left over is recognised as old.
+        // A file that is left over is recognized as stale.
         let _ = fs::remove_file(&self.file);
     }
 }
 
-/// The process of the gateway of this home, if one runs. A file that tells of a dead one is removed.
+/// Returns the pid of this home's gateway, if one runs. Removes the file of a dead one.
 pub fn running_pid(home: &Home) -> Option<u32> {
     let file = home.join("gateway.pid");
     let text = fs::read_to_string(&file).ok()?;
@@ -71,7 +72,7 @@ pub fn running_pid(home: &Home) -> Option<u32> {
     alive
 }
 
-/// Sends a signal to the gateway of this home. Says to whom.
+/// Sends a signal to the gateway of this home and returns its pid.
 pub fn signal_running(home: &Home, signal: Signal) -> Option<u32> {
     let pid = running_pid(home)?;
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
@@ -79,7 +80,7 @@ pub fn signal_running(home: &Home, signal: Signal) -> Option<u32> {
     Some(pid)
 }
 
-/// Alive, the same process as then, and a gateway by its command line.
+/// Tells whether the process is alive, the one that was recorded, and a gateway by its command line.
 fn is_gateway(pid: u32, record: &Value) -> bool {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     if test_kill_process(number).is_err() {
@@ -89,7 +90,7 @@ fn is_gateway(pid: u32, record: &Value) -> bool {
     let is_ours = record.get("kind").and_then(Value::as_str) == Some("hermes-gateway");
     match (recorded, start_time(pid)) {
         (Some(recorded), Some(now)) if recorded != now => return false,
-        // The same process that wrote the file, whatever its program is called.
+        // The start time matches, so this is the process that wrote the file, whatever its program is called.
         (Some(_), Some(_)) if is_ours => return true,
         _ => {}
     }
@@ -112,20 +113,20 @@ fn looks_like_gateway(line: &str) -> bool {
         || line.contains("gateway/run.py")
 }
 
-/// When a process began, in the kernel's own count.
+/// Returns the start time of a process in the kernel's clock ticks.
 pub(super) fn start_time(pid: u32) -> Option<u64> {
     stat_field(pid, 19)?.parse().ok()
 }
 
-/// Whether a process does nothing any more: stopped, as with Ctrl+Z, or ended and not yet waited for.
+/// Tells whether a process no longer runs: stopped, as with Ctrl+Z, or a zombie.
 pub(super) fn is_stopped_or_zombie(pid: u32) -> bool {
     stat_field(pid, 0).is_some_and(|state| matches!(state.as_str(), "T" | "t" | "Z" | "X"))
 }
 
-/// A field of a process's own line, counted after its name.
+/// Returns a field of `/proc/<pid>/stat`, counted after the process name.
 fn stat_field(pid: u32, field: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it stands in brackets and may hold anything.
+    // The name before it is in brackets and may contain anything.
     stat.rsplit(')').next()?.split_whitespace().nth(field).map(str::to_owned)
 }
 

@@ -1,4 +1,4 @@
-//! `gateway_state.json`: how the gateway is, for those who look from outside.
+//! `gateway_state.json`: the gateway's state, for other programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use hermes_config::{Home, write};
 use hermes_types::{CivilTime, Timestamp};
 use serde::Serialize;
 
-/// How a platform is.
+/// The state of a platform.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlatformState {
-    /// `connected`, `disconnected`, `fatal`, `retrying`.
+    /// The state's name: `connected`, `disconnected`, `fatal` or `retrying`.
     pub state: String,
     pub error_code: Option<String>,
     pub error_message: Option<String>,
@@ -23,7 +23,7 @@ struct StateDocument {
     pid: u32,
     kind: &'static str,
     argv: Vec<String>,
-    /// As the kernel counts it; with the number it names the process for good.
+    /// The start time in the kernel's clock ticks; together with the pid it identifies the process.
     start_time: Option<u64>,
     #[serde(rename = "gateway_state")]
     phase: String,
@@ -32,7 +32,7 @@ struct StateDocument {
     updated_at: String,
 }
 
-/// The file, written whole at each change.
+/// The state file, written in full at each change.
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
@@ -56,7 +56,7 @@ impl StateFile {
         file
     }
 
-    /// `starting`, `running`, `draining`, `startup_failed`, `stopped`.
+    /// Sets the phase: `starting`, `running`, `draining`, `startup_failed` or `stopped`.
     pub fn set(&self, state: &str, reason: Option<String>, now: Timestamp) {
         self.change(now, |file| {
             state.clone_into(&mut file.phase);

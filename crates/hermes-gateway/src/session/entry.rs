@@ -1,10 +1,11 @@
-//! What is kept about a chat beside its transcript: the entry of `sessions.json`, which other programs read and write.
+//! The stored data of a chat beside its transcript: the entry of `sessions.json`, which other programs read and
+//! write.
 
 use hermes_types::{ChatAddress, ChatKind, CivilTime, Envelope, SessionId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An entry, in the order and with the names other programs know. Fields nobody here knows stay as they are.
+/// An entry, with the order and names other programs use. Unknown fields are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionEntry {
     pub session_key: String,
@@ -43,7 +44,7 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// Where a chat takes place, all eight fields always written.
+/// The chat a conversation takes place in; all eight fields are always written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatOrigin {
     pub platform: String,
@@ -84,7 +85,7 @@ impl ChatOrigin {
         }
     }
 
-    /// Where something can be sent to.
+    /// Returns the address to send to.
     pub fn place(&self) -> ChatAddress {
         let kind = self.chat_type.as_deref().and_then(ChatKind::parse).unwrap_or(ChatKind::Dm);
         ChatAddress {
@@ -121,7 +122,7 @@ impl SessionEntry {
         }
     }
 
-    /// The tokens of the whole session.
+    /// Sets the token counts of the whole session.
     pub fn set_usage(&mut self, usage: Usage, last_prompt: u64) {
         self.input_tokens = usage.input;
         self.output_tokens = usage.output;
@@ -133,13 +134,13 @@ impl SessionEntry {
         }
     }
 
-    /// When it was last used, as far as that can be read.
+    /// Returns when the entry was last used, if that can be parsed.
     pub fn last_used(&self) -> Option<CivilTime> {
         parse_civil(&self.updated_at)
     }
 }
 
-/// `2026-03-05T09:15:07.123456`, with or without fractions and an offset: the wall clock is what counts.
+/// Parses `2026-03-05T09:15:07.123456`, with or without fraction and offset; the offset is ignored.
 pub(crate) fn parse_civil(text: &str) -> Option<CivilTime> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<u32>().ok();
     Some(CivilTime {

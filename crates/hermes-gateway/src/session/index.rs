@@ -1,7 +1,7 @@
-//! Which session each chat is at, in the database and, for other programs, in `sessions.json`.
+//! Maps each chat to its current session, in the database and, for other programs, in `sessions.json`.
 //!
-//! The database is the truth: it is written with every turn. The file is brought up to date in one piece, now and then
-//! and at the end, and read at the start: what another program changed since comes in by its time of change.
+//! The database is authoritative: it is written with every turn. The file is rewritten as a whole, periodically
+//! and at the end, and read at the start: entries that another program changed later are imported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,19 +36,19 @@ impl SessionIndex {
         Ok(binding.and_then(|binding| read_entry(&binding.entry, key)))
     }
 
-    /// Every chat, the one last used first.
+    /// Returns every chat, the last used first.
     pub async fn all(&self) -> Result<Vec<SessionEntry>, Error> {
         let bindings = self.store.bindings().await?;
         Ok(bindings.iter().filter_map(|binding| read_entry(&binding.entry, &binding.key)).collect())
     }
 
-    /// Notes an entry as of `now`.
+    /// Stores an entry as used at `now`.
     pub async fn persist_used(&self, mut entry: SessionEntry, now: Timestamp) -> Result<(), Error> {
         entry.updated_at = (self.calendar)(now).to_string();
         self.bind(&entry, now).await
     }
 
-    /// Notes something about a chat that is not being used.
+    /// Stores an entry without marking the chat as used.
     pub async fn persist(&self, entry: &SessionEntry, now: Timestamp) -> Result<(), Error> {
         self.bind(entry, now).await
     }
@@ -66,7 +66,7 @@ impl SessionIndex {
         Ok(())
     }
 
-    /// Takes in what other programs wrote. Says how many chats there are in the file.
+    /// Imports what other programs wrote. Returns the number of chats in the file.
     pub async fn import(&self, now: Timestamp) -> Result<usize, Error> {
         let Ok(text) = fs::read_to_string(&self.file) else { return Ok(0) };
         let entries: BTreeMap<String, Value> = match serde_json::from_str(&text) {
@@ -92,7 +92,7 @@ impl SessionIndex {
         Ok(count)
     }
 
-    /// Takes in what other programs wrote down of the conversations chats are at, where they know more of one than the
+    /// Imports transcripts of other programs for the current conversations, where they hold more than the
     /// database does.
     pub async fn import_transcripts(&self, now: Timestamp) -> Result<(), Error> {
         let offset = utc_offset_seconds(&self.calendar, now);
@@ -111,7 +111,7 @@ impl SessionIndex {
         Ok(())
     }
 
-    /// Where another program would have kept a chat's transcript.
+    /// Returns the file in which another program would have stored a chat's transcript.
     fn transcript_file(&self, entry: &SessionEntry) -> Option<PathBuf> {
         let id = entry.session_id.as_str();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -119,7 +119,7 @@ impl SessionIndex {
         is_name.then(|| self.file.with_file_name(format!("{id}.jsonl")))
     }
 
-    /// Brings the file up to date, if anything changed since; says whether it did.
+    /// Writes the file if anything changed; returns whether it did.
     pub async fn export(&self) -> Result<bool, Error> {
         if !self.changed.swap(false, Ordering::Relaxed) {
             return Ok(false);
@@ -145,7 +145,7 @@ fn read_entry(text: &str, key: &str) -> Option<SessionEntry> {
     }
 }
 
-/// Seconds the user's wall clock is ahead of UTC, now.
+/// Returns the seconds the user's local time is ahead of UTC at `now`.
 fn utc_offset_seconds(calendar: &Calendar, now: Timestamp) -> f64 {
     calendar(now).as_utc().seconds() - CivilTime::utc(now).as_utc().seconds()
 }

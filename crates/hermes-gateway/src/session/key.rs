@@ -1,19 +1,19 @@
-//! Which conversation a message belongs to.
+//! Determines the conversation a message belongs to.
 //!
 //! Keys are opaque and stay byte for byte what existing homes have.
 
 use hermes_types::{ChatAddress, ChatKind, Sender};
 
-/// Whose conversations are kept apart.
+/// Says whose conversations are kept apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionIsolation {
-    /// `group_sessions_per_user`: each member of a group has a conversation of their own.
+    /// `group_sessions_per_user`: whether each member of a group has their own conversation.
     pub in_groups: ConversationSharing,
     /// `thread_sessions_per_user`: the same inside threads.
     pub in_threads: ConversationSharing,
 }
 
-/// Who shares a conversation.
+/// Says who shares a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConversationSharing {
     Shared,
@@ -26,7 +26,7 @@ impl Default for SessionIsolation {
     }
 }
 
-/// The conversation's name.
+/// Returns the conversation's key.
 pub fn session_key(
     platform: &str,
     place: &ChatAddress,

@@ -1,4 +1,4 @@
-//! Conversations of chats: their keys, what is kept about them, when they begin anew.
+//! Conversations of chats: their keys, their stored entries, and when they are reset.
 
 mod entry;
 mod index;

@@ -1,21 +1,21 @@
-//! When a chat begins anew by itself. Pure: it compares two civil times.
+//! Decides when a chat is reset automatically. Pure: it compares two civil times.
 
 use std::time::Duration;
 
 use hermes_config::settings::{ResetMode, SessionResetSettings};
 use hermes_types::CivilTime;
 
-/// Why a conversation was begun anew.
+/// The reason why a conversation was reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetReason {
-    /// Nothing was said for this many minutes.
+    /// There was no message for this many minutes.
     Idle(u64),
-    /// The hour of the day has passed.
+    /// The daily reset hour has passed.
     Daily(u8),
 }
 
 impl ResetReason {
-    /// As the user reads it.
+    /// Returns the text for the user.
     pub fn user_text(self) -> String {
         match self {
             Self::Idle(minutes) => {
@@ -31,7 +31,7 @@ impl ResetReason {
         }
     }
 
-    /// As the model reads it.
+    /// Returns the text for the model.
     pub fn model_text(self) -> String {
         let why = match self {
             Self::Idle(_) => "nothing was said for a long time",
@@ -44,7 +44,7 @@ impl ResetReason {
     }
 }
 
-/// Whether a conversation last used at `last` is over at `now`, both where the user is.
+/// Returns why a conversation last used at `last` is over at `now`, if it is; both are in the user's local time.
 pub fn reset_reason(policy: &SessionResetSettings, last: CivilTime, now: CivilTime) -> Option<ResetReason> {
     let idle = matches!(policy.mode, ResetMode::Idle | ResetMode::Both);
     let daily = matches!(policy.mode, ResetMode::Daily | ResetMode::Both);

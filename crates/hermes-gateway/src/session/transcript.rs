@@ -1,4 +1,5 @@
-//! Transcripts other programs kept in `sessions/<id>.jsonl`: read where they are longer than the database, never written.
+//! Transcripts of other programs in `sessions/<id>.jsonl`: read where they are longer than the database's, never
+//! written.
 
 use std::fs;
 use std::path::Path;
@@ -10,15 +11,15 @@ use serde_json::Value;
 
 use super::entry::{SessionEntry, parse_civil};
 
-/// What tells one state of the file from another; nothing, when there is no file.
+/// Returns a text that changes with the file; `None` when there is no file.
 pub(super) fn file_version(file: &Path) -> Option<String> {
     let found = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
     let changed = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(format!("{}:{}", found.len(), changed.as_nanos()))
 }
 
-/// Reads a transcript, one object per line. A line that cannot be read is left out, the others count.
-/// `offset`: seconds the user's wall clock is ahead of UTC.
+/// Reads a transcript, one object per line, and skips lines that cannot be read. `offset`: seconds the user's
+/// local time is ahead of UTC.
 pub(super) fn read(
     file: &Path,
     entry: &SessionEntry,
@@ -69,7 +70,7 @@ fn warn_skipped_line(file: &Path, number: usize, error: &serde_json::Error) {
     tracing::warn!(file = %file.display(), line = number + 1, %error, "a line of a transcript cannot be read; it is left out");
 }
 
-/// Seconds, or the wall clock of the user in ISO form.
+/// Parses seconds, or the user's local time in ISO form.
 fn parse_timestamp(value: &Value, offset: f64) -> Option<Timestamp> {
     let civil = || parse_civil(value.as_str()?).map(|civil| civil.as_utc().seconds() - offset);
     value.as_f64().or_else(civil).map(Timestamp)

@@ -1,4 +1,4 @@
-//! Commands about the conversation a chat is at.
+//! Commands about a chat's current conversation.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::gateway::Gateway;
 use crate::session::SessionEntry;
 use crate::turn::GRACE;
 
-/// What a command answers with when it cannot be done.
+/// The outcome of a command, or the error that kept it from running.
 pub(super) type SlashCommandResult = Result<SlashCommandOutcome, SlashCommandError>;
 
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ impl Gateway {
         if let Some(entry) = old {
             self.flush_in_background(&row.envelope, &entry);
             self.end_previous_session(&entry).await?;
-            // What was agreed to and remembered for the old conversation ends with it.
+            // Approvals remembered for the old conversation end with it.
             if let Ok(agent) = self.agent_for(envelope) {
                 agent.release_task(&TaskId::new(key));
             }
@@ -57,7 +57,7 @@ impl Gateway {
         Ok(SlashCommandOutcome::reply(format!("{first}{}", self.info_block(envelope))))
     }
 
-    /// Model, provider and where it is reached.
+    /// Returns the model, its provider and its endpoint.
     pub(crate) fn info_block(&self, envelope: &Envelope) -> String {
         let Ok(agent) = self.agent_for(envelope) else { return String::new() };
         let window = agent.model.context_window(&agent.model_name);
@@ -140,7 +140,7 @@ impl Gateway {
             )));
         };
         let stored = self.store.session(&session).await?;
-        // Another person's conversation is not theirs to read.
+        // A user must not read another person's conversation.
         let theirs = stored.as_ref().is_some_and(|stored| {
             stored.source == row.envelope.platform && stored.user_id == row.envelope.sender.user_id
         });
@@ -205,7 +205,7 @@ impl Gateway {
             return Ok(SlashCommandOutcome::reply(TOO_LITTLE));
         }
         let focus = (!focus.is_empty()).then_some(focus);
-        // As a turn: `/stop` ends it.
+        // Registered as a turn, so that `/stop` ends it.
         let cancel = Cancel::new();
         self.conversations.start_turn(&row.conversation, cancel.clone(), None);
         let overdue = async {
@@ -215,7 +215,8 @@ impl Gateway {
         let done = tokio::select! {
             biased;
             done = agent.compress(&mut conversation, focus, &SilentFrontend, &cancel) => Some(done),
-            // What does not stop when told to is left alone; the step that would have changed the conversation is not made.
+            // A compression that does not stop in time is abandoned; the step that would have changed the
+            // conversation does not run.
             () = overdue => None,
         };
         self.conversations.end_turn(&row.conversation);
@@ -262,7 +263,7 @@ impl Gateway {
         )))
     }
 
-    /// The conversation a chat is at; nothing, when nothing was said in it yet.
+    /// Returns a chat's current conversation, or `None` when it has no messages yet.
     async fn current_conversation(
         &self,
         row: &WaitingMessage,
@@ -281,7 +282,7 @@ impl Gateway {
     }
 }
 
-/// Shows nothing and asks nobody.
+/// A frontend that shows nothing and asks nobody.
 pub(crate) struct SilentFrontend;
 
 impl Frontend for SilentFrontend {

@@ -1,4 +1,4 @@
-//! Commands about the gateway: how it is, where it sends to, work beside the conversation.
+//! Commands about the gateway: its status, its home channel, background work.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ impl Gateway {
         let _ = writeln!(text, "**Agent running:** {}", if running { "Yes ⚡" } else { "No" });
         let now = self.clock.now();
         let mut waiting = self.store.inbox_depth().await?;
-        // The question itself is among them.
+        // The command itself is among the waiting messages.
         waiting.waiting = waiting.waiting.saturating_sub(1);
         let _ = writeln!(text, "**Waiting:** {}", describe_depth(waiting, now));
         let _ =
@@ -40,7 +40,7 @@ impl Gateway {
         Ok(SlashCommandOutcome::reply(text))
     }
 
-    /// This chat gets what comes unasked. It is written where existing installations look for it.
+    /// Makes this chat the home channel. It is stored where existing installations expect it.
     pub(super) fn set_home(&self, row: &WaitingMessage) -> String {
         let envelope = &row.envelope;
         let name = format!("{}_HOME_CHANNEL", envelope.platform.to_uppercase());
@@ -57,7 +57,7 @@ impl Gateway {
                     Some(topic) => set::update_value(self.settings.home(), management, &key, |_| {
                         Some(YamlValue::Str(topic))
                     }),
-                    // That of another chat is not this one's.
+                    // The thread id of another chat does not apply to this one.
                     None if settings.config.is_user_set(&format!("{name}_THREAD_ID")) => {
                         set::remove_value(self.settings.home(), management, &key)
                     }
@@ -73,7 +73,7 @@ impl Gateway {
         }
     }
 
-    /// Works on something beside the conversation, in a session of its own.
+    /// Starts background work in a session of its own.
     pub(super) fn start_background_work(&self, row: &WaitingMessage, prompt: &str) -> SlashCommandOutcome {
         if prompt.is_empty() {
             return SlashCommandOutcome::reply("Usage: /background <prompt>");
@@ -88,7 +88,7 @@ impl Gateway {
         SlashCommandOutcome::Start(text, Box::new(work))
     }
 
-    /// Says something in a chat, whoever asked for it.
+    /// Sends a text to a chat.
     pub async fn notify_chat(
         &self,
         envelope: &hermes_types::Envelope,

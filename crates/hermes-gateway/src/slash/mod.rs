@@ -1,6 +1,6 @@
 //! Commands typed into a chat: the table, and those that are about the conversation or the gateway itself.
 //!
-//! What concerns the whole program (models, skills, insights) is the program's, through its port.
+//! Commands about the whole program (models, skills, insights) belong to the program, through its port.
 
 mod conversation;
 mod gateway;
@@ -16,13 +16,13 @@ use crate::intake::ApprovalSelector;
 pub(crate) use conversation::SilentFrontend;
 pub use table::{BusyPolicy, COMMANDS, CommandSurface, ParsedCommand, SlashCommand, commands, find, parse};
 
-/// The most of a reason that is passed on.
+/// The most characters of a reason that are passed on.
 const LONGEST_REASON: usize = 280;
 
-/// Commands that change the program, or what it may do, for everybody.
+/// Commands that change the program, or its permissions, for everybody.
 const OWNERS_ONLY: [&str; 5] = ["model", "restart", "rollback", "update", "yolo"];
 
-/// What somebody who was not let in by name is told.
+/// Returns the message for a user who is not allowed individually.
 fn owner_required_message(name: &str, platform: &str) -> String {
     format!(
         "/{name} is for owners. Add your id (see /whoami) to {}_ALLOWED_USERS, or pair with `hermes pairing approve`.",
@@ -30,14 +30,14 @@ fn owner_required_message(name: &str, platform: &str) -> String {
     )
 }
 
-/// What a command came to.
+/// The outcome of a command.
 #[derive(Debug, Clone)]
 pub(crate) enum SlashCommandOutcome {
-    /// An answer, or silence.
+    /// An answer, or none.
     Reply(Option<String>),
-    /// These words go to the model.
+    /// A prompt for the model.
     Prompt(String),
-    /// An answer, and work that begins with it.
+    /// An answer, and work that starts with it.
     Start(String, Box<FollowUpWork>),
 }
 
@@ -48,7 +48,7 @@ impl SlashCommandOutcome {
 }
 
 impl Gateway {
-    /// Runs a command. Never fails: what went wrong is the answer.
+    /// Runs a command. Never fails: an error becomes the answer.
     pub(crate) async fn run_command(
         &self,
         row: &WaitingMessage,
@@ -103,7 +103,8 @@ impl Gateway {
         })
     }
 
-    /// Whether a command changes the program for everybody. Whoever comes first may choose the home channel.
+    /// Tells whether a command needs an owner because it changes the program for everybody. Anybody may set the
+    /// home channel while there is none.
     fn requires_owner(&self, name: &str, row: &WaitingMessage) -> bool {
         match name {
             "sethome" => self.settings.current().home_channel(&row.envelope.platform).is_some(),
@@ -159,7 +160,7 @@ fn parse_selector(rest: &str) -> ApprovalSelector<'_> {
     if all { ApprovalSelector::All } else { ApprovalSelector::Oldest }
 }
 
-/// Why something is refused: what is left when the question's own words are taken away.
+/// Returns the reason for a refusal: the text without the words that select a question.
 fn parse_reason(rest: &str) -> Option<String> {
     let said = |word: &&str| !word.starts_with('#') && !word.eq_ignore_ascii_case("all");
     let words: Vec<&str> = rest.split_whitespace().filter(said).collect();

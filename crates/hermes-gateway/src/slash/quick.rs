@@ -1,4 +1,4 @@
-//! Commands of the user's own, from `quick_commands`.
+//! The user's own commands, from `quick_commands`.
 
 use hermes_store::WaitingMessage;
 
@@ -30,7 +30,7 @@ impl Gateway {
                 let slash = if target.starts_with('/') { "" } else { "/" };
                 let line = format!("{slash}{target} {}", typed.arguments);
                 match parse(&line) {
-                    // One step only: an alias of an alias could go round in circles.
+                    // An alias resolves in one step only, because aliases of aliases could form a cycle.
                     Some(next) if find(&next.name, CommandSurface::Chat).is_some() => {
                         Box::pin(self.run_command(row, &next)).await
                     }

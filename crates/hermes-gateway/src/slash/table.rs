@@ -1,6 +1,6 @@
-//! Every command there is, for chats and for the terminal: one table for help, menus and completion.
+//! All commands of chats and the terminal: one table for help, menus and completion.
 
-/// Where a command works.
+/// Says where a command works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandSurface {
     Chat,
@@ -8,16 +8,16 @@ pub enum CommandSurface {
     Both,
 }
 
-/// What happens to it while a turn runs in a chat.
+/// Says what happens to a command while a turn runs in a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BusyPolicy {
-    /// It is done at once, beside the turn.
+    /// The command runs at once, alongside the turn.
     RunNow,
     /// The turn is stopped first.
     StopTurn,
-    /// It waits as words for the next turn.
+    /// The command waits as a message for the next turn.
     Queue,
-    /// It is not done; the user is told to wait or to stop the turn.
+    /// The command is refused; the user is told to wait or to stop the turn.
     Refuse,
 }
 
@@ -26,7 +26,7 @@ pub enum BusyPolicy {
 pub struct SlashCommand {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    /// What may follow it.
+    /// The arguments it takes, as help shows them.
     pub arguments: &'static str,
     pub description: &'static str,
     pub surface: CommandSurface,
@@ -47,7 +47,7 @@ const fn command(
 use BusyPolicy::{Queue, Refuse, RunNow, StopTurn};
 use CommandSurface::{Both, Chat, Terminal};
 
-/// In the order help shows them.
+/// All commands, in the order in which help shows them.
 pub const COMMANDS: &[SlashCommand] = &[
     command("new", &["reset"], "", "end this conversation and begin another", Both, StopTurn),
     command("stop", &[], "", "stop what is being done", Chat, StopTurn),
@@ -117,7 +117,7 @@ pub const COMMANDS: &[SlashCommand] = &[
     command("quit", &["exit"], "", "leave", Terminal, Refuse),
 ];
 
-/// Hidden from help and menus.
+/// Commands hidden from help and menus.
 const UNLISTED: &[&str] = &["start"];
 
 impl SlashCommand {
@@ -134,12 +134,12 @@ impl SlashCommand {
     }
 }
 
-/// The commands of a surface, for help and menus.
+/// Returns the commands of a surface, for help and menus.
 pub fn commands(surface: CommandSurface) -> impl Iterator<Item = &'static SlashCommand> {
     COMMANDS.iter().filter(move |command| command.is_for(surface) && command.is_listed())
 }
 
-/// By name or alias. Some platforms write an underscore for a hyphen.
+/// Finds a command by name or alias. Some platforms write an underscore for a hyphen.
 pub fn find(name: &str, surface: CommandSurface) -> Option<&'static SlashCommand> {
     let hyphened = name.replace('_', "-");
     COMMANDS
@@ -147,15 +147,15 @@ pub fn find(name: &str, surface: CommandSurface) -> Option<&'static SlashCommand
         .find(|command| command.is_for(surface) && (command.is_called(name) || command.is_called(&hyphened)))
 }
 
-/// What someone typed.
+/// A command as a user typed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedCommand {
-    /// Lower case, without the slash and without what names the bot.
+    /// The name in lower case, without the slash and the bot's name.
     pub name: String,
     pub arguments: String,
 }
 
-/// A text that begins with a slash and a word.
+/// Parses a text that begins with a slash and a word.
 pub fn parse(text: &str) -> Option<ParsedCommand> {
     let line = text.trim_start().strip_prefix('/')?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -1,7 +1,7 @@
-//! Work beside a conversation, in a session of its own: `/background`.
+//! Background work in a session of its own: `/background`.
 //!
-//! It is a message like any other: a row of the inbox under a key of its own, from the moment the command was answered. What ends the
-//! process leaves it there, and the next one goes on with it.
+//! The work is a message like any other: a row of the inbox under its own key, stored with the answer to the
+//! command. If the process ends, the row stays, and the next process continues with it.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::slash::SilentFrontend;
 const PREFIX: &str = "background:";
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Returns whether a conversation is work in the background.
+/// Tells whether a conversation is background work.
 pub(crate) fn is_key(conversation: &str) -> bool {
     conversation.starts_with(PREFIX)
 }
 
-/// Makes the message that stands for the work.
+/// Creates the message that represents the work.
 pub(crate) fn background_message(from: &Envelope, prompt: &str, id: &str, now: Timestamp) -> FollowUpWork {
     let envelope = Envelope {
         platform_key: format!("{PREFIX}{id}"),
@@ -45,7 +45,7 @@ pub(crate) fn shortened(prompt: &str) -> String {
     format!("{}{more}", head(&line, 60))
 }
 
-/// Runs the work, or goes on with it, and says what it came to.
+/// Runs or resumes the work and reports its result.
 pub(super) async fn run_background_turn(gateway: &Gateway, row: &WaitingMessage) {
     let prompt = row.envelope.text();
     let id = row.conversation.trim_start_matches(PREFIX);
@@ -76,7 +76,7 @@ pub(super) async fn run_background_turn(gateway: &Gateway, row: &WaitingMessage)
     }
 }
 
-/// The answer, or why there is none. The outer error is worth another attempt.
+/// Returns the answer, or why there is none. The outer error is worth a retry.
 async fn run(
     gateway: &Gateway,
     row: &WaitingMessage,

@@ -1,4 +1,4 @@
-//! Where a conversation takes place, for the model.
+//! Describes the chat of a conversation for the model.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,12 @@ use crate::gateway::Gateway;
 use crate::settings::GatewaySettings;
 use crate::slash;
 
-/// Platforms on which ids can be left out: nothing has to be mentioned by them.
+/// Platforms on which ids can be masked, because no mention needs them.
 const MASKABLE: [&str; 3] = ["telegram", "whatsapp", "signal"];
 const LONGEST_QUOTE: usize = 500;
 const QUOTE_TO_LOOK_FOR: usize = 200;
 
-/// The section of the system text about this chat.
+/// Returns the section of the system text about this chat.
 pub(super) fn context_prompt(
     envelope: &Envelope,
     settings: &GatewaySettings,
@@ -77,7 +77,7 @@ fn source_line(envelope: &Envelope, mask: bool) -> String {
     format!("{} — {what}{thread}", envelope.platform)
 }
 
-/// Twelve hex digits; a prefix such as `group:` stays.
+/// Returns twelve hex digits of the id's hash; a prefix such as `group:` stays.
 fn short_hash(id: &str) -> String {
     let (prefix, rest) = id.rsplit_once(':').map_or(("", id), |(prefix, rest)| (prefix, rest));
     let digest = Sha256::digest(rest.as_bytes());
@@ -88,15 +88,15 @@ fn short_hash(id: &str) -> String {
     if prefix.is_empty() { hex } else { format!("{prefix}:{hex}") }
 }
 
-/// Whose words a message comes to. Only a person's own point at something.
+/// The text of a message by its author. References are expanded only in a user's own text.
 enum MessageText {
     Own(String),
     Skill(String),
 }
 
 impl Gateway {
-    /// A message as the model reads it: its words with what they point at, what its files say, what it answers. What others
-    /// wrote, such as the quoted message, points at nothing.
+    /// Returns a message as the model reads it: its text with references expanded, the descriptions of its files,
+    /// the message it replies to. References in text of others, such as the quoted message, are not expanded.
     pub(super) async fn message_for_model(
         &self,
         envelope: &Envelope,
@@ -125,7 +125,7 @@ impl Gateway {
         Ok(text)
     }
 
-    /// `/queue text` says its text; the name of a skill says what the skill says.
+    /// Returns the text of a message: for `/queue text` its argument, for a skill's name the skill's prompt.
     fn message_text(&self, envelope: &Envelope) -> MessageText {
         let text = envelope.text();
         let Some(typed) = slash::parse(&text) else { return MessageText::Own(text) };
@@ -177,7 +177,7 @@ impl Gateway {
     }
 }
 
-/// An event of another service: data, with a mark that says so. Nothing in it is looked up.
+/// Formats an event of another service: data, marked as such. References in it are not expanded.
 fn format_external_event(envelope: &Envelope) -> String {
     let from = envelope.sender.user_name.as_deref().unwrap_or(&envelope.platform);
     format!(
@@ -188,7 +188,7 @@ fn format_external_event(envelope: &Envelope) -> String {
     )
 }
 
-/// A file's name without anything that could be taken for more than a name.
+/// Returns a file's name reduced to characters that are safe in a name.
 fn plain_name(file: &Attachment) -> String {
     let name = file.name.as_deref().unwrap_or_else(|| file.path.rsplit('/').next().unwrap_or_default());
     name.chars().filter(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ')).collect()

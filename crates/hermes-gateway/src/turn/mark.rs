@@ -1,4 +1,4 @@
-//! What people see at their own messages: that one was seen, and what became of it.
+//! Marks users' messages on the platform: as seen, then with their outcome.
 
 use hermes_store::WaitingMessage;
 use hermes_types::{ChatAddress, MessageStatus};
@@ -6,18 +6,18 @@ use tokio::sync::oneshot;
 
 use crate::gateway::Gateway;
 
-/// Marks that are set. Dropped without a word, the messages came to nothing.
+/// The marks of messages. When dropped without an outcome, the messages count as failed.
 pub(super) struct MessageMarks(oneshot::Sender<MessageStatus>);
 
 impl MessageMarks {
     pub(super) fn replace_with(self, mark: MessageStatus) {
-        // Whoever set them is gone with the gateway.
+        // The receiver is gone when the gateway has ended.
         let _ = self.0.send(mark);
     }
 }
 
 impl Gateway {
-    /// Marks messages as seen; beside the turn, which never waits for it.
+    /// Marks messages as seen in the background; the turn never waits for it.
     pub(super) fn mark_seen(&self, rows: &[WaitingMessage]) -> MessageMarks {
         let (end, ended) = oneshot::channel();
         let channel = rows.first().and_then(|row| self.delivery.channel(&row.envelope.platform));

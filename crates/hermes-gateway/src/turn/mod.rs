@@ -1,6 +1,6 @@
-//! One worker per busy conversation: takes what waits, in order, and deals with it.
+//! One worker per busy conversation: takes the waiting messages in order and processes them.
 //!
-//! Invariant: a row of the inbox is closed together with the answer to it being queued, and not before.
+//! Invariant: a row of the inbox is closed in the same step in which its answer is queued, and not before.
 
 pub(crate) mod background;
 mod context;
@@ -18,22 +18,22 @@ use crate::gateway::Gateway;
 use crate::intake::reply_to;
 use crate::slash::{self, BusyPolicy, CommandSurface, ParsedCommand, SlashCommandOutcome};
 
-/// How long what was told to stop may take before it is left alone.
+/// The time a turn may take after a stop request before it is abandoned.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
-/// How long to wait before the database is tried again.
+/// The delay before the database is tried again.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// Whoever goes on writing for longer than this is answered meanwhile.
+/// The time after which a user who keeps writing gets an answer anyway.
 const MAX_GATHERING_TIME: Duration = Duration::from_secs(10);
 
-/// What a worker does next.
+/// A worker's next piece of work.
 enum WorkItem {
     Command(Box<WaitingMessage>, ParsedCommand),
-    /// Said together, in one turn.
+    /// The messages of one turn.
     Turn(Vec<WaitingMessage>),
 }
 
 impl WorkItem {
-    /// The newest of the messages that would begin a turn.
+    /// Returns the newest of the messages that would begin a turn.
     fn newest(&self) -> Option<&WaitingMessage> {
         match self {
             Self::Turn(rows) => rows.last().filter(|row| row.turn.is_none()),
@@ -48,12 +48,12 @@ impl Gateway {
         drop(self.turns.spawn(format!("conversation {key}"), async move {
             let mut guard = WorkerGuard { gateway: &gateway, key: Some(&key) };
             gateway.run_worker(&key).await;
-            // It has left in good order; the slot may be somebody else's by now.
+            // The worker has ended normally; the slot may belong to another worker by now.
             guard.key = None;
         }));
     }
 
-    /// Until nothing waits any more.
+    /// Processes messages until none waits.
     async fn run_worker(&self, key: &str) {
         while !self.is_draining() {
             let seen = self.conversations.arrivals(key);
@@ -71,7 +71,7 @@ impl Gateway {
         self.conversations.remove_worker(key);
     }
 
-    /// Long messages and albums arrive in pieces: what belongs together is waited for.
+    /// Waits for the pieces of long messages and albums, which arrive separately.
     async fn next_gathered_work(&self, key: &str) -> Result<Option<WorkItem>, StoreError> {
         let began = self.clock.monotonic();
         let mut work = self.next_work(key).await?;
@@ -112,7 +112,7 @@ impl Gateway {
         Ok(Some(WorkItem::Turn(rows)))
     }
 
-    /// What was said before a later `/new` or `/stop` is not run any more.
+    /// Drops messages that a later `/new` or `/stop` supersedes.
     async fn drop_superseded(&self, rows: &mut Vec<WaitingMessage>) -> Result<(), StoreError> {
         let stops = |row: &WaitingMessage| {
             let typed = self.as_command(row);
@@ -127,7 +127,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// What has waited too long is told about in one line and not run.
+    /// Drops messages that have waited too long and reports them in one line.
     async fn drop_stale(&self, rows: &mut Vec<WaitingMessage>) -> Result<(), StoreError> {
         let oldest = self.clock.now().minus(self.settings.current().stale_after);
         let stale: Vec<WaitingMessage> =
@@ -152,7 +152,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// A message that is a command here, and not words for the model.
+    /// Returns the command a message holds, if it is one here and not text for the model.
     fn as_command(&self, row: &WaitingMessage) -> Option<ParsedCommand> {
         if background::is_key(&row.conversation) {
             return None;
@@ -179,7 +179,7 @@ impl Gateway {
     }
 }
 
-/// A worker that ends, however it ends, is no longer there.
+/// Removes the worker's slot however the worker ends.
 struct WorkerGuard<'a> {
     gateway: &'a Gateway,
     key: Option<&'a str>,

@@ -1,8 +1,8 @@
-//! What a chat sees while a turn runs: that somebody is typing, which tools are used, the answer as it is written.
+//! Shows a running turn in its chat: the typing indicator, the tools in use, the answer as it is written.
 //!
-//! None of it is durable and none of it can hold a turn up: events go into a queue, and a platform that does not take
-//! them is left alone. The answer itself leaves through the outbox; where its beginning is already in the chat, the
-//! outbox gives those messages their last text.
+//! None of it is durable and none of it can delay a turn: events go into a queue, and a platform that fails to
+//! show them is skipped. The answer itself is sent through the outbox; where its beginning is already in the
+//! chat, the outbox edits those messages to their final text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::gateway::Gateway;
 
-/// The least time between two changes of one message.
+/// The shortest time between two edits of one message.
 const MIN_EDIT_INTERVAL: Duration = Duration::from_millis(300);
 const LONGEST_PREVIEW: usize = 80;
 const LONGEST_ARGUMENTS: usize = 200;
 
-/// What is in the chat already when the turn has ended.
+/// The messages already in the chat when the turn has ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShownDrafts {
-    /// Messages that hold the beginning of the answer, one per part.
+    /// The messages that hold the beginning of the answer, one per part.
     pub(super) drafts: Vec<String>,
     /// The message that ends with a cursor, and its text without it.
     unfinished: Option<(String, String)>,
 }
 
 impl ShownDrafts {
-    /// Takes the cursor away, where no answer comes that would.
+    /// Removes the cursor, where no answer follows that would replace it.
     pub(super) async fn remove_cursor(self, gateway: &Gateway, envelope: &Envelope) {
         let Some((message, text)) = self.unfinished else { return };
         let Some(channel) = gateway.delivery.channel(&envelope.platform) else { return };
@@ -86,7 +86,7 @@ impl Presenter {
         &self.frontend
     }
 
-    /// Nothing more comes: what is shown now stays.
+    /// Ends the display and returns what it showed.
     pub(super) async fn finish(self) -> ShownDrafts {
         drop(self.frontend);
         let shown = self.screen.await.unwrap_or_default();
@@ -117,7 +117,7 @@ impl Frontend for ChatFrontend {
                 }),
             );
         }
-        // A screen that is gone has nothing to show.
+        // The receiver is gone when the display has ended.
         let _ = self.events.send(event);
     }
 
@@ -139,14 +139,14 @@ struct ProgressDisplay {
     ended: Vec<(String, String)>,
 }
 
-/// Lines about tools, all in one message.
+/// The lines about tools, all in one message.
 #[derive(Default)]
 struct ToolLines {
     shown: Vec<(String, usize)>,
     message: Option<String>,
     changed: bool,
     last_tool: String,
-    /// The platform does not take edits: each line is a message of its own.
+    /// Set when the platform does not support edits: each line is a message of its own.
     one_by_one: bool,
 }
 
@@ -182,7 +182,7 @@ impl ProgressDisplay {
     async fn follow(&mut self, events: &mut UnboundedReceiver<TurnEvent>) -> ShownDrafts {
         while let Some(event) = events.recv().await {
             self.apply_event(event);
-            // Whatever else has come meanwhile belongs to the same change of the screen.
+            // Further events that have arrived meanwhile belong to the same update.
             while let Ok(event) = events.try_recv() {
                 self.apply_event(event);
             }
@@ -195,7 +195,7 @@ impl ProgressDisplay {
         ShownDrafts { unfinished: draft.unfinished(), drafts: draft.messages }
     }
 
-    /// Lets some time pass between two changes. The end of the turn does not wait for it: false, when it has come.
+    /// Waits between two updates. Returns false at once when the turn ends.
     async fn pause(&mut self, events: &mut UnboundedReceiver<TurnEvent>) -> bool {
         let mut over = self.clock.sleep(self.pace());
         loop {
@@ -207,7 +207,7 @@ impl ProgressDisplay {
                 () = &mut over => break,
             }
         }
-        // Shown with the next event, or now if something has come.
+        // Shows what the events received during the pause changed.
         self.flush().await;
         true
     }
@@ -227,7 +227,7 @@ impl ProgressDisplay {
                 self.draft.text.push_str(&text);
             }
             TurnEvent::Delta(Delta::Restart) => self.draft.text.clear(),
-            // Words before a tool call are not the answer; the message that shows them stays, without its cursor.
+            // Text before a tool call is not the answer; its message stays, without the cursor.
             TurnEvent::SegmentEnded => {
                 let next = AnswerDraft { failed: self.draft.failed, ..AnswerDraft::default() };
                 self.ended.extend(std::mem::replace(&mut self.draft, next).unfinished());
@@ -239,7 +239,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Shows what changed. Says whether anything was sent.
+    /// Shows what changed. Returns whether anything was sent.
     async fn flush(&mut self) -> bool {
         let Some(channel) = self.channel.clone() else { return false };
         let lines = self.lines.flush(&*channel, &self.place, self.abilities).await;
@@ -316,7 +316,7 @@ impl ToolLines {
             {
                 return true;
             }
-            // This message is full, or stays as it is: what comes next goes into another one.
+            // This message is full or cannot be edited: the next line goes into another one.
             self.one_by_one = !abilities.edits;
             let last = self.shown.pop();
             self.shown.clear();
@@ -338,7 +338,7 @@ impl ToolLines {
 }
 
 impl AnswerDraft {
-    /// The message that ends with a cursor, and its text without it.
+    /// Returns the message that ends with a cursor, and its text without it.
     fn unfinished(&self) -> Option<(String, String)> {
         let ends_with_cursor = self.shown.last().is_some_and(|shown| *shown != self.text_without_cursor);
         self.messages
@@ -347,7 +347,7 @@ impl AnswerDraft {
             .map(|message| (message.clone(), self.text_without_cursor.clone()))
     }
 
-    /// Shows the answer as far as it goes. A platform that fails once is left alone until the answer is complete.
+    /// Shows the answer so far. After one failure the platform gets no more drafts until the answer is complete.
     async fn flush(
         &mut self,
         channel: &dyn Channel,
@@ -359,7 +359,8 @@ impl AnswerDraft {
         if self.failed || visible.is_empty() {
             return false;
         }
-        // The same parts as the answer will have, so that no message is left over; a full one has no room for a cursor.
+        // The parts are those of the final answer, so that no message is left over; a full one has no room for a
+        // cursor.
         let mut parts = split(&visible, abilities.max_length, abilities.unit);
         if let Some(last) = parts.last_mut() {
             self.text_without_cursor.clone_from(last);
@@ -393,7 +394,7 @@ impl AnswerDraft {
     }
 }
 
-/// The names of a call's arguments, as a list.
+/// Returns the names of a call's arguments, as a list.
 fn argument_names(arguments: &str) -> String {
     let fields: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(arguments).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Questions to a person in a chat, and their answers.
+//! Asks a person in a chat and receives the answer.
 
 use hermes_text::head;
 use hermes_types::{
@@ -9,11 +9,11 @@ use crate::active_conversations::{PendingQuestion, QuestionKind};
 use crate::gateway::Gateway;
 use crate::intake::ApprovalSelector;
 
-/// The most of a command that is shown; a message of every platform has room for it.
+/// The most characters of a command that are shown; they fit into a message of every platform.
 const LONGEST_COMMAND: usize = 3_000;
 
 impl Gateway {
-    /// Puts a question into the chat and waits: for an answer, for the end of the turn, or until nobody answers.
+    /// Asks a question in the chat and waits for an answer, the end of the turn, or the timeout.
     pub(super) async fn ask(
         &self,
         key: &str,
@@ -28,14 +28,15 @@ impl Gateway {
             UserQuestion::Clarify { question, choices } => {
                 (QuestionKind::Clarification, clarify_text(&question, &choices), clarify_choices(&choices))
             }
-            // A password has no place in a chat.
+            // A password must not be typed into a chat.
             UserQuestion::Secret { .. } => return UserAnswer::Unavailable,
         };
         let Some(PendingQuestion { id, tag, answer }) = self.conversations.ask(key, kind) else {
             return UserAnswer::Unavailable;
         };
         if kind == QuestionKind::Approval {
-            // A button answers its own question, however late it is pressed and whatever is open by then.
+            // A button answers its own question, however late it is pressed and whichever questions are open by
+            // then.
             for choice in &mut choices {
                 choice.text = format!("{} #{tag}", choice.text);
             }
@@ -71,7 +72,7 @@ impl Gateway {
         }
     }
 
-    /// An answer to the question whether a command may run; a refusal may come with its reason. Says what the person reads.
+    /// Answers an approval question; a refusal may come with a reason. Returns the text for the user.
     pub(crate) fn resolve_approval(
         &self,
         key: &str,
@@ -113,7 +114,7 @@ impl Gateway {
     }
 }
 
-/// The whole command with nothing hidden in it, or as much as fits and how much is missing.
+/// Formats the whole command with nothing hidden in it, or as much as fits and how much is missing.
 fn approval_text(command: &str, reason: &str) -> String {
     let shown = hermes_text::escape_control(command).replace("```", "'''");
     let length = shown.chars().count();

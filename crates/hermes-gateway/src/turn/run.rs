@@ -1,4 +1,4 @@
-//! One turn of a chat: whose conversation, which words, the run, and what is said in the end.
+//! One turn of a chat: finds its conversation, composes the input, runs the turn and settles its messages.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,34 +25,34 @@ use crate::intake::reply_to;
 use crate::ports::AgentRequest;
 use crate::session::{ResetReason, SessionEntry, reset_reason};
 
-/// Said to the model when nobody has talked to it before.
+/// The instruction for the model when there has been no other conversation.
 const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
-/// The most of a message or an answer hooks are told.
+/// The most characters of a message or an answer that hooks receive.
 const MAX_HOOK_TEXT: usize = 500;
-/// Platforms nothing is sent to unasked.
+/// Platforms that get no unrequested messages and so need no home channel.
 const NO_HOME_PLATFORMS: [&str; 4] = ["webhook", "api_server", "homeassistant", "email"];
-/// How long to wait for a conversation somebody else is in.
+/// The delay before a conversation that another process holds is tried again.
 const BUSY_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// A chat's conversation, ready for a turn.
 struct OpenedChat {
     conversation: Conversation,
     entry: SessionEntry,
-    /// It begins with this turn.
+    /// Set when the conversation begins with this turn.
     is_new: bool,
     reset: Option<ResetReason>,
     unfinished_turn: Option<UnfinishedTurn>,
 }
 
-/// Why there is no turn now.
+/// The reason why no turn ran.
 enum TurnError {
-    /// Tell the user this; the message is dealt with.
+    /// The message is settled with this text for the user.
     Rejected(String),
-    /// Somebody else is in the conversation.
+    /// Another process holds the conversation.
     Busy,
-    /// It would not stop and was left where it was.
+    /// The turn did not stop and was abandoned.
     Abandoned,
-    /// It was cut off too often; the user is told this.
+    /// The turn was cut off too often; the user gets this text.
     Parked(TurnId, String),
     Store(StoreError),
 }
@@ -76,7 +76,7 @@ impl From<AgentError> for TurnError {
 }
 
 impl Gateway {
-    /// Runs a turn for these rows and settles them. What cannot be done now is tried again.
+    /// Runs a turn for these rows and settles them. A temporary failure is retried.
     pub(super) async fn run_turn_for_rows(
         &self,
         key: &str,
@@ -100,7 +100,8 @@ impl Gateway {
                 Err(TurnError::Abandoned) => {
                     return self.settle_all(key, &rows, &envelope, InboxCloseReason::Done, Vec::new()).await;
                 }
-                // Under the key of the turn, as after the next start: however often it is found, it is told once.
+                // The reply has the turn's key, as after the next start: however often the turn is found, it is
+                // reported once.
                 Err(TurnError::Parked(turn, text)) => {
                     match self.settle_turn(key, &rows, &envelope, &turn, Some(text), None).await {
                         Ok(()) => return,
@@ -193,8 +194,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// As long as there is one conversation and no other, it is said how to begin it: the same words in each of its turns,
-    /// so that what providers keep stays good.
+    /// Adds the introduction while there is only one conversation: the same text in each of its turns, so that
+    /// the provider's cache stays valid.
     async fn introduce(&self, agent: &mut Agent, own: &SessionId) -> Result<(), StoreError> {
         if self.has_other_sessions.load(Ordering::Relaxed) {
             return Ok(());
@@ -214,7 +215,7 @@ impl Gateway {
         self.ports.observer.emit("agent:end", about);
     }
 
-    /// A chat that begins where nothing unasked could be sent to yet is told how that is changed, once.
+    /// Tells a new chat once how to set a home channel, if the platform has none.
     async fn suggest_home_channel(&self, key: &str, envelope: &Envelope) {
         let platform = envelope.platform.as_str();
         if NO_HOME_PLATFORMS.contains(&platform) || self.settings.current().home_channel(platform).is_some() {
@@ -229,7 +230,7 @@ impl Gateway {
         self.queue_reply(key, reply_to(envelope, text, key_of_notice)).await;
     }
 
-    /// The turn itself. One that does not stop when told to is left where it is.
+    /// Runs the turn. A turn that does not stop when told to is abandoned.
     async fn drive_turn(
         &self,
         agent: &Agent,
@@ -264,7 +265,7 @@ impl Gateway {
         }
     }
 
-    /// The agent for a message at its place.
+    /// Returns the agent for a message in its chat.
     pub(crate) fn agent_for(&self, envelope: &Envelope) -> Result<Agent, String> {
         let settings = self.settings.current();
         let context = context_prompt(envelope, &settings, &self.platforms());
@@ -275,7 +276,7 @@ impl Gateway {
         })
     }
 
-    /// The chat's conversation: the one it is at, or a new one where there is none or it is over.
+    /// Opens the chat's conversation: the current one, or a new one where there is none or it has expired.
     async fn open_conversation(
         &self,
         agent: &Agent,
@@ -303,7 +304,7 @@ impl Gateway {
                         unfinished_turn: taken.unfinished_turn,
                     })
                 }
-                // Bound, but nothing was said in it yet.
+                // The session is bound but has no messages yet.
                 Err(AgentError::NotFound(_)) => {
                     let conversation = new_chat_conversation(agent, session, envelope, task);
                     Ok(OpenedChat { conversation, entry, is_new: true, reset: None, unfinished_turn: None })
@@ -325,7 +326,7 @@ impl Gateway {
         Ok(OpenedChat { conversation, entry, is_new: true, reset: over, unfinished_turn: None })
     }
 
-    /// Returns why a chat's conversation is over. As long as something it started still runs, it is not.
+    /// Returns why a chat's conversation is over. While a process it started still runs, it is not.
     pub(crate) fn is_over(
         &self,
         key: &str,
@@ -337,7 +338,7 @@ impl Gateway {
         (!self.ports.services.has_running_process(&TaskId::new(key))).then_some(reason)
     }
 
-    /// The conversation of a turn that has not ended, in whatever session it is now, however long ago it began.
+    /// Opens the conversation of an unfinished turn, in its current session, however long ago it began.
     async fn open_unfinished(
         &self,
         agent: &Agent,
@@ -362,7 +363,7 @@ impl Gateway {
         })
     }
 
-    /// Ends the session a chat was at.
+    /// Ends the chat's previous session.
     pub(crate) async fn end_previous_session(&self, entry: &SessionEntry) -> Result<(), StoreError> {
         let session = SessionId::new(entry.session_id.clone());
         self.store.end_session(&session, EndReason::SessionReset, self.clock.now()).await
@@ -398,7 +399,7 @@ impl Gateway {
         self.queue_reply(&row.conversation, reply_to(&row.envelope, text, key)).await;
     }
 
-    /// What the model reads: all that was said, in one.
+    /// Composes the model's input from all messages.
     async fn compose_input(
         &self,
         rows: &[WaitingMessage],
@@ -412,7 +413,7 @@ impl Gateway {
                 Some(words) => words.to_owned(),
                 None => self.message_for_model(&row.envelope, &opened.conversation, window).await?,
             };
-            // The pictures of an album may all carry its caption.
+            // Every image of an album may carry its caption.
             if !text.is_empty() && !texts.contains(&text) {
                 texts.push(text);
             }
@@ -449,12 +450,12 @@ impl Gateway {
         Ok(())
     }
 
-    /// Names the conversation and learns from it, beside everything else.
+    /// Names and reviews the conversation in the background.
     fn title_and_review(&self, agent: &Agent, conversation: Conversation) {
         let agent = agent.clone();
         drop(self.tasks.spawn_cooperative("looking back", move |cancel| async move {
             let said = conversation.messages().iter().filter(|message| message.role == Role::User).count();
-            // Nobody resumes the conversation of a single event.
+            // Nobody resumes the conversation of a single event, so it gets no title.
             if said == 1 && conversation.source() != "webhook" {
                 let _ = agent.title_conversation(&conversation, &cancel).await;
             }
@@ -465,7 +466,7 @@ impl Gateway {
         }));
     }
 
-    /// Queues something to be said.
+    /// Queues a reply.
     pub(crate) async fn queue_reply(&self, key: &str, reply: OutgoingMessage) {
         let platform = reply.platform.clone();
         for part in deliver::split_reply(reply, self.delivery.abilities(&platform)) {
@@ -489,12 +490,12 @@ impl Gateway {
     }
 }
 
-/// Whether a turn that was cut off was the answer to these messages.
+/// Tells whether a cut-off turn was the answer to these messages.
 fn is_turn_for_rows(rows: &[WaitingMessage], cut_off: &UnfinishedTurn) -> bool {
     rows.iter().any(|row| row.turn.as_ref() == Some(&cut_off.turn.id))
 }
 
-/// What hooks are told about a turn.
+/// Returns what hooks are told about a turn.
 fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
     serde_json::json!({
         "platform": envelope.platform,
@@ -507,7 +508,7 @@ fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
     })
 }
 
-/// A platform as people write it.
+/// Returns a platform's name as people write it.
 fn display_name(platform: &str) -> String {
     match platform {
         "whatsapp" => "WhatsApp".to_owned(),
@@ -542,7 +543,7 @@ pub(super) fn parked_message(cut_off: &UnfinishedTurn) -> String {
     format!("{PARKED_MESSAGE} I do not know whether these took effect: {}.", cut_off.unknown_calls.join(", "))
 }
 
-/// What a turn that is closed already said in the end; its answer only never left.
+/// Returns the reply of a turn that is already closed, but whose reply was never queued.
 pub(super) async fn undelivered_reply(agent: &Agent, turn: &Turn) -> Result<Option<String>, StoreError> {
     match turn.state {
         TurnState::Running | TurnState::Interrupted => Ok(None),

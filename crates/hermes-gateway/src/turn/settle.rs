@@ -1,4 +1,4 @@
-//! What is said at the end of a turn, and the step that closes its messages.
+//! Composes the final message of a turn and closes its messages.
 
 use hermes_agent::TurnResult;
 use hermes_store::{Error as StoreError, InboxCloseReason, InboxSettlement, WaitingMessage};
@@ -10,7 +10,7 @@ use crate::deliver;
 use crate::gateway::Gateway;
 use crate::intake::reply_to;
 
-/// Lines of reasoning that are shown at most.
+/// The most lines of reasoning that are shown.
 const LONGEST_THOUGHTS: usize = 15;
 
 impl Gateway {
@@ -78,7 +78,7 @@ impl Gateway {
     }
 }
 
-/// What is said at the end of a turn; nothing after one that was stopped.
+/// Returns the final message of a turn; none for one that was stopped.
 pub(super) fn final_message(
     result: &TurnResult,
     stopped: Option<StopReason>,
@@ -103,7 +103,7 @@ pub(super) fn final_message(
     }
 }
 
-/// What the model thought, in a block; the beginning of it when it thought long.
+/// Formats the model's reasoning as a block, cut after [`LONGEST_THOUGHTS`] lines.
 fn format_reasoning(reasoning: &str) -> Option<String> {
     let lines: Vec<&str> = reasoning.trim().lines().collect();
     let shown = lines.get(..lines.len().min(LONGEST_THOUGHTS))?.join("\n").replace("```", "'''");
@@ -112,7 +112,7 @@ fn format_reasoning(reasoning: &str) -> Option<String> {
     (!shown.is_empty()).then(|| format!("💭 **Reasoning:**\n```\n{shown}{more}\n```"))
 }
 
-/// What a person can do about a failure of the model.
+/// Describes a model failure and what the user can do about it.
 fn describe_failure(failure: &ModelError, error: Option<&str>) -> String {
     let detail: String = error.unwrap_or_default().chars().take(300).collect();
     match failure {
@@ -143,7 +143,7 @@ fn describe_failure(failure: &ModelError, error: Option<&str>) -> String {
     }
 }
 
-/// What kind of failure it was, in a word.
+/// Returns the kind of a failure in one word.
 fn status_kind(status: Option<u16>) -> &'static str {
     match status {
         Some(429) => "RateLimit",

@@ -1,4 +1,4 @@
-//! Platforms that break, come back, or cannot work at all.
+//! Tests of platforms that fail, recover, or cannot work at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use hermes_types::{ChannelError, Clock as _};
 
 use super::support::{GatewayFixture, GatewayFixturePlan, TestModel};
 
-/// A second platform beside the bench's own, attended.
+/// Starts a fixture with a second, supervised platform.
 async fn attended(breaks: &[ChannelError]) -> (GatewayFixture, FakeChannel) {
     let mut plan = GatewayFixturePlan::new(TestModel::echo());
     plan.env = &[("GATEWAY_ALLOW_ALL_USERS", "1"), ("OTHER_HOME_CHANNEL", "home")];

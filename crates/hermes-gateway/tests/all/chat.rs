@@ -1,4 +1,4 @@
-//! What people see who talk to it.
+//! Tests of what users see in a chat.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ async fn stop_is_heard_while_a_turn_hangs() {
     bench.until_asked(1).await;
     bench.channel.write("ann", "/stop");
     bench.channel.until_said("ann", "Force-stopped").await;
-    // The turn does not stop when told to; after a while it is left alone.
+    // The turn does not stop when told to; after the grace period it is abandoned.
     while !bench.clock.slept().contains(&std::time::Duration::from_secs(5)) {
         tokio::task::yield_now().await;
     }
@@ -278,7 +278,7 @@ async fn a_chat_begins_anew_after_silence_and_says_so() {
     bench.channel.until_said("ann", "1 messages: [System note").await;
 }
 
-/// Has something running until it is told otherwise.
+/// Services that report a running process until told otherwise.
 #[derive(Default)]
 struct AtWork(std::sync::atomic::AtomicBool);
 
@@ -406,7 +406,7 @@ async fn pieces_that_come_within_the_quiet_time_are_answered_together() {
     bench.channel.deliver(piece("second half"));
     bench.channel.until_acknowledged(2).await;
     bench.clock.advance(quiet);
-    // The second piece has a quiet time of its own.
+    // The second piece has its own quiet time.
     waits(2).await;
     assert_eq!(bench.channel.texts("ann"), Vec::<String>::new());
     bench.clock.advance(quiet);
@@ -457,7 +457,7 @@ async fn the_very_first_conversation_begins_with_an_introduction() {
         bench.channel.until_said(user, &format!("you said: {text}")).await;
         bench.until_quiet().await;
         let asked = bench.model.requests.lock().unwrap();
-        // The conversation is given a name beside; that is no turn.
+        // Naming the conversation is a separate request, not a turn.
         let turn =
             asked.iter().rfind(|request| request.messages.last().unwrap().content.text() == text).unwrap();
         assert_eq!(turn.system.contains("/help lists the commands"), introduced, "{user}: {text}");
@@ -563,7 +563,7 @@ async fn a_button_answers_its_own_question_and_no_other() {
     bench.until_quiet().await;
     bench.channel.write("ann", "second");
     let new = question(1).await;
-    // The old button again: what it was about is settled.
+    // The old button is pressed again: its question is already settled.
     bench.channel.write("ann", &old[0]);
     bench.channel.until_said("ann", "no longer open").await;
     assert_eq!(bench.channel.texts("ann").iter().filter(|text| text.contains("approved")).count(), 0);
@@ -571,7 +571,7 @@ async fn a_button_answers_its_own_question_and_no_other() {
     bench.channel.until_said("ann", "Command approved").await;
 }
 
-/// Attaches the word behind `@`, and takes `@all` for too much.
+/// Services that expand the word after `@` and reject `@all` as too large.
 struct Pointing;
 
 impl Services for Pointing {
@@ -607,7 +607,7 @@ async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
     assert_eq!(said, "you said: [Replying to: \"mine: @secret\"]\n\nsee[a]");
     bench.until_quiet().await;
     bench.channel.write("ann", "/review please");
-    // The words of a skill are not the user's.
+    // The text of a skill is not the user's, so its references are not expanded.
     assert_eq!(bench.channel.until_said("ann", "please").await, "you said: look at @all, please");
     bench.until_quiet().await;
     bench.channel.write("ann", "see @all");
@@ -805,7 +805,7 @@ async fn a_compression_can_be_stopped() {
         bench.until_asked(before + 1).await;
         bench.channel.write("ann", "/stop");
         bench.channel.until_said("ann", "Force-stopped").await;
-        // What does not stop by itself is given some seconds.
+        // A compression that does not stop by itself gets a grace period of some seconds.
         while !bench.channel.texts("ann").iter().any(|text| text.contains("Compression was stopped")) {
             bench.clock.advance(std::time::Duration::from_secs(1));
             tokio::task::yield_now().await;

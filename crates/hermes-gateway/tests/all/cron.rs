@@ -1,4 +1,4 @@
-//! Scheduled jobs, from the list to the chat.
+//! Tests of scheduled jobs, from the list to the chat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
-/// A process that cannot be alive.
+/// The holder id of a process that cannot be alive.
 const DEAD: &str = "2147483646-dead";
 
 fn jobs(folder: &TempDir) -> JobStore {
@@ -39,7 +39,7 @@ async fn bench(model: Arc<TestModel>) -> GatewayFixture {
 trait Scheduled {
     fn create(&self, new: NewJob) -> Job;
     fn jobs(&self) -> JobStore;
-    /// Time passes, and the jobs are looked at.
+    /// Advances the clock and checks the jobs.
     async fn tick_after(&self, seconds: u64) -> usize;
     async fn runs(&self) -> Vec<JobRun>;
     async fn states(&self) -> Vec<JobRunState>;
@@ -119,7 +119,7 @@ async fn the_ticker_looks_at_once_and_every_minute_and_is_held_up_by_nothing() {
     bench.clock.advance(Duration::from_mins(1));
     start(&bench.gateway);
     bench.until_asked(1).await;
-    // The slow one runs; minutes pass, and the quick one has its turn.
+    // While the slow job runs, minutes pass and the quick one runs.
     for looks in 1..=6 {
         until_looked(&bench, looks).await;
         bench.clock.advance(Duration::from_mins(1));
@@ -140,7 +140,7 @@ async fn the_ticker_looks_at_once_and_every_minute_and_is_held_up_by_nothing() {
     assert!(bench.folder.path().join("cron/.tick.lock").exists(), "the lock file stays");
 }
 
-/// Waits until the ticker has looked this often and sleeps.
+/// Waits until the ticker has checked this often and sleeps.
 async fn until_looked(bench: &GatewayFixture, looks: usize) {
     while bench.clock.slept().iter().filter(|span| **span == Duration::from_mins(1)).count() < looks {
         tokio::task::yield_now().await;
@@ -205,7 +205,7 @@ async fn what_was_missed_is_told_in_one_line_and_never_made_up_for() {
 async fn a_run_cut_off_by_a_crash_is_told_and_what_recurs_is_not_repeated() {
     let bench = bench(TestModel::echo()).await;
     let job = bench.create(new("every 10m"));
-    // The process dies between claiming and running, before the list moved on.
+    // The process dies between the claim and the run, before the list was updated.
     bench.clock.advance(Duration::from_mins(10));
     let due = job.next_run().unwrap();
     let claim = bench.store.claim_job_run(
@@ -269,7 +269,7 @@ async fn a_gateway_that_is_killed_in_the_middle_of_a_run_tells_of_it_at_the_next
     bench.until_asked(1).await;
     let clock = bench.clock.clone();
     let folder = bench.kill().await;
-    // In a test the process before has the same number; its silence tells.
+    // In a test the previous process has the same pid; only its expired lease shows that it is dead.
     clock.advance(Duration::from_mins(11));
     let bench = GatewayFixturePlan { env: UTC, clock, ..GatewayFixturePlan::new(TestModel::echo()) }
         .start_in(folder)
@@ -314,7 +314,7 @@ async fn two_gateways_on_one_home_never_run_the_same_instant_twice() {
         one.clock.advance(Duration::from_mins(1));
         let (a, b) = tokio::join!(tick_once(&one.gateway), tick_once(&two.gateway));
         begun += a.unwrap() + b.unwrap();
-        // Whoever lost the lock looks again, as it would a minute later.
+        // The one that did not get the lock checks again, as it would a minute later.
         begun += tick_once(&two.gateway).await.unwrap() + tick_once(&one.gateway).await.unwrap();
     }
     assert_eq!(begun, 51);
@@ -462,7 +462,7 @@ async fn an_answer_can_go_out_bare() {
 
 #[tokio::test]
 async fn a_job_spends_no_more_than_it_may() {
-    // The model costs a millionth of a dollar a call; the first answer asks for a tool and would lead to a second call.
+    // A model call costs a millionth of a dollar; the first answer calls a tool and would lead to a second call.
     let model = TestModel::new(|_, request| match request.messages.last() {
         Some(message) if message.role == hermes_types::Role::Tool => ModelStep::Say("done".into()),
         _ => ModelStep::Call("risky", "{}"),

@@ -1,4 +1,4 @@
-//! Jobs with scripts, with toolsets of their own, and many at once.
+//! Tests of jobs with scripts, with their own toolsets, and of many jobs at once.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 const UTC: &[(&str, &str)] = &[("HERMES_TIMEZONE", "UTC"), ("FAKE_HOME_CHANNEL", "home")];
 
-/// A machine on which every script does what the test says.
+/// Services on which every script has the result the test sets.
 struct ScriptedServices {
     end: Result<JobScriptOutcome, String>,
     ran: Mutex<Vec<String>>,
@@ -179,7 +179,7 @@ async fn a_script_lies_in_its_folder_and_does_not_stop_the_gateway() {
     }
     assert!(refused(json!({"no_agent": true})).contains("`no_agent` needs a `script`"));
     assert!(refused(json!({"no_agent": "yes", "script": "watch.sh"})).contains("true or false"));
-    // By its whole path it is the same script; one that is gone when it is due is told.
+    // The full path names the same script; a script that is missing when it is due is reported.
     let whole = scripts.join("watch.sh").to_string_lossy().into_owned();
     let job = create(&bench, json!({"script": whole, "no_agent": true}));
     let take_away = JobChange { more: fields(json!({"script": null})), ..JobChange::default() };

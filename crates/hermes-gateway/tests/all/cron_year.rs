@@ -1,6 +1,7 @@
-//! A year of scheduled jobs across both changes of the clocks, with the gateway gone for hours at a time.
+//! A year of scheduled jobs across both daylight-saving changes, with the gateway down for hours at a time.
 //!
-//! What should have happened is worked out here by walking through every minute of the year, without the code under test.
+//! The expected results are computed here by walking through every minute of the year, without the code under
+//! test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,20 +22,20 @@ use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 const GAP: &str = "30 2 * * *";
 const OVERLAP: &str = "45 1 * * *";
-/// Follows the clock: minutes are left open.
+/// A schedule that follows the wall clock, because its minutes are a pattern.
 const OPEN: &str = "*/30 1-3 * * 0";
 const SCHEDULES: [&str; 3] = [GAP, OVERLAP, OPEN];
 
-/// What became of an instant.
+/// The outcome of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Run,
-    /// Run together with a later one.
+    /// The instant was run together with a later one.
     Joined,
     Missed,
 }
 
-/// Deterministic numbers.
+/// A deterministic random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -44,7 +45,7 @@ impl Dice {
     }
 }
 
-/// The instants of a daily time: once a day, at the end of the gap where it does not exist.
+/// Returns the instants of a daily time: once a day, at the end of the gap where it does not exist.
 fn daily(zone: Tz, hour: u32, minute: u32) -> Vec<i64> {
     let first = NaiveDate::from_ymd_opt(2026, 1, 1).unwrap();
     let at = |day: i64| {
@@ -59,7 +60,8 @@ fn daily(zone: Tz, hour: u32, minute: u32) -> Vec<i64> {
     (0..370).map(at).collect()
 }
 
-/// The instants of the open pattern: every minute of real time at which the wall clock shows one of its times.
+/// Returns the instants of the open pattern: every minute of real time at which the wall clock shows one of its
+/// times.
 fn open(zone: Tz, from: i64, to: i64) -> Vec<i64> {
     let minutes = (from / 60..=to / 60).map(|minute| minute * 60);
     minutes
@@ -72,7 +74,7 @@ fn open(zone: Tz, from: i64, to: i64) -> Vec<i64> {
         .collect()
 }
 
-/// When the gateway is there: from the first second of a window on, a look every minute.
+/// A period in which the gateway runs: from its first second on, it checks every minute.
 struct Window {
     from: i64,
     to: i64,
@@ -89,7 +91,7 @@ fn windows(dice: &mut Dice, begin: i64, end: i64) -> Vec<Window> {
     windows
 }
 
-/// Half of what lies between the two instants after `now`, within bounds.
+/// Returns half of the time between the two instants after `now`, within bounds.
 fn grace(instants: &[i64], now: i64) -> i64 {
     let mut after = instants.iter().filter(|at| **at > now);
     match (after.next(), after.next()) {
@@ -98,12 +100,12 @@ fn grace(instants: &[i64], now: i64) -> i64 {
     }
 }
 
-/// What each instant should come to.
+/// Computes the expected outcome of each instant.
 fn expected(instants: &[i64], windows: &[Window]) -> BTreeMap<i64, Fate> {
     let mut fates = BTreeMap::new();
     let mut before = windows[0].from;
     for window in windows {
-        // All that came while nobody was there is found at the first look.
+        // Everything that was due while the gateway was down is found at the first check.
         let found: Vec<i64> =
             instants.iter().copied().filter(|at| *at > before && *at <= window.from).collect();
         let oldest = window.from - grace(instants, window.from);
@@ -115,7 +117,7 @@ fn expected(instants: &[i64], windows: &[Window]) -> BTreeMap<i64, Fate> {
             };
             fates.insert(*at, fate);
         }
-        // The last look of a window is up to a minute before its end.
+        // The last check of a window is up to a minute before its end.
         let last_look = window.from + (window.to - window.from) / 60 * 60;
         for at in instants.iter().filter(|at| **at > window.from && **at <= last_look) {
             fates.insert(*at, Fate::Run);
@@ -169,7 +171,7 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
             let next = earliest_next_run(&jobs.list(JobFilter::Enabled)).unwrap().seconds();
             #[expect(clippy::cast_possible_truncation, reason = "whole seconds of a year")]
             let wait = (next as i64 - now).max(1);
-            // To the look at which it is due: they come every minute.
+            // The clock moves to the check at which the job is due; checks happen every minute.
             now += (wait + 59) / 60 * 60;
         }
         collect(&bench, &ids, &mut seen).await;
@@ -187,7 +189,7 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
         let expected = expected(&instants, &windows);
         let got: BTreeMap<i64, Fate> =
             seen.iter().filter(|((of, _), _)| *of == schedule).map(|((_, at), fate)| (*at, *fate)).collect();
-        // Only what differs, in words.
+        // Only the differences are shown.
         let shown = |fates: &BTreeMap<i64, Fate>, other: &BTreeMap<i64, Fate>| {
             let different = fates.iter().filter(|(at, fate)| other.get(at) != Some(fate));
             different
@@ -198,7 +200,7 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
         assert!(
             got.values().any(|fate| *fate == Fate::Missed) && got.values().any(|fate| *fate == Fate::Run)
         );
-        // One line for each absence in which something was missed.
+        // There is one line for each downtime in which something was missed.
         told += windows
             .windows(2)
             .filter(|pair| {
@@ -213,7 +215,7 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
     assert!(lines.iter().all(|line| line.contains("missed") && line.lines().count() == 1));
 }
 
-/// Rows are kept for a while only; they are read before each end.
+/// Reads the rows before each end, because they are kept only for a while.
 async fn collect(
     bench: &GatewayFixture,
     ids: &BTreeMap<String, &'static str>,

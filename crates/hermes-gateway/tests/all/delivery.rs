@@ -1,4 +1,4 @@
-//! What happens when a platform does not take what is sent.
+//! Tests of platforms that do not accept what is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use hermes_types::{
 
 use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
-/// Lets time pass until the text is there.
+/// Advances the clock until the text has arrived.
 async fn in_time(bench: &GatewayFixture, part: &str) {
     passing(bench, bench.channel.until_said("ann", part)).await;
 }
 
-/// Lets time pass until something has come.
+/// Advances the clock until the future completes.
 async fn passing<T>(bench: &GatewayFixture, come: impl Future<Output = T>) {
     let time = async {
         loop {
@@ -143,7 +143,7 @@ async fn where_pictures_cannot_be_shown_their_address_stays_in_the_text() {
     assert_eq!(bench.channel.until_said("ann", "cat").await, text);
 }
 
-/// Knows one platform, which is not connected.
+/// Services that know one platform, which is not connected.
 struct OneMore;
 
 impl Services for OneMore {

@@ -1,7 +1,7 @@
 //! A gateway that is killed again and again, at any instruction, while people write to it.
 //!
-//! The parent plays the platform: it hands messages over until they are acknowledged, takes replies, and keeps its memory when the
-//! child dies. The child is this same test program, running a real gateway on a real home.
+//! The parent plays the platform: it sends messages until they are acknowledged, accepts replies, and keeps its
+//! state when the child dies. The child is this same test program, running a real gateway on a real home.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -25,7 +25,7 @@ use super::support::start_for_real;
 
 const CHATS: u64 = 4;
 
-/// A repeatable run of numbers.
+/// A deterministic random number generator.
 struct Random(u64);
 
 impl Random {
@@ -37,23 +37,23 @@ impl Random {
     }
 }
 
-/// What the platform remembers.
+/// The state of the platform.
 #[derive(Default)]
 struct RecordedPlatform {
-    /// Handed over and not acknowledged, by number.
+    /// Messages sent and not acknowledged, by number.
     open: BTreeMap<u64, Value>,
     acknowledged: BTreeSet<u64>,
-    /// The message of each chat that waits for its answer. Nobody writes again before.
+    /// The message of each chat that waits for its answer. A chat sends the next one only after that.
     asked: BTreeMap<String, u64>,
-    /// Keys of replies that were taken.
+    /// The keys of accepted replies.
     taken: BTreeSet<String>,
-    /// What each message came to: answers, or the word that it was given up.
+    /// The outcome of each message: its answers, or the notice that it was given up.
     outcomes: BTreeMap<u64, Vec<String>>,
     given_up: usize,
 }
 
 impl RecordedPlatform {
-    /// A reply, once: its key tells a second one.
+    /// Accepts a reply once; a duplicate has the same key.
     fn take(&mut self, key: &str, chat: &str, text: &str) {
         if !self.taken.insert(key.to_owned()) {
             return;
@@ -127,7 +127,7 @@ fn start(home: &std::path::Path, listener: &TcpListener) -> GatewayChildProcess 
     GatewayChildProcess { child, out: stream.try_clone().unwrap(), lines: BufReader::new(stream) }
 }
 
-/// Writes messages until the gateway has died `kills` times, and looks at what came of it.
+/// Sends messages until the gateway has died `kills` times, and checks the results.
 fn survive(seed: u64, kills: u64) {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -137,7 +137,7 @@ fn survive(seed: u64, kills: u64) {
     let mut died = 0;
     loop {
         let mut running = start(folder.path(), &listener);
-        // The last one is left alone until everything is answered.
+        // The last process is not killed, so that everything gets answered.
         let lives_for = if died < kills { 1 + random.below(14) } else { u64::MAX };
         let mut heard = 0;
         let open: Vec<Value> = platform.open.values().cloned().collect();
@@ -162,7 +162,7 @@ fn survive(seed: u64, kills: u64) {
             take(&mut platform, &said, &mut running.out);
             heard += 1;
             if heard >= lives_for {
-                // Somewhere between this step and the next.
+                // The kill happens somewhere between this step and the next.
                 let pause = random.below(2_000);
                 std::thread::sleep(Duration::from_micros(pause));
                 break;
@@ -177,7 +177,7 @@ fn survive(seed: u64, kills: u64) {
     check(seed, folder.path(), &platform, next);
 }
 
-/// One line of the child, as a platform takes it.
+/// Handles one line of the child as the platform.
 fn take(platform: &mut RecordedPlatform, said: &Value, out: &mut TcpStream) {
     if let Some(number) = said["ack"].as_str().and_then(|key| key.parse().ok()) {
         platform.open.remove(&number);
@@ -228,7 +228,7 @@ fn nothing_is_lost_or_doubled_by_killing() {
     }
 }
 
-/// By hand: a thousand deaths.
+/// Kills the gateway a thousand times; started by hand.
 #[test]
 #[ignore = "takes minutes; run by hand"]
 fn a_thousand_kills() {
@@ -237,14 +237,14 @@ fn a_thousand_kills() {
     }
 }
 
-/// The child: a gateway whose platform is the parent.
+/// Runs in the child: a gateway whose platform is the parent.
 #[tokio::test]
 #[ignore = "the child of the tests above"]
 #[expect(clippy::disallowed_methods, reason = "the parent says where by environment")]
 async fn the_gateway_that_is_killed() {
     let Ok(home) = std::env::var("KILL_TEST_HOME") else { return };
     let port: u16 = std::env::var("KILL_TEST_PORT").unwrap().parse().unwrap();
-    // One call to a tool in each turn, so that there is a middle to be killed in.
+    // Each turn calls one tool, so that it can be killed midway.
     let model = TestModel::new(|_, request| {
         let asked = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or(0);
         let since = &request.messages[asked..];

@@ -1,4 +1,4 @@
-//! Sending to a chat by name.
+//! Tests of sending to a chat by name.
 
 use hermes_types::{ChannelError, MessageSender as _, Role};
 
@@ -23,7 +23,7 @@ async fn a_chat_is_written_to_by_id_by_name_and_as_the_home_channel() {
         (last.role, last.content.text().into_owned()),
         (Role::Assistant, "[Delivered from cli] dinner is ready".into())
     );
-    // From a conversation of another chat, as the tool sends it.
+    // Sent from the conversation of another chat, as the tool does.
     bench.channel.write("bob", "hi");
     bench.channel.until_said("bob", "you said: hi").await;
     bench.until_quiet().await;

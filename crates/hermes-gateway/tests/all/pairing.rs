@@ -1,4 +1,4 @@
-//! Strangers.
+//! Tests of unknown users and pairing.
 
 use std::os::unix::fs::PermissionsExt as _;
 

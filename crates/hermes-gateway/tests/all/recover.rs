@@ -1,4 +1,4 @@
-//! What a new process finds.
+//! Tests of what a new process finds and recovers.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use hermes_types::{Clock as _, Role, Timestamp, TurnState};
 
 use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
-/// The process after: late enough for the lease of the one before, which in a test has the same number, to have run out.
+/// Returns a plan for the next process, late enough for the previous lease to have expired; in a test both have
+/// the same pid.
 fn later(model: Arc<TestModel>, minutes: u64) -> GatewayFixturePlan {
     let plan = GatewayFixturePlan::new(model);
     plan.clock.advance(std::time::Duration::from_mins(minutes));
@@ -116,7 +117,7 @@ async fn a_turn_that_ended_without_its_answer_being_queued_is_not_run_again() {
     bench.channel.write("ann", "hello");
     bench.channel.until_said("ann", "you said: hello").await;
     bench.until_quiet().await;
-    // As if the process had died between closing the turn and settling the message.
+    // This simulates a process that died between closing the turn and settling the message.
     let folder = bench.kill().await;
     let database = rusqlite::Connection::open(folder.path().join("state.db")).unwrap();
     let open = "UPDATE hx_inbox SET state = 'waiting', closed_at = NULL";
@@ -168,7 +169,7 @@ async fn the_list_of_chats_of_another_program_is_taken_over_and_kept() {
     assert_eq!(entry["origin"]["chat_id"], "chat-ann");
 }
 
-/// A home of another program: a chat, and what was said in it in a file beside.
+/// Creates a home of another program: a chat, and its transcript in a file.
 fn home_with_transcript(lines: &[&str]) -> Arc<tempfile::TempDir> {
     let folder = Arc::new(tempfile::tempdir().unwrap());
     let sessions = folder.path().join("sessions");
@@ -218,7 +219,7 @@ async fn a_transcript_another_program_kept_is_gone_on_with_and_taken_over_once()
     assert!((rows[0].at.seconds() - 1_767_322_801.0).abs() < 1.0, "{:?}", rows[0].at);
     let stored = bench.store.session(&session).await.unwrap().unwrap();
     assert_eq!((stored.source.as_str(), stored.message_count), ("fake", 6));
-    // What is taken back here does not come back from the file.
+    // Exchanges that are undone here do not come back from the file.
     for taken in 2..4 {
         bench.channel.write("ann", "/undo");
         bench.channel.until_acknowledged(taken).await;
@@ -241,14 +242,14 @@ async fn a_transcript_fills_up_what_the_database_lacks_and_nothing_is_lost() {
     let bench = GatewayFixturePlan::new(counting()).start_in(folder).await;
     bench.until_quiet().await;
     let folder = bench.kill().await;
-    // The other program went on with it.
+    // The other program continued the conversation.
     std::fs::write(&file, &whole).unwrap();
     let bench = later(counting(), 2).start_in(folder).await;
     bench.channel.write("ann", "here");
     bench.channel.until_said("ann", "here after 4").await;
     bench.until_quiet().await;
     let folder = bench.kill().await;
-    // And knows nothing of what was said here.
+    // The other program does not know the messages written here.
     let more = r#"{"role":"user","content":"x"}"#;
     std::fs::write(&file, format!("{whole}\n{more}\n{more}\n{more}")).unwrap();
     let bench = later(counting(), 4).start_in(folder).await;
@@ -258,7 +259,7 @@ async fn a_transcript_fills_up_what_the_database_lacks_and_nothing_is_lost() {
     assert_eq!(texts[4..], ["x", "x", "x", "here", "here after 4"]);
 }
 
-/// A power cut, as far as a test can make one: what is in the files at the moment of the acknowledgement is all there is.
+/// Simulates a power cut: only what is in the files at the moment of the acknowledgement remains.
 #[tokio::test]
 async fn what_was_acknowledged_is_in_the_files_at_that_moment() {
     let bench = GatewayFixture::with(TestModel::new(|_, _| ModelStep::Stuck)).await;
@@ -275,7 +276,7 @@ async fn what_was_acknowledged_is_in_the_files_at_that_moment() {
     copy.channel.until_said("ann", "you said: do not lose me").await;
 }
 
-/// Calls a tool once, then hangs; asked again with the tool's result, it answers.
+/// Returns a model that calls a tool once and hangs when it gets the result.
 fn calls_and_is_stuck() -> Arc<TestModel> {
     TestModel::new(|_, request| match request.messages.last() {
         Some(message) if message.role == Role::Tool => ModelStep::Stuck,
@@ -365,7 +366,7 @@ async fn work_in_the_background_outlives_the_process() {
         assert_eq!(texts.len(), 1, "{texts:?}");
         assert!(texts[0].starts_with("✅ Background task complete"), "{texts:?}");
         assert!(bench.store.running_turns().await.unwrap().is_empty());
-        // What a process it started has to say comes to the chat, too.
+        // Notices of a process it started also reach the chat.
         let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
         let key = format!("background:{session}");
         bench.gateway.notify_conversation(&key, "the process has ended".into(), "n".into()).await;
@@ -373,7 +374,7 @@ async fn work_in_the_background_outlives_the_process() {
     }
 }
 
-/// Asks for an approval, then says what the tool answered.
+/// Returns a model that asks for an approval, then repeats the tool's result.
 fn asking() -> Arc<TestModel> {
     TestModel::new(|_, request| match request.messages.last() {
         Some(message) if message.role == Role::Tool => ModelStep::Say(message.content.text().into_owned()),

@@ -1,4 +1,4 @@
-//! Secrets that come while a gateway runs.
+//! Tests of secrets that are added while a gateway runs.
 
 use hermes_config::{Env, Home};
 use hermes_gateway::LiveSettings;

@@ -1,4 +1,4 @@
-//! A gateway in a temporary home, with a platform and a model that live in the test.
+//! Test support: a gateway in a temporary home, with a platform and a model inside the test.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -23,9 +23,9 @@ pub(crate) struct TestAgentProvider {
     store: Store,
     clock: Arc<dyn Clock>,
     folder: PathBuf,
-    /// What the plain tool answers.
+    /// The result of the plain tool.
     says: Option<String>,
-    /// What was asked for, as text.
+    /// The agent requests, as text.
     wishes: Arc<Mutex<Vec<String>>>,
 }
 
@@ -48,7 +48,7 @@ impl AgentProvider for TestAgentProvider {
     }
 }
 
-/// Keeps the names of what watchers are told.
+/// An observer that records the names of events.
 #[derive(Default)]
 pub(crate) struct EventRecorder(pub(crate) Mutex<Vec<String>>);
 
@@ -71,14 +71,14 @@ pub(crate) struct GatewayFixture {
     pub(crate) wishes: Arc<Mutex<Vec<String>>>,
 }
 
-/// What a bench starts from.
+/// The starting state of a fixture.
 pub(crate) struct GatewayFixturePlan {
     pub(crate) model: Arc<TestModel>,
     pub(crate) config: &'static str,
     pub(crate) env: &'static [(&'static str, &'static str)],
     pub(crate) channel: FakeChannel,
     pub(crate) clock: TestClock,
-    /// What the plain tool answers.
+    /// The result of the plain tool.
     pub(crate) says: Option<String>,
     pub(crate) services: Arc<dyn Services>,
 }
@@ -105,7 +105,7 @@ impl GatewayFixturePlan {
         self.start_in(folder).await
     }
 
-    /// The same home again, as after a restart.
+    /// Starts in the same home, as after a restart.
     pub(crate) async fn start_in(self, folder: Arc<TempDir>) -> GatewayFixture {
         std::fs::create_dir_all(folder.path().join("project")).unwrap();
         std::fs::create_dir_all(folder.path().join("sessions")).unwrap();
@@ -157,7 +157,7 @@ impl GatewayFixture {
         GatewayFixturePlan::new(model).start().await
     }
 
-    /// Waits until the model was asked this often.
+    /// Waits until the model has been called this often.
     pub(crate) async fn until_asked(&self, count: usize) {
         let clock = SystemClock::new();
         while self.model.requests.lock().unwrap().len() < count {
@@ -165,7 +165,7 @@ impl GatewayFixture {
         }
     }
 
-    /// Waits until nothing is being done and nothing waits.
+    /// Waits until no conversation is active and no message waits.
     pub(crate) async fn until_quiet(&self) {
         let clock = SystemClock::new();
         loop {
@@ -178,7 +178,7 @@ impl GatewayFixture {
         }
     }
 
-    /// The process ends where it stands.
+    /// Ends the process immediately.
     pub(crate) async fn kill(self) -> Arc<TempDir> {
         self.cancel.cancel();
         self.gateway.abort().await;
@@ -186,7 +186,7 @@ impl GatewayFixture {
         self.folder
     }
 
-    /// The process ends in good order.
+    /// Ends the process cleanly.
     pub(crate) async fn end(self) -> Arc<TempDir> {
         self.gateway.stop().await;
         self.cancel.cancel();
@@ -195,7 +195,7 @@ impl GatewayFixture {
     }
 }
 
-/// A gateway on the machine's own clock, as a process of its own has it.
+/// Starts a gateway with the system clock, as a separate process does.
 pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: Arc<dyn Channel>) -> Gateway {
     std::fs::create_dir_all(home.join("project")).unwrap();
     std::fs::create_dir_all(home.join("sessions")).unwrap();

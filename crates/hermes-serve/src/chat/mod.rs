@@ -23,7 +23,7 @@ use request::ChatRequest;
 
 const SESSION: HeaderName = HeaderName::from_static("x-hermes-session-id");
 const LONGEST_SESSION: usize = 256;
-/// What makes two requests the same.
+/// The fields that identify a repeated request.
 const IDENTITY_FIELDS: [&str; 5] = ["model", "messages", "tools", "tool_choice", "stream"];
 
 pub(crate) async fn completions(
@@ -47,14 +47,14 @@ pub(crate) async fn completions(
     Ok(answer(&app, &id, &model, &ran.answer, &session))
 }
 
-/// The session a client wants to go on with.
+/// Returns the session the client names in its header.
 pub(crate) fn named_session(headers: &HeaderMap) -> Result<Option<SessionId>, ApiError> {
     let Some(given) = headers.get(&SESSION) else { return Ok(None) };
     let name = "X-Hermes-Session-Id";
     session_id(given.to_str().unwrap_or_default(), name).map(Some)
 }
 
-/// A name for a session that is safe everywhere.
+/// Checks the id of a session: it must be safe everywhere.
 pub(crate) fn session_id(text: &str, field: &str) -> Result<SessionId, ApiError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
     let fits = !text.is_empty() && text.len() <= LONGEST_SESSION;
@@ -71,7 +71,7 @@ pub(crate) fn session_header(session: &SessionId) -> Option<(HeaderName, HeaderV
     HeaderValue::from_str(session.as_str()).ok().map(|value| (SESSION, value))
 }
 
-/// A finished turn as one answer.
+/// Builds the response of a finished turn.
 fn answer(app: &App, id: &str, model: &str, said: &TurnAnswer, session: &SessionChoice) -> Response {
     let body = json!({
         "id": id,
@@ -94,12 +94,12 @@ fn answer(app: &App, id: &str, model: &str, said: &TurnAnswer, session: &Session
     response
 }
 
-/// Returns the id of the answer a turn gives; the same for every repeat of its request.
+/// Returns the id of a turn's answer; the same for every repeat of its request.
 pub(crate) fn completion_id(turn: &TurnId) -> String {
     format!("chatcmpl-{}", turn_digits(turn, 29))
 }
 
-/// Returns the first digits of a turn's id.
+/// Returns the first hex digits of a turn's id.
 pub(crate) fn turn_digits(turn: &TurnId, count: usize) -> String {
     turn.as_str().chars().filter(char::is_ascii_hexdigit).take(count).collect()
 }

@@ -1,4 +1,4 @@
-//! What a client asks for, checked field by field.
+//! Parses a client's request and checks it field by field.
 
 use hermes_types::{Message, SessionId};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::run::{ApiTurnRequest, SessionChoice, ToolState, derived_session};
 pub(super) struct ChatRequest {
     pub(super) turn: ApiTurnRequest,
     pub(super) stream: bool,
-    /// Only echoed: which model answers is the configuration's.
+    /// The client's model name, which is only echoed: the configuration decides which model answers.
     model: Option<String>,
 }
 
@@ -69,7 +69,7 @@ impl ChatRequest {
     }
 }
 
-/// The system texts as one, and what was said by user, assistant and the client's tools.
+/// Returns the system texts as one, and the messages of the user, the assistant and the client's tools.
 fn read_messages(messages: &[Value]) -> Result<(Option<String>, Vec<Message>), ApiError> {
     let mut system = Vec::new();
     let mut history = Vec::new();
@@ -98,7 +98,7 @@ fn read_messages(messages: &[Value]) -> Result<(Option<String>, Vec<Message>), A
             "system" | "developer" => system.push(content()?.text().into_owned()),
             "user" => history.push(Message::user(content()?)),
             "assistant" => history.push(Message::assistant(with_calls(&content()?, message))),
-            // The client's own tools are not ours to call; what they found is part of what was said.
+            // The server cannot call the client's own tools; their results are part of the conversation.
             "tool" | "function" => history.push(Message::user(tool_result(&content()?, message))),
             _ => {}
         }

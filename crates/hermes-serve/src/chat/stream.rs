@@ -1,4 +1,4 @@
-//! The same answer, word by word.
+//! Streams the answer as it is written.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::idempotency::RequestTicket;
 use crate::run::{self, ApiTurnRequest, CompletedTurn, SessionChoice, StopOnDrop};
 use crate::sse::{self, ClientGone, SseSender};
 
-/// Begins the turn and answers at once; words follow as they come.
+/// Starts the turn and responds at once; text follows as it arrives.
 pub(super) fn answer(
     app: &App,
     request: ChatRequest,
@@ -24,7 +24,7 @@ pub(super) fn answer(
     room: OwnedSemaphorePermit,
 ) -> Response {
     let left = app.tasks.cancel_token().child_token();
-    // A session the client named is told back at once; one that is found or made is not known yet.
+    // A session the client named is returned at once; one that is looked up or created is not known yet.
     let session = match &request.turn.session {
         SessionChoice::Named(session) => super::session_header(session),
         SessionChoice::Continued(_) | SessionChoice::Matching(..) => None,
@@ -40,7 +40,7 @@ pub(super) fn answer(
     };
     let owner = app.clone();
     drop(app.tasks.spawn_cooperative("an API stream", move |_| async move {
-        // A client that has left has let go of the turn; there is nobody to tell.
+        // When the client has left, it has given up the turn and there is nobody to notify.
         let _ = chunks.write(&owner, ticket, request.turn, room, &left).await;
     }));
     response
@@ -51,7 +51,7 @@ struct ChunkWriter {
     created: u64,
     model: String,
     frames: SseSender,
-    /// The words the client has of the text that is being written.
+    /// The text of the current segment that the client has received.
     sent_text: String,
     tool_progress: bool,
 }
@@ -80,7 +80,7 @@ impl ChunkWriter {
     fn write_event(&mut self, event: TurnEvent) -> Result<(), ClientGone> {
         match event {
             TurnEvent::Delta(Delta::Text(text)) => self.write_text(&text),
-            // What was shown is no longer so. It cannot be taken back; the new attempt follows in a paragraph of its own.
+            // Text already sent cannot be withdrawn; the new attempt follows as a new paragraph.
             TurnEvent::Delta(Delta::Restart) if !self.sent_text.is_empty() => self.write_text("\n\n"),
             TurnEvent::SegmentEnded if !self.sent_text.is_empty() => {
                 self.write_text("\n\n")?;
@@ -135,7 +135,8 @@ impl ChunkWriter {
         self.frames.data(&chunk)
     }
 
-    /// A named event that is also a whole chunk: clients that do not know the name find no choice in it.
+    /// Sends a named event that is also a complete chunk: clients that do not know the name find no choices in
+    /// it.
     fn progress(&self, about: Value) -> Result<(), ClientGone> {
         let mut chunk = self.frame();
         if let (Some(chunk), Value::Object(about)) = (chunk.as_object_mut(), about) {

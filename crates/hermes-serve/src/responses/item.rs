@@ -1,4 +1,4 @@
-//! The items an answer consists of: calls, their results, and what was said.
+//! The items of a response: calls, their results, and messages.
 
 use hermes_types::{Role, random_hex};
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use crate::run::CompletedTurn;
 use crate::settings::ToolItems;
 use crate::turn_answer::ApiFinishReason;
 
-/// What happened in this turn, and in no other.
+/// Returns the items of this turn only.
 pub(super) fn output_items(ran: &CompletedTurn, form: ToolItems) -> Vec<Value> {
     let mut items = tool_items(ran, form);
     items.push(message(&message_id(), message_status(ran.answer.finish), &ran.answer.text));
     items
 }
 
-/// The same without the last words.
+/// Returns the items without the final message.
 pub(super) fn tool_items(ran: &CompletedTurn, form: ToolItems) -> Vec<Value> {
     let said = ran.messages.get(ran.first..).unwrap_or_default();
     let result_of = |id: &str| {
@@ -49,12 +49,12 @@ pub(super) fn message_id() -> String {
     format!("msg_{}", random_hex(24))
 }
 
-/// Words that were cut off are marked so.
+/// Returns the status of a message; one that was cut off is incomplete.
 pub(super) fn message_status(finish: ApiFinishReason) -> &'static str {
     if finish == ApiFinishReason::Stop { "completed" } else { "incomplete" }
 }
 
-/// A call that was run here.
+/// Returns the item of a call that ran on the server.
 pub(super) fn call(id: &str, name: &str, arguments: &str, status: &str, form: ToolItems) -> Value {
     match form {
         ToolItems::McpCall => json!({
@@ -68,7 +68,7 @@ pub(super) fn call(id: &str, name: &str, arguments: &str, status: &str, form: To
     }
 }
 
-/// What a call came to, as an item of its own.
+/// Returns the result of a call as a separate item.
 pub(super) fn function_result(id: &str, text: &str) -> Value {
     let output = json!([{"type": "input_text", "text": text}]);
     json!({

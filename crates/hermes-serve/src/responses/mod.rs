@@ -1,4 +1,4 @@
-//! `/v1/responses`: answers that can be built on.
+//! `/v1/responses`: answers that later requests can build on.
 
 mod item;
 mod request;
@@ -24,7 +24,7 @@ use crate::run;
 use crate::turn_answer::{ApiFinishReason, TurnAnswer};
 use request::ResponseRequest;
 
-/// What makes two requests the same.
+/// The fields that identify a repeated request.
 const IDENTITY_FIELDS: [&str; 7] = [
     "input",
     "instructions",
@@ -83,12 +83,12 @@ fn unknown(id: &str) -> ApiError {
     ApiError::not_found(format!("Response not found: {id}"))
 }
 
-/// Returns the id of the answer a turn gives; the same for every repeat of its request.
+/// Returns the id of a turn's answer; the same for every repeat of its request.
 pub(super) fn response_id(turn: &TurnId) -> String {
     format!("resp_{}", turn_digits(turn, 28))
 }
 
-/// The answer of a turn that has ended, with the reason where it is not whole.
+/// Returns the response of an ended turn, with the reason where it is incomplete.
 fn ended_response(
     app: &App,
     request: &ResponseRequest,
@@ -112,7 +112,7 @@ fn ended_response(
     object
 }
 
-/// The answer as an object.
+/// Builds the response object.
 fn response_object(
     app: &App,
     request: &ResponseRequest,

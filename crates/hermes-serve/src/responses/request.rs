@@ -1,4 +1,4 @@
-//! What a client asks for, with what it builds on.
+//! Parses a client's request and loads the answer it builds on.
 
 use hermes_types::{SessionId, random_hex};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::field::{self, BodyObject};
 use crate::input::{ResponseBasis, ResponseInput};
 use crate::run::{ApiTurnRequest, SessionChoice, ToolState, derived_session};
 
-/// History items kept when the client asks for it.
+/// The number of history items kept when the client asks for truncation.
 const TRUNCATED_TO: usize = 100;
 
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl ResponseRequest {
         let first_words = input.first_words();
         let ResponseInput { history, content, instructions, session, has_client_history: told } = input;
         let session = match (session, &conversation) {
-            // Two conversations may begin with the same words.
+            // Two conversations may begin with the same text, so a new one gets a random id.
             (None, Some(_)) => SessionChoice::Continued(SessionId::new(format!("api-{}", random_hex(16)))),
             (Some(session), Some(_)) if !told => SessionChoice::Continued(session),
             (Some(session), _) => SessionChoice::Matching(session, ToolState::Kept),
@@ -66,7 +66,7 @@ impl ResponseRequest {
     }
 }
 
-/// A name, or an object with one.
+/// Reads a name, or an object that holds one.
 fn conversation_name(body: &BodyObject) -> Result<Option<String>, ApiError> {
     match body.get("conversation") {
         Some(Value::Object(object)) => Ok(field::text(object, "id")?.map(str::to_owned)),

@@ -1,4 +1,4 @@
-//! Answers in `response_store.db`.
+//! Stores responses in `response_store.db`.
 
 use hermes_store::{ResponseConversation, StoredResponse};
 use hermes_types::{Message, SessionId};
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::run::CompletedTurn;
 
-/// An answer and what it was an answer to.
+/// A stored response and the conversation it answers.
 pub(crate) struct LoadedResponse {
     pub(crate) response: Value,
     pub(crate) history: Vec<Message>,
@@ -29,7 +29,8 @@ pub(crate) async fn load(app: &App, id: &str) -> Result<Option<LoadedResponse>, 
     }))
 }
 
-/// Finds where a conversation that a client named stands. The session goes on when the answer is no longer kept.
+/// Loads the current state of a conversation that a client named. Its session continues even when the response is
+/// no longer stored.
 pub(crate) async fn load_conversation(app: &App, name: &str) -> Result<Option<LoadedResponse>, ApiError> {
     if let Some(id) = app.responses.newest_in_conversation(name).await?
         && let Some(stored) = load(app, &id).await?
@@ -48,8 +49,8 @@ pub(crate) async fn load_conversation(app: &App, name: &str) -> Result<Option<Lo
     }))
 }
 
-/// Keeps a finished answer, if the client wants that, and returns what a client is given: what was kept before, when the
-/// request is a repeat. A repeat does not move its conversation back from what came after.
+/// Stores a finished response, if the client wants that, and returns the response to send: the stored one, when
+/// the request is a repeat. A repeat does not move its conversation back behind later responses.
 pub(super) async fn store_response(
     app: &App,
     request: &ResponseRequest,
@@ -67,7 +68,7 @@ pub(super) async fn store_response(
         if let Some(kept) = kept.filter(|kept| kept.get("status") == response.get("status")) {
             return Ok(kept);
         }
-        // Only where nothing else was said in the conversation meanwhile.
+        // The conversation moves to this response only if no other came in meanwhile.
         let head = match &conversation {
             Some(name) => app.responses.newest_in_conversation(name).await?,
             None => None,
@@ -84,7 +85,7 @@ pub(super) async fn store_response(
     Ok(response)
 }
 
-/// Keeps an answer that is not complete, so that it can be asked for.
+/// Stores an incomplete response, so that it can be retrieved.
 pub(super) async fn store_unfinished(
     app: &App,
     request: &ResponseRequest,

@@ -1,4 +1,4 @@
-//! The same answer as a sequence of events.
+//! Streams the response as a sequence of events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,15 +49,15 @@ pub(super) fn answer(
 
 struct ResponseEventWriter {
     id: String,
-    /// Not a repeat of a request that was seen before.
+    /// Set unless the request is a repeat.
     is_new: bool,
     app: App,
     request: ResponseRequest,
     frames: SseSender,
     number: u64,
-    /// What the client was told of, each at the place it was told.
+    /// The items sent to the client, by their index.
     items: Vec<Value>,
-    /// The places of calls that run.
+    /// The indexes of running calls.
     calls: HashMap<CallId, usize>,
     /// The message that is being written.
     open: Option<OpenMessage>,
@@ -113,7 +113,7 @@ impl ResponseEventWriter {
         }
     }
 
-    /// Tells of a new item; says its place.
+    /// Announces a new item and returns its index.
     fn start_item(&mut self, item: Value) -> Result<usize, ClientGone> {
         let index = self.items.len();
         let about = json!({"output_index": index, "item": &item});
@@ -122,7 +122,7 @@ impl ResponseEventWriter {
         Ok(index)
     }
 
-    /// Tells that an item is as it stays.
+    /// Announces that an item is final.
     fn finish_item(&mut self, index: usize, item: Value) -> Result<(), ClientGone> {
         let about = json!({"output_index": index, "item": &item});
         if let Some(kept) = self.items.get_mut(index) {
@@ -147,7 +147,7 @@ impl ResponseEventWriter {
         }
     }
 
-    /// An item that is complete when it is told of.
+    /// Announces an item that is already complete.
     fn write_item(&mut self, item: Value) -> Result<(), ClientGone> {
         let index = self.start_item(item.clone())?;
         self.finish_item(index, item)
@@ -194,7 +194,7 @@ impl ResponseEventWriter {
             Err(error) => return self.fail(&error).await,
         };
         if self.items.is_empty() {
-            // Somebody else's request under the same key has run: nothing was heard of it here.
+            // Another request with the same key ran the turn, so no events arrived here.
             for item in item::tool_items(&ran, self.app.settings.tool_items) {
                 self.write_item(item)?;
             }
@@ -229,7 +229,7 @@ impl ResponseEventWriter {
         self.event("response.failed", json!({"response": response}))
     }
 
-    /// The client has left in the middle.
+    /// Stores the response when the client has left midway.
     async fn store_incomplete(&self) {
         let response = self.snapshot("incomplete", &self.incomplete_items(), Usage::default());
         if let Err(error) =
@@ -239,7 +239,7 @@ impl ResponseEventWriter {
         }
     }
 
-    /// What the client was told of, as it stands where it ends too early.
+    /// Returns the items sent to the client, as they are when the stream ends early.
     fn incomplete_items(&self) -> Vec<Value> {
         let mut items = self.items.clone();
         if let Some(OpenMessage { index, id, text }) = &self.open

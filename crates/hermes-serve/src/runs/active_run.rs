@@ -1,4 +1,4 @@
-//! A run from its beginning to its end.
+//! A run from start to end.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::run::{self, ApiTurnRequest, CompletedTurn};
 
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Begins a run, or finds the one the same request began before. Its id is its turn's.
+/// Starts a run, or returns the one the same request started before. Its id is derived from its turn's.
 pub(super) async fn start_run(
     app: &App,
     ticket: RequestTicket,
@@ -34,10 +34,10 @@ pub(super) async fn start_run(
     };
     let id = run_id(&turn);
     if beginning == RunOrigin::Repeated {
-        // An attempt to go on that came to nothing.
+        // An earlier attempt to resume the run failed; this one replaces it.
         app.runs.forget_ended(&id);
     }
-    // A run that can be asked for again is not stopped with the server: dropped where it stands, a repeat resumes it.
+    // A run that can be requested again is not cancelled with the server: it is dropped, and a repeat resumes it.
     let cancel = match beginning {
         RunOrigin::Plain => app.tasks.cancel_token().child_token(),
         RunOrigin::Keyed | RunOrigin::Repeated => Cancel::new(),
@@ -56,7 +56,8 @@ pub(super) async fn start_run(
         RunOrigin::Plain => drop(app.tasks.spawn_cooperative("an API run", move |_| running)),
         RunOrigin::Keyed | RunOrigin::Repeated => drop(app.tasks.spawn("an API run", running)),
     }
-    // Accepted means kept. A turn that could not even begin has ended by then, and says why.
+    // A run is reported as accepted only when it is stored. A turn that could not begin has ended by then, with
+    // the reason.
     let _ = is_stored.await;
     id
 }
@@ -65,7 +66,7 @@ fn run_id(turn: &TurnId) -> String {
     format!("run_{}", turn.as_str().replace('-', ""))
 }
 
-/// Puts a run back that ended before this process began.
+/// Restores a run that ended before this process started.
 fn restore_ended_run(app: &App, turn: &TurnId, answer: &str) -> String {
     let id = run_id(turn);
     let event: Value = serde_json::from_str(answer).unwrap_or_default();
@@ -84,8 +85,8 @@ fn restore_ended_run(app: &App, turn: &TurnId, answer: &str) -> String {
     id
 }
 
-/// Finds a run of an earlier process by its turn, if this one does not know it. One that was cut off has failed: nobody
-/// goes on with it but a repeat of its own request.
+/// Restores a run of an earlier process from its turn, if this process does not know it. One that was cut off has
+/// failed: only a repeat of its own request resumes it.
 pub(super) async fn restore_run(app: &App, id: &str) -> Result<(), ApiError> {
     if app.runs.lock().contains_key(id) {
         return Ok(());
@@ -123,7 +124,7 @@ pub(super) async fn restore_run(app: &App, id: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The turn a run is named after.
+/// Returns the turn a run is named after.
 fn turn_id(run: &str) -> Option<TurnId> {
     let hex = run.strip_prefix("run_").filter(|hex| hex.len() == 32)?;
     let part = |from: usize, to: usize| hex.get(from..to);
@@ -131,13 +132,13 @@ fn turn_id(run: &str) -> Option<TurnId> {
     Some(TurnId::new(parts.join("-")))
 }
 
-/// How a run came to be.
+/// The origin of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunOrigin {
-    /// Nobody can ask for it again.
+    /// A request without a key, which cannot be repeated.
     Plain,
     Keyed,
-    /// Its request was written down before, and its turn may have been cut off.
+    /// A request that was stored before and whose turn may have been cut off.
     Repeated,
 }
 
@@ -190,7 +191,7 @@ impl ActiveRun {
         idempotency::complete_turn(&self.app, &self.turn, &asked, self, cancel).await
     }
 
-    /// Whether nobody can go on with the turn.
+    /// Tells whether the turn can no longer be resumed.
     async fn has_ended(&self) -> bool {
         let turn = self.app.gateway.store.turn(&self.turn).await;
         turn.is_ok_and(|turn| turn.is_none_or(|turn| turn.state != TurnState::Running))

@@ -1,4 +1,4 @@
-//! `/v1/runs`: turns that go on whoever listens.
+//! `/v1/runs`: turns that continue whether or not a client listens.
 
 mod active_run;
 mod registry;
@@ -23,7 +23,7 @@ use crate::sse;
 
 pub(crate) use registry::RunRegistry;
 
-/// What makes two requests the same.
+/// The fields that identify a repeated request.
 const IDENTITY_FIELDS: [&str; 6] =
     ["input", "instructions", "session_id", "previous_response_id", "conversation_history", "model"];
 
@@ -54,7 +54,7 @@ async fn read(app: &App, body: &BodyObject) -> Result<ApiTurnRequest, ApiError> 
     let first_words = input.first_words();
     let ResponseInput { history, content, instructions, session: built_on, .. } = input;
     let session = match named {
-        // The client tells what was said: the session of this name goes on only if it tells the same.
+        // The client sent a history: the named session continues only if its history is the same.
         Some(named) if !history.is_empty() => SessionChoice::Matching(named, ToolState::Kept),
         Some(named) => SessionChoice::Named(named),
         None => {
@@ -88,7 +88,7 @@ pub(crate) async fn events(
         let known = app.runs.lock();
         known.get(&id).ok_or_else(|| unknown(&id))?.changed.subscribe()
     };
-    // The run goes on without listeners.
+    // The run continues without listeners.
     let left = app.tasks.cancel_token().child_token();
     let (frames, response) = sse::stream(StopOnDrop(left.clone()), Vec::new());
     let owner = app.clone();
@@ -150,7 +150,7 @@ pub(crate) async fn approve(
     let Some(question) = run.question.take() else {
         return Err(ApiError::new(StatusCode::CONFLICT, "approval_not_pending", "No approval is pending"));
     };
-    // A turn that ended in this moment needs no answer.
+    // A turn that has just ended needs no answer.
     let _ = question.send(UserAnswer::Approval(approval));
     Ok(Json(json!({"run_id": id, "resolved": 1})))
 }

@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
 const RETENTION: Duration = Duration::from_hours(1);
-/// Runs that have ended; beyond it the oldest end goes first.
+/// The most ended runs that are kept; beyond that the oldest are removed first.
 const MAX_ENDED_RUNS: usize = 1000;
-/// Bytes of events of one run.
+/// The most bytes of events of one run.
 const MAX_RUN_BYTES: usize = 256 * 1024;
-/// Bytes of events of all runs that have ended.
+/// The most bytes of events of all ended runs.
 const MAX_ENDED_BYTES: usize = 8 * 1024 * 1024;
 
-/// What is known of a run.
+/// The state of a run.
 pub(super) struct ApiRun {
     pub(super) status: &'static str,
     pub(super) events: RunEvents,
-    /// When it ended, and the event that said so.
+    /// The time of its end, and the final event.
     pub(super) ended: Option<(Duration, Value)>,
     pub(super) cancel: Cancel,
     pub(super) question: Option<oneshot::Sender<UserAnswer>>,
-    /// Told when the question is in the database.
+    /// Notified when the input is in the database.
     pub(super) stored: Option<oneshot::Sender<()>>,
     pub(super) changed: watch::Sender<()>,
 }
@@ -50,10 +50,10 @@ impl ApiRun {
     }
 }
 
-/// The newest events, each with its place among all there were.
+/// The newest events, with their positions among all events.
 #[derive(Default)]
 pub(super) struct RunEvents {
-    /// How many older ones were let go.
+    /// The number of older events that were dropped.
     dropped: usize,
     events: VecDeque<String>,
     bytes: usize,
@@ -71,7 +71,7 @@ impl RunEvents {
         }
     }
 
-    /// What a listener who was told so many has to hear, and how many it was told then.
+    /// Returns the events after the first `told`, and the new count for the listener.
     pub(super) fn since(&self, told: usize) -> (Vec<String>, usize) {
         let missed = self.dropped.saturating_sub(told);
         let notice = (missed > 0).then(|| json!({"event": "events.dropped", "count": missed}).to_string());
@@ -80,7 +80,7 @@ impl RunEvents {
     }
 }
 
-/// All runs that can be asked about.
+/// All runs that clients can ask about.
 #[derive(Default)]
 pub(crate) struct RunRegistry {
     runs: Mutex<HashMap<String, ApiRun>>,
@@ -91,7 +91,7 @@ impl RunRegistry {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a run in, unless it is known already.
+    /// Adds a run, unless it exists already.
     pub(super) fn insert(&self, id: &str, run: impl FnOnce() -> ApiRun, now: Duration) -> InsertOutcome {
         let mut known = self.lock();
         if known.contains_key(id) {
@@ -112,20 +112,20 @@ impl RunRegistry {
     pub(super) fn update(&self, id: &str, change: impl FnOnce(&mut ApiRun)) {
         if let Some(run) = self.lock().get_mut(id) {
             change(run);
-            // Nobody may be listening.
+            // There may be no listener.
             let _ = run.changed.send(());
         }
     }
 }
 
-/// Whether a run was taken in.
+/// Says whether a run was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InsertOutcome {
     New,
     Existing,
 }
 
-/// Lets go of what ended too long ago, and of the oldest ends when there are too many or they hold too much.
+/// Removes runs that ended too long ago, and the oldest ended ones when they are too many or too large.
 fn remove_old_runs(known: &mut HashMap<String, ApiRun>, now: Duration) {
     known.retain(|_, run| run.ended.as_ref().is_none_or(|(at, _)| now.saturating_sub(*at) < RETENTION));
     let ended = |(id, run): (&String, &ApiRun)| Some((run.ended.as_ref()?.0, run.events.bytes, id.clone()));

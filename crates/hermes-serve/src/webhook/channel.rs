@@ -1,4 +1,4 @@
-//! Where the answers to webhooks go.
+//! Delivers the answers to webhook events.
 
 use hermes_gateway::Gateway;
 use hermes_types::{
@@ -8,14 +8,14 @@ use hermes_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Where one event's answer goes; it travels with the place, so that a restart does not lose it.
+/// The destination of one event's answer; it is part of the chat address, so that a restart does not lose it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct WebhookTarget {
     pub(super) deliver: String,
     pub(super) extra: Map<String, Value>,
 }
 
-/// The platform `webhook`: it only sends.
+/// The platform `webhook`, which only sends.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct WebhookChannel {
     gateway: Gateway,
@@ -62,7 +62,7 @@ impl WebhookChannel {
         }
     }
 
-    /// Another platform's outbox takes it from here.
+    /// Passes the answer to another platform's outbox.
     async fn forward_to_platform(
         &self,
         platform: &str,
@@ -102,7 +102,7 @@ impl Channel for WebhookChannel {
     }
 
     fn capabilities(&self) -> ChannelCapabilities {
-        // Nobody reads it here; it is split again where it is read.
+        // Answers are not read here; they are split again for the platform that shows them.
         ChannelCapabilities { max_length: 60_000, ..ChannelCapabilities::default() }
     }
 

@@ -1,7 +1,7 @@
-//! Webhooks in: somebody else's event becomes a message, and the answer goes where its route says.
+//! Incoming webhooks: an event of another service becomes a message, and the answer goes where its route says.
 //!
-//! Invariants: nothing is looked at before the signature is right; an event is on disk before it is accepted; the same
-//! delivery is taken once.
+//! Invariants: nothing is parsed before the signature is verified; an event is on disk before it is accepted; the
+//! same delivery is processed once.
 
 mod channel;
 mod route;
@@ -35,18 +35,18 @@ pub use signature::sign;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A route and the digest of what came to it.
+/// A route and the digest of an event's body.
 type SeenEvent = (String, [u8; 32]);
 
-/// The server of webhooks. Clones are the same one.
+/// The webhook server. Clones refer to the same server.
 #[derive(Clone)]
 struct WebhookServer {
     gateway: Gateway,
     settings: Arc<WebhookSettings>,
     subscriptions: Arc<WebhookSubscriptions>,
-    /// When each route was used in the last minute.
+    /// The times at which each route was used in the last minute.
     used: Arc<Mutex<HashMap<String, Vec<Duration>>>>,
-    /// Events of the last hours by route and content, each with the delivery it came in.
+    /// Events of the last hours by route and content, each with its delivery id.
     seen: Arc<Mutex<HashMap<SeenEvent, (String, Duration)>>>,
 }
 
@@ -77,7 +77,7 @@ pub async fn start_webhooks(
     Ok(listening)
 }
 
-/// What a request is answered with when nothing came of it.
+/// The response to a request that was not accepted.
 type WebhookResponse = (StatusCode, Json<Value>);
 
 fn error_response(status: StatusCode, text: impl Into<String>) -> WebhookResponse {
@@ -164,7 +164,8 @@ impl WebhookServer {
         }
     }
 
-    /// The same bytes under another delivery id, which no signature covers: somebody sends again what they have seen.
+    /// Tells whether a body repeats under another delivery id, which no signature covers: then somebody replays a
+    /// recorded request.
     fn is_replay(&self, name: &str, delivery: &str, body: &Bytes, span: Duration) -> bool {
         let digest: [u8; 32] = Sha256::digest(body).into();
         let now = self.gateway.clock.monotonic();
@@ -178,7 +179,8 @@ impl WebhookServer {
         is_replay
     }
 
-    /// Counted only for those whose signature is right: others cannot use up a route.
+    /// Tells whether a route is within its limit. Only requests with a valid signature count, so that others
+    /// cannot use up a route.
     fn is_within_rate_limit(&self, name: &str) -> bool {
         let now = self.gateway.clock.monotonic();
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +237,7 @@ impl WebhookServer {
     }
 }
 
-/// JSON, else a form.
+/// Parses a body as JSON, otherwise as a form.
 fn parse(body: &Bytes) -> Option<Value> {
     if let Ok(value) = serde_json::from_slice::<Value>(body) {
         return Some(value);

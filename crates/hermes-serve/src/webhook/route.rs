@@ -1,4 +1,4 @@
-//! Routes: from config.yaml, and those added while the gateway runs.
+//! Webhook routes: from config.yaml, and those added while the gateway runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 
 use crate::error::StartError;
 
-/// A secret that says that nothing is to be checked.
+/// The secret that turns off the signature check.
 pub(super) const NO_CHECK: &str = "INSECURE_NO_AUTH";
 
 /// One route, in the shape of `webhook_subscriptions.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WebhookRoute {
-    /// Events it takes; none is all.
+    /// The events it accepts; an empty list accepts all.
     #[serde(default)]
     pub events: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct WebhookRoute {
     pub prompt: Option<String>,
     #[serde(default)]
     pub skills: Vec<String>,
-    /// `log`, `github_comment` or a platform.
+    /// The destination: `log`, `github_comment` or a platform.
     #[serde(default = "to_log")]
     pub deliver: String,
     #[serde(default)]
@@ -51,7 +51,7 @@ fn yes() -> bool {
 }
 
 impl WebhookRoute {
-    /// Whether an event is one of those it takes. Some senders write names others than they document.
+    /// Tells whether the route accepts an event. Some senders use names other than the documented ones.
     pub(super) fn accepts_event(&self, event: &str, payload: &Value) -> bool {
         let kind = payload.get("object_kind").and_then(Value::as_str);
         let normal = event.to_lowercase().trim_end_matches(" hook").replace(' ', "_");
@@ -60,14 +60,14 @@ impl WebhookRoute {
     }
 }
 
-/// Whether a name can be part of an address.
+/// Tells whether a name can be part of a URL.
 pub fn is_valid_route_name(name: &str) -> bool {
     let mut chars = name.chars();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     chars.next().is_some_and(plain) && chars.all(|c| plain(c) || c == '_' || c == '-')
 }
 
-/// How webhooks are taken.
+/// The settings of the webhook server.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
     pub host: String,
@@ -79,10 +79,10 @@ pub struct WebhookSettings {
 }
 
 impl WebhookSettings {
-    /// Where senders expect it.
+    /// The default port, which existing senders expect.
     pub const PORT: u16 = 8644;
 
-    /// Nothing, when webhooks are not turned on.
+    /// Resolves the settings. Returns `None` when webhooks are not enabled.
     pub fn resolve(config: &Config, env: &Env) -> Option<Self> {
         let wanted = env.bool("WEBHOOK_ENABLED").unwrap_or(false) || config.flag("platforms.webhook.enabled");
         if !wanted {
@@ -106,7 +106,7 @@ impl WebhookSettings {
         })
     }
 
-    /// A route without a secret would let everybody in.
+    /// Rejects routes without a secret, because anybody could use them.
     pub(super) fn check(&self) -> Result<(), StartError> {
         let open = |route: &&WebhookRoute| {
             let secret = route.secret.as_deref().or(self.secret.as_deref()).unwrap_or_default();
@@ -137,7 +137,7 @@ fn read_routes(value: Option<&Value>) -> BTreeMap<String, WebhookRoute> {
     routes
 }
 
-/// `webhook_subscriptions.json`, read again when it has changed.
+/// The routes in `webhook_subscriptions.json`, read again when the file has changed.
 #[derive(Debug)]
 pub struct WebhookSubscriptions {
     path: PathBuf,
@@ -157,7 +157,7 @@ impl WebhookSubscriptions {
         self.with(BTreeMap::clone)
     }
 
-    /// Replaces what is there.
+    /// Replaces the file's content.
     pub fn save(&self, routes: &BTreeMap<String, WebhookRoute>) -> hermes_config::Result<()> {
         let text = serde_json::to_string_pretty(routes).unwrap_or_default();
         write::replace(&self.path, text.as_bytes())

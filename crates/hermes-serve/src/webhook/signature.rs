@@ -1,4 +1,4 @@
-//! Whether an event comes from who knows the secret. Pure, and in constant time where it compares.
+//! Verifies that an event comes from a sender who knows the secret. Pure; comparisons take constant time.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use subtle::ConstantTimeEq as _;
 use super::header;
 use super::route::NO_CHECK;
 
-/// How old a signed time may be, either way.
+/// The largest difference in seconds between a signed time and now.
 const WINDOW: f64 = 300.0;
 
-/// The first header that is there decides.
+/// Verifies the signature; the first header that is present decides.
 pub(super) fn is_valid_signature(
     headers: &HeaderMap,
     body: &[u8],
@@ -48,13 +48,13 @@ pub(super) fn is_valid_signature(
         .is_some_and(|given| constant_time_eq(given, &to_hex(&mac(secret.as_bytes(), &[body]))))
 }
 
-/// Events in the manner of GitHub hold times and ids: the same bytes are the same event for this long.
+/// The replay window of GitHub-style events: they hold times and ids, so the same bytes are the same event.
 pub(super) const SIGNED_REPLAY_WINDOW: Duration = Duration::from_hours(24);
-/// Others may say the same again; for this long it is taken for a replay.
+/// The replay window of other events, whose content may legitimately repeat later.
 const PLAIN_REPLAY_WINDOW: Duration = Duration::from_mins(5);
 
-/// How long the same bytes under another delivery id count as a replay. Nothing, where the signature covers a time, or there
-/// is none: whoever saw such a request knows the secret.
+/// Returns how long the same bytes under another delivery id count as a replay. It is `None` where the signature
+/// covers a time, or there is no signature: whoever saw such a request knows the secret.
 pub(super) fn replay_window(headers: &HeaderMap) -> Option<Duration> {
     let has = |name: &str| header(headers, name).is_some();
     if has("svix-signature") {
@@ -67,7 +67,7 @@ pub(super) fn replay_window(headers: &HeaderMap) -> Option<Duration> {
     plain.then_some(PLAIN_REPLAY_WINDOW)
 }
 
-/// The signature a sender in the manner of GitHub puts into `X-Hub-Signature-256`.
+/// Computes the GitHub-style signature for `X-Hub-Signature-256`.
 pub fn sign(secret: &str, body: &[u8]) -> String {
     format!("sha256={}", to_hex(&mac(secret.as_bytes(), &[body])))
 }
@@ -96,7 +96,7 @@ fn is_recent(time: &str, now: f64) -> bool {
 }
 
 fn mac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-    // A key of any length is taken.
+    // HMAC accepts a key of any length, so this cannot fail.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     for part in parts {
         mac.update(part);

@@ -1,11 +1,11 @@
-//! Words made of an event. Pure.
+//! Builds texts from an event. Pure.
 
 use serde_json::{Map, Value};
 
 const LONGEST_VALUE: usize = 2000;
 const LONGEST_PAYLOAD: usize = 4000;
 
-/// Puts `{a.b.c}` of the payload into a text; what is not there stays as it is written.
+/// Replaces `{a.b.c}` in a text with values of the payload; unknown names stay as written.
 pub(super) fn fill(template: &str, event: &str, payload: &Value) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -24,7 +24,7 @@ pub(super) fn fill(template: &str, event: &str, payload: &Value) -> String {
     text
 }
 
-/// The same for every text of an object.
+/// Fills every text of an object.
 pub(super) fn fill_all(values: &Map<String, Value>, event: &str, payload: &Value) -> Map<String, Value> {
     values
         .iter()
@@ -38,7 +38,7 @@ pub(super) fn fill_all(values: &Map<String, Value>, event: &str, payload: &Value
         .collect()
 }
 
-/// What is said about an event nobody wrote words for.
+/// Returns the prompt for an event of a route without a template.
 pub(super) fn default_prompt(route: &str, event: &str, payload: &Value) -> String {
     let json = serde_json::to_string_pretty(payload).unwrap_or_default();
     let json: String = json.chars().take(LONGEST_PAYLOAD).collect();
@@ -67,7 +67,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default().chars().take(LONGEST_VALUE).collect()
 }
 
-/// `a%20b+c` as `a b c`.
+/// Decodes URL escapes: `a%20b+c` becomes `a b c`.
 pub(super) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! `/v1/chat/completions`.
+//! Tests of `/v1/chat/completions`.
 
 use hermes_types::{FinishReason, ModelError, Role, TurnState};
 use serde_json::{Value, json};

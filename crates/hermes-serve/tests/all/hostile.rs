@@ -1,4 +1,4 @@
-//! What comes from those who mean no good, or have mistaken something.
+//! Tests of malicious or mistaken requests.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ async fn only_the_key_opens_the_door_and_health_needs_none() {
     assert_eq!(detailed["queues"]["inbox"]["waiting"], 0);
 }
 
-/// The settings read before stay in force, and that is said.
+/// Checks that the settings read before stay in force and that the problem is reported.
 #[tokio::test]
 async fn a_configuration_that_breaks_while_the_server_runs_is_told() {
     let bench = ServerFixture::with(TestModel::echo()).await;
@@ -203,7 +203,7 @@ async fn every_body_that_cannot_be_used_names_the_field() {
     assert!(bench.model.questions().is_empty());
 }
 
-/// Bodies nobody thought of: mutations of good ones. None may be a 500, and the server stays.
+/// Sends mutations of valid bodies. None may cause a 500, and the server keeps running.
 #[tokio::test]
 async fn thousands_of_mangled_bodies_do_no_harm() {
     let bench = ServerFixture::with(TestModel::new(|_, _| ModelStep::Say("ok".into()))).await;
@@ -314,7 +314,7 @@ async fn an_id_that_is_no_text_is_refused_in_the_usual_shape() {
     }
 }
 
-/// Sends a request on a connection that is to be kept, and reads the answer's head.
+/// Sends a request on a keep-alive connection and reads the head of the response.
 async fn kept(
     stream: &mut tokio::net::TcpStream,
     method: &str,

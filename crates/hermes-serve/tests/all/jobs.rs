@@ -1,4 +1,4 @@
-//! `/api/jobs`.
+//! Tests of `/api/jobs`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`, inside one process. What happens when it dies is tested with the program itself.
+//! Tests of `Idempotency-Key` inside one process. Crashes are tested with the program itself.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn answers_are_given_again_for_five_minutes() {
         ServerFixture::with_clock(&clock, TestModel::new(|said, _| ModelStep::Say(format!("ran {said}"))))
             .await;
     let key = [("Idempotency-Key", "k")];
-    // A server that has just begun waits longer for clients of the one before it.
+    // A server that has just started keeps answers longer, for clients of the previous process.
     clock.advance(Duration::from_mins(10));
     for (after, asked) in [(0, 1), (299, 1), (2, 2)] {
         clock.advance(Duration::from_secs(after));
@@ -98,7 +98,7 @@ async fn answers_are_given_again_for_five_minutes() {
     }
 }
 
-/// Time passes, and the server looks at what is idle.
+/// Advances the clock and lets the server check for idle sessions.
 async fn pass(clock: &TestClock, span: Duration) {
     let looks = || clock.slept().iter().filter(|slept| **slept == Duration::from_mins(1)).count();
     while looks() == 0 {

@@ -1,4 +1,4 @@
-//! Requests that are repeated, and conversations that outlive what is kept of them.
+//! Tests of repeated requests, and of conversations that outlive their stored responses.
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ async fn what_tools_keep_for_a_chain_of_responses_is_kept() {
     assert!(bench.ended().is_empty(), "{:?}", bench.ended());
 }
 
-/// Memory of this process in megabytes.
+/// Returns the resident memory of this process in megabytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap() * 4 / 1024
@@ -97,7 +97,7 @@ async fn streams_nobody_reads_are_not_buffered_without_bound() {
         bench.until_asked(at).await;
         bench.until_idle().await;
     }
-    // Each would take 80 MB in frames of one word; their text is 1.4 MB.
+    // Each stream would take 80 MB in frames of one word; its text is 1.4 MB.
     let grown = resident().saturating_sub(before);
     assert!(grown < 80, "{grown} MB for four streams");
     drop(connections);

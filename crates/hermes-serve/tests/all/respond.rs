@@ -1,4 +1,4 @@
-//! `/v1/responses`.
+//! Tests of `/v1/responses`.
 
 use hermes_types::{ModelError, Role};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn answers_are_kept_chained_found_and_removed() {
         bench.model.requests.lock().unwrap()[1].system.ends_with("Be kind."),
         "instructions are inherited"
     );
-    // The first can be built on again, in another direction.
+    // A second request builds on the first response, as another branch.
     let other =
         bench.post("/v1/responses", &json!({"input": "other", "previous_response_id": id})).await.json();
     assert_eq!(text(&other), "other after 2");
@@ -178,7 +178,7 @@ async fn a_failure_is_not_kept_under_a_key_although_it_had_text() {
     }
 }
 
-/// For clients made for earlier releases.
+/// The setting for clients made for earlier releases.
 const OLDER_ITEMS: &str = "platforms: {api_server: {extra: {tool_items: function_call}}}\n";
 
 #[tokio::test]

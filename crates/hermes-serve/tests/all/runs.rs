@@ -1,4 +1,4 @@
-//! `/v1/runs`.
+//! Tests of `/v1/runs`.
 
 use hermes_types::Role;
 use serde_json::{Value, json};

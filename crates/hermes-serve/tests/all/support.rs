@@ -1,4 +1,4 @@
-//! A server in a temporary home.
+//! Test support: a server in a temporary home.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub(crate) struct ServerFixture {
     listening: Option<ServerHandle>,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
@@ -67,7 +67,7 @@ impl HttpAnswer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    /// The data of each event of a stream.
+    /// Returns the data of each event of a stream.
     pub(crate) fn events(&self) -> Vec<Value> {
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
@@ -85,7 +85,7 @@ impl ServerFixture {
         Self::configured(model, "", &[("API_SERVER_KEY", KEY)]).await
     }
 
-    /// One whose time only the test moves.
+    /// Creates a fixture with a clock that only the test advances.
     pub(crate) async fn with_clock(clock: &TestClock, model: Arc<TestModel>) -> Self {
         Self::make(Arc::new(clock.clone()), model, "", &[("API_SERVER_KEY", KEY)]).await
     }
@@ -132,7 +132,7 @@ impl ServerFixture {
         Self { model, store, address, folder, gateway, witness, app, listening: Some(listening) }
     }
 
-    /// The conversations tools were told to forget.
+    /// Returns the conversations whose state tools were told to drop.
     pub(crate) fn ended(&self) -> Vec<String> {
         self.witness.ended.lock().unwrap().clone()
     }
@@ -145,7 +145,7 @@ impl ServerFixture {
         self.send("GET", path, &[], b"").await
     }
 
-    /// A request with the key, unless another is among the headers.
+    /// Sends a request with the key, unless another is among the headers.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -179,12 +179,12 @@ impl ServerFixture {
         text.push_str("\r\n");
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
-        // A server that refuses a body may close before all of it is written.
+        // A server that rejects a body may close before all of it is written.
         let _ = stream.write_all(body).await;
         stream
     }
 
-    /// Waits until the model was asked this often.
+    /// Waits until the model has been called this often.
     pub(crate) async fn until_asked(&self, count: usize) {
         while self.model.requests.lock().unwrap().len() < count {
             SystemClock::new().sleep(Duration::from_millis(2)).await;
@@ -198,7 +198,7 @@ impl ServerFixture {
         }
     }
 
-    /// The same home with another server, as after a crash.
+    /// Starts another server in the same home, as after a crash.
     pub(crate) async fn restarted(&self, model: Arc<TestModel>) -> Self {
         let (folder, store) = (self.folder.clone(), self.store.clone());
         Self::open_in(folder, store, Arc::new(SystemClock::new()), model, &[("API_SERVER_KEY", KEY)]).await

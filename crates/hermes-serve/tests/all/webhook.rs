@@ -1,4 +1,4 @@
-//! Webhooks in.
+//! Tests of incoming webhooks.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Hooked {
         bench.gateway.connect(Arc::new(fake.clone()));
         bench.gateway.connect(Arc::new(WebhookChannel::new(bench.gateway.clone())));
         let address = listening.address;
-        // Dropping it would end the server; it goes with the test.
+        // Dropping the handle would stop the server; it ends with the test.
         std::mem::forget(listening);
         Self { bench, address, fake }
     }
@@ -112,7 +112,7 @@ async fn what_is_not_signed_is_not_looked_at() {
     let large = "x".repeat(1_048_577);
     assert_eq!(hooked.post("gh", &[], &large).await.status, 413);
     assert!(hooked.bench.model.questions().is_empty());
-    // Forgeries did not use up the route.
+    // Forged requests did not use up the route's limit.
     assert_eq!(hooked.event("plain", "push", "d9", &json!({"a": 1})).await.status, 202);
 }
 
