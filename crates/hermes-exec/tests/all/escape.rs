@@ -655,7 +655,7 @@ async fn the_same_holds_for_an_ordinary_user() {
     let done = std::process::Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
         .arg(&program)
-        .args(["escape", "sandbox::", "reaches", "plants::ordinary", "--test-threads", "2"])
+        .args(["escape", "sandbox::", "sockets", "planted_files::ordinary", "--test-threads", "2"])
         .env("HOME", folder.path())
         .env("TMPDIR", folder.path())
         // The process is not root, and a missing peer that needs root must not fail the tests.
