@@ -1,8 +1,8 @@
-//! Terminal control sequences taken out of text.
+//! Removes terminal control sequences from text.
 //!
-//! Holds the grammar of ECMA-48: control sequences with private and colon parameters, strings ended by BEL or ST,
-//! charset selections, single escapes, and the 8-bit forms. A string without an end loses its introducer only, so that
-//! a stray escape cannot swallow what follows it.
+//! Implements the grammar of ECMA-48: control sequences with private and colon parameters, strings ended by BEL or
+//! ST, charset selections, single escapes, and the 8-bit forms. An unterminated string loses its introducer only,
+//! so that a stray escape cannot remove the text after it.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -12,7 +12,7 @@ const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 const STRING_END: char = '\u{9c}';
 
-/// The text as a person would have read it, without colours, titles and cursor movements.
+/// Returns the text as a terminal would show it, without colours, titles and cursor movements.
 pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c == ESCAPE || is_c1(c)) {
         return Cow::Borrowed(text);
@@ -60,8 +60,8 @@ fn skip_control(rest: &mut Peekable<Chars<'_>>) {
     rest.next_if(|c| matches!(c, '@'..='~'));
 }
 
-/// Which ends of strings may still come. Looking for one that does not is done once, or a text of introducers would take
-/// quadratic time.
+/// The string terminators that may still follow. A missing one is searched for once, or a text of introducers would
+/// take quadratic time.
 struct PendingTerminators {
     bell: bool,
     end: bool,

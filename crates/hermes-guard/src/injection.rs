@@ -1,24 +1,24 @@
-//! Words in a text that try to give the agent orders, and characters nobody can see.
+//! Finds text that tries to instruct the agent, and invisible characters.
 //!
-//! For texts that are put before the model without a person having typed them: project files, memory entries. It finds;
-//! what is done about a finding is the caller's business. A cheap word is looked for before a pattern is tried, so that
-//! an ordinary text costs one pass and no pattern is compiled.
+//! For texts that reach the model without a user having typed them: project files, memory entries. It only finds;
+//! the caller decides what to do. A keyword is searched for before a pattern is tried, so that an ordinary text
+//! costs one pass and no pattern is compiled.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
 
-/// What kind of text is looked at.
+/// The kind of text that is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextOrigin {
     /// A file of the project or the home.
     ContextFile,
-    /// An entry the agent wants to remember.
+    /// An entry that the agent wants to store in memory.
     Memory,
 }
 
-/// Something suspicious.
+/// A suspicious passage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InjectionFinding {
     Pattern(&'static str),
@@ -36,7 +36,7 @@ impl fmt::Display for InjectionFinding {
 
 struct InjectionRule {
     id: &'static str,
-    /// Without this word, in lower case, the pattern cannot match.
+    /// A lower-case keyword without which the pattern cannot match.
     word: &'static str,
     pattern: &'static str,
     material: &'static [TextOrigin],
@@ -63,7 +63,7 @@ const BOTH: &[TextOrigin] = &[TextOrigin::ContextFile, TextOrigin::Memory];
 const FILES: &[TextOrigin] = &[TextOrigin::ContextFile];
 const MEMORY: &[TextOrigin] = &[TextOrigin::Memory];
 
-/// Between the words of an order up to eight others may stand.
+/// The rules. Up to eight other words may stand between the words of an instruction.
 static RULES: [InjectionRule; 16] = [
     rule(
         "prompt_injection",
@@ -108,7 +108,7 @@ static RULES: [InjectionRule; 16] = [
     rule("hermes_env", ".env", r"\$HOME/\.hermes/\.env|~/\.hermes/\.env", MEMORY),
 ];
 
-/// Everything suspicious in a text, each kind once, in a fixed order.
+/// Returns everything suspicious in a text, each kind once, in a fixed order.
 pub fn find_injections(text: &str, material: TextOrigin) -> Vec<InjectionFinding> {
     let lower = text.to_lowercase();
     let mut found: Vec<InjectionFinding> = RULES

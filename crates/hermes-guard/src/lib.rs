@@ -1,7 +1,8 @@
 //! Pure decisions about what may be reached and what may be shown.
 //!
-//! Holds rules, not deeds: nothing here opens a socket, reads a file or asks a clock. A decision depends on its arguments
-//! alone (but for the secrets of this installation, which are masked wherever they stand), and no input, however hostile, makes one panic or take more than linear time.
+//! Holds rules only: nothing here opens a socket, reads a file or reads a clock. A decision depends on its
+//! arguments alone (except for the secrets of this installation, which are masked wherever they occur), and no
+//! input, however hostile, causes a panic or more than linear time.
 
 mod ansi;
 mod command;

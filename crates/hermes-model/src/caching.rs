@@ -1,7 +1,7 @@
-//! Where the breakpoints of a provider's prompt cache go.
+//! The breakpoints of a provider's prompt cache.
 //!
-//! At most four: the system text and the last three messages that can carry one. The tree that is marked is a copy made
-//! for one request; history never holds a marker, and earlier bytes of the prompt never change.
+//! At most four: the system text and the last three messages that can carry one. Markers are set on a copy made for
+//! one request; history never contains a marker, and earlier bytes of the prompt never change.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::wire::{ApiMode, EndpointVendor, JsonNode, JsonObject};
 
-/// Whether to mark, and for how long the provider is asked to keep what is marked.
+/// Tells whether to set breakpoints, and how long the provider is asked to keep the cached prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CachePolicy {
     #[default]
@@ -20,7 +20,8 @@ pub enum CachePolicy {
 }
 
 impl CachePolicy {
-    /// The policy for a route: Claude on OpenRouter, and every endpoint that speaks Messages.
+    /// Returns the policy for a route: breakpoints for Claude on OpenRouter and for every endpoint of the Messages
+    /// API.
     pub fn for_route(mode: ApiMode, vendor: EndpointVendor, model: &str, wanted: Self) -> Self {
         let claude = model.to_ascii_lowercase().contains("claude");
         match mode {
@@ -39,14 +40,14 @@ impl CachePolicy {
     }
 }
 
-/// Whether the results of tools can carry a marker on a wire.
+/// Tells whether tool results can carry a marker on a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolResultMarkers {
     Allowed,
     Refused,
 }
 
-/// Which messages carry a breakpoint, newest first.
+/// Returns the indices of the messages that carry a breakpoint, newest first.
 pub(crate) fn breakpoints(messages: &[Message], tools: ToolResultMarkers) -> Vec<usize> {
     messages
         .iter()
@@ -80,7 +81,7 @@ pub(crate) fn mark_message(message: &mut JsonObject<'_>, marker: JsonNode<'stati
     }
 }
 
-/// Marks one block; a raw part is not touched, since its bytes are not ours.
+/// Marks one block. A raw part is not changed, because its bytes must stay as they came.
 pub(crate) fn mark_block(block: &mut JsonNode<'_>, marker: JsonNode<'static>) -> bool {
     match block {
         JsonNode::Object(object) => {

@@ -1,7 +1,7 @@
-//! How many tokens fit into a model's context: what can be known without asking, and how the answers of servers that are
-//! asked are read.
+//! The size of a model's context: what is known without a query, and how the answers of queried servers are parsed.
 //!
-//! Names are guessed from only where a name means something: a custom endpoint without metadata gets the default.
+//! Guesses from a model's name only where names are meaningful: a custom endpoint without metadata gets the
+//! default.
 
 mod metadata;
 
@@ -11,27 +11,27 @@ pub use metadata::{
     from_catalogue, from_lm_studio, from_models, from_models_dev, from_ollama, from_props, ollama_num_ctx,
 };
 
-/// How an endpoint's window came to be known.
+/// The source of an endpoint's context window.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum WindowOrigin {
-    /// The user said it.
+    /// The user configured it.
     Configured,
     /// A provider named it in a refusal.
     Refusal,
-    /// A server was asked, at that time.
+    /// A server returned it at that time.
     Asked(Timestamp),
-    /// By the name of the model, or by none.
+    /// Guessed from the model's name, or the default.
     #[default]
     Guessed,
 }
 
-/// What an unknown model is taken to have.
+/// The window assumed for an unknown model.
 pub const DEFAULT: u64 = 128_000;
 
-/// Sizes that are tried, one after the other, when a provider says "too long" without a number.
+/// The sizes that are tried in turn when a provider says "too long" without a number.
 pub const STEPS: [u64; 5] = [128_000, 64_000, 32_000, 16_000, 8_000];
 
-/// Windows by family; the longest key contained in the name wins, and never the other way round.
+/// Windows by family; the longest key contained in the name wins, never a name contained in a key.
 const FAMILIES: [(&str, u64); 15] = [
     ("claude-opus-4-6", 1_000_000),
     ("claude-opus-4.6", 1_000_000),
@@ -50,7 +50,7 @@ const FAMILIES: [(&str, u64); 15] = [
     ("kimi", 262_144),
 ];
 
-/// The family's window. Only for hosts of known providers.
+/// Returns the family's window. Only for hosts of known providers.
 pub fn family_window(model: &str) -> Option<u64> {
     let name = model.to_ascii_lowercase();
     FAMILIES
@@ -60,7 +60,7 @@ pub fn family_window(model: &str) -> Option<u64> {
         .map(|(_, window)| *window)
 }
 
-/// Windows on AWS, where names carry no other hint.
+/// Returns the window on AWS, where names carry no other hint.
 pub fn bedrock_window(model: &str) -> u64 {
     let name = model.to_ascii_lowercase();
     if name.contains("claude") {
@@ -69,12 +69,12 @@ pub fn bedrock_window(model: &str) -> u64 {
     if ["nova-pro", "nova-lite"].into_iter().any(|family| name.contains(family)) { 300_000 } else { DEFAULT }
 }
 
-/// The next smaller step, or `None` at the bottom. A guessed size is never remembered on disk.
+/// Returns the next smaller step, or `None` at the smallest. A guessed size is never written to disk.
 pub fn step_down(current: u64) -> Option<u64> {
     STEPS.into_iter().find(|step| *step < current)
 }
 
-/// The key of an entry in `context_length_cache.yaml`.
+/// Returns the key of an entry in `context_length_cache.yaml`.
 pub fn cache_key(model: &str, base_url: &str) -> String {
     format!("{model}@{base_url}")
 }

@@ -1,18 +1,18 @@
-//! Why an answer could not be read.
+//! The reasons why an answer could not be read.
 
 use hermes_types::{JsonFields, RawJson};
 use thiserror::Error;
 
 use crate::wire::fields::JsonFieldsExt as _;
 
-/// Named for what the caller can do. None of them may be shown as an answer, and no tool call read before one of them
-/// may be run.
+/// The error of reading an answer, named for what the caller can do. None of them may be shown as an answer, and no
+/// tool call read before one of them may be run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The bytes are not what this wire speaks, or broke off inside an event.
+    /// The bytes are not in the format of this wire, or ended inside an event.
     #[error("the provider's answer cannot be read: {reason}")]
     Retry { reason: String },
-    /// Readable, but without the part that makes it an answer. A fallback may be tried at once.
+    /// The answer is readable, but a required part is missing. A fallback may be tried at once.
     #[error("invalid API response shape: {missing}")]
     UseFallback { missing: &'static str },
     /// The provider reported a failure inside an answer that began well.
@@ -20,17 +20,17 @@ pub enum Error {
     Classify(ProviderFault),
 }
 
-/// What a provider said about a failure.
+/// A provider's description of a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Error)]
 #[error("{message}")]
 pub struct ProviderFault {
     pub message: String,
-    /// Its name for the kind of failure, such as `overloaded_error`.
+    /// The provider's name for the kind of failure, such as `overloaded_error`.
     pub kind: Option<String>,
     pub code: Option<String>,
-    /// The parameter it is about.
+    /// The parameter at fault.
     pub param: Option<String>,
-    /// The HTTP status it names or implies.
+    /// The HTTP status that is named or implied.
     pub status: Option<u16>,
 }
 
@@ -39,7 +39,7 @@ impl ProviderFault {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// Reads the value of an `error` field, or a whole error object, in any of the shapes that providers use.
+    /// Reads the value of an `error` field, or a whole error object, in any of the formats that providers use.
     pub(crate) fn read(raw: &RawJson) -> Self {
         if let Ok(text) = raw.read::<String>() {
             return Self::new(text);
@@ -60,7 +60,7 @@ impl ProviderFault {
             .find_map(|name| fields.get(name).filter(|raw| !raw.is_null()))
             .map(|raw| raw.read::<String>().unwrap_or_else(|_| raw.as_str().to_owned()))
             .unwrap_or_default();
-        // OpenRouter wraps what the upstream said; that is the part which says anything.
+        // OpenRouter wraps the upstream's error, which is the informative part.
         if let Some(upstream) = fields.object("metadata").and_then(|metadata| metadata.text("raw")) {
             let inner = RawJson::parse(upstream.clone()).map_or(upstream, |raw| Self::read(&raw).message);
             if !inner.is_empty() && !message.contains(&inner) {
@@ -79,7 +79,7 @@ impl ProviderFault {
         fault
     }
 
-    /// The status that goes with a kind when a stream could not change its 200 any more.
+    /// Returns the status implied by a kind, because a stream cannot change its 200 any more.
     fn implied_status(&self) -> Option<u16> {
         let names = [self.kind.as_deref(), self.code.as_deref()];
         names.into_iter().flatten().find_map(|name| {

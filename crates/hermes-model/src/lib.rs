@@ -1,9 +1,9 @@
-//! Providers of models: from a question to an answer, whoever gives it.
+//! Model providers: from a request to an answer, whichever provider gives it.
 //!
-//! `wire` and its neighbours are pure: how a question is written on each wire, how an answer is read in whatever pieces
-//! it arrives, what to do about a refusal, what a call used and cost. `provider` and `credential` say whom to ask and
-//! with whose key. `client` does the waiting, retrying and switching on top of them; `discovery` asks beside the
-//! conversation what nobody has said. `offline` answers by rule when nothing is configured.
+//! `wire` and the modules beside it are pure: how a request is written on each wire, how an answer is read from
+//! chunks of any size, what to do about a refusal, what a call used and cost. `provider` and `credential` select
+//! the endpoint and the key. `client` waits, retries and switches on top of them; `discovery` queries facts outside
+//! the conversation. `offline` answers by rule when nothing is configured.
 
 pub mod caching;
 pub mod client;

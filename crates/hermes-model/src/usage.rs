@@ -1,14 +1,14 @@
 //! Token counts of each wire, in buckets that do not overlap.
 //!
-//! Chat and Responses count cached tokens as part of their input; Messages and Converse do not. After this module nobody
-//! needs to know that.
+//! Chat and Responses count cached tokens as part of their input; Messages and Converse do not. This module removes
+//! the difference.
 
 use hermes_types::{JsonFields, RawJson, Usage};
 
 use crate::wire::ApiMode;
 use crate::wire::fields::JsonFieldsExt as _;
 
-/// Reads a usage object; `None` when it is no object at all.
+/// Reads a usage object; returns `None` when it is not an object.
 pub fn read(mode: ApiMode, raw: &RawJson) -> Option<Usage> {
     let fields: JsonFields = raw.read().ok()?;
     Some(match mode {
@@ -35,13 +35,13 @@ pub fn read(mode: ApiMode, raw: &RawJson) -> Option<Usage> {
     })
 }
 
-/// What the provider says the call cost, in millionths of a dollar. OpenRouter does.
+/// Returns the cost that the provider reports, in millionths of a dollar. OpenRouter reports it.
 pub fn reported_cost(raw: &RawJson) -> Option<u64> {
     let fields: JsonFields = raw.read().ok()?;
     crate::price::micro_usd(&fields.scalar("cost")?)
 }
 
-/// Counts that arrive in several events: each is a running total, so the larger one is the later one.
+/// Combines counts that arrive in several events: each is a running total, so the larger one is the later one.
 pub(crate) fn combine(earlier: Option<Usage>, later: Usage) -> Usage {
     let earlier = earlier.unwrap_or_default();
     Usage {

@@ -1,4 +1,4 @@
-//! The client: connection pools, checks, and the walk along redirects.
+//! The client: connection pools, URL checks, and following redirects.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::resolve::{AddressCheck, CheckedResolver, HostResolveError, HostResolv
 use crate::response::HttpResponse;
 use crate::tls;
 
-/// One per process; clones share its connections.
+/// The HTTP client. A process has one; clones share its connections.
 #[derive(Clone)]
 pub struct HttpClient(Arc<Shared>);
 
@@ -29,7 +29,8 @@ struct Shared {
     policy: Arc<UrlPolicy>,
     proxy_hosts: Vec<String>,
     configured: reqwest::Client,
-    // Apart from the other, so that a connection made without checks is never reused by a request that needs them.
+    // Separate from `configured`, so that a connection made without checks is never reused by a request that needs
+    // them.
     untrusted: reqwest::Client,
     checked: CheckedResolver,
     unchecked: CheckedResolver,
@@ -60,8 +61,8 @@ impl HttpClient {
         })))
     }
 
-    /// The same client with other ideas of whom to believe; it shares no connections with this one. Without a bundle
-    /// the one configured stays.
+    /// Returns a client with other certificate settings; it shares no connections with this one. Without a bundle
+    /// the configured one stays.
     pub fn with_verification(
         &self,
         ca_bundle: Option<PathBuf>,
@@ -71,23 +72,23 @@ impl HttpClient {
         Self::new(Config { ca_bundle: ca_bundle.or(config.ca_bundle), verification, ..config })
     }
 
-    /// The same client with another idea of where names lead; it shares no connections with this one. Certificates are
-    /// still checked for the name.
+    /// Returns a client with another name resolver; it shares no connections with this one. Certificates are still
+    /// checked against the name.
     pub fn with_resolver(&self, resolver: Arc<dyn HostResolver>) -> Result<Self, Error> {
         Self::new(Config { resolver, ..self.0.config.clone() })
     }
 
-    /// The same client by another way out; it shares no connections with this one.
+    /// Returns a client with other proxy settings; it shares no connections with this one.
     pub fn with_proxies(&self, proxies: ProxyMode) -> Result<Self, Error> {
         Self::new(Config { proxies, ..self.0.config.clone() })
     }
 
-    /// The addresses a name leads to, as this client sees it.
+    /// Returns the addresses that this client's resolver gives for a name.
     pub async fn look_up(&self, name: &str) -> Vec<std::net::IpAddr> {
         self.0.unchecked.addresses(name).await.unwrap_or_default()
     }
 
-    /// Sends the request and waits for the status line; the body is read from what this returns.
+    /// Sends the request and waits for the status line; the caller reads the body from the returned response.
     pub async fn send(
         &self,
         request: HttpRequest,
@@ -169,13 +170,13 @@ impl HttpClient {
         let look_up = async { Ok(self.0.checked.addresses(name).await) };
         match bounds.run(std::time::Duration::from_secs(15), late, look_up).await? {
             Err(HostResolveError::Denied(denied)) => Err(denied.into()),
-            // Where only the proxy can resolve names, it is the proxy that decides.
+            // Where only the proxy can resolve names, the proxy decides.
             Ok(_) | Err(HostResolveError::Unresolved(_)) => Ok(()),
         }
     }
 }
 
-/// Idle connections kept per host, and how long.
+/// Limits the idle connections kept per host; `IDLE_TIMEOUT` limits how long.
 const MAX_IDLE_CONNECTIONS: usize = 16;
 const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
 
@@ -196,7 +197,7 @@ fn build(
         .dns_resolver(Arc::new(resolver))
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(config.connect_timeout)
-        // Connections that only wait cost memory: a burst leaves a few of them, and not for long.
+        // Idle connections use memory, so after a burst only a few are kept, and only briefly.
         .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .user_agent(config.user_agent.as_str())

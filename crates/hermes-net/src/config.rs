@@ -1,4 +1,4 @@
-//! What the client is told once, at the start.
+//! The settings that the client is created with.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,19 +11,19 @@ use url::Url;
 
 use crate::resolve::{HostResolver, SystemResolver};
 
-/// Settings of a [`crate::Client`]. The environment is not read here: `hermes-config` hands its values in.
+/// Settings of an [`crate::HttpClient`]. The environment is not read here: `hermes-config` passes its values in.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub clock: Arc<dyn Clock>,
     pub user_agent: String,
-    /// A PEM file with authorities to trust beside the system's (`HERMES_CA_BUNDLE`, `SSL_CERT_FILE`,
+    /// A PEM file with authorities to trust in addition to the system's (`HERMES_CA_BUNDLE`, `SSL_CERT_FILE`,
     /// `REQUESTS_CA_BUNDLE`).
     pub ca_bundle: Option<PathBuf>,
     pub verification: CertificateVerification,
     pub proxies: ProxyMode,
-    /// Real time, not the clock's: it is kept inside the connector.
+    /// The limit for connecting, in real time and not in the time of `clock`, because the connector measures it.
     pub connect_timeout: Duration,
-    /// What holds for requests on a model's word.
+    /// The policy for requests to untrusted URLs.
     pub policy: UrlPolicy,
     pub resolver: Arc<dyn HostResolver>,
 }
@@ -43,25 +43,27 @@ impl Config {
     }
 }
 
-/// Whether certificates are believed only when somebody vouches for them.
+/// Tells whether a server's certificate must be signed by a trusted authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CertificateVerification {
     #[default]
     Required,
-    /// The user insists, for one server of theirs. Anybody in between can then read and change everything.
+    /// Any certificate is accepted, because the user configured it for one of their servers. An attacker on the
+    /// network can then read and change everything.
     Skipped,
 }
 
-/// Where connections leave the machine.
+/// The proxies through which connections leave the machine.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ProxyMode {
     Direct,
-    /// `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` and the system's settings, as reqwest reads them: it also
-    /// knows the settings of macOS and Windows, which no environment carries. Requests on a model's word then go direct,
-    /// because a proxy that is not known here cannot be told apart from an address they may not reach.
+    /// `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` and the system's settings, as reqwest reads them: it
+    /// also reads the settings of macOS and Windows, which are not in the environment. Requests to untrusted URLs
+    /// then go direct, because a proxy that is unknown here cannot be told apart from an address they must not
+    /// reach.
     Environment,
-    /// As configured. Requests on a model's word use them too: the proxy resolves the name, so the check of addresses
-    /// before sending is made on what this machine resolves, where it can.
+    /// The configured proxies. Requests to untrusted URLs use them too: the proxy resolves the name, so the address
+    /// check before sending uses what this machine resolves, where it can.
     Fixed {
         http: Option<Url>,
         https: Option<Url>,
@@ -70,7 +72,7 @@ pub enum ProxyMode {
 }
 
 impl ProxyMode {
-    /// The hosts of configured proxies, which a model may not talk to by themselves.
+    /// Returns the hosts of configured proxies, which untrusted requests must not address directly.
     pub(crate) fn hosts(&self) -> Vec<String> {
         match self {
             Self::Direct | Self::Environment => Vec::new(),
@@ -83,7 +85,7 @@ impl ProxyMode {
     }
 }
 
-/// Without the addresses, which may carry passwords.
+/// Omits the addresses, which may contain passwords.
 impl fmt::Debug for ProxyMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

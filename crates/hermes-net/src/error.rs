@@ -1,11 +1,11 @@
-//! Why a request failed, named for what the caller can do about it.
+//! The reasons why a request failed, named for what the caller can do about them.
 
 use std::time::Duration;
 
 use hermes_guard::UrlDenial;
 use thiserror::Error;
 
-/// What did not happen in time.
+/// The step that exceeded its time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutPhase {
     Connection,
@@ -21,15 +21,17 @@ impl std::fmt::Display for TimeoutPhase {
     }
 }
 
-/// The texts are safe to show and to log: they name hosts and files, nothing else of a request.
+/// The error of a request. The texts are safe to show and to log: they name hosts and files, nothing else of a
+/// request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// Nothing was sent, so repeating it is safe; `retryable` says whether it is worth it.
+    /// The connection failed. Nothing was sent, so repeating the request is safe; `retryable` says whether it is
+    /// worthwhile.
     #[error("could not connect to {host}: {why}")]
     Connect { host: String, why: String, retryable: bool },
     #[error("{host} {wait}")]
     TimedOut { host: String, wait: TimeoutPhase },
-    /// The answer began and then nothing came for this long.
+    /// The response began, and then no data arrived for this long.
     #[error("{host} sent nothing for {} s", after.as_secs())]
     Stalled { host: String, after: Duration },
     #[error("it was cancelled")]
@@ -40,7 +42,7 @@ pub enum Error {
     TooLarge { host: String, limit: usize },
     #[error(transparent)]
     Denied(#[from] UrlDenial),
-    /// The connection ended before the answer was complete.
+    /// The connection ended before the response was complete.
     #[error("{host} broke off the connection")]
     ConnectionLost { host: String },
     #[error("no secure connection to {host}: {why}")]
@@ -51,7 +53,7 @@ pub enum Error {
     InvalidUrl,
     #[error("{host} redirects without end")]
     TooManyRedirects { host: String },
-    /// A WebSocket was answered with an ordinary response.
+    /// The server answered a WebSocket handshake with an ordinary response.
     #[error("{host} refused the connection with status {status}")]
     Refused { host: String, status: u16 },
     #[error("the answer of {host} is not what was expected: {why}")]
@@ -63,7 +65,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same request may succeed a little later. It says nothing about whether repeating it is harmless.
+    /// Tells whether the same request may succeed a little later. It does not say whether repeating it is harmless.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect { retryable, .. } => *retryable,

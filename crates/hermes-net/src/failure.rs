@@ -1,4 +1,5 @@
-//! From what the libraries below report to [`Error`]. Their own texts name URLs, so only chosen parts get through.
+//! Converts errors of the underlying libraries to [`Error`]. Their own texts name URLs, so only selected parts are
+//! kept.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,7 +10,7 @@ use hermes_types::{OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 use crate::error::{Error, TimeoutPhase};
 use crate::resolve::UnresolvedHost;
 
-/// Before the status line came.
+/// Converts an error that occurred before the status line arrived.
 pub(crate) fn request_error(host: &str, error: reqwest::Error) -> Error {
     let host = host.to_owned();
     let error = &error.without_url();
@@ -43,7 +44,7 @@ pub(crate) fn request_error(host: &str, error: reqwest::Error) -> Error {
     Error::Other { host, why: innermost_text(error) }
 }
 
-/// While the body was read.
+/// Converts an error that occurred while the body was read.
 pub(crate) fn body_error(host: &str, error: &reqwest::Error) -> Error {
     let host = host.to_owned();
     let garbled =
@@ -100,14 +101,14 @@ fn describe_proxy_error(error: &reqwest::Error) -> Option<String> {
     ["tunnel", "proxy", "socks"].iter().any(|word| lower.contains(word)).then_some(words)
 }
 
-/// The innermost text of a chain, which says what happened and not to what.
+/// Returns the innermost text of an error chain, which says what happened but names no URL.
 fn innermost_text(error: &(dyn StdError + 'static)) -> String {
     let mut text = String::new();
     walk(error, &mut |error| text = error.to_string());
     sanitize_text(&text)
 }
 
-/// A foreign text, fit to be shown.
+/// Makes a text from another program safe to show.
 pub(crate) fn sanitize_text(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
     redact(&text, Redaction::default()).into_owned()
@@ -119,7 +120,8 @@ fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
     found
 }
 
-/// Visits an error and its causes. What an I/O error wraps is not among its sources, so it is visited by itself.
+/// Visits an error and its causes. The error that an I/O error wraps is not among its sources, so it is visited
+/// separately.
 fn walk<'a>(error: &'a (dyn StdError + 'static), visit: &mut dyn FnMut(&'a (dyn StdError + 'static))) {
     let mut next = Some(error);
     while let Some(error) = next {

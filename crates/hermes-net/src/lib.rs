@@ -1,8 +1,8 @@
 //! The only HTTP and WebSocket client.
 //!
-//! Holds TLS, proxies, connection reuse, time limits, size caps, redirects and the checks on requests made on a model's
-//! word. Does not parse what it fetches, and does not retry: callers know what may be repeated. Every request has a
-//! deadline and a cancel token, and nothing it says about a failure contains a query, a user name, a header or a key.
+//! Holds TLS, proxies, connection reuse, time limits, size caps, redirects and the checks on requests to untrusted
+//! URLs. Does not parse what it fetches, and does not retry: callers know what may be repeated. Every request has a
+//! deadline and a cancel token, and no error text contains a query, a user name, a header or a key.
 
 mod client;
 mod config;

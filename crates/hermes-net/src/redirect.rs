@@ -1,4 +1,4 @@
-//! What a redirect makes of a request.
+//! Derives the request for the next hop of a redirect.
 
 use hermes_guard::UrlDenialReason;
 use reqwest::header::{
@@ -11,10 +11,10 @@ use url::Url;
 use crate::error::Error;
 use crate::request::{HttpRequest, host_of};
 
-/// Headers that carry credentials whatever the caller said about them.
+/// Headers that carry credentials even if the caller did not mark them as secret.
 const CREDENTIALS: [HeaderName; 3] = [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE];
 
-/// The request for the next hop, or `None` when the answer is no redirect.
+/// Returns the request for the next hop, or `None` when the response is not a redirect.
 pub(crate) fn next(
     request: &HttpRequest,
     status: StatusCode,
@@ -45,7 +45,7 @@ pub(crate) fn next(
         drop_secrets(&mut next.headers);
     }
     if request.url.host_str() != url.host_str() {
-        // From here on a server says where to go, not the user.
+        // From here on the URL comes from a server, not from the user.
         next = next.untrusted();
     }
     next.url = url;

@@ -1,4 +1,4 @@
-//! What to ask for.
+//! The request: URL, method, headers, body and limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,26 +12,28 @@ use url::Url;
 
 use crate::error::Error;
 
-/// On whose word the address is asked for.
+/// The origin of a URL, which decides the checks made on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UrlTrust {
-    /// The user's, by configuration: any address.
+    /// The user configured the URL: any address is allowed.
     #[default]
     Configured,
-    /// A model's or a web page's: only addresses the policy allows, checked before and after the name is resolved.
+    /// A model or a web page gave the URL: only addresses that the policy allows, checked before and after the name
+    /// is resolved.
     Untrusted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RedirectPolicy {
-    /// A redirect is an answer like any other.
+    /// A redirect is returned to the caller like any other response.
     #[default]
     Return,
-    /// Each hop is checked; one to another host counts as untrusted. Secrets stay with the host they were meant for.
+    /// Redirects are followed and each hop is checked; a hop to another host counts as untrusted. Secrets are sent
+    /// only to the host they were meant for.
     Follow { most: usize },
 }
 
-/// The largest body of an untrusted answer, unless the request says otherwise.
+/// The largest body of an untrusted response, unless the request sets another limit.
 const UNTRUSTED_BODY_LIMIT: usize = 32 * 1024 * 1024;
 
 /// A request. Its `Debug` form shows the host, names of headers and sizes, never values.
@@ -71,14 +73,14 @@ impl HttpRequest {
         Ok(Self::new(Method::POST, parse(url)?))
     }
 
-    /// Sets a header that is no secret. A value that cannot be sent is an error that does not repeat it.
+    /// Sets a header that is not secret. The error for an invalid value does not repeat the value.
     pub fn header(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
         let value = HeaderValue::from_str(value).map_err(|_| invalid_header_error(&self.url, &name))?;
         self.headers.insert(name, value);
         Ok(self)
     }
 
-    /// Sets a header that is never shown, never kept in compression tables, and never sent to another host.
+    /// Sets a header that is never shown, never stored in compression tables, and never sent to another host.
     pub fn secret_header(mut self, name: HeaderName, value: &Secret) -> Result<Self, Error> {
         let mut value =
             HeaderValue::from_str(value.expose()).map_err(|_| invalid_header_error(&self.url, &name))?;
@@ -87,7 +89,7 @@ impl HttpRequest {
         Ok(self)
     }
 
-    /// `Authorization: Bearer …`.
+    /// Sets `Authorization: Bearer …`.
     pub fn bearer(self, token: &Secret) -> Result<Self, Error> {
         self.secret_header(AUTHORIZATION, &Secret::new(format!("Bearer {}", token.expose())))
     }
@@ -108,7 +110,7 @@ impl HttpRequest {
         Ok(self)
     }
 
-    /// Marks the request as made on a model's word, and caps its answer.
+    /// Marks the URL as untrusted, and caps the response body.
     #[must_use]
     pub fn untrusted(mut self) -> Self {
         self.trust = UrlTrust::Untrusted;
@@ -122,21 +124,21 @@ impl HttpRequest {
         self
     }
 
-    /// How long to wait for the status line; connecting and sending are part of it.
+    /// Sets how long to wait for the status line, including connecting and sending.
     #[must_use]
     pub fn response_timeout(mut self, patience: Duration) -> Self {
         self.response_timeout = patience;
         self
     }
 
-    /// How long the body may pause.
+    /// Sets how long the body may pause.
     #[must_use]
     pub fn stall_timeout(mut self, patience: Duration) -> Self {
         self.stall_timeout = patience;
         self
     }
 
-    /// The most bytes the body may have in all, however it is read.
+    /// Sets the most bytes that the body may have in total, however it is read.
     #[must_use]
     pub fn body_limit(mut self, bytes: usize) -> Self {
         self.body_limit = Some(bytes);
@@ -168,7 +170,7 @@ pub(crate) fn parse(url: &str) -> Result<Url, Error> {
     Url::parse(url).map_err(|_| Error::InvalidUrl)
 }
 
-/// The host, with its port where that is not the usual one: all of a URL that may be shown.
+/// Returns the host, with its port where that is not the default one: the only part of a URL that may be shown.
 pub(crate) fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or("(no host)");
     match url.port() {

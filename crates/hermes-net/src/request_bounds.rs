@@ -1,4 +1,4 @@
-//! The limits on one exchange: cancel token, deadline, and patience for the step at hand.
+//! The limits on one request: cancel token, deadline, and the timeout of the current step.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(crate) struct RequestBounds {
 }
 
 impl RequestBounds {
-    /// Does the work, unless it is cancelled or takes longer than `patience` or the deadline allows. Work that is
-    /// complete counts even if its time has just run out.
+    /// Runs the work unless it is cancelled or exceeds `patience` or the deadline. Completed work counts even if
+    /// its time has just run out.
     pub(crate) async fn run<T>(
         &self,
         patience: Duration,

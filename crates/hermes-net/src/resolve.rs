@@ -1,7 +1,7 @@
-//! From names to addresses, with every address judged before anything connects to it.
+//! Resolves names to addresses and checks every address before anything connects to it.
 //!
-//! The connector gets exactly the addresses that were judged and asks no second time, so a name that changes its answer
-//! between the check and the connection gains nothing.
+//! The connector gets exactly the addresses that were checked and does not resolve again, so a name that changes
+//! its answer between the check and the connection gains nothing.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use hermes_guard::{UrlDenial, UrlPolicy};
 use hermes_types::{BoxFuture, OUT_OF_DESCRIPTORS, is_out_of_descriptors};
 
-/// Looks names up. The product has one; tests bring their own.
+/// Resolves host names. The program has one implementation; tests use their own.
 pub trait HostResolver: Send + Sync + fmt::Debug {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// Asks the operating system.
+/// The resolver of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -30,27 +30,27 @@ impl HostResolver for SystemResolver {
     }
 }
 
-/// A name that has no address.
+/// The error for a name that has no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.words())]
 pub(crate) struct UnresolvedHost {
     pub(crate) temporary: bool,
-    /// It was not looked up, because the process has no file descriptors left.
+    /// The name was not looked up, because the process has no file descriptors left.
     pub(crate) out_of_descriptors: bool,
 }
 
-/// What a looked-up address must satisfy.
+/// The check that a resolved address must pass.
 #[derive(Debug, Clone)]
 pub(crate) enum AddressCheck {
     Unchecked,
-    /// The policy, except for the hosts of configured proxies.
+    /// The policy applies, except to the hosts of configured proxies.
     Policy {
         policy: Arc<UrlPolicy>,
         except: Vec<String>,
     },
 }
 
-/// Looks up and judges; what reqwest and the WebSocket client connect through.
+/// Resolves names and checks the addresses; reqwest and the WebSocket client connect through it.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckedResolver {
     pub(crate) resolver: Arc<dyn HostResolver>,
@@ -66,8 +66,8 @@ pub(crate) enum HostResolveError {
 }
 
 impl CheckedResolver {
-    /// Every address of the name. One that is not allowed spoils them all: which of them a later look-up would give
-    /// first is in the hands of whoever owns the name.
+    /// Returns every address of the name. One forbidden address rejects them all: the owner of the name decides
+    /// which of them a later look-up would return first.
     pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, HostResolveError> {
         let addresses =
             self.resolver.resolve(name).await.map_err(|error| UnresolvedHost::from_lookup(&error))?;
@@ -86,7 +86,7 @@ impl CheckedResolver {
 }
 
 impl UnresolvedHost {
-    /// The operating system tells the two apart only in words.
+    /// The operating system tells the two cases apart only in the error text.
     fn from_lookup(error: &io::Error) -> Self {
         let text = error.to_string().to_ascii_lowercase();
         let permanent = ["not known", "no address", "nodename", "no such host", "not found"];

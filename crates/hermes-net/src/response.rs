@@ -1,7 +1,7 @@
-//! An answer whose body is read as it comes.
+//! A response whose body is read as it arrives.
 //!
-//! Dropping it closes the connection if the body was not read to its end. Every read keeps to the request's deadline,
-//! cancel token and patience.
+//! Dropping it closes the connection if the body was not read to its end. Every read observes the request's
+//! deadline, cancel token and stall timeout.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,13 +35,13 @@ impl HttpResponse {
         self.inner.headers()
     }
 
-    /// Where the answer came from, after redirects.
+    /// Returns the URL that the response came from, after redirects.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// The next piece of the body as it arrived, or `None` at its end. May be dropped and called again without losing
-    /// anything.
+    /// Returns the next piece of the body as it arrived, or `None` at its end. The future may be dropped and the
+    /// method called again without losing data.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let host = host_of(&self.url);
         let stalled = || Error::Stalled { host: host.clone(), after: self.stall_timeout };
@@ -56,7 +56,7 @@ impl HttpResponse {
         Ok(chunk)
     }
 
-    /// The whole body, if it has at most `cap` bytes.
+    /// Returns the whole body, if it has at most `cap` bytes.
     pub async fn bytes(mut self, cap: usize) -> Result<Bytes, Error> {
         let limit = self.body_limit.map_or(cap, |own| own.min(cap));
         let too_large = |host: &Url| Error::TooLarge { host: host_of(host), limit };
@@ -64,7 +64,7 @@ impl HttpResponse {
         if announced.is_some_and(|length| length > limit) {
             return Err(too_large(&self.url));
         }
-        // The first piece is kept as it is: most bodies have no second.
+        // The first chunk is returned without copying: most bodies have no second.
         let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
         if first.len() > limit {
             return Err(too_large(&self.url));
@@ -82,7 +82,7 @@ impl HttpResponse {
         Ok(body.freeze())
     }
 
-    /// The body as text; bytes that are not UTF-8 become U+FFFD.
+    /// Returns the body as text; bytes that are not UTF-8 become U+FFFD.
     pub async fn text(self, cap: usize) -> Result<String, Error> {
         let bytes = self.bytes(cap).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -91,7 +91,7 @@ impl HttpResponse {
     pub async fn json<T: DeserializeOwned>(self, cap: usize) -> Result<T, Error> {
         let host = host_of(&self.url);
         let bytes = self.bytes(cap).await?;
-        // The parser's own text quotes the body, which may hold secrets.
+        // The parser's own message quotes the body, which may contain secrets.
         serde_json::from_slice(&bytes).map_err(|error| {
             let what = if error.is_data() { "it has other fields" } else { "it is not JSON" };
             Error::Malformed {

@@ -1,4 +1,4 @@
-//! How long a server asks to be left alone.
+//! The time that a server asks a client to wait before it retries.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use chrono::DateTime;
 use hermes_types::Timestamp;
 use reqwest::header::HeaderMap;
 
-/// Limits that are announced with what is left and when it is filled up again.
+/// Pairs of rate-limit headers: when the limit is reset, and the remaining amount.
 const RESETS: [(&str, &str); 10] = [
     ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
     ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
@@ -20,12 +20,12 @@ const RESETS: [(&str, &str); 10] = [
     ("anthropic-ratelimit-output-tokens-reset", "anthropic-ratelimit-output-tokens-remaining"),
 ];
 
-/// Numbers beyond these are points in time: seconds and milliseconds since the epoch.
+/// Numbers above these are points in time: seconds and milliseconds since the epoch.
 const EPOCH_SECONDS: f64 = 1e9;
 const EPOCH_MILLISECONDS: f64 = 1e12;
 
-/// What the headers of a refusal say, in this order: `retry-after-ms`, `retry-after`, and the longest wait among the
-/// limits that are used up. A point in the past means no wait.
+/// Reads the wait from the headers of a refusal, in this order: `retry-after-ms`, `retry-after`, and the longest
+/// wait among the limits that are used up. A point in the past means no wait.
 pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(wait) =
@@ -45,7 +45,7 @@ pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
         .max()
 }
 
-/// Seconds, a point in time in any of its spellings, or a span like `6m0s`.
+/// Reads seconds, a point in time in any supported format, or a span like `6m0s`.
 fn read_wait(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(number) = text.parse::<f64>() {
         return match number {
@@ -62,7 +62,7 @@ fn read_wait(text: &str, now: Timestamp) -> Option<Duration> {
     }
 }
 
-/// `1h2m3.5s`, `20ms`: numbers with units, largest first or not.
+/// Reads numbers with units in any order: `1h2m3.5s`, `20ms`.
 fn read_span(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;

@@ -1,6 +1,7 @@
 //! A WebSocket to a configured host: connect, send, receive, close.
 //!
-//! Direct, without proxies. Reconnecting, heartbeats and what the messages mean are the caller's.
+//! Connects directly, without proxies. The caller is responsible for reconnecting, heartbeats and the meaning of
+//! messages.
 
 use std::fmt;
 use std::io;
@@ -30,24 +31,25 @@ use crate::request::host_of;
 use crate::request_bounds::RequestBounds;
 use crate::resolve::HostResolveError;
 
-/// Small, because most sockets idle; both are allocated at once.
+/// The size of the read and the write buffer. Small, because most sockets idle and both are allocated at once.
 const BUFFER: usize = 8 * 1024;
 
-/// A piece of the conversation. Pings are answered by themselves and shown only so that a caller sees life.
+/// A frame of a WebSocket. Pings are answered automatically and returned only so that a caller sees that the
+/// connection is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocketFrame {
     Text(String),
     Binary(Bytes),
     Ping(Bytes),
     Pong(Bytes),
-    /// The other side is leaving, with its code and reason if it gave them.
+    /// The peer closes the connection, with its code and reason if it sent them.
     Close(Option<(u16, String)>),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct SocketLimits {
     pub connect_timeout: Duration,
-    /// The largest message taken in.
+    /// The largest message that is accepted.
     pub max_message: usize,
 }
 
@@ -60,18 +62,18 @@ impl Default for SocketLimits {
 trait SocketStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> SocketStream for T {}
 
-/// An open connection. Dropping it closes it without a word.
+/// An open WebSocket. Dropping it closes the connection without a close frame.
 pub struct WebSocket {
     stream: WebSocketStream<Box<dyn SocketStream>>,
     host: String,
     bounds: RequestBounds,
     limit: usize,
-    /// The other side said goodbye: whatever ends the connection now is in good order.
+    /// Set once the peer has sent a close frame: the end of the connection is then not an error.
     ending: bool,
 }
 
 impl HttpClient {
-    /// Opens a WebSocket. The deadline and the token hold for the whole life of the socket.
+    /// Opens a WebSocket. The deadline and the token apply for the whole life of the socket.
     pub async fn connect(
         &self,
         url: &Url,
@@ -140,7 +142,8 @@ impl HttpClient {
         for address in addresses {
             match TcpStream::connect(SocketAddr::new(address, port)).await {
                 Ok(stream) => {
-                    // Messages are small and must not wait for one another; a platform that refuses is no harm.
+                    // Messages are small and must not wait for one another; it is harmless if the platform does not
+                    // support this.
                     stream.set_nodelay(true).ok();
                     return Ok(stream);
                 }
@@ -152,7 +155,7 @@ impl HttpClient {
 }
 
 impl WebSocket {
-    /// Sends a frame, waiting at most `patience` for the network to take it.
+    /// Sends a frame, waiting at most `patience` for the network to accept it.
     pub async fn send(&mut self, frame: SocketFrame, patience: Duration) -> Result<(), Error> {
         let message = match frame {
             SocketFrame::Text(text) => Message::text(text),
@@ -168,8 +171,8 @@ impl WebSocket {
         self.bounds.run(patience, stalled, work).await
     }
 
-    /// The next frame, or `None` once the connection has been closed in good order. May be dropped and called again
-    /// without losing anything, so a caller can wait for other things at the same time.
+    /// Returns the next frame, or `None` once the connection has been closed properly. The future may be dropped
+    /// and the method called again without losing data, so a caller can wait for other events at the same time.
     pub async fn recv(&mut self, patience: Duration) -> Result<Option<SocketFrame>, Error> {
         let (host, limit) = (&self.host, self.limit);
         let stalled = || Error::Stalled { host: host.clone(), after: patience };
@@ -195,7 +198,7 @@ impl WebSocket {
         Ok(frame)
     }
 
-    /// Says goodbye. The other side's goodbye can still be received.
+    /// Sends a close frame. The peer's close frame can still be received.
     pub async fn close(&mut self, patience: Duration) -> Result<(), Error> {
         let (host, limit) = (&self.host, self.limit);
         let stalled = || Error::Stalled { host: host.clone(), after: patience };

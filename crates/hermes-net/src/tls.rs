@@ -1,8 +1,8 @@
-//! Whom to believe. One configuration serves HTTP and WebSockets.
+//! The TLS configuration, shared by HTTP and WebSockets.
 //!
-//! The system's own roots are used, not a list compiled in: users have authorities of their companies and of their own.
-//! Reading them takes milliseconds, so it waits for the first certificate: a program that only talks to a model on the
-//! same machine never pays. *ring* does the cryptography: it builds with a C compiler alone.
+//! Uses the system's roots, not a compiled-in list: users have authorities of their companies and of their own.
+//! Reading them takes milliseconds, so it waits for the first certificate: a program that only connects to a model
+//! on the same machine never pays for it. *ring* does the cryptography, because it builds with a C compiler alone.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -35,7 +35,8 @@ pub(crate) fn client_config(
     Ok(config)
 }
 
-/// Checks that every certificate can be used, so that a wrong file is noticed at the start and not in a handshake.
+/// Reads a bundle and checks that every certificate can be used, so that an invalid file is noticed at the start
+/// and not in a handshake.
 fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let unusable = |why: &str| Error::Settings { why: format!("{}: {why}", path.display()) };
     let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
@@ -51,7 +52,7 @@ fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     Ok(certificates)
 }
 
-/// The system's verifier, made when it is first needed.
+/// The system's certificate verifier, created when it is first needed.
 #[derive(Debug)]
 struct Roots {
     provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! `output/<job>/YYYY-MM-DD_HH-MM-SS.md`: what each run was asked and what it said.
+//! `output/<job>/YYYY-MM-DD_HH-MM-SS.md`: the prompt and the answer of each run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,20 +10,20 @@ use crate::error::{Error, Result};
 use crate::job::{Job, JobId};
 use crate::zone::Zone;
 
-/// The documents of a home.
+/// The run documents of a home.
 #[derive(Debug, Clone)]
 pub struct RunDocuments {
     home: Home,
     zone: Zone,
 }
 
-/// One run, as it is written down.
+/// One run, with what its document contains.
 #[derive(Debug, Clone, Copy)]
 pub struct RunRecord<'a> {
     pub at: Timestamp,
-    /// All the model was told.
+    /// The whole prompt the model was given.
     pub prompt: &'a str,
-    /// The answer, or why there is none.
+    /// The answer, or the reason why there is none.
     pub outcome: std::result::Result<&'a str, &'a str>,
 }
 
@@ -42,14 +42,14 @@ impl RunDocuments {
         if let Some(keep) = keep {
             let names = self.names(&job.id);
             for old in names.iter().take(names.len().saturating_sub(keep.max(1))) {
-                // One that cannot be removed now is removed after the next run.
+                // A document that cannot be removed now is removed after the next run.
                 let _ = fs::remove_file(old);
             }
         }
         Ok(path)
     }
 
-    /// The newest document of a job.
+    /// Returns the newest document of a job.
     pub fn newest(&self, job: &JobId) -> Option<String> {
         self.names(job).last().and_then(|path| fs::read_to_string(path).ok())
     }
@@ -61,13 +61,13 @@ impl RunDocuments {
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|ext| ext == "md"))
             .collect();
-        // The names begin with the time.
+        // File names begin with the time, so sorting by name sorts by time.
         names.sort_unstable();
         names
     }
 }
 
-/// An id somebody wrote by hand must not lead out of the folder.
+/// Returns the folder for a job's documents. Refuses a hand-written id that would lead out of the output folder.
 fn folder_of(job: &JobId) -> Result<PathBuf> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if job.as_str().is_empty() || !job.as_str().chars().all(plain) {

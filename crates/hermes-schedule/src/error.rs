@@ -1,19 +1,19 @@
-//! What can be wrong with a job, in words for whoever asked for it.
+//! The errors of job operations, in words for the user who requested them.
 
 use thiserror::Error;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something was not done. Nothing was changed.
+/// The reason why an operation failed. Nothing was changed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The schedule cannot be read; the words say what can.
+    /// The schedule cannot be parsed; the message says which forms are accepted.
     #[error("{0}")]
     Schedule(String),
-    /// The prompt may not be scheduled.
+    /// The prompt must not be scheduled.
     #[error("{0}")]
     Blocked(String),
-    /// Another field is wrong.
+    /// Another field is invalid.
     #[error("{0}")]
     Field(String),
     #[error("there is no job '{0}'; `hermes cron list --all` shows them")]
@@ -22,7 +22,7 @@ pub enum Error {
     Ambiguous { reference: String, ids: Vec<String> },
     #[error("its time has passed, so it would never run. Give it a new schedule instead")]
     NoFurtherRuns,
-    /// Ask the user to mend or move the file; it is not written over.
+    /// The job file cannot be parsed. The user must repair or move it; it is not overwritten.
     #[error("{path} is not the JSON it should be. Nothing was changed; mend the file or move it away", path = path.display())]
     Unreadable { path: std::path::PathBuf },
     #[error(transparent)]

@@ -1,9 +1,9 @@
 //! Cron expressions: five fields, a sixth for seconds and a seventh for years, both last.
 //!
-//! The engine does the calendar, on wall clocks that never change; what a change of clocks means is decided here.
-//! Invariant: what a person fixed to times of day (`30 1 * * *`, `0 9,17 * * *`) runs once at each of them on every day,
-//! at the end of the gap where the time does not exist; what they left open (`*/30 * * * *`) follows the clock through
-//! both passes of a repeated hour and over a gap.
+//! The cron library computes matches on wall-clock times without transitions; this module decides what a clock
+//! change means. Invariant: an expression with fixed times of day (`30 1 * * *`, `0 9,17 * * *`) runs once at each
+//! of them on every day, at the end of the gap where the time does not exist; an open expression (`*/30 * * * *`)
+//! follows the clock through both passes of a repeated hour and over a gap.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use croner::Cron;
@@ -12,19 +12,19 @@ use hermes_types::Timestamp;
 
 use crate::zone::{WallClockReadings, Zone, timestamp};
 
-/// Lowest and highest value of each field, in the order people write them.
+/// The lowest and highest value of each field, in the order users write them.
 const BOUNDS: [(u32, u32); 7] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6), (0, 59), (1, 5000)];
 const WEEKDAY: usize = 4;
-/// More fixed times of day than this are searched as one pattern.
+/// The limit of fixed times of day that get a pattern each; expressions with more are searched as one pattern.
 const MAX_FIXED_TIMES: usize = 64;
-/// Longer texts are no schedules.
+/// The longest text that is parsed as an expression.
 const MAX_EXPRESSION_LENGTH: usize = 500;
-/// No clock was ever put back further in one step.
+/// The limit in seconds of how far a clock is put back in one step; no zone has ever exceeded it.
 const MAX_CLOCK_SHIFT: i64 = 26 * 3600;
-/// Wall times looked at for one instant: every second of the longest repeat, and some.
+/// Limits the wall times examined for one instant: every second of the longest repeat, with a margin.
 const MAX_CANDIDATES: usize = 100_000;
 
-/// An expression that can be searched.
+/// A parsed expression that can be searched.
 #[derive(Debug, Clone)]
 pub(crate) enum Expression {
     /// One pattern for each time of day.
@@ -33,7 +33,7 @@ pub(crate) enum Expression {
 }
 
 impl Expression {
-    /// Reads an expression. The error is the reason, without the text.
+    /// Parses an expression. The error is the reason, without the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_EXPRESSION_LENGTH {
             return Err(format!("it is longer than {MAX_EXPRESSION_LENGTH} characters"));
@@ -48,7 +48,7 @@ impl Expression {
             .enumerate()
             .map(|(at, (field, bounds))| rewrite(field, at, bounds))
             .collect::<Result<_, _>>()?;
-        // The whole of it must be right before it is taken apart.
+        // The whole expression must be valid before it is split into fixed times.
         let whole = pattern(&fields, None)?;
         let times = fixed_times(&fields);
         if times.is_empty() || times.len() > MAX_FIXED_TIMES {
@@ -57,7 +57,7 @@ impl Expression {
         Ok(Self::Fixed(times.iter().map(|time| pattern(&fields, Some(*time))).collect::<Result<_, _>>()?))
     }
 
-    /// The first match after an instant. Nothing, when there is none in any year.
+    /// Returns the first match after an instant, or `None` when no year has one.
     pub(crate) fn next(&self, after: Timestamp, zone: Zone) -> Option<Timestamp> {
         match self {
             Self::Fixed(patterns) => {
@@ -69,7 +69,7 @@ impl Expression {
     }
 }
 
-/// The first wall time after another that matches.
+/// Returns the first matching wall time after another.
 fn next_wall(pattern: &Cron, after: NaiveDateTime) -> Option<NaiveDateTime> {
     let found: DateTime<Utc> = pattern.find_next_occurrence(&after.and_utc(), false).ok()?;
     Some(found.naive_utc()).filter(|found| *found > after)
@@ -79,7 +79,7 @@ fn wall_times(pattern: &Cron, after: NaiveDateTime) -> impl Iterator<Item = Naiv
     std::iter::successors(next_wall(pattern, after), |wall| next_wall(pattern, *wall)).take(MAX_CANDIDATES)
 }
 
-/// A time of day comes once on every day it is meant for, whatever the clocks do.
+/// Returns the next instant of a fixed time of day, which occurs once on every matching day whatever the clocks do.
 fn next_fixed(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
     let instants =
         wall_times(pattern, zone.local(after).naive_local()).filter_map(|wall| match zone.readings(wall) {
@@ -89,7 +89,7 @@ fn next_fixed(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp>
     instants.into_iter().find(|at| at.seconds() > after.seconds())
 }
 
-/// Every instant at which the wall clock shows a time that matches.
+/// Returns the next instant at which the wall clock shows a matching time.
 fn next_general(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestamp> {
     let mut best: Option<Timestamp> = None;
     for wall in wall_times(pattern, before_repeat(after, zone)) {
@@ -98,7 +98,7 @@ fn next_general(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestam
             WallClockReadings::Once(at) => (at, at),
             WallClockReadings::Twice(first, second) => (first, second),
         };
-        // Later wall times are first shown later still.
+        // Later wall times first occur later still.
         if best.is_some_and(|best| first.seconds() >= best.seconds()) {
             break;
         }
@@ -111,7 +111,7 @@ fn next_general(pattern: &Cron, after: Timestamp, zone: Zone) -> Option<Timestam
     best
 }
 
-/// Where to begin: at what the clock shows, or earlier by what it will soon be put back.
+/// Returns where to begin: at the current wall time, or earlier by the amount the clock will soon be put back.
 fn before_repeat(after: Timestamp, zone: Zone) -> NaiveDateTime {
     #[expect(clippy::cast_precision_loss, reason = "a day in seconds")]
     let soon = zone.local(Timestamp(after.seconds() + MAX_CLOCK_SHIFT as f64));
@@ -120,7 +120,7 @@ fn before_repeat(after: Timestamp, zone: Zone) -> NaiveDateTime {
     now.naive_local().checked_sub_signed(TimeDelta::seconds(back)).unwrap_or_else(|| now.naive_local())
 }
 
-/// The engine's pattern, with one time of day instead of all of them where it is given.
+/// Builds the cron library's pattern, limited to one time of day where it is given.
 fn pattern(fields: &[String], time: Option<(u32, u32)>) -> Result<Cron, String> {
     let mut fields = fields.to_vec();
     if let Some((hour, minute)) = time {
@@ -138,7 +138,7 @@ fn pattern(fields: &[String], time: Option<(u32, u32)>) -> Result<Cron, String> 
     parser.parse(&all.join(" ")).map_err(|error| error.to_string())
 }
 
-/// A field in the engine's words: reversed ranges go around the end, `N/S` goes up to the end.
+/// Rewrites a field for the cron library: reversed ranges wrap around, `N/S` runs up to the maximum.
 fn rewrite(field: &str, at: usize, bounds: (u32, u32)) -> Result<String, String> {
     let known = |c: char| c.is_ascii_digit() || matches!(c, '*' | '-' | ',' | '/');
     if let Some(strange) = field.chars().find(|c| !known(*c)) {
@@ -167,7 +167,7 @@ fn rewrite_part(part: &str, at: usize, (lowest, highest): (u32, u32)) -> Result<
         };
     };
     let (mut from, to) = (number(from)?, number(to)?);
-    // Sunday has two numbers; as the beginning of a range it is the first day.
+    // Sunday has two numbers; at the start of a range it is day 0.
     if at == WEEKDAY && from == 7 && to < 7 {
         from = 0;
     }
@@ -182,7 +182,7 @@ fn rewrite_part(part: &str, at: usize, (lowest, highest): (u32, u32)) -> Result<
     Ok(values.map(|value| value.to_string()).collect::<Vec<_>>().join(","))
 }
 
-/// Hours and minutes of an expression that names all of them; nothing where a field is open.
+/// Returns the times of day of an expression that lists all of them; empty where a field is open.
 fn fixed_times(fields: &[String]) -> Vec<(u32, u32)> {
     let (Some(minutes), Some(hours)) = (values(fields.first()), values(fields.get(1))) else {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! `jobs.json`: read leniently, written whole, changed under a lock of its own.
+//! `jobs.json`: read leniently, written as a whole, changed under its own lock.
 //!
-//! Invariants: a read never replaces what it cannot read; a write never does so without keeping it; an entry that is not
-//! understood stays where it is.
+//! Invariants: a read never replaces content it cannot parse; a write never does so without keeping a copy; an
+//! entry that is not understood stays where it is.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,11 +16,11 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::job::Job;
 
-/// Writers hold the lock for milliseconds; one that hangs is not waited for longer than this.
+/// The longest wait for the lock. Writers hold it for milliseconds, so a longer wait means that one hangs.
 const LOCK_TIMEOUT: LockTimeout =
     LockTimeout { timeout: Duration::from_secs(30), poll_interval: Duration::from_millis(5) };
 
-/// Where the jobs are.
+/// The location of `jobs.json`.
 #[derive(Debug, Clone)]
 pub(crate) struct JobFile {
     home: Home,
@@ -30,7 +30,7 @@ pub(crate) struct JobFile {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobFileContent {
     pub(crate) jobs: Vec<JobFileEntry>,
-    /// Keys beside the list.
+    /// The keys beside the list of jobs.
     more: Map<String, Value>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct JobFileContent {
 #[derive(Debug, Clone)]
 pub(crate) enum JobFileEntry {
     Job(Box<Job>),
-    /// Not understood here, and none of our business.
+    /// An entry that this release does not understand and leaves unchanged.
     Other(Value),
 }
 
@@ -58,10 +58,10 @@ impl JobFileContent {
     }
 }
 
-/// What a look at the file found.
+/// The result of reading the file.
 enum JobFileReading {
     Content(JobFileContent),
-    /// Raw control characters stood in its texts; otherwise it was in order.
+    /// The file had raw control characters in its strings and was otherwise valid.
     Repaired(JobFileContent),
     Nothing,
     Unreadable,
@@ -81,7 +81,7 @@ impl JobFile {
         self.home.cron_jobs()
     }
 
-    /// What is there. What cannot be read counts as nothing and stays.
+    /// Returns the content. An unreadable file counts as empty and is left unchanged.
     pub(crate) fn read(&self) -> JobFileContent {
         match self.inspect() {
             JobFileReading::Content(content) => content,
@@ -105,7 +105,7 @@ impl JobFile {
         }
     }
 
-    /// Why what is there cannot be read, if it cannot.
+    /// Returns the reason why the file cannot be read, or `None` if it can.
     pub(crate) fn read_problem(&self) -> Option<String> {
         let path = self.path();
         match self.inspect() {
@@ -117,7 +117,7 @@ impl JobFile {
         }
     }
 
-    /// Changes the file under its lock. `now` is what is written as the time of the change.
+    /// Changes the file under its lock. `now` is written as the time of the change.
     pub(crate) fn change<T>(
         &self,
         now: &str,
@@ -160,7 +160,7 @@ impl JobFile {
     }
 }
 
-/// Whether something changed.
+/// Tells whether the content changed and must be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SaveDecision {
     Yes,
@@ -195,7 +195,7 @@ fn text(content: &JobFileContent) -> String {
     serde_json::to_string_pretty(&Value::Object(whole)).unwrap_or_default()
 }
 
-/// Escapes control characters inside of texts; outside of them they are blanks.
+/// Escapes control characters inside strings; outside strings they are whitespace.
 fn without_raw_controls(text: &str) -> String {
     let mut fixed = String::with_capacity(text.len());
     let (mut inside, mut escaped) = (false, false);

@@ -1,4 +1,4 @@
-//! What people and models write for a schedule.
+//! Parses the schedules that users and models write.
 
 use hermes_types::Timestamp;
 
@@ -7,10 +7,10 @@ use crate::expression::Expression;
 use crate::schedule::Schedule;
 use crate::zone::{IsoTime, Zone, iso, read_iso};
 
-/// A century; nothing is scheduled further ahead.
+/// The furthest a schedule may be ahead: a century.
 const MAX_MINUTES: u64 = 100 * 366 * 1440;
 
-/// Reads a schedule. The first form that is recognised decides; what is wrong with it is said.
+/// Parses a schedule. The first form that matches decides, and the error describes what is wrong with that form.
 pub fn parse(input: &str, now: Timestamp, zone: Zone) -> Result<Schedule> {
     let text = input.trim();
     if let Some(rest) = after_every(text) {
@@ -48,7 +48,7 @@ fn bad_duration(text: &str) -> Error {
     Error::Schedule(format!("Invalid duration: '{text}'. Use format like '30m', '2h', or '1d'"))
 }
 
-/// Digits, perhaps a space, and a unit.
+/// Parses digits, an optional space, and a unit into minutes.
 fn minutes(text: &str) -> Option<u64> {
     let text = text.trim();
     let unit = text.find(|c: char| !c.is_ascii_digit())?;

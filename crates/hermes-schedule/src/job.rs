@@ -1,4 +1,4 @@
-//! A job as `jobs.json` holds it.
+//! A job as `jobs.json` stores it.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::schedule::Schedule;
 use crate::zone::parse_instant;
 
-/// 12 lower-case hex digits; other programs may have written something else.
+/// A job's id: 12 lower-case hex digits, although other programs may have written something else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(String);
@@ -27,7 +27,7 @@ impl JobId {
         &self.0
     }
 
-    /// Whether a text has the shape of an id.
+    /// Tells whether a text has the format of an id.
     pub fn has_id_format(text: &str) -> bool {
         text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
     }
@@ -39,7 +39,7 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A job. The fields stand in the order they are written in; what is not known here is kept behind them.
+/// A job. The fields are in the order in which they are written; unknown fields are kept after them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Job {
     pub id: JobId,
@@ -49,7 +49,7 @@ pub struct Job {
     pub prompt: Option<String>,
     #[serde(default)]
     pub skills: Option<Vec<String>>,
-    /// The first skill, for older readers.
+    /// The first skill, for older releases that read the file.
     #[serde(default)]
     pub skill: Option<String>,
     #[serde(default)]
@@ -81,7 +81,7 @@ pub struct Job {
     pub last_status: Option<String>,
     #[serde(default)]
     pub last_error: Option<String>,
-    /// A text; newer releases also write a list.
+    /// The delivery targets: a string, or the list that newer releases write.
     #[serde(default)]
     pub deliver: Option<Value>,
     #[serde(default)]
@@ -90,10 +90,10 @@ pub struct Job {
     pub more: Map<String, Value>,
 }
 
-/// How often it runs, and how often it has.
+/// The limit on the number of runs, and the count of completed runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JobRepeat {
-    /// Absent is forever.
+    /// The number of runs; absent means no limit.
     #[serde(default)]
     pub times: Option<u64>,
     #[serde(default)]
@@ -117,13 +117,13 @@ pub struct JobOrigin {
     pub more: Map<String, Value>,
 }
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
     Scheduled,
     Paused,
     Completed,
-    /// Its schedule gives no time.
+    /// The schedule gives no next time.
     Error,
 }
 
@@ -138,7 +138,7 @@ impl JobState {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunStatus {
     Ok,
@@ -154,7 +154,7 @@ impl Job {
         self.prompt.as_deref().unwrap_or_default()
     }
 
-    /// Its skills; files of older releases have at most one.
+    /// Returns the job's skills; files of older releases have at most one.
     pub fn skills(&self) -> Vec<String> {
         match &self.skills {
             Some(skills) => skills.clone(),
@@ -188,7 +188,7 @@ impl Job {
         self.schedule_display.as_deref().or(self.schedule.display()).unwrap_or("N/A")
     }
 
-    /// Where it is delivered, as it is written.
+    /// Returns the delivery targets as they are written.
     pub fn deliver(&self) -> String {
         match &self.deliver {
             Some(Value::String(text)) if !text.trim().is_empty() => text.trim().to_owned(),
@@ -205,19 +205,19 @@ impl Job {
         self.last_run_at.as_deref().and_then(parse_instant)
     }
 
-    /// Whether its script is all there is to it.
+    /// Tells whether the job consists of its script alone, without a prompt for a model.
     pub fn is_script_only(&self) -> bool {
         self.more.get("no_agent") == Some(&Value::Bool(true))
     }
 
-    /// The toolsets it is to have, where it names any.
+    /// Returns the toolsets that the job names, if it names any.
     pub fn toolsets(&self) -> Option<Vec<String>> {
         let names = self.more.get("enabled_toolsets")?.as_array()?;
         let names: Vec<String> = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         (!names.is_empty()).then_some(names)
     }
 
-    /// A field of newer releases, as text.
+    /// Returns a field of newer releases as text.
     pub fn extra(&self, name: &str) -> Option<&str> {
         self.more.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }

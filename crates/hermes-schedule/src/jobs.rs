@@ -1,4 +1,5 @@
-//! Everything people and models may do to jobs. Each call is one change of the file, on the state it has then.
+//! The operations that users and models may perform on jobs. Each call is one change of the file, applied to its
+//! current content.
 
 use hermes_config::Home;
 use hermes_types::Timestamp;
@@ -22,7 +23,7 @@ pub struct JobStore {
     pub(crate) zone: Zone,
 }
 
-/// A job that does not exist yet.
+/// The fields of a job to create.
 #[derive(Debug, Clone, Default)]
 pub struct NewJob {
     pub prompt: String,
@@ -34,13 +35,13 @@ pub struct NewJob {
     pub base_url: Option<String>,
     pub deliver: Option<String>,
     pub origin: Option<JobOrigin>,
-    /// Not above zero is forever.
+    /// The number of runs; zero or less means no limit.
     pub repeat: Option<i64>,
-    /// Fields of newer releases, kept as they are.
+    /// Fields of newer releases, stored unchanged.
     pub more: Map<String, Value>,
 }
 
-/// What is to be different. An empty text takes a model, provider or address away.
+/// Changes to a job. An empty text removes a model, provider or base URL.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JobChange {
     pub prompt: Option<String>,
@@ -56,14 +57,14 @@ pub struct JobChange {
     pub more: Map<String, Value>,
 }
 
-/// Whether it is to rest.
+/// The choice between pausing and resuming a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PauseChange {
     Pause(Option<String>),
     Resume,
 }
 
-/// Which jobs a list shows.
+/// Selects the jobs that a list shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobFilter {
     Enabled,
@@ -83,7 +84,7 @@ impl JobStore {
         self.file.read().jobs().filter(|job| listed == JobFilter::All || job.is_enabled()).cloned().collect()
     }
 
-    /// Why the list cannot be read, if it cannot; it counts as empty then.
+    /// Returns the reason why the list cannot be read, or `None` if it can; an unreadable list counts as empty.
     pub fn read_problem(&self) -> Option<String> {
         self.file.read_problem()
     }
@@ -92,7 +93,7 @@ impl JobStore {
         self.file.read().jobs().find(|job| job.id == *id).cloned()
     }
 
-    /// By its id, by the beginning of exactly one, or by the name of exactly one.
+    /// Finds a job by its id, by a prefix of exactly one id, or by the name of exactly one job.
     pub fn find(&self, reference: &str) -> Result<Job> {
         let jobs = self.list(JobFilter::All);
         let reference = reference.trim();
@@ -197,12 +198,12 @@ impl JobStore {
         })
     }
 
-    /// Goes on from now: times that passed meanwhile are not made up for.
+    /// Resumes a job from now: runs that were missed while it was paused are not made up.
     pub fn resume(&self, id: &JobId, now: Timestamp) -> Result<Job> {
         self.update_job(id, now, |job| self.mark_resumed(job, now))
     }
 
-    /// Makes it due at once.
+    /// Makes a job due at once.
     pub fn trigger(&self, id: &JobId, now: Timestamp) -> Result<Job> {
         self.update_job(id, now, |job| {
             mark_enabled(job);
@@ -211,7 +212,7 @@ impl JobStore {
         })
     }
 
-    /// Removes a job; its documents stay.
+    /// Removes a job; its run documents stay.
     pub fn remove(&self, id: &JobId, now: Timestamp) -> Result<Job> {
         self.change(now, |content| {
             let is = |entry: &JobFileEntry| matches!(entry, JobFileEntry::Job(job) if job.id == *id);
@@ -261,7 +262,7 @@ impl JobStore {
         })
     }
 
-    /// A new schedule counts from now and wakes a job that was over, but not one that rests.
+    /// Sets a schedule that counts from now. It reactivates a completed job, but not a paused one.
     fn set_schedule(&self, job: &mut Job, schedule: Schedule, next: Timestamp) {
         job.schedule_display = schedule.display().map(str::to_owned);
         job.schedule = schedule;
@@ -287,7 +288,7 @@ impl JobStore {
     }
 }
 
-/// Enabled, and not at rest.
+/// Marks a job as enabled and not paused.
 fn mark_enabled(job: &mut Job) {
     job.enabled = Some(true);
     job.set_state(JobState::Scheduled);
@@ -335,7 +336,7 @@ fn apply(job: &mut Job, change: JobChange) {
     job.more.extend(more);
 }
 
-/// Absent and blank are the same.
+/// Returns the text, or `None` where it is absent or blank.
 fn text(given: Option<String>) -> Option<String> {
     given.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }

@@ -1,10 +1,10 @@
-//! Scheduled jobs: when they run, and the file they live in.
+//! Scheduled jobs: when they run, and the file that stores them.
 //!
-//! Holds the grammar of schedules, the rules of what is due and what was missed, the screening of prompts, the grammar of
-//! delivery targets, and `jobs.json` with everything that may be done to a job. Runs nothing, sends nothing and reads no
-//! clock: the time comes in. Invariants: nothing a person or a model writes as a schedule panics; two instants are compared
-//! as instants, never as texts; the file is changed under its lock, on the state it has then, and what is not known about a
-//! job survives.
+//! Holds the grammar of schedules, the rules for due and missed runs, the screening of prompts, the grammar of
+//! delivery targets, and `jobs.json` with every operation on a job. Runs nothing, sends nothing and reads no clock:
+//! the caller passes the time in. Invariants: no schedule that a user or a model writes causes a panic; instants
+//! are compared as instants, never as texts; the file is changed under its lock, on its current content, and
+//! unknown fields of a job survive.
 
 mod document;
 mod error;

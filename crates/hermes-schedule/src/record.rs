@@ -1,4 +1,4 @@
-//! What whoever runs jobs writes into the list: next times, ends of runs, trouble with delivery.
+//! The changes that the scheduler writes to the list: next times, results of runs, delivery errors.
 
 use hermes_types::Timestamp;
 use serde_json::Value;
@@ -9,18 +9,18 @@ use crate::job::{Job, JobId, JobState, RunStatus};
 use crate::jobs::JobStore;
 use crate::zone::parse_instant;
 
-/// What recording a run did to its job.
+/// The effect that recording a run had on its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordOutcome {
     Updated,
-    /// It had run as often as it should and is gone.
+    /// The job had completed all its runs and was removed.
     Finished,
-    /// Somebody removed it while it ran.
+    /// The job was removed while it ran.
     Removed,
 }
 
 impl JobStore {
-    /// Gives a job its next time, unless somebody gave it another since it was looked at.
+    /// Sets a job's next time, unless that time has changed since the caller read the job.
     pub fn advance(&self, seen: &Job, next: Option<Timestamp>, now: Timestamp) -> Result<Option<String>> {
         self.change(now, |content| {
             let found =
@@ -36,8 +36,8 @@ impl JobStore {
         })
     }
 
-    /// Writes a run's end into its job. `left_at` is the time the job was left at when it began to run; one that has
-    /// another now was changed meanwhile and keeps that. A run that is recorded already is not counted twice.
+    /// Records the end of a run in its job. `left_at` is the job's next time when the run began; a job with another
+    /// next time was changed meanwhile and keeps it. A run that is recorded already is not counted twice.
     pub fn record(
         &self,
         id: &JobId,
@@ -69,7 +69,7 @@ impl JobStore {
         })
     }
 
-    /// Notes that an answer could not be delivered, or that it could.
+    /// Records that an answer could not be delivered, or clears the error when it could.
     pub fn note_delivery(&self, id: &JobId, problem: Option<String>, now: Timestamp) -> Result<()> {
         self.change(now, |content| {
             let Some(job) = content.jobs_mut().find(|job| job.id == *id) else {
@@ -110,7 +110,7 @@ fn record_run(job: &mut Job, status: &RunStatus, at: String) {
     job.repeat.get_or_insert_default().completed += 1;
 }
 
-/// The earliest of some stored times, as an instant.
+/// Returns the earliest stored next time as an instant.
 pub fn earliest_next_run<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Option<Timestamp> {
     let times = jobs.into_iter().filter_map(|job| job.next_run_at.as_deref().and_then(parse_instant));
     times.min_by(|a, b| a.seconds().total_cmp(&b.seconds()))

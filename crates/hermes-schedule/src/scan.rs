@@ -1,4 +1,4 @@
-//! What a look at a job finds: nothing, something to run, something that was missed.
+//! Determines what a job needs now: nothing, a run, or a record of missed runs.
 
 use hermes_types::Timestamp;
 
@@ -6,34 +6,34 @@ use crate::job::Job;
 use crate::schedule::ScheduleKind;
 use crate::zone::{IsoTime, Zone, parse_instant, read_iso, timestamp};
 
-/// Missed instants are written down one by one up to this many.
+/// Limits how many missed instants are recorded one by one.
 const MAX_MISSED: usize = 1000;
 
-/// What is to be done about a job now.
+/// The action that a job needs now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScanFinding {
     Nothing,
-    /// It has no time, or one of another zone, and gets this one.
+    /// The job has no next time, or one computed in another zone, and gets this one.
     SetNext(Timestamp),
-    /// Its schedule gives no time at all.
+    /// The schedule gives no time at all.
     Broken,
     Due(DueInstants),
 }
 
-/// Instants that have come.
+/// Instants that are due.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DueInstants {
-    /// The one it runs for.
+    /// The instant that the job runs for.
     pub run: Option<Timestamp>,
-    /// Others it runs for at the same time: they came too close together.
+    /// Other instants that the same run covers, because they were due together with it.
     pub coalesced: Vec<Timestamp>,
-    /// Too late to be made up for.
+    /// Instants that are too late to be made up.
     pub missed: Vec<Timestamp>,
-    /// When it is due after that. Nothing for what runs once: that stays where it is until it has run.
+    /// The next due time after these. `None` for a job that runs once: it keeps its time until it has run.
     pub next: Option<Timestamp>,
 }
 
-/// Looks at a job. Each instant is judged by its own lateness; at most one of them is run.
+/// Determines what a job needs now. Each instant is judged by its own lateness; at most one of them is run.
 pub fn scan(job: &Job, now: Timestamp, zone: Zone) -> ScanFinding {
     if !job.is_enabled() || job.is_paused() {
         return ScanFinding::Nothing;
@@ -57,7 +57,7 @@ pub fn scan(job: &Job, now: Timestamp, zone: Zone) -> ScanFinding {
     let late = instants.iter().take_while(|at| at.seconds() < oldest).count();
     let mut in_time = instants.split_off(late);
     let run = in_time.pop();
-    // From now, not from the last run: what was missed must not make it due again at once.
+    // Counted from now, not from the last run: missed instants must not make the job due again at once.
     let next = job.schedule.next(Some(now), now, zone);
     ScanFinding::Due(DueInstants { run, coalesced: in_time, missed: instants, next })
 }
@@ -70,7 +70,7 @@ fn without_time(job: &Job, now: Timestamp, zone: Zone) -> ScanFinding {
     }
 }
 
-/// A time of day that was computed in another zone and, read in this one, has not come yet.
+/// Tells whether a time of day was computed in another zone and, read in this one, is still in the future.
 fn moved_by_zone(job: &Job, now: Timestamp, zone: Zone) -> bool {
     let Some(ScheduleKind::Cron { .. }) = job.schedule.kind() else { return false };
     let Some(text) = job.next_run_at.as_deref() else { return false };

@@ -1,4 +1,4 @@
-//! A schedule as it is stored, and when it is next due.
+//! A schedule as it is stored, and the computation of its next due time.
 
 use hermes_types::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 use crate::expression::Expression;
 use crate::zone::{Zone, parse_instant};
 
-/// How late something that runs once may still be put on the list.
+/// The seconds by which the time of a one-time job may lie in the past and still be its next time.
 pub(crate) const ONCE_WINDOW: f64 = 120.0;
 const GRACE: (f64, f64) = (120.0, 7200.0);
 
-/// `{kind, minutes | expr | run_at, display}`, kept as it was written.
+/// `{kind, minutes | expr | run_at, display}`, stored unchanged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Schedule(Map<String, Value>);
 
-/// What a schedule says.
+/// The parsed form of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ScheduleKind<'a> {
     Interval { minutes: u64 },
@@ -53,7 +53,7 @@ impl Schedule {
         self.0.get(name).and_then(Value::as_str)
     }
 
-    /// Nothing, when it is of a kind that is not known here.
+    /// Returns the parsed form, or `None` for a kind that this release does not know.
     pub fn kind(&self) -> Option<ScheduleKind<'_>> {
         match self.text("kind")? {
             "interval" => {
@@ -72,12 +72,12 @@ impl Schedule {
         self.text("display")
     }
 
-    /// Whether it comes again.
+    /// Tells whether the schedule repeats.
     pub fn recurs(&self) -> bool {
         matches!(self.kind(), Some(ScheduleKind::Interval { .. } | ScheduleKind::Cron { .. }))
     }
 
-    /// The next time, given the last. Nothing, when there is none any more.
+    /// Returns the next time after the last run, or `None` when there is no further one.
     pub fn next(&self, last: Option<Timestamp>, now: Timestamp, zone: Zone) -> Option<Timestamp> {
         match self.kind()? {
             ScheduleKind::Once { at } => {
@@ -90,7 +90,7 @@ impl Schedule {
         }
     }
 
-    /// How late a recurring run may begin: half its period, within bounds.
+    /// Returns how many seconds late a recurring run may begin: half its period, within bounds.
     pub fn grace(&self, now: Timestamp, zone: Zone) -> f64 {
         let period = match self.kind() {
             Some(ScheduleKind::Interval { minutes }) => seconds(minutes),
@@ -106,7 +106,7 @@ impl Schedule {
         (period / 2.0).clamp(GRACE.0, GRACE.1)
     }
 
-    /// Instants after `from` and not after `to`, oldest first, at most `most`.
+    /// Returns the instants after `from` and up to `to`, oldest first, at most `most`.
     pub(crate) fn between(&self, from: Timestamp, to: Timestamp, zone: Zone, most: usize) -> Vec<Timestamp> {
         let Some(ScheduleKind::Cron { expression }) = self.kind() else { return Vec::new() };
         let Ok(expression) = Expression::parse(expression) else { return Vec::new() };

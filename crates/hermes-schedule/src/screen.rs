@@ -1,4 +1,4 @@
-//! Prompts that may not be scheduled: nobody is there to notice what they do.
+//! Rejects prompts that must not be scheduled, because no user watches what a scheduled run does.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 const SECRET_VARIABLE: &str = r"\s[^\n]*\$\{?\w*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|API)";
 
-/// What is looked for, in this order, and what it is called.
+/// The patterns that are searched for, in this order, each with its name.
 const PATTERNS: [(&str, &str); 10] = [
     ("prompt_injection", r"ignore\s+(?:\w+\s+)*(?:previous|all|above|prior)\s+(?:\w+\s+)*instructions"),
     ("deception_hide", r"do\s+not\s+tell\s+the\s+user"),
@@ -22,7 +22,7 @@ const PATTERNS: [(&str, &str); 10] = [
     ("destructive_root_rm", r"rm\s+-rf\s+/"),
 ];
 
-/// A job that restarts the gateway is run again by the gateway it restarted.
+/// The pattern for gateway restarts: the restarted gateway would run the job that restarts it again.
 const GATEWAY: (&str, &str) = (
     "gateway_lifecycle",
     r"hermes\s+gateway\s+(?:restart|stop)|(?:systemctl|launchctl)\s[^\n]*hermes[-_.]?gateway|pkill\s[^\n]*hermes",
@@ -39,7 +39,7 @@ static COMPILED: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     PATTERNS.into_iter().chain([GATEWAY]).filter_map(compile).collect()
 });
 
-/// Refuses what may not be scheduled.
+/// Rejects a prompt that must not be scheduled.
 pub fn screen(prompt: &str) -> Result<()> {
     if let Some(hidden) = invisible(prompt) {
         let code = u32::from(hidden);
@@ -55,7 +55,7 @@ pub fn screen(prompt: &str) -> Result<()> {
     })
 }
 
-/// Refuses a script that stops the gateway it is run by.
+/// Rejects a script that stops the gateway that runs it.
 pub(crate) fn screen_script(text: &str) -> Result<()> {
     let stops = COMPILED.iter().any(|(id, pattern)| *id == GATEWAY.0 && pattern.is_match(text));
     if !stops {
@@ -78,7 +78,7 @@ fn invisible(prompt: &str) -> Option<char> {
     })
 }
 
-/// Whether a joiner stands between two pictures, where it belongs.
+/// Tells whether a zero-width joiner is between two emoji, where it is legitimate.
 fn joins_emoji(chars: &[char], at: usize) -> bool {
     let picture = |at: Option<usize>| {
         at.and_then(|at| chars.get(at))

@@ -1,4 +1,4 @@
-//! Scripts that jobs begin with: they lie in `scripts/` of the home, and nowhere else.
+//! Scripts that run at the start of a job. They must be in the `scripts/` folder of the home.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::screen::screen_script;
 
-/// A script that is there.
+/// A script that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobScript {
     pub file: PathBuf,
     pub language: ScriptLanguage,
 }
 
-/// What runs it.
+/// The interpreter that runs a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptLanguage {
     Bash,
@@ -23,7 +23,7 @@ pub enum ScriptLanguage {
 }
 
 impl JobScript {
-    /// The script of this name or path. Links are followed; what they lead to must lie in the folder too.
+    /// Finds a script by name or path. Links are followed; their targets must be in the folder too.
     pub fn find(home: &Home, given: &str) -> Result<Self> {
         let folder = home.join("scripts");
         let refuse = |why: &str| {
@@ -50,7 +50,7 @@ impl ScriptLanguage {
     }
 }
 
-/// Refuses fields of a job that do not go together.
+/// Rejects fields of a job that do not go together.
 pub(crate) fn check_job_fields(home: &Home, more: &Map<String, Value>) -> Result<()> {
     let script = match more.get("script") {
         None | Some(Value::Null) => None,

@@ -1,8 +1,8 @@
-//! Where an answer goes, as people write it: `origin`, `telegram`, `discord:123:456`, a list of them.
+//! Delivery targets as users write them: `origin`, `telegram`, `discord:123:456`, or a list of these.
 
 use serde_json::Value;
 
-/// Platforms known by name; others are known while they are connected.
+/// The platforms known by name; others are known while they are connected.
 pub const PLATFORMS: [&str; 12] = [
     "telegram",
     "discord",
@@ -18,25 +18,25 @@ pub const PLATFORMS: [&str; 12] = [
     "sms",
 ];
 
-/// Platforms whose chats have threads. On the others a colon belongs to the id: `!room:server`, `group:abc=`.
+/// The platforms whose chats have threads. On others a colon is part of the id: `!room:server`, `group:abc=`.
 const WITH_THREADS: [&str; 4] = ["telegram", "discord", "slack", "mattermost"];
 
-/// One place, or a word for some.
+/// One delivery target, or a keyword for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryTarget {
-    /// Nowhere: the file is all.
+    /// No delivery: the answer is only written to the run document.
     Local,
-    /// Where the job was created.
+    /// The chat in which the job was created.
     Origin,
     /// Every platform that has a home channel.
     All,
     /// The platform's home channel, or the chat of the job's origin on it.
     Platform(String),
-    /// A chat by its id, or by its name in the directory of channels.
+    /// A chat by its id, or by its name in the channel directory.
     Chat { platform: String, chat: String, thread: Option<String> },
 }
 
-/// Reads a target or a list of them. Nothing at all is nowhere.
+/// Parses a target or a list of targets. An empty text means [`DeliveryTarget::Local`].
 pub fn parse_targets(deliver: &str) -> Vec<DeliveryTarget> {
     let text = deliver.trim();
     let listed: Vec<String> = match serde_json::from_str::<Value>(text) {

@@ -1,6 +1,6 @@
-//! `.tick.lock`: one tick at a time, whichever process it is in.
+//! `.tick.lock`: allows one tick at a time across all processes.
 //!
-//! The file stays when the lock is given back: deleting it would let two processes hold "the" lock.
+//! The file stays when the lock is released: deleting it would let two processes each lock a file of that name.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,14 +11,14 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 
-/// Held until dropped, or until the process is gone.
+/// The tick lock, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct TickLock {
     _file: File,
 }
 
 impl TickLock {
-    /// Takes the lock. Nothing, when somebody else has it.
+    /// Acquires the lock, or returns `None` when another holder has it.
     pub fn try_acquire(home: &Home) -> Result<Option<Self>> {
         home.folder("cron")?;
         let path = home.cron_lock();
@@ -26,7 +26,7 @@ impl TickLock {
         let file = opened.map_err(|source| ConfigError::unwritable(&path, source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(None),
-            // Where the file system has no locks, the claims in the database still keep instants apart.
+            // Where the file system has no locks, the claims in the database still prevent duplicate runs.
             _ => Ok(Some(Self { _file: file })),
         }
     }

@@ -1,4 +1,4 @@
-//! A job as a model and a person see it.
+//! A job as models and users see it.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::job::Job;
 
 const PREVIEW_CHARS: usize = 100;
 
-/// The short form: no secrets, no long texts.
+/// Returns the short form: no secrets, no long texts.
 pub fn job_summary(job: &Job) -> Value {
     let prompt = job.prompt();
     let mut preview: String = prompt.chars().take(PREVIEW_CHARS).collect();
@@ -36,7 +36,7 @@ pub fn job_summary(job: &Job) -> Value {
     })
 }
 
-/// `forever`, `once`, `3 times`, `1/3`.
+/// Formats the repeat count: `forever`, `once`, `3 times`, `1/3`.
 pub fn describe_repeat(job: &Job) -> String {
     let Some((times, completed)) =
         job.repeat.as_ref().and_then(|repeat| Some((repeat.times?, repeat.completed)))

@@ -1,4 +1,4 @@
-//! The zone schedules are read in, and instants as they are written down.
+//! The time zone of schedules, and the text format of instants.
 
 use chrono::{
     DateTime, FixedOffset, Local, MappedLocalTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone,
@@ -8,15 +8,15 @@ use chrono_tz::Tz;
 use hermes_config::{Config, Env, precedence};
 use hermes_types::Timestamp;
 
-/// Where the user's wall clock hangs.
+/// The time zone of the user's wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     Named(Tz),
-    /// The machine's own.
+    /// The machine's own zone.
     Machine,
 }
 
-/// The longest a wall clock was ever put forward: Samoa left out a whole day.
+/// The longest gap when a wall clock is put forward: Samoa once skipped a whole day.
 const MAX_GAP_MINUTES: i64 = 26 * 60;
 
 impl Zone {
@@ -24,7 +24,7 @@ impl Zone {
         name.trim().parse().ok().map(Self::Named)
     }
 
-    /// What is configured. A name nobody knows is noted, and the machine's own is used.
+    /// Returns the configured zone. An unknown name is logged, and the machine's own zone is used.
     pub fn configured(config: &Config, env: &Env) -> Self {
         let Some(name) = precedence::timezone(config, env).filter(|name| !name.is_empty()) else {
             return Self::Machine;
@@ -35,7 +35,7 @@ impl Zone {
         })
     }
 
-    /// An instant as the wall clock shows it.
+    /// Converts an instant to wall-clock time in this zone.
     pub fn local(self, at: Timestamp) -> DateTime<FixedOffset> {
         let utc = utc(at);
         match self {
@@ -44,7 +44,8 @@ impl Zone {
         }
     }
 
-    /// When the wall clock shows this: the first time where it does so twice, the end of the gap where it never does.
+    /// Converts wall-clock time to an instant: the first one where the time occurs twice, the end of the gap where
+    /// it does not exist.
     pub fn instant(self, wall: NaiveDateTime) -> Option<DateTime<FixedOffset>> {
         match self {
             Self::Named(zone) => first_valid(&zone, wall),
@@ -52,7 +53,7 @@ impl Zone {
         }
     }
 
-    /// The instants at which the wall clock shows this.
+    /// Returns the instants at which the wall clock shows this time.
     pub(crate) fn readings(self, wall: NaiveDateTime) -> WallClockReadings {
         match self {
             Self::Named(zone) => readings(&zone, wall),
@@ -60,24 +61,24 @@ impl Zone {
         }
     }
 
-    /// An instant as it is written into files: the wall clock with its offset.
+    /// Formats an instant for files: wall-clock time with its offset.
     pub fn iso(self, at: Timestamp) -> String {
         iso(&self.local(at))
     }
 
-    /// `2026-03-05 09:15`.
+    /// Formats an instant to the minute: `2026-03-05 09:15`.
     pub fn minute(self, at: Timestamp) -> String {
         self.local(at).format("%Y-%m-%d %H:%M").to_string()
     }
 }
 
-/// How often a wall clock shows a time.
+/// The instants at which a wall clock shows a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum WallClockReadings {
-    /// The clock was put forward over it.
+    /// The clock was put forward past this time.
     Never,
     Once(Timestamp),
-    /// The clock was put back over it.
+    /// The clock was put back, so the time occurred twice.
     Twice(Timestamp, Timestamp),
 }
 
@@ -120,14 +121,14 @@ pub(crate) fn timestamp<Z: TimeZone>(at: &DateTime<Z>) -> Timestamp {
     Timestamp(at.timestamp_micros() as f64 / 1e6)
 }
 
-/// With microseconds only where there are some, as existing files have it.
+/// Formats a time with microseconds only where they are not zero, as in existing files.
 pub(crate) fn iso(at: &DateTime<FixedOffset>) -> String {
     let format =
         if at.timestamp_subsec_micros() == 0 { "%Y-%m-%dT%H:%M:%S%:z" } else { "%Y-%m-%dT%H:%M:%S%.6f%:z" };
     at.format(format).to_string()
 }
 
-/// A stored instant. One without an offset was written by the machine's own clock.
+/// Parses a stored instant. One without an offset is in the machine's own zone.
 pub fn parse_instant(text: &str) -> Option<Timestamp> {
     match read_iso(text).ok()? {
         IsoTime::Instant(at) => Some(timestamp(&at)),
@@ -135,13 +136,13 @@ pub fn parse_instant(text: &str) -> Option<Timestamp> {
     }
 }
 
-/// A date, or a date and a time of day, as ISO 8601 writes it.
+/// A date, or a date and a time of day, in ISO 8601 format.
 pub(crate) enum IsoTime {
     Instant(DateTime<FixedOffset>),
     Wall(NaiveDateTime),
 }
 
-/// Reads `2026-03-15`, `2026-03-15T10:00`, `2026-03-15 10:00:30.5+02:00`, `…Z`. The error says what is wrong.
+/// Parses `2026-03-15`, `2026-03-15T10:00`, `2026-03-15 10:00:30.5+02:00`, `…Z`. The error says what is wrong.
 pub(crate) fn read_iso(text: &str) -> Result<IsoTime, &'static str> {
     let text = text.trim();
     let (date, rest) = text.split_at_checked(10).ok_or("a date is written YYYY-MM-DD")?;
@@ -167,7 +168,7 @@ pub(crate) fn read_iso(text: &str) -> Result<IsoTime, &'static str> {
 }
 
 fn parse_time(text: &str, format: &str) -> Option<NaiveTime> {
-    // An hour alone is not a whole time to the library.
+    // The library does not accept an hour alone as a time.
     if format == "%H" {
         let hour = text.parse().ok().filter(|_| text.len() == 2)?;
         return NaiveTime::from_hms_opt(hour, 0, 0);

@@ -1,10 +1,10 @@
-//! The machine's clock, with the runtime's timers.
+//! The system clock: wall time, and sleeping on the runtime's timers.
 
 use std::time::Duration;
 
 use hermes_types::{BoxFuture, Clock, Timestamp, WallClock};
 
-/// What the product runs on; tests use the testkit's clock instead.
+/// The clock the program runs on; tests use the clock of hermes-testkit instead.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock(WallClock);
 
@@ -24,7 +24,7 @@ impl Clock for SystemClock {
     }
 
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
-        // The block defers the timer to the first poll, so that a clock may be asked outside a runtime.
+        // The block defers creating the timer to the first poll, so that `sleep` may be called outside a runtime.
         Box::pin(async move { tokio::time::sleep(span).await })
     }
 }

@@ -1,8 +1,8 @@
-//! The one place that starts tasks, and the clock that can sleep.
+//! The only place that starts tasks, and the clock that can sleep.
 //!
-//! Holds no work of its own. A task started here has a name (a tracing span around everything it logs), ends when its
-//! cancel token is cancelled, and cannot take anything else down: a panic is caught, logged under the task's name, and
-//! handed to whoever waits for it.
+//! Holds no work of its own. A task started here has a name (a tracing span around everything it logs), ends when
+//! its cancel token is cancelled, and cannot take other tasks down: a panic is caught, logged under the task's
+//! name, and returned to the caller that awaits the task.
 
 mod clock;
 mod process;

@@ -1,27 +1,27 @@
-//! Whether the process behind a lease still lives.
+//! Tells whether the process that holds a lease is still alive.
 
 use hermes_types::HolderId;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// False only when the holder's process is certainly gone. A number that was given to another process since makes a
-/// dead holder look alive; then its lease runs out by itself.
+/// Returns false only when the holder's process has certainly ended. If its process id has been reused, a dead
+/// holder looks alive; its lease then expires by itself.
 pub fn may_be_alive(holder: &HolderId) -> bool {
     let number = holder.as_str().split('-').next().and_then(|text| text.parse::<i32>().ok());
     let Some(pid) = number.and_then(Pid::from_raw) else { return true };
-    // In a container every start has the same number: a holder with ours that is not of this process is dead.
+    // In a container every start may get the same process id: a holder with our id but another prefix is dead.
     if u32::try_from(pid.as_raw_nonzero().get()) == Ok(std::process::id()) {
         return holder.as_str().starts_with(HolderId::process_prefix());
     }
     test_kill_process(pid) != Err(Errno::SRCH) && !is_zombie(pid)
 }
 
-/// A process that has died and that nobody has asked about yet still has its number.
+/// Tells whether the process has ended but has not been waited for; such a process still has its id.
 fn is_zombie(pid: Pid) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else {
         return false;
     };
-    // The name before the state stands in brackets and may hold anything.
+    // The process name before the state is in parentheses and may contain any character.
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
     matches!(state, Some("Z" | "X"))
 }

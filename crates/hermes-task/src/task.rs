@@ -1,4 +1,4 @@
-//! One task: started with a name and a cancel token, awaited or left alone.
+//! One task: started with a name and a cancel token, then awaited or left to run.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -13,12 +13,12 @@ use thiserror::Error;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, Span};
 
-/// Why a task has no result.
+/// The reason why a task has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TaskError {
     #[error("it was cancelled")]
     Cancelled,
-    /// A bug; it has been logged already.
+    /// The task panicked, which is a bug; the panic has been logged already.
     #[error("it failed unexpectedly: {0}")]
     Panicked(String),
 }
@@ -29,7 +29,7 @@ pub struct Task<T> {
 }
 
 impl<T> Task<T> {
-    /// Ends the task at its next await, whatever its token says.
+    /// Ends the task at its next await, even if its token is not cancelled.
     pub fn abort(&self) {
         self.handle.abort();
     }
@@ -57,7 +57,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// Starts work that is dropped where it stands when `cancel` is cancelled.
+/// Starts work that is dropped at its current await when `cancel` is cancelled.
 pub fn spawn_named<T: Send + 'static>(
     name: impl Into<Cow<'static, str>>,
     cancel: &Cancel,
@@ -68,8 +68,8 @@ pub fn spawn_named<T: Send + 'static>(
     start(span, until_cancelled(name, cancel.clone(), work))
 }
 
-/// Starts work that has something to put in order before it ends: it gets a token of its own below `cancel`, is never
-/// dropped, and must return soon after that token is cancelled.
+/// Starts work that must clean up before it ends: it gets its own child token of `cancel`, is never dropped, and
+/// must return soon after that token is cancelled.
 pub fn spawn_cooperative<T, F>(
     name: impl Into<Cow<'static, str>>,
     cancel: &Cancel,
@@ -108,8 +108,8 @@ async fn until_cancelled<T>(
     }
 }
 
-/// Runs the work and turns a panic into an ending. What the work owned is dropped with it, so nothing half-changed is
-/// seen afterwards except through locks, and those report poisoning themselves.
+/// Runs the work and turns a panic into an error. What the work owned is dropped with it, so a partial change is
+/// visible afterwards only through locks, and those report poisoning themselves.
 async fn catch_panic<T>(name: Cow<'static, str>, work: impl Future<Output = T>) -> Result<T, TaskError> {
     let mut work = pin!(work);
     let outcome = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -8,8 +8,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::task::{Task, spawn_cooperative, spawn_named};
 
-/// Tasks that end together. Ended ones cost nothing, so a group may live as long as the process. Dropping the group
-/// cancels its tasks; `shut_down` also waits for them.
+/// A set of tasks that are cancelled together. Finished tasks use no memory, so a group may live as long as the
+/// process. Dropping the group cancels its tasks; `shut_down` also waits for them.
 #[derive(Debug)]
 pub struct TaskGroup {
     tracker: TaskTracker,
@@ -17,12 +17,13 @@ pub struct TaskGroup {
 }
 
 impl TaskGroup {
-    /// A group below `parent`: cancelling the parent ends its tasks, cancelling the group leaves the parent alone.
+    /// Creates a group below `parent`: cancelling the parent cancels its tasks, cancelling the group leaves the
+    /// parent alone.
     pub fn new(parent: &Cancel) -> Self {
         Self { tracker: TaskTracker::new(), cancel: parent.child_token() }
     }
 
-    /// Starts work that is dropped where it stands when the group is cancelled.
+    /// Starts work that is dropped at its current await when the group is cancelled.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -31,7 +32,7 @@ impl TaskGroup {
         spawn_named(name, &self.cancel, self.tracker.track_future(work))
     }
 
-    /// Starts work that ends by itself once the token it is given is cancelled.
+    /// Starts work that ends by itself once the token passed to it is cancelled.
     pub fn spawn_cooperative<T, F>(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -44,7 +45,7 @@ impl TaskGroup {
         spawn_cooperative(name, &self.cancel, |cancel| self.tracker.track_future(work(cancel)))
     }
 
-    /// What everything in this group listens to.
+    /// Returns the token that cancels every task in this group.
     pub fn cancel_token(&self) -> &Cancel {
         &self.cancel
     }

@@ -9,7 +9,7 @@ use hermes_task::{SystemClock, TaskError, TaskGroup, spawn_cooperative, spawn_na
 use hermes_types::{Cancel, Clock};
 use tokio::sync::oneshot;
 
-/// Says when it is dropped.
+/// Sends a message when it is dropped.
 struct DropNotifier(Option<oneshot::Sender<()>>);
 
 impl Drop for DropNotifier {

@@ -1,9 +1,9 @@
-//! Allow lists: keys of today and of earlier releases, whole commands, and patterns.
+//! Allow lists: keys of this and earlier releases, whole commands, and patterns.
 
 use super::shell::{ShellVariables, read};
 use super::unwrap::matches_glob;
 
-/// Keys that earlier releases wrote for what has another name now. One old key may stand for several.
+/// Keys of earlier releases for dangers that were renamed. One old key may stand for several.
 const OLD_KEYS: &[(&str, &[&str])] = &[
     ("delete in root path", &["rm", r"rm\s+(-[^\s]*\s+)*/"]),
     ("recursive delete", &["rm", r"rm\s+-[^\s]*r"]),
@@ -35,13 +35,13 @@ const OLD_KEYS: &[(&str, &[&str])] = &[
     ("kill hermes/gateway process (self-termination)", &["(pkill|killall)"]),
 ];
 
-/// Whether an entry of an allow list means this key.
+/// Tells whether an entry of an allow list means this key.
 pub fn is_same_key(entry: &str, key: &str) -> bool {
     entry == key || OLD_KEYS.iter().any(|(new, old)| *new == key && old.contains(&entry))
 }
 
-/// Whether an entry is this very command, or a pattern for it. A pattern never covers a command with operators: what
-/// follows a `;` could be anything.
+/// Tells whether an entry is exactly this command, or a pattern for it. A pattern never covers a command with
+/// operators: anything could follow a `;`.
 pub fn covers(entry: &str, command: &str) -> bool {
     let (entry, command) = (entry.trim(), command.trim());
     if entry.is_empty() {
@@ -67,7 +67,7 @@ pub fn covers(entry: &str, command: &str) -> bool {
     simple && matches_glob(entry, command)
 }
 
-/// Whether a command, or one line of it, looks like a pattern of commands to be refused.
+/// Tells whether a command, or one line of it, matches a pattern of commands to be refused.
 pub fn matches_pattern(pattern: &str, command: &str) -> bool {
     let pattern = pattern.trim();
     let like = |text: &str| {

@@ -1,4 +1,4 @@
-//! A command's words, as rules look at them.
+//! A command's words, as rules examine them.
 
 use super::shell::ShellWord;
 use super::unwrap::{InvocationKind, program};
@@ -24,7 +24,7 @@ impl<'a> Argv<'a> {
         self.texts().any(|text| text == wanted)
     }
 
-    /// The words that are no options.
+    /// Returns the words that are not options.
     pub(super) fn plain(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let mut ended = false;
         self.texts().filter(move |text| {
@@ -36,19 +36,19 @@ impl<'a> Argv<'a> {
         })
     }
 
-    /// The n-th word that is no option.
+    /// Returns the n-th word that is not an option.
     pub(super) fn word(&self, at: usize) -> &'a str {
         self.plain().nth(at).unwrap_or_default()
     }
 
-    /// Letters of options put together: `-rf` has `r` and `f`.
+    /// Tells whether combined short options contain a letter: `-rf` has `r` and `f`.
     pub(super) fn has_letter(&self, letter: char) -> bool {
         self.texts()
             .take_while(|text| *text != "--")
             .any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains(letter))
     }
 
-    /// A long option, given whole, with a value, or cut short as programs allow.
+    /// Tells whether a long option is given, in full, with a value, or abbreviated as programs allow.
     pub(super) fn has_long(&self, name: &str) -> bool {
         self.texts().take_while(|text| *text != "--").any(|text| {
             let given = text.split('=').next().unwrap_or(text);
@@ -60,7 +60,7 @@ impl<'a> Argv<'a> {
         self.texts().any(|text| matches!(text, "--help" | "--version" | "-V"))
     }
 
-    /// As a person would read it.
+    /// Returns the command as text for the user.
     pub(super) fn shown(&self) -> String {
         let mut shown = self.name.clone();
         for text in self.texts() {

@@ -1,4 +1,4 @@
-//! What earlier parts of a command leave behind for later ones: files fetched or written, names given to programs.
+//! The effects of earlier parts of a command on later ones: files fetched or written, names given to programs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,11 +6,11 @@ use super::flow::stage_fetches;
 use super::shell::{Direction, PipelineStage, ShellWord, printed};
 use super::unwrap::program;
 
-/// Longer values of an alias are not followed: each use would cost as much again.
+/// The longest alias value that is followed: each use would cost as much again.
 const LONGEST_ALIAS: usize = 100;
-/// Longer files are not followed when they are copied: copies of copies would cost too much.
+/// The longest file whose copy is followed: copies of copies would cost too much.
 const LONGEST_COPY: usize = 2_000;
-/// Where a text waits that was put on a descriptor.
+/// The key for a text that was put on a descriptor.
 const DESCRIPTOR: &str = "&";
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct CommandEffects {
 }
 
 impl CommandEffects {
-    /// Remembers what a command leaves behind; `before` is what feeds it.
+    /// Records the effects of a command; `before` is the stage that feeds it.
     pub(super) fn record(&mut self, stage: &PipelineStage, before: Option<&PipelineStage>) {
         if stage_fetches(stage) {
             self.record_fetched(stage);
@@ -39,8 +39,8 @@ impl CommandEffects {
         self.written.contains_key(file_name(path))
     }
 
-    /// The text of a file that the command itself has written. It is given once: what has been judged stays judged, and
-    /// a file that is run again and again would be read as often.
+    /// Returns the text of a file that the command itself has written. Each is returned once: it is judged only
+    /// once, and a file that is run repeatedly would be read as often.
     pub(super) fn take_written(&mut self, path: &str) -> Option<String> {
         self.written.remove(file_name(path))
     }
@@ -49,7 +49,7 @@ impl CommandEffects {
         self.written.remove(DESCRIPTOR)
     }
 
-    /// The words that an alias or a copy of a program stands for.
+    /// Returns the words that an alias or a copy of a program stands for.
     pub(super) fn real_words(&self, words: &[ShellWord]) -> Option<Vec<ShellWord>> {
         let (first, rest) = words.split_first()?;
         let names = self.names.get(plain_path(&first.text))?;
@@ -94,7 +94,7 @@ impl CommandEffects {
         }
     }
 
-    /// What is known of a file or a program is known of its copy.
+    /// Records for a copy what is known about the original file or program.
     fn record_copy(&mut self, rest: &[ShellWord]) {
         let plain: Vec<&ShellWord> = rest.iter().filter(|word| !word.text.starts_with('-')).collect();
         let [source, target] = plain.as_slice() else { return };
@@ -102,7 +102,7 @@ impl CommandEffects {
         if let Some(text) = text.cloned() {
             self.written.insert(file_name(&target.text).to_owned(), text);
         }
-        // Only programs: `cp rm notes` copies a file that happens to be called so.
+        // Only programs: `cp rm notes` copies a file that happens to have that name.
         if source.text.contains("bin/") || !source.inner.is_empty() {
             self.names.insert(plain_path(&target.text).to_owned(), vec![program(source)]);
         }
@@ -118,7 +118,7 @@ impl CommandEffects {
                 "-o" | "--output" | "--output-document" => {
                     self.fetched.extend(words.next().map(|file| plain_path(file).to_owned()));
                 }
-                // `-O` names a file for wget and says "by its own name" for curl.
+                // `-O` names a file for wget and means "the remote file's name" for curl.
                 "-O" | "-qO" => {
                     self.fetched.extend(words.clone().next().map(|file| plain_path(file).to_owned()));
                 }
@@ -136,7 +136,7 @@ impl CommandEffects {
     }
 }
 
-/// What a command writes, where that can be seen.
+/// Returns what a command writes, where that can be determined.
 pub(super) fn printed_text(stage: &PipelineStage, before: Option<&PipelineStage>) -> Option<String> {
     let first = stage.words.first().map(program).unwrap_or_default();
     if let Some(text) = printed(&stage.words) {
@@ -150,7 +150,8 @@ pub(super) fn printed_text(stage: &PipelineStage, before: Option<&PipelineStage>
     }
 }
 
-/// Files that are written are known by their names alone: the folder may be another one's `.` by then.
+/// Returns the file name. Written files are identified by their names alone, because the working directory may have
+/// changed.
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

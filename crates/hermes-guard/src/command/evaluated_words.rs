@@ -1,7 +1,8 @@
-//! Words that bash evaluates though they look like plain text.
+//! Words that bash evaluates although they look like plain text.
 //!
-//! Where bash expects a number or the name of a variable it computes what it is given, and an index in it may hold a
-//! command: `test -v 'a[$(…)]'`. Some variables are run, or read as a program, by the shell that starts with them.
+//! Where bash expects a number or the name of a variable it evaluates its argument, and an index in it may contain
+//! a command: `test -v 'a[$(…)]'`. A shell runs the value of some variables, or reads it as a program, when it
+//! starts.
 
 use super::argv::Argv;
 use super::judge::CommandJudge;
@@ -46,7 +47,7 @@ const COMPUTE: &[&str] = &[
 const START_UP: &[&str] = &["BASH_ENV", "ENV"];
 
 impl CommandJudge {
-    /// Judges what a builtin runs while it computes its words.
+    /// Judges what a builtin runs while it evaluates its words.
     pub(super) fn judge_evaluated_words(&mut self, argv: &Argv<'_>) {
         if !COMPUTE.contains(&argv.name.as_str()) {
             return;
@@ -87,7 +88,7 @@ impl CommandJudge {
                 self.judge_text(&text);
             }
         }
-        // A function that is handed on in the environment.
+        // A function exported through the environment.
         if name.starts_with("BASH_FUNC_")
             && let Some(body) = value.trim_start().strip_prefix("()")
         {

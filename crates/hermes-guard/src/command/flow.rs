@@ -1,4 +1,4 @@
-//! What goes through pipes, here-documents and `>(…)`, and what is done with it at their ends.
+//! Data that goes through pipes, here-documents and `>(…)`, and what the receiving commands do with it.
 
 use super::argv::Argv;
 use super::rule::{is_interpreter, is_sql_client};
@@ -7,27 +7,27 @@ use super::unwrap::{
     ExecutedItem, InvocationKind, is_shell, remote_words, runs_marked, script_file, shell_text, unwrap,
 };
 
-/// Texts within texts, to see what reads an input.
+/// The nesting depth up to which the reader of an input is searched for.
 const DEEPEST: usize = 3;
 
-/// What is known of everything so far in a pipeline or a script. Each stage is looked at once, or a text of pipes would
+/// The state of all stages so far in a pipeline or a script. Each stage is examined once, or a text of pipes would
 /// take quadratic time.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) fetches: bool,
     pub(super) decodes: bool,
     pub(super) prints_secrets: bool,
-    /// How many stages, or pipelines, have been handed on.
+    /// The number of stages, or pipelines, that have been passed on.
     pub(super) seen: usize,
 }
 
 /// What a command does with its input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Consumer {
-    /// Runs it: here, or elsewhere.
+    /// A shell runs it, locally or remotely.
     Shell(InvocationKind),
     Code,
-    /// A program with a language of its own: a database, an editor, a debugger.
+    /// A program with its own language: a database, an editor, a debugger.
     Named(String),
     Other,
 }
@@ -61,7 +61,7 @@ impl Consumer {
                         found = Self::Named(argv.name);
                     }
                 }
-                // `ssh host 'bash -s'`: the input is that of what the text starts.
+                // `ssh host 'bash -s'`: the input goes to the command that the text starts.
                 ExecutedItem::Text { word, via } => {
                     match Self::first_of(&read(&word.text, &ShellVariables::default()), depth + 1) {
                         Self::Other => {}
@@ -75,7 +75,7 @@ impl Consumer {
         found
     }
 
-    /// What reads the input of a whole script: the first of its pipelines that does anything with it.
+    /// Returns the consumer of a whole script's input: the first of its pipelines that uses it.
     fn first_of(script: &ShellScript, depth: usize) -> Self {
         let stages = script.pipelines.iter().filter_map(|pipeline| pipeline.stages.first());
         stages
@@ -85,7 +85,7 @@ impl Consumer {
     }
 }
 
-/// The scripts of `>(…)` that a command writes to.
+/// Returns the scripts of `>(…)` that a command writes to.
 fn sinks(stage: &PipelineStage) -> impl Iterator<Item = &ShellScript> {
     let targets = stage.redirects.iter().map(|redirect| &redirect.target);
     let inner = stage.words.iter().chain(targets).flat_map(|word| &word.inner);
@@ -96,7 +96,7 @@ pub(super) fn has_sink(stage: &PipelineStage) -> bool {
     sinks(stage).next().is_some()
 }
 
-/// The texts of here-documents and here-strings.
+/// Returns the texts of here-documents and here-strings.
 pub(super) fn here_texts(stage: &PipelineStage) -> impl Iterator<Item = &ShellWord> {
     stage
         .redirects
@@ -113,7 +113,7 @@ fn acts_on_text(name: &str) -> bool {
     is_sql_client(name) || runs_marked(name) || matches!(name, "redis-cli" | "make" | "gmake")
 }
 
-/// Whether it takes what it runs from its input.
+/// Tells whether a program runs code from its input.
 fn reads_input(argv: &Argv<'_>) -> bool {
     let name = argv.name.as_str();
     if is_shell(name) {
@@ -140,7 +140,7 @@ fn is_input(file: &str) -> bool {
     matches!(file, "/dev/stdin" | "-" | "/dev/fd/0" | "/proc/self/fd/0")
 }
 
-/// Every program a stage runs.
+/// Returns every program that a stage runs.
 fn programs(stage: &PipelineStage) -> Vec<(String, Vec<String>)> {
     let runs = unwrap(&stage.words).into_iter();
     runs.filter_map(|run| match run {

@@ -1,4 +1,4 @@
-//! Going through everything a command leads to.
+//! Judges everything that a command leads to.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ pub(super) const DECODED: &str = "decoded content piped to shell";
 pub(super) const HEREDOC: &str = "script execution via heredoc";
 pub(super) const SENT: &str = "send secrets away";
 
-/// How sure it is that what is judged will be run.
+/// Tells how certain it is that the judged text will be run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum JudgeCertainty {
     #[default]
@@ -36,19 +36,19 @@ enum JudgeCertainty {
     Guess,
 }
 
-/// Collects what speaks against a command.
+/// Collects the dangers of a command.
 #[derive(Debug, Default)]
 pub(super) struct CommandJudge {
     dangers: Vec<Danger>,
     denied: Option<Danger>,
     pub(super) effects: CommandEffects,
     pub(super) functions: HashSet<String>,
-    /// What names are known to stand for; a text that is run knows them too.
+    /// The known values of variables; a text that is run knows them too.
     variables: ShellVariables,
     depth: usize,
-    /// The words of commands that are surely run.
+    /// The words of commands that are certainly run.
     pub(super) executed: Vec<Vec<Option<String>>>,
-    /// Whether what is read now runs on another machine or in a container.
+    /// Set while the judged commands run on another machine or in a container.
     pub(super) remote: bool,
     certainty: JudgeCertainty,
 }
@@ -62,12 +62,12 @@ impl CommandJudge {
         }
     }
 
-    /// Tells whether everything could be read in one way.
+    /// Tells whether everything could be read unambiguously.
     pub(super) fn is_certain(&self) -> bool {
         !self.dangers.iter().any(|danger| matches!(danger.key.as_str(), TOO_DEEP | AMBIGUOUS))
     }
 
-    /// A text a shell would read.
+    /// Judges a text that a shell would read.
     pub(super) fn judge_text(&mut self, text: &str) {
         if self.depth > DEEPEST {
             return self.add(RuleFinding::Ask(TOO_DEEP), "");
@@ -106,7 +106,7 @@ impl CommandJudge {
         }
     }
 
-    /// Judges what may be run. Only what is grave counts, and a guess never forbids.
+    /// Judges what may be run. Only severe dangers count, and a guess never forbids.
     fn judge_possible(&mut self, judged: impl FnOnce(&mut Self)) {
         if self.certainty == JudgeCertainty::Guess {
             return;
@@ -171,7 +171,7 @@ impl CommandJudge {
         self.effects.record(stage, before);
     }
 
-    /// `program <(…)`: a program that is not known may run what it is given as a file.
+    /// Judges `program <(…)`: an unknown program may run the file it is given.
     fn judge_file_arguments(&mut self, stage: &PipelineStage) {
         let Some((first, rest)) = stage.words.split_first() else { return };
         let files = rest.iter().flat_map(|word| &word.inner).filter(|inner| inner.kind == Substitution::File);
@@ -200,7 +200,7 @@ impl CommandJudge {
         }
     }
 
-    /// Names set for a command, and those that are run wherever they are set.
+    /// Judges variables set for a command, and those whose values are run wherever they are set.
     fn judge_assignments(&mut self, stage: &PipelineStage) {
         let named = stage.words.first().map(|word| word.text.as_str());
         let exported = matches!(named, Some("export" | "declare" | "typeset" | "env" | "sudo" | "doas"));
@@ -279,7 +279,7 @@ impl CommandJudge {
     }
 }
 
-/// `while read x; do $x; done`.
+/// Detects `while read x; do $x; done`.
 fn runs_what_it_reads(script: &ShellScript) -> bool {
     let reads = |stage: &&PipelineStage| stage.words.first().is_some_and(|word| word.text == "read");
     let names: HashSet<String> = script
@@ -291,7 +291,7 @@ fn runs_what_it_reads(script: &ShellScript) -> bool {
         && script.stages().any(|stage| stage.words.first().is_some_and(|word| names.contains(&word.text)))
 }
 
-/// `{ bash; } <<E`: a shell within a group reads what the group is given.
+/// Detects `{ bash; } <<E`: a shell within a group reads the group's input.
 fn runs_its_input(script: &ShellScript) -> bool {
     script.stages().any(|stage| {
         matches!(Consumer::of(stage), Consumer::Shell(_)) || stage.body.as_ref().is_some_and(runs_its_input)

@@ -1,10 +1,10 @@
-//! Whether a shell command may simply be run.
+//! Decides whether a shell command may be run without approval.
 //!
-//! The command is read as a shell would read it and everything it leads to is judged: what `sudo`, `xargs` or `sh -c`
-//! run, what stands in substitutions and here-documents, what a name or an escape hides, what a file holds that the
-//! command itself writes. What a program that is not known may run is guessed at, and a guess counts for the gravest
-//! dangers only. Words that are only talked about (a commit message, a search pattern) are not judged. Pure: it decides,
-//! others ask and act.
+//! The command is parsed as a shell would parse it and everything it leads to is judged: what `sudo`, `xargs` or
+//! `sh -c` run, substitutions and here-documents, what a variable or an escape hides, files that the command itself
+//! writes. What an unknown program may run is guessed, and a guess counts for the most severe dangers only. Words
+//! that are only mentioned (a commit message, a search pattern) are not judged. Pure: this module decides; callers
+//! request approval and run commands.
 
 mod allow;
 mod argv;
@@ -27,12 +27,12 @@ pub use allow::{covers, is_same_key, matches_pattern};
 
 use judge::CommandJudge;
 
-/// Longer commands are not looked into.
+/// The longest command that is analysed.
 const LONGEST: usize = 128_000;
 const TOO_LONG: &str = "command too long to check";
 const CONTROL: &str = "control character in the command";
 
-/// What must be known of the machine.
+/// The facts about the machine that a decision needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HomeFolders<'a> {
     /// The user's home folder.
@@ -41,21 +41,21 @@ pub struct HomeFolders<'a> {
     pub hermes_home: Option<&'a str>,
 }
 
-/// What is to be done about a command.
+/// The decision about a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandJudgement {
     Allow,
-    /// A person has to agree to each of these.
+    /// The user must approve each of these.
     Ask(Vec<Danger>),
-    /// Never, whatever a person has agreed to.
+    /// The command is never run, whatever the user has approved.
     Deny(Danger),
 }
 
 /// Returns everything that speaks against running a command.
 ///
-/// The command is judged as it stands, because that is what the shell will read, and once more with look-alike letters
-/// made plain, because that is what a person sees. The worse of the two counts. Control characters are refused: no command
-/// needs them, and a terminal that shows them shows something else than is run.
+/// The command is judged as it is, because that is what the shell will read, and once more with look-alike letters
+/// replaced by plain ones, because that is what the user sees. The worse of the two counts. Control characters are
+/// refused: no command needs them, and a terminal would show something other than what is run.
 pub fn judge(command: &str, places: HomeFolders<'_>) -> CommandJudgement {
     if command.chars().count() > LONGEST {
         return CommandJudgement::Ask(vec![Danger { key: TOO_LONG.to_owned(), reason: TOO_LONG.to_owned() }]);
@@ -74,8 +74,9 @@ pub fn judge(command: &str, places: HomeFolders<'_>) -> CommandJudgement {
     if plain == raw { judged(&raw) } else { judged(&raw).worse_of(judged(&plain)) }
 }
 
-/// Returns the words of every command that is seen to be run, in the order in which they are met; `None` stands for a word
-/// that only the shell will know. Returns `None` for a command that is asked about because it cannot be read for sure.
+/// Returns the words of every command that is known to be run, in the order of their occurrence; `None` stands for
+/// a word that only the shell can determine. Returns `None` for a command that needs approval because it cannot be
+/// parsed with certainty.
 ///
 /// For comparing what is judged with what a shell runs.
 pub fn executed_words(command: &str) -> Option<Vec<Vec<Option<String>>>> {
@@ -85,7 +86,7 @@ pub fn executed_words(command: &str) -> Option<Vec<Vec<Option<String>>>> {
 }
 
 impl CommandJudgement {
-    /// Returns the worse of two judgements of one command; questions of both are asked.
+    /// Returns the worse of two judgements of one command, with the dangers of both.
     fn worse_of(self, other: Self) -> Self {
         match (self, other) {
             (denied @ Self::Deny(_), _) | (_, denied @ Self::Deny(_)) => denied,
@@ -103,7 +104,7 @@ impl CommandJudgement {
     }
 }
 
-/// The same with the first danger only.
+/// Judges a command and returns the first danger only.
 pub fn decide(command: &str, places: HomeFolders<'_>) -> CallVerdict {
     match judge(command, places) {
         CommandJudgement::Allow => CallVerdict::Allow,

@@ -1,23 +1,23 @@
-//! Other ways to write the same command.
+//! Normalisation of a command's spelling.
 
 use unicode_normalization::UnicodeNormalization;
 
 use super::HomeFolders;
 
-/// Returns a command with look-alike letters made plain.
+/// Returns a command with look-alike letters replaced by plain ones.
 pub(super) fn plain_letters(command: &str) -> String {
     command.nfkc().collect()
 }
 
-/// Returns a command with absolute names of the homes written as `~`.
+/// Returns a command with the absolute paths of the homes written as `~`.
 pub(super) fn fold_homes(command: &str, places: HomeFolders<'_>) -> String {
-    // The longer name first: the one often lies within the other.
+    // The longer path first: one is often within the other.
     let text = fold(command.to_owned(), places.hermes_home, "~/.hermes");
     fold(text, places.home, "~")
 }
 
 fn fold(text: String, folder: Option<&str>, name: &str) -> String {
-    // A name that means something to the shell could part words where bash does not.
+    // A path with characters special to the shell could split words where bash does not.
     let is_plain = |folder: &&str| {
         folder.len() > 1
             && folder.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+'))

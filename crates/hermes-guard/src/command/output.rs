@@ -1,4 +1,4 @@
-//! What a command hands to a shell, as far as it can be told from the command.
+//! The text that a command passes to a shell, as far as the command shows it.
 
 use super::effects::{CommandEffects, printed_text};
 use super::shell::{PipelineStage, ShellScript};
@@ -6,11 +6,11 @@ use super::unwrap::{is_inert, program};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ShellOutput {
-    /// It can be read.
+    /// The text is known.
     Text(String),
-    /// A script that could as well be run by its name, or what a program says to set the shell up.
+    /// A script that could as well be run by its name, or a program's output that sets up the shell.
     Usual,
-    /// Nobody has seen it.
+    /// The text cannot be determined.
     Unknown,
 }
 
@@ -35,7 +35,7 @@ const SET_UP: &[&str] = &[
     "nodenv",
     "goenv",
 ];
-/// Words with which other programs are asked for them.
+/// The arguments that make other programs print such settings.
 const SET_UP_WORDS: &[&str] = &[
     "init",
     "signin",
@@ -67,7 +67,7 @@ impl ShellOutput {
 
     pub(super) fn of(stage: &PipelineStage, memory: &CommandEffects) -> Self {
         if let Some(text) = printed_text(stage, None) {
-            // Nothing but names that only the shell knows.
+            // The text consists of variables that only the shell knows.
             let values: Vec<&str> = text.split_whitespace().collect();
             let unseen = !values.is_empty() && values.iter().all(|value| value.starts_with('$'));
             return if unseen { Self::Unknown } else { Self::Text(text) };
@@ -76,7 +76,7 @@ impl ShellOutput {
         let name = program(first);
         let names: Vec<&str> =
             rest.iter().map(|word| word.text.as_str()).filter(|text| !text.starts_with('-')).collect();
-        // A file may be called like one of these words.
+        // A file may have the name of one of these words.
         let asked_to = (!is_inert(&name) || name == "gh")
             && rest.iter().any(|word| SET_UP_WORDS.contains(&word.text.as_str()));
         let sets_up = asked_to

@@ -1,6 +1,6 @@
-//! What a path means to the guard.
+//! Classifies paths for the rules.
 
-/// Folders that hold the system.
+/// Folders that contain the operating system.
 const SYSTEM: &[&str] = &[
     "/home",
     "/root",
@@ -22,7 +22,7 @@ const SYSTEM: &[&str] = &[
     "/Users",
     "/Applications",
 ];
-/// Of these, what a recursive delete of them is never allowed for.
+/// The folders of these that may never be deleted recursively.
 const NEVER: &[&str] = &[
     "/", "~", "/home", "/root", "/etc", "/usr", "/var", "/bin", "/sbin", "/boot", "/lib", "/lib64", "/Users",
     "/System",
@@ -53,7 +53,7 @@ const AUTOSTART: &[&str] = &[
     "/Library/LaunchDaemons",
     "/var/spool/cron",
 ];
-/// Files and folders that hold keys and passwords.
+/// Files and folders that contain keys and passwords.
 const SECRETS: &[&str] = &[
     ".ssh/",
     ".aws/",
@@ -72,7 +72,7 @@ const SECRETS: &[&str] = &[
     ".password-store",
 ];
 
-/// What it would mean to write there.
+/// The effect of writing to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SensitivePath {
     BlockDevice,
@@ -81,11 +81,11 @@ pub(super) enum SensitivePath {
     StartupFile,
     Credentials,
     HermesFile,
-    /// What lies there is started at every login or boot.
+    /// Files there are started at every login or boot.
     Autostart,
 }
 
-/// A path without `//`, `/./`, `x/..` and a slash at its end; `*` at the end means the folder itself.
+/// Returns a path without `//`, `/./`, `x/..` and a final slash; `*` at the end means the folder itself.
 pub(super) fn collapse(path: &str) -> String {
     let absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
@@ -111,7 +111,7 @@ pub(super) fn collapse(path: &str) -> String {
     if absolute { format!("/{joined}") } else { joined }
 }
 
-/// Whether removing all of it is never allowed.
+/// Tells whether deleting the whole path is never allowed.
 pub(super) fn is_vital(path: &str) -> bool {
     let collapsed = collapse(path);
     NEVER.contains(&collapsed.as_str())
@@ -168,7 +168,7 @@ pub(super) fn sensitive(path: &str) -> Option<SensitivePath> {
     None
 }
 
-/// Whether keys or passwords are there. What is meant for others is none.
+/// Tells whether a path contains keys or passwords. Public keys, `known_hosts` and `.ssh/config` do not count.
 pub(super) fn is_secret(path: &str) -> bool {
     let public = [".pub", "known_hosts", ".ssh/config"].iter().any(|ending| path.ends_with(ending));
     !public
@@ -179,7 +179,7 @@ pub(super) fn is_secret(path: &str) -> bool {
             || SECRETS.iter().any(|part| path.contains(part)))
 }
 
-/// Whether the whole of a system folder is meant.
+/// Tells whether a path is a whole system folder.
 pub(super) fn is_system_folder(path: &str) -> bool {
     let path = collapse(path);
     path == "/" || SYSTEM.contains(&path.as_str())

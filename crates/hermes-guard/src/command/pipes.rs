@@ -1,4 +1,4 @@
-//! Judging pipelines: what one command says to the next.
+//! Judges pipelines: what one command writes to the next.
 
 use super::effects::printed_text;
 use super::flow::{Consumer, Flow, decodes, here_texts, stage_fetches};
@@ -19,7 +19,7 @@ impl CommandJudge {
         if pipeline.end == PipelineEnd::Background && pipeline.stages.iter().any(starts_gateway) {
             self.add(RuleFinding::Ask(OUTSIDE), "");
         }
-        // `… | { ls; sh; }` is read flat: a shell that is given nothing else may be given what was printed before.
+        // `… | { ls; sh; }` is parsed flat: a shell without other input may read what was printed before.
         if let Some(first) = pipeline.stages.first()
             && !earlier.is_empty()
             && first.redirects.is_empty()
@@ -38,7 +38,7 @@ impl CommandJudge {
     }
 
     fn judge_pipes(&mut self, pipeline: &Pipeline, earlier: &[Pipeline], before: &mut Flow) {
-        // The end of a group that was read flat: it stands for all that came before.
+        // The end of a group that was parsed flat: it stands for everything before it.
         let grouped = pipeline.stages.first().is_some_and(PipelineStage::is_empty);
         let mut flow = Flow::default();
         let mut after_shell = false;
@@ -86,7 +86,7 @@ impl CommandJudge {
         before.decodes |= flow.decodes;
     }
 
-    /// What commands say to one that acts on it.
+    /// Judges the output of commands that goes to a consumer.
     fn judge_piped_output(&mut self, stages: &mut dyn Iterator<Item = &PipelineStage>, consumer: &Consumer) {
         for stage in stages {
             if let Some(body) = &stage.body {

@@ -1,4 +1,4 @@
-//! What is handed to a shell, or to another program that acts on text: here-documents, files, output of commands.
+//! Text passed to a shell, or to another program that executes text: here-documents, files, output of commands.
 
 use super::argv::Argv;
 use super::effects::printed_text;
@@ -10,7 +10,7 @@ use super::shell::{Direction, PipelineStage, ShellScript, ShellWord, Substitutio
 use super::unwrap::{InvocationKind, marked, script_file};
 
 impl CommandJudge {
-    /// `bash <(…)`.
+    /// Judges `bash <(…)`.
     pub(super) fn judge_process_substitution(&mut self, argv: &Argv<'_>, stage: &PipelineStage) {
         let inputs = stage.redirects.iter().filter(|redirect| redirect.direction != Direction::Out);
         let files = argv.args.iter().chain(inputs.map(|redirect| &redirect.target));
@@ -28,7 +28,7 @@ impl CommandJudge {
         }
     }
 
-    /// What a shell reads from its input: here-documents, files the command has written, descriptors.
+    /// Judges what a shell reads from its input: here-documents, files the command has written, descriptors.
     pub(super) fn judge_inputs(&mut self, stage: &PipelineStage) {
         let fed = !stage.redirects.is_empty() || has_sink(stage);
         let consumer = if fed { Consumer::of(stage) } else { Consumer::Other };
@@ -59,7 +59,7 @@ impl CommandJudge {
         }
     }
 
-    /// A text that reaches what acts on it.
+    /// Judges a text that reaches its consumer.
     pub(super) fn judge_consumed_text(
         &mut self,
         consumer: &Consumer,
@@ -93,7 +93,7 @@ impl CommandJudge {
         self.remote = before;
     }
 
-    /// What is handed to a shell as text.
+    /// Judges a text that is passed to a shell.
     fn judge_shell_text(&mut self, word: &ShellWord, stage: &PipelineStage) {
         if word.inner.iter().any(|inner| fetches(&inner.script)) {
             return self.add(RuleFinding::Ask(REMOTE), "");
@@ -110,13 +110,13 @@ impl CommandJudge {
         {
             return self.judge_script_output(&inner.script);
         }
-        // It is only said for later, and by whoever runs the script.
+        // `trap` and `alias` only store the text for later, in the shell of the script.
         if !stage.words.first().is_some_and(|word| matches!(word.text.as_str(), "trap" | "alias")) {
             self.add(RuleFinding::Ask(UNSEEN), "");
         }
     }
 
-    /// What a script prints for a shell to run.
+    /// Judges what a script prints for a shell to run.
     pub(super) fn judge_script_output(&mut self, script: &ShellScript) {
         let stage = script.pipelines.last().and_then(|pipeline| pipeline.stages.last());
         self.judge_written_files(stage);
@@ -127,7 +127,7 @@ impl CommandJudge {
         }
     }
 
-    /// `cat file` into a shell, where the command has written the file itself.
+    /// Judges `cat file` into a shell, where the command has written the file itself.
     pub(super) fn judge_written_files(&mut self, stage: Option<&PipelineStage>) {
         let words = stage.map(|stage| stage.words.as_slice()).unwrap_or_default();
         if words.first().is_some_and(|word| word.text == "cat") {

@@ -1,8 +1,7 @@
-//! Secrets known word for word: those of this installation.
+//! The literal secrets of this installation.
 //!
-//! They are a fact of the whole process, like the place its log goes to: read once from the home's files, and masked in
-//! whatever anybody is shown, in whatever shape they stand there. It is the one thing in this crate that is not an
-//! argument; all it can do is to mask more.
+//! They are global to the process, like its log destination: read once from the home's files, and masked in all
+//! output, in every encoding. This is the only state in this crate that is not an argument; it can only mask more.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,9 +12,9 @@ use regex::Regex;
 
 use super::mask::{Mask, SecretMatch, replace_matches};
 
-/// Shorter ones are left alone: masking them would hit ordinary words.
+/// The shortest secret that is masked: masking shorter ones would hit ordinary words.
 const SHORTEST: usize = 8;
-/// A pattern of this many bytes is more than any home needs.
+/// The size limit of the compiled pattern in bytes, more than any home needs.
 const MOST: usize = 1 << 20;
 
 #[derive(Default)]
@@ -26,8 +25,8 @@ struct KnownSecrets {
 
 static KNOWN: RwLock<KnownSecrets> = RwLock::new(KnownSecrets { values: BTreeSet::new(), pattern: None });
 
-/// Masks these values from now on, wherever they stand. Values that are too short, or could be ordinary words, are
-/// passed over.
+/// Masks these values from now on, wherever they occur. Values that are too short, or could be ordinary words, are
+/// ignored.
 pub fn register_secrets(secrets: impl IntoIterator<Item = Secret>) {
     let usable = |value: &str| {
         value.len() >= SHORTEST
@@ -45,7 +44,7 @@ pub fn register_secrets(secrets: impl IntoIterator<Item = Secret>) {
     if known.values.len() == before || known.values.iter().map(String::len).sum::<usize>() > MOST {
         return;
     }
-    // The longest first, so that a secret which contains another is masked whole.
+    // The longest first, so that a secret which contains another is masked as a whole.
     let mut longest_first: Vec<&String> = known.values.iter().collect();
     longest_first.sort_by_key(|value| std::cmp::Reverse(value.len()));
     let alternatives: Vec<String> = longest_first.into_iter().map(|value| regex::escape(value)).collect();
@@ -61,7 +60,7 @@ pub(super) fn mask_known(text: Cow<'_, str>) -> Cow<'_, str> {
     })
 }
 
-/// The value as it stands in an address.
+/// Returns the value as it is written in a URL.
 fn percent_encoded(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let mut encoded = String::with_capacity(value.len());

@@ -1,4 +1,4 @@
-//! What is put in a secret's place, and the walk that puts it there.
+//! The replacement of a secret, and the scan that inserts it.
 
 use std::borrow::Cow;
 
@@ -15,16 +15,16 @@ pub(super) struct SecretMatch {
 
 #[derive(Clone, Copy)]
 pub(super) enum Mask {
-    /// By length: stars, or head and tail.
+    /// Stars, or head and tail, depending on the length.
     Token,
-    /// Stars, however long it was.
+    /// Stars, whatever the length.
     Stars,
     Words(&'static str),
-    /// Country code and last digits stay.
+    /// Keeps the country code and the last digits.
     Phone,
 }
 
-/// Replaces every hit. `find` gets the text and where to begin, and gives hits in order.
+/// Replaces every match. `find` gets the text and where to begin, and returns matches in order.
 pub(super) fn replace_matches(
     text: Cow<'_, str>,
     find: impl Fn(&str, usize) -> Option<SecretMatch>,
@@ -73,7 +73,7 @@ fn around(text: &str, head: usize, tail: usize, middle: &str) -> String {
     out
 }
 
-/// Whether a value is what [`mask`] leaves behind, so that masking twice changes nothing.
+/// Tells whether a value is the output of [`mask`], so that masking twice changes nothing.
 pub(super) fn is_masked(value: &str) -> bool {
     value == "***"
         || (value.chars().count() == HEAD + 3 + TAIL && value.chars().skip(HEAD).take(3).all(|c| c == '.'))

@@ -1,8 +1,8 @@
-//! Secrets taken out of text before anyone sees it: a model, a log, a chat.
+//! Removes secrets from text before a model, a log or a chat gets it.
 //!
-//! Holds what secrets look like, not where they are kept. Everything that is not a secret stays byte for byte; doing it
-//! twice changes nothing; the time is linear in the text. A secret shorter than 18 characters becomes `***`, a longer
-//! one keeps its first six and last four, enough to tell two keys apart.
+//! Holds the formats of secrets, not their storage. Everything that is not a secret stays byte for byte; redacting
+//! twice changes nothing; the time is linear in the text. A secret shorter than 18 characters becomes `***`, a
+//! longer one keeps its first six and last four, enough to tell two keys apart.
 
 mod known_secrets;
 mod mask;
@@ -18,18 +18,18 @@ use mask::replace_matches;
 
 const MOST_ROUNDS: usize = 8;
 
-/// Which names count in `name=value`.
+/// Selects the names that count in `name=value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Assignments {
-    /// For logs and the output of commands such as `env`.
+    /// Names in any case, for logs and the output of commands such as `env`.
     #[default]
     AnyCase,
-    /// For source code, where `token=token` is a program and must stay readable: upper-case names, and lines that hold
-    /// nothing but an assignment.
+    /// Upper-case names, and lines that contain only an assignment; for source code, where `token=token` is code
+    /// and must stay readable.
     ConfigStyle,
 }
 
-/// Whether telephone numbers count as secrets.
+/// Tells whether telephone numbers count as secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PhoneNumbers {
     #[default]
@@ -37,7 +37,7 @@ pub enum PhoneNumbers {
     Keep,
 }
 
-/// What to look for.
+/// Selects the secrets to search for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Redaction {
     pub assignments: Assignments,
@@ -49,8 +49,8 @@ pub fn redact(text: &str, what: Redaction) -> Cow<'_, str> {
     redact_shapes(known_secrets::mask_known(Cow::Borrowed(text)), what)
 }
 
-/// Until nothing is left to mask: a mask can bring two things together that only then look like a secret. Masks only
-/// get shorter, so two or three rounds are the most that happen, and text without secrets takes one.
+/// Masks until nothing is left to mask: a mask can join two parts that only then look like a secret. Masks only get
+/// shorter, so at most two or three rounds happen, and text without secrets takes one.
 fn redact_shapes(text: Cow<'_, str>, what: Redaction) -> Cow<'_, str> {
     let mut text = text;
     for _ in 0..MOST_ROUNDS {

@@ -1,4 +1,4 @@
-//! Values that are secret because of the name beside them: assignments, URL parameters, JSON fields, headers.
+//! Values that are secret because of their name: assignments, URL parameters, JSON fields, headers.
 
 use super::Assignments;
 use super::mask::{Mask, SecretMatch, is_masked};
@@ -24,14 +24,14 @@ const WORDS: [&str; 17] = [
     "MASTER_KEY",
 ];
 
-/// Last parts of a name that do.
+/// Endings of a name that make an assignment secret.
 const ENDINGS: [&str; 6] = ["_PASS", "_PWD", "PGPASS", "_WEBHOOK_URL", "_DSN", "_COOKIE"];
 
-/// Whole names that make a URL parameter secret, beside those with one of [`WORDS`] in them.
+/// Whole names that make a URL parameter secret, in addition to those that contain one of [`WORDS`].
 const PARAMETERS: [&str; 8] =
     ["KEY", "API-KEY", "PWD", "PASS", "SIG", "SIGNATURE", "X-AMZ-SIGNATURE", "X-GOOG-SIGNATURE"];
 
-/// What the name of a field ends with, its underscores taken out, if its value is secret.
+/// Endings of field names, without underscores, that make the value secret.
 const FIELDS: [&str; 18] = [
     "apikey",
     "token",
@@ -53,7 +53,7 @@ const FIELDS: [&str; 18] = [
     "pwd",
 ];
 
-/// Fields that end so and only say where a list goes on, or how something is cut up.
+/// Fields with such an ending that are not secret: they continue a list, or name a special token of a tokenizer.
 const PLAIN_FIELDS: [&str; 7] =
     ["pagetoken", "continuationtoken", "synctoken", "nexttoken", "stoptoken", "eostoken", "padtoken"];
 
@@ -62,7 +62,7 @@ const HEADERS: [&str; 6] =
 
 const SCHEMES: [&str; 8] = ["bearer", "basic", "token", "bot", "digest", "apikey", "negotiate", "key"];
 
-/// `NAME=value`, `?name=value`, `name = "value"` on a line of its own.
+/// Finds `NAME=value`, `?name=value`, and `name = "value"` on a separate line.
 pub(super) fn assignment(text: &str, from: usize, which: Assignments) -> Option<SecretMatch> {
     let mut at = from;
     loop {
@@ -102,11 +102,12 @@ enum AssignmentKind {
 struct NamePlace<'a> {
     name: &'a str,
     kind: AssignmentKind,
-    /// Nothing else stands before it on its line, not even space.
+    /// Set when nothing precedes it on its line, not even whitespace.
     alone: bool,
 }
 
-/// The name that ends at the sign. It is looked for no further back than `from`, which keeps the walk linear.
+/// Returns the name that ends at the sign. The search goes no further back than `from`, which keeps the scan
+/// linear.
 fn name_before(text: &str, from: usize, equals: usize) -> Option<NamePlace<'_>> {
     let before = text.get(from..equals)?;
     let trimmed = before.trim_end_matches(' ');
@@ -132,7 +133,7 @@ fn is_name(byte: u8) -> bool {
 
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase().replace('-', "_");
-    // An author is no authorisation.
+    // "Author" is not "authorization".
     let name = name.replace("AUTHOR_", "").replace("AUTHORS", "");
     let name = name.strip_suffix("AUTHOR").unwrap_or(&name);
     WORDS.iter().any(|word| name.contains(word)) || ENDINGS.iter().any(|ending| name.ends_with(ending))
@@ -144,7 +145,7 @@ fn is_secret_field(name: &str) -> bool {
         && !PLAIN_FIELDS.iter().any(|field| name.ends_with(field))
 }
 
-/// `password: value` on a line of its own, as YAML has it.
+/// Finds `password: value` on a separate line, as in YAML.
 pub(super) fn yaml_field(text: &str, from: usize, which: Assignments) -> Option<SecretMatch> {
     let mut at = from;
     loop {
@@ -171,7 +172,7 @@ pub(super) fn yaml_field(text: &str, from: usize, which: Assignments) -> Option<
     }
 }
 
-/// Words that stand behind a name in programs and documents, not in settings.
+/// Words that follow a name in source code and documents, not in settings.
 const TYPES: [&str; 16] = [
     "str", "string", "String", "bool", "int", "number", "any", "None", "null", "none", "true", "false",
     "required", "optional", "object", "bytes",
@@ -181,7 +182,7 @@ fn until_end_of_line(text: &str) -> &str {
     text.split(['\n', '\r']).next().unwrap_or_default().trim_end()
 }
 
-/// `--password value`, as it is given to programs.
+/// Finds `--password value`, as in program arguments.
 pub(super) fn option(text: &str, from: usize) -> Option<SecretMatch> {
     let mut at = from;
     loop {
@@ -212,7 +213,7 @@ fn is_parameter(name: &str) -> bool {
     PARAMETERS.contains(&name.as_str())
 }
 
-/// Where the value begins and ends, without its quotes.
+/// Returns where the value begins and ends, without its quotes.
 fn value_after(text: &str, at: usize, kind: AssignmentKind) -> Option<(usize, usize)> {
     let rest = text.get(at..)?;
     let at = if kind == AssignmentKind::Spaced {
@@ -255,7 +256,7 @@ fn value_after(text: &str, at: usize, kind: AssignmentKind) -> Option<(usize, us
     (!value.is_empty()).then_some((at, at + value.len()))
 }
 
-/// The value without the punctuation of what it stands in. A bracket that the value opened itself belongs to it.
+/// Returns the value without the punctuation of its context. A bracket that the value itself opened belongs to it.
 fn without_closers(mut value: &str) -> &str {
     let closers = [(',', ','), (';', ';'), (')', '('), (']', '['), ('}', '{')];
     while let Some((shorter, _)) = closers
@@ -274,8 +275,8 @@ enum QuoteSpan {
     Any,
 }
 
-/// Where the quote that was opened before `text` is closed. Stops at the first answer, so that many opened quotes in a
-/// long line do not each read to its end.
+/// Returns where the quote that was opened before `text` is closed. Stops at the first result, so that many opened
+/// quotes in a long line do not each read to its end.
 fn closing(text: &str, quote: &str, lines: QuoteSpan) -> Option<usize> {
     let quote = quote.as_bytes();
     let mut escaped = false;
@@ -295,7 +296,8 @@ fn closing(text: &str, quote: &str, lines: QuoteSpan) -> Option<usize> {
     None
 }
 
-/// Whether a value under a secret name is worth hiding: masked ones, references to variables and settings are not.
+/// Tells whether a value under a secret name must be hidden: masked values, references to variables and settings
+/// need not.
 fn is_secret_value(name: &str, value: &str) -> bool {
     if value.is_empty() || is_masked(value) {
         return false;
@@ -310,7 +312,7 @@ fn is_secret_value(name: &str, value: &str) -> bool {
     !(counts_tokens && setting)
 }
 
-/// `$NAME` or `${NAME}`, which gives nothing away.
+/// Detects `$NAME` or `${NAME}`, which reveals nothing.
 fn is_reference(value: &str) -> bool {
     let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).or(value.strip_prefix('$'));
     name.is_some_and(|name| {
@@ -319,7 +321,7 @@ fn is_reference(value: &str) -> bool {
     })
 }
 
-/// `"api_key": "value"`, with either quote, escaped or not.
+/// Finds `"api_key": "value"`, with either quote, escaped or not.
 pub(super) fn field(text: &str, from: usize) -> Option<SecretMatch> {
     let mut at = from;
     loop {
@@ -348,7 +350,7 @@ pub(super) fn field(text: &str, from: usize) -> Option<SecretMatch> {
     }
 }
 
-/// `Authorization: Bearer value` and its like, and a bearer token by itself.
+/// Finds `Authorization: Bearer value` and similar headers, and a bearer token by itself.
 pub(super) fn header(text: &str, from: usize) -> Option<SecretMatch> {
     let bytes = text.as_bytes();
     let mut at = from;
@@ -382,7 +384,7 @@ fn is_one_of(word: &str, words: &[&str]) -> bool {
     words.iter().any(|candidate| word.eq_ignore_ascii_case(candidate))
 }
 
-/// What stands behind a header's name and colon: its credential, without the scheme.
+/// Finds the credential after a header's name and colon, without the scheme.
 fn header_value(text: &str, end: usize) -> Option<SecretMatch> {
     let rest = text.get(end..)?;
     let value = rest.trim_start_matches(['"', '\'', '\\', ' ', '\t']).strip_prefix([':', '='])?;
@@ -411,7 +413,7 @@ fn credential(text: &str) -> Option<&str> {
     text.split(stops).next().filter(|word| !word.is_empty())
 }
 
-/// A token behind the word alone; prose about bearers has no digits in the next word and is not that long.
+/// Finds a token after the word alone; in prose about bearers the next word has no digits and is shorter.
 fn bearer_value(text: &str, end: usize) -> Option<SecretMatch> {
     let rest = text.get(end..)?;
     let value = rest.strip_prefix([' ', '\t'])?.trim_start_matches([' ', '\t']);

@@ -1,17 +1,17 @@
-//! Keys that show by their first letters who issued them. (Table.)
+//! Keys whose prefix identifies the issuer (a table).
 
 use super::mask::{Mask, SecretMatch};
 
-/// What may follow a prefix.
+/// The characters that may follow a prefix.
 #[derive(Clone, Copy)]
 enum KeyBody {
     /// Letters and digits.
     Alphanumeric,
-    /// Also underscores.
+    /// Letters, digits and underscores.
     Word,
-    /// Also dashes.
+    /// Letters, digits, underscores and dashes.
     Token,
-    /// The same with a digit among them, where a prefix could also begin a name in a program.
+    /// The same with at least one digit, for prefixes that could also begin an identifier.
     Mixed,
     /// Sixteen capital letters and digits.
     Sixteen,
@@ -203,7 +203,7 @@ const KEYS: &[(&str, KeyBody, usize)] = &[
     ("fm1_", KeyBody::Mixed, 20),
 ];
 
-/// The shortest run that can be a key: anything below is passed over without looking at the table.
+/// The shortest run that can be a key: a shorter one is skipped without consulting the table.
 const SHORTEST: usize = 13;
 
 pub(super) fn known_key(text: &str, from: usize) -> Option<SecretMatch> {
@@ -224,8 +224,8 @@ pub(super) fn known_key(text: &str, from: usize) -> Option<SecretMatch> {
     None
 }
 
-/// Where inside a run a key may begin: at its start, or behind an escape (`\n`, `\u003d`, `%3D`) that only looks like
-/// part of the run.
+/// Returns the positions in a run where a key may begin: its start, or after an escape (`\n`, `\u003d`, `%3D`) that
+/// only looks like part of the run.
 fn starts(bytes: &[u8], start: usize, end: usize) -> impl Iterator<Item = usize> {
     let before = start.checked_sub(1).map(|at| bytes[at]);
     let behind_escape = match (before, bytes.get(start)) {
@@ -255,7 +255,7 @@ fn key_at(text: &str, start: usize, end: usize) -> Option<SecretMatch> {
     hit(if run.starts_with("gAAAA") { end + padding } else { end })
 }
 
-/// The end of a key made of parts with dots between, each with the least length of the parts behind the first.
+/// Returns the end of a key of dot-separated parts, each with the least length of the parts after the first.
 fn dotted_end(text: &str, run: &str, end: usize) -> Option<usize> {
     let least: &[usize] = match run {
         "SG" => &[10, 0],
@@ -277,7 +277,7 @@ fn dotted_end(text: &str, run: &str, end: usize) -> Option<usize> {
         if part < at + 1 + least {
             return (index > 0 && *least == 0).then_some(at);
         }
-        // A sentence's full stop is not part of a key.
+        // The full stop of a sentence is not part of a key.
         at = if part == at + 1 { at } else { part };
     }
     Some(at)

@@ -1,4 +1,4 @@
-//! Secrets known by their form: bot tokens, private keys, passwords in URLs, telephone numbers.
+//! Secrets recognised by their format: bot tokens, private keys, passwords in URLs, telephone numbers.
 
 use super::mask::{Mask, SecretMatch, is_masked};
 
@@ -7,14 +7,15 @@ const END: &str = "-----END ";
 const LABEL: &str = "PRIVATE KEY";
 const DASHES: &str = "-----";
 
-/// No URL with a password in it is longer; the bound keeps the walk linear.
+/// The longest URL that is searched for a password; the bound keeps the scan linear.
 const LONGEST_URL: usize = 512;
 
-/// URL schemes whose passwords are looked for even where a slash in them breaks the URL.
+/// URL schemes whose passwords are found even where a slash in them makes the URL invalid.
 const DATABASES: [&str; 9] =
     ["postgres", "postgresql", "mysql", "mongodb", "mongodb+srv", "redis", "rediss", "amqp", "amqps"];
 
-/// A PEM private key, from its first line to its last. One that breaks off ends with its last line of key material.
+/// Finds a PEM private key, from its first line to its last. A truncated one ends with its last line of key
+/// material.
 pub(super) fn private_key(text: &str, from: usize) -> Option<SecretMatch> {
     let mut at = from;
     loop {
@@ -31,13 +32,13 @@ pub(super) fn private_key(text: &str, from: usize) -> Option<SecretMatch> {
     }
 }
 
-/// How long the rest of a marker line is, if it is about a private key.
+/// Returns the length of the rest of a marker line, if it is about a private key.
 fn label_length(text: &str) -> Option<usize> {
     let label = text.find(LABEL)?;
     Some(label + text.get(label..)?.find(DASHES)? + DASHES.len())
 }
 
-/// How long the material after the first line is; `None` when there is none, as in prose about keys.
+/// Returns the length of the material after the first line, or `None` when there is none, as in prose about keys.
 fn key_end(body: &str) -> Option<usize> {
     let material = |c: char| {
         c.is_ascii_alphanumeric()
@@ -63,7 +64,7 @@ fn first_line(text: &str, most: usize) -> &str {
     }
 }
 
-/// `12345678:secret`, with or without `bot` before it; the number is public and stays.
+/// Finds `12345678:secret`, with or without `bot` before it; the number is public and stays.
 pub(super) fn bot_token(text: &str, from: usize) -> Option<SecretMatch> {
     let bytes = text.as_bytes();
     let mut at = from;
@@ -83,7 +84,7 @@ pub(super) fn bot_token(text: &str, from: usize) -> Option<SecretMatch> {
     }
 }
 
-/// The password in `scheme://user:password@host`, and a name that is long enough to be a token itself.
+/// Finds the password in `scheme://user:password@host`, and a user name that is long enough to be a token itself.
 pub(super) fn url_password(text: &str, from: usize) -> Option<SecretMatch> {
     let mut at = from;
     loop {
@@ -112,7 +113,7 @@ pub(super) fn url_password(text: &str, from: usize) -> Option<SecretMatch> {
     }
 }
 
-/// Addresses that let anybody who knows them write, with the number of parts before the secret one.
+/// URLs that let anyone who knows them write, with the number of parts before the secret one.
 const WEBHOOKS: [(&str, usize); 6] = [
     ("hooks.slack.com/services/", 2),
     ("hooks.slack.com/workflows/", 3),
@@ -122,7 +123,7 @@ const WEBHOOKS: [(&str, usize); 6] = [
     ("hooks.zapier.com/hooks/catch/", 1),
 ];
 
-/// The last part of an address that is a secret as a whole.
+/// Finds the secret last part of a webhook URL.
 pub(super) fn webhook(text: &str, from: usize) -> Option<SecretMatch> {
     let found = WEBHOOKS.iter().filter_map(|(address, parts)| {
         let start = from + text.get(from..)?.find(address)? + address.len();
@@ -144,7 +145,7 @@ fn ends_url(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>')
 }
 
-/// Everything before the first `@`, slashes included.
+/// Returns everything before the first `@`, slashes included.
 fn broken_user_info(rest: &str) -> Option<&str> {
     let at = rest.char_indices().take(LONGEST_URL).find(|(_, c)| ends_url(*c) || *c == '@')?;
     (at.1 == '@').then(|| rest.get(..at.0))?
@@ -165,7 +166,7 @@ fn until(text: &str, stops: impl Fn(char) -> bool) -> &str {
     text.split(stops).next().unwrap_or_default()
 }
 
-/// `+` and seven to fifteen digits (E.164), standing for themselves.
+/// Finds `+` and seven to fifteen digits (E.164), as a separate word.
 pub(super) fn phone_number(text: &str, from: usize) -> Option<SecretMatch> {
     let bytes = text.as_bytes();
     let mut at = from;

@@ -1,12 +1,12 @@
-//! What kind of network an address belongs to.
+//! The kind of network that an address belongs to.
 //!
-//! Addresses that carry an IPv4 address inside (mapped, translated, 6to4, ISATAP) are judged by what they carry: that is
-//! where the packets end up.
+//! Addresses that contain an IPv4 address (mapped, translated, 6to4, ISATAP) are judged by the contained one: that
+//! is where the packets are sent.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The kinds that matter to a decision.
+/// The kinds of address that matter to a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressKind {
     Public,
@@ -22,7 +22,7 @@ pub enum AddressKind {
 }
 
 impl AddressKind {
-    /// Whether the user's switch for private addresses covers it.
+    /// Tells whether the user's setting for private addresses can allow it.
     pub fn can_be_allowed(self) -> bool {
         matches!(self, Self::Loopback | Self::Private | Self::LinkLocal | Self::CarrierNat)
     }
@@ -62,7 +62,7 @@ fn classify_v4(address: Ipv4Addr) -> AddressKind {
         | [192, 0, 0, 192] => AddressKind::Metadata,
         [0, ..] => AddressKind::Unspecified,
         [127, ..] => AddressKind::Loopback,
-        // The benchmarking range is where tunnelling proxies put their stand-in addresses, so a user may allow it.
+        // Tunnelling proxies put their placeholder addresses into the benchmarking range, so a user may allow it.
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [198, 18 | 19, ..] => AddressKind::Private,
         [100, 64..=127, ..] => AddressKind::CarrierNat,
         [169, 254, ..] => AddressKind::LinkLocal,
@@ -98,9 +98,9 @@ fn classify_v6(address: Ipv6Addr) -> AddressKind {
 fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
-        // `::` and `::1` are no IPv4 addresses, whatever the old compatible form says.
+        // `::` and `::1` are not IPv4 addresses, whatever the old compatible form says.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
-        // Compatible, mapped, translated; NAT64; 6to4; ISATAP under a public prefix (a private prefix is refused for
+        // Compatible, mapped, translated; NAT64; 6to4; ISATAP under a public prefix (a private prefix is refused by
         // itself).
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]

@@ -1,10 +1,10 @@
-//! Websites the user does not want opened: `security.website_blocklist`.
+//! Websites that the user has blocked: `security.website_blocklist`.
 
 use std::collections::HashMap;
 
 use url::Url;
 
-/// Rules with the place each came from. A name covers its subdomains; `*.name` covers only those.
+/// Rules with their sources. A name covers its subdomains; `*.name` covers only those.
 #[derive(Debug, Clone, Default)]
 pub struct Blocklist {
     sources: Vec<String>,
@@ -41,7 +41,7 @@ impl Blocklist {
         self.names.is_empty() && self.globs.is_empty()
     }
 
-    /// The rule that covers `host`, and its source.
+    /// Returns the rule that covers `host`, and its source.
     pub fn find(&self, host: &str) -> Option<(String, &str)> {
         if self.is_empty() {
             return None;
@@ -66,7 +66,8 @@ impl Blocklist {
     }
 }
 
-/// Lower case, without scheme, path, port, trailing dot and leading `www.`; names in other scripts in their ASCII form.
+/// Returns the rule in lower case, without scheme, path, port, trailing dot and leading `www.`; names in other
+/// scripts in their ASCII form.
 fn normalise(rule: &str) -> Option<String> {
     let rule = rule.trim().to_lowercase();
     let rule = rule.split_once("://").map_or(rule.as_str(), |(_, rest)| rest);
@@ -92,8 +93,8 @@ fn normalise(rule: &str) -> Option<String> {
     Some(format!("{star}{}", ascii.as_deref().unwrap_or(name)))
 }
 
-/// `*` stands for any characters, dots included. The pieces between stars are looked for from left to right, the last
-/// one at the end.
+/// Tells whether a rule matches, where `*` stands for any characters, dots included. The pieces between stars are
+/// searched from left to right, the last one at the end.
 fn matches_glob(rule: &str, host: &str) -> bool {
     let Some((first, rest)) = rule.split_once('*') else { return rule == host };
     let Some(mut left) = host.strip_prefix(first) else { return false };

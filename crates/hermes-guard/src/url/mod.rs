@@ -1,8 +1,9 @@
-//! Whether an address may be asked for on a model's word.
+//! Decides whether an untrusted URL may be requested.
 //!
-//! Holds the rules for names and for numbers. A name alone proves nothing, so the caller checks twice: the URL before
-//! the name is resolved, and every resolved address before it connects, to exactly the address it checked. Spellings
-//! (decimal, octal, hexadecimal, full-width, upper case) are settled by the URL parser before anything is compared.
+//! Holds the rules for names and for addresses. A name alone proves nothing, so the caller checks twice: the URL
+//! before the name is resolved, and every resolved address before it connects, to exactly the address it checked.
+//! The URL parser normalises spellings (decimal, octal, hexadecimal, full-width, upper case) before anything is
+//! compared.
 
 mod address;
 mod blocklist;
@@ -15,14 +16,14 @@ use url::{Host, Url};
 pub use address::AddressKind;
 pub use blocklist::Blocklist;
 
-/// Names under which clouds hand out credentials to whatever runs inside them.
+/// The names of the metadata services by which clouds give credentials to their machines.
 const METADATA_NAMES: [&str; 5] =
     ["metadata.google.internal", "metadata.goog", "metadata", "instance-data", "instance-data.ec2.internal"];
 
 const LOCAL_NAMES: [&str; 3] = ["localhost", "ip6-localhost", "ip6-loopback"];
 const LOCAL_ENDINGS: [&str; 5] = [".localhost", ".local", ".internal", ".localdomain", ".home.arpa"];
 
-/// Query parameters that carry a credential by their name.
+/// Names of query parameters that carry a credential.
 const CREDENTIAL_PARAMETERS: [&str; 14] = [
     "api_key",
     "apikey",
@@ -40,7 +41,7 @@ const CREDENTIAL_PARAMETERS: [&str; 14] = [
     "x-goog-signature",
 ];
 
-/// Whether the user's own network may be reached.
+/// Tells whether the user's own network may be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PrivateAddresses {
     #[default]
@@ -49,14 +50,14 @@ pub enum PrivateAddresses {
     Allow,
 }
 
-/// What holds for every request made on a model's word.
+/// The policy for every request to an untrusted URL.
 #[derive(Debug, Clone, Default)]
 pub struct UrlPolicy {
     pub private: PrivateAddresses,
     pub blocklist: Blocklist,
 }
 
-/// A refusal, in words a person understands.
+/// A refusal, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct UrlDenial {
@@ -81,7 +82,7 @@ pub enum UrlDenialReason {
     Address { host: String, kind: AddressKind },
     #[error("{host} is a name on this machine or its own network{}", remedy(AddressKind::Private))]
     LocalName { host: String },
-    // The incumbent's words: skills and prompts look for them.
+    // The wording of the original program, because skills and prompts search for it.
     #[error("Blocked by website policy: '{host}' matched rule '{rule}' from {source_name}")]
     Blocklist { host: String, rule: String, source_name: String },
     #[error("a redirect would send the request's body to another host, {0}")]
@@ -103,14 +104,14 @@ impl From<UrlDenialReason> for UrlDenial {
 }
 
 impl UrlPolicy {
-    /// Reads and checks an address as a model wrote it.
+    /// Parses and checks a URL as a model wrote it.
     pub fn parse(&self, text: &str) -> Result<Url, UrlDenial> {
         let url = Url::parse(text.trim()).map_err(|_| UrlDenialReason::NotAUrl)?;
         self.check_url(&url)?;
         Ok(url)
     }
 
-    /// Everything that can be judged before the name is resolved.
+    /// Checks everything that can be judged before the name is resolved.
     pub fn check_url(&self, url: &Url) -> Result<(), UrlDenial> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(UrlDenialReason::Scheme(url.scheme().to_owned()).into());
@@ -136,7 +137,7 @@ impl UrlPolicy {
         }
     }
 
-    /// Judges an address that is about to be connected to.
+    /// Checks an address that is about to be connected to.
     pub fn check_address(&self, address: IpAddr) -> Result<(), UrlDenial> {
         let host = || address.to_string();
         match address::classify(address) {
@@ -147,8 +148,8 @@ impl UrlPolicy {
         }
     }
 
-    /// [`UrlPolicy::check_url`], and that nothing in the query is a credential which a third party, such as a search or
-    /// extraction service, would then hold.
+    /// Does [`UrlPolicy::check_url`], and checks that nothing in the query is a credential which a third party,
+    /// such as a search or extraction service, would then receive.
     pub fn check_shareable(&self, url: &Url) -> Result<(), UrlDenial> {
         self.check_url(url)?;
         for (name, value) in url.query_pairs() {
@@ -177,7 +178,7 @@ impl UrlPolicy {
     }
 }
 
-/// A host name without its trailing dots, in lower case.
+/// Returns a host name without its trailing dots, in lower case.
 fn bare(host: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
 }

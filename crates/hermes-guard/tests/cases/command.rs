@@ -1,4 +1,4 @@
-//! Commands and what is decided about them.
+//! Commands and the decisions about them.
 
 mod asked;
 mod differential;
@@ -44,7 +44,7 @@ fn check(table: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Where the reader of commands decides otherwise than a list of patterns would, each with the reason.
+/// Commands for which the parser decides otherwise than a list of patterns would, each with the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     ("bash -c 'ls'", "", "the text is read instead of distrusting every -c"),
     ("sh -c 'make test'", "", "the text is read instead of distrusting every -c"),
@@ -136,7 +136,7 @@ fn what_bash_would_run_is_not_hidden() {
     assert!(asked.is_empty(), "{asked:#?}");
 }
 
-/// Whatever leads to one dangerous command leads to any other.
+/// Every construct that leads to one dangerous command leads to any other.
 #[test]
 fn every_way_leads_to_every_command() {
     const OTHERS: &[&str] =

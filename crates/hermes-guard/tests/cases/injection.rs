@@ -1,4 +1,4 @@
-//! What is taken for an attempt to give the agent orders.
+//! Text that is recognised as an attempt to instruct the agent.
 
 use hermes_guard::{TextOrigin, find_injections};
 

@@ -42,7 +42,7 @@ fn keys_known_by_their_prefix() {
     ]);
 }
 
-/// One token of each kind in circulation, put into lines of the kinds in which they are met.
+/// Tests one token of each kind in circulation, in lines of the kinds in which they occur.
 #[test]
 fn tokens_of_many_services() {
     let body = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0";
@@ -322,7 +322,7 @@ fn known_secrets_go_wherever_they_stand() {
     check("q=correct%20horse%20battery", "q=correc...tery");
 }
 
-/// Anything but linear time would keep this test busy for minutes.
+/// Runs for minutes unless redaction takes linear time.
 #[test]
 fn hostile_text_is_read_once() {
     let pieces = [

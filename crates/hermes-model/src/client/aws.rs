@@ -9,7 +9,7 @@ use super::endpoint::AwsKeys;
 
 const SERVICE: &str = "bedrock";
 
-/// The headers that sign a POST of `body` to `url`.
+/// Returns the headers that sign a POST of `body` to `url`.
 pub(super) fn sign(keys: &AwsKeys, url: &Url, body: &[u8], now: Timestamp) -> Vec<(String, Secret)> {
     let (date, time) = stamp(now);
     let moment = format!("{date}T{time}Z");
@@ -24,7 +24,7 @@ pub(super) fn sign(keys: &AwsKeys, url: &Url, body: &[u8], now: Timestamp) -> Ve
     let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
     let lines: String =
         signed.iter().fold(String::new(), |text, (name, value)| text + name + ":" + value.trim() + "\n");
-    // The path is signed as it is sent, each segment escaped once more, as every service but S3 wants it.
+    // The signed path is the sent path with each segment escaped once more, as every service but S3 requires.
     let path = escape_path(url.path());
     let canonical = format!("POST\n{path}\n\n{lines}\n{names}\n{}", hex(&Sha256::digest(body)));
     let scope = format!("{date}/{}/{SERVICE}/aws4_request", keys.region);
@@ -49,7 +49,7 @@ pub(super) fn sign(keys: &AwsKeys, url: &Url, body: &[u8], now: Timestamp) -> Ve
 }
 
 fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
-    // A key of any length is allowed, so this never fails; the empty result would only be refused by AWS.
+    // HMAC accepts a key of any length, so this never fails; AWS would refuse a request with the empty result.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     mac.update(text);
     mac.finalize().into_bytes().to_vec()
@@ -68,7 +68,7 @@ fn escape_path(path: &str) -> String {
     path.replace('%', "%25").replace(':', "%3A")
 }
 
-/// `YYYYMMDD` and `HHMMSS` in UTC.
+/// Returns `YYYYMMDD` and `HHMMSS` in UTC.
 pub(super) fn stamp(now: Timestamp) -> (String, String) {
     let CivilTime { year, month, day, hour, minute, second } = CivilTime::utc(now);
     (format!("{year:04}{month:02}{day:02}"), format!("{hour:02}{minute:02}{second:02}"))
@@ -78,7 +78,7 @@ pub(super) fn stamp(now: Timestamp) -> (String, String) {
 mod tests {
     use super::*;
 
-    /// The key derivation of the public signing example (20150830, us-east-1, iam), restated.
+    /// Repeats the key derivation of the public signing example (20150830, us-east-1, iam).
     #[test]
     fn the_signing_key_is_derived_as_documented() {
         let mut key = b"AWS4wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_vec();

@@ -1,8 +1,8 @@
-//! Finding out about an endpoint after it has answered.
+//! Discovery of an endpoint's window and prices after it has answered.
 //!
-//! Decides what is worth asking and starts it in the background; how it is asked is `discovery`'s affair. Invariant:
-//! nothing here happens before a first reply, and nothing here is waited for; what a local server has to be asked first
-//! is in `local`.
+//! Decides what to look up and starts the queries in the background; `discovery` implements them. Invariant:
+//! nothing here happens before a first reply, and no turn waits for a query; what must be known about a local
+//! server before the first request is in `local_server`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::credential::run_on_thread;
 use crate::discovery::ModelDiscovery;
 use crate::provider::LearntWindows;
 
-/// Permission to find out, and until when.
+/// Allows discovery in the background, and ends it by a token.
 #[derive(Debug, Clone)]
 pub struct BackgroundDiscovery {
     pub(super) lookup: ModelDiscovery,
-    /// Ends what is still running; the answers that are missing then are asked for another time.
+    /// Cancels queries that are still running; missing answers are looked up at another time.
     cancel: Cancel,
 }
 
@@ -33,11 +33,12 @@ impl BackgroundDiscovery {
         self.lookup.credential_context().clock.monotonic()
     }
 
-    /// Remembers what an answer proves, and looks up what is still unknown in the background.
+    /// Stores what an answer proves, and looks up what is still unknown in the background.
     pub(super) async fn observe_completion(&self, endpoint: &Endpoint, completion: &Completion) {
         if let Some(limit) = endpoint.stats.take_confirmed_window() {
             let (home, endpoint) = (self.lookup.home().clone(), endpoint.clone());
-            // Happens once per model, and is waited for: a program that asks one question would end before the write.
+            // Happens once per model and is awaited: a program that makes a single request would end before the
+            // write.
             let written = run_on_thread(move || {
                 let (model, base) = (&endpoint.model, endpoint.wire.base.as_str());
                 if let Err(error) = LearntWindows::save(&home, model, base, limit) {

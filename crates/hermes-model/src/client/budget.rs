@@ -1,8 +1,8 @@
-//! The most a turn, a day or a job may spend, asked before each call.
+//! Limits the spending of a turn, a day or a job, and is checked before each call.
 //!
-//! Counts; remembers nothing beyond its life. What was spent before comes in as a number from whoever keeps the ledger.
-//! Invariant: a call is refused as soon as one of the accounts it is charged to has reached its limit, and the refusal
-//! names the setting that raises it.
+//! Counts in memory only. The caller that keeps the ledger passes earlier spending in as a number. Invariant: a
+//! call is refused as soon as one of the accounts it is charged to has reached its limit, and the refusal names the
+//! setting that raises it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use hermes_types::{
     BoxFuture, Completion, Cost, DeltaSink, Model, ModelError, ModelRequest, SpendingCap, Usage,
 };
 
-/// Whose spending an account counts.
+/// The unit whose spending an account counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Turn,
@@ -20,7 +20,7 @@ enum Scope {
     Job,
 }
 
-/// One limit and what has been spent under it; clones share the count.
+/// One limit and the amount spent under it; clones share the count.
 #[derive(Debug, Clone)]
 pub struct SpendingAccount {
     scope: Scope,
@@ -36,12 +36,13 @@ struct SpendingCounters {
 }
 
 impl SpendingAccount {
-    /// Today, of which `spent` has been used already. Good for one day: tomorrow is another account.
+    /// Creates the account of the current day, of which `spent` has been used already. The next day needs a new
+    /// account.
     pub fn day(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
         Self::with_spent(Scope::Day, limit_micro_usd, spent_micro_usd)
     }
 
-    /// A scheduled job, whose earlier runs have used `spent` of the limit, as far as they count.
+    /// Creates the account of a scheduled job, whose earlier runs have used `spent` of the limit.
     pub fn job(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
         Self::with_spent(Scope::Job, limit_micro_usd, spent_micro_usd)
     }
@@ -86,13 +87,13 @@ impl SpendingAccount {
         };
     }
 
-    /// With what had been spent before.
+    /// Returns the amount spent, including what was spent before.
     pub fn micro_usd(&self) -> u64 {
         self.spent.micro_usd.load(Ordering::Relaxed)
     }
 }
 
-/// The accounts a turn and its children are charged to; clones share them.
+/// The accounts that a turn and its child agents are charged to; clones share them.
 #[derive(Debug, Clone)]
 pub struct Budget {
     turn: SpendingAccount,
@@ -100,11 +101,11 @@ pub struct Budget {
     others: Vec<SpendingAccount>,
 }
 
-/// What the ledger says was spent before this turn, in millionths of a dollar.
+/// The spending before this turn according to the ledger, in millionths of a dollar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PriorSpending {
     pub today: u64,
-    /// Absent when the turn belongs to no job.
+    /// The job's spending; absent when the turn belongs to no job.
     pub job: Option<u64>,
 }
 
@@ -115,12 +116,12 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A limit for one turn.
+    /// Creates a budget with a limit for one turn.
     pub fn new(cap: SpendingCap) -> Self {
         Self { turn: SpendingAccount::turn(cap), others: Vec::new() }
     }
 
-    /// Everything the user limited.
+    /// Creates a budget with every limit that the user set.
     pub fn from_settings(settings: &BudgetSettings, before: PriorSpending) -> Self {
         let turn = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens: None };
         let day =
@@ -132,14 +133,14 @@ impl Budget {
         budget
     }
 
-    /// Charges a further account too, which other turns may share.
+    /// Adds an account that is charged too, and that other turns may share.
     #[must_use]
     pub fn with_account(mut self, account: SpendingAccount) -> Self {
         self.others.push(account);
         self
     }
 
-    /// Whether another call may be made. The words say what was reached and which setting raises it.
+    /// Tells whether another call may be made. The error says which limit was reached and which setting raises it.
     pub fn check(&self) -> Result<(), ModelError> {
         self.accounts().try_for_each(SpendingAccount::check)
     }
@@ -148,17 +149,17 @@ impl Budget {
         self.accounts().for_each(|account| account.charge(usage, cost));
     }
 
-    /// What this turn has spent.
+    /// Returns what this turn has spent.
     pub fn micro_usd(&self) -> u64 {
         self.turn.micro_usd()
     }
 
-    /// The turn's own limits, as they are written down with it.
+    /// Returns the turn's own limits, as they are stored with it.
     pub fn turn_cap(&self) -> SpendingCap {
         self.turn.cap
     }
 
-    /// Calls whose price is not known; a limit in dollars cannot see them.
+    /// Returns the number of calls without a known price, which a limit in dollars cannot count.
     pub fn unpriced_calls(&self) -> u64 {
         self.turn.spent.unpriced.load(Ordering::Relaxed)
     }
@@ -168,7 +169,7 @@ impl Budget {
     }
 }
 
-/// Dollars of a setting in millionths; what is not an amount sets no limit.
+/// Converts dollars of a setting to millionths; an invalid amount sets no limit.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a sum people pay")]
 fn micro_usd(dollars: f64) -> Option<u64> {
     (dollars.is_finite() && (0.0..1e9).contains(&dollars)).then_some((dollars * 1e6).round() as u64)
@@ -178,7 +179,7 @@ fn dollars(micro_usd: u64) -> String {
     format!("${}.{:04}", micro_usd / 1_000_000, micro_usd % 1_000_000 / 100)
 }
 
-/// A model that asks its budget before each call and tells it after.
+/// A model that checks its budget before each call and charges it afterwards.
 #[expect(missing_debug_implementations, reason = "it only holds ports")]
 #[derive(Clone)]
 pub struct BudgetedModel {

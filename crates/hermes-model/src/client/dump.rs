@@ -1,6 +1,6 @@
-//! Requests written down for looking at, when the user asked for that or a request was refused for good.
+//! Writes requests to files for inspection, when the user enabled it or a request failed permanently.
 //!
-//! Invariant: no credential is in a dump. The key is masked, and a key the provider repeated is blotted out with it.
+//! Invariant: no credential is in a dump. The key is masked, and so is a key that the provider repeated.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,17 +12,17 @@ use serde_json::{Map, Value, json};
 
 use super::endpoint::PresentedCredential;
 
-/// Where dumps go and which requests are dumped.
+/// The folder for dumps, and the selection of requests that are dumped.
 #[derive(Debug, Clone)]
 pub struct RequestDumper {
     /// The home's `sessions` folder.
     pub folder: PathBuf,
     pub scope: DumpScope,
-    /// Takes out what else looks like a secret; what that is, is not decided here.
+    /// Masks other text that looks like a secret; the caller decides what that is.
     pub mask: Option<fn(&str) -> String>,
 }
 
-/// Whoever shows what is written down. Only the binary prints, so it hands this in.
+/// Shows what is dumped. Only the binary prints, so it passes this function in.
 #[derive(Clone)]
 pub struct DumpEcho(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -38,16 +38,16 @@ impl fmt::Debug for DumpEcho {
     }
 }
 
-/// Which requests are written down.
+/// Selects the requests that are dumped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DumpScope {
-    /// Only those that failed for good.
+    /// Only requests that failed permanently.
     Failures,
-    /// Every one, before it is sent.
+    /// Every request, before it is sent.
     All,
 }
 
-/// Why a request is written down.
+/// The reason why a request is dumped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DumpReason {
     BeforeSending,
@@ -76,7 +76,7 @@ pub(super) struct DumpedRequest<'a> {
 }
 
 impl RequestDumper {
-    /// Writes one file and gives what is in it. Failing to is logged and never stands in a turn's way.
+    /// Writes one file and returns its content. A failure to write is logged and does not affect the turn.
     pub(super) fn write(&self, occasion: DumpReason, dumped: &DumpedRequest<'_>, now: Timestamp) -> String {
         let session = dumped.session.unwrap_or("none");
         let safe: String =
@@ -84,7 +84,7 @@ impl RequestDumper {
         let name = format!("request_dump_{safe}_{}_{}.json", file_timestamp(now), random_hex(4));
         let mut dump = dumped.render(session, occasion, now);
         if let Some(mask) = self.mask {
-            // The headers have been masked in a way of their own, by which a key can be recognised.
+            // The headers are masked separately, so that a key can still be recognised.
             for part in ["/request/body", "/error"] {
                 if let Some(value) = dump.pointer_mut(part) {
                     mask_texts(value, mask);
@@ -130,7 +130,7 @@ impl DumpedRequest<'_> {
     }
 }
 
-/// Masks every text in a value.
+/// Masks every string in a value.
 fn mask_texts(value: &mut Value, mask: fn(&str) -> String) {
     match value {
         Value::String(text) => *text = mask(text),
@@ -140,7 +140,7 @@ fn mask_texts(value: &mut Value, mask: fn(&str) -> String) {
     }
 }
 
-/// Eight characters in front and four behind: enough to recognise a key, too few to use it.
+/// Keeps eight characters at the start and four at the end: enough to recognise a key, too few to use it.
 fn mask(key: &Secret) -> String {
     let chars: Vec<char> = key.expose().chars().collect();
     if chars.len() < 20 {
@@ -151,7 +151,7 @@ fn mask(key: &Secret) -> String {
     format!("{first}...{last}")
 }
 
-/// A user may have pasted the key into the conversation.
+/// Masks the credential in a text, because a user may have pasted it into the conversation.
 fn mask_credential(text: &str, presented: &PresentedCredential) -> String {
     let secrets: Vec<&Secret> = match presented {
         PresentedCredential::Bearer(key) | PresentedCredential::ApiKeyHeader(key) => vec![key],
@@ -167,7 +167,7 @@ fn mask_credential(text: &str, presented: &PresentedCredential) -> String {
         .fold(text.to_owned(), |text, secret| text.replace(secret.expose(), "***"))
 }
 
-/// `YYYYMMDD_HHMMSS_ffffff` in UTC.
+/// Formats a time as `YYYYMMDD_HHMMSS_ffffff` in UTC.
 fn file_timestamp(now: Timestamp) -> String {
     let (date, time) = super::aws::stamp(now);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fraction of a second")]

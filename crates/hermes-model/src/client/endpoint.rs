@@ -1,4 +1,4 @@
-//! One place a request can go: address, wire, and whose key is shown there.
+//! One endpoint: address, wire, and the credentials that are sent to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,47 +15,47 @@ use crate::wire::{FailureCause, ProviderFailure, WireOptions};
 /// A model at a provider.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// The id sent in requests.
+    /// The model id sent in requests.
     pub model: String,
-    /// Whether somebody chose the model.
+    /// Tells whether the user chose the model.
     pub model_choice: ModelChoice,
     pub wire: WireOptions,
     pub credentials: Arc<dyn CredentialProvider>,
-    /// Where the key was found, for messages: a variable, a file, a setting.
+    /// The variable, file or setting where the key was found, for messages.
     pub key_origin: Option<String>,
-    /// The window as configured or learnt; a guess by family otherwise.
+    /// The context window as configured or learnt; otherwise a guess by model family.
     pub context_window: u64,
     pub window_origin: WindowOrigin,
-    /// Prices from the provider's own list, where it has one.
+    /// The prices from the provider's own list, where it has one.
     pub prices: Option<ModelPrices>,
-    /// What has been found out since; shared by clones, and newer than the fields above.
+    /// The facts discovered since; clones share them, and they are newer than the fields above.
     pub stats: Arc<EndpointStats>,
 }
 
 impl Endpoint {
-    /// The window as it is known by now.
+    /// Returns the context window as it is known now.
     pub fn window(&self) -> u64 {
         self.stats.window().unwrap_or(self.context_window)
     }
 
-    /// The prices as they are known by now.
+    /// Returns the prices as they are known now.
     pub fn current_prices(&self) -> Option<ModelPrices> {
         self.stats.prices().or(self.prices)
     }
 }
 
-/// Where keys come from. The only thing that knows how to renew or change one.
+/// Supplies credentials. Only implementations of this trait renew or change a key.
 pub trait CredentialProvider: Send + Sync + fmt::Debug {
-    /// The credential to use now; renews one that is about to run out.
+    /// Returns the credential to use now; renews one that is about to expire.
     fn current<'a>(
         &'a self,
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<PresentedCredential, CredentialUnavailable>>;
 
-    /// The provider refused the credential: get a new one, if there is a way.
+    /// Obtains a new credential, if possible, after the provider refused the current one.
     fn renew<'a>(&'a self, cancel: &'a Cancel) -> BoxFuture<'a, Result<(), CredentialUnavailable>>;
 
-    /// The provider refused for this key alone: go on with another. `false` when there is none.
+    /// Switches to another key after the provider refused this one alone. Returns `false` when there is none.
     fn rotate(&self, refusal: &KeyRefusal) -> bool;
 
     fn can_renew(&self) -> bool;
@@ -63,15 +63,15 @@ pub trait CredentialProvider: Send + Sync + fmt::Debug {
     fn has_another(&self) -> bool;
 }
 
-/// Why a key was refused.
+/// The reason why a provider refused a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRefusal {
     pub cause: FailureCause,
-    /// When the provider says it is good again.
+    /// The time after which the provider accepts the key again.
     pub retry_after: Option<Duration>,
-    /// The provider's word for a key that will never be good again, such as `token_revoked`.
+    /// The provider's code for a key that is permanently invalid, such as `token_revoked`.
     pub permanent_code: Option<&'static str>,
-    /// What it said, fit to be shown.
+    /// The provider's message, safe to show.
     pub message: String,
 }
 
@@ -89,20 +89,20 @@ impl KeyRefusal {
     }
 }
 
-/// A credential in the form a request shows it.
+/// A credential in the form in which a request carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PresentedCredential {
     /// `Authorization: Bearer …`
     Bearer(Secret),
     /// `x-api-key: …`
     ApiKeyHeader(Secret),
-    /// Signed by the AWS scheme, which covers the body.
+    /// Keys for the AWS signature, which covers the body.
     Aws(AwsKeys),
-    /// A local server that asks for nothing.
+    /// No credential, for a local server that requires none.
     Anonymous,
 }
 
-/// What an AWS signature is made with.
+/// The keys that an AWS signature is made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AwsKeys {
     pub access_key: String,
@@ -111,12 +111,12 @@ pub struct AwsKeys {
     pub region: String,
 }
 
-/// There is no credential; the words tell a person what to do.
+/// The error for a missing credential; the message tells the user what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CredentialUnavailable(pub String);
 
-/// One key that never changes.
+/// A single key that never changes.
 #[derive(Debug, Clone)]
 pub struct FixedCredential(pub PresentedCredential);
 

@@ -1,7 +1,7 @@
-//! What is found out about an endpoint while it is in use: its window and its prices.
+//! The facts discovered about an endpoint while it is in use: its window and its prices.
 //!
-//! Holds numbers only; asking and remembering are done elsewhere. Invariant: a limit from a refusal is handed out for
-//! remembering once, and only when a later request has succeeded.
+//! Holds numbers only; other modules query and store them. Invariant: a limit from a refusal is returned for
+//! storing once, and only when a later request has succeeded.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,34 +9,34 @@ use std::time::Duration;
 
 use crate::price::ModelPrices;
 
-/// Zero stands for "not known" in the numbers here: no window is empty.
+/// The window and prices of an endpoint. Zero means "not known" in the numbers here, since no window is empty.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
     window: AtomicU64,
-    /// Named in a refusal and not yet proven by a success.
+    /// The limit that a refusal named and that no success has confirmed yet.
     unproven: AtomicU64,
-    /// The provider's own word, which nobody else's replaces.
+    /// Set when the window came from the provider's refusal; no other source replaces it.
     refused: AtomicBool,
     prices: Mutex<Option<ModelPrices>>,
     asked_window: Mutex<Option<Duration>>,
     asked_prices: Mutex<Option<Duration>>,
     asked_local: Mutex<Option<Duration>>,
-    /// The window an Ollama server is to be asked for.
+    /// The window to request from an Ollama server.
     ollama_window: AtomicU64,
-    /// The only model of a local server, where nobody chose one.
+    /// The only model of a local server, where the user chose none.
     served: Mutex<Option<String>>,
 }
 
-/// What can be asked about an endpoint.
+/// A fact that can be queried about an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DiscoveryTopic {
     Window,
     Prices,
-    /// What a local server has to be asked first.
+    /// The facts that a local server must be asked for before the first request.
     Local,
 }
 
-/// The same is not asked again before that.
+/// The interval before the same query is repeated.
 const QUERY_INTERVAL: Duration = Duration::from_hours(1);
 
 impl EndpointStats {
@@ -72,24 +72,25 @@ impl EndpointStats {
         *self.served.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
     }
 
-    /// The provider named its limit when it refused a request.
+    /// Stores the limit that the provider named when it refused a request.
     pub(super) fn set_window_from_refusal(&self, limit: u64) {
         self.set_window(limit);
         self.refused.store(true, Ordering::Relaxed);
         self.unproven.store(limit, Ordering::Relaxed);
     }
 
-    /// The limit that the success just now has proven; each is given once.
+    /// Returns the limit that the latest success has confirmed; each is returned once.
     pub(super) fn take_confirmed_window(&self) -> Option<u64> {
         Some(self.unproven.swap(0, Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
-    /// Whether the window is the provider's own word.
+    /// Tells whether the provider itself named the window.
     pub fn is_window_confirmed(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody has asked lately; true for one caller only. `now` is on the monotonic clock.
+    /// Tells whether the topic has not been queried lately; returns true to one caller only. `now` is on the
+    /// monotonic clock.
     pub(super) fn claim_query(&self, subject: DiscoveryTopic, now: Duration) -> bool {
         let slot = match subject {
             DiscoveryTopic::Window => &self.asked_window,

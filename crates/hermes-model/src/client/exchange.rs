@@ -1,4 +1,4 @@
-//! One request and its answer, in whichever form it comes.
+//! One request and its answer, streamed or in one piece.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use crate::wire::{
     headers, url_for,
 };
 
-/// The most a whole answer may hold.
+/// The largest answer that is read in one piece.
 const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
-/// The most of a refusal that is read.
+/// The most of a refusal's body that is read.
 const REFUSAL_LIMIT: usize = 256 * 1024;
 
-/// Why there is no answer from this exchange.
+/// The reason why a request got no answer.
 #[derive(Debug)]
 pub(super) enum ExchangeError {
     Cancelled,
     DeadlinePassed,
-    /// The provider, or the way to it, failed.
+    /// The provider or the connection to it failed.
     Failed(Box<ProviderFailure>),
-    /// An answer came, but without the shape of one.
+    /// An answer arrived, but without the required parts.
     Malformed(String),
-    /// It cannot be sent as configured.
+    /// The request cannot be sent as configured.
     Misconfigured(String),
 }
 
@@ -58,17 +58,17 @@ impl From<Error> for ExchangeError {
     }
 }
 
-/// How long to wait for what.
+/// The time limits of one request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExchangeTimeouts {
     pub(super) first_byte: Duration,
-    /// Without anything said.
+    /// The longest time without content.
     pub(super) stall: Duration,
-    /// Without a byte.
+    /// The longest time without a byte.
     pub(super) silence: Duration,
 }
 
-/// How a request is sent this time.
+/// The options of one attempt to send a request.
 pub(super) struct ExchangeOptions<'a> {
     pub(super) client: &'a HttpClient,
     pub(super) endpoint: &'a Endpoint,
@@ -78,7 +78,7 @@ pub(super) struct ExchangeOptions<'a> {
     pub(super) clock: &'a dyn Clock,
 }
 
-/// Sends the request once and reads the answer to its end.
+/// Sends the request once and reads the whole answer.
 pub(super) async fn exchange(
     sending: &ExchangeOptions<'_>,
     request: &ModelRequest,
@@ -94,7 +94,7 @@ pub(super) async fn exchange(
         return Err(ExchangeError::Failed(Box::new(read_refusal(response).await?)));
     }
     match sending.streaming {
-        // Some servers ignore the wish for a stream and answer in one piece.
+        // Some servers ignore the request for a stream and answer in one piece.
         StreamingMode::Streamed if !is_json(&response) => read_stream(sending, response, shown).await,
         _ => {
             let body = response.bytes(ANSWER_LIMIT).await?;
@@ -182,7 +182,7 @@ async fn read_stream(
                 read?;
             }
             Ok(None) => break,
-            // The provider said it was done before the connection broke; nothing is missing.
+            // The provider marked the end before the connection broke; nothing is missing.
             Err(_) if decoder.has_ended() => break,
             Err(error) => {
                 broken = Some(error);
@@ -203,13 +203,13 @@ async fn read_stream(
     }
 }
 
-/// Whether a piece of a stream holds nothing but comments, as proxies send them to keep a connection open.
+/// Tells whether a chunk of a stream contains only comments, which proxies send to keep a connection open.
 fn is_keep_alive(chunk: &[u8]) -> bool {
     let mut lines = chunk.split(|byte| matches!(byte, b'\n' | b'\r'));
     lines.all(|line| line.is_empty() || line.starts_with(b":"))
 }
 
-/// A consumer of deltas sees the same, whether the answer came in pieces or not.
+/// Emits deltas for an answer in one piece, so that a consumer sees the same as for a stream.
 fn emit_answer(answer: &DecodedAnswer, shown: &mut ReplayFilter<'_>) {
     use hermes_types::Delta;
     if let Some(reasoning) = answer.message.reasoning.clone().filter(|text| !text.is_empty()) {
@@ -235,7 +235,7 @@ async fn read_refusal(response: HttpResponse) -> Result<ProviderFailure, Exchang
     let body = match response.bytes(REFUSAL_LIMIT).await {
         Ok(body) => body.to_vec(),
         Err(NetError::Cancelled) => return Err(ExchangeError::Cancelled),
-        // The status alone says enough.
+        // The status alone is sufficient.
         Err(_) => Vec::new(),
     };
     Ok(ProviderFailure::http(status.as_u16(), &named, &body))

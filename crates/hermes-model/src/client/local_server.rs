@@ -1,7 +1,7 @@
-//! What a server on the user's own machine has to be asked before its first request.
+//! Queries to a local server before its first request.
 //!
-//! Ollama cuts a conversation to a small window without saying so, unless it is told how large it may be; and a server
-//! that serves one model need not be told which. One or two questions over a local connection, once in a process.
+//! Ollama silently truncates a conversation to a small window unless the request sets the size, and a server with
+//! one model can be used without naming it. Sends one or two queries over a local connection, once per process.
 
 use hermes_types::Cancel;
 
@@ -11,11 +11,12 @@ use super::endpoint_stats::DiscoveryTopic;
 use crate::discovery::OllamaModel;
 use crate::provider::ModelChoice;
 
-/// Why a local server cannot be asked as things are, and what to do.
+/// The reason why a local server cannot be used as configured, and what to do.
 pub(super) type LocalServerProblem = String;
 
 impl BackgroundDiscovery {
-    /// Asks a local server what has to be known first. Other hosts, and servers asked before, cost nothing.
+    /// Asks a local server for the facts needed before the first request. Returns at once for other hosts and for
+    /// servers that were asked before.
     pub(super) async fn prepare_local(
         &self,
         endpoint: &mut Endpoint,
@@ -46,7 +47,8 @@ impl BackgroundDiscovery {
     }
 }
 
-/// The window that the user set, else the Modelfile's, else the model's own; never more than the user's cap.
+/// Sets the window that the user configured, else the Modelfile's, else the model's own; never more than the user's
+/// cap.
 fn apply_ollama_window(endpoint: &Endpoint, model: &str, found: &OllamaModel) -> Option<String> {
     let cap = endpoint.wire.context_length.unwrap_or(u64::MAX);
     let window = endpoint

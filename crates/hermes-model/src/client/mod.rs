@@ -1,7 +1,7 @@
-//! Asking a model until it answers: the one place where waiting, retrying and switching happen.
+//! Sends a request until a model answers: the only place where waiting, retrying and switching happen.
 //!
-//! Invariants: one deadline and one cancel token cover everything; text the user has seen is never shown twice; a tool
-//! call of an answer that did not finish is never handed on; a key goes only to the endpoint it belongs to.
+//! Invariants: one deadline and one cancel token cover everything; text the user has seen is never shown twice; a
+//! tool call of an incomplete answer is never returned; a key is sent only to the endpoint it belongs to.
 
 mod aws;
 mod background_discovery;
@@ -48,12 +48,12 @@ pub use retry_policy::RetryPolicy;
 pub struct ModelClient {
     net: HttpClient,
     clock: Arc<dyn Clock>,
-    /// The first is the one configured; each further one is used when those before it have failed.
+    /// The configured endpoint first; each further one is used when those before it have failed.
     endpoints: Vec<Endpoint>,
     retry_policy: RetryPolicy,
-    /// Which endpoint is in use; it only ever moves on.
+    /// The index of the endpoint in use; it only increases.
     in_use: AtomicUsize,
-    /// A server that cannot stream is not asked to again.
+    /// Cleared once a server failed to stream; it is not asked to stream again.
     streams: AtomicBool,
     dumps: Option<RequestDumper>,
     echo: Option<DumpEcho>,
@@ -61,7 +61,7 @@ pub struct ModelClient {
 }
 
 impl ModelClient {
-    /// `None` without an endpoint to ask.
+    /// Creates a client, or returns `None` without an endpoint.
     pub fn new(
         net: HttpClient,
         clock: Arc<dyn Clock>,
@@ -81,28 +81,28 @@ impl ModelClient {
         })
     }
 
-    /// Writes requests down, as the user asked.
+    /// Dumps requests as the user configured.
     #[must_use]
     pub fn with_dumps(mut self, dumps: Option<RequestDumper>) -> Self {
         self.dumps = dumps;
         self
     }
 
-    /// Shows each request that is written down, too.
+    /// Also shows each request that is dumped.
     #[must_use]
     pub fn with_echo(mut self, echo: Option<DumpEcho>) -> Self {
         self.echo = echo;
         self
     }
 
-    /// Finds out windows and prices after replies, in the background, and remembers them.
+    /// Enables discovery of windows and prices, in the background after replies.
     #[must_use]
     pub fn with_discovery(mut self, learning: BackgroundDiscovery) -> Self {
         self.discovery = Some(learning);
         self
     }
 
-    /// The endpoint that would be asked now.
+    /// Returns the endpoint that the next request goes to.
     pub fn endpoint(&self) -> Option<&Endpoint> {
         self.endpoints.get(self.in_use.load(Ordering::Relaxed)).or(self.endpoints.last())
     }
@@ -128,7 +128,7 @@ impl ModelClient {
         }
     }
 
-    /// Asks one endpoint until it answers, or there is nothing left to try with it.
+    /// Sends the request to one endpoint until it answers or no remedy is left.
     async fn ask_endpoint(
         &self,
         endpoint: &Endpoint,
@@ -292,7 +292,7 @@ impl ModelClient {
         }
     }
 
-    /// Does what helps against a failure, or says why nothing does.
+    /// Applies the remedy for a failure, or returns why there is none.
     #[expect(clippy::too_many_arguments, reason = "everything a remedy may change is named here, once")]
     async fn remedy(
         &self,
@@ -342,7 +342,7 @@ impl ModelClient {
         };
         let verdict = classify(&failure, &known);
         let summary = verdict.summary;
-        // A key that is gone for good is put away even when there is no other.
+        // A permanently invalid key is marked as such even when there is no other.
         let rotates = matches!(verdict.remedy, Remedy::RotateKey { .. } | Remedy::RefreshToken);
         if verdict.cause == FailureCause::Credential && !rotates && failure.permanent_code().is_some() {
             endpoint.credentials.rotate(&KeyRefusal::read(verdict.cause, None, &failure));
@@ -435,7 +435,7 @@ impl ModelClient {
         .await
     }
 
-    /// A large prompt takes a provider longer to begin with.
+    /// Returns the time limits; they are longer for large prompts, because a provider takes longer to begin.
     fn timeouts(&self, request: &ModelRequest) -> ExchangeTimeouts {
         let extra = match estimate(request) {
             0..=50_000 => 0,
@@ -473,7 +473,7 @@ impl Model for ModelClient {
     }
 }
 
-/// What has been tried with one endpoint.
+/// The remedies that have been tried with one endpoint.
 #[derive(Debug, Default)]
 struct AttemptState {
     count: u32,
@@ -483,14 +483,14 @@ struct AttemptState {
     last: Option<ProviderFailure>,
 }
 
-/// An endpoint has nothing left to try.
+/// The failure of an endpoint with no remedy left.
 enum EndpointFailure {
-    /// The next one may do better; the words say why.
+    /// The next endpoint may succeed; the message says why this one failed.
     MoveOn(String),
     Final(ModelError),
 }
 
-/// Nothing was wrong with the provider: the settings do not let us ask it.
+/// Returns the error for settings that prevent the request; the provider is not at fault.
 fn misconfigured_error(words: String, has_fallback: bool) -> EndpointFailure {
     if has_fallback {
         EndpointFailure::MoveOn(format!("{words}."))
@@ -508,7 +508,7 @@ fn deadline_error(last: Option<&ProviderFailure>) -> ModelError {
     ModelError::DeadlinePassed(words)
 }
 
-/// Left out from now on for this request's further attempts.
+/// Omits a field in further attempts of this request.
 fn drop_field(endpoint: &mut Endpoint, field: RequestField) {
     if !endpoint.wire.dropped.contains(&field) {
         endpoint.wire.dropped.push(field);

@@ -1,4 +1,4 @@
-//! What a person is told about a request that was refused for good: who refused, what exactly, and what to do.
+//! Messages for users about a request that failed permanently: who refused, what exactly, and what to do.
 
 use hermes_types::Cancel;
 
@@ -6,10 +6,10 @@ use super::background_discovery::BackgroundDiscovery;
 use super::endpoint::{Endpoint, PresentedCredential};
 use crate::wire::ProviderFailure;
 
-/// So many models are named.
+/// The limit of model names in a message.
 const MAX_NAMES: usize = 6;
 
-/// Returns better words for a refusal than the provider's own, where there are any.
+/// Returns a more helpful message for a refusal than the provider's own, where there is one.
 pub(super) async fn explain(
     failure: &ProviderFailure,
     endpoint: &Endpoint,
@@ -54,7 +54,7 @@ pub(super) async fn explain(
     }
 }
 
-/// Enough of a key to recognise it.
+/// Returns enough of a key to recognise it.
 fn masked_key(presented: &PresentedCredential) -> Option<String> {
     let (PresentedCredential::Bearer(key) | PresentedCredential::ApiKeyHeader(key)) = presented else {
         return None;

@@ -1,16 +1,16 @@
-//! What of an answer the user has already seen, so that a second attempt does not show it twice.
+//! Tracks the part of an answer that the user has seen, so that a second attempt does not show it twice.
 
 use hermes_types::{Delta, DeltaSink};
 
-/// Stands between the decoder and the consumer for one request with all its attempts.
+/// Filters deltas between the decoder and the consumer, for one request with all its attempts.
 ///
-/// While a new attempt repeats what was shown, it is silent. Where it differs, the consumer is told that the answer
-/// begins anew, and gets it from its beginning.
+/// While a new attempt repeats what was shown, nothing is emitted. Where it differs, the consumer is told that the
+/// answer restarts, and gets it from its beginning.
 pub(super) struct ReplayFilter<'a> {
     sink: DeltaSink<'a>,
-    /// Everything the consumer holds as the answer's text.
+    /// The answer's text that the consumer has received.
     text: String,
-    /// What the running attempt has said, while it still repeats `text`.
+    /// The length that the current attempt has repeated, while it still matches `text`.
     repeated: Option<usize>,
 }
 
@@ -19,12 +19,12 @@ impl<'a> ReplayFilter<'a> {
         Self { sink, text: String::new(), repeated: None }
     }
 
-    /// Whether the user has seen text of this answer.
+    /// Tells whether the user has seen text of this answer.
     pub(super) fn has_text(&self) -> bool {
         !self.text.is_empty()
     }
 
-    /// A new attempt begins.
+    /// Starts a new attempt.
     pub(super) fn begin_attempt(&mut self) {
         self.repeated = self.has_text().then_some(0);
     }
@@ -36,7 +36,7 @@ impl<'a> ReplayFilter<'a> {
     pub(super) fn pass(&mut self, delta: Delta) {
         match delta {
             Delta::Text(text) => self.pass_text(text),
-            // Thinking was shown before; showing it again would only confuse.
+            // Reasoning was shown before; showing it again would confuse the user.
             Delta::Reasoning(_) if self.repeated.is_some() => {}
             other => (self.sink)(other),
         }
@@ -67,7 +67,7 @@ impl<'a> ReplayFilter<'a> {
         self.text = anew;
     }
 
-    /// The attempt ended well. If it said less than was shown, what was shown no longer holds.
+    /// Ends a successful attempt. If it is shorter than what was shown, the shown text is replaced.
     pub(super) fn end_attempt(&mut self) {
         if let Some(at) = self.repeated.take() {
             let anew = self.text.get(..at).unwrap_or_default().to_owned();
@@ -84,7 +84,7 @@ impl<'a> ReplayFilter<'a> {
 mod tests {
     use super::*;
 
-    /// What a consumer that honours `Restart` ends up with, and how often it had to start over.
+    /// Returns the text of a consumer that honours `Restart`, and the number of restarts.
     fn consume(attempts: &[&[&str]]) -> (String, usize) {
         let mut held = String::new();
         let mut restarts = 0;

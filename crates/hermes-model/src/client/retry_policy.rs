@@ -1,21 +1,22 @@
-//! How often and how long a client tries.
+//! The limits on retries and waits of a client.
 
 use std::time::Duration;
 
 use hermes_config::Env;
 
-/// How often and how long a client tries.
+/// The limits on retries and waits of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
-    /// Attempts per request and endpoint.
+    /// The attempts per request and endpoint.
     pub attempts: u32,
-    /// Fresh connections for a stream that broke before anything was shown; these are not attempts.
+    /// The reconnections for a stream that broke before anything was shown; they do not count as attempts.
     pub stream_retries: u32,
-    /// How long the first byte of an answer may take.
+    /// The longest wait for the first byte of an answer.
     pub first_byte_timeout: Duration,
-    /// How long a stream may go without saying anything, whatever keeps its connection alive; longer for large requests.
+    /// The longest time a stream may go without content, even if the connection is kept alive; longer for large
+    /// requests.
     pub stall_timeout: Duration,
-    /// How long not a single byte of a stream may come, where that is shorter.
+    /// The longest time without a single byte of a stream, where that is shorter.
     pub read_timeout: Option<Duration>,
 }
 
@@ -32,8 +33,9 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The usual, with what the environment says instead: `HERMES_API_TIMEOUT`, `HERMES_STREAM_RETRIES`,
-    /// `HERMES_STREAM_STALE_TIMEOUT` and `HERMES_STREAM_READ_TIMEOUT`. What is not a number of seconds says nothing.
+    /// Returns the defaults, changed by `HERMES_API_TIMEOUT`, `HERMES_STREAM_RETRIES`,
+    /// `HERMES_STREAM_STALE_TIMEOUT` and `HERMES_STREAM_READ_TIMEOUT`. Values that are not a number of seconds are
+    /// ignored.
     pub fn from_env(env: &Env) -> Self {
         let seconds = |name: &str| {
             let given = env.number(name).and_then(|given| Duration::try_from_secs_f64(given).ok());

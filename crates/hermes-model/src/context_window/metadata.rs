@@ -1,14 +1,14 @@
-//! Context windows in what servers publish about their models.
+//! Parses context windows from the metadata that servers publish about their models.
 //!
-//! Every function takes the body of one kind of answer; asking for it is the caller's affair. A size outside 1,024 to
-//! 10,000,000 is a mistake and counts as none.
+//! Every function takes the body of one kind of response; the caller fetches it. A size outside 1,024 to 10,000,000
+//! is an error and counts as absent.
 
 use hermes_types::{JsonFields, RawJson};
 use serde_json::Value;
 
 use crate::wire::fields::{JsonFieldsExt as _, whole_number};
 
-/// Names under which servers publish the size, the surest first.
+/// The field names under which servers publish the size, the most reliable first.
 const KEYS: [&str; 10] = [
     "context_length",
     "context_window",
@@ -22,8 +22,8 @@ const KEYS: [&str; 10] = [
     "n_ctx",
 ];
 
-/// The size of a model in the answer of `/models`: the model of that id, the only model, or one whose id contains the
-/// name or is contained in it.
+/// Returns the size of a model in the response of `/models`: the model of that id, the only model, or one whose id
+/// contains the name or is contained in it.
 pub fn from_models(body: &[u8], model: &str) -> Option<u64> {
     let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let list: Vec<RawJson> = fields.list("data").or_else(|| fields.list("models"))?;
@@ -47,8 +47,8 @@ pub fn from_models(body: &[u8], model: &str) -> Option<u64> {
     find_size(&found.1)
 }
 
-/// The size in the catalogue of a provider that knows its models: by id, canonical slug or bare name, dots and hyphens
-/// alike. No other likeness counts, since `claude-sonnet-4` is not `claude-sonnet-4-6`.
+/// Returns the size in a provider's catalogue: by id, canonical slug or bare name, with dots and hyphens treated
+/// alike. No other similarity counts, since `claude-sonnet-4` is not `claude-sonnet-4-6`.
 pub fn from_catalogue(body: &[u8], model: &str) -> Option<u64> {
     let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let entries: Vec<RawJson> = fields.list("data").or_else(|| fields.list("models"))?;
@@ -66,7 +66,7 @@ pub fn from_catalogue(body: &[u8], model: &str) -> Option<u64> {
     find_size(&found.to_value())
 }
 
-/// The size in one model's metadata, at any depth; a surer name wins over a nearer place.
+/// Returns the size in one model's metadata, at any depth; a more reliable field name wins over a shallower place.
 fn find_size(value: &Value) -> Option<u64> {
     KEYS.into_iter().find_map(|key| find_key(value, key, 0))
 }
@@ -89,14 +89,14 @@ fn is_window(size: u64) -> bool {
     (1_024..=10_000_000).contains(&size)
 }
 
-/// llama.cpp's `/props`: what the server was started with.
+/// Reads llama.cpp's `/props`: the size the server was started with.
 pub fn from_props(body: &[u8]) -> Option<u64> {
     let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let settings = fields.object("default_generation_settings")?;
     settings.number("n_ctx").filter(|size| is_window(*size))
 }
 
-/// Ollama's `/api/show`: the model's own size, else the window it is set to.
+/// Reads Ollama's `/api/show`: the model's own size, else the configured window.
 pub fn from_ollama(body: &[u8]) -> Option<u64> {
     let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let info = fields.object("model_info").unwrap_or_default();
@@ -108,7 +108,7 @@ pub fn from_ollama(body: &[u8]) -> Option<u64> {
     trained.or_else(|| ollama_num_ctx(body))
 }
 
-/// The window that a Modelfile sets, from the `parameters` of `/api/show`.
+/// Returns the window that a Modelfile sets, from the `parameters` of `/api/show`.
 pub fn ollama_num_ctx(body: &[u8]) -> Option<u64> {
     let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let parameters = fields.text("parameters")?;
@@ -118,7 +118,7 @@ pub fn ollama_num_ctx(body: &[u8]) -> Option<u64> {
     })
 }
 
-/// LM Studio's `/api/v1/models`: what a loaded instance was given, else the model's maximum.
+/// Reads LM Studio's `/api/v1/models`: the size of a loaded instance, else the model's maximum.
 pub fn from_lm_studio(body: &[u8], model: &str) -> Option<u64> {
     let fields: JsonFields = serde_json::from_slice(body).ok()?;
     let models: Vec<JsonFields> = fields
@@ -149,7 +149,7 @@ pub fn from_lm_studio(body: &[u8], model: &str) -> Option<u64> {
         .filter(|size| is_window(*size))
 }
 
-/// The registry of models.dev: `{provider: {models: {id: {limit: {context}}}}}`.
+/// Reads the registry of models.dev: `{provider: {models: {id: {limit: {context}}}}}`.
 pub fn from_models_dev(body: &[u8], provider: &str, model: &str) -> Option<u64> {
     let registry: JsonFields = serde_json::from_slice(body).ok()?;
     let models = registry.object(provider)?.object("models")?;

@@ -1,7 +1,7 @@
 //! Anthropic's credentials: keys and tokens in variables, and the file of Anthropic's own client.
 //!
-//! The file belongs to that client: everything in it that is not the token survives a renewal. `~/.claude.json` is
-//! never read. We say who we are; a refusal of a subscription token is reported, not worked around.
+//! The file belongs to that client: a renewal changes only the token in it. `~/.claude.json` is never read.
+//! Requests identify Hermes as itself; a refusal of a subscription token is reported, not worked around.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,20 +21,20 @@ const CLIENT: &str = "9d1c250a-e61b-44d9-88ed-5944d1962f5e";
 const RENEWAL_MARGIN: Duration = Duration::from_mins(1);
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where Anthropic's credential is.
+/// The place where Anthropic's credential is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnthropicCredentialSource {
     Key { key: Secret, variable: &'static str },
     File(PathBuf),
 }
 
-/// Keys of the API, as opposed to tokens of a sign-in.
+/// Tells whether this is an API key, as opposed to a sign-in token.
 pub fn is_api_key(key: &Secret) -> bool {
     key.expose().trim().starts_with("sk-ant-api")
 }
 
-/// The first of: a token variable, the credentials file, the key variable. A token that cannot renew itself gives way
-/// to a file that can.
+/// Returns the first of: a token variable, the credentials file, the key variable. A file whose token can be
+/// renewed is preferred to a token variable that cannot.
 pub fn find(env: &Env) -> Option<AnthropicCredentialSource> {
     let in_variable = |variable: &'static str| {
         let key = env.get(variable).filter(|key| is_usable_key(key))?;
@@ -66,7 +66,7 @@ fn read_oauth(path: &Path) -> Option<Map<String, Value>> {
     read_document(path)?.get("claudeAiOauth")?.as_object().cloned()
 }
 
-/// The token in the credentials file, renewed when it runs out.
+/// The token in the credentials file, renewed when it expires.
 #[derive(Debug, Clone)]
 pub struct AnthropicTokenFile {
     context: CredentialContext,
@@ -84,7 +84,7 @@ impl AnthropicTokenFile {
         token
     }
 
-    /// The file's token, unless it has run out or is the one refused; else its successor.
+    /// Returns the file's token, unless it has expired or is the refused one; else renews it.
     async fn obtain(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
         if let Some(token) = self.usable_token(&self.read()?, refused.as_ref()) {
             return Ok(self.cache_token(token));
@@ -94,7 +94,7 @@ impl AnthropicTokenFile {
     }
 
     async fn fetch(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
-        // Our own lock keeps our own processes from spending the same refresh token twice.
+        // Our lock keeps our own processes from using the same refresh token twice.
         let _held = LockedAuthFile::lock(&self.context.auth).await?;
         let oauth = self.read()?;
         if let Some(token) = self.usable_token(&oauth, refused.as_ref()) {
@@ -132,7 +132,7 @@ impl AnthropicTokenFile {
         fresh.then_some(token)
     }
 
-    /// Changes the token in the file and nothing else.
+    /// Replaces the token in the file and nothing else.
     fn write_back(&self, fresh: Map<String, Value>) -> Result<(), SignInError> {
         let mut document = read_document(&self.path).unwrap_or_default();
         match document.get_mut("claudeAiOauth").and_then(Value::as_object_mut) {
@@ -157,20 +157,20 @@ impl AnthropicTokenFile {
 /// A new pair of tokens.
 pub(super) struct TokenPair {
     pub(super) access: Secret,
-    /// Absent when the old one stays.
+    /// The new refresh token; absent when the old one stays valid.
     pub(super) refresh: Option<Secret>,
     pub(super) expires_at: Timestamp,
 }
 
-/// Why there is none.
+/// The reason why a token was not renewed.
 pub(super) enum TokenRenewalError {
-    /// For good.
+    /// The server refused permanently.
     Refused,
     Failed(SignInError),
 }
 
-/// Asks both servers; the second answers for accounts that have not moved. Not cancellable: the answer may hold the only
-/// copy of the next refresh token.
+/// Sends the renewal to both servers; the second serves accounts that have not been migrated. Not cancellable: the
+/// response may contain the only copy of the next refresh token.
 pub(super) async fn renew(
     means: &CredentialContext,
     refresh: &Secret,

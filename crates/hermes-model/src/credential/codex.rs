@@ -1,7 +1,7 @@
 //! OpenAI's Codex sign-in.
 //!
-//! Tokens live in our own store. Those of OpenAI's own client may be copied from its file once, when we have none; that
-//! file is never written. Refresh tokens work once, so each new one is on disk before it is used.
+//! Tokens are stored in `auth.json`. Those of OpenAI's own client may be copied from its file once, when we have
+//! none; that file is never written. Refresh tokens work once, so each new one is on disk before it is used.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +21,10 @@ use crate::client::{CredentialProvider, CredentialUnavailable, KeyRefusal, Prese
 pub(super) const PROVIDER: &str = "openai-codex";
 const CLIENT: &str = "app_EMoamEEZ73f0CkXaXp7hrann";
 const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
-/// How long a code may be confirmed.
+/// The time in which the user must confirm a code.
 const CODE_LIFETIME: Duration = Duration::from_mins(15);
 
-/// Whether stored state holds tokens.
+/// Tells whether stored state contains tokens.
 pub fn is_signed_in(state: &Value) -> bool {
     let has = |name: &str| {
         state
@@ -35,7 +35,7 @@ pub fn is_signed_in(state: &Value) -> bool {
     has("access_token") || has("refresh_token")
 }
 
-/// Whether the file of OpenAI's own client holds tokens we could copy.
+/// Tells whether the file of OpenAI's own client contains tokens that can be copied.
 pub fn can_import(env: &Env) -> bool {
     foreign_tokens(env).is_some()
 }
@@ -76,7 +76,7 @@ impl CodexCredentials {
         token
     }
 
-    /// The token in use, or one from the file; renewed when it is about to run out, or when it is the one refused.
+    /// Returns the token in use, or one from the file; renews it when it is about to expire or is the refused one.
     async fn obtain(&self, refused: Option<Secret>) -> Result<Secret, SignInError> {
         let now = self.context.clock.now();
         let known = self.cached_token().filter(|token| refused.is_none() && is_valid_at(token, now));
@@ -122,7 +122,7 @@ impl CodexCredentials {
     }
 }
 
-/// A token without a date is taken at its word.
+/// Tells whether a token is valid at a time; one without an expiry counts as valid.
 fn is_valid_at(token: &Secret, now: Timestamp) -> bool {
     token::expiry(token.expose()).is_none_or(|until| until.seconds() > now.plus(RENEWAL_MARGIN).seconds())
 }
@@ -159,7 +159,7 @@ impl CredentialProvider for CodexCredentials {
     }
 }
 
-/// Not cancellable: the answer holds the only copy of the next refresh token.
+/// Renews the tokens. Not cancellable: the response contains the only copy of the next refresh token.
 pub(super) async fn renew(
     means: &CredentialContext,
     refresh: &Secret,
@@ -183,7 +183,7 @@ fn tokens(reply: &TokenResponse) -> Map<String, Value> {
     kept.into_iter().filter_map(|name| Some((name.to_owned(), Value::from(reply.text(name)?)))).collect()
 }
 
-/// Stores tokens; a server that sends no new refresh token means the old one to stay.
+/// Stores tokens; if the server sends no new refresh token, the old one stays.
 async fn save(
     means: &CredentialContext,
     held: &LockedAuthFile,

@@ -1,7 +1,7 @@
-//! Other programs that know a credential.
+//! Programs that print a credential.
 //!
-//! This crate starts none: whoever builds the means hands in how. Invariant: what a program printed is a secret and is
-//! repeated nowhere.
+//! This crate starts no process: the caller that builds the [`CredentialContext`](super::CredentialContext)
+//! supplies a runner. Invariant: a program's output is secret and is never repeated in a message.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::CredentialContext;
 
-/// A program and its arguments, as they are started: no shell in between.
+/// A program and its arguments, started without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramInvocation {
     pub program: String,
@@ -19,7 +19,7 @@ pub struct ProgramInvocation {
 
 /// Starts programs.
 pub trait CommandRunner: Send + Sync + fmt::Debug {
-    /// Runs a program to its end, without input, and gives what it printed. The words of a failure name no output.
+    /// Runs a program to its end, without input, and returns its output. The error text contains no output.
     fn output<'a>(
         &'a self,
         line: &'a ProgramInvocation,
@@ -27,10 +27,10 @@ pub trait CommandRunner: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<Vec<u8>, CommandFailure>>;
 }
 
-/// Why a program printed nothing to use.
+/// The reason why a program gave no usable output.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommandFailure {
-    /// There is nobody to start it.
+    /// There is no runner to start it.
     #[error("cannot be run here")]
     NotAllowed,
     #[error("could not be started: {0}")]
@@ -60,7 +60,8 @@ impl ProgramInvocation {
         Self { program: program.to_owned(), arguments }
     }
 
-    /// Splits at blanks, with quotes and backslashes as a shell reads them. `None` for an open quote or nothing at all.
+    /// Splits at whitespace, with quotes and backslashes as in a shell. Returns `None` for an unclosed quote or an
+    /// empty text.
     pub fn split(text: &str) -> Option<Self> {
         let mut words: Vec<String> = Vec::new();
         let mut word: Option<String> = None;

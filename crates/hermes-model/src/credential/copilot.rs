@@ -20,17 +20,17 @@ const CLIENT: &str = "Ov23li8tweQw6odWQebz";
 const TIMEOUT: Duration = Duration::from_secs(15);
 const VARIABLES: [&str; 3] = ["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
 
-/// Why there is no token.
+/// The reason why there is no token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopilotTokenError {
     Nothing,
-    /// Only a classic personal token, which Copilot refuses.
+    /// The only token is a classic personal access token, which Copilot refuses.
     ClassicToken {
         variable: String,
     },
 }
 
-/// The first usable token and where it is: a variable, then our own sign-in.
+/// Returns the first usable token and its source: a variable, then our own sign-in.
 pub fn find(env: &Env, stored: Option<&Value>) -> Result<(Secret, String), CopilotTokenError> {
     let mut classic = None;
     for variable in VARIABLES {
@@ -52,7 +52,7 @@ pub fn find(env: &Env, stored: Option<&Value>) -> Result<(Secret, String), Copil
     }
 }
 
-/// Whether GitHub's own program is signed in here, as far as its files tell.
+/// Tells whether the files of GitHub's own program show a sign-in.
 pub fn has_gh(env: &Env) -> bool {
     let folder = env.get("GH_CONFIG_DIR").map(PathBuf::from).or_else(|| {
         let config = env.get("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -61,7 +61,7 @@ pub fn has_gh(env: &Env) -> bool {
     folder.is_some_and(|folder| folder.join("hosts.yml").is_file())
 }
 
-/// The token of GitHub's own program, asked for once.
+/// The token of GitHub's own program, which is run once.
 #[derive(Debug)]
 pub struct GhCliToken {
     context: CredentialContext,
@@ -131,7 +131,7 @@ fn is_accepted(token: &str) -> bool {
     ["gho_", "github_pat_", "ghu_"].into_iter().any(|prefix| token.starts_with(prefix))
 }
 
-/// GitHub's device flow; the token is kept in `auth.json`.
+/// Runs GitHub's device flow; the token is stored in `auth.json`.
 pub(super) async fn login(
     means: &CredentialContext,
     listener: SignInListener<'_>,

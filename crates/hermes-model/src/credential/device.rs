@@ -1,4 +1,4 @@
-//! The device flow's outer shape: show a code, wait for a person, give up in time.
+//! The common part of device flows: show a code, wait for the user, time out.
 
 use std::future::Future as _;
 use std::task::Poll;
@@ -9,39 +9,39 @@ use hermes_types::{Cancel, Clock, Deadline};
 use super::error::SignInError;
 use super::http::TokenResponse;
 
-/// What a sign-in tells whoever watches it. No browser is opened: the person does that.
+/// The progress that a sign-in reports to its listener. No browser is opened: the user does that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignInProgress {
-    /// Open the address and enter the code.
+    /// The user must open the URL and enter the code.
     Code {
         url: String,
-        /// The address with the code filled in, where the server offers it.
+        /// The URL with the code filled in, where the server offers one.
         complete_url: Option<String>,
         user_code: String,
         expires_in: Duration,
     },
-    /// Confirmed; the last steps follow.
+    /// The user confirmed the code; the last steps follow.
     Confirmed,
-    /// Something to know that does not stop the sign-in.
+    /// A notice that does not stop the sign-in.
     Note(String),
 }
 
-/// Watches a sign-in.
+/// Receives the progress of a sign-in.
 pub type SignInListener<'a> = &'a (dyn Fn(SignInProgress) + Send + Sync);
 
-/// How a server's answer to "begin a sign-in" looks.
+/// The format of a server's response to the start of a sign-in.
 pub(super) struct DeviceCodeFormat {
-    /// The field with the code that only we see.
+    /// The field with the device code, which the user does not see.
     pub(super) device: &'static str,
-    /// The page to open, where the answer does not say it.
+    /// The page to open, where the response does not name it.
     pub(super) page: Option<String>,
-    /// How long the code is good for, where the answer does not say it.
+    /// The lifetime of the code, where the response does not state it.
     pub(super) lifetime: Option<Duration>,
-    /// The shortest and the longest pause between two questions.
+    /// The shortest and the longest pause between two polls.
     pub(super) poll_interval_bounds: (Duration, Duration),
 }
 
-/// A code that waits for a person.
+/// A code that waits for the user's confirmation.
 pub(super) struct DeviceCode {
     pub(super) device: String,
     pub(super) user: String,
@@ -50,7 +50,7 @@ pub(super) struct DeviceCode {
 }
 
 impl DeviceCode {
-    /// Reads the answer and shows the code.
+    /// Reads the response and shows the code.
     pub(super) fn show(
         reply: &TokenResponse,
         shape: &DeviceCodeFormat,
@@ -75,7 +75,7 @@ impl DeviceCode {
         Ok(Self { device, user, lifetime, poll_interval: pause })
     }
 
-    /// `step` is how much slower it gets when the server asks for it.
+    /// Creates the poller; `step` is added to the interval when the server asks to slow down.
     pub(super) fn poller<'a>(&self, clock: &'a dyn Clock, step: Duration) -> DeviceCodePoller<'a> {
         DeviceCodePoller {
             clock,
@@ -90,7 +90,7 @@ pub(super) fn missing_field_error(name: &str) -> SignInError {
     SignInError::TryLater(format!("The sign-in server's answer lacks `{name}`. Try again shortly."))
 }
 
-/// What the usual words of a server mean that has no token yet.
+/// Interprets the standard error codes of a server that has no token yet.
 pub(super) fn check_pending(
     reply: &TokenResponse,
     rhythm: &mut DeviceCodePoller<'_>,
@@ -107,11 +107,11 @@ pub(super) fn check_pending(
     }
 }
 
-/// When to ask again whether the code was confirmed.
+/// Times the polls for the confirmation of a code.
 pub(super) struct DeviceCodePoller<'a> {
     clock: &'a dyn Clock,
     poll_interval: Duration,
-    /// How much slower when the server asks for it.
+    /// The amount added to the interval when the server asks to slow down.
     step: Duration,
     deadline: Deadline,
 }
@@ -123,7 +123,7 @@ impl DeviceCodePoller<'_> {
         self.poll_interval = (self.poll_interval + self.step).min(MAX_POLL_INTERVAL.max(self.poll_interval));
     }
 
-    /// Waits for the next question; an error when the code has run out or somebody cancelled.
+    /// Waits for the next poll; returns an error when the code has expired or the sign-in was cancelled.
     pub(super) async fn wait(&self, cancel: &Cancel) -> Result<(), SignInError> {
         if self.deadline.remaining(self.clock) < self.poll_interval {
             return Err(SignInError::Expired);
@@ -144,7 +144,7 @@ async fn sleep(clock: &dyn Clock, span: Duration, cancel: &Cancel) -> Result<(),
     .await
 }
 
-/// A span in seconds from a server, within reason.
+/// Converts a server's number of seconds to a span, with a default and an upper bound.
 fn seconds(value: Option<f64>, usual: u64, most: u64) -> Duration {
     let value = value.filter(|value| *value >= 0.0).map(|value| Duration::from_secs_f64(value.min(1e9)));
     value.unwrap_or(Duration::from_secs(usual)).min(Duration::from_secs(most))

@@ -1,16 +1,16 @@
-//! Why a sign-in or a renewal did not work, by what a person can do about it.
+//! The reasons why a sign-in or a renewal failed, by what the user can do about them.
 
 use thiserror::Error;
 
 use crate::client::CredentialUnavailable;
 
-/// Texts are safe to show: they carry no token and no body of an answer.
+/// The error of a sign-in. Texts are safe to show: they contain no token and no response body.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SignInError {
-    /// The stored sign-in is no longer good.
+    /// The stored sign-in is no longer valid.
     #[error("{why} Sign in again: run `hermes login`, or `hermes model` and choose {provider}.")]
     SignInAgain { provider: &'static str, why: String },
-    /// Nothing is wrong with the sign-in; the account lacks something.
+    /// The sign-in is valid, but the account lacks something.
     #[error("{0}")]
     Account(String),
     #[error("{0}")]

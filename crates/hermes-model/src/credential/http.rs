@@ -1,6 +1,6 @@
-//! Questions to token servers.
+//! Requests to token servers.
 //!
-//! Bodies of answers hold secrets, so no text of one reaches an error; only the code word a server gives for a refusal.
+//! Response bodies contain secrets, so no error contains their text; only the server's error code is used.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use super::error::SignInError;
 
 const LIMIT: usize = 256 * 1024;
 
-/// What a token server said.
+/// The response of a token server.
 pub(super) struct TokenResponse {
     pub(super) status: u16,
     pub(super) fields: Map<String, Value>,
 }
 
-/// What is sent.
+/// The body of a request.
 pub(super) enum TokenRequestBody<'a> {
     Form(&'a [(&'a str, &'a str)]),
     Json(Value),
@@ -44,7 +44,7 @@ impl TokenResponse {
         self.text(name).map(Secret::new)
     }
 
-    /// The server's word for a refusal: `error`, or `error.code` where it is an object.
+    /// Returns the server's error code: `error`, or `error.code` where it is an object.
     pub(super) fn refusal(&self) -> String {
         let error = self.fields.get("error");
         let word = error
@@ -53,13 +53,13 @@ impl TokenResponse {
             .or_else(|| error?.get("type")?.as_str())
             .or_else(|| self.text("code"))
             .unwrap_or_default();
-        // A code word is short and plain; anything else might be part of a secret.
+        // An error code is short and plain; anything else might be part of a secret.
         let plain = word.len() <= 64
             && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
         if plain { word.to_owned() } else { String::new() }
     }
 
-    /// A refusal nobody has special words for.
+    /// Returns the error for a refusal without a special message.
     pub(super) fn failure(&self, doing: &str) -> SignInError {
         let word = self.refusal();
         let because = if word.is_empty() { String::new() } else { format!(", {word}") };
@@ -72,12 +72,12 @@ impl TokenResponse {
     }
 }
 
-/// A field that says something.
+/// Returns a field that is not blank.
 pub(super) fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     fields.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Posts and reads the answer, whatever its status.
+/// Sends a POST and reads the response, whatever its status.
 pub(super) async fn post(
     means: &CredentialContext,
     url: &str,

@@ -1,7 +1,7 @@
-//! auth.json held across a renewal.
+//! `auth.json`, locked across a renewal.
 //!
-//! Its lock belongs to a thread, and a renewal waits on the network; so a thread of its own takes the lock, does the
-//! reading and writing it is told to, and lets go when the holder is dropped.
+//! The lock belongs to a thread, and a renewal waits on the network; so a separate thread takes the lock, reads and
+//! writes on request, and releases the lock when the holder is dropped.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::error::SignInError;
 
 type Job = Box<dyn FnOnce(&AuthFile) + Send>;
 
-/// auth.json, with every other process and task kept out.
+/// `auth.json`, locked against every other process and task.
 #[derive(Debug)]
 pub(super) struct LockedAuthFile {
     jobs: Sender<Job>,
@@ -71,7 +71,7 @@ fn hold_lock(file: &AuthFile, work: &Receiver<Job>, taken: ThreadResultSender<Re
     }
 }
 
-/// Runs blocking work on a thread of its own; `None` if it could not.
+/// Runs blocking work on a separate thread; returns `None` if the thread could not be started.
 pub(crate) fn run_on_thread(work: impl FnOnce() + Send + 'static) -> Option<ThreadResult<()>> {
     let (promise, answer) = result_channel();
     let spawned = std::thread::Builder::new().name("auth-write".to_owned()).spawn(move || {
@@ -87,7 +87,7 @@ pub(crate) fn run_on_thread(work: impl FnOnce() + Send + 'static) -> Option<Thre
     }
 }
 
-/// A value that one thread will have and a task waits for.
+/// A value that a thread produces and a task awaits.
 #[derive(Debug)]
 pub(crate) struct ThreadResult<T> {
     value: Arc<Mutex<Option<T>>>,
@@ -96,7 +96,7 @@ pub(crate) struct ThreadResult<T> {
 
 struct ThreadResultSender<T> {
     value: Arc<Mutex<Option<T>>>,
-    /// Fires when the promise is kept, and also when its thread ends without keeping it.
+    /// Cancelled when the value is set, and also when the thread ends without setting it.
     done: Cancel,
 }
 

@@ -1,4 +1,4 @@
-//! Signing in and out, as calls of a library: whoever watches shows the code, and nobody opens a browser.
+//! Signing in and out as library calls: the listener shows the code, and no browser is opened.
 
 use hermes_config::auth::AuthFile;
 use hermes_config::yaml::{KeyPath, YamlValue};
@@ -9,7 +9,7 @@ use super::device::SignInListener;
 use super::error::SignInError;
 use super::{CredentialContext, codex, copilot, nous};
 
-/// Providers one can sign in to.
+/// Providers that support a sign-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignInProvider {
     Nous,
@@ -18,7 +18,7 @@ pub enum SignInProvider {
 }
 
 impl SignInProvider {
-    /// By id or alias.
+    /// Finds a provider by id or alias.
     pub fn of(provider: &str) -> Option<Self> {
         match canonical_provider(provider).ok()? {
             nous::PROVIDER => Some(Self::Nous),
@@ -37,7 +37,7 @@ impl SignInProvider {
     }
 }
 
-/// Signs in to Nous Portal as the flags of `hermes login` say, and makes it the active provider.
+/// Signs in to Nous Portal with the flags of `hermes login`, and makes it the active provider.
 pub async fn login_to_nous(
     means: &CredentialContext,
     options: &nous::NousLoginOptions,
@@ -66,7 +66,7 @@ pub async fn login(
     Ok(which)
 }
 
-/// Forgets a sign-in, and the configuration's choice of it. Says whether there was one. Blocks on the lock of
+/// Removes a sign-in, and the configuration's choice of it. Tells whether there was one. Blocks on the lock of
 /// `auth.json`.
 pub fn logout(home: &Home, env: &Env, provider: &str) -> Result<bool, SignInError> {
     let unknown = || SignInError::NoSignIn(provider.trim().to_owned());

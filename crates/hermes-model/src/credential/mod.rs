@@ -1,8 +1,8 @@
-//! Where keys come from, and how they are renewed.
+//! The sources of keys, and their renewal.
 //!
-//! Signs in and out, refreshes and mints; knows nothing of models. Invariants: a rotated refresh token is on disk before
-//! it is needed for anything else; `auth.json` is changed only under its lock, and what we do not know in it survives; no
-//! key appears in an error, a log line or a `Debug` form. We never pose as another program.
+//! Signs in and out, refreshes and mints; knows nothing of models. Invariants: a rotated refresh token is on disk
+//! before it is needed for anything else; `auth.json` is changed only under its lock, and unknown content in it
+//! survives; no key appears in an error, a log line or a `Debug` form. Requests never impersonate another program.
 
 pub mod anthropic;
 pub mod aws;
@@ -39,7 +39,7 @@ pub(crate) use locked_auth_file::run_on_thread;
 pub use login::{SignInProvider, login, login_to_nous, logout};
 pub use pool::has_pool;
 
-/// What renewing a credential takes.
+/// The services that renewing a credential needs.
 #[derive(Debug, Clone)]
 pub struct CredentialContext {
     pub net: HttpClient,
@@ -47,7 +47,7 @@ pub struct CredentialContext {
     pub auth: AuthFile,
     pub env: Env,
     pub urls: ServiceUrls,
-    /// How other programs are started; without it, credentials that only they know cannot be had.
+    /// Starts other programs; without it, credentials that only they know are unavailable.
     pub commands: Option<Arc<dyn CommandRunner>>,
 }
 
@@ -63,27 +63,27 @@ impl CredentialContext {
     }
 }
 
-/// The servers that issue tokens and publish facts. Only tests say others.
+/// The servers that issue tokens and publish facts. Only tests set others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceUrls {
-    /// Used when neither the sign-in nor the environment names a portal.
+    /// The portal used when neither the sign-in nor the environment names one.
     pub nous_portal: String,
     pub codex_issuer: String,
-    /// Tried in this order.
+    /// The token servers, tried in this order.
     pub anthropic_token: Vec<String>,
     pub github: String,
     /// The registry of models.dev.
     pub models_dev: String,
-    /// OpenRouter's public catalogue, for what other providers do not say about their models.
+    /// OpenRouter's public catalogue, for facts that other providers do not publish about their models.
     pub openrouter: String,
-    /// Where machines on AWS find out about themselves.
+    /// The metadata service of machines on AWS.
     pub aws_metadata: String,
-    /// Where containers on AWS do.
+    /// The credential service of containers on AWS.
     pub aws_container: String,
-    /// `{region}` stands for the region in these two.
+    /// The token service; `{region}` is replaced in this URL and the next.
     pub aws_sts: String,
     pub aws_sso: String,
-    /// Where a key of Z.AI may be at home, each with a model to try, in the order to try them.
+    /// The endpoints of Z.AI that a key may belong to, each with a model to try, in the order to try them.
     pub zai: Vec<(String, String)>,
 }
 
@@ -115,7 +115,7 @@ impl Default for ServiceUrls {
     }
 }
 
-/// Where the key of a target is kept.
+/// The place where the key of a target is stored.
 #[derive(Debug, Clone)]
 pub enum KeySource {
     Fixed(PresentedCredential),
@@ -125,17 +125,17 @@ pub enum KeySource {
     /// The credentials file of Anthropic's own client.
     AnthropicFile(PathBuf),
     Aws(aws::AwsCredentialSource),
-    /// GitHub's own program knows it.
+    /// GitHub's own program supplies it.
     Gh,
 }
 
 impl KeySource {
-    /// A key that never changes, shown as a bearer token until the wire is known.
+    /// Creates a key that never changes, sent as a bearer token until the wire is known.
     pub fn bearer(key: Secret) -> Self {
         Self::Fixed(PresentedCredential::Bearer(key))
     }
 
-    /// The same keys in the form a wire wants to see them.
+    /// Returns the same keys in the form that a wire requires.
     #[must_use]
     pub fn for_mode(self, mode: ApiMode) -> Self {
         match self {
@@ -145,7 +145,7 @@ impl KeySource {
         }
     }
 
-    /// Credentials for an endpoint.
+    /// Returns the credentials for an endpoint.
     pub fn credentials(&self, means: &CredentialContext) -> Arc<dyn CredentialProvider> {
         match self {
             Self::Fixed(presented) => Arc::new(FixedCredential(presented.clone())),
@@ -161,7 +161,7 @@ impl KeySource {
     }
 }
 
-/// Anthropic's own API keys have a header of their own; everything else is a bearer token.
+/// Chooses the header for a key: Anthropic's own API keys have one of their own; all others are bearer tokens.
 pub(crate) fn present_key(mode: ApiMode, key: Secret) -> PresentedCredential {
     if mode == ApiMode::Anthropic && anthropic::is_api_key(&key) {
         PresentedCredential::ApiKeyHeader(key)

@@ -3,12 +3,12 @@
 use hermes_types::{CivilTime, Timestamp};
 use serde_json::Value;
 
-/// `2026-01-31T12:00:00Z`.
+/// Formats a time as `2026-01-31T12:00:00Z`.
 pub(super) fn iso(at: Timestamp) -> String {
     format!("{}Z", CivilTime::utc(at))
 }
 
-/// A time in either form; milliseconds are recognised by their size.
+/// Reads a time in either form; milliseconds are recognised by their size.
 pub(super) fn read(value: &Value) -> Option<Timestamp> {
     match value {
         Value::Number(number) => number.as_f64().map(|n| Timestamp(if n > 1e11 { n / 1000.0 } else { n })),
@@ -52,7 +52,7 @@ fn offset_seconds(text: &str) -> Option<i64> {
     Some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// Days since the epoch, with years starting in March so that the leap day comes last.
+/// Returns days since the epoch, with years starting in March so that the leap day comes last.
 fn day_number(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -1,10 +1,10 @@
-//! What a token says about itself.
+//! The claims inside a token.
 
 use hermes_types::Timestamp;
 use serde_json::Value;
 
-/// When a JSON web token runs out; `None` for a token of another kind. The signature is not our concern: whoever issued
-/// it checks it.
+/// Returns the expiry of a JSON web token, or `None` for a token of another kind. The signature is not checked: the
+/// issuer does that.
 pub(super) fn expiry(token: &str) -> Option<Timestamp> {
     let mut parts = token.split('.');
     let payload = parts.nth(1)?;
@@ -13,7 +13,7 @@ pub(super) fn expiry(token: &str) -> Option<Timestamp> {
     claims.get("exp")?.as_f64().map(Timestamp)
 }
 
-/// Base 64 in the alphabet for URLs, with or without padding.
+/// Decodes URL-safe base64, with or without padding.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
     let (mut held, mut bits) = (0_u32, 0_u32);

@@ -1,7 +1,8 @@
-//! Answers kept on disk, as old as their files.
+//! Cached responses on disk, dated by their files.
 //!
-//! A file's date is when its answer was fetched, by our clock. One that lies in the future is as good as none: the clock
-//! was wrong then, or is now. A failed fetch is not repeated for five minutes; meanwhile the stale copy serves.
+//! A file's modification time is when its response was fetched, by our clock. A time in the future counts as
+//! missing: the clock was wrong then, or is now. A failed fetch is not repeated for five minutes; meanwhile the
+//! stale copy is used.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,14 +22,14 @@ use crate::credential::CredentialContext;
 
 const FAILURE_COOLDOWN: Duration = Duration::from_mins(5);
 
-/// What has failed lately, by file.
+/// The recent failures, by file.
 #[derive(Debug, Default)]
 pub(super) struct ModelListCache {
     failed: Mutex<HashMap<PathBuf, Duration>>,
 }
 
 impl ModelListCache {
-    /// The copy on disk while it is fresh, else a new answer, else the stale copy.
+    /// Returns the copy on disk while it is fresh, else a new response, else the stale copy.
     pub(super) async fn fetch(
         &self,
         means: &CredentialContext,
@@ -39,7 +40,7 @@ impl ModelListCache {
         self.try_fetch(means, path, question, ListFreshness::Recent, cancel).await.ok()
     }
 
-    /// The same, with the reason when there is nothing at all.
+    /// Does the same as `fetch`, but returns the reason when there is nothing at all.
     pub(super) async fn try_fetch(
         &self,
         means: &CredentialContext,
@@ -59,7 +60,7 @@ impl ModelListCache {
                 Ok(body)
             }
             Err(silence) => {
-                // Somebody's cancelling says nothing about the server.
+                // A cancellation says nothing about the server.
                 if !cancel.is_cancelled() {
                     self.failed().insert(path.to_owned(), means.clock.monotonic());
                 }
@@ -77,7 +78,7 @@ impl ModelListCache {
     }
 }
 
-/// Where the list at an address is kept. The name holds no part of the address, which may carry a secret.
+/// Returns the cache file of the list at a URL. The name contains no part of the URL, which may contain a secret.
 pub(super) fn list_path(home: &Home, url: &str) -> Option<PathBuf> {
     let mut name = String::new();
     for byte in Sha256::digest(url.as_bytes()).iter().take(12) {

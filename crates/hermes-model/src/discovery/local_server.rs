@@ -1,4 +1,4 @@
-//! Which program serves models on a machine of the user's own, and what size it was given.
+//! Detects the program that serves models on the user's own machine, and the window it was given.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::context_window::{from_lm_studio, from_ollama, from_props, ollama_num_
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What Ollama says about one of its models.
+/// Ollama's metadata of one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OllamaModel {
-    /// The window its Modelfile sets.
+    /// The window that its Modelfile sets.
     pub num_ctx: Option<u64>,
-    /// The window it was trained with.
+    /// The window that it was trained with.
     pub trained_context: Option<u64>,
     pub uses_tools: bool,
 }
@@ -26,7 +26,7 @@ impl OllamaModel {
     fn read(body: &[u8]) -> Option<Self> {
         let answer: Value = serde_json::from_slice(body).ok()?;
         answer.get("model_info").or_else(|| answer.get("details"))?;
-        // Servers from before the list of abilities do not have it.
+        // Older servers do not return the list of capabilities.
         let abilities = answer.get("capabilities").and_then(Value::as_array);
         let uses_tools = abilities.is_none_or(|list| list.iter().any(|ability| ability == "tools"));
         Some(Self { num_ctx: ollama_num_ctx(body), trained_context: from_ollama(body), uses_tools })
@@ -34,7 +34,7 @@ impl OllamaModel {
 }
 
 impl ModelDiscovery {
-    /// Asks a local server about a model in Ollama's way; nothing if it is another kind of server.
+    /// Queries a local server about a model by Ollama's API; returns `None` if it is another kind of server.
     pub(crate) async fn ollama_model(
         &self,
         endpoint: &Endpoint,
@@ -55,7 +55,7 @@ impl ModelDiscovery {
         )
     }
 
-    /// Asks a local server which models it serves.
+    /// Queries a local server for the models it serves.
     pub(crate) async fn served_models(&self, endpoint: &Endpoint, cancel: &Cancel) -> Vec<String> {
         let Ok(presented) = endpoint.credentials.current(cancel).await else { return Vec::new() };
         let url = format!("{}/models", endpoint.wire.base.as_str());
@@ -67,7 +67,7 @@ impl ModelDiscovery {
         ids.filter(|id| !id.trim().is_empty()).map(str::to_owned).collect()
     }
 
-    /// Asks the servers people run, one after the other, each by the question that only it answers.
+    /// Queries the common local servers in turn, each by a request that only it answers.
     pub(super) async fn local_window(
         &self,
         root: &str,
@@ -97,7 +97,7 @@ impl ModelDiscovery {
         None
     }
 
-    /// llama.cpp, under either of its addresses.
+    /// Queries llama.cpp, at either of its paths.
     pub(super) async fn props_window(
         &self,
         root: &str,

@@ -1,8 +1,8 @@
-//! Questions to providers beside the conversation: what they serve, how much fits, what it costs.
+//! Queries to providers outside the conversation: their models, windows and prices.
 //!
-//! Asks and remembers; decides nothing about a turn. Invariants: nothing is asked unless a caller asks for it, and no
-//! caller does before a first reply has come, apart from a person at a prompt; an endpoint's key is shown to that
-//! endpoint and to nobody else; a server that does not answer costs a bounded wait and is then left alone for a while.
+//! Queries and caches; decides nothing about a turn. Invariants: nothing is queried unless a caller requests it,
+//! and apart from interactive setup no caller does so before the first reply; an endpoint's key is sent to that
+//! endpoint only; a server that does not answer costs a bounded wait and is then not queried again for a while.
 
 mod cache;
 mod local_server;
@@ -25,12 +25,12 @@ pub use local_server::OllamaModel;
 pub use models::{ListFreshness, ListedModel, ModelListError};
 pub use zai::ZaiEndpoint;
 
-/// How long an answer is good for.
+/// The time for which a list is fresh.
 const LIST_TTL: Duration = Duration::from_hours(1);
-/// How long a model's facts are good for before they are asked for again.
+/// The time for which a model's facts are used before they are queried again.
 const DAY: Duration = Duration::from_hours(24);
 
-/// What asking takes. Clones share what they remember.
+/// The services that queries need. Clones share what is cached.
 #[derive(Debug, Clone)]
 pub struct ModelDiscovery {
     context: CredentialContext,
@@ -55,14 +55,14 @@ impl ModelDiscovery {
         self.context.clock.now()
     }
 
-    /// The registry of models.dev, from disk while it is fresh.
+    /// Returns the registry of models.dev, from disk while it is fresh.
     async fn models_dev(&self, cancel: &Cancel) -> Option<Vec<u8>> {
         let question =
             query::DiscoveryQuery::get(&self.context.urls.models_dev).with_timeout(Duration::from_secs(15));
         self.cache.fetch(&self.context, &self.home.models_dev_cache(), question, cancel).await
     }
 
-    /// OpenRouter's catalogue, from disk while it is fresh. Public: no key is shown.
+    /// Returns OpenRouter's catalogue, from disk while it is fresh. It is public: no key is sent.
     async fn openrouter(&self, cancel: &Cancel) -> Option<Vec<u8>> {
         let url = format!("{}/models", self.context.urls.openrouter.trim_end_matches('/'));
         let path = cache::list_path(&self.home, &url)?;

@@ -1,6 +1,7 @@
-//! What a provider serves right now.
+//! The models that a provider serves now.
 //!
-//! Every provider words its list differently; what comes out is one form, in the order in which a person should see it.
+//! Every provider formats its list differently; the result is one form, in the order in which it is shown to the
+//! user.
 
 use hermes_types::{Cancel, JsonFields, RawJson, ReasoningEffort};
 use thiserror::Error;
@@ -16,35 +17,35 @@ use crate::wire::{ApiMode, CredentialKind, EndpointVendor};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListedModel {
     pub id: String,
-    /// The paths it can be asked under; empty where the list does not say.
+    /// The paths at which it is available; empty where the list does not say.
     pub endpoints: Vec<String>,
-    /// The levels of effort it knows; empty where the list does not say.
+    /// The effort levels it supports; empty where the list does not say.
     pub efforts: Vec<ReasoningEffort>,
 }
 
-/// How old an answer may be.
+/// The allowed age of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListFreshness {
-    /// Up to an hour: enough to choose from.
+    /// Up to an hour old: enough to choose from.
     Recent,
-    /// As it is now, if the server can be asked.
+    /// Fetched now, if the server can be reached.
     Current,
 }
 
-/// Why there is no list. The known models of the provider may be shown instead.
+/// The reason why there is no list. The known models of the provider may be shown instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ModelListError {
     #[error("{host} could not be reached")]
     Unreachable { host: String },
     #[error("{host} answered with HTTP {status}")]
     Refused { host: String, status: u16 },
-    /// It answered, but not with a list.
+    /// The server answered, but not with a list.
     #[error("{host} publishes no list of models")]
     NoList { host: String },
 }
 
 impl ModelDiscovery {
-    /// The models of an endpoint. For a person who chooses; a turn never waits for it.
+    /// Returns the models of an endpoint. For a user who chooses; a turn never waits for it.
     pub async fn models(
         &self,
         endpoint: &Endpoint,
@@ -63,7 +64,7 @@ impl ModelDiscovery {
         if models.is_empty() { Err(ModelListError::NoList { host }) } else { Ok(models) }
     }
 
-    /// The answer of `/models`, under the address with the version and then without, or the other way round.
+    /// Returns the response of `/models`, at the URL with the version and then without, or the other way round.
     pub(super) async fn list_body(
         &self,
         endpoint: &Endpoint,
@@ -84,7 +85,7 @@ impl ModelDiscovery {
                 question =
                     question.header("editor-version", concat!("HermesAgent/", env!("CARGO_PKG_VERSION")));
             }
-            // What runs at home may serve something else a moment later.
+            // A local server may serve another model a moment later.
             let kept = cache::list_path(&self.home, &url).filter(|_| !endpoint.wire.base.is_local());
             let answer = match kept {
                 Some(path) => self.cache.try_fetch(&self.context, &path, question, age, cancel).await,
@@ -92,7 +93,7 @@ impl ModelDiscovery {
             };
             match answer {
                 Ok(body) => return Ok(body),
-                // A host that is not there is not there under another path either.
+                // A host that cannot be reached cannot be reached at another path either.
                 Err(QueryError::Unreachable) => return Err(QueryError::Unreachable),
                 Err(why) => silence = why,
             }
@@ -119,7 +120,7 @@ fn addresses(endpoint: &Endpoint) -> Vec<String> {
 fn read(vendor: EndpointVendor, body: &[u8]) -> Vec<ListedModel> {
     let list: Vec<RawJson> = match serde_json::from_slice::<JsonFields>(body) {
         Ok(fields) => fields.list("data").or_else(|| fields.list("models")).unwrap_or_default(),
-        // Some servers send the bare list.
+        // Some servers send the list without an enclosing object.
         Err(_) => serde_json::from_slice(body).unwrap_or_default(),
     };
     let entries: Vec<JsonFields> = list.iter().filter_map(|raw| raw.read().ok()).collect();
@@ -138,13 +139,13 @@ fn read(vendor: EndpointVendor, body: &[u8]) -> Vec<ListedModel> {
 
 fn plain(entry: &JsonFields) -> Option<ListedModel> {
     let id = ["id", "slug", "key", "name", "model"].into_iter().find_map(|name| entry.text(name))?;
-    // Google puts the kind before the name in its list, and nowhere else.
+    // Google prefixes the ids in its list with `models/`, and nowhere else.
     let id = id.trim();
     let id = id.strip_prefix("models/").unwrap_or(id);
     (!id.is_empty()).then(|| ListedModel { id: id.to_owned(), ..ListedModel::default() })
 }
 
-/// Opus, then the pros, then the rest, then the sonnets.
+/// Returns the sort rank: Opus, then Pro models, then the rest, then Sonnet.
 fn nous_rank(id: &str) -> u8 {
     let id = id.to_ascii_lowercase();
     if id.contains("opus") {

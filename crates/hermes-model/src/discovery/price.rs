@@ -1,4 +1,4 @@
-//! What a provider says its models cost.
+//! The prices that a provider publishes.
 
 use hermes_types::Cancel;
 
@@ -10,12 +10,12 @@ use crate::provider::{ModelFactsFile, registry};
 use crate::wire::EndpointVendor;
 
 impl ModelDiscovery {
-    /// Whether an endpoint is of a kind that publishes prices with its list of models.
+    /// Tells whether an endpoint is of a kind that publishes prices with its list of models.
     pub fn has_prices(&self, endpoint: &Endpoint) -> bool {
         match endpoint.wire.vendor {
             EndpointVendor::OpenRouter | EndpointVendor::Nous | EndpointVendor::AiGateway => true,
             EndpointVendor::Other if endpoint.wire.provider == "kilocode" => true,
-            // What runs at home has no price list; a hosted endpoint may.
+            // A local server has no price list; a hosted endpoint may.
             EndpointVendor::Other => {
                 endpoint.wire.provider == "custom"
                     && !endpoint.wire.base.is_local()
@@ -25,13 +25,14 @@ impl ModelDiscovery {
         }
     }
 
-    /// The price of the endpoint's model from the provider's list, at most an hour old where it can be fetched.
+    /// Returns the price of the endpoint's model from the provider's list, at most an hour old where it can be
+    /// fetched.
     pub async fn prices(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<ModelPrices> {
         let body = self.list_body(endpoint, ListFreshness::Recent, cancel).await.ok()?;
         read_models(&body).get(&endpoint.model)
     }
 
-    /// Reads the price unless it was read today, uses it from now on, and remembers it.
+    /// Reads the price unless it was read today, uses it from now on, and stores it.
     pub async fn learn_prices(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<ModelPrices> {
         let (model, base) = (endpoint.model.clone(), endpoint.wire.base.as_str().to_owned());
         let now = self.now();

@@ -1,4 +1,4 @@
-//! One small question and its answer.
+//! One small query and its response.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use serde_json::Value;
 use crate::client::PresentedCredential;
 use crate::credential::CredentialContext;
 
-/// Catalogues of aggregators are the largest answers.
+/// The largest response; catalogues of aggregators are the largest.
 const LIMIT: usize = 16 * 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why there is no answer.
+/// The reason why a query failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum QueryError {
-    /// Nobody there, or too slow.
+    /// The server could not be reached, or was too slow.
     Unreachable,
-    /// Answered with this status.
+    /// The server answered with this status.
     Refused(u16),
 }
 
-/// What is asked, and in whose name.
+/// The URL that is queried, and the credential sent with it.
 #[derive(Debug, Clone)]
 pub(super) struct DiscoveryQuery {
     url: String,
@@ -48,7 +48,7 @@ impl DiscoveryQuery {
         Self { body: Some(body), ..Self::get(url) }
     }
 
-    /// Shows a credential. The caller knows that the address is its home.
+    /// Adds a credential. The caller must ensure that the URL is on the credential's own host.
     pub(super) fn with_credential(mut self, presented: PresentedCredential) -> Self {
         self.presented = presented;
         self
@@ -64,7 +64,7 @@ impl DiscoveryQuery {
         self
     }
 
-    /// The body of a success.
+    /// Sends the query and returns the body of a successful response.
     pub(super) async fn send(
         self,
         means: &CredentialContext,
@@ -96,7 +96,7 @@ impl DiscoveryQuery {
             PresentedCredential::ApiKeyHeader(key) => {
                 request.secret_header(HeaderName::from_static("x-api-key"), key).ok()?
             }
-            // Signatures are made for the conversation alone.
+            // AWS signatures are made for model calls only.
             PresentedCredential::Aws(_) | PresentedCredential::Anonymous => request,
         };
         if let Some(body) = &self.body {

@@ -1,7 +1,7 @@
-//! A model's window, from whoever knows it.
+//! A model's context window, from the sources that know it.
 //!
-//! The order is a contract: what the endpoint itself says before what others say about it, and for a host nobody knows
-//! nothing but what it says itself.
+//! The order is fixed: what the endpoint itself says before what others say about it, and for an unknown host only
+//! what it says itself.
 
 use hermes_types::Cancel;
 
@@ -15,8 +15,8 @@ use crate::provider::registry::{self, Provider, ProviderKind};
 use crate::wire::{ApiMode, EndpointVendor};
 
 impl ModelDiscovery {
-    /// Whether what is known of an endpoint's window is worth a question: it was only guessed, or asked for long ago.
-    /// A server of the user's own may have been started anew with another size.
+    /// Tells whether an endpoint's window should be queried: it was only guessed, or queried long ago. A local
+    /// server may have been restarted with another size.
     pub fn should_ask_window(&self, endpoint: &Endpoint) -> bool {
         let good_for = if endpoint.wire.base.is_local() { LIST_TTL } else { DAY };
         if endpoint.stats.is_window_confirmed() {
@@ -29,7 +29,7 @@ impl ModelDiscovery {
         }
     }
 
-    /// Asks for the window, uses it from now on, and remembers it.
+    /// Queries the window, uses it from now on, and stores it.
     pub async fn learn_window(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let window = self.discover_window(endpoint, cancel).await?;
         endpoint.stats.set_window(window);
@@ -48,7 +48,7 @@ impl ModelDiscovery {
         Some(window)
     }
 
-    /// Asks for the window. `None` when nobody knows: the guess stays.
+    /// Queries the window. Returns `None` when no source knows it: the guess stays.
     pub async fn discover_window(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let model = endpoint.model.as_str();
         let Some(provider) = provider_of(endpoint) else {
@@ -83,7 +83,7 @@ impl ModelDiscovery {
         from_catalogue(&self.openrouter(cancel).await?, model)
     }
 
-    /// Only keys of the API may ask for the list.
+    /// Queries Anthropic's list, for which only API keys are accepted.
     async fn ask_anthropic(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let presented = endpoint.credentials.current(cancel).await.ok()?;
         if !matches!(presented, PresentedCredential::ApiKeyHeader(_)) {
@@ -96,7 +96,7 @@ impl ModelDiscovery {
         from_catalogue(&question.send(&self.context, cancel).await.ok()?, &endpoint.model)
     }
 
-    /// A host nobody knows: its own list, then what only local servers answer.
+    /// Queries an unknown host: its own list, then the requests that only local servers answer.
     async fn ask_host(&self, endpoint: &Endpoint, cancel: &Cancel) -> Option<u64> {
         let presented = endpoint.credentials.current(cancel).await.ok()?;
         let (base, model) = (endpoint.wire.base.as_str(), endpoint.model.as_str());
@@ -118,14 +118,14 @@ impl ModelDiscovery {
     }
 }
 
-/// The provider whose models an endpoint serves; `None` for a host of the user's own.
+/// Returns the provider whose models an endpoint serves, or `None` for a host of the user's own.
 fn provider_of(endpoint: &Endpoint) -> Option<&'static Provider> {
     let named =
         registry::find(&endpoint.wire.provider).filter(|provider| provider.kind != ProviderKind::Custom);
     named.or_else(|| registry::find_by_host(endpoint.wire.base.host()))
 }
 
-/// What models.dev calls a provider.
+/// Returns the provider's id at models.dev.
 fn id_at_models_dev(provider: &str) -> Option<&'static str> {
     const NAMES: [(&str, &str); 20] = [
         ("ai-gateway", "vercel"),

@@ -1,4 +1,4 @@
-//! Which of Z.AI's addresses a key belongs to: the plans look alike and live apart.
+//! Finds the Z.AI endpoint that a key belongs to: the plans have similar keys but different endpoints.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::client::PresentedCredential;
 
 const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Where a key is at home.
+/// The endpoint that a key belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZaiEndpoint {
     pub base_url: String,
@@ -20,7 +20,7 @@ pub struct ZaiEndpoint {
 }
 
 impl ModelDiscovery {
-    /// Tries a key with the smallest question there is. For setup, when a person waits; every address is Z.AI's own.
+    /// Tries a key with the smallest possible request. For interactive setup; every URL is Z.AI's own.
     pub async fn find_zai(&self, key: &Secret, cancel: &Cancel) -> Option<ZaiEndpoint> {
         for (base_url, model) in &self.context.urls.zai {
             let body = json!({

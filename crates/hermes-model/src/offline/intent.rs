@@ -1,4 +1,4 @@
-//! What a plain request asks for, read by rule.
+//! Parses plain requests into intents by rule.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::intent::schedule::read_schedule;
 
 mod schedule;
 
-/// Something one tool call can do.
+/// An action that one tool call can perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Intent {
     ListFiles { path: String },
@@ -23,7 +23,7 @@ pub(super) enum Intent {
     SearchPast { query: String },
 }
 
-/// Which of the two memory files.
+/// The memory file to write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemoryTarget {
     Memory,
@@ -38,7 +38,7 @@ impl MemoryTarget {
         }
     }
 
-    /// What is about the person goes into their profile.
+    /// Chooses the user profile for content about the user.
     fn of(content: &str) -> Self {
         let first = content.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         let about_them = ["i", "i'm", "i've", "my", "me", "mine", "we", "our"].contains(&first.as_str());
@@ -47,7 +47,7 @@ impl MemoryTarget {
 }
 
 impl Intent {
-    /// The tool this needs.
+    /// Returns the tool that this needs.
     pub(super) fn tool(&self) -> &'static str {
         match self {
             Self::ListFiles { .. } | Self::Run { .. } => "terminal",
@@ -60,7 +60,7 @@ impl Intent {
         }
     }
 
-    /// The call, with a tool that is offered.
+    /// Returns the call, with a tool that is offered.
     pub(super) fn call(&self, offered: &dyn Fn(&str) -> bool) -> Option<(&'static str, Value)> {
         if let Self::ListFiles { path } = self
             && !offered("terminal")
@@ -93,7 +93,7 @@ impl Intent {
     }
 }
 
-/// Every step of a request such as `read a.txt, then run `make``. Nothing, if any step is not understood.
+/// Returns every step of a request such as `read a.txt, then run `make``; empty if any step is not understood.
 pub(super) fn read(text: &str) -> Vec<Intent> {
     let mut intents = Vec::new();
     for step in split_steps(text) {
@@ -106,11 +106,11 @@ pub(super) fn read(text: &str) -> Vec<Intent> {
     intents
 }
 
-/// Words a further step begins with.
+/// The verbs that begin a further step.
 const STEP_VERBS: [&str; 9] =
     ["read ", "list ", "show ", "search ", "find ", "run ", "execute ", "open ", "look "];
 
-/// Whether `and` here begins another step: a verb follows, and what came before is not somebody's own words.
+/// Tells whether `and` begins another step here: a verb follows, and the text before is not free text.
 fn begins_step(before: &str, rest: &str) -> bool {
     const OWN_WORDS: [&str; 6] = ["remember", "please remember", "forget", "every", "write", "create"];
     let before = strip_politeness(before.trim());
@@ -311,7 +311,7 @@ fn read_listing(text: &str) -> Option<Intent> {
     Some(Intent::ListFiles { path: if here { ".".to_owned() } else { unquote(place).to_owned() } })
 }
 
-/// `write "text" to path`, `create a file path with text`.
+/// Parses `write "text" to path` and `create a file path with text`.
 fn read_writing(text: &str) -> Option<Intent> {
     if let Some(rest) = after(text, &["write ", "save "])
         && let Some((content, path)) = rest.rsplit_once(" to ")
@@ -335,7 +335,7 @@ fn read_writing(text: &str) -> Option<Intent> {
         .then(|| Intent::WriteFile { path: path.to_owned(), content: unquote(content.trim()).to_owned() })
 }
 
-/// `TODO in src` is a pattern and a place; without a place it is here.
+/// Splits `TODO in src` into a pattern and a folder; without a folder it is the current one.
 fn split_place(text: &str) -> (&str, String) {
     match text.rsplit_once(" in ") {
         Some((pattern, place)) => {
@@ -359,7 +359,7 @@ fn strip_politeness(text: &str) -> &str {
     rest
 }
 
-/// What follows one of the beginnings, whatever its case.
+/// Returns what follows one of the beginnings, ignoring case.
 fn after<'a>(text: &'a str, beginnings: &[&str]) -> Option<&'a str> {
     beginnings
         .iter()
@@ -369,7 +369,7 @@ fn after<'a>(text: &'a str, beginnings: &[&str]) -> Option<&'a str> {
         .filter(|rest| !rest.is_empty())
 }
 
-/// The beginnings are ASCII, so a match cannot end inside a character.
+/// Tells whether the text starts with the beginning, which is ASCII, so a match cannot end inside a character.
 fn starts_with(text: &str, beginning: &str) -> bool {
     text.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
 }
@@ -389,7 +389,7 @@ fn unquote(text: &str) -> &str {
     text
 }
 
-/// A name with a dot or a slash and no spaces; `show me the way` is not one.
+/// Tells whether a text is a name with a dot or a slash and no spaces; `show me the way` is not one.
 fn looks_like_path(text: &str) -> bool {
     let known = ["Makefile", "Dockerfile", "LICENSE", "README", "CHANGELOG"];
     !text.is_empty()
@@ -397,7 +397,7 @@ fn looks_like_path(text: &str) -> bool {
         && (text.contains(['.', '/', '~']) || known.contains(&text))
 }
 
-/// A word for the shell, whatever is in it.
+/// Quotes any text as one word for the shell.
 fn shell_quote(text: &str) -> String {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '_' | '-' | '+'));
     if plain && !text.is_empty() { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }

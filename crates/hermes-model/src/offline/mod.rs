@@ -1,8 +1,8 @@
-//! The offline model: answers plain requests by rule, so that a newcomer sees a turn with real tools in the first
+//! The offline model: answers plain requests by rule, so that a new user sees a turn with real tools in the first
 //! minute.
 //!
-//! It is behind the same port as every other model and never touches the network. It does not pretend: whatever it
-//! cannot do by rule, it says it cannot do, and how to connect a model that can.
+//! Implements the same port as every other model and never uses the network. For anything that has no rule, it says
+//! so and explains how to connect a model.
 
 mod intent;
 mod phrase;
@@ -15,12 +15,12 @@ use hermes_types::{
 
 use intent::Intent;
 
-/// What people and logs see as the model's name.
+/// The model's name for users and logs.
 pub const MODEL_NAME: &str = "offline";
 
 const EXPLANATION: &str = include_str!("explanation.md");
 
-/// Plenty for what it does; it never grows a conversation by itself.
+/// The context window; more than the rules need, since the model never makes a conversation longer by itself.
 const CONTEXT_WINDOW: u64 = 128_000;
 
 /// A model made of rules.
@@ -48,7 +48,7 @@ impl Model for OfflineModel {
     }
 }
 
-/// The next step of the turn: another call, or the last word.
+/// Returns the next step of the turn: another call, or the final answer.
 fn answer(request: &ModelRequest) -> Message {
     let turn = current_turn(&request.messages);
     let Some((asked, since)) = turn.split_first() else { return assistant_message(EXPLANATION.trim()) };
@@ -80,7 +80,7 @@ fn answer(request: &ModelRequest) -> Message {
     assistant_message(&format!("{}\n\n{}", results.join("\n\n"), phrase::SIGNATURE))
 }
 
-/// The newest thing a person said, and everything after it.
+/// Returns the newest user message and everything after it.
 fn current_turn(messages: &[Message]) -> &[Message] {
     let start = messages.iter().rposition(|message| message.role == Role::User);
     start.and_then(|start| messages.get(start..)).unwrap_or_default()
@@ -100,7 +100,7 @@ fn assistant_message(text: &str) -> Message {
     message
 }
 
-/// Streams like any other model, a line at a time.
+/// Streams the message like any other model, a line at a time.
 fn stream_message(message: &Message, sink: DeltaSink<'_>) {
     for call in &message.tool_calls {
         sink(Delta::ToolStarted { name: call.name.clone() });

@@ -1,18 +1,18 @@
-//! Putting a tool's answer into words a person can read.
+//! Formats a tool's result as text for the user.
 
 use hermes_text::head;
 use serde_json::Value;
 
 use super::intent::Intent;
 
-/// Ends every answer, so that nobody takes the rules for a mind.
+/// The end of every answer, so that users do not take the rules for a language model.
 pub(super) const SIGNATURE: &str = "— offline model; `hermes model` connects a real one";
 
-/// How much of a result is repeated; the whole of it stands above in the conversation.
+/// The limit on how much of a result is repeated; the conversation contains all of it above.
 const SHOWN_CHARS: usize = 4000;
 const SHOWN_MATCHES: usize = 40;
 
-/// What came of one call.
+/// Describes the result of one call.
 pub(super) fn describe_result(intent: &Intent, content: Option<&str>) -> String {
     let Some(content) = content else { return format!("{} gave no answer.", intent.tool()) };
     // A hint may follow the JSON.
@@ -120,7 +120,7 @@ fn place(path: &str) -> &str {
     if path == "." { "this folder" } else { path }
 }
 
-/// A fence longer than any inside, and a word when something is left out.
+/// Returns a code block whose delimiter is longer than any inside, with a note when text is omitted.
 fn block(text: &str) -> String {
     let text = text.trim_end();
     if text.is_empty() {

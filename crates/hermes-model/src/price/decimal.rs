@@ -1,6 +1,6 @@
-//! Decimal numbers as integers of a smaller unit, without a detour through floats.
+//! Decimal numbers as integers of a smaller unit, without conversion to floats.
 
-/// `text` times ten to the power of `places`, rounded half up. Negative numbers and nonsense give `None`.
+/// Returns `text` times ten to the power of `places`, rounded half up. Negative and malformed numbers give `None`.
 pub(super) fn scaled(text: &str, places: i32) -> Option<u64> {
     let text = text.trim();
     let (number, exponent) = match text.split_once(['e', 'E']) {

@@ -25,7 +25,7 @@ impl PriceList {
     }
 }
 
-/// Reads the answer of `/models`. A model without readable prices is left out.
+/// Reads the response of `/models`. A model without readable prices is left out.
 pub fn read_models(body: &[u8]) -> PriceList {
     let mut list = PriceList::default();
     let fields: JsonFields = serde_json::from_slice(body).unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn read_models(body: &[u8]) -> PriceList {
             list.by_name.entry(slug.to_ascii_lowercase()).or_insert(*prices);
         }
     }
-    // Bare names last, so that they never hide an id.
+    // Bare names come last, so that they never hide an id.
     for (id, _, prices) in models {
         if let Some((_, bare)) = id.rsplit_once('/') {
             list.by_name.entry(bare.to_owned()).or_insert(prices);
@@ -53,7 +53,7 @@ pub fn read_models(body: &[u8]) -> PriceList {
     list
 }
 
-/// Dollars per token, as text or number; a negative price means that it varies.
+/// Reads dollars per token, as text or number; a negative price means that it varies.
 fn prices(pricing: &JsonFields) -> Option<ModelPrices> {
     let per_million = |names: &[&str]| -> Option<u64> {
         names.iter().find_map(|name| decimal::scaled(&pricing.scalar(name)?, 12))

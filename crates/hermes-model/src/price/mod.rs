@@ -1,7 +1,8 @@
-//! What a call costs.
+//! The cost of a call.
 //!
-//! Prices are integers, millionths of a dollar per million tokens, so that sums are exact and nothing is rounded twice. A
-//! price that is needed and not known makes the whole amount unknown: a sum that leaves something out is worse than none.
+//! Prices are integers, millionths of a dollar per million tokens, so that sums are exact and nothing is rounded
+//! twice. A price that is needed and not known makes the whole amount unknown: an incomplete sum is worse than
+//! none.
 
 mod decimal;
 mod listing;
@@ -19,11 +20,11 @@ pub struct ModelPrices {
     pub output: Option<u64>,
     pub cache_read: Option<u64>,
     pub cache_write: Option<u64>,
-    /// Per request, in millionths of a dollar.
+    /// The price per request, in millionths of a dollar.
     pub request: Option<u64>,
 }
 
-/// Where a price came from, by the names that databases of existing homes use.
+/// The source of a price, by the names in the databases of existing homes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CostSource {
     ProviderModelsApi,
@@ -49,22 +50,23 @@ impl CostSource {
     }
 }
 
-/// How a call is paid for.
+/// The way a call is paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallBilling {
-    /// A subscription covers it.
+    /// A subscription covers the call.
     Included,
-    /// The provider said what it cost, in millionths of a dollar.
+    /// The provider reported the cost, in millionths of a dollar.
     Reported(u64),
     Priced(ModelPrices, CostSource),
     Unknown,
 }
 
 impl CallBilling {
-    /// The first of: subscription, what the provider reported, the provider's own list, the built-in snapshot.
+    /// Returns the first of: subscription, the provider's reported cost, the provider's own list, the built-in
+    /// snapshot.
     ///
-    /// The snapshot holds the prices of vendors, so it is asked only for requests that go to the vendor or to an
-    /// aggregator; a model of the same name on a private host costs something else.
+    /// The snapshot contains the prices of vendors, so it is used only for requests to the vendor or to an
+    /// aggregator; a model of the same name on a private host has another price.
     pub fn find(route: &PriceKey<'_>, reported: Option<u64>, listed: Option<ModelPrices>) -> Self {
         if route.provider == "openai-codex" {
             return Self::Included;
@@ -83,7 +85,7 @@ impl CallBilling {
     }
 }
 
-/// What the price of a call depends on.
+/// The facts that the price of a call depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct PriceKey<'a> {
     pub provider: &'a str,
@@ -91,7 +93,7 @@ pub struct PriceKey<'a> {
     pub host: HostKind,
 }
 
-/// Whether a host belongs to a known provider or is the user's own.
+/// Tells whether a host belongs to a known provider or is the user's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostKind {
     Public,
@@ -114,7 +116,7 @@ pub fn cost(usage: Usage, billing: CallBilling) -> (Cost, CostSource) {
     }
 }
 
-/// `None` when tokens were used that have no price.
+/// Returns the cost, or `None` when tokens were used that have no price.
 fn amount(usage: Usage, prices: ModelPrices) -> Option<u64> {
     let buckets = [
         (usage.input, prices.input),
@@ -132,7 +134,7 @@ fn amount(usage: Usage, prices: ModelPrices) -> Option<u64> {
     u64::try_from(rounded).ok()
 }
 
-/// An amount in dollars as millionths, rounded; negative amounts are placeholders and give `None`.
+/// Converts dollars to millionths, rounded; negative amounts are placeholders and give `None`.
 pub fn micro_usd(dollars: &str) -> Option<u64> {
     decimal::scaled(dollars, 6)
 }

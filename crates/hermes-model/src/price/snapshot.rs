@@ -1,9 +1,10 @@
-//! Prices that vendors published, for models whose provider publishes none by itself.
+//! Prices that vendors published, for models whose provider does not publish any in its API.
 // table: exempt from the length limit
 
 use super::ModelPrices;
 
-/// Dollars per million in ten-thousandths of a dollar: input, output, cache read, cache write; zero where the vendor names none.
+/// Prices per million tokens in ten-thousandths of a dollar: input, output, cache read, cache write; zero where the
+/// vendor names none.
 const SNAPSHOT: [(&str, [u64; 4]); 18] = [
     ("claude-opus-4", [150_000, 750_000, 15_000, 187_500]),
     ("claude-3-opus", [150_000, 750_000, 15_000, 187_500]),
@@ -25,7 +26,8 @@ const SNAPSHOT: [(&str, [u64; 4]); 18] = [
     ("gemini-2.0-flash", [1_000, 4_000, 0, 0]),
 ];
 
-/// Prices of exactly that model. A later model of the same family has other prices, so names are not matched loosely.
+/// Returns the prices of exactly that model. A later model of the same family has other prices, so names are not
+/// matched loosely.
 pub fn snapshot(model: &str) -> Option<ModelPrices> {
     let name = plain_name(model);
     let (_, [input, output, read, write]) = SNAPSHOT.iter().find(|(key, _)| *key == name)?;
@@ -39,7 +41,7 @@ pub fn snapshot(model: &str) -> Option<ModelPrices> {
     })
 }
 
-/// The name without vendor, date and `latest`; Claude's dots are hyphens.
+/// Returns the name without vendor, date and `latest`; dots in Claude's names become hyphens.
 fn plain_name(model: &str) -> String {
     let model = model.trim().to_ascii_lowercase();
     let name = model.rsplit('/').next().unwrap_or_default();

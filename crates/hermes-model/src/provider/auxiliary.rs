@@ -1,7 +1,7 @@
-//! Which model does the side tasks: summaries, titles, pictures, web extracts.
+//! Selects the model for side tasks: summaries, titles, images, web extracts.
 //!
-//! Side tasks never use fallbacks and never take the main conversation's place. With nothing suitable there is none,
-//! and the caller goes without.
+//! Side tasks never use fallbacks and never replace the model of the main conversation. When no model is suitable,
+//! there is none and the caller skips the task.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub enum SideTask {
     Approval,
     Mcp,
     FlushMemories,
-    /// Has no settings of its own; those of compression count.
+    /// Has no settings of its own and uses those of compression.
     Title,
 }
 
@@ -47,15 +47,15 @@ impl SideTask {
     }
 }
 
-/// Who does a side task, and how long it may take.
+/// The model for a side task, and its time limit.
 #[derive(Debug, Clone)]
 pub struct SideTaskTarget {
     pub target: ModelTarget,
     pub timeout: Duration,
 }
 
-/// `None` when no model is at hand. An explicitly named provider that cannot be used is an error, except for pictures,
-/// which then go the automatic way.
+/// Returns the model, or `None` when none is available. An explicitly named provider that cannot be used is an
+/// error, except for images, which then use the automatic chain.
 pub fn find_model(
     facts: &ProviderInputs,
     task: SideTask,
@@ -105,7 +105,7 @@ struct SideTaskResolver<'a> {
     request: &'a SideTaskRequest,
 }
 
-/// Whose turn it is in a chain.
+/// One candidate in a chain.
 #[derive(Debug, Clone, Copy)]
 enum ChainStep {
     OpenRouter,
@@ -178,8 +178,8 @@ impl SideTaskResolver<'_> {
         }
     }
 
-    /// A provider with its model for side tasks. In the automatic chains a wish for `vendor/model` holds only where
-    /// models are named like that.
+    /// Returns a provider with its model for side tasks. In the automatic chains a configured `vendor/model`
+    /// applies only where models are named like that.
     fn provider(&self, provider: &'static Provider) -> Option<ModelTarget> {
         let wish =
             self.request.model.clone().filter(|model| !model.contains('/') || provider.uses_vendor_prefix());
@@ -196,7 +196,7 @@ impl SideTaskResolver<'_> {
         provider.auxiliary_model.to_owned()
     }
 
-    /// The user's own endpoint, or OpenAI itself, with the main model.
+    /// Returns the user's own endpoint, or OpenAI itself, with the main model.
     fn custom(&self) -> Option<ModelTarget> {
         let main = self.main.filter(|main| matches!(main.provider(), "custom" | "openai"));
         let wish = self.request.model.clone().filter(|model| !model.contains('/'));
@@ -210,7 +210,7 @@ impl SideTaskResolver<'_> {
         self.ask(&ProviderChoice::of("custom", &model)).ok()
     }
 
-    /// An address of the task's own; keys of other endpoints do not go there.
+    /// Returns the task's own endpoint; keys of other endpoints are not sent there.
     fn direct(&self) -> Result<ModelTarget, ResolveError> {
         let model = self
             .request

@@ -1,7 +1,7 @@
 //! Address and key of the providers in the registry, kind by kind.
 //!
-//! Each function fills in what is special about its kind. Invariant: credentials that were issued for one host are not
-//! put together with the address of another.
+//! Each function handles the special cases of its kind. Invariant: credentials that were issued for one host are
+//! not combined with the address of another.
 
 use super::error::ResolveError;
 use super::inputs::FoundKey;
@@ -26,7 +26,7 @@ impl TargetResolver<'_> {
             KIMI_PLAN.1.clone_into(&mut parts.base_url);
         }
         if provider.id == "gemini" && parts.base_url.ends_with("/v1beta") {
-            // Google's own wire lives at the bare address; the chat wire is one level below.
+            // Google's own API is at the bare URL; the chat wire is one level below.
             parts.base_url.push_str("/openai");
         }
         if key.is_none() && !self.inputs.has_pool(provider.id) {
@@ -48,7 +48,7 @@ impl TargetResolver<'_> {
         if let Some(found) = explicit {
             self.set_key(parts, Some(found), "");
         } else if base.path().ends_with("/anthropic") && !base.is_under("anthropic.com") {
-            // Somebody else's endpoint: our Anthropic credentials are none of its business.
+            // This endpoint is not Anthropic's, so Anthropic's credentials must not be sent to it.
             return Err(ResolveError::Unusable {
                 provider: provider.id.to_owned(),
                 why: format!(
@@ -102,7 +102,7 @@ impl TargetResolver<'_> {
         parts.credential = CredentialKind::OAuth;
         if signed_in {
             if provider.id == "nous" {
-                // The portal said where its inference is; that wins over the environment.
+                // The inference URL that the portal named wins over the environment.
                 if let Some(stored) = state.and_then(nous::stored_inference_url)
                     && self.choice.base_url.is_none()
                 {
@@ -171,19 +171,19 @@ impl TargetResolver<'_> {
         parts.key_source = KeySource::Aws(source);
     }
 
-    /// Flag, file, variable, the provider's own.
+    /// Returns the base URL from the flag, the file, the variable, or the provider's default.
     fn base_of(&self, provider: &Provider) -> String {
         let chosen = self.choice.base_url.clone().or_else(|| self.configured_base());
         chosen.or_else(|| self.base_in_environment(provider)).unwrap_or_else(|| provider.base_url.to_owned())
     }
 
-    /// The variable that moves a provider; Nous has an older one, too.
+    /// Returns the base URL in the provider's variable; Nous has an older variable, too.
     fn base_in_environment(&self, provider: &Provider) -> Option<String> {
         let older = || self.inputs.address_in("NOUS_BASE_URL").filter(|_| provider.id == "nous");
         self.inputs.address_in(provider.base_variable).or_else(older)
     }
 
-    /// Whether an address is one the provider's key belongs to.
+    /// Tells whether the provider's key may be sent to a URL.
     pub(super) fn is_key_address(&self, provider: &Provider, url: &str) -> bool {
         let host = |text: &str| BaseUrl::parse(text).host().to_owned();
         let known =

@@ -1,4 +1,4 @@
-//! Models we know by name, for defaults and for guessing a provider. Data, not a promise that they still exist.
+//! Model names for defaults and for guessing a provider. The list does not guarantee that they still exist.
 
 const AGGREGATED: &[&str] = &[
     "anthropic/claude-opus-4.6",
@@ -111,7 +111,7 @@ const CATALOGUES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a provider is known to serve; the first is its default.
+/// Returns the models that a provider is known to serve; the first is its default.
 pub fn models(provider: &str) -> &'static [&'static str] {
     CATALOGUES.iter().find(|(id, _)| *id == provider).map_or(&[], |(_, models)| models)
 }

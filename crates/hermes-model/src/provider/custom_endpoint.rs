@@ -1,8 +1,8 @@
-//! OpenRouter, and endpoints that stand in its place.
+//! OpenRouter, and endpoints configured in its place.
 //!
-//! Invariant: a key is shown only to a host it was configured for. `OPENROUTER_API_KEY` belongs to openrouter.ai or to
-//! the address that was set for OpenRouter; `OPENAI_API_KEY` to api.openai.com, to `OPENAI_BASE_URL`, or to the endpoint in
-//! the `model` section. An address given for one call gets a key only if that key's host is the same.
+//! Invariant: a key is sent only to a host it was configured for. `OPENROUTER_API_KEY` belongs to openrouter.ai or
+//! to the address that was set for OpenRouter; `OPENAI_API_KEY` to api.openai.com, to `OPENAI_BASE_URL`, or to the
+//! endpoint in the `model` section. An address given for one call gets a key only if that key's host is the same.
 
 use hermes_config::settings::CustomProvider;
 
@@ -14,7 +14,7 @@ use crate::client::PresentedCredential;
 use crate::credential::KeySource;
 use crate::wire::{ApiMode, BaseUrl};
 
-/// What was said about the provider.
+/// The provider that the caller requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestedProvider {
     Auto,
@@ -22,7 +22,7 @@ pub(super) enum RequestedProvider {
     Custom,
 }
 
-/// Where the address came from.
+/// The source of the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressOrigin {
     Flag,
@@ -38,7 +38,7 @@ pub(super) struct CustomEndpoint {
     pub(super) key: Option<FoundKey>,
 }
 
-/// Literal that endpoints without keys are shown, because some insist on a header.
+/// The placeholder sent to endpoints without keys, because some require the header.
 const NO_KEY: &str = "no-key-required";
 
 pub(super) fn find(
@@ -82,7 +82,7 @@ fn base(search: &TargetResolver<'_>, asked: RequestedProvider) -> Option<(String
                 return Some(found);
             }
         }
-        // Any other address in the file is a leftover: the key belongs to OpenRouter.
+        // Any other address in the file is left over from another provider: the key belongs to OpenRouter.
         RequestedProvider::OpenRouter => {
             if let Some(found) = configured.filter(|(url, _)| BaseUrl::parse(url).is_under("openrouter.ai")) {
                 return Some(found);
@@ -118,7 +118,7 @@ fn key(
     explicit.or_else(beside_same_base).or_else(studio).or_else(openai)
 }
 
-/// Tells whether `OPENAI_API_KEY` may be shown to an address: it is OpenAI's own, or the one set beside the key.
+/// Tells whether `OPENAI_API_KEY` may be sent to an address: it is OpenAI's own, or the one set beside the key.
 pub(super) fn openai_key_fits(facts: &ProviderInputs, base: &BaseUrl) -> bool {
     base.host() == "api.openai.com"
         || facts.address_in("OPENAI_BASE_URL").is_some_and(|own| is_same_host(&own, base))
@@ -128,7 +128,7 @@ fn is_same_host(url: &str, base: &BaseUrl) -> bool {
     BaseUrl::parse(url).host() == base.host()
 }
 
-/// What an endpoint is shown when there is no key for it.
+/// Returns the key source for an endpoint without a key.
 pub(super) fn missing_key_source(base: &BaseUrl) -> KeySource {
     if base.is_local() {
         KeySource::Fixed(PresentedCredential::Anonymous)
@@ -137,7 +137,7 @@ pub(super) fn missing_key_source(base: &BaseUrl) -> KeySource {
     }
 }
 
-/// Local servers print their address without the version; the wires below it need one.
+/// Appends the version: local servers print their URL without it, but the wires need it.
 pub(super) fn with_version(url: &str, api_mode: Option<&str>) -> String {
     let base = BaseUrl::parse(url);
     let messages =
@@ -146,7 +146,7 @@ pub(super) fn with_version(url: &str, api_mode: Option<&str>) -> String {
     if bare && !messages { format!("{}/v1", base.as_str()) } else { base.as_str().to_owned() }
 }
 
-/// What the user wrote about a model of one of their own endpoints.
+/// Returns the context length that the user configured for a model of one of their own endpoints.
 pub(super) fn context_length(facts: &ProviderInputs, base: &BaseUrl, model: &str) -> Option<u64> {
     CustomProvider::all(&facts.config)
         .into_iter()

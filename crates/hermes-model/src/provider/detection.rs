@@ -1,4 +1,4 @@
-//! Which provider to use when nobody named one.
+//! Selects the provider when the user named none.
 
 use hermes_config::{canonical_provider, precedence};
 
@@ -8,10 +8,10 @@ use super::resolve::ProviderChoice;
 use crate::credential::{aws, codex, nous};
 use crate::wire::BaseUrl;
 
-/// What detection came to.
+/// The result of detection.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum DetectedProvider {
-    /// There is nothing to ask.
+    /// No provider is configured.
     Offline,
     /// OpenRouter, or the address that is configured in its place.
     ConfiguredAddress,
@@ -24,7 +24,7 @@ pub(super) fn detect(facts: &ProviderInputs, choice: &ProviderChoice) -> Detecte
     }
     let configured = precedence::base_url(&facts.config, "auto");
     let by_variable = facts.address_in("OPENAI_BASE_URL");
-    // An address the user wrote down is a wish, whoever else one is signed in to.
+    // An address that the user configured is a deliberate choice and comes before any sign-in.
     if by_variable.is_none() && configured.as_deref().is_some_and(is_unknown_address) {
         return DetectedProvider::ConfiguredAddress;
     }
@@ -58,14 +58,14 @@ pub(super) fn detect(facts: &ProviderInputs, choice: &ProviderChoice) -> Detecte
     }
 }
 
-/// The provider signed in to last, if that sign-in is still there.
+/// Returns the provider signed in to last, if that sign-in is still stored.
 fn active_provider(facts: &ProviderInputs) -> Option<&'static Provider> {
     let id = canonical_provider(facts.auth.active_provider()?).ok()?;
     let provider = find(id)?;
     is_signed_in(facts, provider).then_some(provider)
 }
 
-/// Whether there is stored state that can be used, not merely an entry.
+/// Tells whether the stored state is usable, not merely present.
 pub(super) fn is_signed_in(facts: &ProviderInputs, provider: &Provider) -> bool {
     let state = facts.auth.provider(provider.id);
     let by_state = match provider.id {
@@ -79,7 +79,7 @@ pub(super) fn is_signed_in(facts: &ProviderInputs, provider: &Provider) -> bool 
     by_state || (provider.kind != ProviderKind::Offline && facts.has_pool(provider.id))
 }
 
-/// An address that is no known provider's.
+/// Tells whether an address belongs to no known provider.
 fn is_unknown_address(url: &str) -> bool {
     let base = BaseUrl::parse(url);
     let known = REGISTRY.iter().filter(|provider| !provider.base_url.is_empty());

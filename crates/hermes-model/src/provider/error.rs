@@ -1,29 +1,29 @@
-//! Why there is no endpoint to ask, by what a person can do about it.
+//! The reasons why there is no endpoint, by what the user can do about them.
 
 use thiserror::Error;
 
-/// Texts name variables, keys of the configuration and commands, never a value of one.
+/// The error of resolving a provider. Texts name variables, configuration keys and commands, never a value of one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ResolveError {
-    /// Ask for a name we know.
+    /// The user must give a known name.
     #[error("Unknown provider '{name}'.")]
     UnknownProvider { name: String },
-    /// Ask for a key.
+    /// The user must set a key.
     #[error("Provider '{provider}' has no credentials. Set its key: hermes config set {variable} KEY")]
     NoKey { provider: String, variable: String },
-    /// Ask for a sign-in.
+    /// The user must sign in.
     #[error("You are not signed in to '{provider}'. Sign in: hermes login --provider {provider}{hint}")]
     NotSignedIn { provider: String, hint: String },
-    /// Ask for an address.
+    /// The user must set an address.
     #[error("Provider '{provider}' has no address. Set it: hermes config set model.base_url URL")]
     NoAddress { provider: String },
-    /// Ask for another credential: this kind cannot be used.
+    /// The user must provide another credential: this kind cannot be used.
     #[error("{why}")]
     Unusable { provider: String, why: String },
 }
 
 impl ResolveError {
-    /// A short code for programs.
+    /// Returns a short code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownProvider { .. } => "invalid_provider",

@@ -1,4 +1,4 @@
-//! Models that stand in when the main one fails.
+//! Fallback models for when the main one fails.
 
 use hermes_config::ProgramSurface;
 use hermes_config::settings::FallbackModel;
@@ -9,7 +9,7 @@ use super::inputs::ProviderInputs;
 use super::resolve::{ProviderChoice, resolve};
 use super::target::ModelTarget;
 
-/// An entry of the chain that cannot be used, and why.
+/// An entry of the chain that cannot be used, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedFallback {
     pub provider: String,
@@ -17,8 +17,8 @@ pub struct SkippedFallback {
     pub error: ResolveError,
 }
 
-/// The chain in the order to try. An entry without credentials is left out, not fatal; one that repeats the main model
-/// would only fail the same way.
+/// Returns the chain in the order to try. An entry without credentials is skipped, which is not an error; so is one
+/// that repeats the main model, since it would fail the same way.
 pub fn chain(
     facts: &ProviderInputs,
     main: Option<&ModelTarget>,
@@ -42,7 +42,7 @@ pub fn chain(
     (targets, skipped)
 }
 
-/// A model as a setting names it: a fallback, or the cheap one for simple turns.
+/// Resolves a model that a setting names: a fallback, or the cheap model for simple turns.
 pub fn resolve_entry(
     facts: &ProviderInputs,
     entry: &FallbackModel,

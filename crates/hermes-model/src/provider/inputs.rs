@@ -1,4 +1,4 @@
-//! Everything a choice of provider is made from, read once.
+//! The inputs from which a provider is chosen, read once.
 
 use hermes_config::auth::{AuthFile, AuthState};
 use hermes_config::{Config, Env, Home, is_usable_key};
@@ -8,8 +8,8 @@ use super::model_facts::ModelFactsFile;
 use super::window::LearntWindows;
 use crate::credential::has_pool;
 
-/// A snapshot of configuration, environment, sign-ins and learnt sizes. Deciding from one reads nothing else, apart
-/// from the credential files of other programs that the user points us to.
+/// A snapshot of configuration, environment, sign-ins and learnt windows. Resolving from it reads nothing else,
+/// apart from the credential files of other programs that the user configured.
 #[derive(Debug, Clone)]
 pub struct ProviderInputs {
     pub config: Config,
@@ -19,7 +19,7 @@ pub struct ProviderInputs {
     pub model_facts: ModelFactsFile,
 }
 
-/// A key and where it was found.
+/// A key and its source.
 #[derive(Debug, Clone)]
 pub(super) struct FoundKey {
     pub(super) key: Secret,
@@ -44,7 +44,7 @@ impl ProviderInputs {
         }
     }
 
-    /// The first variable that holds something like a key.
+    /// Returns the key in the first variable that contains a plausible one.
     pub(super) fn key_in(&self, variables: &[&str]) -> Option<FoundKey> {
         variables.iter().find_map(|name| FoundKey::new(self.env.get(name)?, name))
     }
@@ -57,7 +57,7 @@ impl ProviderInputs {
         has_pool(&self.auth, name)
     }
 
-    /// An address in a variable, without its final slash.
+    /// Returns the address in a variable, without its final slash.
     pub(super) fn address_in(&self, variable: &str) -> Option<String> {
         let text = self.env.get(variable)?.trim().trim_end_matches('/');
         (!text.is_empty()).then(|| text.to_owned())

@@ -1,7 +1,7 @@
-//! Which provider is asked, where it is reached, and whose key it is shown.
+//! Selects the provider, its address, and the key sent to it.
 //!
-//! Decides from what is configured; sends nothing and renews nothing. Invariant: a key goes only to the host it belongs
-//! to, and a provider somebody named is never silently replaced by another.
+//! Decides from what is configured; sends nothing and renews nothing. Invariant: a key is sent only to the host it
+//! belongs to, and a provider that the user named is never silently replaced by another.
 
 pub mod auxiliary;
 mod built_in;

@@ -1,8 +1,8 @@
-//! What was found out about models that were used: window and prices, each with its date.
+//! Discovered facts about models in use: window and prices, each with its date.
 //!
-//! A small file of our own, `cache/model_facts.json`, so that a start reads a few lines instead of a provider's whole
-//! catalogue. Only a memory: a missing or broken file means that nothing is known, and an entry lost to another process
-//! is found out again.
+//! Stored in a small file, `cache/model_facts.json`, so that a start reads a few lines instead of a provider's
+//! whole catalogue. It is only a cache: a missing or broken file means that nothing is known, and an entry lost to
+//! another process is discovered again.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use crate::price::ModelPrices;
 
 const FOLDER: &str = "cache";
 const FILE: &str = "model_facts.json";
-/// Entries kept; the oldest go first.
+/// The limit of stored entries; the oldest are removed first.
 const MAX_ENTRIES: usize = 200;
 
-/// What is known about one model at one address.
+/// The known facts about one model at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ModelFacts {
-    /// The size, and when a server said so.
+    /// The size, and when a server returned it.
     pub window: Option<(u64, Timestamp)>,
     pub prices: Option<ModelPrices>,
-    /// When the prices were read.
+    /// The time when the prices were read.
     pub prices_at: Option<Timestamp>,
 }
 
-/// Everything known.
+/// All known facts, by model and address.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelFactsFile(BTreeMap<String, ModelFacts>);
 
@@ -47,7 +47,7 @@ impl ModelFactsFile {
         self.0.get(&cache_key(model, base_url)).copied()
     }
 
-    /// Changes what is remembered about a model. Blocks on the disk.
+    /// Changes the stored facts of a model. Blocks on the disk.
     pub fn update(
         home: &Home,
         model: &str,

@@ -1,4 +1,4 @@
-//! Model strings as people type them: `model`, `provider:model`, `custom:name:model`.
+//! Model strings as users type them: `model`, `provider:model`, `custom:name:model`.
 
 use hermes_config::settings::CustomProvider;
 use hermes_config::{ALIASES, canonical_provider, custom_slug};
@@ -6,16 +6,17 @@ use hermes_config::{ALIASES, canonical_provider, custom_slug};
 use super::inputs::ProviderInputs;
 use super::registry::Provider;
 
-/// What a typed model string asks for.
+/// The provider and model that a typed string names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelReference {
-    /// As typed; absent when the string names only a model.
+    /// The provider as typed; absent when the string names only a model.
     pub provider: Option<String>,
     pub model: String,
 }
 
-/// Splits at the first colon only where the left side is a provider and the right side is not the tag of a local model.
-/// `custom:a:b` names the user's own endpoint `a` if there is one, and else the model `a:b` of the configured endpoint.
+/// Splits at the first colon only where the left side is a provider and the right side is not the tag of a local
+/// model. `custom:a:b` names the user's own endpoint `a` if there is one, and else the model `a:b` of the
+/// configured endpoint.
 pub fn parse(text: &str, facts: &ProviderInputs) -> ModelReference {
     let own = || CustomProvider::all(&facts.config).into_iter().map(|entry| custom_slug(&entry.name));
     split(text, |name| own().any(|slug| slug == custom_slug(name)))
@@ -47,7 +48,7 @@ fn split(text: &str, is_own: impl Fn(&str) -> bool) -> ModelReference {
     }
 }
 
-/// What stands behind the colon of an Ollama model: a size, a quantisation, a flavour.
+/// Tells whether a text is the tag of an Ollama model: a size, a quantisation, a variant.
 fn is_tag(text: &str) -> bool {
     const WORDS: [&str; 12] = [
         "latest", "instruct", "chat", "text", "base", "code", "vision", "cloud", "mini", "small", "medium",
@@ -69,7 +70,7 @@ fn is_tag(text: &str) -> bool {
         || ["q", "iq", "fp", "bf", "f", "int", "v"].into_iter().any(quantised)
 }
 
-/// The model as the provider itself calls it: a direct provider is not told whose model it serves.
+/// Returns the provider's own name for the model: a direct provider gets no vendor prefix.
 pub(super) fn for_provider(provider: &Provider, model: &str) -> String {
     let model = model.trim();
     let own = match model.split_once('/') {
@@ -86,7 +87,7 @@ pub(super) fn for_provider(provider: &Provider, model: &str) -> String {
     own.to_owned()
 }
 
-/// Whether a text is one of the spellings of a provider.
+/// Tells whether a text is one of the spellings of a provider.
 pub fn is_provider(text: &str) -> bool {
     let wanted = text.trim().to_lowercase();
     canonical_provider(&wanted).is_ok_and(|id| id != "auto")
@@ -123,7 +124,7 @@ mod tests {
         check("custom:nowhere:model", Some("custom:nowhere"), "model");
         check("custom:llama3", Some("custom"), "llama3");
         check("qwen3.5:27b", None, "qwen3.5:27b");
-        // Trap 10: a recognised prefix in front of a tag is a model of a local server.
+        // A known prefix in front of a tag is a model of a local server.
         check("qwen:7b", None, "qwen:7b");
         check("deepseek:latest", None, "deepseek:latest");
         check("qwen:q4_K_M", None, "qwen:q4_K_M");

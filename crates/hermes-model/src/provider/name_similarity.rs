@@ -1,14 +1,14 @@
-//! How alike two names are, for suggestions.
+//! The similarity of two names, for suggestions.
 //!
-//! The share of characters that stand in the same order in both: the longest common run, then the same to its left and to
-//! its right.
+//! The share of characters that occur in the same order in both: the longest common run, then the same to its left
+//! and to its right.
 
-/// Less than this is not alike.
+/// The least similarity that counts.
 const CUTOFF: f64 = 0.5;
-/// Longer names are not compared: the work grows with the square.
+/// The longest name that is compared, because the work grows with the square of the length.
 const MAX_NAME_LENGTH: usize = 200;
 
-/// The closest names, the most alike first.
+/// Returns the closest names, the most similar first.
 pub(super) fn closest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>, most: usize) -> Vec<String> {
     let wanted: Vec<char> = wanted.to_lowercase().chars().take(MAX_NAME_LENGTH).collect();
     let mut scored: Vec<(f64, &str)> = names

@@ -1,18 +1,19 @@
-//! The providers we know, in one table.
+//! The table of known providers.
 //!
-//! Data only; names and aliases are `hermes-config`'s. A provider without an address of its own needs one from the user.
+//! Data only; names and aliases are in `hermes-config`. A provider without a default address needs one from the
+//! user.
 
 use hermes_config::canonical_provider;
 
 use crate::wire::{ApiMode, BaseUrl};
 
-/// How a provider is paid for and signed in to.
+/// The way a provider is paid for and signed in to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKind {
     ApiKey,
-    /// One key, many vendors' models, named `vendor/model`.
+    /// One key for models of many vendors, named `vendor/model`.
     Aggregator,
-    /// Signed in through a browser.
+    /// A sign-in through a browser.
     OAuth,
     Anthropic,
     Copilot,
@@ -23,7 +24,7 @@ pub enum ProviderKind {
     Offline,
 }
 
-/// Whether a provider may be picked because its key happens to be set.
+/// Tells whether a provider may be selected because its key happens to be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetectionPolicy {
     Allowed,
@@ -35,18 +36,18 @@ pub enum DetectionPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
     pub id: &'static str,
-    /// Empty when the user has to say it.
+    /// The default address; empty when the user must set it.
     pub base_url: &'static str,
-    /// Variables that may hold its key, the first usable one wins.
+    /// The variables that may contain its key; the first usable one wins.
     pub keys: &'static [&'static str],
-    /// Variable that moves it elsewhere; empty when there is none.
+    /// The variable that overrides the address; empty when there is none.
     pub base_variable: &'static str,
-    /// The wire it usually speaks; the address and the model may say otherwise.
+    /// The default wire; the address and the model may select another.
     pub mode: ApiMode,
     pub kind: ProviderKind,
-    /// What aggregators put before the slash for its models; empty when nothing.
+    /// The vendor prefix that aggregators use for its models; empty when there is none.
     pub vendor: &'static str,
-    /// Its model for side tasks; empty when nobody has chosen one.
+    /// Its model for side tasks; empty when there is none.
     pub auxiliary_model: &'static str,
     pub detection: DetectionPolicy,
 }
@@ -91,7 +92,7 @@ impl Provider {
         Self { detection: DetectionPolicy::Allowed, ..self }
     }
 
-    /// Whether models are named `vendor/model` here.
+    /// Tells whether models are named `vendor/model` here.
     pub fn uses_vendor_prefix(&self) -> bool {
         matches!(self.kind, ProviderKind::Aggregator | ProviderKind::Custom)
             || matches!(self.id, "nous" | "huggingface")
@@ -109,7 +110,7 @@ pub(super) const OPENAI: &Provider = &api("openai", "https://api.openai.com/v1",
 #[rustfmt::skip]
 pub(crate) const CUSTOM: &Provider = &api("custom", "", &["OPENAI_API_KEY"], "OPENAI_BASE_URL").kind(ProviderKind::Custom).auxiliary("gpt-4o-mini");
 
-/// Detected ones stand in the order in which they are looked for.
+/// The known providers. Those that can be detected are in the order in which detection tries them.
 #[rustfmt::skip]
 pub const REGISTRY: &[Provider] = &[
     *OPENROUTER,
@@ -162,18 +163,18 @@ pub const REGISTRY: &[Provider] = &[
     api("offline", "", &[], "").kind(ProviderKind::Offline),
 ];
 
-/// LM Studio is a custom endpoint that everybody has at the same address.
+/// LM Studio: a custom endpoint with a well-known address.
 pub(super) const LM_STUDIO: (&str, &str, &str) = ("lmstudio", "http://127.0.0.1:1234/v1", "LM_API_KEY");
 
-/// Keys that start like this belong to the coding plan, which lives at another host.
+/// The prefix of keys that belong to the coding plan, and that plan's host.
 pub(super) const KIMI_PLAN: (&str, &str) = ("sk-kimi-", "https://api.kimi.com/coding/v1");
 
-/// A provider by any of its spellings.
+/// Finds a provider by any of its spellings.
 pub(crate) fn find_named(name: &str) -> Option<&'static Provider> {
     canonical_provider(name).ok().and_then(find)
 }
 
-/// The provider that is known to live at a host.
+/// Finds the provider of a host.
 pub(crate) fn find_by_host(host: &str) -> Option<&'static Provider> {
     let lives = |provider: &&Provider| {
         !provider.base_url.is_empty() && BaseUrl::parse(provider.base_url).host() == host && !host.is_empty()
@@ -181,7 +182,7 @@ pub(crate) fn find_by_host(host: &str) -> Option<&'static Provider> {
     REGISTRY.iter().find(lives)
 }
 
-/// A provider by its canonical id.
+/// Finds a provider by its canonical id.
 pub fn find(id: &str) -> Option<&'static Provider> {
     REGISTRY.iter().find(|provider| provider.id == id)
 }

@@ -1,7 +1,7 @@
-//! From what was asked for to one target.
+//! Resolves a choice to one target.
 //!
-//! The order is a contract with existing homes: a flag, then the file, then the environment, then detection. Nothing
-//! here reads the network; a missing key is found out now rather than by a refused request.
+//! The order is a contract with existing homes: a flag, then the file, then the environment, then detection.
+//! Nothing here uses the network; a missing key is reported now rather than by a refused request.
 
 use hermes_config::keys::DEFAULT_MODEL;
 use hermes_config::settings::CustomProvider;
@@ -19,7 +19,7 @@ use super::target::{ModelChoice, ModelTarget, TargetParts};
 use crate::credential::{KeySource, pool};
 use crate::wire::{ApiMode, AwsAuth, BaseUrl, CredentialKind};
 
-/// What a flag, a command or another setting asks for; empty fields leave it to the configuration.
+/// The choice made by a flag, a command or another setting; empty fields leave it to the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderChoice {
     pub provider: Option<String>,
@@ -33,7 +33,7 @@ impl ProviderChoice {
         Self { provider: Some(provider.to_owned()), model: Some(model.to_owned()), ..Self::default() }
     }
 
-    /// Blank fields count as empty, and addresses lose their final slash.
+    /// Returns the choice with blank fields empty and addresses without their final slash.
     fn normalized(&self, facts: &ProviderInputs) -> Self {
         let said = |text: &Option<String>| {
             text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
@@ -58,16 +58,16 @@ impl ProviderChoice {
     }
 }
 
-/// Who answers.
+/// The model that answers.
 #[derive(Debug, Clone)]
 pub enum ResolvedModel {
-    /// The built-in model of rules: nothing is configured, or it was asked for.
+    /// The built-in rule-based model: nothing is configured, or it was requested.
     Offline,
     Target(Box<ModelTarget>),
 }
 
 impl ResolvedModel {
-    /// The id for logs and status lines.
+    /// Returns the provider id for logs and status lines.
     pub fn provider(&self) -> &str {
         match self {
             Self::Offline => "offline",
@@ -114,17 +114,17 @@ enum NamedProvider {
     Own(CustomProvider),
 }
 
-/// One search, with everything it looks at.
+/// One resolution, with all its inputs.
 pub(super) struct TargetResolver<'a> {
     pub(super) inputs: &'a ProviderInputs,
     pub(super) choice: &'a ProviderChoice,
     pub(super) surface: ProgramSurface,
-    /// As written: an id, an alias, a custom name, or `auto`.
+    /// The provider as written: an id, an alias, a custom name, or `auto`.
     pub(super) requested: &'a str,
 }
 
 impl TargetResolver<'_> {
-    /// Built-in names and aliases come before the user's own of the same name.
+    /// Finds the named provider; built-in names and aliases come before the user's own of the same name.
     fn named(&self) -> Result<NamedProvider, ResolveError> {
         let unknown = || ResolveError::UnknownProvider { name: self.requested.trim().to_owned() };
         match canonical_provider(self.requested) {
@@ -141,7 +141,7 @@ impl TargetResolver<'_> {
         }
     }
 
-    /// Whether the `model` section speaks about the provider that was chosen.
+    /// Tells whether the `model` section is about the provider that was chosen.
     pub(super) fn config_applies(&self) -> bool {
         let Some(chosen) = &self.choice.provider else { return true };
         let configured =
@@ -152,7 +152,7 @@ impl TargetResolver<'_> {
         }
     }
 
-    /// T41-19: an address left over from another provider is not this one's.
+    /// Returns the configured address, unless it is left over from another provider.
     pub(super) fn configured_base(&self) -> Option<String> {
         precedence::base_url(&self.inputs.config, self.requested)
     }
@@ -177,8 +177,8 @@ impl TargetResolver<'_> {
             }
             _ => {}
         }
-        // A foreign address is an endpoint of its own, whoever chose it: the provider's key stays home. A key given beside it
-        // is meant for it.
+        // A foreign address is a separate endpoint, whichever provider was chosen: the provider's key is not sent
+        // to it. A key given beside the address is meant for it.
         if let Some(url) = &self.choice.base_url
             && self.choice.api_key.is_none()
             && !self.is_key_address(provider, url)
@@ -204,7 +204,7 @@ impl TargetResolver<'_> {
         Ok(ModelTarget::build(self, parts))
     }
 
-    /// The openrouter/custom path.
+    /// Resolves OpenRouter or a custom address.
     fn resolve_address(&self, asked: RequestedProvider) -> Result<ModelTarget, ResolveError> {
         let found = custom_endpoint::find(self, asked)?;
         let mut parts = self.parts(found.provider);
@@ -214,11 +214,11 @@ impl TargetResolver<'_> {
         Ok(ModelTarget::build(self, parts))
     }
 
-    /// One of the user's own endpoints.
+    /// Resolves one of the user's own endpoints.
     fn resolve_custom(&self, entry: &CustomProvider) -> ModelTarget {
         let mut parts = self.parts(CUSTOM);
         let base = self.choice.base_url.clone().unwrap_or_else(|| entry.base_url.clone());
-        // Its key belongs to its host.
+        // The key belongs to the endpoint's own host.
         let at_home = BaseUrl::parse(&base).host() == BaseUrl::parse(&entry.base_url).host();
         let own_key = || {
             let origin = format!("custom provider {}", entry.name);
@@ -246,7 +246,7 @@ impl TargetResolver<'_> {
         ModelTarget::build(self, parts)
     }
 
-    /// A key given for this call is used alone; others share the provider's pool, where it has one.
+    /// Sets the key: one given for this call is used alone; others use the provider's pool, where it has one.
     pub(super) fn set_key(&self, parts: &mut TargetParts, key: Option<FoundKey>, pool_name: &str) {
         let explicit = self.choice.api_key.is_some();
         let base = BaseUrl::parse(&parts.base_url);
@@ -288,7 +288,8 @@ impl TargetResolver<'_> {
         }
     }
 
-    /// The model, by the provider's own name for it. A default that was meant for another provider is replaced.
+    /// Returns the model by the provider's own name for it. A default that was meant for another provider is
+    /// replaced.
     fn model_for(&self, provider: &Provider) -> (String, ModelChoice) {
         if let Some(model) = &self.choice.model {
             return (name::for_provider(provider, model), ModelChoice::Explicit);

@@ -1,8 +1,8 @@
-//! `/model X`: from what a person typed to another model, with a word about whether it is there.
+//! `/model X`: resolves what a user typed to another model, and checks whether it exists.
 //!
-//! `plan` decides without asking anybody; `validate` asks the endpoint and never refuses, because lists are incomplete.
-//! Invariant: nobody is switched to a provider they have no credentials for, and never to an aggregator merely because
-//! its catalogue holds a name.
+//! `plan` decides without a query; `validate` queries the endpoint and never refuses, because lists are incomplete.
+//! Invariant: a switch never selects a provider without credentials, and never an aggregator merely because its
+//! catalogue contains a name.
 
 use hermes_config::ProgramSurface;
 use hermes_types::Cancel;
@@ -16,25 +16,25 @@ use super::target::ModelTarget;
 use super::{catalogue, name, name_similarity};
 use crate::discovery::{ListFreshness, ModelDiscovery, ModelListError};
 
-/// Why nothing is switched.
+/// The reason why nothing is switched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SwitchError {
-    /// Ask for a name.
+    /// The user must give a name.
     #[error("Name a model, for example: hermes model openrouter:anthropic/claude-opus-4.6")]
     Empty,
     #[error("Model names must not contain spaces.")]
     ContainsSpaces,
-    /// Show why there is no such endpoint.
+    /// There is no such endpoint; the error says why.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
 }
 
-/// Something to know about a model that was switched to all the same.
+/// A notice about a model that was switched to all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwitchNote {
-    /// Not in the provider's list; these are alike.
+    /// The model is not in the provider's list; `alike` contains similar names.
     NotListed { model: String, provider: String, alike: Vec<String> },
-    /// There was no list to look in.
+    /// There was no list to check.
     Unchecked { model: String, why: ModelListError },
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Display for SwitchNote {
     }
 }
 
-/// Who answers after the switch, as far as it can be said without asking.
+/// Returns the model after the switch, as far as it can be determined without a query.
 pub fn plan(
     facts: &ProviderInputs,
     current: Option<&ModelTarget>,
@@ -72,14 +72,14 @@ pub fn plan(
         return Ok(resolve(facts, &guess(facts, None, &wanted.model, surface), surface)?);
     };
     let own = current.provider() == "custom" || current.wire.base.is_local();
-    // At home any name may mean anything, also that of a provider: it is taken as a model there.
+    // On the user's own endpoint any name is taken as a model there, even the name of a provider.
     if own {
         return Ok(ResolvedModel::Target(Box::new(current.with_model(facts, &wanted.model))));
     }
     let choice = guess(facts, registry::find(current.provider()), &wanted.model, surface);
     let stays = choice.provider.as_deref() == Some(current.provider());
     if stays && let Some(model) = &choice.model {
-        // The same address and key, also where those came from the command line.
+        // The address and key stay the same, also where they came from the command line.
         let provider = registry::find(current.provider()).unwrap_or(registry::CUSTOM);
         let model = name::for_provider(provider, model);
         if provider.kind != ProviderKind::Copilot && provider.kind != ProviderKind::Aws {
@@ -89,7 +89,7 @@ pub fn plan(
     Ok(resolve(facts, &choice, surface)?)
 }
 
-/// The provider a bare name belongs to.
+/// Returns the provider that a bare name belongs to.
 fn guess(
     facts: &ProviderInputs,
     current: Option<&Provider>,
@@ -122,10 +122,10 @@ fn guess(
         .iter()
         .find(|slug| is_same(slug, text) || slug.rsplit('/').next().is_some_and(|bare| is_same(bare, text)));
     match (slug, current) {
-        // An aggregator that one already uses knows it by that name, too.
+        // The aggregator already in use knows it by that name, too.
         (Some(slug), Some(current)) if current.uses_vendor_prefix() => stay(slug),
         (Some(slug), _) if usable(registry::OPENROUTER) => ProviderChoice::of("openrouter", slug),
-        // Nobody else has a key for it; the refusal says which one is missing.
+        // No other provider has a key for it; the error says which one is missing.
         (_, None) if !hits.is_empty() => {
             hits.first().map_or_else(|| stay(text), |hit| ProviderChoice::of(hit.id, text))
         }
@@ -133,19 +133,21 @@ fn guess(
     }
 }
 
-/// A provider whose catalogue is its own. GitHub tokens are in many environments for other reasons.
+/// Tells whether the provider's catalogue is its own. Excludes GitHub, whose tokens are in many environments for
+/// other reasons.
 fn is_direct(provider: &Provider) -> bool {
     let own = matches!(provider.kind, ProviderKind::ApiKey | ProviderKind::Anthropic | ProviderKind::OAuth);
     own && !provider.uses_vendor_prefix()
 }
 
-/// Vendors write dots where aggregators write hyphens, and the other way round.
+/// Compares names, because vendors write dots where aggregators write hyphens, and the other way round.
 fn is_same(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.to_ascii_lowercase().replace('.', "-");
     plain(a) == plain(b)
 }
 
-/// Looks a model up in its endpoint's own list, takes over what the list says about it, and gives what is worth a word.
+/// Looks a model up in its endpoint's own list, applies what the list says about it, and returns a notice if there
+/// is one.
 pub async fn validate(
     lookup: &ModelDiscovery,
     target: &mut ModelTarget,
@@ -165,7 +167,7 @@ pub async fn validate(
                 alike: name_similarity::closest(&target.model, ids, 3),
             })
         }
-        // A provider without a list is no worse for it, if we know the model.
+        // A missing list is not worth a notice if the model is known.
         Err(ModelListError::NoList { .. })
             if catalogue::models(target.provider()).contains(&target.model.as_str()) =>
         {

@@ -1,4 +1,4 @@
-//! A provider, a model, an address and a key, ready to be asked.
+//! A provider, a model, an address and a key, ready for requests.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::wire::{
     UpstreamRouting, WireOptions,
 };
 
-/// Whether somebody asked for the model, or it is only our default.
+/// Tells whether the user chose the model, or it is only the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelChoice {
     Explicit,
@@ -29,22 +29,22 @@ pub enum ModelChoice {
     Default,
 }
 
-/// Everything about an endpoint except the means to renew its key.
+/// Everything about an endpoint except the services that renew its key.
 #[derive(Debug, Clone)]
 pub struct ModelTarget {
     pub model: String,
     pub model_choice: ModelChoice,
     pub wire: WireOptions,
     pub key_source: KeySource,
-    /// A variable, a file, a setting: where the key was found, for messages.
+    /// The variable, file or setting where the key was found, for messages.
     pub key_origin: Option<String>,
     pub context_window: u64,
     pub window_origin: WindowOrigin,
-    /// From the provider's own list, as it was when it was last read.
+    /// The prices from the provider's own list, as it was when it was last read.
     pub prices: Option<ModelPrices>,
 }
 
-/// What a search has found so far.
+/// The parts that a resolution has found so far.
 pub(super) struct TargetParts {
     pub(super) provider: &'static Provider,
     pub(super) model: String,
@@ -53,7 +53,7 @@ pub(super) struct TargetParts {
     pub(super) key_source: KeySource,
     pub(super) key_origin: Option<String>,
     pub(super) api_mode: Option<String>,
-    /// As the user set it.
+    /// The context length that the user set.
     pub(super) context_length: Option<u64>,
     pub(super) credential: CredentialKind,
     pub(super) aws: AwsAuth,
@@ -101,7 +101,7 @@ impl ModelTarget {
         }
     }
 
-    /// The same endpoint, asked for another of its models.
+    /// Returns the same endpoint with another of its models.
     #[must_use]
     pub fn with_model(&self, facts: &ProviderInputs, model: &str) -> Self {
         let provider = registry::find(self.provider()).unwrap_or(registry::CUSTOM);
@@ -124,7 +124,7 @@ impl ModelTarget {
         }
     }
 
-    /// Takes over what a provider's own list says about the model: the wires it can be asked on, the levels of effort.
+    /// Applies what a provider's own list says about the model: its wires and effort levels.
     pub fn apply_listing(&mut self, listed: &ListedModel) {
         if !listed.efforts.is_empty() {
             self.wire.effort_levels = Some(listed.efforts.clone());
@@ -152,7 +152,7 @@ impl ModelTarget {
         self.wire.base.as_str()
     }
 
-    /// The endpoint, with credentials that know how to renew themselves.
+    /// Returns the endpoint, with credentials that renew themselves.
     pub fn endpoint(&self, means: &CredentialContext) -> Endpoint {
         Endpoint {
             model: self.model.clone(),
@@ -168,7 +168,7 @@ impl ModelTarget {
     }
 }
 
-/// `model.context_length`, where it was written about this model and this provider.
+/// Returns `model.context_length`, where it was set for this model and this provider.
 fn configured_window(facts: &ProviderInputs, provider: &Provider, model: &str) -> Option<u64> {
     let config = &facts.config;
     let named = config.non_empty_text("model.provider").unwrap_or_else(|| "auto".to_owned());

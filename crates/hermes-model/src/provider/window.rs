@@ -1,4 +1,4 @@
-//! How large a window is taken to be before anybody has been asked.
+//! The context window that is assumed before any server was queried.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use hermes_config::{Home, write};
 use super::registry::ProviderKind;
 use crate::context_window::{DEFAULT, bedrock_window, cache_key, family_window};
 
-/// Sizes that providers named in errors, kept in `context_length_cache.yaml`.
+/// The sizes that providers named in errors, stored in `context_length_cache.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LearntWindows(BTreeMap<String, u64>);
 
 impl LearntWindows {
-    /// Empty when the file is missing or cannot be read; it is only a memory.
+    /// Reads the file; empty when it is missing or unreadable, since it is only a cache.
     pub fn read(home: &Home) -> Self {
         std::fs::read_to_string(home.context_length_cache())
             .map(|text| Self::parse(&text))
@@ -28,7 +28,7 @@ impl LearntWindows {
         Self(sizes.filter_map(|(key, size)| Some((key.to_owned(), positive(size)?))).collect())
     }
 
-    /// Adds one size to the file and leaves everything else in it as it is. Blocks on the disk.
+    /// Adds one size to the file and leaves everything else in it unchanged. Blocks on the disk.
     pub fn save(home: &Home, model: &str, base_url: &str, size: u64) -> hermes_config::Result<()> {
         let path = home.context_length_cache();
         let _lock = FileLock::acquire(&path.with_extension("yaml.lock"), LockTimeout::SETTINGS)?;
@@ -59,15 +59,15 @@ fn positive(value: &YamlValue) -> Option<u64> {
     u64::try_from(value.as_int()?).ok().filter(|size| *size > 0)
 }
 
-/// Whether a model's name says anything at a host.
+/// Tells whether a model's name is meaningful at a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameSignificance {
     Meaningful,
-    /// A custom host may serve anything under any name.
+    /// A custom host may serve any model under any name.
     Meaningless,
 }
 
-/// The window when neither the user nor the provider has said it.
+/// Returns the window when neither the user nor the provider has stated it.
 pub(super) fn guess(kind: ProviderKind, names: NameSignificance, model: &str) -> u64 {
     match (kind, names) {
         (ProviderKind::Aws, _) => bedrock_window(model),

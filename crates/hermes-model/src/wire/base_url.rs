@@ -1,4 +1,4 @@
-//! The address of a provider, taken apart so that hosts are compared as hosts.
+//! The URL of a provider, parsed so that hosts are compared as hosts.
 
 use url::Url;
 
@@ -11,7 +11,7 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Never fails: text that is no URL simply has no host.
+    /// Parses a URL and never fails: text that is not a URL has no host.
     pub fn parse(text: &str) -> Self {
         let text = text.trim().trim_end_matches('/').to_owned();
         let with_scheme = if text.contains("://") { text.clone() } else { format!("http://{text}") };
@@ -21,7 +21,7 @@ impl BaseUrl {
         Self { host: host.trim_end_matches('.').to_ascii_lowercase(), path: path.to_ascii_lowercase(), text }
     }
 
-    /// The URL as configured, without a final slash.
+    /// Returns the URL as configured, without a final slash.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -30,17 +30,17 @@ impl BaseUrl {
         &self.host
     }
 
-    /// The path in lower case, without a final slash.
+    /// Returns the path in lower case, without a final slash.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// That host or one below it.
+    /// Tells whether the host is that domain or a subdomain of it.
     pub fn is_under(&self, domain: &str) -> bool {
         self.host == domain || self.host.strip_suffix(domain).is_some_and(|front| front.ends_with('.'))
     }
 
-    /// Loopback, private networks, and names that only a local network resolves.
+    /// Tells whether the host is loopback, in a private network, or a name that only a local network resolves.
     pub fn is_local(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         if host == "localhost" || self.is_under("localhost") || self.is_under("local") {

@@ -1,4 +1,4 @@
-//! What is known about Claude models by name.
+//! The properties of Claude models, by name.
 
 /// Output limits; the longest key contained in the name wins.
 const OUTPUT_LIMITS: [(&str, u64); 14] = [
@@ -23,7 +23,7 @@ pub(crate) fn is_claude(model: &str) -> bool {
     model.to_ascii_lowercase().contains("claude")
 }
 
-/// The most a model writes in one answer.
+/// Returns the most tokens that a model writes in one answer.
 pub fn output_limit(model: &str) -> u64 {
     let name = model.to_ascii_lowercase().replace('.', "-");
     OUTPUT_LIMITS
@@ -33,14 +33,14 @@ pub fn output_limit(model: &str) -> u64 {
         .map_or(UNKNOWN_OUTPUT_LIMIT, |(_, limit)| *limit)
 }
 
-/// How a model is told to think.
+/// The way thinking is configured for a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ThinkingMode {
-    /// It decides how much, within an effort.
+    /// The model decides how much, within an effort.
     Adaptive,
-    /// It is given a budget in tokens.
+    /// The model is given a budget in tokens.
     Budgeted,
-    /// Not at all.
+    /// The model does not support thinking.
     Absent,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn thinking(model: &str) -> ThinkingMode {
     }
 }
 
-/// Major and minor version behind the family name; a date there is no minor version.
+/// Returns the major and minor version after the family name; a date there is not a minor version.
 fn version(name: &str) -> Option<(u32, u32)> {
     let rest = ["opus-", "sonnet-"].into_iter().find_map(|family| name.split_once(family))?.1;
     let mut numbers = rest.split('-').map(|part| match part.len() {

@@ -1,9 +1,9 @@
-//! Whose reasoning a message carries.
+//! The origin of the reasoning that a message carries.
 //!
-//! `reasoning_details` holds entries of three kinds: those of chat servers, Anthropic's thinking blocks, and Converse's
-//! reasoning blocks. Each goes back only where it came from, byte for byte. Thinking blocks of an endpoint other than
-//! Claude's own are followed by an entry that names the endpoint, because nobody else can check their signatures.
-//! Whoever alters a message drops its details.
+//! `reasoning_details` contains entries of three kinds: those of chat servers, Anthropic's thinking blocks, and
+//! Converse's reasoning blocks. Each is sent back only to its origin, byte for byte. Thinking blocks of an endpoint
+//! other than Claude's own are followed by an entry that names the endpoint, because no other endpoint can check
+//! their signatures. Code that alters a message must drop its details.
 
 use hermes_types::{JsonFields, RawJson};
 
@@ -36,7 +36,8 @@ fn entries(details: &RawJson) -> Vec<RawJson> {
     details.read().unwrap_or_default()
 }
 
-/// What a chat server gets back: the very bytes if all of it is a chat server's, else the part that is.
+/// Returns what is sent back to a chat server: the exact bytes if all of it came from a chat server, else that
+/// part.
 pub(crate) fn for_chat(details: &RawJson) -> Option<RawJson> {
     let Ok(entries) = details.read::<Vec<RawJson>>() else {
         return Some(details.clone());
@@ -48,7 +49,7 @@ pub(crate) fn for_chat(details: &RawJson) -> Option<RawJson> {
     raw_list(kept)
 }
 
-/// Thinking blocks that an endpoint of that family can check.
+/// Returns the thinking blocks that an endpoint of that family can check.
 pub(crate) fn thinking_blocks(details: &RawJson, family: &str) -> Vec<RawJson> {
     let entries = entries(details);
     let origin = entries
@@ -70,7 +71,7 @@ pub(crate) fn converse_blocks(details: &RawJson) -> Vec<RawJson> {
     entries(details).into_iter().filter(|entry| kind(entry) == Kind::Converse).collect()
 }
 
-/// Thinking blocks as a message keeps them.
+/// Returns thinking blocks in the form in which a message stores them.
 pub(crate) fn stored_thinking(blocks: &[RawJson], family: &str) -> Option<RawJson> {
     if blocks.is_empty() {
         return None;

@@ -1,17 +1,17 @@
-//! How hard a model is asked to think, in the terms of each wire.
+//! The reasoning effort, in the terms of each wire.
 
 use hermes_types::ReasoningEffort;
 
 use super::options::EndpointVendor;
 
-/// What a model gets when nothing is configured.
+/// The effort when nothing is configured.
 pub(crate) const DEFAULT: ReasoningEffort = ReasoningEffort::Medium;
 
-/// Models on OpenRouter that take the `reasoning` field.
+/// The models on OpenRouter that accept the `reasoning` field.
 const OPENROUTER_PREFIXES: [&str; 6] =
     ["deepseek/", "anthropic/", "openai/", "x-ai/", "google/gemini-2", "qwen/qwen3"];
 
-/// Whether a chat endpoint takes `reasoning`; strict servers refuse a field they do not know.
+/// Tells whether a chat endpoint accepts `reasoning`; strict servers refuse unknown fields.
 pub fn supports_chat_reasoning(
     vendor: EndpointVendor,
     model: &str,
@@ -30,7 +30,8 @@ pub fn supports_chat_reasoning(
     }
 }
 
-/// The nearest level that a catalogue lists: `xhigh` becomes `high`, anything else unknown becomes `medium`.
+/// Returns the nearest level that a catalogue lists: `xhigh` becomes `high`, any other unlisted one becomes
+/// `medium`.
 pub fn clamp(effort: ReasoningEffort, levels: Option<&[ReasoningEffort]>) -> ReasoningEffort {
     let Some(levels) = levels.filter(|levels| !levels.is_empty()) else {
         return effort;

@@ -1,4 +1,4 @@
-//! Where a request goes, and the headers that are not about credentials.
+//! The URL of a request, and the headers that do not carry credentials.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const FINE_GRAINED: &str = "fine-grained-tool-streaming-2025-05-14";
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 const OAUTH: &str = "oauth-2025-04-20";
 
-/// What is put behind a base URL on a wire whose path does not depend on the model.
+/// Returns the path appended to a base URL on a wire whose path does not depend on the model.
 ///
 /// A base that already ends with the path, or with its `/v1`, does not get it twice.
 pub fn path_for(mode: ApiMode, base: &BaseUrl) -> &'static str {
@@ -30,7 +30,7 @@ pub fn path_for(mode: ApiMode, base: &BaseUrl) -> &'static str {
     }
 }
 
-/// The whole address of a request.
+/// Returns the full URL of a request.
 pub fn url_for(options: &WireOptions, model: &str, streaming: StreamingMode) -> String {
     let base = options.base.as_str();
     let action = match (options.mode, streaming) {
@@ -40,7 +40,7 @@ pub fn url_for(options: &WireOptions, model: &str, streaming: StreamingMode) -> 
         (_, StreamingMode::Streamed) if options.is_bedrock_messages() => "invoke-with-response-stream",
         (mode, _) => {
             let path = path_for(mode, &options.base);
-            // A query, as Azure wants one, stays behind the path.
+            // A query, as Azure requires one, stays after the path.
             return match base.split_once('?') {
                 Some((front, query)) => format!("{}{path}?{query}", front.trim_end_matches('/')),
                 None => format!("{base}{path}"),
@@ -50,7 +50,7 @@ pub fn url_for(options: &WireOptions, model: &str, streaming: StreamingMode) -> 
     format!("{base}/model/{}/{action}", escape(model))
 }
 
-/// Model ids of AWS may hold `:` and, as ARNs, `/`.
+/// Escapes a model id; ids of AWS may contain `:` and, as ARNs, `/`.
 fn escape(model: &str) -> String {
     let mut out = String::with_capacity(model.len());
     for byte in model.bytes() {
@@ -67,8 +67,8 @@ fn escape(model: &str) -> String {
     out
 }
 
-/// Headers of the wire and the vendor. Credentials and the user agent are the client's affair; we never present
-/// ourselves as another program.
+/// Returns the headers of the wire and the vendor. The client adds credentials and the user agent; requests never
+/// impersonate another program.
 pub fn headers(options: &WireOptions, request: &ModelRequest) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: &str| set(&mut headers, name, value);
@@ -100,7 +100,7 @@ pub fn headers(options: &WireOptions, request: &ModelRequest) -> Vec<(String, St
         put("anthropic-beta", &betas.join(","));
     }
     for (name, value) in &options.extra_headers {
-        // Beta lists add up; anything else of the same name is replaced.
+        // Beta lists are joined; any other header of the same name is replaced.
         let so_far = headers
             .iter()
             .find(|(known, _)| {

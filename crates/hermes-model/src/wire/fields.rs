@@ -1,4 +1,4 @@
-//! Reading JSON objects of strangers: a field of the wrong type counts as absent, never as a failure.
+//! Reads untrusted JSON objects: a field of the wrong type counts as absent, never as an error.
 
 use hermes_types::{JsonFields, RawJson};
 use serde_json::Value;
@@ -8,9 +8,9 @@ pub(crate) trait JsonFieldsExt {
     fn number(&self, name: &str) -> Option<u64>;
     fn object(&self, name: &str) -> Option<JsonFields>;
     fn list(&self, name: &str) -> Option<Vec<RawJson>>;
-    /// A string or number as text.
+    /// Returns a string or number as text.
     fn scalar(&self, name: &str) -> Option<String>;
-    /// Present and not null.
+    /// Returns a field that is present and not null.
     fn non_null(&self, name: &str) -> Option<&RawJson>;
 }
 
@@ -44,7 +44,8 @@ impl JsonFieldsExt for JsonFields {
     }
 }
 
-/// A string; half of a surrogate pair, which some servers let through, becomes U+FFFD instead of costing the whole text.
+/// Reads a string; an unpaired surrogate, which some servers send, becomes U+FFFD instead of invalidating the whole
+/// text.
 pub(crate) fn read_text(raw: &RawJson) -> Option<String> {
     if let Ok(text) = raw.read::<String>() {
         return Some(text);
@@ -81,7 +82,7 @@ fn repair_surrogates(json: &str) -> String {
     out
 }
 
-/// Servers write counts as integers, floats and strings.
+/// Reads a count, which servers write as integers, floats and strings.
 pub(crate) fn whole_number(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(floor)),
@@ -95,7 +96,7 @@ fn floor(number: f64) -> Option<u64> {
     (number.is_finite() && (0.0..9.0e15).contains(&number)).then_some(number as u64)
 }
 
-/// Joins raw values to a list without touching a byte of them.
+/// Joins raw values to a list without changing their bytes.
 pub(crate) fn raw_list<'a>(items: impl IntoIterator<Item = &'a RawJson>) -> Option<RawJson> {
     let items: Vec<&str> = items.into_iter().map(RawJson::as_str).collect();
     if items.is_empty() {

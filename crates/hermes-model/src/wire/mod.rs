@@ -1,7 +1,7 @@
-//! The four wires: how a question is written and an answer read.
+//! The four wires: how a request is written and an answer read.
 //!
-//! Pure: requests go in as types and come out as a tree of JSON, answers go in as bytes in any pieces and come out as
-//! deltas and one assembled message. Opening connections, waiting and retrying belong to the client.
+//! Pure: requests go in as types and come out as a JSON tree, answers go in as chunks of bytes and come out as
+//! deltas and one assembled message. The client opens connections, waits and retries.
 
 mod base_url;
 mod claude;

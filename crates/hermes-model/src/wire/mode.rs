@@ -1,8 +1,8 @@
-//! Which of the four wires a provider is spoken to on.
+//! Selects one of the four wires for a provider.
 
 use super::base_url::BaseUrl;
 
-/// A way of talking to a model.
+/// An API format of a model provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ApiMode {
     Chat,
@@ -11,7 +11,7 @@ pub enum ApiMode {
     Converse,
 }
 
-/// How a request to AWS is authorised; it decides which of its wires can be used.
+/// The authorization of requests to AWS; it decides which of its wires can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AwsAuth {
     #[default]
@@ -19,15 +19,15 @@ pub enum AwsAuth {
     Bearer,
 }
 
-/// What is known about a route when its wire is chosen.
+/// The known facts about a route when its wire is chosen.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRoute<'a> {
     pub provider: &'a str,
     pub base_url: &'a str,
     pub model: &'a str,
-    /// `api_mode` as configured; anything that is not a mode is ignored.
+    /// `api_mode` as configured; a value that is not a mode is ignored.
     pub explicit: Option<&'a str>,
-    /// Endpoints a catalogue names for the model, such as `/v1/messages`; empty when unknown.
+    /// The endpoints that a catalogue names for the model, such as `/v1/messages`; empty when unknown.
     pub endpoints: &'a [&'a str],
     pub aws: AwsAuth,
 }
@@ -35,7 +35,7 @@ pub struct ModelRoute<'a> {
 impl ApiMode {
     pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Converse];
 
-    /// The name used in configuration files.
+    /// Returns the name used in configuration files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat_completions",
@@ -85,7 +85,7 @@ pub(crate) fn is_codex_backend(base: &BaseUrl) -> bool {
     base.host() == "chatgpt.com" && base.path().starts_with("/backend-api/codex")
 }
 
-/// `[region.]anthropic.claude…`: spoken to with the Messages body.
+/// Tells whether a model is `[region.]anthropic.claude…`, which takes the Messages body.
 pub fn is_bedrock_claude(model: &str) -> bool {
     const REGIONS: [&str; 11] = ["global", "us", "eu", "apac", "ap", "au", "jp", "ca", "sa", "me", "af"];
     let model = model.trim().to_ascii_lowercase();

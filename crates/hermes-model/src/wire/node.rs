@@ -1,7 +1,8 @@
-//! The tree a request body is built as.
+//! The tree as which a request body is built.
 //!
-//! A `serde_json::Value` re-renders numbers and spacing, and a provider refuses a signature of which one byte changed.
-//! This tree carries such values as the text they arrived as, and borrows the conversation instead of copying it.
+//! A `serde_json::Value` re-renders numbers and spacing, and a provider refuses a signature of which one byte
+//! changed. This tree keeps such values as the text they arrived as, and borrows the conversation instead of
+//! copying it.
 
 use std::borrow::Cow;
 
@@ -19,7 +20,7 @@ pub enum JsonNode<'a> {
     Object(JsonObject<'a>),
 }
 
-/// A JSON object in the order its fields were set.
+/// A JSON object in the order in which its fields were set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JsonObject<'a>(Vec<(&'static str, JsonNode<'a>)>);
 
@@ -62,13 +63,13 @@ impl<'a> JsonObject<'a> {
         self.0.iter().map(|(name, _)| *name)
     }
 
-    /// The body as it goes out.
+    /// Returns the body as it is sent.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Every key is a string and every raw value was valid JSON when it was made, so this cannot fail.
+        // Every key is a string and every raw value was valid JSON when it was created, so this cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The body as a value, for looking at; it may differ from the bytes in the rendering of numbers.
+    /// Returns the body as a value, for inspection; it may differ from the bytes in the rendering of numbers.
     pub fn to_value(&self) -> Value {
         serde_json::from_slice(&self.to_bytes()).unwrap_or_default()
     }

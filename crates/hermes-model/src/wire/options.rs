@@ -1,7 +1,7 @@
-//! What the provider layer knows about a route and a request cannot say.
+//! The options of a route that the provider layer knows and a request does not contain.
 //!
-//! Data only. The same options shape the body, the headers, the address and the reading of the answer, so that one value
-//! follows a call from end to end; remedies add to `dropped` and build the request again.
+//! Data only. The same options shape the body, the headers, the URL and the decoding of the answer, so that one
+//! value is used for a call from start to end; remedies add to `dropped` and build the request again.
 
 use hermes_types::ReasoningEffort;
 
@@ -9,7 +9,7 @@ use super::base_url::BaseUrl;
 use super::mode::{ApiMode, AwsAuth, is_codex_backend};
 use crate::caching::CachePolicy;
 
-/// The operator of an endpoint, where it has habits of its own.
+/// The operator of an endpoint, where it needs special treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EndpointVendor {
     OpenRouter,
@@ -27,7 +27,7 @@ pub enum EndpointVendor {
 }
 
 impl EndpointVendor {
-    /// The host decides; the provider id only for operators whose address people change.
+    /// Determines the vendor by the host; by the provider id only for operators whose address users change.
     pub fn of(provider: &str, base: &BaseUrl) -> Self {
         match provider.trim().to_ascii_lowercase().as_str() {
             "nous" => return Self::Nous,
@@ -59,14 +59,14 @@ impl EndpointVendor {
     }
 }
 
-/// Whether the answer comes in pieces.
+/// Tells whether the answer is streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamingMode {
     Streamed,
     Plain,
 }
 
-/// What the model may do with its tools.
+/// Tells whether the model may or must call tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolChoice {
     #[default]
@@ -76,7 +76,7 @@ pub enum ToolChoice {
     Named(String),
 }
 
-/// `provider_routing`: which upstreams OpenRouter may use. Empty settings are not sent.
+/// `provider_routing`: the upstreams that OpenRouter may use. Empty settings are not sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpstreamRouting {
     pub only: Vec<String>,
@@ -87,7 +87,7 @@ pub struct UpstreamRouting {
     pub data_collection: Option<String>,
 }
 
-/// Whether an upstream may be used that ignores some of the parameters.
+/// Tells whether an upstream may be used that ignores some of the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParameterSupport {
     #[default]
@@ -95,7 +95,7 @@ pub enum ParameterSupport {
     Required,
 }
 
-/// `bedrock.guardrail`.
+/// The setting `bedrock.guardrail`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Guardrail {
     pub identifier: String,
@@ -104,7 +104,7 @@ pub struct Guardrail {
     pub trace: Option<String>,
 }
 
-/// How the credential is presented, as far as other headers depend on it.
+/// The form of the credential, as far as other headers depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CredentialKind {
     #[default]
@@ -119,11 +119,11 @@ pub enum RequestField {
     MaxTokensName,
     MaxTokens,
     Temperature,
-    /// The effort setting, whatever the wire calls it.
+    /// The effort setting, whatever its name on the wire.
     Reasoning,
-    /// Earlier thinking that is sent back: details, thinking blocks, encrypted items.
+    /// Earlier reasoning that is sent back: details, thinking blocks, encrypted items.
     ReasoningReplay,
-    /// The answer is asked for in one piece from then on.
+    /// The answer is requested in one piece from then on.
     Streaming,
     StreamOptions,
     ParallelToolCalls,
@@ -132,7 +132,7 @@ pub enum RequestField {
     Tools,
 }
 
-/// Everything besides the request that shapes its body.
+/// The settings besides the request that shape its body.
 #[derive(Debug, Clone)]
 pub struct WireOptions {
     pub mode: ApiMode,
@@ -144,18 +144,18 @@ pub struct WireOptions {
     pub aws: AwsAuth,
     pub cache: CachePolicy,
     pub routing: UpstreamRouting,
-    /// Sent to Nous.
+    /// Tags that are sent to Nous.
     pub tags: Vec<String>,
-    /// Levels a catalogue lists for the model; absent when it says nothing.
+    /// The levels that a catalogue lists for the model; absent when it lists none.
     pub effort_levels: Option<Vec<ReasoningEffort>>,
-    /// The window as configured; an output limit must stay below it.
+    /// The configured context window; an output limit must stay below it.
     pub context_length: Option<u64>,
-    /// The window a local Ollama is asked to use.
+    /// The window that a local Ollama server is asked to use.
     pub ollama_num_ctx: Option<u64>,
     pub tool_choice: ToolChoice,
     pub guardrail: Option<Guardrail>,
     pub dropped: Vec<RequestField>,
-    /// Sent last, so that they win over ours.
+    /// Headers that are sent last, so that they win over ours.
     pub extra_headers: Vec<(String, String)>,
 }
 
@@ -182,7 +182,7 @@ impl WireOptions {
         }
     }
 
-    /// Messages bodies inside AWS's own envelope.
+    /// Tells whether Messages bodies are sent in AWS's own envelope.
     pub fn is_bedrock_messages(&self) -> bool {
         self.mode == ApiMode::Anthropic && self.vendor == EndpointVendor::Bedrock
     }
@@ -191,7 +191,8 @@ impl WireOptions {
         !self.dropped.contains(&field)
     }
 
-    /// Who can check a thinking block's signature. Claude's are good wherever Claude runs; others only at home.
+    /// Returns the family of endpoints that can check a thinking block's signature. Claude's are valid wherever
+    /// Claude runs; others only at their own endpoint.
     pub(crate) fn signature_family(&self) -> &str {
         match self.vendor {
             EndpointVendor::Anthropic | EndpointVendor::Bedrock | EndpointVendor::Copilot => CLAUDE_FAMILY,

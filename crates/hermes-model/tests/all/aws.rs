@@ -1,4 +1,4 @@
-//! Keys for AWS: profiles, programs, sign-ins and roles, against services on the loopback.
+//! Keys for AWS: profiles, programs, sign-ins and roles, against services on the loopback interface.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -68,7 +68,7 @@ async fn the_role_of_a_machine() {
     let first = keys(&*credentials).await.unwrap();
     assert_eq!((first.access_key.as_str(), first.region.as_str()), ("M1", "eu-west-1"));
     assert_eq!(first.session_token.as_ref().map(hermes_types::Secret::expose), Some("session"));
-    // Kept while they last, and renewed a little before they run out.
+    // The keys are cached until shortly before they expire, and then renewed.
     assert_eq!(keys(&*credentials).await.unwrap().access_key, "M1");
     stage.server.assert_requests(3);
     stage.clock.advance(Duration::from_mins(56));
@@ -80,7 +80,7 @@ async fn no_role_is_said_in_words() {
     let stage = IssuerFixture::still("", &[]).await;
     let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("no role") && told.contains("AWS_PROFILE"), "{told}");
-    // Switched off, nothing is asked.
+    // When the metadata service is disabled, no request is sent.
     let stage = IssuerFixture::still("", &[("AWS_EC2_METADATA_DISABLED", "true")]).await;
     let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("`default` holds no keys"), "{told}");
@@ -100,7 +100,7 @@ async fn the_role_of_a_container() {
         keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap().access_key,
         "C1"
     );
-    // A whole address must be one that keys may travel to.
+    // A full URL must be one that keys may be fetched from.
     let stage =
         IssuerFixture::still("", &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.test/role")]).await;
     let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
@@ -161,7 +161,7 @@ async fn a_sign_in_of_awss_own_tools() {
     );
 }
 
-/// Prints what it is told to, and remembers what it was asked to run.
+/// A runner that prints a scripted output and records the programs it ran.
 #[derive(Debug, Default)]
 struct ScriptedCommands {
     prints: String,
@@ -188,7 +188,7 @@ async fn a_program_that_prints_keys() {
         "[profile tool]\ncredential_process = \"/opt/a b\" --json\n",
     )
     .unwrap();
-    // Without anybody to start it, that is said.
+    // Without a runner, the error says so.
     let told = keys(&*KeySource::Aws(find(&stage)).credentials(&stage.context)).await.unwrap_err();
     assert!(told.contains("credential_process") && told.contains("cannot be run here"), "{told}");
     let program =

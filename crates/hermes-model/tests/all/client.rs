@@ -1,4 +1,4 @@
-//! Asking until there is an answer: every mode against the scripted server, every kind of failure.
+//! The model client: every mode against the scripted server, every kind of failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,7 +86,7 @@ impl ClientFixture {
     }
 }
 
-/// What a consumer that honours `Restart` holds at the end, and everything it was told.
+/// The final text of a consumer that honours `Restart`, and every delta it received.
 #[derive(Debug, Default)]
 struct ConsumedDeltas {
     text: String,
@@ -119,7 +119,7 @@ async fn ask(
     (result, heard)
 }
 
-/// One endpoint, one script: the text that arrives, the text that was shown, and the number of requests it took.
+/// Checks one endpoint with one script: the received text, the shown text, and the number of requests.
 async fn check(mode: ApiMode, script: ModelScript, expected: &str, requests: usize) -> ConsumedDeltas {
     let bench = ClientFixture::new(script).await;
     let client = bench.client(vec![bench.endpoint(mode, "custom")]);
@@ -361,7 +361,8 @@ async fn cancelling_ends_a_wait_between_attempts() {
     bench.server.assert_requests(1);
 }
 
-/// Nobody sits before a screen for an hour: a long wait is told, and so is what no wait can mend.
+/// An interactive user does not wait for an hour: a long wait is reported, and so is a failure that no wait can
+/// fix.
 #[tokio::test]
 async fn long_waits_and_used_up_quotas_are_not_waited_for() {
     let quota =
@@ -401,7 +402,7 @@ async fn the_key_goes_in_the_right_header_and_into_no_error() {
     }
 }
 
-/// Credentials that are refused until they have been renewed, or until another key is taken.
+/// Credentials that are refused until they are renewed, or until another key is used.
 #[derive(Debug, Default)]
 struct RenewableCredentials {
     renewals: AtomicUsize,
@@ -514,7 +515,7 @@ async fn one_event_of_ten_megabytes_is_refused() {
     }
 }
 
-/// Everything a failing turn writes, with every request dumped, is searched for the key.
+/// Searches every file that a failing turn writes, with every request dumped, for the key.
 #[tokio::test]
 async fn no_key_is_in_any_file_a_failing_turn_writes() {
     for mode in MODES {
@@ -555,7 +556,7 @@ fn the_clock_of_these_tests_does_not_pass_by_itself() {
     assert_eq!(clock.monotonic(), clock.monotonic());
 }
 
-/// A client whose clock stands still until the test moves it.
+/// Creates a client whose clock stands still until the test moves it.
 async fn still(script: ModelScript, persistence: RetryPolicy) -> (ClientFixture, ModelClient) {
     let mut bench = ClientFixture::new(script).await;
     bench.clock = Arc::new(TestClock::new());
@@ -566,7 +567,7 @@ async fn still(script: ModelScript, persistence: RetryPolicy) -> (ClientFixture,
     (bench, client)
 }
 
-/// Asks, and lets time pass in steps, each once the client has heard what the server said before.
+/// Sends a request and advances the clock in steps, each once the client has received the server's previous output.
 async fn ask_slowly(
     bench: &ClientFixture,
     client: &ModelClient,
@@ -612,14 +613,14 @@ async fn a_stream_of_keep_alives_is_given_up() {
         .reply(ScriptedReply::text("so it is"));
     let (bench, client) = still(script, RetryPolicy { attempts: 2, ..RetryPolicy::default() }).await;
     let waited = async {
-        // The pause before the second attempt.
+        // The wait before the second attempt.
         bench.server.wait_for_requests(1).await;
         while !bench.clock.slept().contains(&Duration::from_secs(2)) {
             tokio::task::yield_now().await;
         }
         bench.clock.advance(Duration::from_secs(2));
     };
-    // Each pause is short of the limit; together they are past it.
+    // Each pause is below the limit; their sum is above it.
     let asked = ask_slowly(&bench, &client, &["one", "two"], Duration::from_secs(100));
     let ((result, heard), ()) = tokio::join!(asked, waited);
     assert_eq!(

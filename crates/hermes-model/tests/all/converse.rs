@@ -1,4 +1,4 @@
-//! AWS: frames built here, bit by bit, and read there.
+//! AWS event streams: frames are built here and decoded by the crate.
 
 use hermes_model::Error;
 use hermes_model::wire::{

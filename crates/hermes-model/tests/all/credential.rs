@@ -1,4 +1,4 @@
-//! Signing in, renewing and rotating, against token servers on the loopback. No test waits on real time.
+//! Signing in, renewing and rotating, against token servers on the loopback interface. No test waits on real time.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::issuer_fixture::{IssuerFixture, current, renew};
 use super::pool::{pool_entry, pool_name};
 
-/// The clock of a stage starts at 2026-01-02 03:04:05.
+/// A time in the past: the clock of the fixture starts at 2026-01-02 03:04:05.
 const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-01-02T09:00:00Z";
 
@@ -62,7 +62,7 @@ async fn a_key_that_lasts_is_used_without_asking() {
 
 #[tokio::test]
 async fn a_rotated_token_is_saved_before_the_key_is_minted() {
-    // Trap 14: whatever happens after the rotation, the only token that still works is on disk.
+    // Whatever fails after the rotation, the only token that still works is on disk.
     let replies = refresh("ref0", 1) + &refuse_mint(500, "boom");
     let stage = IssuerFixture::new(&replies, &signed_in(LONG_AGO, LONG_AGO), &[]).await;
     let told = current(&*KeySource::Nous.credentials(&stage.context)).await.unwrap_err();
@@ -113,7 +113,7 @@ async fn a_second_mint_uses_the_newest_token() {
     assert_eq!((&state["refresh_token"], &state["agent_key_id"]), (&json!("ref2"), &json!("id")));
     assert_eq!(state["inference_base_url"], json!("https://i.example/v1"));
     assert_eq!(stage.server.request(3).header("authorization"), Some("Bearer acc2"));
-    // The floor of the shortest life is a minute.
+    // The minimum lifetime is at least a minute.
     assert_eq!(stage.server.request(3).at("/min_ttl_seconds"), &json!(60));
     // From then on it is in memory.
     assert_eq!(current(&*nous).await, Ok("key2".to_owned()));
@@ -133,7 +133,7 @@ async fn a_refused_key_is_renewed_once() {
     );
     assert_eq!(renew(&*nous).await, Ok(()));
     assert_eq!(current(&*nous).await, Ok("key1".to_owned()));
-    // Whoever was refused with the same old key takes what is there now.
+    // A client that was refused with the same old key uses the stored one.
     assert_eq!(renew(&*other).await, Ok(()));
     assert_eq!(current(&*other).await, Ok("key1".to_owned()));
     stage.server.assert_requests(1);
@@ -285,7 +285,7 @@ async fn the_flags_of_a_sign_in_are_kept_with_it() {
             &json!("key9")
         )
     );
-    // A bundle that cannot be used is said before anything is asked.
+    // An unusable bundle is reported before any request is sent.
     let broken = nous::TlsOverrides {
         ca_bundle: Some(stage.home.join("none.pem")),
         verification: CertificateVerification::Required,
@@ -382,7 +382,7 @@ async fn an_account_without_a_plan_is_signed_in_with_a_note() {
     assert_eq!(stage.nous()["refresh_token"], json!("ref9"));
 }
 
-/// A web token that runs out at a time; only the payload counts.
+/// Returns a web token with an expiry; only the payload matters.
 pub(crate) fn web_token(exp: u64, name: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let payload = json!({"exp": exp, "n": name}).to_string();
@@ -538,7 +538,7 @@ async fn anthropics_file_is_renewed_in_place() {
     let expected = json!({"other": {"a": 1}, "claudeAiOauth": {"accessToken": "aacc1", "refreshToken": "aref1", "expiresAt": (NOW + 3_600) * 1000, "scopes": ["x"]}});
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    // Refused, and both servers refuse too: the words say where the token came from.
+    // The token is refused, and both servers refuse the renewal: the message says where the token came from.
     let told = renew(&*file).await.unwrap_err();
     assert!(told.contains("credentials.json") && !told.contains("aref"), "{told}");
 }
@@ -568,7 +568,7 @@ fn where_anthropics_credential_is_found() {
     check(&empty, &[key, token], "ANTHROPIC_TOKEN");
     check(&empty, &[("CLAUDE_CODE_OAUTH_TOKEN", "oauth"), key], "CLAUDE_CODE_OAUTH_TOKEN");
     check(&full, &[key], "file");
-    // A token that cannot renew itself gives way to a file that can.
+    // A token that cannot be renewed yields to a file whose token can.
     check(&full, &[token], "file");
     check(&short, &[token], "ANTHROPIC_TOKEN");
     check(&full, &[("ANTHROPIC_TOKEN", "sk-ant-api03-k")], "ANTHROPIC_TOKEN");

@@ -1,4 +1,5 @@
-//! Windows and prices: who is asked, in which order, what is remembered, and that nothing is asked too early.
+//! Discovery of windows and prices: which servers are queried, in which order, what is stored, and that nothing is
+//! queried too early.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ async fn an_unknown_host_is_asked_itself_and_nobody_else() {
     let everything = [&props[..], &["GET /api/v1/models", "GET /api/tags"]].concat();
     let shown = [&everything[..], &["POST /api/show"]].concat();
     check(&format!("{none}{ollama}"), "m", Some(40_960), &shown).await;
-    // Trap 11: a name says nothing at a host nobody knows.
+    // A model's name is meaningless at an unknown host.
     check(&none, "claude-opus-4.6", None, &everything).await;
 }
 
@@ -91,12 +92,12 @@ async fn a_known_provider_is_looked_up() {
         let mode = if provider == "anthropic" { ApiMode::Anthropic } else { ApiMode::Chat };
         let mut endpoint = endpoint(&stage, provider, mode, model);
         if provider != "anthropic" {
-            // Nothing is there; whoever asks it would fail.
+            // No server is there, so any request to it would fail.
             endpoint.wire = WireOptions::new(mode, provider, "https://provider.invalid/v1");
         }
         assert_eq!(lookup(&stage).discover_window(&endpoint, &Cancel::new()).await, expected, "{provider}");
         assert_eq!(stage.paths(), asked, "{provider}");
-        // A key is shown to its own host alone.
+        // A key is sent to its own host only.
         for seen in stage.server.requests() {
             let own = seen.path() == "/v1/models";
             assert_eq!(seen.header("x-api-key").is_some(), own && provider == "anthropic");
@@ -137,7 +138,7 @@ async fn registries_are_kept_for_an_hour_and_failures_for_five_minutes() {
         let found = lookup.discover_window(&endpoint, &Cancel::new()).await;
         assert_eq!((found, stage.server.request_count()), (Some(window), asked), "after {minutes} min");
     }
-    // The file has the name and the form that other releases know.
+    // The file has the name and the format that other releases use.
     assert_eq!(
         serde_json::from_str::<Value>(&stage.home.read("models_dev_cache.json")).unwrap(),
         dev(20_000)
@@ -183,7 +184,7 @@ async fn ask(stage: &IssuerFixture, client: &ModelClient) -> Result<hermes_types
     client.complete(&asked, &mut |_| ()).await
 }
 
-/// Lets background work go on until it has had its effect.
+/// Yields to background work until a condition holds.
 async fn until(mut done: impl FnMut() -> bool) {
     while !done() {
         tokio::task::yield_now().await;
@@ -273,7 +274,7 @@ async fn prices_first_and_the_window_later() {
     until(|| endpoint.current_prices().is_some()).await;
     ask(&stage, &client).await.unwrap();
     until(|| client.context_window("m") == 90_000).await;
-    // What was asked a moment ago is not asked again.
+    // A topic that was queried a moment ago is not queried again.
     ask(&stage, &client).await.unwrap();
     let asked = stage.paths();
     assert_eq!(asked.iter().filter(|path| path.starts_with("GET")).count(), 2, "{asked:?}");
@@ -291,7 +292,7 @@ async fn a_providers_own_word_is_not_asked_about() {
     assert_eq!((stage.paths().len(), client.context_window("m")), (2, 16_384));
 }
 
-/// Every name is this machine.
+/// A resolver that resolves every name to this machine.
 #[derive(Debug)]
 struct LoopbackResolver;
 
@@ -324,15 +325,15 @@ async fn the_list_of_a_hosted_endpoint_is_kept() {
         listed.map(|models| models.into_iter().map(|model| model.id).collect::<Vec<_>>().join(" "))
     };
     assert_eq!(ids(ListFreshness::Recent).await.as_deref(), Ok("one"));
-    // The same answer serves for the price.
+    // The same response also contains the price.
     assert!(lookup.has_prices(&endpoint));
     assert_eq!(lookup.prices(&endpoint, &cancel).await.unwrap().input, Some(1_000_000));
     assert_eq!((ids(ListFreshness::Recent).await.as_deref(), stage.server.request_count()), (Ok("one"), 1));
     assert_eq!((ids(ListFreshness::Current).await.as_deref(), stage.server.request_count()), (Ok("two"), 2));
-    // Refused, under both addresses: the copy serves.
+    // Both URLs fail, so the cached copy is used.
     stage.clock.advance(Duration::from_hours(2));
     assert_eq!(ids(ListFreshness::Recent).await.as_deref(), Ok("two"));
-    // No part of the address is in a name.
+    // No file name contains a part of the URL.
     let folder = stage.home.join("cache/models");
     let names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -367,7 +368,7 @@ async fn ollama_is_asked_for_the_window_it_is_given() {
     let client = client(&stage, &endpoint);
     ask(&stage, &client).await.unwrap();
     ask(&stage, &client).await.unwrap();
-    // Once in a process, before the first request; every request says the window.
+    // Once per process, before the first request; every request states the window.
     assert_eq!(stage.paths(), ["POST /api/show", "POST /v1/chat/completions", "POST /v1/chat/completions"]);
     for at in [1, 2] {
         assert_eq!(stage.server.request(at).json()["options"], json!({"num_ctx": 16_384}));
@@ -411,7 +412,7 @@ async fn a_local_server_names_its_only_model() {
     assert_eq!(sent, None, "no name of another vendor is sent");
 }
 
-/// A refusal names who refused, what, and what to do.
+/// A refusal's message names who refused, what, and what to do.
 #[tokio::test]
 async fn refusals_are_told_in_words_that_help() {
     async fn check(reply: &str, expected: &[&str]) {

@@ -1,4 +1,4 @@
-//! A home, a clock and a server on the loopback that plays whoever is asked. No test waits on real time.
+//! A home, a clock and a server on the loopback interface that plays every issuer. No test waits on real time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct IssuerFixture {
 }
 
 impl IssuerFixture {
-    /// `replies` is the list of a model script.
+    /// Creates the fixture; `replies` is the list of a model script.
     pub(crate) async fn new(replies: &str, auth: &Value, env: &[(&str, &str)]) -> Self {
         let script =
             ModelScript::from_yaml("issuer", &format!("order: first_match\nreplies:\n{replies}")).unwrap();
@@ -54,7 +54,8 @@ impl IssuerFixture {
         Self { home, server, clock, context: means }
     }
 
-    /// The same with a clock that stands still until the test moves it, so that no timeout passes by itself.
+    /// Creates a fixture with a clock that stands still until the test moves it, so that no timeout passes by
+    /// itself.
     pub(crate) async fn still(replies: &str, env: &[(&str, &str)]) -> Self {
         let mut stage = Self::new(replies, &Value::Object(serde_json::Map::new()), env).await;
         stage.clock = TestClock::new();

@@ -1,4 +1,4 @@
-//! Every test of this crate that looks from outside, in one binary.
+//! The tests of this crate's public interface, in one binary.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap in a test is a failed test")]
 
 mod aws;

@@ -1,4 +1,5 @@
-//! The same script on three wires, streamed and plain: what we send is understood, what comes back is read alike.
+//! The same script on three wires, streamed and plain: the server understands our requests, and answers decode
+//! alike.
 
 use hermes_model::wire::{ApiMode, BaseUrl, StreamingMode, WireOptions, build_body, decode_plain, path_for};
 use hermes_testkit::script::{
@@ -13,7 +14,7 @@ use super::support::{StreamResult, decode_stream, message, options, request, too
 
 const TEXT_WIRES: [ApiMode; 3] = [ApiMode::Chat, ApiMode::Responses, ApiMode::Anthropic];
 
-/// The options of a wire, at the address of the scripted server.
+/// Returns the options of a wire, at the address of the scripted server.
 fn at(server: &ModelServer, mode: ApiMode) -> WireOptions {
     let base = if mode == ApiMode::Anthropic { server.url() } else { format!("{}/v1", server.url()) };
     WireOptions { base: BaseUrl::parse(&base), ..options(mode) }
@@ -199,7 +200,7 @@ fn what_must_go_back_goes_back_byte_for_byte() {
         let mut asked = request("test-model", vec![Message::user("hi")]);
         let (heard, _) = ask(ApiMode::Chat, first.clone(), &asked, streaming);
         let mut answered = heard.answer().message.clone();
-        // Through the database and back.
+        // Serialises the message as for the database and reads it back.
         answered = message(&serde_json::to_string(&answered).unwrap());
         let result = Message::tool(&answered.tool_calls[0], "ok");
         asked.messages.extend([answered, result]);

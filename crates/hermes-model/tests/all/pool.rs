@@ -1,4 +1,4 @@
-//! Several keys for one provider: which is next, which rests, which is renewed, which is gone.
+//! Several keys for one provider: selection, cooldown, renewal and dead keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ async fn a_pool_rests_its_keys() {
     assert!(!pool.rotate(&KeyRefusal::new(FailureCause::Credential, None)));
     let told = current(&pool).await.unwrap_err();
     assert!(told.contains("zai") && told.contains("5 min") && !told.contains("key-"), "{told}");
-    // On disk, with everything else as it was.
+    // The state is on disk, with everything else unchanged.
     let stored = stage.auth()["credential_pool"].clone();
     assert_eq!(stored["other"], json!(["?"]));
     let find = |id: &str| stored["zai"].as_array().unwrap().iter().find(|e| e["id"] == id).unwrap().clone();
@@ -63,7 +63,8 @@ async fn a_pool_rests_its_keys() {
         (&json!("exhausted"), &json!(429), &json!("kept"))
     );
     assert_eq!((&b["last_error_code"], &b["last_status_at"]), (&json!(401), &json!(1_767_323_045.0)));
-    // Another process sees the same; a refused key is back after five minutes, a used-up one after an hour.
+    // Another process sees the same state; a refused key is available after five minutes, a used-up one after an
+    // hour.
     let reopened = CredentialPool::open(&stage.context, pool_name(PoolStrategy::FillFirst));
     assert!(current(&reopened).await.is_err());
     stage.clock.advance(Duration::from_secs(301));
@@ -91,13 +92,13 @@ async fn a_pool_takes_turns() {
     check(PoolStrategy::RoundRobin, None, &["key-b", "key-a", "key-b"]).await;
     check(PoolStrategy::LeastUsed, None, &["key-b", "key-b"]).await;
     check(PoolStrategy::FillFirst, Some("key-env"), &["key-env"]).await;
-    // A key that is stored already does not take part twice.
+    // A key that is stored already is not added twice.
     check(PoolStrategy::RoundRobin, Some("key-b"), &["key-b", "key-a", "key-b"]).await;
     let entries = json!([pool_entry("a", "key-a", &json!({}))]);
     let stage = IssuerFixture::new("", &json!({"credential_pool": {"zai": entries}}), &[]).await;
     let pool = CredentialPool::open(&stage.context, pool_name(PoolStrategy::Random));
     assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
-    // The time a server names counts instead of the usual hour.
+    // The time that a server names replaces the default hour.
     assert!(!pool.rotate(&KeyRefusal::new(FailureCause::RateLimit, Some(Duration::from_secs(20)))));
     stage.clock.advance(Duration::from_secs(21));
     assert_eq!(current(&pool).await, Ok("key-a".to_owned()));
@@ -116,10 +117,10 @@ async fn turns_are_counted_on_disk() {
     for key in ["key-a", "key-b", "key-a"] {
         assert_eq!(current(&pool).await.as_deref(), Ok(key));
     }
-    // What was counted last is on disk before the next key is handed out.
+    // The last count is on disk before the next key is returned.
     assert_eq!(current(&pool).await.as_deref(), Ok("key-b"));
     assert_eq!(stored(&stage, "zai", "a")["request_count"], 2);
-    // Another process goes on where this one is.
+    // Another process continues with the next key.
     let next = CredentialPool::open(&stage.context, pool_name(PoolStrategy::RoundRobin));
     assert_eq!(current(&next).await.as_deref(), Ok("key-b"));
 }
@@ -177,18 +178,18 @@ async fn tokens_of_a_pool_are_renewed() {
     let stage =
         IssuerFixture::new(&replies, &json!({"credential_pool": {"openai-codex": entries}}), &[]).await;
     let pool = CredentialPool::open(&stage.context, codex_pool());
-    // About to run out: renewed before it is shown, and written down.
+    // A token about to expire is renewed before it is sent, and stored.
     assert_eq!(current(&pool).await, Ok(new.clone()));
     let entry = stored(&stage, "openai-codex", "a");
     assert_eq!(
         (&entry["access_token"], &entry["refresh_token"], &entry["note"]),
         (&json!(new), &json!("r1"), &json!("kept"))
     );
-    // Refused although it lasts.
+    // The key is refused although it has not expired.
     assert!(pool.can_renew());
     assert_eq!(renew(&pool).await, Ok(()));
     assert_eq!(current(&pool).await, Ok(newest.clone()));
-    // A server that sends no new refresh token means the old one to stay.
+    // If the server sends no new refresh token, the old one stays.
     assert_eq!(stored(&stage, "openai-codex", "a")["refresh_token"], "r1");
     stage.server.assert_requests(2);
 }
@@ -206,7 +207,7 @@ async fn a_token_that_cannot_be_renewed_is_put_away() {
     assert_eq!(current(&pool).await, Ok(good));
     let dead = stored(&stage, "openai-codex", "a");
     assert_eq!((&dead["last_status"], &dead["last_error_reason"]), (&json!("dead"), &json!("invalid_grant")));
-    // A server that is only busy costs nothing but the wait.
+    // A server that is only busy causes nothing but a wait.
     let entries = json!([pool_entry("a", &old, &oauth)]);
     let stage = IssuerFixture::new(
         &exchange("r0", 503, &json!({})),
@@ -277,7 +278,7 @@ async fn a_revoked_key_is_put_away_and_the_next_one_answers() {
     let answer = client.complete(&asked, &mut |_| ()).await.unwrap();
     assert_eq!(answer.message.content.text(), "ok");
     assert_eq!(stored(&stage, "zai", "a")["last_error_reason"], "token_revoked");
-    // The last key, too: there is nothing to go on with, but it is not tried again.
+    // The last key is marked dead too: there is no other, but it is not tried again.
     assert!(client.complete(&asked, &mut |_| ()).await.is_err());
     assert!(current(&*endpoint.credentials).await.unwrap_err().contains("used up or refused"));
     assert_eq!(stored(&stage, "zai", "b")["last_status"], "dead");

@@ -1,4 +1,4 @@
-//! Whatever the bytes and however they are cut.
+//! Properties of the decoder for any bytes, split in any way.
 
 use hermes_model::wire::{
     ApiMode, FailureContext, ProviderFailure, WireOptions, classify, decode_plain, limit_in_text,
@@ -65,7 +65,7 @@ fn any_options() -> impl Strategy<Value = WireOptions> {
     prop_oneof![any_mode().prop_map(options), Just(aws)]
 }
 
-/// Text that looks like the wires' JSON often enough to get past the first check.
+/// Generates text that resembles the wires' JSON often enough to pass the first check.
 fn events() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop::sample::select(vec![
         "data: ",

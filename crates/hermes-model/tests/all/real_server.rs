@@ -1,7 +1,7 @@
-//! Turns through a server that nobody here wrote: the LiteLLM proxy. Skipped, saying so, where it is not installed.
+//! Turns through an independent server, the LiteLLM proxy. Reported as missing where it is not installed.
 //!
-//! It answers by itself (canned words, canned failures) and as a translator: it fetches the answer from the scripted
-//! server on one wire and tells it on another, in its own way.
+//! It answers by itself (canned texts, canned failures) and as a translator: it fetches the answer from the
+//! scripted server on one wire and returns it on another, in its own format.
 #![expect(clippy::disallowed_methods, reason = "the peer is a program, found by an environment variable")]
 
 use std::io::{BufRead, BufReader};
@@ -28,10 +28,10 @@ use super::support::tool;
 const WIRES: [ApiMode; 3] = [ApiMode::Chat, ApiMode::Responses, ApiMode::Anthropic];
 const KEY: &str = "sk-peer-0123456789abcdefghij";
 const WORDS: &str = "A server nobody here wrote says: größer, 日本.";
-/// Loading it takes seconds on a quiet machine; longer than this and it never will.
+/// The longest wait for the proxy to start, which takes seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// The running proxy; it ends with this value.
+/// The running proxy; it is stopped when this value is dropped.
 struct Proxy {
     process: Child,
     port: u16,
@@ -58,7 +58,7 @@ impl Proxy {
         let lines = read_lines(process.stderr.take().unwrap());
         let proxy = Self { process, port };
         let mut said = Vec::new();
-        // It says when it listens; if it ends before that, so do the lines.
+        // The proxy prints a line when it listens; if it ends before that, the lines end too.
         while !said.last().is_some_and(|line: &String| line.contains("Uvicorn running on")) {
             match lines.recv_timeout(PATIENCE) {
                 Ok(line) => said.push(line),
@@ -71,13 +71,13 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Either fails only if it has ended already.
+        // Both calls fail only if it has ended already.
         self.process.kill().ok();
         self.process.wait().ok();
     }
 }
 
-/// Reads to the end whether or not anybody listens, so that the writer never blocks.
+/// Reads to the end even if the receiver is dropped, so that the writer never blocks.
 fn read_lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (tell, lines) = channel();
     std::thread::spawn(move || {
@@ -101,7 +101,7 @@ fn installed() -> Option<PathBuf> {
     None
 }
 
-/// What the proxy fetches; one reply per kind of turn, told apart by what the user says.
+/// Returns the script that the proxy fetches from; one reply per kind of turn, selected by the user's text.
 fn upstream() -> ModelScript {
     let call = || ScriptedCall::new("terminal", json!({"command": "ls \"größer\""})).id("call_1").every(3);
     ModelScript::new()
@@ -178,7 +178,7 @@ impl Peer {
     }
 }
 
-/// One test, because loading the proxy takes longer than everything asked of it.
+/// A single test, because loading the proxy takes longer than all its requests.
 #[tokio::test]
 async fn peer_turns_through_a_proxy_that_nobody_here_wrote() {
     let Some(program) = installed() else { return };
@@ -226,7 +226,7 @@ async fn it_translates(peer: &Peer) {
             "{mode:?}"
         );
 
-        // What it said goes back to it with the result, and it passes both on.
+        // Its call is sent back with the result, and it passes both on.
         let result = Message::tool(call, "a.txt b.txt c.txt");
         let (result, _) = peer.ask(mode, "translated", vec![asked, called.clone(), result]).await;
         let completion = result.unwrap_or_else(|error| panic!("{mode:?}: {error:?}"));

@@ -1,4 +1,4 @@
-//! What is done about each refusal.
+//! The remedy for each refusal.
 
 use std::time::Duration;
 

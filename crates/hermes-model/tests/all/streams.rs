@@ -1,4 +1,4 @@
-//! Answers event by event, on the wires of plain text.
+//! Answers event by event, on the text-based wires.
 
 use hermes_model::Error;
 use hermes_model::wire::{ApiMode, decode_plain};

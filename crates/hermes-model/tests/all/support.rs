@@ -61,7 +61,7 @@ pub(crate) fn bytes(request: &ModelRequest, options: &WireOptions) -> String {
     String::from_utf8(build_body(request, options, StreamingMode::Plain).to_bytes()).unwrap()
 }
 
-/// What came out of a stream.
+/// The output of decoding a stream.
 #[derive(Debug, PartialEq)]
 pub(crate) struct StreamResult {
     pub(crate) deltas: Vec<Delta>,
@@ -108,7 +108,7 @@ impl StreamResult {
             .collect()
     }
 
-    /// Deltas joined, and ids that were made up taken out: what must not depend on how the bytes were cut.
+    /// Returns the joined deltas without generated ids: the part that must not depend on how the bytes were split.
     pub(crate) fn essence(mut self) -> (String, String, Vec<String>, Result<StreamEnding, Error>) {
         if let Ok(StreamEnding::Complete(answer)) = &mut self.ending {
             for call in &mut answer.message.tool_calls {
@@ -140,12 +140,12 @@ pub(crate) fn decode_stream<'a>(
     StreamResult { deltas, ending }
 }
 
-/// One `data:` event per line of JSON.
+/// Returns one `data:` event per line of JSON.
 pub(crate) fn sse(events: &[&str]) -> Vec<u8> {
     events.iter().flat_map(|event| ["data: ", event, "\n\n"].concat().into_bytes()).collect()
 }
 
-/// One frame of AWS's event stream.
+/// Returns one frame of AWS's event stream.
 pub(crate) fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
     for (name, value) in headers {
@@ -171,7 +171,7 @@ pub(crate) fn event_frame(kind: &str, payload: &str) -> Vec<u8> {
     frame(&headers, payload.as_bytes())
 }
 
-/// Bit by bit, so that it shares nothing with the code under test.
+/// Computes the checksum bit by bit, so that it shares nothing with the code under test.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! Time and cancellation, on a clock that only the test moves.
+//! Time limits and cancellation, on a clock that only the test moves.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn the_deadline_ends_everything() {
         .await;
     assert_eq!(error, Error::DeadlinePassed);
 
-    // Once it has passed nothing is even sent.
+    // After the deadline has passed, nothing is sent at all.
     let server = model(SILENT).await;
     let error = net.client.send(chat(&server), deadline, &cancel).await.unwrap_err();
     assert_eq!(error, Error::DeadlinePassed);

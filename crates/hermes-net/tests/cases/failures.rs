@@ -1,4 +1,4 @@
-//! What breaks, and what it is called.
+//! Failures and the errors they are reported as.
 
 use hermes_net::{Error, HttpRequest};
 use tokio::net::TcpListener;

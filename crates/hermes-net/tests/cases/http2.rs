@@ -1,4 +1,4 @@
-//! HTTP/2, as it is agreed on in a secure handshake. The server speaks just enough of it, frame by frame.
+//! HTTP/2, negotiated in a TLS handshake. The server implements the minimum, frame by frame.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const PING: u8 = 6;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// `:status: 200`, an entry of the table that every HTTP/2 peer knows.
+/// `:status: 200`, an entry of the static table of HTTP/2.
 const STATUS_200: &[u8] = &[0x88];
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Answers every stream of one connection; each answer says which stream it was.
+/// Answers every stream of one connection; each answer contains its stream's number.
 async fn serve(mut peer: impl AsyncRead + AsyncWrite + Unpin) -> Option<()> {
     let mut preface = [0; 24];
     peer.read_exact(&mut preface).await.ok()?;
@@ -67,7 +67,7 @@ async fn server() -> (SocketAddr, TaskGroup) {
     config.alpn_protocols = vec![b"h2".to_vec()];
     let acceptor = TlsAcceptor::from(Arc::new(config));
     tasks.spawn("an HTTP/2 server", async move {
-        // One connection: a second would never be answered.
+        // One connection only: a second would never be answered.
         let (stream, _) = listener.accept().await.unwrap();
         serve(acceptor.accept(stream).await.unwrap()).await;
     });

@@ -1,4 +1,4 @@
-//! Requests that leave through a proxy.
+//! Requests through an HTTP proxy.
 
 use hermes_guard::UrlDenialReason;
 use hermes_net::{Error, HttpRequest, ProxyMode, Url};
@@ -44,7 +44,7 @@ async fn a_model_reaches_the_web_through_it_but_nothing_private() {
     net.names.set("inside.test", &["10.0.0.1"]);
     let fetch = async |url: &str| net.send(HttpRequest::get(url)?.untrusted()).await?.text(100).await;
     assert_eq!(fetch("http://public.test/").await.unwrap(), "proxied");
-    // Only the proxy can resolve it: the proxy decides.
+    // Only the proxy can resolve this name, so the proxy decides.
     assert_eq!(fetch("http://elsewhere.test/").await.unwrap(), "proxied");
     assert!(matches!(fetch("http://inside.test/").await, Err(Error::Denied(_))));
     assert!(matches!(fetch("http://10.0.0.1/").await, Err(Error::Denied(_))));

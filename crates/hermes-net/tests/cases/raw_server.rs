@@ -1,4 +1,4 @@
-//! A server that says exactly the bytes a test wants, and counts connections.
+//! A server that sends exactly the bytes a test wants, and counts connections.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use hermes_types::Cancel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What follows an answer on its connection.
+/// The action of the server after a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterResponse {
     Keep,
@@ -26,7 +26,7 @@ pub(crate) struct RawServer {
 }
 
 impl RawServer {
-    /// `answer` gets the whole request as text.
+    /// Starts a server; `answer` gets the whole request as text.
     pub(crate) async fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -45,7 +45,7 @@ impl RawServer {
         Self { address, connections, requests, _tasks: tasks }
     }
 
-    /// The same answer to everything, on connections that stay open.
+    /// Starts a server that sends the same answer to every request, on connections that stay open.
     pub(crate) async fn answering(answer: &str) -> Self {
         let answer = answer.to_owned();
         Self::start(move |_| (answer.clone().into_bytes(), AfterResponse::Keep)).await

@@ -10,7 +10,7 @@ use super::support::NetFixture;
 
 const KEY: HeaderName = HeaderName::from_static("x-key");
 
-/// A server that redirects everything but `/end`.
+/// Starts a server that redirects every path but `/end`.
 async fn redirecting(status: u16, location: impl Fn(u16) -> String + Send + Sync + 'static) -> RawServer {
     RawServer::start(move |request| {
         let port = request.split("host: ").nth(1).and_then(|rest| rest.lines().next());
@@ -106,7 +106,7 @@ async fn a_redirect_into_the_private_network_is_denied() {
     net.names.set("rebound.test", &["127.0.0.1"]);
     for target in [inside.url("/"), inside.named("rebound.test", "/"), inside.named("localhost", "/")] {
         let server = redirecting(302, move |_| target.clone()).await;
-        // The user configured this host, so its own address does not matter; where it sends us does.
+        // The user configured this host, so its own address does not matter; the redirect's target does.
         let request = HttpRequest::get(&server.named("public.test", "/")).unwrap().follow_redirects(3);
         let error = net.send(request).await.unwrap_err();
         assert!(matches!(error, Error::Denied(_)), "{error:?}");

@@ -1,4 +1,4 @@
-//! Nothing secret in what is shown or logged.
+//! Secrets must not be in any text that is shown or logged.
 
 use hermes_net::{Error, HeaderName, HttpRequest};
 use hermes_types::Secret;
@@ -19,7 +19,7 @@ fn loaded(url: &str) -> HttpRequest {
         .body(SECRET)
 }
 
-/// With the secret in every place of a URL that can hold one.
+/// Returns a URL with the secret in every place that can hold one.
 fn everywhere(address: &str) -> String {
     format!("http://{SECRET}:{SECRET}@{address}/bot{SECRET}/x?key={SECRET}#{SECRET}")
 }

@@ -1,4 +1,4 @@
-//! WebSockets, against a server of the same library and against raw answers.
+//! WebSockets, against a server of the same library and against raw responses.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::raw_server::RawServer;
 use super::support::{MINUTE, NetFixture};
 use super::tls::{acceptor, fixture};
 
-/// Echoes messages; `close` and `drop` end the connection politely and rudely, `hush` makes it say nothing more.
+/// Echoes messages; `close` ends the connection with a close frame, `drop` without one, and `hush` gets no reply.
 async fn echo(stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut socket = accept_async(stream).await.unwrap();
     while let Some(Ok(message)) = socket.next().await {
@@ -97,7 +97,7 @@ async fn silence_cancel_and_size_have_limits() {
     socket.send(SocketFrame::Text("hush".into()), MINUTE).await.unwrap();
     let error = net.after(MINUTE, socket.recv(MINUTE)).await.unwrap_err();
     assert!(matches!(error, Error::Stalled { after: MINUTE, .. }));
-    // The socket is still good after that.
+    // The socket is still usable after that.
     socket.send(SocketFrame::Text("x".into()), MINUTE).await.unwrap();
     assert_eq!(socket.recv(MINUTE).await.unwrap(), Some(SocketFrame::Text("x".into())));
     socket.send(SocketFrame::Text("x".repeat(1001)), MINUTE).await.unwrap();

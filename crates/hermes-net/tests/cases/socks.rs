@@ -1,4 +1,4 @@
-//! Requests that leave through a SOCKS proxy.
+//! Requests through a SOCKS proxy.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::raw_server::ok;
 use super::support::NetFixture;
 
-/// What one client of the proxy asked for.
+/// The request of one client to the proxy.
 #[derive(Debug, PartialEq)]
 struct SocksRequest {
     user: String,
@@ -21,7 +21,7 @@ struct SocksRequest {
     request: String,
 }
 
-/// A proxy for one connection, which plays the server behind it too.
+/// Starts a proxy for one connection, which also plays the server behind it.
 async fn proxy() -> (SocketAddr, Task<SocksRequest>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -35,7 +35,7 @@ async fn proxy() -> (SocketAddr, Task<SocksRequest>) {
         peer.write_all(&[1, 0]).await.unwrap();
         let mut head = [0; 4];
         peer.read_exact(&mut head).await.unwrap();
-        // Connect, to a name: it is not resolved on this side.
+        // The command is "connect" with a name: the client does not resolve it.
         assert_eq!(head, [5, 1, 0, 3]);
         let name = String::from_utf8(counted(&mut peer, 0).await).unwrap();
         let port = peer.read_u16().await.unwrap();
@@ -49,7 +49,7 @@ async fn proxy() -> (SocketAddr, Task<SocksRequest>) {
     (address, task)
 }
 
-/// Skips some bytes, then reads a field that says its own length.
+/// Skips some bytes, then reads a field with a length prefix.
 async fn counted(peer: &mut TcpStream, skip: usize) -> Vec<u8> {
     for _ in 0..skip {
         peer.read_u8().await.unwrap();

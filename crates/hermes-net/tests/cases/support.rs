@@ -1,4 +1,4 @@
-//! What the tests share: a client on a test clock, names that resolve as a test says, a model server from YAML.
+//! Shared helpers: a client on a test clock, names that resolve as a test says, a model server from YAML.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,7 +14,7 @@ use hermes_types::{BoxFuture, Cancel, Clock, Deadline};
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
-/// A client, the clock it waits on, and the names it was asked for.
+/// A client, the clock it waits on, and the resolver that records look-ups.
 pub(crate) struct NetFixture {
     pub(crate) client: HttpClient,
     pub(crate) clock: TestClock,
@@ -26,7 +26,8 @@ impl NetFixture {
         Self::with(|_| {})
     }
 
-    /// With private addresses allowed, so that untrusted requests can reach the test's own servers.
+    /// Creates a client with private addresses allowed, so that untrusted requests can reach the test's own
+    /// servers.
     pub(crate) fn open() -> Self {
         Self::with(|config| config.policy = open_policy())
     }
@@ -57,7 +58,7 @@ impl NetFixture {
         self.send(HttpRequest::get(url)?).await
     }
 
-    /// Does the work while the clock moves on by `span` each time the work waits.
+    /// Runs the work while the clock advances by `span` each time the work waits.
     pub(crate) async fn after<T>(&self, span: Duration, work: impl Future<Output = T>) -> T {
         let pass = async {
             loop {
@@ -78,7 +79,7 @@ pub(crate) fn open_policy() -> UrlPolicy {
     UrlPolicy { private: PrivateAddresses::Allow, ..UrlPolicy::default() }
 }
 
-/// A resolver that knows what a test taught it and remembers what it was asked.
+/// A resolver that knows the names a test has set and records the look-ups.
 #[derive(Debug, Default)]
 pub(crate) struct FakeResolver {
     known: Mutex<HashMap<String, Vec<IpAddr>>>,

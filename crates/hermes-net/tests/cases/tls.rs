@@ -1,4 +1,4 @@
-//! Secure connections, to a server whose authority only the test knows.
+//! TLS connections to a server whose authority only the test knows.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ async fn a_client_can_be_told_whom_else_to_believe() {
     assert_eq!(fetch(&bundled).await.unwrap(), "secure");
     let careless = net.client.with_verification(None, CertificateVerification::Skipped).unwrap();
     assert_eq!(fetch(&careless).await.unwrap(), "secure");
-    // A name the certificate does not hold is believed then, too; that is what was asked for.
+    // Skipped verification also accepts a certificate for another name; that is what was configured.
     assert!(fetch(&net.client).await.is_err(), "the first client is as it was");
     assert!(
         net.client.with_verification(Some(fixture("none.pem")), CertificateVerification::Required).is_err()

@@ -1,4 +1,4 @@
-//! What arrives, and how connections are used.
+//! Bodies, and the reuse of connections.
 
 use hermes_net::{Error, HeaderName, HttpRequest, StatusCode};
 use hermes_types::Secret;
@@ -77,7 +77,7 @@ async fn a_connection_is_used_again() {
         net.get(&server.url("/")).await.unwrap().bytes(10).await.unwrap();
     }
     assert_eq!(server.connections(), 1);
-    // Requests on a model's word never ride on a connection that was made without checks.
+    // Untrusted requests never reuse a connection that was made without checks.
     let request = HttpRequest::get(&server.url("/")).unwrap().untrusted();
     net.send(request).await.unwrap().bytes(10).await.unwrap();
     assert_eq!(server.connections(), 2);

@@ -1,4 +1,4 @@
-//! Requests on a model's word.
+//! Requests to untrusted URLs.
 
 use hermes_guard::{AddressKind, Blocklist, UrlDenialReason, UrlPolicy};
 use hermes_net::{Error, HttpRequest};
@@ -39,7 +39,7 @@ async fn names_are_judged_by_what_they_resolve_to() {
     let server = RawServer::answering(&ok("inside")).await;
     let net = NetFixture::new();
     net.names.set("rebound.test", &["127.0.0.1"]);
-    // One bad address spoils the good one.
+    // One forbidden address rejects the allowed one too.
     net.names.set("mixed.test", &["93.184.216.34", "10.0.0.1"]);
     net.names.set("mapped.test", &["::ffff:127.0.0.1"]);
     for name in ["rebound.test", "mixed.test", "mapped.test"] {
@@ -59,7 +59,7 @@ async fn the_address_that_was_judged_is_the_one_connected_to() {
     let net = NetFixture::open();
     net.names.set("once.test", &["127.0.0.1"]);
     assert_eq!(fetch(&net, &server.named("once.test", "/")).await.unwrap(), "inside");
-    // There was no second look-up that could have answered otherwise.
+    // There was no second look-up that could have returned another address.
     assert_eq!(net.names.asked(), ["once.test"]);
     net.names.set("meta.test", &["169.254.169.254"]);
     assert!(matches!(

@@ -1,4 +1,4 @@
-//! The days on which clocks change.
+//! Schedules on the days on which clocks change.
 
 use super::support::{next, zone};
 
@@ -11,7 +11,7 @@ fn a_time_that_does_not_exist_is_run_at_the_end_of_the_gap() {
     );
     let york = zone("America/New_York");
     assert_eq!(next("15 2 * * *", "2026-03-08T00:00:00-05:00", york, 1), ["2026-03-08T03:00:00-04:00"]);
-    // Half an hour only.
+    // This zone shifts its clock by half an hour only.
     let howe = zone("Australia/Lord_Howe");
     assert_eq!(next("15 2 * * *", "2026-10-03T12:00:00+10:30", howe, 1), ["2026-10-04T02:30:00+11:00"]);
 }
@@ -41,7 +41,7 @@ fn several_fixed_times_follow_the_same_rule() {
         next("30 2,14 * * *", "2026-03-07T18:00:00-05:00", york, 2),
         ["2026-03-08T03:00:00-04:00", "2026-03-08T14:30:00-04:00"]
     );
-    // Two times that fall on the same instant are one.
+    // Two times of day that fall on the same instant run once.
     assert_eq!(
         next("0 2,3,4 * * *", "2026-03-08T00:00:00-05:00", york, 2),
         ["2026-03-08T03:00:00-04:00", "2026-03-08T04:00:00-04:00"]
@@ -94,7 +94,7 @@ fn every_second_of_a_repeated_half_hour_comes_twice() {
 
 #[test]
 fn a_day_that_was_left_out_ends_with_the_next() {
-    // Samoa went from the 29th to the 31st of December 2011.
+    // Samoa skipped from the 29th to the 31st of December 2011.
     let apia = zone("Pacific/Apia");
     assert_eq!(
         next("0 12 * * *", "2011-12-29T08:00:00-10:00", apia, 3),

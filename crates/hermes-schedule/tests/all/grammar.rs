@@ -1,4 +1,4 @@
-//! What people write for a schedule.
+//! Schedules as users write them.
 
 use hermes_schedule::{ScheduleKind, parse};
 use proptest::prelude::*;

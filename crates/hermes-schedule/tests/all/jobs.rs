@@ -1,4 +1,4 @@
-//! What may be done to a job.
+//! Operations on jobs.
 
 use hermes_config::Home;
 use hermes_schedule::{
@@ -130,7 +130,7 @@ fn updates_merge() {
         .update(&job.id, JobChange { skills: Some(Vec::new()), ..JobChange::default() }, now())
         .unwrap();
     assert_eq!((cleared.skill.as_deref(), cleared.skills().len()), (None, 0));
-    // A new schedule does not wake a job that rests.
+    // A new schedule does not resume a paused job.
     bench.jobs.pause(&job.id, None, now()).unwrap();
     let change = JobChange { schedule: Some("every 5m".into()), ..JobChange::default() };
     assert_eq!(bench.jobs.update(&job.id, change, now()).unwrap().state(), "paused");
@@ -182,7 +182,7 @@ fn a_job_that_ran_as_often_as_it_should_is_gone() {
         bench.jobs.record(&once.id, None, &RunStatus::Ok, later(1801.0)).unwrap(),
         RecordOutcome::Removed
     );
-    // Something that runs once but was given a larger number is seen as completed.
+    // A one-time job that was given a larger repeat count counts as completed.
     let twice = bench.jobs.create(NewJob { repeat: Some(2), ..new("30m") }, now()).unwrap();
     bench.jobs.record(&twice.id, twice.next_run_at.as_deref(), &RunStatus::Ok, later(1800.0)).unwrap();
     let twice = bench.jobs.get(&twice.id).unwrap();

@@ -1,4 +1,4 @@
-//! When jobs run, and the file they live in.
+//! Tests of schedules and of the job file.
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 
 mod clocks;

@@ -1,4 +1,4 @@
-//! Files of other programs, broken files, files in use.
+//! Reading files of other programs, broken files and files in use.
 
 use std::os::unix::fs::PermissionsExt as _;
 

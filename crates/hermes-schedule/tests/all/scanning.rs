@@ -1,4 +1,4 @@
-//! What is due, what was missed.
+//! Due and missed runs.
 
 use hermes_schedule::{DueInstants, Job, ScanFinding, scan};
 use serde_json::json;
@@ -92,7 +92,7 @@ fn a_recurring_job_without_a_time_gets_one() {
 
 #[test]
 fn instants_are_compared_as_instants() {
-    // As texts the first is later than the second.
+    // Compared as texts, the first is later than the second.
     let job = interval(60, "2026-03-04T12:00:00+02:00");
     assert_eq!(due(&job).run, Some(at("2026-03-04T10:00Z")));
     let job = interval(60, "2026-03-04T09:59:00-05:00");
@@ -103,7 +103,7 @@ fn instants_are_compared_as_instants() {
 fn a_zone_that_changed_moves_the_time_instead_of_running() {
     let job = cron("0 18 * * *", Some("2026-03-04T18:00:00+09:00"));
     assert_eq!(scan(&job, now(), zone("UTC")), ScanFinding::SetNext(at("2026-03-04T18:00Z")));
-    // Read here it has come too; then it is simply due.
+    // Read in this zone the time has passed too, so the job is due.
     let job = cron("0 10 * * *", Some("2026-03-04T10:00:00+01:00"));
     assert!(matches!(scan(&job, now(), zone("UTC")), ScanFinding::Due(_)));
 }

@@ -1,4 +1,4 @@
-//! Prompts nobody would notice the effect of.
+//! Prompts that must not be scheduled.
 
 use hermes_schedule::screen;
 

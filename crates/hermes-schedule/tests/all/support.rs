@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers that the tests of this crate share.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(crate) fn zone(name: &str) -> Zone {
     Zone::named(name).unwrap()
 }
 
-/// Wednesday.
+/// Returns the current time of the tests, a Wednesday.
 pub(crate) fn now() -> Timestamp {
     at("2026-03-04T10:07:30+00:00")
 }
@@ -24,7 +24,7 @@ pub(crate) fn schedule(text: &str) -> Schedule {
     parse(text, now(), zone("UTC")).unwrap()
 }
 
-/// The next times of a schedule, as wall clocks of a zone show them.
+/// Returns the next times of a schedule as wall-clock times of a zone.
 pub(crate) fn next(text: &str, from: &str, zone: Zone, count: usize) -> Vec<String> {
     let from = at(from);
     let schedule = parse(text, from, zone).unwrap();

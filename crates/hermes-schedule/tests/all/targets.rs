@@ -1,4 +1,4 @@
-//! Where answers go.
+//! Parsing of delivery targets.
 
 use hermes_schedule::{DeliveryTarget, parse_targets};
 

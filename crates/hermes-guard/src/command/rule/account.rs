@@ -1,11 +1,11 @@
-//! Users, packages, and what starts by itself.
+//! Users, packages, and autostart.
 
 use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
 
 const RIGHTS: &str = "change users or their rights";
 
-/// Groups whose members can do anything.
+/// Groups whose members have full control of the machine.
 const POWERFUL: &[&str] =
     &["sudo", "wheel", "admin", "root", "docker", "lxd", "adm", "disk", "shadow", "libvirt"];
 
@@ -55,7 +55,7 @@ fn crontab(argv: &Argv<'_>) -> Option<RuleFinding> {
     (file.is_some() || argv.args.is_empty()).then_some(Ask("change the cron jobs"))
 }
 
-/// Single packages come and go; all that match a pattern do not.
+/// Detects removing all packages that match a pattern; removing single ones is allowed.
 fn packages(argv: &Argv<'_>) -> Option<RuleFinding> {
     let removes = argv.texts().any(|text| {
         matches!(text, "remove" | "purge" | "erase" | "autopurge" | "del" | "--purge" | "--remove" | "-e")

@@ -1,6 +1,6 @@
 //! Code given to an interpreter on the command line.
 //!
-//! `python -c 'print(1)'` is everyday work; code that removes, starts, sends or hides something is asked about.
+//! `python -c 'print(1)'` is common; code that removes, starts, sends or hides something needs approval.
 
 use super::RuleFinding::{self, Ask};
 use super::sed::runs;
@@ -8,7 +8,7 @@ use crate::command::argv::Argv;
 
 const KEY: &str = "script execution via -e/-c flag";
 
-/// Parts of code that reach beyond computing and printing.
+/// Code fragments that do more than compute and print.
 const SUSPICIOUS: &[&str] = &[
     "remove(",
     "rmtree",
@@ -98,7 +98,7 @@ const SUSPICIOUS: &[&str] = &[
     "drop database",
 ];
 
-/// Names with two underscores that only tell something.
+/// Names with double underscores that only provide information.
 const TELLING: &[&str] =
     &["__version__", "__file__", "__name__", "__doc__", "__path__", "__main__", "__all__", "__len__"];
 
@@ -122,7 +122,7 @@ pub(in crate::command) fn is_interpreter(name: &str) -> bool {
     )
 }
 
-/// Whether code does more than compute and print.
+/// Tells whether code does more than compute and print.
 pub(in crate::command) fn suspicious(code: &str) -> bool {
     let mut code = code.to_lowercase();
     for telling in TELLING {
@@ -153,7 +153,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     (unseen || suspicious(given)).then_some(Ask(KEY))
 }
 
-/// `system(…)`, or a pipe to or from a command that does more than arrange what it is given.
+/// Detects `system(…)`, or a pipe to or from a command that does more than format its input.
 fn awk_runs(code: &str) -> bool {
     let piped = unquoted_pipes(code).any(|after| {
         let after = after.trim_start_matches(['&', ' ']);
@@ -163,7 +163,7 @@ fn awk_runs(code: &str) -> bool {
     piped || code.contains("system(") || code.contains("|&")
 }
 
-/// What follows each `|` that is not part of a string.
+/// Returns what follows each `|` that is not part of a string.
 fn unquoted_pipes(code: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     let mut escaped = false;
@@ -185,12 +185,12 @@ fn only_arranges(command: &str) -> bool {
         && !command.contains([';', '&', '$', '`', '>', '\n'])
 }
 
-/// Scripts of sed seldom run anything.
+/// Judges a script of sed; few of them run anything.
 fn sed(argv: &Argv<'_>) -> Option<RuleFinding> {
     argv.texts().any(runs).then_some(Ask(KEY))
 }
 
-/// The code after `-c`, `-e` and their like; letters may stand before them.
+/// Returns the code after `-c`, `-e` and similar options; other letters may precede them.
 fn code_of<'a>(argv: &Argv<'a>) -> Option<&'a str> {
     let letters: &[char] = match argv.name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
         "python" | "pypy" => &['c'],
@@ -204,7 +204,7 @@ fn code_of<'a>(argv: &Argv<'a>) -> Option<&'a str> {
         match text {
             "eval" if argv.name == "deno" => return texts.next(),
             "--eval" | "--print" => return texts.next(),
-            // A module or a script: what follows belongs to it, and is code for one of them.
+            // A module or a script: the following words belong to it; those of `timeit` are code.
             "-m" => return if texts.next() == Some("timeit") { texts.last() } else { None },
             "--" => return None,
             _ if text.starts_with("--eval=") => return text.strip_prefix("--eval="),
@@ -213,7 +213,7 @@ fn code_of<'a>(argv: &Argv<'a>) -> Option<&'a str> {
                 if text.ends_with(letters) {
                     return texts.next();
                 }
-                // `-cprint(1)`: the code stands in the same word.
+                // `-cprint(1)`: the code is in the same word.
                 let joined = text.strip_prefix('-').and_then(|text| text.strip_prefix(letters));
                 if joined.is_some_and(|code| code.contains(['(', ' ', ';'])) {
                     return joined;

@@ -1,4 +1,4 @@
-//! Containers: those that reach out of themselves, and what is lost with them.
+//! Containers: those with access to the machine, and data that is lost with them.
 
 use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
@@ -61,7 +61,8 @@ fn exposes_host(argv: &Argv<'_>) -> bool {
     false
 }
 
-/// What a container must not have for its own. A home folder is often given, and is the user's own.
+/// Tells whether mounting a path gives a container control of the machine. A home folder is often mounted, and is
+/// the user's own.
 fn is_power(path: &str) -> bool {
     path.ends_with("docker.sock")
         || path.ends_with("containerd.sock")

@@ -1,4 +1,4 @@
-//! Deleting.
+//! Deletion of files.
 
 use super::RuleFinding::{self, Ask, Deny};
 use crate::command::argv::Argv;
@@ -19,7 +19,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
             let vital = argv.plain().any(is_vital);
             Some(if vital { Deny("delete the system or a home folder") } else { Ask("recursive delete") })
         }
-        // A name only the shell knows, with the options of a recursive delete.
+        // A variable that only the shell knows, with the options of a recursive delete.
         name if name.starts_with('$')
             && argv.texts().any(|text| matches!(text, "-rf" | "-fr" | "-Rf" | "-fR")) =>
         {
@@ -51,7 +51,7 @@ fn rm(argv: &Argv<'_>) -> Option<RuleFinding> {
         return None;
     }
     let long = argv.has_long("--recursive");
-    // What a function or a script is given may be options too.
+    // The arguments of a function or a script may be options too.
     let given = argv.args.iter().any(|word| !word.known && matches!(word.text.as_str(), "$@" | "$*"));
     let recursive = long || given || argv.has_letter('r') || argv.has_letter('R');
     if recursive {

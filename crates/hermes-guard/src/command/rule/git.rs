@@ -1,4 +1,4 @@
-//! Version control: work that cannot be had back.
+//! Version control: loss of work that cannot be recovered.
 
 use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
@@ -41,7 +41,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
         "reflog" => rest.first() == Some(&"expire"),
         "worktree" => rest.first() == Some(&"remove") && (letter('f') || has("--force")),
         "rm" => (letter('r') || has("--recursive")) && !(has("--cached") || letter('n') || has("--dry-run")),
-        // Everything at once; single files are everyday.
+        // Only everything at once; single files are common.
         "checkout" | "switch" => {
             letter('f')
                 || has("--force")

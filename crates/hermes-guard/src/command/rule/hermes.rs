@@ -1,4 +1,4 @@
-//! Hermes itself.
+//! Commands of Hermes itself.
 
 use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
@@ -17,13 +17,13 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
             ("update" | "uninstall", _) => Some(Ask("change the Hermes installation")),
             _ => None,
         },
-        // What is started so goes on without us.
+        // A process started this way outlives ours.
         "nohup" | "setsid" if runs_gateway(argv) => Some(Ask(OUTSIDE)),
         _ => None,
     }
 }
 
-/// Settings that say what may be done without asking, and where.
+/// Tells whether a setting controls what may be done without approval, and where.
 fn is_guarded(key: &str) -> bool {
     const GUARDED: &[&str] =
         &["approvals", "security", "command_allowlist", "terminal", "hooks", "code_execution"];
@@ -31,7 +31,7 @@ fn is_guarded(key: &str) -> bool {
     GUARDED.contains(&first) || key.starts_with("hooks_")
 }
 
-/// `… gateway run …`
+/// Detects `… gateway run …`.
 pub(in crate::command) fn runs_gateway(argv: &Argv<'_>) -> bool {
     let texts: Vec<&str> = argv.texts().collect();
     texts.windows(2).any(|pair| pair == ["gateway", "run"])

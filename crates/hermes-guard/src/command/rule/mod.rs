@@ -1,6 +1,6 @@
-//! The rules: what a command's name and words make it.
+//! The rules: dangers recognised from a command's name and words.
 //!
-//! Each file has the rules of one kind. The key of a danger is what allow lists hold, so its words never change.
+//! Each file has the rules of one kind. Allow lists contain the key of a danger, so its text never changes.
 
 mod account;
 mod code;
@@ -31,14 +31,14 @@ pub(super) use write::redirected;
 
 use super::argv::Argv;
 
-/// What a rule found.
+/// The result of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RuleFinding {
     Ask(&'static str),
     Deny(&'static str),
 }
 
-/// The first rule that applies.
+/// Returns the finding of the first rule that applies.
 pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     delete::check(argv)
         .or_else(|| system::check(argv))

@@ -1,4 +1,4 @@
-//! What goes over the network: shells for others, secrets.
+//! Network use: remote shells, leaked secrets.
 
 use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
@@ -36,7 +36,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     }
 }
 
-/// A file with secrets behind `@`, or behind an option that sends files.
+/// Tells whether a file with secrets follows `@`, or an option that sends files.
 fn uploads(argv: &Argv<'_>) -> bool {
     let mut texts = argv.texts().peekable();
     while let Some(text) = texts.next() {
@@ -55,7 +55,7 @@ fn uploads(argv: &Argv<'_>) -> bool {
     false
 }
 
-/// The last word, and those before it that are no values of options.
+/// Returns the last word, and those before it that are not values of options.
 fn split_last<'a>(argv: &Argv<'a>) -> Option<(&'a str, Vec<&'a str>)> {
     let mut plain = Vec::new();
     let mut texts = argv.texts();
@@ -72,12 +72,12 @@ fn split_last<'a>(argv: &Argv<'a>) -> Option<(&'a str, Vec<&'a str>)> {
     Some((last, plain))
 }
 
-/// Whether its words go to another machine.
+/// Tells whether a program sends its words to another machine.
 pub(in crate::command) fn sends_arguments(name: &str) -> bool {
     matches!(name, "curl" | "wget" | "http" | "https" | "xh")
 }
 
-/// Whether its input goes to another machine.
+/// Tells whether a stage sends its input to another machine.
 pub(in crate::command) fn sends_input(stage: &PipelineStage) -> bool {
     let Some(first) = stage.words.first() else { return false };
     match program(first).as_str() {
@@ -90,7 +90,7 @@ pub(in crate::command) fn sends_input(stage: &PipelineStage) -> bool {
     }
 }
 
-/// Whether it prints secrets: the whole environment, or a file that holds some.
+/// Tells whether a stage prints secrets: the whole environment, or a file that contains some.
 pub(in crate::command) fn prints_secrets(stage: &PipelineStage) -> bool {
     let Some((first, rest)) = stage.words.split_first() else { return false };
     match program(first).as_str() {
@@ -105,7 +105,8 @@ pub(in crate::command) fn prints_secrets(stage: &PipelineStage) -> bool {
     }
 }
 
-/// A shell, or any file, joined to the network by the shell's own means. Asking whether a port is open is everyday.
+/// Detects a shell, or any file, connected to the network by the shell's own means. Checking whether a port is open
+/// is common.
 pub(in crate::command) fn opens_shell(stage: &PipelineStage, redirect: &Redirect) -> Option<RuleFinding> {
     let target = redirect.target.text.as_str();
     if !(target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/")) {

@@ -15,7 +15,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
 
 fn kill(argv: &Argv<'_>) -> Option<RuleFinding> {
     let texts: Vec<&str> = argv.texts().collect();
-    // `-1` alone is a signal where a pid follows, and every process where it stands as the pid.
+    // `-1` alone is a signal where a pid follows, and means every process where it is the pid.
     let everyone = match texts.as_slice() {
         ["-1"] => true,
         [.., last] => *last == "-1",
@@ -24,7 +24,7 @@ fn kill(argv: &Argv<'_>) -> Option<RuleFinding> {
     if everyone {
         return Some(Deny("kill all processes"));
     }
-    // The first process takes all others with it.
+    // Ending the first process ends all others.
     let asks_only = argv.has("-0") || argv.has("-l");
     let named = usize::from(argv.has("-s") || argv.has("-n") || argv.has("--signal"));
     if !asks_only && argv.plain().skip(named).any(|pid| pid == "1") && argv.via == InvocationKind::Directly {
@@ -64,7 +64,7 @@ fn by_name(argv: &Argv<'_>) -> Option<RuleFinding> {
             return Some(Ask("force kill processes"));
         }
     }
-    // All of a user's processes, if nothing else picks among them.
+    // All of a user's processes, if nothing else selects among them.
     let all = (argv.has("-u") || argv.has("--user")) && argv.plain().count() <= 1;
     all.then_some(Ask("force kill processes"))
 }

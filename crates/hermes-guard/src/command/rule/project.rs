@@ -1,4 +1,4 @@
-//! Resources that cannot be had back: clouds and stores.
+//! Resources that cannot be recovered: clouds and data stores.
 
 use super::RuleFinding::{self, Ask};
 use crate::command::argv::Argv;
@@ -37,7 +37,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     }
 }
 
-/// What is said to a store of keys.
+/// Judges a command sent to a key-value store.
 pub(in crate::command) fn wipes_store(name: &str, text: &str) -> Option<RuleFinding> {
     let wipes = |word: &str| matches!(word.to_lowercase().as_str(), "flushall" | "flushdb");
     (name == "redis-cli" && text.split_whitespace().any(wipes)).then_some(Ask(REMOTE))

@@ -1,6 +1,6 @@
-//! Whether a script of sed runs something.
+//! Detects scripts of sed that run something.
 
-/// Whether it has an `e`, as a command or as the flag of a substitution: both run what nobody has seen.
+/// Tells whether a script has an `e`, as a command or as the flag of a substitution: both run unknown text.
 pub(super) fn runs(script: &str) -> bool {
     script.lines().flat_map(|line| line.split(';')).any(|command| {
         let command = command
@@ -10,13 +10,13 @@ pub(super) fn runs(script: &str) -> bool {
     })
 }
 
-/// `/pattern/s…`: the address before a command.
+/// Returns the command after its address: `/pattern/s…`.
 fn after_address(command: &str) -> &str {
     let address = command.strip_prefix('/').and_then(|rest| rest.split_once('/'));
     address.map_or(command, |(_, command)| command)
 }
 
-/// The flags of `s/…/…/flags`.
+/// Returns the flags of `s/…/…/flags`.
 fn flags(command: &str) -> Option<&str> {
     let rest = command.trim_start().strip_prefix('s')?;
     let sign = rest.chars().next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace() && *c != '\\')?;

@@ -1,8 +1,8 @@
-//! Names that change what programs do.
+//! Variables that change what programs do.
 
 use super::RuleFinding::{self, Ask};
 
-/// Their values are commands, whatever program is started with them.
+/// Variables whose values are commands, whatever program is started with them.
 const RUN: &[&str] = &[
     "PAGER",
     "MANPAGER",
@@ -33,9 +33,9 @@ const RUN: &[&str] = &[
     "MAKEFLAGS",
     "FZF_DEFAULT_COMMAND",
 ];
-/// What they name is loaded into every program.
+/// Variables that name libraries loaded into every program.
 const LOADED: &[&str] = &["LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"];
-/// Where the system keeps its own.
+/// The folders of the system's own libraries.
 const SYSTEM: &[&str] = &["/usr/lib", "/lib", "/usr/local/lib", "/opt/homebrew", "/usr/libexec"];
 
 pub(in crate::command) fn is_run(name: &str) -> bool {

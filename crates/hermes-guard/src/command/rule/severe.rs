@@ -1,6 +1,6 @@
 //! The dangers that count even where it is only a guess that something is run.
 
-/// What every list of dangerous commands names. Guessing at more would ask about words that are no commands.
+/// The commands that every list of dangerous commands names. Guessing more would flag words that are not commands.
 const SEVERE: &[&str] = &[
     "delete in root path",
     "recursive delete",

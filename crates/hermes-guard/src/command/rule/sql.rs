@@ -47,7 +47,7 @@ pub(in crate::command) fn is_client(name: &str) -> bool {
     )
 }
 
-/// The worst a text would do.
+/// Returns the worst effect of a text.
 pub(in crate::command) fn find(text: &str) -> Option<RuleFinding> {
     let matches =
         |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(text));
@@ -66,9 +66,9 @@ pub(in crate::command) fn find(text: &str) -> Option<RuleFinding> {
     matches(&TRUNCATE).then_some(Ask("SQL TRUNCATE"))
 }
 
-/// A program we do not know may be one that talks to a database.
+/// Judges an unknown program, which may be a database client.
 pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
-    // What only runs another program is judged by that program.
+    // A program that only runs another is judged by that other.
     let name = argv.name.as_str();
     if is_inert(name) || NO_CLIENTS.contains(&name) || passes_on(name) {
         return None;

@@ -64,7 +64,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     }
 }
 
-/// Pictures of disks and writing to them. Filling a plain file is everyday; a target nobody knows is not.
+/// Judges copies from and to disks. Writing a plain file is common; an unknown target needs approval.
 fn dd(argv: &Argv<'_>) -> Option<RuleFinding> {
     let value = |name: &str| argv.texts().find_map(|text| text.strip_prefix(name));
     let target = value("of=");
@@ -83,7 +83,7 @@ fn dd(argv: &Argv<'_>) -> Option<RuleFinding> {
     (!harmless).then_some(Ask("disk copy"))
 }
 
-/// This machine never; another one if a person agrees.
+/// Denies shutting down this machine; another one needs approval.
 fn shut_down(argv: &Argv<'_>) -> RuleFinding {
     const KEY: &str = "shut the machine down";
     if argv.via == InvocationKind::Remote { Ask(KEY) } else { Deny(KEY) }
@@ -113,7 +113,7 @@ fn chmod(argv: &Argv<'_>) -> Option<RuleFinding> {
     (recursive && argv.plain().skip(1).any(vital)).then_some(Ask("change permissions of system folders"))
 }
 
-/// `u+s`, `4755`: whoever runs it becomes its owner.
+/// Tells whether a mode (`u+s`, `4755`) lets a program run as its owner.
 fn sets_uid(mode: &str) -> bool {
     let octal = mode.len() >= 4 && mode.chars().all(|c| c.is_digit(8));
     let special = mode.chars().rev().nth(3).filter(|_| octal).and_then(|c| c.to_digit(8)).unwrap_or(0);
@@ -148,7 +148,7 @@ fn systemctl(argv: &Argv<'_>) -> Option<RuleFinding> {
     }
 }
 
-/// Its own options; what it runs is judged by itself.
+/// Judges sudo's own options; what it runs is judged separately.
 fn sudo(argv: &Argv<'_>) -> Option<RuleFinding> {
     let mut own = argv.texts().take_while(|text| text.starts_with('-') && *text != "--");
     own.find_map(|text| match text {

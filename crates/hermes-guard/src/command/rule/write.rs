@@ -1,10 +1,10 @@
-//! Writing where it changes more than a project.
+//! Writing to files that affect more than a project.
 
 use super::RuleFinding::{self, Ask, Deny};
 use crate::command::argv::Argv;
 use crate::command::path::{SensitivePath, collapse, is_vital, sensitive};
 
-/// What a redirection into this file means.
+/// Judges a redirection into this file.
 pub(in crate::command) fn redirected(target: &str) -> Option<RuleFinding> {
     sensitive(target).map(finding)
 }
@@ -59,7 +59,7 @@ pub(super) fn check(argv: &Argv<'_>) -> Option<RuleFinding> {
     }
 }
 
-/// An archive that is unpacked over the system.
+/// Judges an archive that is unpacked over the system.
 fn unpacked(argv: &Argv<'_>) -> Option<RuleFinding> {
     let mut texts = argv.texts();
     let into = texts.find(|text| matches!(*text, "-C" | "--directory" | "-d")).and_then(|_| texts.next());
@@ -68,14 +68,14 @@ fn unpacked(argv: &Argv<'_>) -> Option<RuleFinding> {
         || argv.has_long("--extract")
         || argv.has_letter('x')
         || argv.texts().next().is_some_and(|first| first.contains('x'));
-    // A home folder is a place to unpack into.
+    // Unpacking into a home folder is allowed.
     if unpacks && is_vital(into) && collapse(into) != "~" {
         return Some(Ask("overwrite system files"));
     }
     sensitive(into).map(finding)
 }
 
-/// `-i`, alone, with a suffix, or among other letters as in `-pi`.
+/// Detects `-i`, alone, with a suffix, or among other letters as in `-pi`.
 fn in_place(argv: &Argv<'_>) -> bool {
     argv.has_long("--in-place")
         || argv.texts().take_while(|text| *text != "--").any(|text| {

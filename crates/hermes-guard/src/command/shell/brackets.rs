@@ -1,15 +1,15 @@
-//! Finding the end of what is opened: quotes, braces, brackets, parentheses.
+//! Finds the closing delimiter of quotes, braces, brackets and parentheses.
 //!
-//! The rules are bash's: a plain `{` within `${…}` opens nothing, quotes within it protect, a substitution within it is
-//! read as the commands it holds. A reader that ends one of these earlier or later than bash sees other commands.
+//! The rules are bash's: a plain `{` within `${…}` opens nothing, quotes within it protect, a substitution within
+//! it is parsed as commands. A parser that ends one of these earlier or later than bash sees other commands.
 
 use super::cursor::Cursor;
 use super::parse::{DEEPEST, ShellParser};
 
-/// What was opened, and by what rules its end is found.
+/// The kind of an open delimiter, with the rules for finding its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BracketKind {
-    /// `${…}`: the first brace that stands in no quotes and no substitution.
+    /// `${…}`: ends at the first brace outside quotes and substitutions.
     Parameter,
     /// `name[…]`: brackets nest; quotes and substitutions protect.
     Index,
@@ -34,7 +34,7 @@ impl BracketKind {
 }
 
 impl<'a> ShellParser<'a> {
-    /// Returns the text up to the sign that closes what was opened; both signs are read.
+    /// Returns the text up to the closing delimiter; both delimiters are read.
     pub(super) fn read_bracketed(&mut self, pair: BracketKind) -> &'a str {
         let (open, close) = pair.signs();
         let start = self.cursor.rest();
@@ -89,7 +89,7 @@ impl<'a> ShellParser<'a> {
         while let Some(c) = self.cursor.next() {
             match c {
                 '"' => return,
-                // A single quote means nothing here.
+                // A single quote has no meaning here.
                 '\'' => {}
                 c => self.skip_quoted(c),
             }
@@ -132,7 +132,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Returns the text between backticks, as the commands it holds; the opening one has been read.
+    /// Returns the text between backticks, as commands; the opening backtick has been read.
     pub(super) fn backticks(&mut self) -> String {
         let mut text = String::new();
         while let Some(c) = self.cursor.next() {
@@ -149,7 +149,7 @@ impl<'a> ShellParser<'a> {
         text
     }
 
-    /// Counts a text that is read more than once. Texts within texts would take exponential time.
+    /// Counts a text that is read more than once. Nested texts would take exponential time.
     fn count_reread(&mut self, text: &'a str) -> &'a str {
         if let Some(left) = self.effort.checked_sub(text.len()) {
             self.effort = left;

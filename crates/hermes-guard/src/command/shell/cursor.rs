@@ -1,7 +1,7 @@
-//! The text of a command, character by character, as bash takes it in.
+//! The text of a command, character by character, as bash reads it.
 
-/// Reads characters. Continuation lines are joined on the way, as bash joins them before it looks at anything else; the
-/// `raw` methods leave them alone, for the places where bash does (single quotes, remarks, after a backslash).
+/// Reads characters. Continuation lines are joined on the way, as bash joins them before anything else; the `raw`
+/// methods leave them alone, for the places where bash does (single quotes, comments, after a backslash).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     rest: &'a str,
@@ -12,7 +12,7 @@ impl<'a> Cursor<'a> {
         Self { rest: text }
     }
 
-    /// Returns what has not been read.
+    /// Returns the unread text.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    /// Returns the rest of the line without its end, which stays.
+    /// Returns the rest of the line without its line break, which stays unread.
     pub(super) fn raw_line(&mut self) -> &'a str {
         let length = self.rest.find('\n').unwrap_or(self.rest.len());
         let (line, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, ""));

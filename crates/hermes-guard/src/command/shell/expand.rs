@@ -1,9 +1,9 @@
-//! Braces: `{a,b}` and `{a..b}` become two words.
+//! Brace expansion: `{a,b}` and `{a..b}` become several words.
 
-/// How many words one may become; more are left as they stand.
+/// The most words that one may become; with more it is left unexpanded.
 const MOST: usize = 64;
 
-/// The words that an unquoted word with braces stands for; one if it has none.
+/// Returns the words that an unquoted word with braces expands to; one if it has none.
 pub(super) fn braces(text: &str) -> Vec<String> {
     let mut done = Vec::new();
     let mut open = vec![text.to_owned()];
@@ -20,7 +20,7 @@ pub(super) fn braces(text: &str) -> Vec<String> {
     done
 }
 
-/// The first pair of braces with a comma between them.
+/// Returns the first pair of braces with a comma between them.
 fn split(text: &str) -> Option<(String, Vec<String>, String)> {
     let chars: Vec<char> = text.chars().collect();
     for start in chars.iter().enumerate().filter(|(_, c)| **c == '{').map(|(at, _)| at).take(8) {
@@ -32,7 +32,7 @@ fn split(text: &str) -> Option<(String, Vec<String>, String)> {
         for (at, &c) in chars.iter().enumerate().skip(start + 1) {
             match c {
                 '{' => depth += 1,
-                // `x{}a,b}`: this one does not close; at the start of a word it makes all of it plain.
+                // `x{}a,b}`: this brace does not close; at the start of a word it makes the whole word plain.
                 '}' if depth == 0 && at == start + 1 && start == 0 => return None,
                 '}' if depth == 0 && at == start + 1 => {}
                 // `{a}b,c}`: without a comma or two dots before it, a brace does not close either.
@@ -61,7 +61,7 @@ fn split(text: &str) -> Option<(String, Vec<String>, String)> {
     None
 }
 
-/// The members of `from..to` or `from..to..step`: numbers or single letters.
+/// Returns the members of `from..to` or `from..to..step`: numbers or single letters.
 fn sequence(text: &str) -> Option<Vec<String>> {
     let mut parts = text.split("..");
     let (from, to) = (parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Here-documents: what ends them, and which command they belong to.
+//! Here-documents: their delimiters, and the commands they belong to.
 
 use super::cursor::Cursor;
 use super::parse::ShellParser;
@@ -13,8 +13,8 @@ pub(super) struct PendingHeredoc {
     number: usize,
 }
 
-/// Begins the target of a redirection whose text has not been reached; its number follows. No command can contain it: a
-/// command with control characters is refused.
+/// The first character of a redirection's target whose text has not been reached; its number follows. No command
+/// can contain it: a command with control characters is refused.
 const WAITING: char = '\0';
 
 impl ShellParser<'_> {
@@ -30,7 +30,8 @@ impl ShellParser<'_> {
         stage.redirects.push(Redirect { direction: Direction::Text, target });
     }
 
-    /// Reads a delimiter. Nothing in it is expanded; only quotes go, and whether there were any matters.
+    /// Reads a delimiter. Nothing in it is expanded; quotes are removed, and the result tells whether there were
+    /// any.
     fn delimiter(&mut self) -> (String, bool) {
         let start = self.cursor.rest();
         while let Some(c) = self.cursor.next_if(|c| !is_end_of_word(c)) {
@@ -41,7 +42,7 @@ impl ShellParser<'_> {
         (without_quotes(written), quoted)
     }
 
-    /// Reads the texts of all documents announced so far; their first line comes next.
+    /// Reads the texts of all pending documents; their first line comes next.
     pub(super) fn read_heredoc_bodies(&mut self) {
         for document in std::mem::take(&mut self.pending) {
             let mut text = String::new();
@@ -74,7 +75,7 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Puts texts where they belong, in the pipelines and in what they hold.
+    /// Puts texts into the redirections they belong to, in the pipelines and in nested scripts.
     pub(super) fn place_heredocs(&mut self, pipelines: &mut [Pipeline]) {
         for stage in pipelines.iter_mut().flat_map(|pipeline| pipeline.stages.iter_mut()) {
             for redirect in &mut stage.redirects {

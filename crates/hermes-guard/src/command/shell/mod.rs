@@ -1,8 +1,8 @@
-//! A small reader of shell commands: enough to see what is really run.
+//! A small parser of shell commands, sufficient to determine what is run.
 //!
-//! It follows words, quotes, operators, substitutions, here-documents and plain assignments, and ends each of them where
-//! bash does: a test compares what it sees with what bash runs. It is lenient: text no shell would take is read as best it
-//! can, because a guard that gives up is no guard. Bounded in depth and in the time it takes.
+//! It handles words, quotes, operators, substitutions, here-documents and plain assignments, and ends each of them
+//! where bash does: a test compares its result with what bash runs. It is lenient: text that no shell would accept
+//! is parsed as well as possible, because rejecting it would leave it unjudged. Bounded in depth and in time.
 
 mod brackets;
 mod cursor;
@@ -18,17 +18,17 @@ pub(crate) use parse::{read, substitutions};
 pub(crate) use print::printed;
 pub(crate) use variables::ShellVariables;
 
-/// Commands one after the other.
+/// A sequence of commands.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShellScript {
     pub(crate) pipelines: Vec<Pipeline>,
-    /// Something was nested deeper than is looked into.
+    /// Set when something was nested deeper than is parsed.
     pub(crate) too_deep: bool,
-    /// Releases of bash disagree about where something in it ends.
+    /// Set when releases of bash disagree about where something in it ends.
     pub(crate) ambiguous: bool,
-    /// Names of functions it defines.
+    /// The names of functions it defines.
     pub(crate) functions: Vec<String>,
-    /// What names stand for at its end.
+    /// The values of variables at its end.
     pub(crate) variables: ShellVariables,
 }
 
@@ -38,7 +38,7 @@ impl ShellScript {
     }
 }
 
-/// Commands that feed each other.
+/// Commands connected by pipes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pipeline {
     pub(crate) stages: Vec<PipelineStage>,
@@ -49,7 +49,7 @@ pub(crate) struct Pipeline {
 pub(crate) enum PipelineEnd {
     #[default]
     Waited,
-    /// `&`: it goes on beside what follows.
+    /// `&`: it runs in parallel with what follows.
     Background,
 }
 
@@ -71,13 +71,13 @@ impl PipelineStage {
     }
 }
 
-/// One argument after the shell has taken the quotes off.
+/// One argument after the shell has removed the quotes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShellWord {
     pub(crate) text: String,
-    /// Whether the text is all there is; otherwise something stands in it that only the shell will know.
+    /// Tells whether the text is complete; otherwise it contains something that only the shell can determine.
     pub(crate) known: bool,
-    /// The command itself has set what stands here, in a way that is not followed.
+    /// Set when the command itself has set the value, in a way that is not followed.
     pub(crate) hidden: bool,
     pub(crate) inner: Vec<NestedScript>,
 }
@@ -117,6 +117,6 @@ pub(crate) enum Direction {
     Out,
     /// The target is the text itself: a here-document or a here-string.
     Text,
-    /// `>&2` and the like: no file.
+    /// `>&2` and similar: not a file.
     Descriptor,
 }

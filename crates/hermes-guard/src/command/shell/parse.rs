@@ -1,7 +1,7 @@
 //! Commands, pipelines and groups.
 //!
-//! Compound commands are read flat: `if`, `do`, `{` and their like only say that a command follows, and whatever a loop
-//! or a function holds is judged as if it ran.
+//! Compound commands are parsed flat: `if`, `do`, `{` and similar words only mean that a command follows, and the
+//! content of a loop or a function is judged as if it ran.
 
 use super::brackets::BracketKind;
 use super::cursor::Cursor;
@@ -10,21 +10,21 @@ use super::{
     Direction, Pipeline, PipelineEnd, PipelineStage, Redirect, ShellScript, ShellVariables, ShellWord,
 };
 
-/// Substitutions and groups within each other; deeper ones are not looked into.
+/// The nesting depth of substitutions and groups up to which they are parsed.
 pub(super) const DEEPEST: usize = 24;
 
 const MOST_EXPANDED: usize = 100_000;
 
-/// How many characters may be read again because they stand within something whose end had to be found first.
+/// The most characters that may be read again because the end of their enclosing construct had to be found first.
 const MOST_REREAD: usize = 2_000_000;
 
-/// Words that only announce a command.
+/// Words that only precede a command.
 const ANNOUNCE: &[&str] = &[
     "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc",
     "esac",
 ];
 
-/// Reads a command line, given what names are known to stand for.
+/// Parses a command line, given the known values of variables.
 pub(crate) fn read(text: &str, variables: &ShellVariables) -> ShellScript {
     let mut reader = ShellParser::new(text, variables.clone(), 0);
     let mut script = reader.read_all();
@@ -33,35 +33,36 @@ pub(crate) fn read(text: &str, variables: &ShellVariables) -> ShellScript {
     script
 }
 
-/// Reads the commands that a text holds in substitutions, wherever they stand in it.
+/// Parses the commands in all substitutions of a text.
 pub(crate) fn substitutions(text: &str) -> Vec<ShellScript> {
     let mut reader = ShellParser::new("", ShellVariables::default(), 0);
     reader.expanded(text).inner.into_iter().map(|inner| inner.script).collect()
 }
 
-/// What ends a script.
+/// The token that ends a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScriptTerminator {
     End,
     Parenthesis,
 }
 
-/// Where in the text we are, and what is known there.
+/// The position in the text, and what is known there.
 pub(super) struct ShellParser<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) variables: ShellVariables,
-    /// What parts the words of a value without quotes.
+    /// The characters that split an unquoted value into words.
     pub(super) separators: String,
     pub(super) depth: usize,
     pub(super) too_deep: bool,
-    /// How many characters expansions may still add: names that stand for each other must not grow without end.
+    /// The number of characters that expansions may still add: variables that refer to each other must not grow
+    /// without bound.
     pub(super) budget: usize,
-    /// How many characters may still be read again.
+    /// The number of characters that may still be read again.
     pub(super) effort: usize,
     pub(super) ambiguous: bool,
-    /// How many `$(` around here are open.
+    /// The number of open `$(`.
     pub(super) open_substitutions: usize,
-    /// Braces, brackets and parentheses that are open.
+    /// The number of open braces, brackets and parentheses.
     pub(super) pairs: usize,
     functions: Vec<String>,
     /// Here-documents whose text begins at the next line.
@@ -72,11 +73,11 @@ pub(super) struct ShellParser<'a> {
     pattern_next: bool,
 }
 
-/// What a command ends with.
+/// The token that ends a command.
 enum CommandSeparator {
     Pipe,
     Next,
-    /// The end of a line, behind which here-documents have been read.
+    /// The end of a line, after which here-documents have been read.
     Line,
     Background,
     Close,
@@ -104,7 +105,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// A reader of a text within this one, which knows what this one knows.
+    /// Creates a parser of a nested text, which shares what this one knows.
     pub(super) fn nested<'b>(&self, text: &'b str, depth: usize) -> ShellParser<'b> {
         let mut reader = ShellParser::new(text, self.variables.clone(), depth);
         reader.separators.clone_from(&self.separators);
@@ -114,7 +115,7 @@ impl<'a> ShellParser<'a> {
         reader
     }
 
-    /// Takes over what a reader of a text within this one has found out and used up.
+    /// Takes over what a parser of a nested text has learnt and consumed.
     pub(super) fn merge_nested(&mut self, inner: &ShellParser<'_>) {
         self.too_deep |= inner.too_deep || inner.effort == 0;
         self.ambiguous |= inner.ambiguous;
@@ -122,7 +123,7 @@ impl<'a> ShellParser<'a> {
         self.effort = inner.effort;
     }
 
-    /// Reads the commands of `$(…)`; the opening has been read. Its here-documents are its own.
+    /// Parses the commands of `$(…)`; the opening has been read. Its here-documents are its own.
     pub(super) fn substitution(&mut self) -> ShellScript {
         let pending = std::mem::take(&mut self.pending);
         let cases = std::mem::take(&mut self.cases);
@@ -130,7 +131,7 @@ impl<'a> ShellParser<'a> {
         self.open_substitutions += 1;
         let script = self.script(ScriptTerminator::Parenthesis);
         self.open_substitutions -= 1;
-        // Some releases find the text of an unfinished document behind the parenthesis, others run what stands there.
+        // Some releases find the text of an unfinished document after the parenthesis, others run it.
         self.ambiguous |= !self.pending.is_empty();
         self.pending.splice(0..0, pending);
         self.cases = cases;
@@ -154,7 +155,7 @@ impl<'a> ShellParser<'a> {
             let (stage, joint) = self.stage(stop);
             self.record_assignments(&stage, pipeline.stages.last());
             let piped = matches!(joint, CommandSeparator::Pipe);
-            // The rest of a group that was read flat: it stands in the pipeline for all that came before.
+            // The rest of a group that was parsed flat: it stands in the pipeline for everything before it.
             if !stage.is_empty() || piped || !pipeline.stages.is_empty() {
                 pipeline.stages.push(stage);
             }
@@ -182,7 +183,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Puts the here-documents just read where they belong, and learns what they say to `read`.
+    /// Puts the here-documents just read in their places, and records the values they give to `read`.
     fn fill_line(&mut self, pipelines: &mut [Pipeline]) {
         let waits = |stage: &PipelineStage| stage.redirects.iter().any(is_waiting);
         let waiting: Vec<(usize, usize)> = pipelines
@@ -260,7 +261,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// A group, a function's `()`, or arithmetic.
+    /// Parses a group, a function's `()`, or arithmetic.
     fn parenthesis(&mut self, stage: &mut PipelineStage) {
         self.cursor.next();
         let is_loop = stage.words.last().is_some_and(|word| word.text == "for") && stage.words.len() == 1;
@@ -282,20 +283,20 @@ impl<'a> ShellParser<'a> {
             let text = self.read_bracketed(BracketKind::Parentheses);
             if is_arithmetic(text) {
                 stage.assignments.extend(self.computed(text));
-                // After an error in an `eval` bash takes even this for groups within groups.
+                // After an error in an `eval` bash takes even this for nested groups.
                 let mut reader = self.nested(text, self.depth);
                 stage.body = Some(reader.read_all());
                 self.merge_nested(&reader);
                 return;
             }
-            // `((…) …)`: groups within each other.
+            // `((…) …)`: nested groups.
             self.cursor = before;
         }
         let body = self.script(ScriptTerminator::Parenthesis);
         stage.body = Some(body);
     }
 
-    /// The values of `name=(…)`: they are words, not commands.
+    /// Parses the values of `name=(…)`: they are words, not commands.
     fn list(&mut self, stage: &mut PipelineStage) {
         let mut values = Vec::new();
         loop {
@@ -315,7 +316,7 @@ impl<'a> ShellParser<'a> {
                 Some(_) => values.extend(self.word(Position::Argument)),
             }
         }
-        // What follows without a blank still belongs to the assignment.
+        // What follows without whitespace still belongs to the assignment.
         if self.cursor.peek().is_some_and(|c| !is_end_of_word(c)) {
             values.extend(self.word(Position::Argument));
         }
@@ -339,7 +340,7 @@ impl<'a> ShellParser<'a> {
         self.assign_list(&name, texts);
     }
 
-    /// What is run while something is computed.
+    /// Returns the commands that run while an expression is evaluated.
     pub(super) fn computed(&mut self, text: &str) -> Option<ShellWord> {
         (text.contains("$(") || text.contains('`') || text.contains("${")).then(|| self.expanded(text))
     }
@@ -355,7 +356,7 @@ impl<'a> ShellParser<'a> {
         }
         for word in words {
             let first = stage.words.is_empty();
-            // A word that is not exactly what is written was quoted or expanded, and means nothing special.
+            // A word that differs from its source text was quoted or expanded, and has no special meaning.
             let literal = word.known && word.text == written;
             if first && literal && self.reads_keyword(&word, stage) {
                 continue;
@@ -372,7 +373,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Whether the word only announces a command, or opens or names something that is read by rules of its own.
+    /// Tells whether the word only precedes a command, or begins a construct with its own rules.
     fn reads_keyword(&mut self, word: &ShellWord, stage: &mut PipelineStage) -> bool {
         match word.text.as_str() {
             "case" => {
@@ -414,7 +415,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// The patterns of a `case` up to the `)` that ends them, or its `esac`, which stays.
+    /// Parses the patterns of a `case` up to the `)` that ends them, or its `esac`, which stays unread.
     fn patterns(&mut self, stage: &mut PipelineStage) {
         self.pattern_next = false;
         self.skip_lines();
@@ -448,7 +449,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// `[[ … ]]`, where `<`, `>`, `&&` and brackets compare.
+    /// Parses `[[ … ]]`, where `<`, `>`, `&&` and brackets are part of the expression.
     fn read_test(&mut self, stage: &mut PipelineStage) {
         let mut goes_on = true;
         let mut pattern = false;
@@ -507,7 +508,7 @@ impl<'a> ShellParser<'a> {
             }
             ('<' | '>', Some('&')) => {
                 self.cursor.next();
-                // `>&-` closes; what follows is a word of its own.
+                // `>&-` closes a descriptor; what follows is a separate word.
                 if self.cursor.skip('-') {
                     return;
                 }
@@ -534,12 +535,12 @@ impl<'a> ShellParser<'a> {
     fn target(&mut self) -> Option<ShellWord> {
         match self.cursor.peek()? {
             c if is_end_of_word(c) && !(matches!(c, '<' | '>') && self.opens_file()) => None,
-            // An expansion that becomes several words is an error for bash, but nothing of it may be overlooked.
+            // An expansion to several words is an error in bash, but no part of it may be overlooked.
             _ => joined(self.word(Position::Argument)),
         }
     }
 
-    /// Skips blanks, ends of lines and remarks.
+    /// Skips whitespace, line breaks and comments.
     fn skip_lines(&mut self) {
         loop {
             self.skip_blanks();
@@ -561,14 +562,15 @@ impl<'a> ShellParser<'a> {
     }
 }
 
-/// Where a word stands: only in front of a command `name[…]=` is an assignment.
+/// The position of a word: only before a command `name[…]=` is an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     Command,
     Argument,
 }
 
-/// Tells whether the text between the outer parentheses of `((…))` is arithmetic: the inner pair encloses all of it.
+/// Tells whether the text between the outer parentheses of `((…))` is arithmetic: the inner pair encloses all of
+/// it.
 pub(super) fn is_arithmetic(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else { return false };
     let mut depth = 0usize;
@@ -601,7 +603,7 @@ fn names_descriptor(written: &str) -> bool {
     !written.is_empty() && written.chars().all(|c| c.is_ascii_digit()) || name.is_some_and(is_name)
 }
 
-/// Tells whether a `(` just read opens the values of a list: `name=(…)`, also behind `declare` and its like.
+/// Tells whether a `(` just read opens the values of a list: `name=(…)`, also after `declare` and similar builtins.
 fn opens_list(stage: &PipelineStage) -> bool {
     const DECLARE: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
     let assigned = match stage.words.split_first() {
@@ -611,7 +613,7 @@ fn opens_list(stage: &PipelineStage) -> bool {
     assigned.is_some_and(|word| word.text.ends_with('='))
 }
 
-/// Makes one word of several, as an assignment does.
+/// Joins several words to one, as an assignment does.
 fn joined(words: Vec<ShellWord>) -> Option<ShellWord> {
     words.into_iter().reduce(|mut all, word| {
         all.text.push(' ');

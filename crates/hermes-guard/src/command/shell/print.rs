@@ -1,13 +1,13 @@
-//! What `echo` and `printf` print.
+//! The output of `echo` and `printf`.
 
 use super::quote::{ZeroEscape, unescape};
 use super::{ShellScript, ShellWord};
 
-/// Formats are gone through at most this often: they are used again while words are left.
+/// The most times that a format is applied: it is reused while words are left.
 const MOST_ROUNDS: usize = 64;
 const LONGEST: usize = 100_000;
 
-/// What these words print, as far as it can be seen; names nobody knows stand in it as they are.
+/// Returns what these words print, as far as it is known; unknown variables stay as they are.
 pub(crate) fn printed(words: &[ShellWord]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let texts: Vec<&str> = rest.iter().map(|word| word.text.as_str()).collect();
@@ -22,7 +22,7 @@ pub(crate) fn printed(words: &[ShellWord]) -> Option<String> {
     }
 }
 
-/// What a script prints, where that can be seen: `echo rm` is a way to write `rm`.
+/// Returns what a script prints, where that is known: `echo rm` is a way to write `rm`.
 pub(super) fn output_of(script: &ShellScript) -> Option<String> {
     let [pipeline] = script.pipelines.as_slice() else { return None };
     let [stage] = pipeline.stages.as_slice() else { return None };
@@ -42,7 +42,7 @@ fn echoed(texts: &[&str]) -> String {
     unescape(&texts.get(options..).unwrap_or_default().join(" "), ZeroEscape::Prefix)
 }
 
-/// A format with its values put in. What a value is formatted as does not matter here.
+/// Returns a format with its values inserted. The conversion of each value does not matter here.
 pub(super) fn formatted(format: &str, values: &[&str]) -> String {
     let mut values = values.iter();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Quotes: `$'…'` and the escapes that `printf` and `echo` know.
+//! Quotes: `$'…'` and the escapes of `printf` and `echo`.
 
 use super::cursor::Cursor;
 
@@ -13,7 +13,7 @@ pub(super) fn ansi_c(rest: &mut Cursor<'_>) -> String {
             '\\' => escape(rest, &mut text, ZeroEscape::Digit),
             c => text.push(c),
         }
-        // For bash a NUL ends the text, and what follows up to the quote is dropped.
+        // In bash a NUL ends the text, and what follows up to the quote is dropped.
         ended |= text.get(start..).is_some_and(|new| new.contains('\0'));
         if ended {
             text.truncate(start);
@@ -22,7 +22,7 @@ pub(super) fn ansi_c(rest: &mut Cursor<'_>) -> String {
     text
 }
 
-/// Tells what `\0` means: the first of three octal digits, or a sign that up to three follow.
+/// The meaning of `\0`: the first of three octal digits, or a prefix that up to three follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ZeroEscape {
     Digit,
@@ -47,7 +47,7 @@ pub(super) fn unescape(text: &str, zero: ZeroEscape) -> String {
     plain
 }
 
-/// Of a number that is too large for a byte, the lower eight bits count.
+/// The mask for numbers that are too large for a byte: the lower eight bits count.
 const BYTE: u32 = 0xff;
 
 fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: ZeroEscape) {
@@ -84,7 +84,7 @@ fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: ZeroEscape) {
         'f' => '\u{c}',
         'v' => '\u{b}',
         '\\' | '\'' | '"' | '?' => c,
-        // An escape nobody knows stays as it is.
+        // An unknown escape stays as it is.
         other => {
             if number.is_none() {
                 text.push('\\');

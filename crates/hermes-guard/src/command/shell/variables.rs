@@ -1,6 +1,6 @@
-//! What names stand for: plain assignments, lists, `read`, `printf -v`, `set --`, the words of a loop.
+//! The values of variables: plain assignments, lists, `read`, `printf -v`, `set --`, the words of a loop.
 //!
-//! A name may not hide what it stands for. Only what is written in the command itself is known.
+//! A variable must not hide its value from the judge. Only what is written in the command itself is known.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use super::{Direction, PipelineStage, ShellWord};
 const LONGEST_VALUE: usize = 1_000;
 const MOST_VARIABLES: usize = 200;
 
-/// What names stand for: one value, or those of a list. Texts within texts share it until one learns something new.
+/// The values of variables: one, or those of a list. Nested texts share the map until one changes it.
 #[derive(Debug, Clone)]
 pub(crate) struct ShellVariables(Rc<HashMap<String, Vec<String>>>);
 
@@ -39,11 +39,11 @@ impl ShellVariables {
     }
 }
 
-/// The name under which the words of `set --` are kept.
+/// The name under which the words of `set --` are stored.
 pub(super) const POSITIONAL: &str = "@";
 
 impl ShellParser<'_> {
-    /// Remembers what a command makes known. `before` is what feeds it.
+    /// Records the variables that a command sets. `before` is the stage that feeds it.
     pub(super) fn record_assignments(&mut self, stage: &PipelineStage, before: Option<&PipelineStage>) {
         match stage.words.first().map(|word| word.text.as_str()) {
             None | Some("export" | "declare" | "local" | "readonly" | "typeset") => {
@@ -51,7 +51,7 @@ impl ShellParser<'_> {
                     self.assign(word);
                 }
             }
-            // A loop's name stands for each of its words; all of them together are judged at once.
+            // A loop's variable stands for each of its words; all of them are judged at once.
             Some("for") => {
                 if let [_, name, is_in, values @ ..] = stage.words.as_slice()
                     && is_in.text == "in"
@@ -81,7 +81,7 @@ impl ShellParser<'_> {
     fn assign(&mut self, word: &ShellWord) {
         let Some((name, value)) = word.text.split_once('=').filter(|_| word.known) else { return };
         if name == "IFS" {
-            // Blanks part words still: a guard would rather see one command too many.
+            // Whitespace still splits words: seeing one command too many is safer than missing one.
             self.separators = format!(" \t\n{value}");
             return;
         }
@@ -96,7 +96,7 @@ impl ShellParser<'_> {
         self.variables.set(name, vec![value.to_owned()]);
     }
 
-    /// `name=(…)` and `name+=(…)`.
+    /// Records `name=(…)` and `name+=(…)`.
     pub(super) fn assign_list(&mut self, assigned: &str, mut values: Vec<String>) {
         let name = assigned.trim_end_matches('=');
         if let Some(name) = name.strip_suffix('+') {
@@ -107,7 +107,7 @@ impl ShellParser<'_> {
         self.variables.set(name, values);
     }
 
-    /// `read a b <<< 'rm -rf x'`: each name gets a word, the last one all the rest.
+    /// Records `read a b <<< 'rm -rf x'`: each variable gets a word, the last one all the rest.
     fn read_into(&mut self, stage: &PipelineStage, before: Option<&PipelineStage>) {
         let text = stage.redirects.iter().find_map(|redirect| match redirect.direction {
             Direction::Text => Some(redirect.target.text.clone()),

@@ -9,7 +9,7 @@ use super::quote::{ZeroEscape, ansi_c, unescape};
 use super::variables::POSITIONAL;
 use super::{NestedScript, ShellScript, ShellWord, Substitution};
 
-/// Words as they grow: an expansion without quotes may make several of one.
+/// Words under construction: an unquoted expansion may split one into several.
 #[expect(clippy::struct_excessive_bools, reason = "each tells something else about the word that grows")]
 struct Builder {
     done: Vec<ShellWord>,
@@ -39,7 +39,7 @@ impl Builder {
         self.text.push(QUOTED);
     }
 
-    /// Adds a character that a quote protects: braces and commas in it part no words.
+    /// Adds a quoted character: braces and commas in quotes do not split words.
     fn push_quoted(&mut self, c: char) {
         let place = BRACES.iter().position(|brace| *brace == c);
         self.text.push(place.and_then(|place| PROTECTED.get(place)).copied().unwrap_or(c));
@@ -54,11 +54,11 @@ impl Builder {
         let known = std::mem::replace(&mut self.known, true);
         let texts = if self.braces { braces(&text) } else { vec![text] };
         let mut inner = Some(inner);
-        // A `$` that braces put before a name is expanded after them.
+        // A `$` that brace expansion puts before a name is expanded afterwards.
         let dollar = self.braces && known && texts.len() > 1 && texts.iter().any(|text| text.contains('$'));
         let hidden = std::mem::take(&mut self.hidden) || dollar;
         let known = known && !dollar;
-        // `{,a}` is one word: what is empty and not quoted is none.
+        // `{,a}` is one word: an empty unquoted part is none.
         for text in texts.into_iter().filter(|text| !self.braces || !text.is_empty()) {
             let text = unprotected(text);
             self.done.push(ShellWord { text, known, hidden, inner: inner.take().unwrap_or_default() });
@@ -67,7 +67,7 @@ impl Builder {
         self.braces = false;
     }
 
-    /// A value where no quotes stand: blanks in it part words.
+    /// Adds an unquoted value: separators in it split words.
     fn split_in(&mut self, value: &str, separators: &str) {
         for (at, piece) in value.split(|c| separators.contains(c)).enumerate() {
             if at > 0 {
@@ -78,8 +78,8 @@ impl Builder {
     }
 }
 
-/// What parts words within braces, and what stands for it while a quote protects it.
-/// Stands in a word where quotes were, so that empty ones make a word.
+/// Marks where quotes were in a word, so that empty quotes make a word. `PROTECTED` stands for the characters of
+/// `BRACES` while they are quoted.
 const QUOTED: char = '\u{f8f5}';
 const BRACES: [char; 5] = ['{', ',', '}', '.', '$'];
 const PROTECTED: [char; 5] = ['\u{f8f0}', '\u{f8f1}', '\u{f8f2}', '\u{f8f3}', '\u{f8f4}'];
@@ -93,17 +93,17 @@ fn unprotected(text: String) -> String {
     text.chars().filter(|c| *c != QUOTED).map(|c| plain(c).unwrap_or(c)).collect()
 }
 
-/// Whether quotes stand around.
+/// The quotes around the current position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QuoteContext {
     Nothing,
     Quotes,
-    /// Quotes around `${…}`, in which this stands.
+    /// Inside `${…}` that is itself in quotes.
     Nested,
 }
 
 impl ShellParser<'_> {
-    /// The next word; several or none after expansion. The caller has seen that one begins.
+    /// Reads the next word; several or none after expansion. The caller has checked that one begins.
     pub(super) fn word(&mut self, position: Position) -> Vec<ShellWord> {
         let mut builder = Builder::new();
         let mut began = false;
@@ -112,7 +112,7 @@ impl ShellParser<'_> {
             if is_end_of_word(c) && began && !(matches!(c, '<' | '>') && self.opens_file()) {
                 break;
             }
-            // `name[…]`: blanks and operators in it part nothing.
+            // `name[…]`: whitespace and operators in it do not split.
             if c == '[' && is_name && began {
                 self.cursor.next();
                 let index = self.read_bracketed(BracketKind::Index);
@@ -137,7 +137,7 @@ impl ShellParser<'_> {
         builder.done
     }
 
-    /// One part of a word without quotes around it: a character, a quotation, an expansion.
+    /// Reads one unquoted part of a word: a character, a quotation, an expansion.
     fn part(&mut self, builder: &mut Builder) {
         match self.cursor.peek() {
             None => {}
@@ -174,7 +174,7 @@ impl ShellParser<'_> {
         }
     }
 
-    /// What stands in `${name:-…}` without quotes around it: words like any others, parted by blanks alone.
+    /// Reads the default in an unquoted `${name:-…}`: words like any others, split by whitespace alone.
     fn default_words(&mut self, builder: &mut Builder, text: &str) {
         let mut reader = self.nested(text, self.depth + 1);
         if reader.too_deep {
@@ -223,12 +223,12 @@ impl ShellParser<'_> {
         }
     }
 
-    /// A text in which only expansions have a meaning: that of a here-document, or of arithmetic.
+    /// Expands a text in which only expansions have a meaning: a here-document, or arithmetic.
     pub(super) fn expanded(&mut self, text: &str) -> ShellWord {
         self.expanded_around(text, QuoteContext::Quotes)
     }
 
-    /// The same for `"${name:-…}"`, where quotes within have a meaning again.
+    /// Expands the default of `"${name:-…}"`, where inner quotes have a meaning again.
     fn expanded_in_quotes(&mut self, text: &str) -> ShellWord {
         self.expanded_around(text, QuoteContext::Nested)
     }
@@ -243,7 +243,7 @@ impl ShellParser<'_> {
         let mut single = false;
         while let Some(c) = reader.cursor.peek() {
             match c {
-                // Within single quotes `$'` opens nothing, though other expansions go on.
+                // Within single quotes `$'` opens nothing, though other expansions continue.
                 '\'' if around == QuoteContext::Nested => {
                     single = !single;
                     reader.cursor.next();
@@ -279,7 +279,7 @@ impl ShellParser<'_> {
     fn expansion(&mut self, builder: &mut Builder, around: QuoteContext) {
         if self.cursor.next() == Some('`') {
             let text = self.backticks();
-            // Within quotes a backslash before a quote is gone before the commands are read.
+            // Within quotes the backslash before a quote is removed before the commands are parsed.
             let text = if around == QuoteContext::Nothing { text } else { text.replace("\\\"", "\"") };
             let mut reader = self.nested(&text, self.depth);
             let script = reader.read_all();
@@ -302,14 +302,15 @@ impl ShellParser<'_> {
             Some('[') => {
                 self.cursor.next();
                 let text = self.read_bracketed(BracketKind::OldArithmetic);
-                // Where this old form ends depends on the release once anything is opened in it.
+                // Where this old form ends depends on the release of bash once anything is opened in it.
                 self.ambiguous |= text.contains(['[', '(', '{', '\'', '"', '`']);
                 self.compute(builder, text);
             }
             Some('{') => {
                 self.cursor.next();
                 let inside = self.read_bracketed(BracketKind::Parameter);
-                // Within quotes and commands a continued line may be none; they are read again, and see to it themselves.
+                // Within quotes and commands a continued line may not be one; they are parsed again, and handle it
+                // themselves.
                 let plain = !inside.contains(['\'', '"', '`', '(']);
                 let inside = if plain { inside.replace("\\\n", "") } else { inside.to_owned() };
                 self.parameter_value(builder, &inside, around);
@@ -334,7 +335,7 @@ impl ShellParser<'_> {
         }
     }
 
-    /// `$(…)` or `$((…))`; the first parenthesis has been read.
+    /// Parses `$(…)` or `$((…))`; the first parenthesis has been read.
     fn parenthesized(&mut self, builder: &mut Builder, around: QuoteContext) {
         if self.cursor.peek() == Some('(') {
             let text = self.read_bracketed(BracketKind::Parentheses);
@@ -344,7 +345,7 @@ impl ShellParser<'_> {
             if computes {
                 self.compute(builder, text);
             }
-            // Quotes and lines have no place in a number: bash may take it for commands all the same.
+            // Quotes and line breaks do not belong in a number: bash may take it for commands all the same.
             if computes && !text.contains(['\'', '"', '\n', ';']) {
                 return;
             }
@@ -365,7 +366,7 @@ impl ShellParser<'_> {
     }
 
     fn parameter_value(&mut self, builder: &mut Builder, inside: &str, around: QuoteContext) {
-        // `${!name}`: the name of a name.
+        // `${!name}`: an indirect reference.
         let named = inside.strip_prefix('!').and_then(|name| self.variables.get(name)?.first().cloned());
         let inside = named.as_deref().unwrap_or(inside);
         let is_special = |c: &char| matches!(c, '-' | '?' | '$' | '!' | '@' | '*');
@@ -407,7 +408,7 @@ impl ShellParser<'_> {
                     if let Some(text) = values.first().and_then(|value| changed(value, &operation)) {
                         return self.put(builder, &[text], around);
                     }
-                    // What the command has set, and changes in a way that is not followed here.
+                    // The command has set the value, and changes it in a way that is not followed here.
                     builder.hidden = true;
                 }
             }
@@ -427,7 +428,7 @@ impl ShellParser<'_> {
             }
         }
         match default {
-            // What stands there when the name is not set may itself run something.
+            // The default for an unset variable may itself run something.
             Some(default) if !default.is_empty() && around == QuoteContext::Nothing => {
                 self.default_words(builder, default);
             }
@@ -448,7 +449,7 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Adds what is run while an index or an offset is computed.
+    /// Adds the commands that run while an index or an offset is evaluated.
     fn compute_index(&mut self, builder: &mut Builder, text: &str) {
         builder.inner.extend(self.computed(text).into_iter().flat_map(|word| word.inner));
     }
@@ -458,7 +459,7 @@ impl ShellParser<'_> {
             builder.cut();
             return;
         }
-        // Of a list, the name alone stands for the first.
+        // The name of a list alone stands for its first value.
         if let Some(value) =
             self.variables.get(name).map(|values| values.first().cloned().unwrap_or_default())
         {
@@ -469,7 +470,7 @@ impl ShellParser<'_> {
         builder.known = false;
     }
 
-    /// A word of `set --`, or all of them. The caller has seen that there are some.
+    /// Adds a word of `set --`, or all of them. The caller has checked that there are some.
     fn positional(&mut self, builder: &mut Builder, which: char, around: QuoteContext) {
         let values = self.variables.get(POSITIONAL).cloned().unwrap_or_default();
         match which.to_digit(10) {
@@ -481,7 +482,7 @@ impl ShellParser<'_> {
         }
     }
 
-    /// The values of a name; those of a list are words of their own.
+    /// Adds the values of a variable; those of a list are separate words.
     fn put(&mut self, builder: &mut Builder, values: &[String], around: QuoteContext) {
         for (at, value) in values.iter().enumerate() {
             let Some(left) = self.budget.checked_sub(value.len() + 1) else {
@@ -510,7 +511,7 @@ impl ShellParser<'_> {
         ahead.peek() == Some('(')
     }
 
-    /// `<(…)` or `>(…)`; the sign has been read.
+    /// Parses `<(…)` or `>(…)`; the sign has been read.
     pub(super) fn file_substitution(&mut self, sign: char) -> ShellWord {
         self.cursor.next();
         let script = if self.depth > DEEPEST { ShellScript::default() } else { self.substitution() };
@@ -536,8 +537,8 @@ fn substitute(builder: &mut Builder, script: ShellScript, around: QuoteContext, 
     builder.inner.push(NestedScript { script, kind: Substitution::Output });
 }
 
-/// What an operation makes of a value: `${name/this/that}`, `${name,,}`, `${name#this}` and their like. Patterns are taken
-/// as they stand; `None` where that would not do.
+/// Applies an operation to a value: `${name/this/that}`, `${name,,}`, `${name#this}` and similar. Patterns are
+/// taken literally; returns `None` where that would be wrong.
 fn changed(value: &str, operation: &str) -> Option<String> {
     let plain = |pattern: &str| !pattern.contains(['*', '?', '[', '$', '`', '\\', '(']);
     let first = |up: bool| {
@@ -569,7 +570,7 @@ fn changed(value: &str, operation: &str) -> Option<String> {
     followed.then(|| value.replace(this, that))
 }
 
-/// The letters that `${name:from:count}` picks.
+/// Returns the characters that `${name:from:count}` selects.
 fn part_of(value: &str, operation: &str) -> Option<String> {
     let (from, count) = match operation.strip_prefix(':')?.split_once(':') {
         Some((from, count)) => (from, count.trim().parse().ok()?),

@@ -1,4 +1,4 @@
-//! What containers and other machines run.
+//! Commands that run in containers and on other machines.
 
 use super::ShellWord;
 use super::wrapper::{WrapperSyntax, skip};
@@ -83,7 +83,7 @@ const RUN: &[&str] = &[
     "--container",
 ];
 
-/// The verb of a container program and the words behind it.
+/// Returns the subcommand of a container program and the words after it.
 pub(crate) fn verb(rest: &[ShellWord]) -> (&str, &[ShellWord]) {
     let (skipped, _) = skip(rest, &GLOBAL, "");
     let Some((verb, behind)) = rest.get(skipped..).and_then(<[ShellWord]>::split_first) else {
@@ -95,7 +95,7 @@ pub(crate) fn verb(rest: &[ShellWord]) -> (&str, &[ShellWord]) {
     }
 }
 
-/// What `docker run`, `docker exec`, `docker compose run` and `kubectl exec` run.
+/// Returns the command that `docker run`, `docker exec`, `docker compose run` and `kubectl exec` run.
 pub(super) fn command(name: &str, rest: &[ShellWord]) -> Vec<ShellWord> {
     let (verb, behind) = verb(rest);
     if !matches!(verb, "run" | "exec" | "create" | "debug" | "shell") {
@@ -107,7 +107,7 @@ pub(super) fn command(name: &str, rest: &[ShellWord]) -> Vec<ShellWord> {
     {
         return behind.get(at + 1..).unwrap_or_default().to_vec();
     }
-    // What follows the picture or the container is the command, even if it looks like an option.
+    // The command follows the image or the container, even if it looks like an option.
     let (skipped, _) = skip(behind, &WrapperSyntax { valued: RUN, before: 0 }, "");
     let command = behind.get(skipped + 1..).unwrap_or_default();
     let own = behind.get(..skipped).unwrap_or_default();

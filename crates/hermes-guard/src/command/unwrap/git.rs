@@ -1,4 +1,4 @@
-//! What git runs: aliases, pagers, editors, helpers.
+//! Commands that git runs: aliases, pagers, editors, helpers.
 
 use super::{ExecutedItem, InvocationKind, ShellWord, follow, joined};
 
@@ -39,7 +39,7 @@ pub(super) fn runs(rest: &[ShellWord], via: InvocationKind, found: &mut Vec<Exec
         let text = match given {
             "-c" => next.and_then(setting),
             "config" => rest.last().filter(|_| rest.len() > at + 2).map(|value| configured(&value.text)),
-            // A message or a pattern follows, and whatever it says is not run.
+            // A message or a pattern follows, and its text is not run.
             "commit" | "tag" | "log" | "notes" | "stash" | "merge" => break,
             _ if OPTIONS.contains(&given) => next.map(|value| value.text.clone()),
             _ if given.starts_with("ext::") => given.strip_prefix("ext::").map(str::to_owned),
@@ -49,18 +49,18 @@ pub(super) fn runs(rest: &[ShellWord], via: InvocationKind, found: &mut Vec<Exec
     }
 }
 
-/// The value of `name=value`, if a command could stand there.
+/// Returns the value of `name=value`, if it could be a command.
 fn setting(word: &ShellWord) -> Option<String> {
     let (_, value) = word.text.split_once('=')?;
     Some(configured(value))
 }
 
-/// A command in a value begins with a `!` where it could also be git's own.
+/// Returns the command in a value; it begins with a `!` where it could also be one of git's own.
 fn configured(value: &str) -> String {
     value.trim_start().trim_start_matches('!').to_owned()
 }
 
-/// `--option=value`, or `-Ovalue`.
+/// Returns the value of `--option=value`, or `-Ovalue`.
 fn attached(given: &str, option: &str) -> Option<String> {
     let value = given.strip_prefix(option)?;
     match value.strip_prefix('=') {

@@ -1,10 +1,10 @@
 //! Patterns of file names.
 
-/// `*`, `?` and `[abc]`, for names of a few letters.
+/// Matches `*`, `?` and `[abc]`, for short names.
 pub(crate) fn matches_glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
-    // Row by row: which beginnings of the text the pattern so far can stand for.
+    // Row by row: the prefixes of the text that the pattern so far can match.
     let mut reached = vec![false; text.len() + 1];
     if let Some(first) = reached.first_mut() {
         *first = true;

@@ -1,7 +1,7 @@
-//! What a program nobody here knows may run.
+//! Guesses what an unknown program may run.
 //!
-//! Its words may be a command from some place on, and a word with blanks may be one as a whole. That is a guess: what
-//! comes of it counts only for the gravest dangers, and never forbids.
+//! Its words may be a command from some position on, and a word with whitespace may be one as a whole. The result
+//! is a guess: it counts only for the most severe dangers, and never forbids.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use super::inert::is_inert;
 use super::{ExecutedItem, ShellWord, is_shell, program, wrapper};
 use crate::command::rule::is_interpreter;
 
-/// So many programs that lead to others are looked at. Of the grave ones each is, where it first stands: whatever
-/// follows is among its words.
+/// Limits how many programs that run their arguments are examined. Of the severe ones each is, at its first
+/// occurrence: whatever follows is among its words.
 const MOST_LEADING: usize = 4;
 
 const GRAVE: &[&str] = &[
@@ -31,7 +31,7 @@ const GRAVE: &[&str] = &[
 ];
 
 pub(super) fn guess(name: &str, rest: &[ShellWord], found: &mut Vec<ExecutedItem>) {
-    // Of what is said to gh, only little is run.
+    // gh runs only few of its arguments.
     let runs = name == "gh"
         && rest.iter().take(1).any(|word| matches!(word.text.as_str(), "alias" | "cs" | "codespace"));
     if is_inert(name) && !runs {
@@ -39,14 +39,14 @@ pub(super) fn guess(name: &str, rest: &[ShellWord], found: &mut Vec<ExecutedItem
     }
     let tails = starts(rest).into_iter().filter_map(|at| rest.get(at..));
     found.extend(tails.map(|words| ExecutedItem::MaybeCommand(words.to_vec())));
-    // Text in a language of its own is code, which has a rule of its own.
+    // Text in another language is code, which has its own rule.
     if !is_interpreter(name) && !matches!(name, "sed" | "gsed" | "awk" | "gawk" | "mawk" | "nawk") {
         let texts = rest.iter().filter_map(|word| text_in(&word.text));
         found.extend(texts.map(|text| ExecutedItem::MaybeText(text.to_owned())));
     }
 }
 
-/// Where a command may begin.
+/// Returns the positions where a command may begin.
 fn starts(rest: &[ShellWord]) -> Vec<usize> {
     let mut seen = HashSet::new();
     let mut leading = 0;
@@ -64,17 +64,17 @@ fn starts(rest: &[ShellWord]) -> Vec<usize> {
     starts
 }
 
-/// Whether it may run the words behind it.
+/// Tells whether a program may run the words after it.
 fn leads(name: &str) -> bool {
     is_shell(name) || is_interpreter(name) || wrapper::wrapper(name).is_some()
 }
 
-/// A command in a word, maybe behind `--option=` or a sign that says "run this".
+/// Returns a command in a word, possibly after `--option=` or a sign that means "run this".
 pub(crate) fn text_in(text: &str) -> Option<&str> {
     if !text.contains(char::is_whitespace) {
         return None;
     }
-    // `--checkpoint-action=exec=…`: more than one name may stand before it.
+    // `--checkpoint-action=exec=…`: more than one name may precede it.
     let first = text.split(char::is_whitespace).next().unwrap_or_default();
     let name = first.rfind('=').map_or(0, |at| at + 1);
     let value = text.get(name..).unwrap_or(text);

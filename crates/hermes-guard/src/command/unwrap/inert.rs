@@ -1,4 +1,4 @@
-//! Programs that only read, search, show or send their words. Nothing of what they are told is run.
+//! Programs that only read, search, show or send their words. Nothing of their arguments is run.
 
 const INERT_PROGRAMS: &[&str] = &[
     "echo",

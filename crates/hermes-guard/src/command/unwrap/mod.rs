@@ -1,7 +1,7 @@
-//! What is run by what is run: `sudo`, `env`, `xargs`, `find -exec`, `sh -c` and their like.
+//! Commands that run other commands: `sudo`, `env`, `xargs`, `find -exec`, `sh -c` and similar.
 //!
-//! Takes the words of a command and gives every command they lead to, each with the way that led there. What the tables
-//! here do not know is guessed at, and said to be a guess.
+//! Takes the words of a command and returns every command they lead to, each with the way it is invoked. What the
+//! tables here do not contain is guessed, and marked as a guess.
 
 mod container;
 mod git;
@@ -24,20 +24,20 @@ pub(crate) use text::{marked, runs_marked};
 
 use wrapper::{WrapperSyntax, behind_verb, is_setting, skip, wrapper};
 
-/// Wrappers within each other; deeper ones are not looked into.
+/// The nesting depth of wrappers up to which they are unwrapped.
 const DEEPEST: usize = 16;
 
-/// How a command came to be run, where that matters to a rule.
+/// The way a command is invoked, where that matters to a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InvocationKind {
     Directly,
     Xargs,
     FindExec,
-    /// On another machine or in a container: paths are not ours.
+    /// On another machine or in a container: paths do not refer to this machine.
     Remote,
 }
 
-/// Something that is run.
+/// A command or text that is run.
 #[derive(Debug)]
 pub(crate) enum ExecutedItem {
     Command {
@@ -49,12 +49,12 @@ pub(crate) enum ExecutedItem {
         word: ShellWord,
         via: InvocationKind,
     },
-    /// What a program that is not known may run.
+    /// A command that an unknown program may run.
     MaybeCommand(Vec<ShellWord>),
     MaybeText(String),
 }
 
-/// Whether its words are those of another program, which is judged itself.
+/// Tells whether a program's words are those of another program, which is judged itself.
 pub(crate) fn passes_on(name: &str) -> bool {
     const OTHERS: &[&str] = &[
         "eval",
@@ -75,12 +75,12 @@ pub(crate) fn passes_on(name: &str) -> bool {
     is_shell(name) || wrapper(name).is_some() || OTHERS.contains(&name)
 }
 
-/// The program a word names: without its folder, in lower case.
+/// Returns the program that a word names: without its folder, in lower case.
 pub(crate) fn program(word: &ShellWord) -> String {
     let name = word.text.rsplit('/').next().unwrap_or(&word.text).to_lowercase();
     let name = if word.known || name.starts_with('$') { name } else { without_names(&name) };
     if name.len() <= 32 && name.contains(['*', '?', '[']) {
-        // A pattern that only matches the wanted program is a way of writing it.
+        // A pattern that matches only one of these programs is a way of writing its name.
         const HIDDEN: &[&str] = &["rm", "dd", "mkfs", "shutdown", "reboot", "chmod", "bash", "sh"];
         if let Some(found) = HIDDEN.iter().find(|hidden| matches_glob(&name, hidden)) {
             return (*found).to_owned();
@@ -89,7 +89,7 @@ pub(crate) fn program(word: &ShellWord) -> String {
     name.strip_suffix(".exe").map(str::to_owned).unwrap_or(name)
 }
 
-/// Names within a name are mostly empty: `r$@m`.
+/// Removes variables within a name, which are mostly empty: `r$@m`.
 fn without_names(name: &str) -> String {
     let mut plain = String::with_capacity(name.len());
     let mut rest = name.chars();
@@ -107,7 +107,7 @@ fn without_names(name: &str) -> String {
     plain
 }
 
-/// Everything these words run, the words themselves included unless they only pass something on.
+/// Returns everything these words run, including the words themselves unless they only run another command.
 pub(crate) fn unwrap(words: &[ShellWord]) -> Vec<ExecutedItem> {
     let mut found = Vec::new();
     follow(words, InvocationKind::Directly, &mut found, 0);
@@ -121,11 +121,11 @@ fn follow(words: &[ShellWord], via: InvocationKind, found: &mut Vec<ExecutedItem
     if depth > DEEPEST {
         return;
     }
-    // A whole command where only its name should stand.
+    // A whole command in place of a program name.
     found.extend(text_in(&first.text).map(|text| ExecutedItem::MaybeText(text.to_owned())));
     found.extend(text::texts(&name, rest).into_iter().map(|word| ExecutedItem::Text { word, via }));
     if let Some(wrapper) = wrapper(&name) {
-        // What a wrapper does with its own options is a rule's business too (`sudo -S`).
+        // Rules also judge a wrapper's own options (`sudo -S`).
         return behind_wrapper(&name, rest, &wrapper, via, found, depth);
     }
     match name.as_str() {
@@ -133,7 +133,7 @@ fn follow(words: &[ShellWord], via: InvocationKind, found: &mut Vec<ExecutedItem
             if let Some(word) = shell_text(rest) {
                 found.push(ExecutedItem::Text { word: word.clone(), via });
             }
-            // What a script is given it may run: `sh -c '"$@"' _ …`.
+            // A script may run its arguments: `sh -c '"$@"' _ …`.
             guess::guess(&name, script_words(rest), found);
             found.extend(lost_quotes(rest).map(ExecutedItem::MaybeText));
         }
@@ -197,7 +197,7 @@ const SSH: &[&str] = &[
     "-B", "-I", "-Q",
 ];
 
-/// The words that `watch` and `ssh` put together to a text.
+/// Returns the words that `watch` and `ssh` join to a text.
 pub(crate) fn remote_words<'a>(name: &str, rest: &'a [ShellWord]) -> &'a [ShellWord] {
     let watch = WrapperSyntax { valued: &["-n", "--interval"], before: 0 };
     let wrapper = if name == "watch" { watch } else { WrapperSyntax { valued: SSH, before: 1 } };
@@ -211,7 +211,7 @@ fn remote(name: &str, rest: &[ShellWord], via: InvocationKind) -> Option<Execute
     (!rest.is_empty()).then(|| ExecutedItem::Text { word: joined(rest), via })
 }
 
-/// What `find` runs for each file.
+/// Adds the commands that `find` runs for each file.
 fn found_files(rest: &[ShellWord], found: &mut Vec<ExecutedItem>, depth: usize) {
     let is_exec = |word: &ShellWord| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
     let mut rest = rest;

@@ -1,4 +1,4 @@
-//! What a shell is told to run.
+//! The command or script that a shell is told to run.
 
 use super::ShellWord;
 
@@ -11,7 +11,7 @@ pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// The text after a shell's `-c`, however its options are put together.
+/// Returns the text after a shell's `-c`, however its options are combined.
 pub(crate) fn shell_text(rest: &[ShellWord]) -> Option<&ShellWord> {
     let mut wanted = false;
     let mut at = 0;
@@ -35,14 +35,14 @@ pub(crate) fn shell_text(rest: &[ShellWord]) -> Option<&ShellWord> {
     None
 }
 
-/// The words behind the text or the script of a shell.
+/// Returns the words after the text or the script of a shell.
 pub(super) fn script_words(rest: &[ShellWord]) -> &[ShellWord] {
     let script = shell_text(rest).or_else(|| script_file(rest));
     let at = script.and_then(|script| rest.iter().position(|word| std::ptr::eq(word, script)));
     at.and_then(|at| rest.get(at + 1..)).unwrap_or_default()
 }
 
-/// `sh -c rm -rf x`: quotes have been lost on the way, and all of it was meant.
+/// Detects `sh -c rm -rf x`: the quotes are missing, and all of it was meant.
 pub(super) fn lost_quotes(rest: &[ShellWord]) -> Option<String> {
     let text = shell_text(rest).filter(|word| !word.text.contains(char::is_whitespace))?;
     let words = std::iter::once(text).chain(script_words(rest));
@@ -50,7 +50,7 @@ pub(super) fn lost_quotes(rest: &[ShellWord]) -> Option<String> {
     (texts.len() > 1).then(|| texts.join(" "))
 }
 
-/// The script file of a shell, or none if it reads its input.
+/// Returns the script file of a shell, or `None` if it reads its input.
 pub(crate) fn script_file(rest: &[ShellWord]) -> Option<&ShellWord> {
     let mut rest = rest.iter();
     while let Some(word) = rest.next() {

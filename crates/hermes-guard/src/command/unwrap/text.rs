@@ -1,8 +1,8 @@
-//! Programs to which a shell's text is given: as a word, behind an option, or within a language of their own.
+//! Programs that pass text to a shell: as a word, as an option's value, or within their own language.
 
 use super::ShellWord;
 
-/// Every word with a blank in it is a command.
+/// Programs for which every word with whitespace is a command.
 const WHOLE: &[&str] = &[
     "hyperfine",
     "tmux",
@@ -15,7 +15,7 @@ const WHOLE: &[&str] = &[
     "start-stop-daemon",
 ];
 
-/// The value of these options is a command.
+/// Options whose value is a command.
 const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["su", "runuser", "script", "capsh", "vagrant", "sg", "newgrp"], &["-c", "--command", "-qc"]),
     (&["nix-shell", "nix", "guix"], &["--run", "--command", "-c"]),
@@ -30,8 +30,8 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["ssh", "scp", "sftp", "mosh", "sshfs", "autossh"], &["-o", "-S", "--ssh"]),
 ];
 
-/// What follows one of these marks, up to the end of the line, is run by a shell. A mark that ends in a blank is a word
-/// of the language and stands where a statement begins.
+/// Marks after which the text, up to the end of the line, is run by a shell. A mark that ends in a space is a
+/// keyword of the language and occurs where a statement begins.
 const MARKS: &[(&[&str], &[&str])] = &[
     (
         &["vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff"],
@@ -56,7 +56,7 @@ const MARKS: &[(&[&str], &[&str])] = &[
 const MOST_MARKS: usize = 32;
 const MOST_BLANKS: usize = 32;
 
-/// What tmux does with commands; its other words only say how things look.
+/// The commands of tmux that run something; its other words only set the appearance.
 const TMUX: &[&str] = &[
     "new",
     "new-session",
@@ -78,7 +78,7 @@ const TMUX: &[&str] = &[
     "display-popup",
 ];
 
-/// The texts that a program is told to run by its words.
+/// Returns the texts that a program is told to run by its words.
 pub(super) fn texts(name: &str, rest: &[ShellWord]) -> Vec<ShellWord> {
     let mut found: Vec<ShellWord> = Vec::new();
     let runs = |word: &ShellWord| name != "tmux" || TMUX.contains(&word.text.as_str());
@@ -111,7 +111,7 @@ fn values(rest: &[ShellWord], options: &[&str]) -> Vec<ShellWord> {
     found
 }
 
-/// ssh's options have names of their own before the command: `ProxyCommand=ssh …`.
+/// Returns the value without the option names that ssh puts before a command: `ProxyCommand=ssh …`.
 fn plain_value(word: &ShellWord) -> ShellWord {
     let text = word.text.strip_prefix("-o").unwrap_or(&word.text);
     let text = ["proxycommand", "localcommand", "knownhostscommand", "remotecommand"]
@@ -125,12 +125,12 @@ fn plain_value(word: &ShellWord) -> ShellWord {
     ShellWord { text: text.to_owned(), ..word.clone() }
 }
 
-/// Whether it has a language of its own from which a shell can be reached.
+/// Tells whether a program has its own language from which a shell can be started.
 pub(crate) fn runs_marked(name: &str) -> bool {
     MARKS.iter().any(|(names, _)| names.contains(&name))
 }
 
-/// The commands that a text in the language of this program hands to a shell.
+/// Returns the commands that a text in the program's language passes to a shell.
 pub(crate) fn marked(name: &str, text: &str) -> Vec<String> {
     let Some((_, marks)) = MARKS.iter().find(|(names, _)| names.contains(&name)) else { return Vec::new() };
     let lower = text.to_ascii_lowercase();
@@ -145,14 +145,14 @@ pub(crate) fn marked(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Whether a statement begins here.
+/// Tells whether a statement begins here.
 fn begins(text: &str, at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default().chars().rev();
     let before = before.take(MOST_BLANKS).find(|c| !matches!(c, ' ' | '\t'));
     before.is_none_or(|c| matches!(c, '\n' | ';' | '{' | ':' | '(' | '|' | '+'))
 }
 
-/// What stands between quotes, or all of it if none open there.
+/// Returns the text between quotes, or all of it if none open there.
 fn unquoted(text: &str) -> String {
     let text = text.trim_start_matches([' ', '(', '\t']);
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));

@@ -1,14 +1,14 @@
-//! Programs that run the words behind them: `sudo`, `env`, `uv run` and their like.
+//! Programs that run the words after them: `sudo`, `env`, `uv run` and similar.
 
 use super::ShellWord;
 
-/// Which options of a wrapper take a value, and how many words stand before the command.
+/// The options of a wrapper that take a value, and the number of words before the command.
 pub(super) struct WrapperSyntax {
     pub(super) valued: &'static [&'static str],
     pub(super) before: usize,
 }
 
-/// Those whose options take values, or that want a word before the command.
+/// Wrappers whose options take values, or that require a word before the command.
 const WRAPPERS: &[(&[&str], &[&str], usize)] = &[
     (
         &["sudo", "doas"],
@@ -94,7 +94,7 @@ const WRAPPERS: &[(&[&str], &[&str], usize)] = &[
     (&["npx", "bunx", "pipx", "uvx"], &["-p", "--package", "--from", "--with"], 0),
 ];
 
-/// Those that run the words behind a verb, and how many words stand between.
+/// Programs that run the words after a subcommand, and the number of words between.
 const VERBS: &[(&[&str], &[&str], usize)] = &[
     (&["uv", "poetry", "pipenv", "conda", "mamba", "micromamba", "hatch", "pdm", "rye", "pixi"], &["run"], 0),
     (&["op", "doppler", "infisical", "dotenvx", "devbox", "flatpak-spawn"], &["run"], 0),
@@ -123,9 +123,9 @@ const VERB_VALUED: &[&str] = &[
     "--directory",
 ];
 
-/// What stands before the command that this program runs, if it runs one.
+/// Returns the syntax before the command that this program runs, if it runs one.
 pub(super) fn wrapper(name: &str) -> Option<WrapperSyntax> {
-    // The loader of programs is told which one to load.
+    // The dynamic loader gets the program to load as an argument.
     if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld.so") {
         return Some(WrapperSyntax { valued: &["--library-path", "--preload", "--argv0"], before: 0 });
     }
@@ -133,7 +133,7 @@ pub(super) fn wrapper(name: &str) -> Option<WrapperSyntax> {
     Some(WrapperSyntax { valued, before: *before })
 }
 
-/// The command behind `uv run`, `npm exec` and their like.
+/// Returns the command after `uv run`, `npm exec` and similar.
 pub(super) fn behind_verb<'a>(name: &str, rest: &'a [ShellWord]) -> Option<&'a [ShellWord]> {
     let (_, verbs, before) = VERBS.iter().find(|(names, verbs, _)| {
         names.contains(&name) && rest.iter().take(4).any(|word| verbs.contains(&word.text.as_str()))
@@ -144,7 +144,7 @@ pub(super) fn behind_verb<'a>(name: &str, rest: &'a [ShellWord]) -> Option<&'a [
     rest.get(skipped..)
 }
 
-/// How many words stand before the command, and a text that an option says to run.
+/// Returns the number of words before the command, and a text that an option says to run.
 pub(super) fn skip(rest: &[ShellWord], wrapper: &WrapperSyntax, name: &str) -> (usize, Option<ShellWord>) {
     let mut at = 0;
     let mut before = wrapper.before;
@@ -160,7 +160,7 @@ pub(super) fn skip(rest: &[ShellWord], wrapper: &WrapperSyntax, name: &str) -> (
             text = rest.get(at + 1).cloned();
             at += 2;
         } else if name == "command" && matches!(given, "-v" | "-V") {
-            // It only asks where the command is.
+            // This only looks up where the command is.
             return (rest.len(), None);
         } else if given == "--" {
             at += 1;
@@ -181,13 +181,13 @@ pub(super) fn skip(rest: &[ShellWord], wrapper: &WrapperSyntax, name: &str) -> (
     (at.min(rest.len()), text)
 }
 
-/// What `env -S` splits into a command; it may stand in the option itself.
+/// Returns the text that `env -S` splits into a command; it may be in the option's own word.
 fn split_given<'a>(name: &str, given: &'a str) -> Option<&'a str> {
     let given = given.strip_prefix("--split-string").or_else(|| given.strip_prefix("-S"));
     given.filter(|_| name == "env").map(|given| given.trim_start_matches('='))
 }
 
-/// `NAME=value` before a command.
+/// Detects `NAME=value` before a command.
 pub(super) fn is_setting(name: &str, given: &str) -> bool {
     matches!(name, "env" | "sudo" | "doas") && given.contains('=') && !given.starts_with(['/', '.', '-'])
 }

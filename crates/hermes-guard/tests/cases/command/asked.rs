@@ -1,6 +1,6 @@
-//! Commands that are asked about, under which key, and those that are never run.
+//! Commands that need approval, with their keys, and those that are never run.
 
-/// The table of the specification, a few spellings each.
+/// The table of dangers, with a few spellings each.
 pub(super) const DANGEROUS: &[(&str, &str)] = &[
     ("rm -rf /opt/app", "delete in root path"),
     ("rm /etc/hosts", "delete in root path"),
@@ -210,7 +210,7 @@ pub(super) const DANGEROUS: &[(&str, &str)] = &[
     ("python3 - <<EOF\nimport os\nos.system('ls')\nEOF", "script execution via heredoc"),
 ];
 
-/// The same, written so that it is not seen at once.
+/// The same dangers, written so that they are not obvious.
 pub(super) const DISGUISED: &[(&str, &str)] = &[
     ("r\\m -rf x", "recursive delete"),
     ("r''m -rf x", "recursive delete"),
@@ -316,7 +316,7 @@ pub(super) const DISGUISED: &[(&str, &str)] = &[
     ("sudo -u postgres psql -c 'DROP TABLE t'", "SQL DROP"),
 ];
 
-/// Never, whatever anybody has agreed to.
+/// Commands that are never run, whatever the user has approved.
 pub(super) const DENIED: &[(&str, &str)] = &[
     ("r\u{1b}[31mm -rf x", "DENY control character in the command"),
     ("ls \u{1b}]0;rm -rf x\u{7}", "DENY control character in the command"),

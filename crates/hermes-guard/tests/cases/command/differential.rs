@@ -1,8 +1,8 @@
-//! What is seen to be run, compared with what bash runs.
+//! Compares the commands that the parser finds with those that bash runs.
 //!
-//! Commands are made at random from everything the shell's grammar has, then damaged at random. One bash runs them all in
-//! a folder of its own, with no programs to be found: whatever it would have run is written down instead. A command that
-//! bash ran and the reader did not see is a way around the judge. `HERMES_COMMANDS` sets how many are made, and
+//! Commands are generated at random from the whole shell grammar, then damaged at random. One bash runs them all in
+//! a separate folder, with no programs in its path: it records whatever it would have run. A command that bash ran
+//! and the parser did not find is a way around the judge. `HERMES_COMMANDS` sets how many are generated, and
 //! `HERMES_SEED` where the series begins.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use hermes_guard::executed_words;
 
 const COMMANDS: usize = 10_000;
 
-/// Runs each command of a list, and writes down the words of whatever would have been run.
+/// A script that runs each command of a list, and records the words of whatever would have been run.
 const DRIVER: &str = r#"
 PATH=/nonexistent
 # In one line and one write, or what runs beside would be written in between.
@@ -31,7 +31,7 @@ while IFS= builtin_read -r -d '' text; do
 done < commands
 "#;
 
-/// A small generator of numbers, the same for the same seed.
+/// A small random number generator, deterministic for a seed.
 struct Random(u64);
 
 impl Random {
@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-/// Makes one command after the other.
+/// Generates commands.
 struct CommandGenerator {
     random: Random,
     names: usize,
@@ -177,7 +177,7 @@ impl CommandGenerator {
         }
     }
 
-    /// A command, every second one damaged.
+    /// Returns a command; every second one is damaged.
     fn next(&mut self) -> String {
         self.names = 0;
         let mut text: Vec<char> = self.script(2).chars().collect();
@@ -211,7 +211,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What bash ran of each command.
+/// Returns what bash ran for each command.
 fn run_by_bash(commands: &[String], folder: &Path) -> HashMap<usize, Vec<Vec<String>>> {
     std::fs::write(folder.join("commands"), commands.join("\0") + "\0").unwrap();
     let driver = DRIVER.replace("IFS= builtin_read", "IFS= read").replace(" read exit", " exit");
@@ -238,12 +238,13 @@ fn run_by_bash(commands: &[String], folder: &Path) -> HashMap<usize, Vec<Vec<Str
 const RESERVED: &[&str] =
     &["!", "{", "}", "then", "else", "elif", "fi", "do", "done", "esac", "in", "time", "coproc"];
 
-/// A backslash at the very end of a text stays or goes.
+/// Removes a backslash at the very end of a text, which bash may keep or drop.
 fn without_end(word: &str) -> &str {
     word.strip_suffix('\\').unwrap_or(word)
 }
 
-/// Whether what was seen could be what was run: the words are equal as far as they can be known without a shell.
+/// Tells whether the found words could be those that were run: they are equal as far as they can be known without a
+/// shell.
 fn is_same(seen: &[Option<String>], ran: &[String]) -> bool {
     let is_known =
         |word: &Option<String>| word.as_ref().is_some_and(|word| !word.contains(['*', '?', '[', '~', '{']));
@@ -277,15 +278,15 @@ fn what_bash_runs_is_seen() {
         let Some(seen) = executed_words(command) else { continue };
         for words in ran.get(&at).into_iter().flatten() {
             compared += 1;
-            // Bytes that are no text; and braces that bash leaves alone because of others in a `${…}` before them, which
-            // can only make fewer words of them.
+            // Bytes that are not text; and braces that bash does not expand because of others in a `${…}` before
+            // them, which can only make fewer words of them.
             if words.iter().any(|word| word.contains('\u{fffd}') || word.contains('{') && word.contains(','))
             {
                 continue;
             }
-            // In some places bash takes a word of its own for the name of a program, and runs nothing behind it.
+            // In some places bash takes a reserved word for the name of a program, and runs nothing after it.
             let is_own = words.first().is_some_and(|word| RESERVED.contains(&word.as_str()));
-            // Braces behind an expansion that is several words multiply some of them.
+            // Braces after an expansion to several words multiply some of them.
             let multiplied = command.contains("}{");
             if is_own || multiplied || words.first().is_some_and(|name| name.contains('[')) {
                 continue;

@@ -1,9 +1,8 @@
-//! Commands written so that a reader who is not bash would overlook them, each with a twin that looks alike and is
-//! harmless.
+//! Commands that a parser other than bash would overlook, each with a similar command that is harmless.
 
-/// Hides `rm -rf x` from whoever normalises, strips or ends something elsewhere than bash does.
+/// Commands that hide `rm -rf x` from a parser that normalises, strips or ends something elsewhere than bash does.
 pub(super) const HIDDEN: &[&str] = &[
-    // Letters that look like others.
+    // Look-alike letters.
     "echo ＃ ; rm -rf x",
     "echo ＇ ; rm -rf x ; echo ＇",
     "echo ＂ ; rm -rf x # ＂",
@@ -30,7 +29,7 @@ pub(super) const HIDDEN: &[&str] = &[
     "nice {-n}x,1,rm} -rf x",
     // Braces copy what bash reads a second time.
     "echo {a,b}$((1 + $(ls x\\; \\\nrm -rf x)0))",
-    // Where a here-document ends.
+    // The end of a here-document.
     "echo $(cat <<z\nzrm -rf x)",
     "echo \"$(cat <<E\nE; rm -rf x)\"",
     "cat <<E'O'F\n$(ls '\nEOF\nrm -rf x #')",
@@ -55,7 +54,7 @@ pub(super) const HIDDEN: &[&str] = &[
     "read c <<E\nrm -rf x\nE\n$c",
     "cat <<E; case x in\nit's\nE\nx) rm -rf x;; esac #'",
     "echo $(cat <<E)\nrm -rf x\nE",
-    // Where braces and parentheses end.
+    // The end of braces and parentheses.
     "echo ${x#{}; rm -rf x; echo }",
     "echo ${x%'}'}; rm -rf x; echo }",
     "echo \"${x:-'}'}\"; rm -rf x; echo \"}\"",
@@ -113,7 +112,7 @@ pub(super) const HIDDEN: &[&str] = &[
     "${!:-rm} -rf x",
     "echo ${x:-$(ls # \\\nrm -rf x)}",
     "((ls) # it's\n(rm -rf x)) #'",
-    // Words that bash computes.
+    // Words that bash evaluates.
     "test -v 'a[$(rm -rf x)]'",
     "[ -v 'a[$(rm -rf x)]' ]",
     "[[ -v 'a[$(rm -rf x)]' ]]",
@@ -137,7 +136,7 @@ pub(super) const HIDDEN: &[&str] = &[
     "echo \"${PS9@P}\"; ${y@P}",
     "compgen -W '$(rm -rf x)'",
     "compgen -C 'rm -rf x'",
-    // What a shell runs when it starts.
+    // Files and functions that a shell runs when it starts.
     "BASH_ENV=<(echo 'rm -rf x') bash -c ls",
     "BASH_ENV='$(rm -rf x)' bash -c ls",
     "echo 'rm -rf x' > e; BASH_ENV=e bash -c ls",
@@ -146,7 +145,7 @@ pub(super) const HIDDEN: &[&str] = &[
     "export 'BASH_FUNC_ls%%=() { rm -rf x; }'; bash -c ls",
     "shopt -s expand_aliases; BASH_ALIASES[ls]='rm -rf x'\nls",
     "eval ')' ; ((rm -rf x))",
-    // Other ways around.
+    // Other constructs.
     "! ! rm -rf x",
     "coproc a { rm -rf x; }",
     "function f ( ) { rm -rf x; }; f",
@@ -161,7 +160,7 @@ pub(super) const HIDDEN: &[&str] = &[
     "while read -r c; do eval \"$c\"; done <<'E'\nrm -rf x\nE",
 ];
 
-/// The same shapes, and nothing in them that is run.
+/// The same constructs, with nothing dangerous that is run.
 pub(super) const HARMLESS_TWINS: &[&str] = &[
     "echo ＃ rm -rf x",
     "echo '＃ ; rm -rf x'",

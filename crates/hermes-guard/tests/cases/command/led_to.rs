@@ -1,6 +1,6 @@
 //! Commands that lead to a dangerous one: through a program that runs its words, a text, a value or a file.
 
-/// Programs that run the words behind them, known to us or not.
+/// Programs that run the words after them, whether the tables contain them or not.
 pub(super) const WRAPPED: &[(&str, &str)] = &[
     ("pkexec rm -rf x", "recursive delete"),
     ("ls | entr rm -rf x", "recursive delete"),
@@ -77,7 +77,7 @@ pub(super) const WRAPPED: &[(&str, &str)] = &[
     ("vagrant ssh -c 'rm -rf x'", "recursive delete"),
 ];
 
-/// Texts that a program hands to a shell.
+/// Texts that a program passes to a shell.
 pub(super) const TEXTS: &[(&str, &str)] = &[
     ("git -c alias.x='!rm -rf y' x", "recursive delete"),
     ("git -c core.pager='rm -rf x' log", "recursive delete"),
@@ -160,7 +160,7 @@ pub(super) const TEXTS: &[(&str, &str)] = &[
     ("echo 'import shutil; shutil.rmtree(\"x\")' | python3", "script execution via heredoc"),
 ];
 
-/// Values and files that are made first and run then.
+/// Values and files that are created first and run then.
 pub(super) const FOLLOWED: &[(&str, &str)] = &[
     ("cmd=(rm -rf x); \"${cmd[@]}\"", "recursive delete"),
     ("cmd=(rm -rf x); ${cmd[*]}", "recursive delete"),
@@ -206,7 +206,7 @@ pub(super) const FOLLOWED: &[(&str, &str)] = &[
     ("ln -s $(which rm) ~/ls2; ~/ls2 -rf x", "recursive delete"),
 ];
 
-/// What is run without anybody having seen it.
+/// Text that is run although the command does not show it.
 pub(super) const UNSEEN: &[(&str, &str)] = &[
     ("eval $(echo cm0gLXJmIHg= | base64 -d)", "decoded content piped to shell"),
     ("bash -c \"$(base64 -d x)\"", "decoded content piped to shell"),

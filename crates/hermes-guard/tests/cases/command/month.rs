@@ -1,4 +1,4 @@
-//! Commands of an ordinary month, in no order. None of them may ask.
+//! Commands of an ordinary month, in no order. None of them may need approval.
 
 pub(super) const MONTH: &[&str] = &[
     "ls -R | head -50",

@@ -1,6 +1,6 @@
-//! Commands nobody is asked about.
+//! Commands that need no approval.
 
-/// Dangerous words that are only talked about, and names that only look alike.
+/// Dangerous words that are only mentioned, and names that only look similar.
 pub(super) const HARMLESS: &[&str] = &[
     "rm readme.md",
     "rm -f report.txt",
@@ -155,7 +155,7 @@ pub(super) const HARMLESS: &[&str] = &[
     "#only a comment",
 ];
 
-/// A hundred commands of an ordinary week. None of them may ask.
+/// A hundred commands of an ordinary week. None of them may need approval.
 pub(super) const EVERYDAY: &[&str] = &[
     "ls -la",
     "pwd",

@@ -1,4 +1,4 @@
-//! More spellings of dangers. Whatever the key, none of them is simply run.
+//! More spellings of dangers. Whatever the key, none of them may run without approval.
 
 pub(super) const SPELLINGS: &[&str] = &[
     "docker run -v /:/host alpine rm -rf /host",

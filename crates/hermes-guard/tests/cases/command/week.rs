@@ -1,4 +1,4 @@
-//! A second list of everyday commands, of kinds that lead to other commands. None of them may ask.
+//! A second list of everyday commands, of kinds that lead to other commands. None of them may need approval.
 
 pub(super) const ANOTHER_WEEK: &[&str] = &[
     // Containers.
@@ -53,7 +53,7 @@ pub(super) const ANOTHER_WEEK: &[&str] = &[
     "GIT_SSH_COMMAND='ssh -i ~/.ssh/deploy' git fetch",
     "gh pr create --title 'Remove rm -rf' --body 'The script ran rm -rf build; now it does not.'",
     "gh issue comment 3 --body \"rm -rf x is what broke it\"",
-    // Runners of languages.
+    // Language runners.
     "npm run dev -- --port 3000",
     "npm exec -- eslint .",
     "npx prettier --write 'src/**/*.ts'",

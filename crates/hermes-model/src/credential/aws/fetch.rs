@@ -1,4 +1,4 @@
-//! Questions to the services that grant keys, and the keys in their answers.
+//! Requests to the services that grant keys, and parsing the keys in their responses.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::TemporaryKeys;
 
 const LIMIT: usize = 256 * 1024;
 
-/// A client that goes through no proxy: the addresses of machines and containers mean something only here.
+/// Returns a client without a proxy: metadata addresses of machines and containers are valid only locally.
 pub(super) fn direct_client(means: &CredentialContext) -> Option<HttpClient> {
     HttpClient::new(Config { proxies: ProxyMode::Direct, ..Config::new(means.clock.clone()) }).ok()
 }
 
-/// The body of a success. Why there is none is said without the body, which may hold keys.
+/// Returns the body of a successful response. The error omits the body, which may contain keys.
 pub(super) async fn fetch(
     means: &CredentialContext,
     client: &HttpClient,
@@ -34,7 +34,7 @@ pub(super) async fn fetch(
     Ok(body.to_vec())
 }
 
-/// Keys as the services and programs of AWS write them in JSON, whose spelling of names differs.
+/// Parses keys from the JSON of AWS services and programs, which spell the field names differently.
 pub(super) fn read_keys(body: &[u8]) -> Option<TemporaryKeys> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let fields = value.get("roleCredentials").or_else(|| value.get("Credentials")).unwrap_or(&value);
@@ -49,7 +49,7 @@ pub(super) fn read_keys(body: &[u8]) -> Option<TemporaryKeys> {
     })
 }
 
-/// The same in the XML of the token service.
+/// Parses keys from the XML of the token service.
 pub(super) fn read_keys_in_xml(body: &[u8]) -> Option<TemporaryKeys> {
     let body = String::from_utf8_lossy(body);
     let inside = |tag: &str| -> Option<String> {

@@ -1,8 +1,8 @@
-//! AWS credentials for Bedrock: a bearer token, keys in variables, a profile, or a role that something grants.
+//! AWS credentials for Bedrock: a bearer token, keys in variables, a profile, or a role granted by a service.
 //!
-//! Profile files are read at each use, because other programs renew what is in them; what a role grants is kept until
-//! shortly before it runs out. Invariant: keys of a role are asked for only over TLS, from this machine, or from the
-//! addresses that only the machine's own host answers.
+//! Profile files are read at each use, because other programs renew their content; keys of a role are cached until
+//! shortly before they expire. Invariant: keys of a role are requested only over TLS, from this machine, or from
+//! the addresses that only the machine's own host answers.
 
 mod fetch;
 mod process;
@@ -23,10 +23,10 @@ use crate::client::{AwsKeys, CredentialProvider, CredentialUnavailable, KeyRefus
 use role::WebIdentity;
 
 const DEFAULT_REGION: &str = "us-east-1";
-/// Keys this close to their end are renewed first.
+/// The remaining lifetime below which keys are renewed before use.
 const RENEWAL_MARGIN: Duration = Duration::from_mins(5);
 
-/// Where the credentials are.
+/// The place where the credentials are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AwsCredentialSource {
     Bearer {
@@ -46,17 +46,17 @@ pub enum AwsCredentialSource {
         session: String,
         region: String,
     },
-    /// The role of the container we run in.
+    /// The role of the container in which the process runs.
     Container {
         region: String,
     },
-    /// The role of the machine we run on.
+    /// The role of the machine on which the process runs.
     Instance {
         region: String,
     },
 }
 
-/// Whether there are credentials without asking anything but the environment.
+/// Tells whether the environment alone shows that there are credentials.
 pub fn is_detectable(env: &Env) -> bool {
     env.is_set("AWS_BEARER_TOKEN_BEDROCK")
         || (env.is_set("AWS_ACCESS_KEY_ID") && env.is_set("AWS_SECRET_ACCESS_KEY"))
@@ -122,7 +122,7 @@ impl AwsCredentialSource {
         matches!(self, Self::Bearer { .. })
     }
 
-    /// For messages.
+    /// Returns a description of the source, for messages.
     pub fn origin(&self) -> String {
         match self {
             Self::Bearer { .. } => "AWS_BEARER_TOKEN_BEDROCK".to_owned(),
@@ -141,13 +141,13 @@ fn grants_something(profile: &BTreeMap<String, String>) -> bool {
         .any(|name| profile.contains_key(name))
 }
 
-/// Keys, and how long they are good for.
+/// Keys with their expiry.
 #[derive(Debug, Clone)]
 struct TemporaryKeys {
     access_key: String,
     secret_key: Secret,
     session_token: Option<Secret>,
-    /// Absent for keys that do not run out.
+    /// The expiry; absent for keys that do not expire.
     expires_at: Option<Timestamp>,
 }
 
@@ -162,7 +162,7 @@ impl TemporaryKeys {
     }
 }
 
-/// The words for a person, with what to set instead.
+/// Returns the error for the user, with what to set instead.
 fn unavailable_error(what: &str) -> CredentialUnavailable {
     CredentialUnavailable(format!(
         "Provider 'bedrock' has no credentials: {what}. Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and \
@@ -175,7 +175,7 @@ fn unavailable_error(what: &str) -> CredentialUnavailable {
 pub struct AwsCredentials {
     context: CredentialContext,
     source: AwsCredentialSource,
-    /// What a role granted, while it lasts.
+    /// The keys that a role granted, until they expire.
     cached_keys: Mutex<Option<TemporaryKeys>>,
 }
 

@@ -1,4 +1,4 @@
-//! A program that prints keys.
+//! Runs a program that prints keys.
 
 use hermes_types::Cancel;
 
@@ -8,7 +8,7 @@ use super::fetch::read_keys;
 use super::{TemporaryKeys, unavailable_error};
 use crate::client::CredentialUnavailable;
 
-/// Runs what a profile names; what it printed is in no error.
+/// Runs the program that a profile names; no error contains its output.
 pub(super) async fn run(
     means: &CredentialContext,
     profile: &str,

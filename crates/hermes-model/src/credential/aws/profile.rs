@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hermes_config::{Env, expand_tilde, user_home};
 
-/// The credentials file before the configuration file: it wins where both name a key.
+/// Returns the files, the credentials file first: it wins where both contain a key.
 pub(super) fn files(env: &Env) -> Vec<PathBuf> {
     let file = |variable: &str, usual: &str| match env.get(variable) {
         Some(given) => expand_tilde(given, env).ok(),
@@ -31,13 +31,14 @@ fn text_of(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The entries of `[sso-session name]`.
+/// Returns the entries of `[sso-session name]`.
 pub(super) fn read_session(files: &[PathBuf], name: &str) -> BTreeMap<String, String> {
     let title = format!("sso-session {name}");
     files.iter().flat_map(|path| section(&text_of(path), &[&title])).collect()
 }
 
-/// The entries under any of these titles, whose words may stand further apart. Nested settings are left out.
+/// Returns the entries under any of these titles, whatever the whitespace between their words. Nested settings are
+/// left out.
 fn section(text: &str, titles: &[&str]) -> Vec<(String, String)> {
     let mut inside = false;
     let mut found = Vec::new();

@@ -15,10 +15,10 @@ use crate::client::CredentialUnavailable;
 use crate::wire::BaseUrl;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The machine's own host answers at once or not at all.
+/// The timeout of the metadata service, which answers at once or not at all.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Who wants which role.
+/// The role to assume, and the token file that identifies the caller.
 pub(super) struct WebIdentity<'a> {
     pub(super) role: &'a str,
     pub(super) token_file: &'a Path,
@@ -58,13 +58,14 @@ pub(super) async fn web_identity(
         .ok_or_else(|| unavailable_error("the token service's answer holds no keys"))
 }
 
-/// An address of AWS in a region, which in China has another ending.
+/// Returns an AWS address in a region; regions in China have another domain.
 pub(super) fn regional_url(site: &str, region: &str) -> String {
     let site = site.replace("{region}", region);
     if region.starts_with("cn-") && site.ends_with(".amazonaws.com") { format!("{site}.cn") } else { site }
 }
 
-/// What a container is told about where its role's keys are: a path at the usual host, or a whole address.
+/// Returns the address of the container role's keys from the environment: a path at the default host, or a full
+/// URL.
 pub(super) fn container_address(env: &Env) -> Option<(bool, &str)> {
     env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         .map(|path| (false, path))
@@ -108,7 +109,7 @@ pub(super) async fn container(
     read_keys(&body).ok_or_else(|| unavailable_error("the container's role holds no keys"))
 }
 
-/// TLS, this machine, or one of the addresses only a container's host has.
+/// Tells whether keys may be fetched from a URL: TLS, this machine, or an address that only a container's host has.
 fn may_hold_keys(url: &Url) -> bool {
     let base = BaseUrl::parse(url.as_str());
     let host = base.host().trim_start_matches('[').trim_end_matches(']');
@@ -116,7 +117,7 @@ fn may_hold_keys(url: &Url) -> bool {
     url.scheme() == "https" || loopback || matches!(host, "169.254.170.2" | "169.254.170.23" | "fd00:ec2::23")
 }
 
-/// The machine's role, by the second version of the metadata service only.
+/// Obtains keys for the machine's role, by version 2 of the metadata service only.
 pub(super) async fn instance(
     means: &CredentialContext,
     cancel: &Cancel,
@@ -145,7 +146,7 @@ pub(super) async fn instance(
     read_keys(body.as_bytes()).ok_or_else(|| unavailable_error("the machine's role holds no keys"))
 }
 
-/// Names of roles are plain; anything else would be a path.
+/// Tells whether a text is a plain role name; anything else could change the path.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+=,.@_-".contains(c))
 }

@@ -1,6 +1,6 @@
 //! A sign-in of AWS's own tools, exchanged for a role's keys.
 //!
-//! The sign-in is read, never renewed: that is `aws sso login`.
+//! The sign-in is read but never renewed; `aws sso login` does that.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::client::CredentialUnavailable;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a profile says about its sign-in.
+/// The sign-in settings of a profile.
 pub(super) struct SsoProfile {
     profile: String,
     start_url: String,
@@ -81,7 +81,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// The sign-in for an address, wherever in the folder it is, if it still lasts.
+/// Finds the unexpired token for a start URL in any file of the folder.
 fn find_token(cache: &Path, start_url: &str, now: Timestamp) -> Option<Secret> {
     let same = |url: &str| url.trim_end_matches(['/', '#']) == start_url.trim_end_matches(['/', '#']);
     let tokens = std::fs::read_dir(cache).ok()?.flatten().filter_map(|entry| {

@@ -12,7 +12,7 @@ use super::portal::NousPortal;
 use super::tls::TlsOverrides;
 use super::{KeyRequirement, PROVIDER, SCOPE, obtain};
 
-/// What the flags of `hermes login` may change; it is stored with the sign-in and holds from then on.
+/// The options that flags of `hermes login` set; they are stored with the sign-in and apply from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NousLoginOptions {
     pub portal_url: Option<String>,
@@ -23,7 +23,7 @@ pub struct NousLoginOptions {
 }
 
 impl NousLoginOptions {
-    /// As fields of the sign-in.
+    /// Returns the options as fields of the sign-in.
     fn fields(&self) -> Map<String, Value> {
         let address =
             |url: &Option<String>| url.as_deref().map(|url| url.trim().trim_end_matches('/').to_owned());
@@ -88,7 +88,7 @@ async fn store(means: &CredentialContext, fields: Map<String, Value>) -> Result<
             Some(Value::Object(fields)) => fields.clone(),
             _ => Map::new(),
         };
-        // The key of whoever was signed in before is not this account's.
+        // The key of the previous sign-in does not belong to this account.
         state.retain(|name, _| !name.starts_with("agent_key"));
         state.extend(fields);
         auth.set_provider(PROVIDER, Value::Object(state));

@@ -1,8 +1,8 @@
-//! Nous Portal: a sign-in whose short-lived access token buys a key for inference.
+//! Nous Portal: a sign-in whose short-lived access token obtains a key for inference.
 //!
 //! Two generations of tokens are in use: older ones mint an agent key, newer ones (scope `inference:invoke`) are
-//! themselves the key. Invariant: refresh tokens work once, so a new one is written to `auth.json` before anything else
-//! is done with the answer that brought it.
+//! themselves the key. Invariant: refresh tokens work once, so a new one is written to `auth.json` before the rest
+//! of its response is used.
 
 mod login;
 mod portal;
@@ -29,19 +29,19 @@ pub use tls::TlsOverrides;
 pub(super) const PROVIDER: &str = "nous";
 const CLIENT: &str = "hermes-cli";
 const SCOPE: &str = "inference:mint_agent_key";
-/// Tokens with this scope are shown to the inference server as they are.
+/// The scope of tokens that are sent to the inference server directly.
 const DIRECT_SCOPE: &str = "inference:invoke";
-/// An access token this close to its end is renewed first.
+/// The remaining lifetime below which an access token is renewed before use.
 const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
 
-/// Whether stored state holds something to sign in with.
+/// Tells whether stored state contains a usable sign-in.
 pub fn is_signed_in(state: &Value) -> bool {
     ["refresh_token", "access_token", "agent_key"]
         .into_iter()
         .any(|name| state.get(name).and_then(Value::as_str).is_some_and(|token| !token.trim().is_empty()))
 }
 
-/// Where the portal said inference is.
+/// Returns the inference URL that the portal named.
 pub fn stored_inference_url(state: &Value) -> Option<String> {
     let url = state.get("inference_base_url")?.as_str()?.trim().trim_end_matches('/');
     (!url.is_empty()).then(|| url.to_owned())
@@ -67,11 +67,11 @@ impl AgentKey {
     }
 }
 
-/// Which key will do.
+/// The keys that are acceptable.
 enum KeyRequirement {
-    /// Any that lasts.
+    /// Any key that has not expired.
     Key,
-    /// Not the one that was refused.
+    /// Any key but the one that was refused.
     Other(Option<Secret>),
 }
 
@@ -134,7 +134,7 @@ impl CredentialProvider for NousCredentials {
     }
 }
 
-/// A key from the file, or a new one; other tasks and processes wait meanwhile and then find it there.
+/// Returns a key from the file, or a new one; other tasks and processes wait meanwhile and then find it there.
 async fn obtain(
     means: &CredentialContext,
     need: KeyRequirement,
@@ -147,7 +147,7 @@ async fn obtain(
     if let Some(key) = state.key() {
         let enough = match &need {
             KeyRequirement::Key => key.is_valid_for(now, portal.min_key_lifetime()),
-            // Somebody else has renewed it since.
+            // Another task or process has renewed it since.
             KeyRequirement::Other(refused) => {
                 refused.as_ref().is_some_and(|old| *old != key.key) && key.is_valid_for(now, RENEWAL_MARGIN)
             }
@@ -187,7 +187,7 @@ async fn obtain(
         .ok_or_else(|| SignInError::TryLater("The portal sent no usable key. Try again shortly.".to_owned()))
 }
 
-/// New tokens for a stored pair, as fields to store with it.
+/// Renews a stored pair of tokens; returns the fields to store.
 pub(super) async fn renew_tokens(
     means: &CredentialContext,
     stored: &Map<String, Value>,
@@ -196,7 +196,7 @@ pub(super) async fn renew_tokens(
     NousPortal::new(means, stored)?.refresh(refresh).await
 }
 
-/// A key for stored tokens, as fields to store with them; `None` where the token is itself the key.
+/// Mints a key for stored tokens; returns the fields to store, or `None` where the token is itself the key.
 pub(super) async fn mint_key(
     means: &CredentialContext,
     stored: &Map<String, Value>,
@@ -215,7 +215,7 @@ fn sign_in_again_error(why: &str) -> SignInError {
     SignInError::SignInAgain { provider: "Nous Portal", why: why.to_owned() }
 }
 
-/// The stored sign-in, kept in step with the file.
+/// The stored sign-in, kept in sync with the file.
 struct StoredSignIn {
     fields: Map<String, Value>,
 }
@@ -249,7 +249,7 @@ impl StoredSignIn {
         let has_token = text(&self.fields, "access_token").is_some();
         match self.access_until() {
             Some(until) => has_token && until.seconds() > now.plus(span).seconds(),
-            // Without a date, try it only if there is no way to a dated one.
+            // A token without an expiry is used only if it cannot be refreshed.
             None => has_token && text(&self.fields, "refresh_token").is_none(),
         }
     }
@@ -260,7 +260,7 @@ impl StoredSignIn {
         Some(AgentKey { expires_at: until.or_else(|| token::expiry(key.expose())), key })
     }
 
-    /// Exchanges the refresh token and writes its successor down at once.
+    /// Exchanges the refresh token and stores its successor at once.
     async fn refresh(&mut self, held: &LockedAuthFile, portal: &NousPortal) -> Result<(), SignInError> {
         let refresh = text(&self.fields, "refresh_token").map(Secret::new);
         let refresh =
@@ -269,7 +269,7 @@ impl StoredSignIn {
         self.save(held, fields).await
     }
 
-    /// A token that is itself the key is also stored where older releases look for one.
+    /// Also stores a token that is itself the key where older releases look for one.
     async fn mirror(&mut self, held: &LockedAuthFile) -> Result<AgentKey, SignInError> {
         let access = self.access()?;
         let until = self.access_until();

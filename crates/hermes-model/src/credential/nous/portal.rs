@@ -1,4 +1,4 @@
-//! The portal's four questions, and what its refusals mean.
+//! The portal's four requests, and the meaning of its refusals.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use super::super::{CredentialContext, time};
 use super::{CLIENT, sign_in_again_error, tls};
 
 pub(super) struct NousPortal {
-    /// With the user's ideas of whom to believe.
+    /// The context, with the user's TLS settings applied.
     context: CredentialContext,
     base: String,
     client: String,
     timeout: Duration,
 }
 
-/// What came of asking for a key.
+/// The result of requesting a key.
 pub(super) enum MintOutcome {
-    /// Fields to store.
+    /// The fields to store.
     Key(Map<String, Value>),
-    /// The access token is not good any more, whatever its date says.
+    /// The access token is no longer accepted, whatever its expiry says.
     TokenRefused,
 }
 
 impl NousPortal {
-    /// What the sign-in stored wins over the environment.
+    /// Creates the portal's client; stored settings of the sign-in win over the environment.
     pub(super) fn new(means: &CredentialContext, stored: &Map<String, Value>) -> Result<Self, SignInError> {
         let from_env = || {
             ["HERMES_PORTAL_BASE_URL", "NOUS_PORTAL_BASE_URL"]
@@ -52,7 +52,7 @@ impl NousPortal {
         &self.client
     }
 
-    /// How long a stored key must still be good for.
+    /// Returns the remaining lifetime that a stored key must have.
     pub(super) fn min_key_lifetime(&self) -> Duration {
         let seconds = self.context.env.number("HERMES_NOUS_MIN_KEY_TTL_SECONDS").unwrap_or(1_800.0);
         Duration::from_secs_f64(seconds.clamp(60.0, 1e7))
@@ -80,7 +80,7 @@ impl NousPortal {
         self.ask("token", None, TokenRequestBody::Form(&form), cancel).await
     }
 
-    /// Not cancellable: the answer holds the only copy of the next refresh token.
+    /// Exchanges a refresh token. Not cancellable: the response contains the only copy of the next refresh token.
     pub(super) async fn refresh(&self, token: &Secret) -> Result<Map<String, Value>, SignInError> {
         let form = [
             ("grant_type", "refresh_token"),
@@ -116,7 +116,7 @@ impl NousPortal {
         }
     }
 
-    /// Tokens as fields to store.
+    /// Returns the tokens as fields to store.
     pub(super) fn tokens(&self, reply: &TokenResponse) -> Map<String, Value> {
         let now = self.context.clock.now();
         let mut fields = Map::new();
@@ -126,7 +126,7 @@ impl NousPortal {
             }
         }
         fields.insert("obtained_at".to_owned(), Value::from(time::iso(now)));
-        // A date that belonged to the token before this one must not outlive it.
+        // The expiry of the previous token must not stay with the new one.
         let lifetime = reply.number("expires_in").filter(|seconds| *seconds >= 0.0);
         let until = lifetime.map(|seconds| time::iso(now.plus(Duration::from_secs_f64(seconds.min(1e9)))));
         fields.insert("expires_at".to_owned(), until.map_or(Value::Null, Value::from));
@@ -166,14 +166,14 @@ impl NousPortal {
     }
 }
 
-/// A URL the portal names replaces the stored one.
+/// Replaces the stored inference URL with one that the portal names.
 fn take_inference_url(reply: &TokenResponse, fields: &mut Map<String, Value>) {
     if let Some(url) = reply.text("inference_base_url") {
         fields.insert("inference_base_url".to_owned(), Value::from(url.trim_end_matches('/')));
     }
 }
 
-/// Refusals that a person can do something about.
+/// Returns errors for refusals that the user can act on.
 fn explain(reply: &TokenResponse) -> Option<SignInError> {
     Some(match reply.refusal().as_str() {
         "subscription_required" => SignInError::Account(

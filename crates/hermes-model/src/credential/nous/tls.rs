@@ -1,4 +1,4 @@
-//! Whom to believe at the portal, where the user has said so: stored with the sign-in as `tls`.
+//! The TLS settings for the portal that the user chose: stored with the sign-in as `tls`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::CredentialContext;
 use super::super::error::SignInError;
 
-/// `--insecure` and `--ca-bundle`.
+/// The settings of `--insecure` and `--ca-bundle`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsOverrides {
     pub ca_bundle: Option<PathBuf>,
@@ -36,7 +36,7 @@ impl TlsOverrides {
     }
 }
 
-/// The means with the connections that a sign-in asks for.
+/// Returns the context with the TLS settings of a sign-in.
 pub(super) fn apply(
     means: &CredentialContext,
     stored: &Map<String, Value>,

@@ -1,8 +1,9 @@
-//! Several keys for one provider, and which of them are resting.
+//! Several keys for one provider, with their cooldowns.
 //!
-//! The pool lives in `credential_pool` of `auth.json` and is shared with other releases: entries are changed field by
-//! field, never rewritten. A key refused for its own sake rests for a while; one marked dead stays so until somebody
-//! signs in again. A key goes only to the host it was stored for, and a renewed one is on disk before it is used.
+//! The pool is stored in `credential_pool` of `auth.json` and shared with other releases: entries are changed field
+//! by field, never rewritten. A key that was itself refused cools down for a while; one marked dead stays so until
+//! the user signs in again. A key is sent only to the host it was stored for, and a renewed one is on disk before
+//! it is used.
 
 mod pooled_key;
 mod renewal;
@@ -22,13 +23,13 @@ use crate::wire::{ApiMode, FailureCause};
 use pooled_key::{HOUR, KeyCooldown, PooledKey, REFUSAL_COOLDOWN, RenewalSupport};
 use renewal::{KeyRenewalError, renew};
 
-/// A token this close to its end is renewed first.
+/// The remaining lifetime below which a token is renewed before use.
 const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
 
-/// Which key is next.
+/// Selects the next key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PoolStrategy {
-    /// The first that is not resting.
+    /// The first key that is not cooling down.
     #[default]
     FillFirst,
     RoundRobin,
@@ -37,7 +38,7 @@ pub enum PoolStrategy {
 }
 
 impl PoolStrategy {
-    /// `credential_pool_strategies.{provider}`.
+    /// Reads `credential_pool_strategies.{provider}`.
     pub fn from_config(config: &Config, name: &str) -> Self {
         let chosen = config.map("credential_pool_strategies");
         match chosen.get(name).and_then(hermes_config::yaml::YamlValue::as_str).map(str::trim) {
@@ -49,21 +50,21 @@ impl PoolStrategy {
     }
 }
 
-/// Which pool, for which endpoint.
+/// Names a pool and the endpoint it is used for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSpec {
     /// A provider id, or `custom:{name}`.
     pub name: String,
-    /// The host the keys will be shown to.
+    /// The host that the keys will be sent to.
     pub host: String,
     pub strategy: PoolStrategy,
     /// The wire, which decides the form of a key.
     pub mode: ApiMode,
-    /// A key from elsewhere that takes part too, but is never stored.
+    /// A key from another source that is used too, but never stored.
     pub extra_key: Option<Secret>,
 }
 
-/// Whether a pool holds a key that is not dead.
+/// Tells whether a pool contains a key that is not dead.
 pub fn has_pool(auth: &AuthState, name: &str) -> bool {
     auth.credential_pool(name)
         .iter()
@@ -83,7 +84,7 @@ pub struct CredentialPool {
 struct State {
     members: Vec<PooledKey>,
     in_use: Option<usize>,
-    /// Writes under way; the next request waits for them, so that what it sees is on disk.
+    /// Writes in progress; the next request waits for them, so that what it reads is on disk.
     saving: Vec<ThreadResult<()>>,
 }
 
@@ -124,7 +125,7 @@ impl CredentialPool {
             PoolStrategy::FillFirst => first,
             PoolStrategy::RoundRobin => match state.in_use {
                 Some(last) => ready.iter().find(|at| **at > last).copied().unwrap_or(first),
-                // Where the last process left off.
+                // The least used key is where the last process left off.
                 None => least_used(),
             },
             PoolStrategy::Random => {
@@ -138,7 +139,7 @@ impl CredentialPool {
             state.members.get_mut(at).ok_or_else(|| CredentialUnavailable("the pool is empty".to_owned()))?;
         member.use_count += 1;
         let chosen = member.clone();
-        // The other strategies do not look at the count, so a write per request would be for nothing.
+        // The other strategies do not use the count, so a write per request would be useless.
         if matches!(self.spec.strategy, PoolStrategy::RoundRobin | PoolStrategy::LeastUsed) {
             self.save(&mut state, chosen.id.clone(), |entry| {
                 let count = entry.get("request_count").and_then(Value::as_u64).unwrap_or_default();
@@ -163,7 +164,7 @@ impl CredentialPool {
         ))
     }
 
-    /// Puts the key in use to rest, or away for good.
+    /// Starts the cooldown of the key in use, or marks it dead.
     fn start_cooldown(&self, refusal: &KeyRefusal) {
         let now = self.context.clock.now();
         let code = match refusal.cause {
@@ -195,7 +196,7 @@ impl CredentialPool {
         });
     }
 
-    /// Changes the stored entry of a key, aside. A key that is not stored has none.
+    /// Changes the stored entry of a key on another thread. A key that is not stored has none.
     fn save(
         &self,
         state: &mut State,
@@ -207,7 +208,7 @@ impl CredentialPool {
         state.saving.extend(run_on_thread(move || save(&auth, &pool, &id, change)));
     }
 
-    /// Waits for what is being written.
+    /// Waits for the writes in progress.
     async fn wait_for_writes(&self) {
         let saving = std::mem::take(&mut self.state().saving);
         for write in saving {
@@ -296,7 +297,7 @@ impl CredentialProvider for CredentialPool {
                 .ok_or_else(cannot)?;
             match self.renew_key(&old).await {
                 Ok(_) => Ok(()),
-                // The next request takes another key, if there is one.
+                // The next request uses another key, if there is one.
                 Err(KeyRenewalError::Permanent) => {
                     let now = self.context.clock.now();
                     let state = self.state();

@@ -18,7 +18,7 @@ pub(super) enum KeyCooldown {
 
 #[derive(Debug, Clone)]
 pub(super) struct PooledKey {
-    /// Absent for a key that is not stored.
+    /// The entry's id; absent for a key that is not stored.
     pub(super) id: Option<String>,
     pub(super) key: Secret,
     pub(super) host: Option<String>,
@@ -26,11 +26,11 @@ pub(super) struct PooledKey {
     pub(super) use_count: u64,
     pub(super) cooldown: KeyCooldown,
     pub(super) expires_at: Option<Timestamp>,
-    /// Whether it can be exchanged for a new one.
+    /// Tells whether the key can be exchanged for a new one.
     pub(super) renewal: RenewalSupport,
 }
 
-/// Whether a key has a way to its successor.
+/// Tells whether a key can be renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenewalSupport {
     Possible,
@@ -45,7 +45,7 @@ impl PooledKey {
         let text =
             |name: &str| entry.get(name).and_then(Value::as_str).map(str::trim).filter(|t| !t.is_empty());
         let at = |name: &str| entry.get(name).and_then(time::read);
-        // A key that a sign-in bought is what inference wants to see, not the sign-in's own token.
+        // Inference requires the key that a sign-in obtained, not the sign-in's own token.
         let bought = text("agent_key").filter(|key| is_usable_key(key));
         let key = bought.or_else(|| text("access_token").filter(|key| is_usable_key(key)))?;
         let until = at(if bought.is_some() { "agent_key_expires_at" } else { "expires_at" });
@@ -84,12 +84,12 @@ impl PooledKey {
         rested && (self.renewal == RenewalSupport::Possible || self.is_valid_at(now))
     }
 
-    /// Whether the key itself is still good.
+    /// Tells whether the key itself is still valid.
     pub(super) fn is_valid_at(&self, at: Timestamp) -> bool {
         self.expires_at.is_none_or(|until| until.seconds() > at.seconds())
     }
 
-    /// A key from elsewhere that takes part too.
+    /// Creates a key from another source, which is not stored.
     pub(super) fn unstored(key: Secret) -> Self {
         Self {
             id: None,

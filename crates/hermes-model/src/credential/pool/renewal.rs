@@ -1,7 +1,7 @@
-//! Tokens of a pool exchanged for their successors.
+//! Renewal of the tokens in a pool.
 //!
-//! Under the lock of `auth.json`, because a refresh token works once: whoever comes second finds what the first has
-//! written.
+//! Runs under the lock of `auth.json`, because a refresh token works once: a second process finds what the first
+//! has written.
 
 use hermes_types::{Secret, Timestamp};
 use serde_json::{Map, Value};
@@ -15,10 +15,10 @@ use super::RENEWAL_MARGIN;
 use super::change_entry;
 use super::pooled_key::PooledKey;
 
-/// Why a key has no successor.
+/// The reason why a key was not renewed.
 #[derive(Debug)]
 pub(super) enum KeyRenewalError {
-    /// Somebody has to sign in again.
+    /// The user has to sign in again.
     Permanent,
     Temporary(SignInError),
 }
@@ -32,14 +32,14 @@ impl From<SignInError> for KeyRenewalError {
     }
 }
 
-/// Whether we know who renews the tokens of a pool.
+/// Tells whether the renewal server of a pool's tokens is known.
 pub(super) fn can_renew_pool(pool: &str) -> bool {
     matches!(pool, codex::PROVIDER | nous::PROVIDER | "anthropic")
 }
 
 type RenewedKey = (Secret, Option<Timestamp>);
 
-/// The successor, or what another process has put in its place already.
+/// Returns the renewed key, or the one that another process has stored already.
 pub(super) async fn renew(
     means: &CredentialContext,
     pool: &str,
@@ -113,7 +113,7 @@ async fn exchange(
     Ok((access, until))
 }
 
-/// New tokens as fields of the entry.
+/// Requests new tokens; returns them as fields of the entry.
 async fn ask(
     means: &CredentialContext,
     pool: &str,

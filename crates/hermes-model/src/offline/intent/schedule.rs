@@ -1,4 +1,4 @@
-//! Times of day and intervals in plain words, as schedules.
+//! Parses times of day and intervals in plain words into schedules.
 
 use super::after;
 
@@ -14,7 +14,7 @@ const DAYS: [(&str, &str); 9] = [
     ("workday", "1-5"),
 ];
 
-/// A request such as `every morning at 9 check the weather`: when, and what. `None` if it is not one.
+/// Parses a request such as `every morning at 9 check the weather` into schedule and prompt, or returns `None`.
 pub(super) fn read_schedule(text: &str) -> Option<(String, String)> {
     if let Some(rest) = after(text, &["remind me in ", "in "]) {
         return read_delay(rest);
@@ -42,7 +42,7 @@ pub(super) fn read_schedule(text: &str) -> Option<(String, String)> {
     Some((format!("{minute} {hour} * * {day}"), prompt))
 }
 
-/// `hour …`, `30 minutes …`, `2 hours …`.
+/// Parses `hour …`, `30 minutes …`, `2 hours …`.
 fn read_interval(word: &str, rest: &str) -> Option<(String, String)> {
     let unit = |name: &str| match name.trim_end_matches(',').trim_end_matches('s') {
         "minute" => Some("m"),
@@ -57,7 +57,7 @@ fn read_interval(word: &str, rest: &str) -> Option<(String, String)> {
     Some((format!("every {count}{}", unit(&name.to_ascii_lowercase())?), clean(prompt)?))
 }
 
-/// `10 minutes to stretch`: once, after a while.
+/// Parses `10 minutes to stretch`: once, after a delay.
 fn read_delay(text: &str) -> Option<(String, String)> {
     let mut words = text.splitn(3, ' ');
     let count: u32 = words.next()?.parse().ok().filter(|count| *count > 0)?;
@@ -70,7 +70,7 @@ fn read_delay(text: &str) -> Option<(String, String)> {
     Some((format!("{count}{unit}"), clean(words.next()?)?))
 }
 
-/// `9`, `9:30`, `6pm`, `18.15`, and what follows.
+/// Parses `9`, `9:30`, `6pm`, `18.15`, and returns what follows.
 fn read_time<'a>(text: &'a str, part_of_day: &str) -> Option<((u32, u32), &'a str)> {
     let (time, rest) = text.split_once(' ').unwrap_or((text, ""));
     let lower = time.trim_end_matches(',').to_ascii_lowercase();
@@ -86,7 +86,7 @@ fn read_time<'a>(text: &'a str, part_of_day: &str) -> Option<((u32, u32), &'a st
     let hour = match suffix {
         Some("pm") if hour < 12 => hour + 12,
         Some("am") if hour == 12 => 0,
-        // "every evening at 7" means the evening.
+        // "every evening at 7" means 19:00.
         None if hour < 12 && ["evening", "night", "afternoon"].contains(&part_of_day) => hour + 12,
         _ => hour,
     };

@@ -1,10 +1,10 @@
-//! What has been said so far, and what of it the audience has heard.
+//! The content of an answer so far, and which of it has been emitted as deltas.
 
 use hermes_text::{ScrubbedText, ThinkScrubber, extract_inline_reasoning};
 use hermes_types::{Delta, Message};
 
-/// The content of an answer as it grows. Inline reasoning stays in the content and is kept from the audience; after a
-/// tool call has begun the audience hears no more text.
+/// The content of an answer as it grows. Inline reasoning stays in the content but is not emitted; after a tool
+/// call has begun no more text is emitted.
 #[derive(Debug, Default)]
 pub(super) struct AnswerText {
     content: String,
@@ -23,7 +23,7 @@ impl AnswerText {
         }
     }
 
-    /// Keeps two pieces of text apart that came as separate blocks.
+    /// Separates two pieces of text that arrived as separate blocks.
     pub(super) fn break_line(&mut self, out: &mut Vec<Delta>) {
         if !self.content.is_empty() {
             self.push("\n", out);
@@ -36,7 +36,7 @@ impl AnswerText {
         out.push(Delta::ToolStarted { name: name.to_owned() });
     }
 
-    /// Nothing more will be said: gives out what was held back.
+    /// Emits the text that was held back, at the end of the answer.
     pub(super) fn flush(&mut self, out: &mut Vec<Delta>) {
         if !self.calling {
             emit(self.scrubber.finish(), out);
@@ -47,7 +47,7 @@ impl AnswerText {
         &self.content
     }
 
-    /// The message, with inline reasoning read only when there was no other.
+    /// Returns the message; inline reasoning is used only when there was no other.
     pub(super) fn into_message(self, reasoning: Option<String>) -> Message {
         message(self.content, reasoning)
     }

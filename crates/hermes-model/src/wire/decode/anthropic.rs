@@ -1,7 +1,7 @@
-//! Anthropic Messages, event by event or whole.
+//! Anthropic Messages, from events or as a whole.
 //!
-//! Blocks are numbered and may be interleaved. Counts of tokens are running totals that come at the start and at the end.
-//! A stop reason ends the answer even if the closing event is lost.
+//! Blocks are numbered and may be interleaved. Token counts are running totals that arrive at the start and at the
+//! end. A stop reason ends the answer even if the closing event is lost.
 
 use hermes_types::{Delta, FinishReason, JsonFields, RawJson, Usage};
 use serde_json::json;
@@ -122,7 +122,7 @@ impl AnthropicReader {
             Some("redacted_thinking") => self.blocks.opaque(index, raw.clone()),
             Some("tool_use") => {
                 let given = block.non_null("input").map(super::calls::arguments_text).unwrap_or_default();
-                // A stream announces every call with an empty object and then streams the real one.
+                // A stream announces every call with an empty object and then streams the real arguments.
                 let given = if whole == BlockArrival::Streamed && given.trim() == "{}" {
                     String::new()
                 } else {
@@ -179,7 +179,7 @@ impl AnthropicReader {
     }
 }
 
-/// Whether a block came in one piece.
+/// Tells whether a block arrived in one piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BlockArrival {
     Complete,

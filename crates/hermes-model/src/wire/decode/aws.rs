@@ -1,7 +1,7 @@
-//! `application/vnd.amazon.eventstream`: binary frames from bytes in any pieces.
+//! `application/vnd.amazon.eventstream`: parses binary frames from chunks of any size.
 //!
-//! A frame is its length, the length of its headers, a checksum of the two, the headers, the payload, and a checksum of it
-//! all. A frame whose checksum is wrong ends the stream; nothing in it is believed.
+//! A frame consists of its length, the length of its headers, a checksum of the two, the headers, the payload, and
+//! a checksum of the whole. A frame with a wrong checksum ends the stream; none of its content is used.
 
 use hermes_types::{JsonFields, RawJson};
 
@@ -16,7 +16,7 @@ const CHECKSUM: usize = 4;
 pub(super) struct AwsEventStream {
     limit: usize,
     buffer: Vec<u8>,
-    /// Bytes of `held` that have been read.
+    /// The number of bytes of `held` that have been read.
     consumed: usize,
 }
 
@@ -79,7 +79,7 @@ impl AwsEventStream {
 }
 
 impl AwsEventFrame {
-    /// An exception of the service is a failure of the answer.
+    /// Returns an error if the frame is an exception of the service.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.message_type != "exception" && self.message_type != "error" {
             return Ok(());
@@ -113,7 +113,7 @@ impl AwsEventFrame {
         serde_json::from_slice(&self.payload).map_err(|error| Error::unreadable(error.to_string()))
     }
 
-    /// The event of another wire that a `chunk` carries.
+    /// Returns the event of another wire that a `chunk` carries.
     pub(super) fn wrapped_json(&self) -> Result<Option<String>, Error> {
         let Some(bytes) = self.fields()?.text("bytes") else {
             return Ok(None);
@@ -142,7 +142,7 @@ impl AwsEventFrame {
     }
 }
 
-/// Name and value of the first header, and what follows it.
+/// Returns name and value of the first header, and what follows it.
 fn header(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (length, rest) = bytes.split_first()?;
     let (name, rest) = rest.split_at_checked(usize::from(*length))?;
@@ -169,7 +169,7 @@ fn number(bytes: &[u8], at: usize) -> Result<u32, Error> {
     four.map(u32::from_be_bytes).ok_or_else(|| Error::unreadable("a frame that breaks off"))
 }
 
-/// The checksum of IEEE 802.3, as in gzip.
+/// Computes the checksum of IEEE 802.3, as in gzip.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let step = |crc: u32, byte: &u8| {

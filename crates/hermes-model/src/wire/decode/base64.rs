@@ -1,6 +1,6 @@
-//! Base64, as AWS wraps the events of a foreign wire in it.
+//! Base64, in which AWS wraps the events of another wire.
 
-/// Decodes the standard alphabet; padding may be missing, anything foreign gives `None`.
+/// Decodes the standard alphabet; padding may be missing, any other character gives `None`.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=');
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
@@ -22,7 +22,7 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
             bits &= (1 << count) - 1;
         }
     }
-    // One left-over digit cannot have been a byte.
+    // A single remaining digit cannot encode a byte.
     (count < 6).then_some(out)
 }
 

@@ -1,4 +1,4 @@
-//! An answer made of numbered blocks, as Messages and Converse have it.
+//! An answer of numbered blocks, as in Messages and Converse.
 
 use hermes_types::{Delta, Message, RawJson, ToolCall};
 
@@ -19,7 +19,7 @@ enum Block {
         signature: String,
         raw: Option<RawJson>,
     },
-    /// Carried along unread.
+    /// A block that is passed on without being parsed.
     Opaque(RawJson),
     Tool {
         id: String,
@@ -29,12 +29,12 @@ enum Block {
     },
 }
 
-/// What became of the blocks.
+/// The result of assembling the blocks.
 pub(super) struct AssembledBlocks {
     pub(super) message: Message,
     pub(super) calls: Vec<ToolCall>,
     pub(super) names: Vec<String>,
-    /// Thinking in order, as `render` wrote it or as it came.
+    /// The thinking blocks in order, as `render` wrote them or as they arrived.
     pub(super) thinking: Vec<RawJson>,
     pub(super) has_broken_calls: bool,
     pub(super) is_empty: bool,

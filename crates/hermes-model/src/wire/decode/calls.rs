@@ -1,8 +1,8 @@
-//! Tool calls put together from pieces, as chat servers send them.
+//! Assembles tool calls from the deltas of chat servers.
 //!
-//! The index keys a call, but not every server keeps to that: some give every call index 0, some leave the index or the
-//! id out, some repeat id and name in every piece. A new id at a known index opens a new call; so does a new name once the
-//! arguments so far are complete.
+//! The index identifies a call, but not every server complies: some give every call index 0, some omit the index or
+//! the id, some repeat id and name in every delta. A new id at a known index starts a new call; so does a new name
+//! once the arguments so far are complete.
 
 use hermes_types::{Delta, JsonFields, RawJson, ToolCall};
 use serde_json::Value;
@@ -26,7 +26,7 @@ struct PartialCall {
 }
 
 impl ToolCallAssembler {
-    /// One entry of a delta's `tool_calls`.
+    /// Adds one entry of a delta's `tool_calls`.
     pub(super) fn push_delta(&mut self, entry: &JsonFields, speech: &mut AnswerText, out: &mut Vec<Delta>) {
         let index = entry.number("index");
         let id = entry.text("id").unwrap_or_default();
@@ -49,7 +49,7 @@ impl ToolCallAssembler {
         }
     }
 
-    /// A whole call, for answers that come in one piece.
+    /// Adds a complete call, for answers in one piece.
     pub(super) fn push_complete(&mut self, entry: &JsonFields) {
         let function = entry.object("function").unwrap_or_default();
         self.slots.push(PartialCall {
@@ -100,7 +100,7 @@ impl ToolCallAssembler {
             if !other_id && !next_call {
                 return at;
             }
-            // Interleaved pieces of calls that share an index come back to theirs by id.
+            // Interleaved deltas of calls that share an index are assigned by id.
             if other_id && let Some(known) = self.slots.iter().rposition(|slot| slot.id == id) {
                 return known;
             }
@@ -123,12 +123,12 @@ impl PartialCall {
     }
 }
 
-/// What an empty argument string stands for.
+/// The meaning of an empty argument string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EmptyArguments {
     /// A call without arguments.
     NoArguments,
-    /// Arguments that the output limit cut off before they began; they must not pass for none.
+    /// Arguments that the output limit cut off before they began; they must not be taken for none.
     Truncated,
 }
 
@@ -141,7 +141,7 @@ impl EmptyArguments {
     }
 }
 
-/// Arguments as text: some servers send them already parsed.
+/// Returns the arguments as text: some servers send them already parsed.
 pub(super) fn arguments_text(raw: &RawJson) -> String {
     if raw.is_null() {
         return String::new();
@@ -155,7 +155,8 @@ fn is_complete(arguments: &str) -> bool {
         && serde_json::from_str::<Value>(arguments).is_ok()
 }
 
-/// Read as a value, because a number too large for one is broken as well.
+/// Tells whether any arguments are invalid. They are parsed as a value, because a number that is too large is
+/// invalid as well.
 pub(super) fn has_invalid_arguments(calls: &[ToolCall]) -> bool {
     calls.iter().any(|call| serde_json::from_str::<serde_json::Value>(&call.arguments).is_err())
 }

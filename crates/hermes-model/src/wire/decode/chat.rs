@@ -1,7 +1,8 @@
-//! Chat completions, chunk by chunk or whole.
+//! Chat completions, from chunks or as a whole.
 //!
-//! Usage may come before, with or after the finish reason, in a chunk without choices; `[DONE]` may be missing. Without a
-//! finish reason the answer counts as whole only if `[DONE]` came and what there is stands by itself.
+//! Usage may arrive before, with or after the finish reason, in a chunk without choices; `[DONE]` may be missing.
+//! Without a finish reason the answer counts as complete only if `[DONE]` arrived and the content is valid by
+//! itself.
 
 use hermes_types::{Delta, FinishReason, JsonFields, Message, RawJson, Usage};
 
@@ -18,7 +19,7 @@ use crate::wire::mode::ApiMode;
 pub(super) struct ChatReader {
     text: AnswerText,
     calls: ToolCallAssembler,
-    /// The two fields that plain reasoning text comes in.
+    /// Plain reasoning text, which arrives in this field or in the next.
     reasoning: String,
     reasoning_content: String,
     details: ReasoningDetails,
@@ -71,7 +72,7 @@ impl ChatReader {
             }
         }
         reader.tail(&choice);
-        // A whole answer needs no word that it ended.
+        // An answer in one piece needs no finish reason.
         reader.finish.get_or_insert_with(|| "stop".to_owned());
         reader.finish(&mut Vec::new())
     }
@@ -97,7 +98,7 @@ impl ChatReader {
         let reasoning = delta.text("reasoning").unwrap_or_default();
         let content = delta.text("reasoning_content").unwrap_or_default();
         let details = delta.non_null("reasoning_details");
-        // The same thought often comes in two fields; it is shown once.
+        // The same reasoning often arrives in two fields; it is shown once.
         let shown = [Some(reasoning.clone()), Some(content.clone()), details.map(merge::text)];
         if let Some(text) = shown.into_iter().flatten().find(|text| !text.is_empty()) {
             out.push(Delta::Reasoning(text));
@@ -149,7 +150,7 @@ impl ChatReader {
         }
         let torn = match &self.finish {
             Some(_) => false,
-            // The end was marked but no reason given: good enough for an answer that is whole in itself.
+            // The end was marked without a reason, which is sufficient for an answer that is complete in itself.
             None => !self.done || says_nothing || super::calls::has_invalid_arguments(&calls),
         };
         if torn {
@@ -189,7 +190,7 @@ fn refuse_error(fields: &JsonFields) -> Result<(), Error> {
     }
 }
 
-/// Names that servers use for the same five reasons.
+/// Maps the names that servers use to the five finish reasons.
 fn finish_reason(word: &str) -> FinishReason {
     match word.to_ascii_lowercase().as_str() {
         "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "complete" => FinishReason::Stop,
@@ -200,7 +201,7 @@ fn finish_reason(word: &str) -> FinishReason {
     }
 }
 
-/// Thinking as one text: the plain fields, then the details; what has been said already is skipped.
+/// Returns the reasoning as one text: the plain fields, then the details, without repetitions.
 fn flatten(reasoning: &str, content: &str, details: Option<&RawJson>) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     let candidates = [reasoning.to_owned(), content.to_owned()];

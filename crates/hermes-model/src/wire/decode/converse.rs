@@ -1,4 +1,4 @@
-//! AWS Bedrock Converse, event by event or whole.
+//! AWS Bedrock Converse, from events or as a whole.
 //!
 //! Text blocks are not announced, calls are. The usage comes after the stop reason, and nothing else does.
 

@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use crate::wire::fields::{JsonFieldsExt as _, read_text};
 
-/// The text of a content, and thinking that a list may hold beside it.
+/// The text of a content, and the reasoning that a list may contain beside it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ForeignContent {
     pub(super) text: String,
     pub(super) thinking: String,
 }
 
-/// An object gives its `text`, else its `content`, else its JSON; a list its text parts joined by newlines; anything
-/// else its string form.
+/// Reads a content: of an object its `text`, else its `content`, else its JSON; of a list its text parts joined by
+/// newlines; of anything else its string form.
 pub(super) fn read(raw: &RawJson) -> ForeignContent {
     if let Some(text) = read_text(raw) {
         return ForeignContent { text, ..ForeignContent::default() };

@@ -1,7 +1,7 @@
-//! `reasoning_details` put together from the pieces of a stream.
+//! Assembles `reasoning_details` from the chunks of a stream.
 //!
-//! A single piece is kept byte for byte. Of several, entries that continue one another (same type, same index) become
-//! one, because a provider takes back only whole entries; all others keep their bytes and their order.
+//! A single chunk is kept byte for byte. Of several, entries that continue one another (same type, same index) are
+//! merged, because a provider accepts only whole entries; all others keep their bytes and their order.
 
 use hermes_types::{JsonFields, RawJson};
 
@@ -17,7 +17,7 @@ struct Entry {
     fields: JsonFields,
     kind: String,
     index: Option<u64>,
-    /// The text of a merged entry; absent while the entry is as it came.
+    /// The text of a merged entry; absent while the entry is as it arrived.
     text: Option<String>,
 }
 
@@ -45,13 +45,13 @@ impl ReasoningDetails {
     }
 }
 
-/// The text of the entries in a piece, for showing at once.
+/// Returns the text of the entries in a chunk, to be shown at once.
 pub(super) fn text(piece: &RawJson) -> String {
     let entries: Vec<JsonFields> = piece.read().unwrap_or_default();
     entries.iter().filter_map(entry_text).collect()
 }
 
-/// Texts of whole details, each entry apart.
+/// Returns the texts of complete details, one per entry.
 pub(super) fn texts(details: &RawJson) -> Vec<String> {
     let entries: Vec<JsonFields> = details.read().unwrap_or_default();
     entries.iter().filter_map(entry_text).collect()
@@ -88,7 +88,7 @@ impl Entry {
         };
         let ids = (self.fields.text("id"), next.fields.text("id"));
         let other_id = matches!(&ids, (Some(a), Some(b)) if a != b);
-        // A signature closes its text.
+        // A signature ends its text.
         let closed = self.fields.text("signature").is_some_and(|signature| !signature.is_empty())
             && next.fields.text(field).is_some_and(|text| !text.is_empty());
         !other_id && !closed

@@ -1,8 +1,9 @@
-//! Reading an answer: from the bytes of a stream in any pieces, or whole.
+//! Decodes an answer: from the chunks of a stream, or as a whole.
 //!
-//! Deltas come out as soon as they are known; the assembled message only at the end. What comes out depends on the bytes
-//! alone, never on how they were cut. A stream that broke off ends as [`Ending::CutOff`], which holds no tool call, so
-//! that half a call can never be run. The stored content keeps inline reasoning; the deltas do not show it.
+//! Deltas are emitted as soon as they are known; the assembled message only at the end. The result depends on the
+//! bytes alone, never on how they were split into chunks. A stream that broke off ends as [`StreamEnding::CutOff`],
+//! which contains no tool call, so that an incomplete call can never be run. The stored content keeps inline
+//! reasoning; the deltas do not show it.
 
 mod answer_text;
 mod anthropic;
@@ -29,16 +30,16 @@ use super::mode::ApiMode;
 use super::options::WireOptions;
 use crate::error::{Error, ProviderFault};
 
-/// The most one event of a stream may hold.
+/// The largest event of a stream.
 const EVENT_LIMIT: usize = 8 * 1024 * 1024;
 
-/// An answer as the provider finished it.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodedAnswer {
     /// Its `finish_reason` is always set.
     pub message: Message,
     pub usage: Option<Usage>,
-    /// What the provider says it cost, in millionths of a dollar.
+    /// The cost that the provider reports, in millionths of a dollar.
     pub reported_cost: Option<u64>,
     /// The model that answered, as it names itself.
     pub model: Option<String>,
@@ -52,7 +53,7 @@ impl DecodedAnswer {
         self.message.finish_reason.as_ref().unwrap_or(&FinishReason::Stop)
     }
 
-    /// What the rest of the program sees of it.
+    /// Converts the answer to the form that the rest of the program uses.
     pub fn into_completion(self, provider: &str, asked_model: &str, cost: Cost) -> Completion {
         Completion {
             message: self.message,
@@ -65,36 +66,37 @@ impl DecodedAnswer {
         }
     }
 
-    /// Whether a call's arguments are not JSON: cut off by the output limit, or simply wrong. Such a call must not run.
+    /// Tells whether a call's arguments are not JSON: cut off by the output limit, or malformed. Such a call must
+    /// not run.
     pub fn has_broken_arguments(&self) -> bool {
         calls::has_invalid_arguments(&self.message.tool_calls)
     }
 }
 
-/// How a stream ended.
+/// The way a stream ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEnding {
     Complete(Box<DecodedAnswer>),
     CutOff(Box<PartialAnswer>),
 }
 
-/// What there was of an answer that never finished. It can be asked for again; nothing of it may be run.
+/// The part of an answer that never finished. It can be requested again; nothing of it may be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartialAnswer {
     /// Text and reasoning so far, without calls.
     pub partial: Message,
-    /// Names of the calls that had begun.
+    /// The names of the calls that had begun.
     pub lost_calls: Vec<String>,
     pub usage: Option<Usage>,
 }
 
-/// Reads one streamed answer.
+/// Decodes one streamed answer.
 #[derive(Debug)]
 pub struct AnswerDecoder {
     mode: ApiMode,
     family: String,
     framing: Framing,
-    /// Whether the first byte that says anything has been seen.
+    /// Set once the first significant byte has been seen.
     started: bool,
     reader: Reader,
     failed: Option<Error>,
@@ -104,7 +106,7 @@ pub struct AnswerDecoder {
 enum Framing {
     Sse(SseParser),
     Aws(AwsEventStream),
-    /// The server ignored our wish for a stream: one JSON object, kept until it is whole.
+    /// One JSON object from a server that ignored the request for a stream, buffered until it is complete.
     Unframed(Vec<u8>),
 }
 
@@ -133,7 +135,7 @@ impl AnswerDecoder {
         Self { mode: options.mode, family, framing, started: false, reader, failed: None }
     }
 
-    /// Reads the next bytes of the body. After an error every further call gives the same error.
+    /// Decodes the next bytes of the body. After an error every further call returns the same error.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -143,7 +145,7 @@ impl AnswerDecoder {
         result
     }
 
-    /// Reads one event that somebody else framed.
+    /// Decodes one event that the caller has framed.
     pub fn feed(&mut self, event: &SseEvent, out: &mut Vec<Delta>) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -153,12 +155,12 @@ impl AnswerDecoder {
         result
     }
 
-    /// Whether the provider has said that the answer is over. The connection may still bring usage.
+    /// Tells whether the provider has marked the end of the answer. Usage may still follow.
     pub fn has_ended(&self) -> bool {
         self.reader.has_ended()
     }
 
-    /// The connection is over, in whatever way.
+    /// Ends the decoding after the connection has ended for any reason.
     pub fn finish(mut self, out: &mut Vec<Delta>) -> Result<StreamEnding, Error> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -172,7 +174,7 @@ impl AnswerDecoder {
             parser.finish();
             while let Some(event) = parser.next_event() {
                 match self.reader.event(&event, out) {
-                    // The last event was torn by the end of the connection.
+                    // The end of the connection cut off the last event.
                     Ok(()) | Err(Error::Retry { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -247,7 +249,7 @@ impl Reader {
             if event.event == "error" {
                 return Err(Error::Classify(ProviderFault::new(data)));
             }
-            // Noise behind the end cannot spoil an answer that is whole.
+            // Malformed data after the end does not invalidate a complete answer.
             if self.has_ended() {
                 return Ok(());
             }
@@ -288,12 +290,12 @@ fn read_fault(data: &str) -> ProviderFault {
     }
 }
 
-/// Reads an answer that came in one piece.
+/// Decodes an answer in one piece.
 pub fn decode_plain(options: &WireOptions, body: &[u8]) -> Result<DecodedAnswer, Error> {
     decode_complete(options.mode, options.signature_family(), body)
 }
 
-/// The deltas that a stream of the same message would have given.
+/// Emits the deltas that a stream of the same message would have produced.
 fn emit_deltas(message: &Message, out: &mut Vec<Delta>) {
     let text = message.content.text();
     let shown = hermes_text::strip_think(&text);
@@ -315,7 +317,7 @@ fn decode_complete(mode: ApiMode, family: &str, body: &[u8]) -> Result<DecodedAn
     if let Some(error) =
         fields.non_null("error").filter(|raw| !matches!(raw.as_str(), "{}" | "\"\"" | "false"))
     {
-        // A failed Responses answer names its own status, which says more.
+        // A failed Responses answer names its own status, which is more precise.
         if mode != ApiMode::Responses || fields.get("output").is_none() {
             return Err(Error::Classify(ProviderFault::read(error)));
         }

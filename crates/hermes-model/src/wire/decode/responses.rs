@@ -1,7 +1,7 @@
-//! OpenAI Responses, event by event or whole.
+//! OpenAI Responses, from events or as a whole.
 //!
-//! The items of the final response are the answer. Deltas only feed the audience, except that a server which leaves its
-//! final output empty is answered for by the items it finished on the way.
+//! The items of the final response are the answer. Deltas are only shown to the user, except that where a server
+//! leaves its final output empty, the items it finished on the way are used instead.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ impl ResponsesReader {
                 let response = fields.object("response").unwrap_or_default();
                 return Err(failure(&response));
             }
-            // Some proxies put an error where an event should be.
+            // Some proxies send an error in place of an event.
             "" if fields.non_null("error").is_some() => {
                 let fault = fields.non_null("error").map(ProviderFault::read).unwrap_or_default();
                 return Err(Error::Classify(fault));
@@ -124,7 +124,7 @@ impl ResponsesReader {
         }
         let mut output = Output::read(&items);
         if items.is_empty() {
-            // Only deltas: better than nothing, if there was text.
+            // Only deltas arrived; they are used if there was text.
             self.text.content().clone_into(&mut output.text);
             if output.text.is_empty() {
                 return Err(Error::UseFallback { missing: "no output" });
@@ -161,14 +161,14 @@ fn failure(response: &JsonFields) -> Error {
     Error::Classify(fault)
 }
 
-/// How far the messages of a response got: words on the way are not yet an answer.
+/// The phase of a response's messages: commentary on the way is not yet an answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Commentary,
     Final,
 }
 
-/// What the items of a response say.
+/// The content of a response's items.
 #[derive(Default)]
 struct Output {
     text: String,
@@ -230,7 +230,7 @@ impl Output {
     fn finish_reason(&self, status: &str, response: &JsonFields) -> FinishReason {
         let reason = response.object("incomplete_details").and_then(|details| details.text("reason"));
         match reason.as_deref() {
-            // Before the calls: one of them may have been cut off by the limit.
+            // Checked before the calls: the limit may have cut one of them off.
             Some("max_output_tokens" | "length") => return FinishReason::Length,
             Some("content_filter") => return FinishReason::ContentFilter,
             _ => {}
@@ -257,7 +257,7 @@ fn message_text(item: &JsonFields) -> Option<String> {
     Some(parts.iter().filter_map(|part| part.text("text").or_else(|| part.text("refusal"))).collect())
 }
 
-/// Two calls with one id could not be told apart later, so the second gets ids of its own.
+/// Reads a call. Two calls with one id could not be told apart later, so the second gets new ids.
 fn call(item: &JsonFields, before: &[ToolCall]) -> ToolCall {
     let taken = |id: &String| before.iter().any(|call| call.id.as_str() == id.as_str());
     let item_taken = |id: &String| before.iter().any(|call| call.response_item_id.as_ref() == Some(id));

@@ -1,7 +1,7 @@
-//! A refusal, read once: what was said, where, and until when.
+//! Parses a refusal once: message, location and wait.
 //!
-//! Providers word their errors in many shapes: objects in objects, lists, plain text, whole web pages. They are brought to
-//! one here; what is done about them is decided elsewhere. Nothing shown to a person holds a key.
+//! Providers format their errors in many ways: nested objects, lists, plain text, whole web pages. This module
+//! normalises them; other modules decide what to do about them. No text shown to a user contains a key.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::wait;
 use crate::error::ProviderFault;
 use crate::wire::options::RequestField;
 
-/// What token servers and providers call a credential that is gone for good.
+/// The codes by which token servers and providers mark a permanently invalid credential.
 const PERMANENT_CODES: [&str; 6] = [
     "invalid_grant",
     "invalid_token",
@@ -23,7 +23,7 @@ const PERMANENT_CODES: [&str; 6] = [
     "refresh_token_reused",
 ];
 
-/// What came instead of an answer.
+/// The failure that was received instead of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderFailure {
     status: Option<u16>,
@@ -31,12 +31,12 @@ pub struct ProviderFailure {
     retry_after: Option<Duration>,
     page: Option<String>,
     network: bool,
-    /// Message, kind and code in lower case, for looking for words.
+    /// Message, kind and code in lower case, for searching.
     text: String,
 }
 
 impl ProviderFailure {
-    /// An HTTP answer that is no success.
+    /// Creates the failure for an HTTP response without success.
     pub fn http(status: u16, headers: &[(String, String)], body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(body);
         let trimmed = body.trim();
@@ -65,7 +65,7 @@ impl ProviderFailure {
         Self::build(Some(status), fault, after, page)
     }
 
-    /// No answer at all: the connection failed or broke.
+    /// Creates the failure for a connection that failed or broke.
     pub fn network(reason: impl Into<String>) -> Self {
         let mut failure = Self::build(None, ProviderFault::new(reason), None, None);
         failure.network = true;
@@ -113,7 +113,7 @@ impl ProviderFailure {
         message.is_empty() || message.eq_ignore_ascii_case("error")
     }
 
-    /// One line for a person, with anything that looks like a key blotted out.
+    /// Returns one line for the user, with anything that looks like a key masked.
     pub fn summary(&self) -> String {
         let message = mask_keys(&single_line(&self.fault.message));
         match (self.status, &self.page) {
@@ -124,17 +124,17 @@ impl ProviderFailure {
         }
     }
 
-    /// Tells whether a web page came instead of an answer.
+    /// Tells whether a web page arrived instead of an answer.
     pub(crate) fn is_page(&self) -> bool {
         self.page.is_some()
     }
 
-    /// The word for a sign-in or key that will not be good again whatever is done with it.
+    /// Returns the code of a sign-in or key that is permanently invalid.
     pub(crate) fn permanent_code(&self) -> Option<&'static str> {
         PERMANENT_CODES.into_iter().find(|word| self.text.contains(word))
     }
 
-    /// A part of the request that the provider would rather not see.
+    /// Returns the part of the request that the provider refuses.
     pub(super) fn refused_field(&self) -> Option<RequestField> {
         // AWS grants the streamed and the plain call separately.
         if self.contains_any(&[
@@ -147,7 +147,7 @@ impl ProviderFailure {
         if !matches!(self.status, Some(400 | 404 | 422) | None) {
             return None;
         }
-        // Earlier reasoning that cannot be checked or stands in the wrong place.
+        // Earlier reasoning that cannot be checked or is in the wrong place.
         let reasoning_trouble = [
             "invalid `signature` in `thinking`",
             "invalid signature in thinking",
@@ -196,7 +196,8 @@ impl ProviderFailure {
             (&["max_output_tokens", "max_completion_tokens"], RequestField::MaxTokens),
             (&["max_tokens"], RequestField::MaxTokensName),
             (&["reasoning", "thinking", "output_config", "effort"], RequestField::Reasoning),
-            // Only a model that knows no tools at all: a schema it dislikes must not cost the agent its hands.
+            // Only for a model that supports no tools at all: a single refused schema must not remove all the
+            // agent's tools.
             (&["support tools", "support tool use", "support function calling"], RequestField::Tools),
         ];
         let param = self.fault.param.as_deref().unwrap_or_default().to_lowercase();
@@ -214,7 +215,7 @@ impl ProviderFailure {
 }
 
 impl From<&ProviderFault> for ProviderFailure {
-    /// A failure that was reported inside an answer.
+    /// Creates the failure for an error that was reported inside an answer.
     fn from(fault: &ProviderFault) -> Self {
         let after = wait::wait_in_text(&fault.message.to_lowercase());
         let mut failure = Self::build(fault.status, fault.clone(), after, None);
@@ -228,7 +229,7 @@ fn is_html(text: &str) -> bool {
     start.starts_with("<!doctype html") || start.starts_with("<html") || start.contains("<title>")
 }
 
-/// The title of an error page, and the id by which its operator finds it again.
+/// Returns the title of an error page, and the id by which its operator can find it.
 fn describe_page(page: &str) -> String {
     let between = |open: &str, close: &str| -> Option<String> {
         let lower = page.to_ascii_lowercase();
@@ -250,7 +251,7 @@ fn describe_page(page: &str) -> String {
             .take(32)
             .collect::<String>()
     });
-    // Before it is cut: half a key is still part of one.
+    // Masked before it is truncated: half a key is still part of one.
     let title = mask_keys(&title);
     let title = ellipsize(&title, 200);
     match ray.filter(|ray| !ray.is_empty()) {

@@ -1,16 +1,16 @@
-//! Numbers in the words of a refusal: how large a context is, how much output is allowed.
+//! Numbers in the text of a refusal: the size of a context, the output limit.
 //!
-//! A number counts only near the words that give it a meaning and only in a plausible range; when in doubt there is none,
-//! because a limit read wrongly would shrink a conversation for good.
+//! A number counts only near the words that give it a meaning and only in a plausible range; in doubt there is
+//! none, because a misread limit would shrink a conversation permanently.
 
-/// A number in a text, and the bytes it stands at.
+/// A number in a text, and its byte range.
 struct Number {
     value: u64,
     start: usize,
     end: usize,
 }
 
-/// Numbers with or without separators: `128000`, `128,000`, `128_000`, `32k`.
+/// Finds numbers with or without separators: `128000`, `128,000`, `128_000`, `32k`.
 fn numbers(text: &str) -> Vec<Number> {
     let mut found: Vec<Number> = Vec::new();
     let mut chars = text.char_indices().peekable();
@@ -43,7 +43,7 @@ fn followed_by_three_digits(text: &str, at: usize) -> bool {
         && !rest.next().is_some_and(|c| c.is_ascii_digit())
 }
 
-/// The first number that begins within `reach` bytes behind a phrase.
+/// Returns the first number that begins within `reach` bytes after a phrase.
 fn number_behind(text: &str, numbers: &[Number], phrase: &str, reach: usize) -> Option<u64> {
     let mut from = 0;
     while let Some(at) = text.get(from..).and_then(|rest| rest.find(phrase)) {
@@ -57,13 +57,13 @@ fn number_behind(text: &str, numbers: &[Number], phrase: &str, reach: usize) -> 
     None
 }
 
-/// The number that ends right before a phrase.
+/// Returns the number that ends right before a phrase.
 fn number_before(text: &str, numbers: &[Number], phrase: &str) -> Option<u64> {
     let at = text.find(phrase)?;
     numbers.iter().rev().find(|number| number.end <= at && at - number.end <= 12).map(|number| number.value)
 }
 
-/// The context window that an overflow message names.
+/// Returns the context window that an overflow message names.
 pub fn limit_in_text(text: &str) -> Option<u64> {
     const PHRASES: [(&str, usize); 16] = [
         ("maximum context length", 30),
@@ -85,7 +85,7 @@ pub fn limit_in_text(text: &str) -> Option<u64> {
     ];
     let text = text.to_lowercase();
     let numbers = numbers(&text);
-    // "210000 tokens > 200000 maximum", "150000 + 64000 > 200000": what stands behind the sign is the limit.
+    // "210000 tokens > 200000 maximum", "150000 + 64000 > 200000": the number after the sign is the limit.
     let compared = number_behind(&text, &numbers, "> ", 2)
         .filter(|_| text.contains("context") || text.contains("maximum"));
     let named = || {
@@ -100,10 +100,10 @@ fn is_window(number: u64) -> bool {
     (1_024..=10_000_000).contains(&number)
 }
 
-/// Less output than this is not worth asking for; the conversation has to shrink instead.
+/// The smallest output limit worth requesting; below it the conversation has to shrink instead.
 const MIN_OUTPUT: u64 = 1_024;
 
-/// An output limit that would have been accepted, when that alone was wrong.
+/// Returns an output limit that would have been accepted, when only the limit was wrong.
 pub(super) fn output_limit(text: &str) -> Option<u64> {
     let numbers = numbers(text);
     // "input length and `max_tokens` exceed context limit: 150000 + 64000 > 200000"
@@ -148,7 +148,7 @@ pub(super) fn output_limit(text: &str) -> Option<u64> {
         .filter(|limit| *limit >= 16)
 }
 
-/// "… but can only afford 3519"
+/// Parses "… but can only afford 3519".
 pub(super) fn affordable(text: &str) -> Option<u64> {
     number_behind(text, &numbers(text), "can only afford", 4).filter(|limit| *limit >= 256)
 }

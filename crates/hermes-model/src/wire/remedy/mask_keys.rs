@@ -1,8 +1,8 @@
-//! Keys that a provider repeats in its refusal, taken out before anybody sees it.
+//! Masks keys that a provider repeats in its refusal, before the text is shown.
 //!
-//! Looks at the shape of words only; what the key in use is, it does not know.
+//! Checks the format of words only; it does not know the key in use.
 
-/// How keys of the usual providers begin.
+/// The prefixes of common providers' keys.
 const PREFIXES: [&str; 14] = [
     "sk-",
     "sk_",
@@ -20,18 +20,18 @@ const PREFIXES: [&str; 14] = [
     "xai-",
 ];
 
-/// Names whose value is a secret, whatever it looks like.
+/// Names whose value is always a secret.
 const NAMES: [&str; 9] =
     ["key", "api_key", "apikey", "api-key", "token", "access_token", "refresh_token", "secret", "password"];
 
 const MIN_KEY_LENGTH: usize = 16;
 const MIN_NAMED_KEY_LENGTH: usize = 8;
 
-/// The text with `[key]` in the place of everything that looks like one.
+/// Returns the text with `[key]` in place of everything that looks like one.
 pub(super) fn mask_keys(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut word = String::new();
-    // Whether an equals sign behind one of the names has just been passed.
+    // True right after an equals sign that follows one of the names.
     let mut named = false;
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -43,7 +43,7 @@ pub(super) fn mask_keys(text: &str) -> String {
         push_masked(&mut out, &mut word, named);
         named = c == '=' && NAMES.contains(&name.as_str());
         out.push(c);
-        // Elsewhere an escaped character separates, like the character it stands for.
+        // Elsewhere an escaped character separates words, like the character it stands for.
         if c == '%' {
             out.extend(chars.by_ref().take(2));
         }
@@ -67,7 +67,7 @@ fn push_masked(out: &mut String, word: &mut String, named: bool) {
     word.clear();
 }
 
-/// What stands before a key in a word, and the key: it begins the word, or follows a sign.
+/// Splits a word into the text before a key and the key, which begins the word or follows a punctuation mark.
 fn split_at_key(word: &str) -> Option<(&str, &str)> {
     let begins = |at: &usize| {
         word.split_at_checked(*at).is_some_and(|(before, key)| {

@@ -1,7 +1,7 @@
-//! What to do about a refusal.
+//! Decides what to do about a refusal.
 //!
-//! One decision from what the provider said and what the caller still has: no second look is needed. The order of the
-//! checks matters and is part of the contract: a rate limit before a size, a size before a bad request, so that a request
+//! One decision, made from what the provider said and the remedies the caller has left. The order of the checks
+//! matters and is part of the contract: a rate limit before a size, a size before a bad request, so that a request
 //! that only needs shrinking is never given up.
 
 mod failure;
@@ -17,20 +17,20 @@ pub use wait::{backoff, invalid_response_backoff};
 
 use super::options::RequestField;
 
-/// The one thing to do next.
+/// The next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// Send it again, after the time the provider named or else the usual wait.
+    /// Send the request again, after the time the provider named or else the default wait.
     Retry {
         after: Option<Duration>,
     },
-    /// Use another key of the pool; `after` says when this one is good again.
+    /// Use another key of the pool; `after` says when this one is valid again.
     RotateKey {
         after: Option<Duration>,
     },
     RefreshToken,
-    /// Shrink the conversation and build the request anew. A limit is given only when the provider named one that is
-    /// smaller than what we believed; only such a limit may be remembered, and only after the next success.
+    /// Shrink the conversation and build the request again. A limit is given only when the provider named one that
+    /// is smaller than the assumed one; only such a limit may be stored, and only after the next success.
     Compress {
         limit: Option<u64>,
     },
@@ -38,15 +38,15 @@ pub enum Remedy {
         to: u64,
     },
     SwitchToFallback,
-    /// Leave a field out, or rename it, and send it again without counting an attempt.
+    /// Leave a field out, or rename it, and send the request again without counting an attempt.
     DropField(RequestField),
-    /// Nothing helps; the words are for a person.
+    /// No remedy is left; the message is for the user.
     GiveUp {
         message: String,
     },
 }
 
-/// What kind of trouble it was, for logs and for the state of a key.
+/// The kind of failure, for logs and for the state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureCause {
     Credential,
@@ -65,11 +65,11 @@ pub enum FailureCause {
 pub struct FailureDiagnosis {
     pub remedy: Remedy,
     pub cause: FailureCause,
-    /// What the provider said, short enough to show.
+    /// The provider's message, short enough to show.
     pub summary: String,
 }
 
-/// Whether a token can be renewed, and has not been for this request.
+/// Tells whether a token can be renewed, and has not been for this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TokenRefresh {
     Possible,
@@ -77,7 +77,7 @@ pub enum TokenRefresh {
     Impossible,
 }
 
-/// Whether the pool has a key that has not been refused.
+/// Tells whether the pool has a key that has not been refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PoolAvailability {
     HasAnother,
@@ -92,18 +92,18 @@ pub enum FallbackAvailability {
     Unavailable,
 }
 
-/// What the caller knows about the request that was refused.
+/// The caller's facts about the request that was refused.
 #[derive(Debug, Clone, Default)]
 pub struct FailureContext {
     pub refresh: TokenRefresh,
     pub keys: PoolAvailability,
     pub fallback: FallbackAvailability,
-    /// An estimate of what the request holds.
+    /// An estimate of the request's tokens.
     pub prompt_tokens: u64,
     pub context_length: u64,
     pub messages: usize,
     pub max_tokens: Option<u64>,
-    /// Fields that were left out already; dropping one twice would never end.
+    /// Fields that were left out already; dropping one twice would loop forever.
     pub dropped: Vec<RequestField>,
 }
 
@@ -131,7 +131,7 @@ fn decide(failure: &ProviderFailure, known: &FailureContext) -> (FailureCause, R
         );
         return (FailureCause::Billing, rotate(known, after, end));
     }
-    // AWS says 429 for a model that is still being loaded.
+    // AWS returns 429 for a model that is still being loaded.
     if failure.contains_any(&["modelnotreadyexception"]) {
         return (FailureCause::Server, Remedy::Retry { after });
     }
@@ -173,7 +173,7 @@ fn decide(failure: &ProviderFailure, known: &FailureContext) -> (FailureCause, R
             (FailureCause::Credential, rotate(known, after, give_up(failure, advice)))
         }
         Some(400) if failure.has_no_message() => (FailureCause::Request, Remedy::Retry { after }),
-        // Timeouts and conflicts at the server's side pass by themselves.
+        // Timeouts and conflicts on the server's side are temporary.
         Some(408 | 409 | 425) => (FailureCause::Server, Remedy::Retry { after }),
         Some(404) => {
             let advice =
@@ -190,7 +190,7 @@ fn decide(failure: &ProviderFailure, known: &FailureContext) -> (FailureCause, R
     }
 }
 
-/// A longer wait is not waited for: whoever asked is told.
+/// The longest wait; a longer one is reported to the user instead.
 const MAX_WAIT: Duration = Duration::from_mins(5);
 
 fn describe_duration(span: Duration) -> String {
@@ -240,7 +240,7 @@ const PERMANENT_FAILURE_PHRASES: [&str; 9] = [
     "accessdenied",
 ];
 
-/// Messages of a stream that broke rather than of a provider that refused.
+/// Tells whether a message describes a broken stream rather than a provider's refusal.
 pub fn is_connection_loss(message: &str) -> bool {
     let text = message.to_ascii_lowercase();
     [
@@ -281,7 +281,8 @@ fn lowers(to: u64, known: &FailureContext) -> bool {
     to > 0 && known.max_tokens.is_none_or(|sent| to < sent)
 }
 
-/// Some servers say no more than "Error" when a prompt does not fit; on a small session it means something else.
+/// Tells whether a bare "Error" means that the prompt does not fit, as on some servers; in a small session it means
+/// something else.
 fn is_bare_overflow(failure: &ProviderFailure, known: &FailureContext) -> bool {
     let large = known.messages > 80
         || (known.context_length > 0

@@ -1,22 +1,23 @@
-//! How long to wait: what the provider named, or the usual.
+//! The wait before a retry: the one that the provider named, or the default.
 
 use std::time::Duration;
 
-/// The wait before attempt `n + 1`: 2, 4, 8 … seconds, a minute at most.
+/// Returns the wait before attempt `n + 1`: 2, 4, 8 … seconds, a minute at most.
 pub fn backoff(attempt: u32) -> Duration {
     Duration::from_secs(1_u64.checked_shl(attempt).map_or(60, |seconds| seconds.min(60)))
 }
 
-/// The wait after the `n`th answer that had no shape.
+/// Returns the wait after the `n`th malformed answer.
 pub fn invalid_response_backoff(attempt: u32) -> Duration {
     let doubled = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
     Duration::from_secs(doubled.saturating_mul(5).min(120))
 }
 
-/// More than this is not a wait but a refusal; the caller decides what it means.
+/// The longest wait that is read; more counts as a refusal, and the caller decides what it means.
 const MAX_NAMED_WAIT: Duration = Duration::from_hours(7 * 24);
 
-/// A wait named in headers or body. A date is read against the date of the answer itself, so that no clock is needed.
+/// Returns the wait named in headers or body. A date is compared with the date of the response itself, so that no
+/// clock is needed.
 pub(super) fn named_wait(headers: &[(String, String)], body: &str) -> Option<Duration> {
     let header = |name: &str| {
         headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
@@ -35,7 +36,7 @@ pub(super) fn named_wait(headers: &[(String, String)], body: &str) -> Option<Dur
         .filter(|wait| *wait <= MAX_NAMED_WAIT)
 }
 
-/// "Please try again in 20s", `"retryDelay": "34s"`, `"resets_in_seconds": 120`.
+/// Parses "Please try again in 20s", `"retryDelay": "34s"`, `"resets_in_seconds": 120`.
 pub(super) fn wait_in_text(text: &str) -> Option<Duration> {
     [
         "try again in ",
@@ -59,7 +60,7 @@ pub(super) fn wait_in_text(text: &str) -> Option<Duration> {
     .filter(|wait| *wait <= MAX_NAMED_WAIT)
 }
 
-/// `20`, `1.5s`, `6m0s`, `250ms`, `2 minutes`.
+/// Parses `20`, `1.5s`, `6m0s`, `250ms`, `2 minutes`.
 fn span(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text.trim();
@@ -79,7 +80,7 @@ fn span(text: &str) -> Option<Duration> {
             _ => value,
         };
         found = true;
-        // Words after a number end the span; units run on only without a space.
+        // Words after a number end the span; units continue it only without a space.
         if !matches!(unit, "ms" | "s" | "m" | "h" | "d") {
             break;
         }
@@ -88,7 +89,7 @@ fn span(text: &str) -> Option<Duration> {
     found.then_some(total)
 }
 
-/// Seconds since 1970 of `Wed, 21 Oct 2026 07:28:00 GMT`.
+/// Returns the seconds since 1970 of `Wed, 21 Oct 2026 07:28:00 GMT`.
 fn http_date(text: &str) -> Option<u64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -100,7 +101,7 @@ fn http_date(text: &str) -> Option<u64> {
     let clock: Vec<u64> =
         words.next()?.split(':').map(|part| part.parse().ok().filter(|n| *n < 61)).collect::<Option<_>>()?;
     let [hour, minute, second] = clock.as_slice() else { return None };
-    // March begins the year, so that the leap day is its last; day 719,468 of that count is 1 January 1970.
+    // The year begins in March, so that the leap day is its last; day 719,468 of that count is 1 January 1970.
     let (years, months) = if month < 2 { (year - 1, month + 10) } else { (year, month - 2) };
     let days = years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1;
     Some((days.checked_sub(719_468)? * 24 + hour) * 3_600 + minute * 60 + second)

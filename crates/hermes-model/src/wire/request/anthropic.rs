@@ -1,7 +1,8 @@
-//! Anthropic Messages, at its own address, at look-alikes, and inside AWS.
+//! Anthropic Messages, at its own address, at compatible servers, and inside AWS.
 //!
-//! Turns alternate, no block is empty, every call has its result and every result its call: the API refuses anything
-//! else, so what is missing is replaced by words that say so. Thinking goes back only to those who signed it.
+//! Turns alternate, no block is empty, every call has its result and every result its call: the API refuses
+//! anything else, so placeholders that say so replace what is missing. Thinking is sent back only to the endpoint
+//! that signed it.
 
 use std::collections::HashSet;
 
@@ -24,7 +25,7 @@ const NO_OUTPUT: &str = "(no output)";
 const CALL_REMOVED: &str = "(tool call removed)";
 const RESULT_REMOVED: &str = "(tool result removed)";
 
-/// Room for the answer itself beside a thinking budget.
+/// The tokens reserved for the answer itself beside a thinking budget.
 const ANSWER_RESERVE: u64 = 4_096;
 
 pub(super) fn build<'a>(
@@ -81,11 +82,11 @@ pub(super) fn build<'a>(
 
 fn model_id(model: &str, options: &WireOptions) -> String {
     let name = model.strip_prefix("anthropic/").unwrap_or(model);
-    // DashScope serves other models here, whose names have dots.
+    // DashScope serves other models here, whose names contain dots.
     if options.vendor == EndpointVendor::Dashscope { name.to_owned() } else { name.replace('.', "-") }
 }
 
-/// Sets thinking, or the temperature that thinking would forbid.
+/// Sets thinking, or the temperature, which thinking forbids.
 fn set_thinking(body: &mut JsonObject<'_>, request: &ModelRequest, options: &WireOptions, limit: u64) {
     let forced = matches!(options.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     let wanted = match request.effort {
@@ -134,13 +135,13 @@ fn tool(tool: &hermes_types::ToolSpec) -> JsonNode<'_> {
         .into()
 }
 
-/// The conversation as turns of blocks, neighbours of one role merged.
+/// The conversation as turns of blocks, with adjacent messages of one role merged.
 struct Turns<'a> {
     request: &'a ModelRequest,
     options: &'a WireOptions,
     marked: Vec<usize>,
     marker: Option<JsonNode<'static>>,
-    /// Calls that have a result, and results that have a call.
+    /// The calls that have a result, and the results that have a call.
     answered: HashSet<String>,
     asked: HashSet<String>,
     merged: Vec<(&'static str, Vec<JsonNode<'a>>)>,
@@ -171,7 +172,7 @@ impl<'a> Turns<'a> {
             if self.marked.contains(&at)
                 && let Some(marker) = self.marker.clone()
             {
-                // Thinking cannot be marked; it is raw here and refuses by itself.
+                // Thinking blocks cannot be marked; they are raw here, and `mark_block` skips them.
                 let _ = blocks.iter_mut().rev().any(|block| mark_block(block, marker.clone()));
             }
             match self.merged.last_mut() {
@@ -189,7 +190,8 @@ impl<'a> Turns<'a> {
         let mut blocks: Vec<JsonNode<'a>> = Vec::new();
         let is_answered = |id: &str| self.answered.contains(&safe_id(id));
         let whole = message.tool_calls.iter().all(|call| is_answered(call.id.as_str()));
-        // A thinking block vouches for what followed it, so it goes when a call had to go.
+        // The signature of a thinking block covers what followed it, so the block is dropped when a call was
+        // dropped.
         if let Some(stored) = &message.reasoning_details
             && whole
             && self.options.sends(RequestField::ReasoningReplay)
@@ -253,7 +255,7 @@ fn part(part: &ContentPart) -> JsonNode<'_> {
     }
 }
 
-/// A part with fields we do not know: text and pictures are put into this wire's terms, the rest goes as it is.
+/// Converts a part with unknown fields: text and images to this wire's format, the rest unchanged.
 fn foreign_part(raw: &RawJson) -> JsonNode<'_> {
     let fields: JsonFields = raw.read().unwrap_or_default();
     match fields.text("type").as_deref() {
@@ -293,7 +295,7 @@ fn result_id(message: &Message) -> &str {
     message.tool_call_id.as_ref().map_or("", |id| id.as_str())
 }
 
-/// The same for a call and its result, so that they still meet.
+/// Returns a valid id, the same for a call and its result, so that they still match.
 pub(super) fn safe_id(id: &str) -> String {
     if id.is_empty() {
         return "tool_0".to_owned();

@@ -1,7 +1,7 @@
 //! Chat completions.
 //!
-//! Many servers speak this and some refuse any field they do not know, so fields beyond the common ones go only to the
-//! vendors that are known to take them. What a vendor gave us to bring back goes back byte for byte.
+//! Many servers implement this format and some refuse any unknown field, so fields beyond the common ones go only
+//! to the vendors that are known to accept them. Opaque values from a vendor are sent back byte for byte.
 
 use hermes_types::{
     ContentPart, Message, MessageContent, ModelRequest, ReasoningEffort, Role, ToolCall, ToolSpec,
@@ -98,7 +98,8 @@ fn messages<'a>(request: &'a ModelRequest, options: &'a WireOptions) -> Vec<Json
     list.into_iter().map(JsonNode::Object).collect()
 }
 
-/// Only what every chat server knows: ids of other wires, finish reasons and unknown fields stay in history.
+/// Converts the fields that every chat server knows: ids of other wires, finish reasons and unknown fields stay in
+/// history.
 fn convert<'a>(message: &'a Message, options: &WireOptions) -> JsonObject<'a> {
     let mut object =
         JsonObject::new().with("role", message.role.as_str()).with("content", content(&message.content));
@@ -162,7 +163,7 @@ fn function(tool: &ToolSpec) -> JsonObject<'_> {
     JsonObject::new().with("type", "function").with("function", function)
 }
 
-/// Only what is configured, except that Claude behind OpenRouter would otherwise be cut off very early.
+/// Returns the configured limit only, except that Claude behind OpenRouter would otherwise be cut off very early.
 fn max_tokens(request: &ModelRequest, options: &WireOptions) -> Option<u64> {
     if !options.sends(RequestField::MaxTokens) {
         return None;
@@ -205,7 +206,7 @@ fn reasoning(request: &ModelRequest, options: &WireOptions) -> Option<Value> {
         return None;
     }
     match request.effort.unwrap_or(effort::DEFAULT) {
-        // Nous refuses a request that turns thinking off.
+        // Nous refuses a request that disables reasoning.
         ReasoningEffort::None if options.vendor == EndpointVendor::Nous => None,
         ReasoningEffort::None => Some(json!({"enabled": false})),
         effort => Some(json!({"enabled": true, "effort": clamp(effort, levels).as_str()})),

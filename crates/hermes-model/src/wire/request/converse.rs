@@ -1,7 +1,8 @@
 //! AWS Bedrock Converse.
 //!
-//! The conversation begins and ends with the user, no text is blank, and calls appear as such only in a request that
-//! offers tools; elsewhere they are told as text, so that a summary without tools still knows what happened.
+//! The conversation begins and ends with the user, no text is blank, and calls appear as such only in a request
+//! that offers tools; otherwise they are written as text, so that a summary without tools still contains what
+//! happened.
 
 use hermes_types::{ContentPart, Message, MessageContent, ModelRequest, Role};
 use serde_json::json;
@@ -14,7 +15,7 @@ use crate::wire::options::{RequestField, StreamingMode, ToolChoice, WireOptions}
 
 const DEFAULT_MAX_TOKENS: u64 = 4_096;
 const EMPTY: &str = "(empty)";
-/// The conversation must begin and end with the user.
+/// The text inserted because the conversation must begin and end with the user.
 const OPENING: &str = "(conversation start)";
 const CLOSING: &str = "Continue.";
 
@@ -67,7 +68,7 @@ fn tool_config<'a>(request: &'a ModelRequest, options: &'a WireOptions) -> JsonO
         .tools
         .iter()
         .map(|tool| {
-            // An empty description is refused.
+            // The API refuses an empty description.
             let description =
                 if tool.description.is_empty() { tool.name.as_str() } else { tool.description.as_str() };
             let spec = JsonObject::new()
@@ -86,7 +87,7 @@ fn tool_config<'a>(request: &'a ModelRequest, options: &'a WireOptions) -> JsonO
     config
 }
 
-/// Calls and results may only appear as such in a request that offers tools.
+/// Tells whether calls and results may appear as such: only in a request that offers tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ToolBlocks {
     Native,
@@ -164,7 +165,7 @@ fn result(message: &Message, tools: ToolBlocks) -> JsonNode<'_> {
     JsonObject::new().with("toolResult", block).into()
 }
 
-/// Blocks that say something: a blank text is refused.
+/// Returns the blocks that are not blank, because the API refuses a blank text.
 fn content(content: &MessageContent) -> Vec<JsonNode<'_>> {
     match content {
         MessageContent::Text(text) if text.trim().is_empty() => Vec::new(),
@@ -184,7 +185,7 @@ fn part(part: &ContentPart) -> Option<JsonNode<'_>> {
                     .with("source", JsonObject::new().with("bytes", data.data));
                 JsonObject::new().with("image", image).into()
             }
-            // The service fetches nothing itself.
+            // The service does not fetch URLs itself.
             None => text_block(format!("[image: {url}]")),
         }),
         ContentPart::Other(raw) => Some(text_block(raw.as_str())),

@@ -1,6 +1,6 @@
-//! Pictures inside a message: a data URL taken apart.
+//! Images inside a message: parsing of data URLs.
 
-/// The pieces of `data:<type>;base64,<data>`.
+/// The parts of `data:<type>;base64,<data>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DataUrl<'a> {
     pub(super) media_type: &'a str,
@@ -17,7 +17,7 @@ impl<'a> DataUrl<'a> {
             .then_some(Self { media_type, data })
     }
 
-    /// The name AWS knows the format by.
+    /// Returns AWS's name for the format.
     pub(super) fn format(self) -> &'a str {
         match self.media_type.rsplit('/').next() {
             Some("jpg") | None => "jpeg",

@@ -1,7 +1,7 @@
 //! The body of a request, one file per wire.
 //!
-//! The caller has already repaired tool pairs and chosen the messages; here they are only put into the wire's terms.
-//! Nothing of history is changed, and nothing reaches a server that its wire does not know.
+//! The caller has already repaired tool pairs and chosen the messages; this module only converts them to the wire's
+//! format. History is not changed, and no field is sent that the wire does not define.
 
 mod anthropic;
 mod chat;
@@ -29,13 +29,13 @@ pub fn build_body<'a>(
     }
 }
 
-/// A temperature as it was written: widening 0.7 to the nearest double would send 0.699999988079071.
+/// Writes a temperature as it was configured: widening 0.7 to the nearest double would send 0.699999988079071.
 fn temperature(value: f32) -> JsonNode<'static> {
     let text = value.to_string();
     text.parse::<f64>().map_or(Value::Null, Value::from).into()
 }
 
-/// Arguments as an object; what is no JSON object becomes an empty one.
+/// Returns the arguments as an object; anything that is not a JSON object becomes an empty one.
 fn arguments_object(arguments: &str) -> JsonNode<'_> {
     match hermes_types::RawJson::parse(arguments.trim().to_owned()) {
         Ok(raw) if raw.as_str().starts_with('{') => raw.into(),

@@ -1,7 +1,8 @@
 //! OpenAI Responses.
 //!
-//! The server keeps nothing (`store: false`), so reasoning travels with the conversation: encrypted items stand before the
-//! text they led to, never last and never twice. The list of fields is closed; a field not named here is refused.
+//! The server stores nothing (`store: false`), so reasoning is sent with the conversation: encrypted items precede
+//! the text they led to, never last and never twice. The list of fields is closed; the server refuses a field not
+//! named here.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +17,7 @@ use crate::wire::fields::JsonFieldsExt as _;
 use crate::wire::node::{JsonNode, JsonObject};
 use crate::wire::options::{EndpointVendor, RequestField, StreamingMode, ToolChoice, WireOptions};
 
-/// The wire insists on instructions.
+/// The instructions sent when there are none, because the wire requires them.
 const DEFAULT_INSTRUCTIONS: &str = "You are Hermes, a capable and concise assistant.";
 
 pub(super) fn build<'a>(
@@ -75,7 +76,7 @@ pub(super) fn build<'a>(
             }
         }
     }
-    // The subscription endpoint takes neither an output limit nor a temperature.
+    // The subscription endpoint accepts neither an output limit nor a temperature.
     if options.vendor != EndpointVendor::Codex {
         if let Some(limit) = request.max_tokens.filter(|_| options.sends(RequestField::MaxTokens)) {
             body.set("max_output_tokens", limit);
@@ -93,9 +94,9 @@ pub(super) fn build<'a>(
 /// The conversation as items.
 struct Input<'a> {
     items: Vec<JsonNode<'a>>,
-    /// History's id of each call, and the id this wire knows it by.
+    /// The id of each call in history, and its id on this wire.
     call_ids: HashMap<&'a str, String>,
-    /// The server refuses an item it sees twice.
+    /// The ids of items sent so far, because the server refuses a duplicate.
     seen: HashSet<String>,
     replay: bool,
 }
@@ -129,7 +130,7 @@ impl<'a> Input<'a> {
     fn assistant(&mut self, message: &'a Message) {
         let replayed = self.reasoning(message);
         let text = message.content.text();
-        // A reasoning item must be followed by something, even by nothing said.
+        // A reasoning item must be followed by another item, even by an empty text.
         if !text.is_empty() || (replayed && message.tool_calls.is_empty()) {
             self.items.push(JsonObject::new().with("role", "assistant").with("content", text).into());
         }
@@ -145,7 +146,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Puts stored reasoning back; each value keeps its bytes.
+    /// Adds stored reasoning; each value keeps its bytes.
     fn reasoning(&mut self, message: &Message) -> bool {
         let stored = message.codex_reasoning_items.as_ref().filter(|_| self.replay);
         let items: Vec<JsonFields> = stored.and_then(|raw| raw.read().ok()).unwrap_or_default();
@@ -207,7 +208,7 @@ fn user_content(content: &MessageContent) -> JsonNode<'_> {
     }
 }
 
-/// Pictures in a result are items here too; text alone stays a string.
+/// Converts a result; images in it become items, text alone stays a string.
 fn result_content(content: &MessageContent) -> JsonNode<'_> {
     match content {
         MessageContent::Parts(parts)
@@ -231,7 +232,7 @@ fn part(part: &ContentPart) -> JsonNode<'_> {
     }
 }
 
-/// A part with fields we do not know: put into this wire's terms where it is text or a picture.
+/// Converts a part with unknown fields to this wire's format where it is text or an image.
 fn foreign_part(raw: &RawJson) -> JsonNode<'_> {
     let fields: JsonFields = raw.read().unwrap_or_default();
     match fields.text("type").as_deref() {

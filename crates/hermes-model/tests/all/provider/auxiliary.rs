@@ -46,7 +46,7 @@ fn side_tasks() {
         },
         "zai glm-4.5-flash https://api.z.ai/api/paas/v4 chat_completions | bearer z-123",
     );
-    // An address of the task's own gets its own key or OpenAI's, never OpenRouter's.
+    // The task's own address gets its own key or OpenAI's, never OpenRouter's.
     check(
         SideTask::Vision,
         &Case {
@@ -65,7 +65,7 @@ fn side_tasks() {
         },
         "custom see https://v.example/v1 chat_completions | bearer v-123",
     );
-    // Pictures prefer the main provider, and survive a provider that cannot be used.
+    // Images prefer the main provider, and tolerate a provider that cannot be used.
     let both: &[(&str, &str)] = &[("OPENROUTER_API_KEY", "sk-or-1"), ("ANTHROPIC_API_KEY", "sk-ant-api03-x")];
     check(
         SideTask::Vision,

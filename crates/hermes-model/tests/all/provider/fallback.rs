@@ -1,4 +1,4 @@
-//! Models that stand in for others.
+//! Fallback models.
 
 use hermes_config::ProgramSurface;
 use hermes_model::provider::fallback;

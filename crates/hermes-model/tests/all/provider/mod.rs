@@ -1,4 +1,4 @@
-//! Which provider, address, model and key come out of which configuration.
+//! The provider, address, model and key that a configuration resolves to.
 
 mod auxiliary;
 mod fallback;
@@ -16,7 +16,7 @@ use hermes_model::provider::{
 use hermes_types::Secret;
 use serde_json::{Value, json};
 
-/// One situation: what is in the files and the environment, and what was asked for.
+/// One case: the content of files and environment, and the choice.
 #[derive(Default)]
 struct Case {
     config: &'static str,
@@ -31,7 +31,7 @@ struct Case {
 
 impl Case {
     fn facts(&self) -> ProviderInputs {
-        // A home folder of nobody, so that the files of this machine do not count.
+        // A home folder that does not exist, so that the files of this machine do not count.
         let env = Env::from_pairs([("HOME", "/nonexistent")].into_iter().chain(self.env.iter().copied()));
         let config = Config::from_text(Path::new("config.yaml"), self.config, &env);
         let mut auth = hermes_config::auth::AuthState::default();

@@ -1,4 +1,4 @@
-//! One choice, one target.
+//! Resolution of one choice to one target.
 
 use serde_json::json;
 
@@ -13,12 +13,12 @@ fn nothing_at_all_is_offline() {
         &Case { provider: Some("offline"), env: &[("OPENROUTER_API_KEY", "sk-or-1")], ..Case::default() },
         "offline",
     );
-    // Fillers are not keys.
+    // Placeholders are not keys.
     check(
         &Case { env: &[("OPENROUTER_API_KEY", "your_api_key"), ("GLM_API_KEY", "***")], ..Case::default() },
         "offline",
     );
-    // GitHub tokens are common, and no wish for Copilot.
+    // GitHub tokens are common and do not select Copilot.
     check(&Case { env: &[("GITHUB_TOKEN", "gho_123")], ..Case::default() }, "offline");
 }
 
@@ -36,7 +36,7 @@ fn automatic_choice() {
         &Case { env: &[("OPENAI_API_KEY", "sk-or-2")], ..Case::default() },
         &format!("{ROUTER} | bearer sk-or-2"),
     );
-    // An OpenAI key alone is OpenAI's.
+    // An OpenAI key alone selects OpenAI.
     check(
         &Case { env: &[("OPENAI_API_KEY", "sk-2")], ..Case::default() },
         "openai gpt-5.4 https://api.openai.com/v1 codex_responses | bearer sk-2",
@@ -116,7 +116,7 @@ fn the_order_of_who_asks() {
         &Case { auth: nous_login(&json!({})), env: &[("OPENROUTER_API_KEY", "sk-or-1")], ..Case::default() },
         "nous anthropic/claude-opus-4.6 https://inference-api.nousresearch.com/v1 chat_completions | nous",
     );
-    // But not one that is only a name.
+    // But not an entry without usable state.
     check(
         &Case {
             auth: json!({"active_provider": "nous"}),
@@ -203,7 +203,7 @@ fn trap_12_keys_stay_with_their_hosts() {
         },
         "custom anthropic/claude-opus-4.6 https://llm.example/v1 chat_completions | bearer no-key-required",
     );
-    // A host that only looks like OpenRouter gets none either.
+    // A host that only resembles OpenRouter's gets none either.
     check(
         &Case { base_url: Some("https://openrouter.ai.evil.example/v1"), env: router, ..Case::default() },
         "custom anthropic/claude-opus-4.6 https://openrouter.ai.evil.example/v1 chat_completions | bearer no-key-required",
@@ -225,7 +225,7 @@ fn trap_12_keys_stay_with_their_hosts() {
         },
         &format!("{ROUTER} | bearer sk-or-1"),
     );
-    // A configured provider's key does not follow an address from the command line.
+    // A configured provider's key is not sent to an address from the command line.
     check(
         &Case {
             config: "model: {provider: zai, default: glm-5}",
@@ -235,7 +235,7 @@ fn trap_12_keys_stay_with_their_hosts() {
         },
         "custom glm-5 http://localhost:9/v1 chat_completions | nothing",
     );
-    // Anthropic's credentials do not go to somebody else's /anthropic.
+    // Anthropic's credentials are not sent to another host's `/anthropic` path.
     check(
         &Case {
             config: "model: {provider: anthropic, base_url: 'https://api.minimax.io/anthropic', default: m}",
@@ -317,7 +317,7 @@ fn trap_13_custom_endpoints() {
         },
         "custom m http://127.0.0.1:1234/v1 chat_completions | bearer lm-12",
     );
-    // What a deployment tool writes, word for word.
+    // The exact output of a deployment tool.
     check(
         &Case {
             config: "model:\n  provider: openrouter\n  base_url: https://openrouter.ai/api/v1\n  default: openai/gpt-5.4\n",
@@ -372,12 +372,12 @@ custom_providers:
         &case("custom:my box", Some("big")),
         "custom big http://box:8000/v1 chat_completions | bearer box-123",
     );
-    // A key is shown to the host it was configured for, and to no other.
+    // A key is sent to the host it was configured for, and to no other.
     check(
         &case("plain", None),
         "custom standard https://plain.example/v1 chat_completions | bearer no-key-required",
     );
-    // Built-in names win, unless the prefix says otherwise.
+    // Built-in names win, unless the prefix selects the custom one.
     check(
         &case("zai", Some("glm-5")),
         "zai glm-5 https://api.z.ai/api/paas/v4 chat_completions | bearer z-123",
@@ -387,7 +387,7 @@ custom_providers:
         &Case { config: CONFIG, model: Some("custom:my-box:big"), ..Case::default() },
         "custom big http://box:8000/v1 chat_completions | bearer box-123",
     );
-    // Its key does not follow another address.
+    // Its key is not sent to another address.
     let moved = Case {
         config: CONFIG,
         provider: Some("my-box"),
@@ -446,7 +446,7 @@ fn habits_of_single_providers() {
         },
         "bedrock anthropic.claude-3 https://bedrock-runtime.us-east-1.amazonaws.com bedrock_converse | aws AWS_BEARER_TOKEN_BEDROCK",
     );
-    // An explicit choice trusts the chain; its failure is told at the first use.
+    // An explicit choice relies on the credential chain; its failure is reported at the first use.
     check(
         &Case {
             provider: Some("bedrock"),
@@ -499,7 +499,7 @@ fn windows() {
         size(Case { env: router, config: "model: {default: x/y, context_length: 9000}", ..Case::default() }),
         9_000
     );
-    // The setting is about the configured model.
+    // The setting applies to the configured model only.
     assert_eq!(
         size(Case {
             env: router,
@@ -551,7 +551,7 @@ fn nothing_secret_is_shown() {
     assert!(!shown.contains("hidden"), "{shown}");
 }
 
-/// Whoever chose the address: no stored key goes to a host it was not configured for.
+/// Whatever the source of the address, no stored key is sent to a host it was not configured for.
 #[test]
 fn keys_stay_with_their_hosts() {
     const ENV: &[(&str, &str)] = &[

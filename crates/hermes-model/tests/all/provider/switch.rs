@@ -1,4 +1,4 @@
-//! Switching the model while talking: which provider a name means, and what is said about it.
+//! Switching the model during a conversation: which provider a name means, and the notices about it.
 
 use hermes_config::ProgramSurface;
 use hermes_model::discovery::{ModelDiscovery, ModelListError, ZaiEndpoint};
@@ -43,16 +43,16 @@ fn names_find_their_providers() {
     );
     check(&on("zai"), "two words", "error: Model names must not contain spaces.");
     check(&on("zai"), "deepseek:deepseek-chat", &format!("deepseek deepseek-chat {DEEPSEEK}"));
-    // A bare provider is its first model.
+    // A provider's name alone selects its first model.
     check(&on("zai"), "deepseek", &format!("deepseek deepseek-chat {DEEPSEEK}"));
-    // The current provider's own model stays with it, whoever else has one of that name.
+    // The current provider's own model stays with it, even if another provider has one of that name.
     check(&on("zai"), "glm-4.7", &format!("zai glm-4.7 {ZAI}"));
     // A direct provider with a key.
     check(&on("zai"), "deepseek-reasoner", &format!("deepseek deepseek-reasoner {DEEPSEEK}"));
-    // One without: the same model at OpenRouter, under its name there.
+    // A direct provider without a key: the same model at OpenRouter, under its name there.
     check(&on("zai"), "claude-opus-4-6", &format!("openrouter anthropic/claude-opus-4.6 {ROUTER}"));
     check(&on("zai"), "openai/gpt-5.4", &format!("openrouter openai/gpt-5.4 {ROUTER}"));
-    // Nobody knows it: a model of the current provider.
+    // A name that no catalogue contains is a model of the current provider.
     check(&on("zai"), "glm-9", &format!("zai glm-9 {ZAI}"));
     check(
         &on("openrouter"),
@@ -137,7 +137,7 @@ async fn a_model_is_looked_up_and_taken_all_the_same() {
     )
     .await;
     check(&served, "zzz", Some("`zzz` is not among the models that custom lists; it may still work.")).await;
-    // The same list without the version in its address.
+    // The same list without the version in its URL.
     let failing = "  - when: {path: /v1/models}\n    repeat: forever\n    http: {status: 404, body: {}}\n";
     check(&format!("{failing}{}", lists("/models", &json!([{"id": "a"}]))), "a", None).await;
     let without = format!("{failing}  - when: {{path: /models}}\n    http: {{status: 403, body: {{}}}}\n");
