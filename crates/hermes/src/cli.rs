@@ -1,9 +1,9 @@
-//! The command line, as one table: names, words and types of every command and flag.
+//! The command line: names, help texts and types of every command and flag.
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// Where the rest is told.
+/// The text after the help, which lists the exit codes.
 const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed or not found, 2 wrong command line, 78 gateway configuration, 130 interrupted.\n\
                           The whole table is in docs/reference/exit-codes.md.";
 
@@ -234,7 +234,7 @@ pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Optio
         return None;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    // Below a command clap's own words are better.
+    // For subcommands clap's own message is better.
     if first != Some(word.as_str()) {
         return None;
     }
