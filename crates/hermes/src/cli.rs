@@ -175,7 +175,7 @@ pub(crate) struct ChatArguments {
 }
 
 impl ChatArguments {
-    /// Flags given before and after `chat`; those after it win.
+    /// Merges flags given before and after `chat`; those after it win.
     pub(crate) fn merge_over(self, before: Self) -> Self {
         Self {
             query: self.query.or(before.query),
@@ -202,7 +202,7 @@ impl ChatArguments {
     }
 }
 
-/// Commands of other releases that this one does not have.
+/// The commands of other releases that this one does not have.
 const UNAVAILABLE_COMMANDS: &[&str] = &[
     "acp",
     "auth",
@@ -227,7 +227,7 @@ const UNAVAILABLE_COMMANDS: &[&str] = &[
     "whatsapp",
 ];
 
-/// Returns what to say about a word that is no command: how to ask something, or that the command is not there.
+/// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() != ErrorKind::InvalidSubcommand {
@@ -665,12 +665,12 @@ pub(crate) enum DbCommand {
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// What `version` and `--version` print.
+/// The version `version` and `--version` print.
 pub(crate) fn version() -> String {
     format!("Hermes Agent {VERSION}")
 }
 
-/// Whether a word is one of the commands.
+/// Tells whether a word is a command.
 pub(crate) fn is_command(word: &str) -> bool {
     Cli::command().get_subcommands().any(|command| command.get_name() == word)
 }
