@@ -1,5 +1,5 @@
-//! How fast the server is. A measurement, never a pass or a fail:
-//! `cargo nextest run -p hermes-testkit --release --run-ignored only --no-capture load`.
+//! Measures the speed of the server, without assertions on it: `cargo nextest run -p hermes-testkit --release
+//! --run-ignored only --no-capture load`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
