@@ -6,7 +6,7 @@ use hermes_net::HttpClient;
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Clock};
 use serde_json::Value;
 
-/// Everything a channel uses apart from its platform.
+/// The services and settings a channel uses apart from its platform.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct ChannelContext {

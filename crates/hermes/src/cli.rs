@@ -665,7 +665,7 @@ pub(crate) enum DbCommand {
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The version `version` and `--version` print.
+/// Returns the text `version` and `--version` print.
 pub(crate) fn version() -> String {
     format!("Hermes Agent {VERSION}")
 }

@@ -33,7 +33,7 @@ mod tests {
         }
     }
 
-    /// A promise without a test is not allowed.
+    /// Checks that no promise is without a test.
     #[test]
     fn every_promise_of_the_security_page_names_a_test_that_exists() {
         let root = workspace::root();

@@ -25,9 +25,9 @@ use crate::multipart::MultipartForm;
 
 pub(super) const LIMIT: usize = 4096;
 pub(super) const LONGEST_CAPTION: usize = 1024;
-/// Space for the truncation mark, and for cutting at a word.
+/// The space a truncated text leaves for its mark and its markup.
 const TRUNCATION_MARGIN: usize = 20;
-/// Limits the wait for an edit; one that would have to wait longer is dropped.
+/// Limits the wait for an edit; one that would have to wait longer fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const MAX_QUOTED: usize = 1000;
 

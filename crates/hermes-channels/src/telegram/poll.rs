@@ -15,7 +15,7 @@ use super::entity::TelegramIdentity;
 use super::wire::TelegramUpdate;
 use crate::backoff::Backoff;
 
-/// How long Telegram keeps a poll open when there is no update, and how much longer the client waits.
+/// The time Telegram keeps a poll open when there is no update; the client waits somewhat longer for the response.
 const LONG_POLL: Duration = Duration::from_secs(30);
 const POLL_TIMEOUT: Duration = Duration::from_secs(45);
 /// The delay before the next poll of a server that returns an empty response at once.

@@ -58,7 +58,7 @@ pub enum ReplyOrder {
     /// The first reply whose conditions hold.
     #[default]
     FirstMatch,
-    /// Only the first reply.
+    /// The first unfinished reply, and no other.
     Strict,
 }
 

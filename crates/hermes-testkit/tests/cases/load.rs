@@ -1,5 +1,5 @@
-//! Measures the speed of the server, without assertions on it: `cargo nextest run -p hermes-testkit --release
-//! --run-ignored only --no-capture load`.
+//! Measures the speed of the server, without assertions on it:
+//! `cargo nextest run -p hermes-testkit --release --run-ignored only --no-capture load`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -39,7 +39,7 @@ struct CachedAgent {
 }
 
 impl AgentFactory {
-    /// Builds the first agent, which creates the command runtime; also returns the notices of background processes.
+    /// Creates a factory without agents; the agents it builds share `command_runtime`.
     pub(crate) fn new(
         live: LiveSettings,
         store: Store,

@@ -459,7 +459,7 @@ fn nothing_with_a_key_is_lost_or_doubled_by_killing() {
     run_with_kills(20_261, 80);
 }
 
-/// Run by hand: the number of kills is `API_KILLS`, 300 by default.
+/// Runs by hand: the number of kills is `API_KILLS`, 300 by default.
 #[test]
 #[ignore = "takes minutes; run by hand"]
 fn hundreds_of_kills() {

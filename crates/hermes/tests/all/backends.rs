@@ -222,7 +222,7 @@ fn a_killed_program_leaves_no_sandbox_of_modal_behind() {
     }
 }
 
-/// By default the Modal gateway is used, if there is one with a token; else the account.
+/// Checks that by default the Modal gateway is used, if there is one with a token; else the account.
 #[test]
 fn a_gateway_of_modal_comes_before_the_account() {
     let script = ModelScript::new()
@@ -243,7 +243,7 @@ fn a_gateway_of_modal_comes_before_the_account() {
     assert!(server.request(3).body_text().contains("42 sandboxes"));
 }
 
-/// Problems with the package or the account are reported, and nothing runs on this machine instead.
+/// Checks that problems with the package or the account are reported, and nothing runs on this machine instead.
 #[test]
 fn an_account_with_modal_that_cannot_be_used_says_why() {
     let unusable = "PYTHONPATH=/nonexistent\n";
@@ -266,7 +266,7 @@ fn an_account_with_modal_that_cannot_be_used_says_why() {
     }
 }
 
-/// A missing setting is named in the tool's answer; nothing runs on this machine instead.
+/// Checks that a missing setting is named in the tool's answer; nothing runs on this machine instead.
 #[test]
 fn a_backend_that_lacks_something_says_what() {
     for (terminal, words) in [

@@ -482,7 +482,7 @@ fn everything_breaks_and_nothing_is_lost() {
     assert_eq!(outcome.messages, 36);
 }
 
-/// Run by hand: `CHAOS_SEEDS=1..4 cargo nextest run -p hermes chaos --run-ignored all --no-capture`.
+/// Runs by hand: `CHAOS_SEEDS=1..4 cargo nextest run -p hermes chaos --run-ignored all --no-capture`.
 #[test]
 #[ignore = "minutes; by hand"]
 fn two_hundred_conversations() {

@@ -31,8 +31,8 @@ fn told(times: &mut [Duration]) -> String {
     format!("p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms", ms(50), ms(99), ms(100))
 }
 
-/// Run by hand: `HERMES_PROGRAM=… cargo nextest run -p hermes a_thousand_conversations --run-ignored all
-/// --no-capture`.
+/// Runs by hand:
+/// `HERMES_PROGRAM=… cargo nextest run -p hermes a_thousand_conversations --run-ignored all --no-capture`.
 #[test]
 #[ignore = "a measurement; by hand, on an idle machine"]
 fn a_thousand_conversations() {

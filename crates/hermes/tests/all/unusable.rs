@@ -52,7 +52,7 @@ fn other_wrong_values_are_said_and_replaced() {
     assert!(seen.starts_with("exit 0") && seen.contains("display.compact"), "{seen}");
 }
 
-/// An unwritable standard output is a failure, whatever the command's result.
+/// Checks that an unwritable standard output is a failure, whatever the command's result.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
 fn output_that_cannot_be_written_is_a_failure() {
@@ -72,7 +72,7 @@ fn output_that_cannot_be_written_is_a_failure() {
     }
 }
 
-/// An output target that is not a regular file is written to, not replaced.
+/// Checks that an output target that is not a regular file is written to, not replaced.
 #[test]
 fn pipes_devices_and_links_are_written_to_and_not_replaced() {
     use std::os::unix::fs::FileTypeExt as _;

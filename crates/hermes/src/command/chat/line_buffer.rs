@@ -1,4 +1,5 @@
-//! Edits one typed line: the terminal's own line mode cuts a line at 4,095 bytes and cannot tell a paste from typing. Pure.
+//! Edits one typed line, because the terminal's own line mode cuts a line at 4,095 bytes and cannot tell a paste
+//! from typing. Pure.
 
 /// Limits the bytes kept of an escape sequence.
 const MAX_ESCAPE: usize = 16;
@@ -115,7 +116,7 @@ impl LineBuffer {
     }
 }
 
-/// Returns how many columns a character takes: two for those of East Asian scripts and emoji, none for combining marks.
+/// Returns how many columns a character takes: two for East Asian scripts and emoji, none for combining marks.
 fn columns_of(c: char) -> usize {
     match u32::from(c) {
         0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,

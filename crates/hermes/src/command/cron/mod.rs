@@ -60,7 +60,7 @@ pub(crate) fn run(
     }
 }
 
-/// Runs `/cron` in the terminal chat; without arguments it shows the usage.
+/// Runs `/cron` in the terminal chat; without arguments it shows the usage and the jobs.
 pub(crate) fn run_in_chat(line: &str, context: &ProgramContext, output: &Console) -> Result<()> {
     let config = hermes_config::Config::load(&context.home, &context.env);
     let jobs = JobStore::new(context.home.clone(), Zone::configured(&config, &context.env));

@@ -162,7 +162,7 @@ pub(crate) fn report(
     }
 }
 
-/// Returns `None` where this system has no supported service manager.
+/// Returns the supervisor; `None` where this system has no supported service manager.
 fn supervisor<'a>(
     machine: &'a ServiceMachine,
     scope: ServiceScope,
