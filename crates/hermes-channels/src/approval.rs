@@ -1,8 +1,8 @@
-//! Buttons that answer whether a command may run, by what they say.
+//! Parses the texts of approval buttons.
 
 use hermes_types::ApprovalDecision;
 
-/// What the words of a button decide, and the question they name: `/approve session #1a2b`.
+/// Returns the decision a button's text stands for, and the id of its question: `/approve session #1a2b`.
 pub(crate) fn parse_approval(says: &str) -> Option<(ApprovalDecision, Option<&str>)> {
     let (words, tag) = match says.split_once(" #") {
         Some((words, tag)) => (words, Some(tag)),

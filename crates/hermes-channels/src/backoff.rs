@@ -1,8 +1,8 @@
-//! How long to wait before the next attempt.
+//! Delays between attempts.
 
 use std::time::Duration;
 
-/// Pauses that grow: the first, doubled each time, up to the longest.
+/// Delays that grow: the first is doubled each time, up to a maximum.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
     initial: Duration,
@@ -15,14 +15,14 @@ impl Backoff {
         Self { initial, max, failures: 0 }
     }
 
-    /// The pause after one more failure.
+    /// Returns the delay after one more failure.
     pub(crate) fn next(&mut self) -> Duration {
         let pause = self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX));
         self.failures = self.failures.saturating_add(1);
         pause.min(self.max)
     }
 
-    /// It works again.
+    /// Starts over after a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,7 +1,7 @@
-//! Pictures an answer names by their address, fetched to be uploaded.
+//! Downloads images that an answer names by URL, so that they can be uploaded.
 //!
-//! The address is a model's word: the client opens only those the policy allows. Invariant: what is handed on is a picture
-//! by its first bytes, whatever its server calls it, and not larger than a document may be.
+//! The URL comes from a model: the client opens only those the policy allows. Invariant: the result is an image by
+//! its first bytes, whatever content type the server names, and not larger than a document may be.
 
 use std::time::Duration;
 
@@ -13,31 +13,31 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::media::LARGEST_DOCUMENT;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Pauses before another attempt.
+/// The delays before further attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(3)];
 const HOPS: usize = 5;
 const AGENT: &str = concat!("HermesAgent/1.0 hermes/", env!("CARGO_PKG_VERSION"));
 
-/// How many pictures are in memory at a time.
+/// Limits the images in memory at a time.
 static PICTURE_PERMITS: Semaphore = Semaphore::const_new(4);
 
-/// A picture in memory, for as long as it is needed.
+/// An image in memory; its permit is released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct FetchedPicture {
-    /// `image` and the extension of what it is.
+    /// The file name: `image` and the extension of its format.
     pub(crate) name: String,
     pub(crate) bytes: Bytes,
     _permit: SemaphorePermit<'static>,
 }
 
-/// Why an attempt came to nothing.
+/// The reason why an attempt failed.
 enum FetchError {
-    /// Another attempt may do better.
+    /// A failure that another attempt may avoid.
     Temporary(String),
     Permanent(String),
 }
 
-/// Fetches a picture, or says why it cannot be had.
+/// Downloads an image, or returns the reason why it cannot.
 pub(crate) async fn fetch_picture(
     client: &HttpClient,
     clock: &dyn Clock,
@@ -81,7 +81,7 @@ fn classify_error(error: &Error) -> FetchError {
     }
 }
 
-/// What a picture is, by how it begins.
+/// Returns the extension of an image format, recognised by the first bytes.
 fn sniff_extension(bytes: &[u8]) -> Option<&'static str> {
     let begins = |start: &[u8]| bytes.starts_with(start);
     match () {

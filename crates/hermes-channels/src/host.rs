@@ -1,4 +1,4 @@
-//! What a channel asks of the program it lives in.
+//! The interface between a channel and the program.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use hermes_net::HttpClient;
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Clock};
 use serde_json::Value;
 
-/// Everything a channel reaches that is not its platform.
+/// The services and settings a channel uses apart from its platform.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct ChannelContext {
     pub client: HttpClient,
     pub clock: Arc<dyn Clock>,
     pub host: Arc<dyn ChannelHost>,
-    /// Commands people can call, for the platform's menu.
+    /// The commands for the platform's menu.
     pub commands: Arc<[MenuCommand]>,
 }
 
 /// A command as a menu shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MenuCommand {
-    /// Without its slash.
+    /// The name without its slash.
     pub name: String,
     pub description: String,
-    /// What follows it, in words: `[name]`. Empty when nothing does.
+    /// The usage of its arguments, such as `[name]`; empty when there are none.
     pub arguments: String,
 }
 
@@ -31,26 +31,26 @@ pub struct MenuCommand {
 #[derive(Debug, Clone, Copy)]
 pub struct IncomingFile<'a> {
     pub kind: AttachmentKind,
-    /// As its sender called it; not to be trusted.
+    /// The name its sender gave; not to be trusted.
     pub name: Option<&'a str>,
-    /// With its dot.
+    /// The extension, with its dot.
     pub extension: &'a str,
     pub mime: Option<&'a str>,
     pub bytes: &'a [u8],
 }
 
-/// The program around the channels.
+/// The services the program provides to channels.
 pub trait ChannelHost: Send + Sync {
-    /// Puts a file where the agent finds it.
+    /// Stores a file where the agent can read it.
     fn save_file<'a>(&'a self, file: IncomingFile<'a>) -> BoxFuture<'a, Result<Attachment, String>>;
 
-    /// A small document of a channel's own, by the name of its file in the home.
+    /// Loads a small JSON document of a channel, by the name of its file in the home.
     fn load_document(&self, name: &str) -> Option<Value>;
 
-    /// Writes it, whole or not at all. Losing it is no disaster; a failure is logged.
+    /// Writes the document atomically. Losing it is acceptable; a failure is logged.
     fn save_document(&self, name: &str, value: &Value);
 
-    /// `platforms.<platform>.extra.<key>` as it is now.
+    /// Returns the current value of `platforms.<platform>.extra.<key>`.
     fn setting(&self, platform: &str, key: &str) -> Option<Value>;
 
     /// Writes that setting into config.yaml.

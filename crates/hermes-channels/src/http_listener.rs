@@ -1,7 +1,7 @@
-//! A small door for platforms that come by themselves.
+//! A small HTTP server for platforms that send webhooks.
 //!
-//! Serves HTTP/1 within the task of its caller, so that what answers may borrow from it. Bodies are bounded; slow ones and more
-//! connections than there is room for wait outside.
+//! Serves HTTP/1 within the task of its caller, so that the handler may borrow from it. Bodies are limited in size
+//! and time; connections beyond the limit wait to be accepted.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use tokio::net::{TcpListener, TcpStream};
 const CONNECTIONS: usize = 256;
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Until the next attempt when no connection can be taken.
+/// The delay after a connection could not be accepted.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// What somebody sent, complete.
+/// A complete request.
 #[derive(Debug)]
 pub(crate) struct DeliveredRequest {
     pub(crate) method: Method,
@@ -34,12 +34,12 @@ pub(crate) struct DeliveredRequest {
     pub(crate) body: Bytes,
 }
 
-/// Answers what is delivered.
+/// Answers requests.
 pub(crate) trait RequestHandler: Send + Sync {
     fn handle(&self, delivered: DeliveredRequest) -> BoxFuture<'_, StatusCode>;
 }
 
-/// Lets the door answer until cancelled.
+/// Serves requests until cancelled.
 pub(crate) async fn serve(
     listener: TcpListener,
     largest: usize,

@@ -1,8 +1,9 @@
-//! Chat platforms. One module each, which translates between the platform's wire and envelopes, and nothing else.
+//! Chat platforms. Each has a module that translates between the platform's protocol and envelopes, and nothing
+//! else.
 //!
-//! Does not know who may speak, what a command means or how an answer is made: that is the gateway's. Does not read the
-//! environment or the home: what a channel needs comes in as [`Options`] and through [`Host`]. Invariant: a platform is
-//! told that a message was taken only after the intake said so.
+//! Does not know who may use the bot, what a command means or how an answer is made: that belongs to the gateway.
+//! Does not read the environment or the home: a channel gets what it needs as [`Options`] and through
+//! [`ChannelHost`]. Invariant: a message is acknowledged to a platform only after the intake has accepted it.
 
 mod approval;
 mod backoff;

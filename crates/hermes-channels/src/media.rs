@@ -1,11 +1,11 @@
-//! Files that come with messages: what kind they are, and which are taken.
+//! Files of incoming messages: their kind, and which are accepted.
 
 use hermes_types::AttachmentKind;
 
-/// The largest document that is taken.
+/// Limits the size of accepted documents.
 pub(crate) const LARGEST_DOCUMENT: u64 = 20 * 1024 * 1024;
 
-/// Documents that are taken, by extension and type.
+/// The accepted documents, by extension and MIME type.
 const DOCUMENTS: [(&str, &str); 6] = [
     (".pdf", "application/pdf"),
     (".md", "text/markdown"),
@@ -15,16 +15,16 @@ const DOCUMENTS: [(&str, &str); 6] = [
     (".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
 ];
 
-/// What is to be done with a file.
+/// The decision about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FileDecision {
-    /// Fetch it; the extension it is kept under.
+    /// Download the file and store it with this extension.
     Accept(AttachmentKind, String),
-    /// Say this to the model instead.
+    /// Tell the model this instead.
     Reject(String),
 }
 
-/// What to do with a file somebody sent as a document.
+/// Decides about a file that was sent as a document.
 pub(crate) fn classify_document(name: Option<&str>, mime: Option<&str>, size: Option<u64>) -> FileDecision {
     let shown = name.unwrap_or("without a name");
     let extension = name.and_then(extension_of).or_else(|| mime.and_then(extension_for));
@@ -44,7 +44,7 @@ pub(crate) fn classify_document(name: Option<&str>, mime: Option<&str>, size: Op
     }
 }
 
-/// The extension of a name, in lower case and with its dot.
+/// Returns the extension of a name, in lower case and with its dot.
 pub(crate) fn extension_of(name: &str) -> Option<String> {
     let (stem, extension) = name.rsplit_once('.')?;
     let plain =
@@ -52,13 +52,13 @@ pub(crate) fn extension_of(name: &str) -> Option<String> {
     (plain && !stem.is_empty()).then(|| format!(".{}", extension.to_ascii_lowercase()))
 }
 
-/// The name of the file an address leads to: what follows the last slash of its path.
+/// Returns the file name of a URL: the text after the last slash of its path.
 pub(crate) fn file_name_from_url(url: &str) -> &str {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// The extension files of a type usually have.
+/// Returns the usual extension of a MIME type.
 pub(crate) fn extension_for(mime: &str) -> Option<String> {
     let mime = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if let Some((extension, _)) = DOCUMENTS.iter().find(|(_, known)| *known == mime) {
@@ -81,7 +81,7 @@ pub(crate) fn extension_for(mime: &str) -> Option<String> {
     Some(extension.to_owned())
 }
 
-/// The type a file is sent with.
+/// Returns the MIME type a file is sent with.
 pub(crate) fn mime_of(name: &str) -> &'static str {
     let extension = extension_of(name).unwrap_or_default();
     if let Some((_, mime)) = DOCUMENTS.iter().find(|(known, _)| *known == extension) {

@@ -1,4 +1,4 @@
-//! Bodies with files in them, as forms send them.
+//! Bodies of type `multipart/form-data`.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ impl MultipartForm {
         Self { boundary: format!("hermes-{}", hermes_types::random_hex(24)), body: Vec::new() }
     }
 
-    /// A field.
+    /// Adds a text field.
     #[must_use]
     pub(crate) fn text(mut self, name: &str, value: &str) -> Self {
         self.begin(name, None, None);
@@ -23,7 +23,7 @@ impl MultipartForm {
         self
     }
 
-    /// A JSON document as a field.
+    /// Adds a JSON document as a field.
     #[must_use]
     pub(crate) fn json(mut self, name: &str, value: &serde_json::Value) -> Self {
         self.begin(name, None, Some("application/json"));
@@ -32,7 +32,7 @@ impl MultipartForm {
         self
     }
 
-    /// A file.
+    /// Adds a file.
     #[must_use]
     pub(crate) fn file(mut self, name: &str, file_name: &str, mime: &str, bytes: &[u8]) -> Self {
         self.begin(name, Some(file_name), Some(mime));
@@ -58,14 +58,14 @@ impl MultipartForm {
         self.body.extend_from_slice(head.as_bytes());
     }
 
-    /// The content type and the body.
+    /// Returns the content type and the body.
     pub(crate) fn finish(mut self) -> (String, Bytes) {
         self.body.extend_from_slice(format!("--{}--\r\n", self.boundary).as_bytes());
         (format!("multipart/form-data; boundary={}", self.boundary), self.body.into())
     }
 }
 
-/// What may stand between quotes in a header.
+/// Escapes a value for a quoted string in a header.
 fn escape_header_value(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == '"' || c == '\\' { '_' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What the user wrote about a platform: its variables, and `platforms.<p>.extra`.
+//! The user's settings of a platform: its variables, and `platforms.<p>.extra`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use hermes_types::Secret;
 use serde_json::Value;
 
-/// A platform's settings as they were written, and their readings. Its `Debug` form shows names only.
+/// The settings of a platform as written, with typed accessors. Its `Debug` form shows names only.
 #[derive(Clone, Default)]
 pub struct Options {
     variables: BTreeMap<String, String>,
@@ -19,7 +19,7 @@ impl Options {
         Self { variables, extra }
     }
 
-    /// A variable that is set and not blank.
+    /// Returns a variable that is set and not blank.
     pub fn text(&self, variable: &str) -> Option<&str> {
         self.variables.get(variable).map(|text| text.trim()).filter(|text| !text.is_empty())
     }
@@ -28,7 +28,7 @@ impl Options {
         self.text(variable).map(Secret::new)
     }
 
-    /// Yes or no; anything else is the default.
+    /// Returns a boolean; any other value is the default.
     pub fn flag(&self, variable: &str, default: bool) -> bool {
         match self.text(variable).map(str::to_lowercase).as_deref() {
             Some("true" | "1" | "yes" | "on") => true,
@@ -37,7 +37,7 @@ impl Options {
         }
     }
 
-    /// Values between commas, or in a JSON list.
+    /// Returns the values of a comma-separated or JSON list.
     pub fn list(&self, variable: &str) -> Vec<String> {
         let text = self.text(variable).unwrap_or_default();
         if let Ok(list) = serde_json::from_str::<Vec<String>>(text) {
@@ -47,14 +47,14 @@ impl Options {
         parts.map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// A number of seconds; what is none is the default.
+    /// Returns a number of seconds; an invalid value is the default.
     pub fn seconds(&self, variable: &str, default: f64) -> Duration {
         let said = self.text(variable).and_then(|text| text.parse::<f64>().ok());
         let seconds = said.filter(|seconds| seconds.is_finite() && *seconds >= 0.0).unwrap_or(default);
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// A value of `platforms.<p>.extra`.
+    /// Returns a value of `platforms.<p>.extra`.
     pub fn extra(&self, key: &str) -> Option<&Value> {
         self.extra.get(key).filter(|value| !value.is_null())
     }

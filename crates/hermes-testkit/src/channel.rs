@@ -1,4 +1,4 @@
-//! A chat platform that lives in the test: people write through it, answers arrive in it, and it fails on request.
+//! A chat platform inside the test: users write through it, answers arrive in it, and it fails on request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use hermes_types::{
 
 use crate::watched_value::WatchedValue;
 
-/// Something in a chat that the bot wrote.
+/// A message the bot wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostedMessage {
     pub id: String,
     pub chat: String,
-    /// Its text now.
+    /// The current text.
     pub text: String,
-    /// Paths of files sent with it.
+    /// The paths of files sent with it.
     pub files: Vec<String>,
     pub reply_to: Option<String>,
-    /// What its buttons say when pressed.
+    /// The texts its buttons send when pressed.
     pub choices: Vec<String>,
-    /// Texts it had before, oldest first.
+    /// The texts it had before, oldest first.
     pub earlier: Vec<String>,
-    /// The key it was sent with; none for what is not an answer.
+    /// The key it was sent with; `None` for a message that is not an answer.
     pub key: Option<String>,
 }
 
-/// How the next sends go wrong.
+/// Says how the next send fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendFault {
-    /// It is not taken; trying again helps.
+    /// The message is not sent; a retry helps.
     Retry,
-    /// It will never be taken.
+    /// The message will never be sent.
     Refuse,
-    /// It is taken, but the answer gets lost.
+    /// The message is sent, but its confirmation is lost.
     TakeAndFail,
-    /// It neither succeeds nor fails.
+    /// The call neither succeeds nor fails.
     Hang,
 }
 
@@ -49,7 +49,7 @@ struct FakePlatformState {
     acknowledged: Vec<String>,
     posted: Vec<PostedMessage>,
     faults: VecDeque<SendFault>,
-    /// What listening comes to, instead of messages.
+    /// The errors with which `listen` ends.
     breaks: VecDeque<ChannelError>,
     listened: usize,
     marks: Vec<(String, MessageStatus)>,
@@ -57,7 +57,7 @@ struct FakePlatformState {
     count: u64,
 }
 
-/// The platform. Clones are the same one.
+/// The fake platform. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct FakeChannel {
     name: String,
@@ -86,7 +86,7 @@ impl FakeChannel {
         Self { abilities, ..self }
     }
 
-    /// A message from the person `user` in a direct chat of theirs.
+    /// Builds a message from the user `user` in their direct chat.
     pub fn envelope(&self, user: &str, text: &str) -> Envelope {
         let key = self.platform.update(|platform| {
             platform.count += 1;
@@ -108,43 +108,43 @@ impl FakeChannel {
             reply_to_text: None,
             skill: None,
             quiet_ms: 0,
-            // Later than any clock of a test, so that nothing is ever too old by accident.
+            // Later than the clock of any test, so that no message is too old by accident.
             received_at: Timestamp(4_000_000_000.0),
         }
     }
 
-    /// Somebody writes in their direct chat.
+    /// Delivers a message that a user writes in their direct chat.
     pub fn write(&self, user: &str, text: &str) {
         let envelope = self.envelope(user, text);
         self.deliver(envelope);
     }
 
-    /// The platform hands a message over, as often as it likes.
+    /// Delivers a message; may be called repeatedly for the same one.
     pub fn deliver(&self, envelope: Envelope) {
         self.platform.update(|platform| platform.incoming.push_back(envelope));
     }
 
-    /// The next send goes wrong like this; call it again for the one after.
+    /// Makes the next send fail like this; a further call applies to the one after.
     pub fn fail_next(&self, fault: SendFault) {
         self.platform.update(|platform| platform.faults.push_back(fault));
     }
 
-    /// Waits until every send that was to go wrong has begun.
+    /// Waits until every send that is to fail has begun.
     pub async fn until_failed(&self) {
         self.platform.until(|platform| platform.faults.is_empty().then_some(())).await;
     }
 
-    /// Listening ends with this the next time; call it again for the time after.
+    /// Makes the next `listen` end with this error; a further call applies to the one after.
     pub fn break_next(&self, error: ChannelError) {
         self.platform.update(|platform| platform.breaks.push_back(error));
     }
 
-    /// How often somebody began to listen.
+    /// Returns how often `listen` was called.
     pub fn listened(&self) -> usize {
         self.platform.read(|platform| platform.listened)
     }
 
-    /// Marks at messages, in the order in which they were set.
+    /// Waits for this many status marks; returns them in the order in which they were set.
     pub async fn until_marked(&self, count: usize) -> Vec<(String, MessageStatus)> {
         self.platform.until(|platform| (platform.marks.len() >= count).then(|| platform.marks.clone())).await
     }
@@ -153,13 +153,13 @@ impl FakeChannel {
         self.platform.read(|platform| platform.posted.clone())
     }
 
-    /// What stands in a person's direct chat now.
+    /// Returns the current texts in a user's direct chat.
     pub fn texts(&self, user: &str) -> Vec<String> {
         let chat = format!("chat-{user}");
         self.posted().into_iter().filter(|posted| posted.chat == chat).map(|posted| posted.text).collect()
     }
 
-    /// Keys of messages the platform was told are safe.
+    /// Returns the keys of messages that were acknowledged to the platform.
     pub fn acknowledged(&self) -> Vec<String> {
         self.platform.read(|platform| platform.acknowledged.clone())
     }
@@ -168,12 +168,12 @@ impl FakeChannel {
         self.platform.read(|platform| platform.typing)
     }
 
-    /// Waits until what stands in the chats is as wanted.
+    /// Waits until `look` finds what it wants in the chats.
     pub async fn until<R>(&self, mut look: impl FnMut(&[PostedMessage]) -> Option<R>) -> R {
         self.platform.until(|platform| look(&platform.posted)).await
     }
 
-    /// Waits for a text that contains `part` in a person's direct chat.
+    /// Waits for a text that contains `part` in a user's direct chat.
     pub async fn until_said(&self, user: &str, part: &str) -> String {
         let chat = format!("chat-{user}");
         let found = |posted: &[PostedMessage]| {

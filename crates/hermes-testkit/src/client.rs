@@ -1,17 +1,17 @@
-//! A blocking HTTP client small enough to see through, for tests of servers.
+//! A minimal blocking HTTP client, for tests of servers.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-/// An answer with its body unframed.
+/// A response with its body decoded.
 #[derive(Debug, Clone)]
 pub struct HttpReply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Whether the body ended as its framing promised, rather than by the connection's end.
+    /// True when the body ended as its framing says, rather than by the end of the connection.
     pub complete: bool,
 }
 
@@ -27,7 +27,7 @@ impl HttpReply {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; panics with its text when it is none.
+    /// Returns the body as JSON; panics with its text when it is not.
     #[track_caller]
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
@@ -80,7 +80,7 @@ fn parse(bytes: &[u8]) -> Option<HttpReply> {
     Some(reply)
 }
 
-/// The payload, and whether the last chunk was there.
+/// Returns the payload, and whether the last chunk was present.
 fn unchunk(mut rest: &[u8]) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {

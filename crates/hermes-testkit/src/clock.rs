@@ -1,4 +1,4 @@
-//! Clocks for tests: one that only the test moves, and the machine's own for the standalone server.
+//! Clocks for tests: one that only the test moves, and the system clock for the standalone server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ struct ClockState {
 impl Default for ClockState {
     fn default() -> Self {
         Self {
-            // 2026-01-02 03:04:05 UTC: every field differs, so a test that mixes two up shows it.
+            // 2026-01-02 03:04:05 UTC: every field differs, so a test that confuses two of them fails.
             wall: Timestamp(1_767_323_045.0),
             monotonic: Duration::ZERO,
             sleepers: 0,
@@ -38,34 +38,35 @@ impl TestClock {
         Self::default()
     }
 
-    /// A clock on which every sleep ends at once and moves the time by its length.
+    /// Creates a clock on which every sleep ends at once and advances the time by its length.
     pub fn auto_advance() -> Self {
         Self::auto_advance_up_to(Duration::MAX)
     }
 
-    /// Like [`TestClock::auto_advance`] for sleeps of at most `limit`: backoffs pass, long timeouts stay quiet.
+    /// Works like [`TestClock::auto_advance`] for sleeps of at most `limit`: retry delays pass, long timeouts do
+    /// not.
     pub fn auto_advance_up_to(limit: Duration) -> Self {
         let clock = Self::default();
         clock.0.update(|face| face.auto_up_to = Some(limit));
         clock
     }
 
-    /// Steps the time of day, forwards or backwards; the monotonic clock does not notice.
+    /// Sets the time of day, forwards or backwards; the monotonic clock does not change.
     pub fn set_wall(&self, wall: Timestamp) {
         self.0.update(|face| face.wall = wall);
     }
 
-    /// Moves both clocks and ends every sleep that is then over.
+    /// Advances both clocks and ends every sleep that is then over.
     pub fn advance(&self, span: Duration) {
         self.0.update(|face| face.pass(span));
     }
 
-    /// The length of every sleep begun so far, in order.
+    /// Returns the length of every sleep begun so far, in order.
     pub fn slept(&self) -> Vec<Duration> {
         self.0.read(|face| face.slept.clone())
     }
 
-    /// Waits until at least `count` sleeps are under way, after which [`TestClock::advance`] will reach them.
+    /// Waits until at least `count` sleeps have begun, so that [`TestClock::advance`] affects them.
     pub async fn wait_for_sleepers(&self, count: usize) {
         self.0.until(|face| (face.sleepers >= count).then_some(())).await;
     }
@@ -111,7 +112,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Counts a sleep out, whether it ended or was dropped.
+/// Decrements the number of sleeps when dropped, whether it ended or was cancelled.
 struct Sleeper(Arc<WatchedValue<ClockState>>);
 
 impl Drop for Sleeper {
@@ -120,7 +121,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// The machine's clock with the runtime's timers, for the standalone server and scripts that ask for real time.
+/// The system clock with the runtime's timers, for the standalone server and scripts that use real time.
 #[derive(Debug, Clone, Default)]
 pub struct RealClock(WallClock);
 
@@ -134,7 +135,7 @@ impl Clock for RealClock {
     }
 
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
-        // The block defers the timer to the first poll, so that a clock may be asked outside a runtime.
+        // The async block defers the timer to the first poll, so that a sleep may be created outside a runtime.
         Box::pin(async move { tokio::time::sleep(span).await })
     }
 }

@@ -1,10 +1,10 @@
-//! Whether this machine lets a program divide the control group it is in.
+//! Tells whether this machine lets a program create cgroups below its own.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The folder of our own control group; none, with a word, where it may not be divided (containers, users without a
-/// session of their own).
+/// Returns the folder of our own cgroup; prints a message and returns `None` where cgroups may not be created in it
+/// (containers, users without their own session).
 pub fn divisible_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mount =

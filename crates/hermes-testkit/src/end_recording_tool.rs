@@ -1,4 +1,4 @@
-//! A tool that remembers which conversations have ended.
+//! A tool that records which conversations have ended.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,10 +1,10 @@
-//! What can go wrong while a test sets its stage.
+//! Errors while a test is set up.
 
 use std::io;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The script has to be corrected; the text names file, line and field.
+    /// The script is invalid; the text names file, line and field.
     #[error("{0}")]
     Script(String),
     #[error("cannot {doing}: {source}")]

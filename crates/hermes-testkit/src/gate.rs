@@ -1,6 +1,7 @@
-//! Named points at which replies wait until the test lets them go on.
+//! Named gates at which replies wait until the test releases them.
 //!
-//! A release that comes before the reply arrives is kept, so the order in which test and server get there is irrelevant.
+//! A release that comes before the reply arrives is kept, so the order in which test and server arrive is
+//! irrelevant.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use crate::watched_value::WatchedValue;
 
 #[derive(Debug, Default)]
 struct Gate {
-    /// Releases not yet used up.
+    /// The number of unused releases.
     permits: usize,
     open: bool,
     waiting: usize,
@@ -18,7 +19,7 @@ struct Gate {
 pub(crate) struct Gates(WatchedValue<HashMap<String, Gate>>);
 
 impl Gates {
-    /// Passes once released. Safe to drop while waiting.
+    /// Waits for a release. The future may be dropped while waiting.
     pub(crate) async fn pass(&self, name: &str) {
         let place = self.enter(name);
         self.0
@@ -57,7 +58,7 @@ impl Gates {
     }
 }
 
-/// Counts a waiter out again, however its wait ended.
+/// Decrements the number of waiters when dropped, however the wait ended.
 struct GateWaiter<'a> {
     gates: &'a Gates,
     name: &'a str,

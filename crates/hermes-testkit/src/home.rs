@@ -1,4 +1,4 @@
-//! A temporary Hermes home, private to its owner as a real one is, and gone when dropped.
+//! A temporary Hermes home, readable only by its owner like a real one, and removed when dropped.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ pub struct TempHome {
     directory: TempDir,
 }
 
-/// What the home will hold.
+/// The contents of the home.
 #[derive(Debug, Default)]
 pub struct TempHomeBuilder {
     files: Vec<(PathBuf, Vec<u8>)>,
@@ -21,7 +21,7 @@ pub struct TempHomeBuilder {
 }
 
 impl TempHome {
-    /// An empty home.
+    /// Creates an empty home.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
@@ -50,7 +50,7 @@ impl TempHome {
         self.join("state.db")
     }
 
-    /// A file's text; panics naming the file when it cannot be read.
+    /// Reads a file; panics naming the file when it cannot be read.
     #[track_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> String {
         let path = self.join(path);
@@ -72,14 +72,14 @@ impl TempHomeBuilder {
         self.file(".env", text)
     }
 
-    /// A file at a path inside the home; directories are made as needed.
+    /// Adds a file at a path inside the home; folders are created as needed.
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>, text: impl AsRef<[u8]>) -> Self {
         self.files.push((path.into(), text.as_ref().to_vec()));
         self
     }
 
-    /// A `state.db` as that release left it.
+    /// Adds a `state.db` as that release wrote it.
     #[must_use]
     pub fn state_db(mut self, fixture: DatabaseFixture) -> Self {
         self.state = Some(fixture);

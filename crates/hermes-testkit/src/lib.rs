@@ -1,8 +1,9 @@
-//! What tests of the workspace stand on: a scripted model server, a temporary home, a clock that a test moves, and
-//! databases as other releases left them.
+//! Test support for the workspace: a scripted model server, emulated chat platforms, a temporary home, a clock that
+//! a test moves, and databases of other releases.
 //!
-//! Holds no product code and is used only as a dev-dependency, or as its own binary for trying things by hand. Nothing in
-//! it waits on real time unless a script says so: tests meet the server at named gates and counts of requests.
+//! Holds no product code and is used only as a dev-dependency, or as a binary for trying things by hand. Nothing in
+//! it waits on real time unless a script says so: tests synchronise with the server by named gates and request
+//! counts.
 
 mod channel;
 mod client;

@@ -1,4 +1,4 @@
-//! Many clients of an API server at once: how many turns a second, how long each takes.
+//! A load test with many clients of an API server: turns per second, and the duration of each.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use tokio::net::TcpStream;
 
 use crate::RealClock;
 
-/// What is asked of the server.
+/// The parameters of a load test.
 #[derive(Debug, Clone)]
 pub struct LoadTest {
     pub address: SocketAddr,
     pub key: String,
-    /// Clients at once, each with a connection of its own.
+    /// The number of concurrent clients, each with its own connection.
     pub clients: usize,
-    /// Turns in all.
+    /// The total number of turns.
     pub turns: usize,
-    /// Each client's turns go round its share of as many conversations; each is a session of its own.
+    /// The number of conversations, each with its own session; each client cycles through its share of them.
     pub conversations: usize,
     pub stream: bool,
 }
 
-/// What came of it.
+/// The result of a load test.
 #[derive(Debug, Clone)]
 pub struct LoadReport {
     pub elapsed: Duration,
     pub failed: usize,
-    /// How long each turn took, shortest first.
+    /// The duration of each turn, shortest first.
     pub times: Vec<Duration>,
-    /// How long until the first byte of each answer, shortest first.
+    /// The time to the first byte of each answer, shortest first.
     pub first_bytes: Vec<Duration>,
 }
 
@@ -44,14 +44,14 @@ impl LoadReport {
     }
 }
 
-/// The value below which this part of the list lies.
+/// Returns the value below which this part of the list lies.
 pub fn percentile(sorted: &[Duration], part: usize) -> Duration {
     let at = (sorted.len() * part / 100).min(sorted.len().saturating_sub(1));
     sorted.get(at).copied().unwrap_or_default()
 }
 
 impl LoadTest {
-    /// Runs it to its end.
+    /// Runs the load test.
     pub async fn run(&self) -> LoadReport {
         let (next, clock) = (Arc::new(AtomicUsize::new(0)), WallClock::default());
         let began = clock.monotonic();
@@ -75,7 +75,7 @@ impl LoadTest {
     }
 }
 
-/// One client of the load. Its conversations are its own: nobody talks twice at once in one.
+/// Runs one client. Its conversations are its own, so none has two turns at once.
 async fn client(load: &LoadTest, own: usize, next: &AtomicUsize) -> (Vec<Duration>, Vec<Duration>, usize) {
     let clock = RealClock::default();
     let (mut times, mut firsts, mut failed) = (Vec::new(), Vec::new(), 0);
@@ -99,7 +99,7 @@ async fn client(load: &LoadTest, own: usize, next: &AtomicUsize) -> (Vec<Duratio
     (times, firsts, failed)
 }
 
-/// One turn. Says when the first byte of its answer came; nothing when it failed.
+/// Runs one turn. Returns the time of the first byte of its answer; `None` when it failed.
 async fn turn(
     load: &LoadTest,
     (number, session): (usize, usize),
@@ -156,7 +156,7 @@ async fn read_chunks(stream: &mut BufReader<TcpStream>) -> Option<()> {
         let size = usize::from_str_radix(line.trim(), 16).ok()?;
         let mut chunk = vec![0; size + 2];
         stream.read_exact(&mut chunk).await.ok()?;
-        // A stream has said 200 before it knows; what goes wrong then is an event.
+        // A stream sends its status 200 first; later failures are events.
         failed |= chunk.starts_with(b"data: {\"error\"");
         if size == 0 {
             return (!failed).then_some(());

@@ -1,4 +1,4 @@
-//! The scripted model server by hand: `hermes-testkit serve script.yaml`.
+//! The scripted model server and the emulators as a program: `hermes-testkit serve script.yaml`.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -17,7 +17,7 @@ use hermes_testkit::telegram::FakeTelegram;
 use hermes_testkit::{LoadTest, ModelScript, ModelServer, RealClock, RecordedRequest, percentile};
 use hermes_types::Clock as _;
 
-/// How often the server's memory is looked at while it works.
+/// The interval at which the server's memory is measured.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Tools that the tests stand on, for use by hand.
@@ -178,7 +178,7 @@ fn megabytes(kb: u64) -> String {
     format!("{:>5}.{}MB", kb / 1024, kb % 1024 * 10 / 1024)
 }
 
-/// What a process holds in memory, in kB.
+/// Returns the memory of a process in kB.
 fn resident(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok())

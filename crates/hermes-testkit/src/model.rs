@@ -1,4 +1,4 @@
-//! A model inside the test: it answers at once, by a function, or hangs as told.
+//! A model inside the test: it answers at once by a function, or hangs on request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,33 +9,33 @@ use hermes_types::{
 };
 use tokio::sync::Semaphore;
 
-/// What the model does about a request.
+/// The model's response to a request.
 #[derive(Debug, Clone)]
 pub enum ModelStep {
     Say(String),
-    /// Words of a model whose price nobody knows.
+    /// Says a text, as a model without a known price.
     SayUnpriced(String),
-    /// A thought, and what is said after it.
+    /// Sends reasoning, then a text.
     Think(&'static str, &'static str),
     Call(&'static str, &'static str),
-    /// Nothing, until the turn is stopped.
+    /// Hangs until the turn is stopped.
     Hang,
-    /// Nothing at all, whatever happens.
+    /// Hangs even when the turn is stopped.
     Stuck,
-    /// The answer, once the test lets it go; none, if the turn is stopped before.
+    /// Answers once the test releases the gate; not if the turn is stopped before.
     Gate(String),
     Fail(ModelError),
-    /// Words that end for a reason of their own.
+    /// Says a text with this finish reason.
     Ends(&'static str, FinishReason),
-    /// Some words, and then nothing until the turn is stopped.
+    /// Says a text, then hangs until the turn is stopped.
     HangAfter(&'static str),
-    /// Some words, and then the end of the line.
+    /// Says a text, then fails with this error.
     CutOff(&'static str, ModelError),
 }
 
 type AnswerFn = dyn Fn(&str, &ModelRequest) -> ModelStep + Send + Sync;
 
-/// A model that answers to the last words it reads.
+/// A model that chooses its answer by the last message it reads.
 #[expect(missing_debug_implementations, reason = "it holds a closure")]
 pub struct TestModel {
     answer: Box<AnswerFn>,
@@ -134,7 +134,7 @@ impl Model for TestModel {
     }
 }
 
-/// A tool that needs a person's consent.
+/// A tool that needs approval.
 #[derive(Debug)]
 pub struct RiskyTool(ToolSpec);
 
@@ -164,7 +164,7 @@ impl Tool for RiskyTool {
     }
 }
 
-/// A tool that does nothing and says so.
+/// A tool that has no effect and returns a fixed text.
 #[derive(Debug)]
 pub struct PlainTool {
     spec: ToolSpec,
@@ -186,7 +186,7 @@ impl PlainTool {
         Self { spec, says: "nothing was done".to_owned() }
     }
 
-    /// The same with another answer.
+    /// Changes the text it returns.
     #[must_use]
     pub fn saying(self, says: &str) -> Self {
         Self { says: says.to_owned(), ..self }

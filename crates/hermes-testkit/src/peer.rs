@@ -1,12 +1,12 @@
-//! Real programs that a script started for the tests (`scripts/peers`), known by what it left in the environment.
+//! Real programs that a script started for the tests (`scripts/peers`), found by environment variables it set.
 
 use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-/// Says that a test cannot show what it is about, because something is not here: a program, an engine, an ability of the kernel.
-/// A failure where everything must be (`HERMES_TEST_PEERS=required`, as in `.ci/run`). Tests that need a program or a server
-/// have names that begin with `peer_`: they are skipped by the runner unless it is told to run them.
+/// Reports that a test cannot run because a program, an engine or a kernel feature is missing. Panics where all of
+/// them are required (`HERMES_TEST_PEERS=required`, as in `.ci/run`). Tests that need a program or a server have
+/// names that begin with `peer_`: the runner skips them by default.
 #[track_caller]
 #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 #[expect(clippy::disallowed_methods, reason = "whoever runs the tests says so there")]
@@ -18,23 +18,23 @@ pub fn peer_is_missing(what: &str) {
     println!("skipped: {what}");
 }
 
-/// An SSH server on loopback that takes one key.
+/// An SSH server on loopback that accepts one key.
 #[derive(Debug)]
 pub struct SshServer {
     pub user: String,
     pub host: String,
     pub port: u16,
     pub key: PathBuf,
-    /// A folder of the test's own, with a path short enough for sockets.
+    /// A temporary folder of the test, with a path short enough for sockets.
     pub folder: TempDir,
 }
 
 impl SshServer {
-    /// A command that says which process of the server holds the connection it came by.
+    /// A command that prints which process of the server holds its connection.
     pub const WHICH_CONNECTION: &str = "p=$PPID; while [ \"$(cat /proc/$p/comm)\" != sshd ]; \
         do p=$(cut -d' ' -f4 /proc/$p/stat); done; echo $p";
 
-    /// None, with a word, where no script started one.
+    /// Returns the server; prints a message and returns `None` where no script started one.
     #[expect(clippy::disallowed_methods, reason = "the script says there where the server is")]
     pub fn started() -> Option<Self> {
         let found = std::env::var("HERMES_TEST_SSH").ok().zip(std::env::var("HERMES_TEST_SSH_KEY").ok());

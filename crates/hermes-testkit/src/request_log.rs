@@ -1,6 +1,6 @@
-//! Every request the server received, kept for assertions.
+//! A log of every request the server received, for assertions.
 //!
-//! A request is entered when its body is complete, before the answer begins; how the answer ended is added later.
+//! A request is added when its body is complete, before the response begins; how the response ended is added later.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::http::ReceivedRequest;
 use crate::watched_value::WatchedValue;
 use crate::wire::{Wire, inspect};
 
-/// A request as it came. Clones are cheap.
+/// A received request. Clones are cheap.
 #[derive(Clone)]
 pub struct RecordedRequest {
     sequence: usize,
@@ -24,7 +24,8 @@ pub struct RecordedRequest {
     outcome: RequestOutcome,
 }
 
-/// What choosing an answer needs. Read apart from the whole, which under load would cost more than the answer.
+/// The fields needed to choose a reply. Parsed separately, because parsing everything would cost more than the
+/// reply under load.
 #[derive(Default, Deserialize)]
 struct RequestSummary {
     #[serde(default)]
@@ -39,17 +40,17 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// How the answer to a request ended.
+/// Says how the response to a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// Still being sent, or waiting at a gate.
+    /// The response is still being sent, or waits at a gate.
     Open,
     Complete,
-    /// The client went away before the end.
+    /// The client disconnected before the end.
     Disconnected,
-    /// The script broke the connection.
+    /// The script cut the connection.
     Cut,
-    /// No reply of the script was for it.
+    /// No reply of the script matched.
     Unmatched,
 }
 
@@ -64,7 +65,7 @@ impl RecordedRequest {
         }
     }
 
-    /// Counts from 0 over the server's life.
+    /// Returns the number of the request, from 0.
     pub fn sequence(&self) -> usize {
         self.sequence
     }
@@ -73,12 +74,12 @@ impl RecordedRequest {
         &self.message.method
     }
 
-    /// Without the query.
+    /// Returns the path without the query.
     pub fn path(&self) -> &str {
         self.message.target.split('?').next().unwrap_or_default()
     }
 
-    /// With the query.
+    /// Returns the path with the query.
     pub fn target(&self) -> &str {
         &self.message.target
     }
@@ -87,7 +88,7 @@ impl RecordedRequest {
         &self.message.headers
     }
 
-    /// The first header of that name, in any case.
+    /// Returns the first header of that name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.message.header(name)
     }
@@ -100,7 +101,7 @@ impl RecordedRequest {
         String::from_utf8_lossy(&self.message.body)
     }
 
-    /// How the answer had ended when this record was fetched.
+    /// Returns how the response had ended when this record was fetched.
     pub fn outcome(&self) -> RequestOutcome {
         self.outcome
     }
@@ -109,7 +110,7 @@ impl RecordedRequest {
         self.outcome == RequestOutcome::Disconnected
     }
 
-    /// The model wire its path belongs to.
+    /// Returns the model wire its path belongs to.
     pub fn wire(&self) -> Option<Wire> {
         Wire::of_path(self.path())
     }
@@ -118,7 +119,7 @@ impl RecordedRequest {
         self.json.get_or_init(|| serde_json::from_slice(&self.message.body).ok()).as_ref()
     }
 
-    /// The body as JSON; panics with the body's text when it is none.
+    /// Returns the body as JSON; panics with the body's text when it is not.
     #[track_caller]
     pub fn json(&self) -> &Value {
         let Some(json) = self.try_json() else {
@@ -127,7 +128,7 @@ impl RecordedRequest {
         json
     }
 
-    /// The value at a JSON pointer; panics with the whole body when there is none.
+    /// Returns the value at a JSON pointer; panics with the whole body when there is none.
     #[track_caller]
     pub fn at(&self, pointer: &str) -> &Value {
         let json = self.json();
@@ -145,7 +146,7 @@ impl RecordedRequest {
         self.peek().stream.unwrap_or_default()
     }
 
-    /// Whether a chat request asked for usage at the end of its stream.
+    /// Tells whether a chat request asked for usage at the end of its stream.
     pub fn wants_stream_usage(&self) -> bool {
         self.peek().stream_options.as_ref().is_some_and(|options| options.include_usage)
     }
@@ -158,12 +159,12 @@ impl RecordedRequest {
         self.try_json().map(inspect::system_text).unwrap_or_default()
     }
 
-    /// Call ids with the text of their results, in order.
+    /// Returns call ids with the text of their results, in order.
     pub fn tool_results(&self) -> Vec<(String, String)> {
         self.try_json().map(inspect::tool_results).unwrap_or_default()
     }
 
-    /// The result of one call; panics naming the calls that do have one.
+    /// Returns the result of one call; panics naming the calls that do have one.
     #[track_caller]
     pub fn tool_result(&self, call_id: &str) -> String {
         let results = self.tool_results();
@@ -174,7 +175,7 @@ impl RecordedRequest {
         text.clone()
     }
 
-    /// The names of the tools offered, in order.
+    /// Returns the names of the tools offered, in order.
     pub fn tool_names(&self) -> Vec<String> {
         self.try_json().map(inspect::tool_names).unwrap_or_default()
     }
@@ -205,7 +206,7 @@ impl fmt::Debug for RecordedRequest {
     }
 }
 
-/// The record itself, shared between the server and the test.
+/// The log itself, shared between the server and the test.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
     entries: WatchedValue<Entries>,

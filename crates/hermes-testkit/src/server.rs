@@ -1,7 +1,7 @@
-//! The model server: listens, records, answers by the script.
+//! The model server: accepts connections, records requests, answers by the script.
 //!
-//! Two ways to run it: on the test's own runtime, or on a thread of its own for tests that have none and for binaries
-//! under test. Dropping the server closes the listener and every connection.
+//! It runs on the test's own runtime, or on its own thread for tests without a runtime and for binaries under test.
+//! Dropping the server closes the listener and every connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,17 +24,17 @@ use crate::{Error, RealClock};
 
 const OLLAMA: &str = "/api/show";
 
-/// Called with every request as it comes.
+/// A callback that gets every request when it arrives.
 pub type RequestCallback = Arc<dyn Fn(&RecordedRequest) + Send + Sync>;
 
-/// A running server. See the crate's `SCRIPT.md` for what a script can say.
+/// A running server. The crate's `SCRIPT.md` describes scripts.
 pub struct ModelServer {
     address: SocketAddr,
     stage: Arc<ModelServerState>,
     _running: ServerRuntime,
 }
 
-/// Settings beyond the script.
+/// The settings beyond the script.
 #[derive(Clone, Default)]
 pub struct ModelServerBuilder {
     script: ModelScript,
@@ -44,7 +44,7 @@ pub struct ModelServerBuilder {
     arrival: Option<RequestCallback>,
 }
 
-/// What all connections share.
+/// The state all connections share.
 struct ModelServerState {
     player: Player,
     ledger: RequestLog,
@@ -65,7 +65,7 @@ impl ModelServer {
         Self::builder(script).start().await
     }
 
-    /// Starts on a thread of its own.
+    /// Starts on a separate thread.
     pub fn start_blocking(script: ModelScript) -> Result<Self, Error> {
         Self::builder(script).start_blocking()
     }
@@ -74,12 +74,12 @@ impl ModelServer {
         ModelServerBuilder { script, ..ModelServerBuilder::default() }
     }
 
-    /// `http://127.0.0.1:PORT/v1`, what an OpenAI-style client is pointed at.
+    /// Returns `http://127.0.0.1:PORT/v1`, the base URL for OpenAI-style clients.
     pub fn base_url(&self) -> String {
         format!("{}/v1", self.url())
     }
 
-    /// `http://127.0.0.1:PORT`, what an Anthropic-style client is pointed at.
+    /// Returns `http://127.0.0.1:PORT`, the base URL for Anthropic-style clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -88,12 +88,12 @@ impl ModelServer {
         self.address
     }
 
-    /// Every request so far, oldest first.
+    /// Returns every request so far, oldest first.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.stage.ledger.all()
     }
 
-    /// The request with that number, from 0; panics listing what came instead.
+    /// Returns the request with that number, from 0; panics listing the requests there are.
     #[track_caller]
     pub fn request(&self, sequence: usize) -> RecordedRequest {
         let all = self.requests();
@@ -107,7 +107,7 @@ impl ModelServer {
         self.stage.ledger.total()
     }
 
-    /// Completes once `count` requests have come in all.
+    /// Waits until `count` requests have arrived in total.
     pub async fn wait_for_requests(&self, count: usize) {
         self.stage.ledger.until_total(count).await;
     }
@@ -117,7 +117,7 @@ impl ModelServer {
         self.stage.ledger.until_total_blocking(count);
     }
 
-    /// Completes once the answer to that request has ended, and says how.
+    /// Waits until the response to that request has ended, and returns how.
     pub async fn wait_for_end(&self, sequence: usize) -> RequestOutcome {
         self.stage.ledger.until_closed(sequence).await
     }
@@ -137,12 +137,12 @@ impl ModelServer {
         self.stage.gates.open(gate);
     }
 
-    /// Lets one stalled reply go on.
+    /// Lets one stalled reply continue.
     pub fn release_stall(&self) {
         self.release(STALL);
     }
 
-    /// Completes once `count` replies stand at the gate; everything they said before has been sent.
+    /// Waits until `count` replies wait at the gate; everything before it in those replies has been sent.
     pub async fn wait_until_at(&self, gate: &str, count: usize) {
         self.stage.gates.until_waiting(gate, count).await;
     }
@@ -152,13 +152,13 @@ impl ModelServer {
         self.stage.gates.until_waiting_blocking(gate, count);
     }
 
-    /// Panics unless exactly `count` requests came.
+    /// Panics unless exactly `count` requests arrived.
     #[track_caller]
     pub fn assert_requests(&self, count: usize) {
         assert!(self.request_count() == count, "expected {count} requests; {}", self.summary());
     }
 
-    /// Panics if a reply is left over, or a request found none.
+    /// Panics if a reply was not used, or a request matched none.
     #[track_caller]
     pub fn assert_finished(&self) {
         let left = self.stage.player.leftovers();
@@ -194,7 +194,7 @@ impl ModelServerBuilder {
         self
     }
 
-    /// The clock on which delays pass. Without one they take no time, unless the script asks for real time.
+    /// Sets the clock for delays. Without one they take no time, unless the script uses real time.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -252,7 +252,7 @@ async fn serve(listener: TcpListener, stage: Arc<ModelServerState>) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
-            // A failed accept concerns one client that has already gone.
+            // A failed accept concerns one client that has already disconnected.
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                 start_in(&mut clients, serve_connection(stream, stage.clone()));
             },
@@ -261,7 +261,7 @@ async fn serve(listener: TcpListener, stage: Arc<ModelServerState>) {
     }
 }
 
-/// Serves one connection until either side is done with it.
+/// Serves one connection until either side closes it.
 async fn serve_connection(stream: TcpStream, stage: Arc<ModelServerState>) {
     let mut connection = HttpConnection::new(stream);
     loop {
@@ -276,7 +276,7 @@ async fn serve_connection(stream: TcpStream, stage: Arc<ModelServerState>) {
             }
         };
         let close = message.wants_close();
-        // What only Ollama answers is asked of every local server; where a script does not play one, it is no event.
+        // Clients probe every local server for Ollama; unless the script emulates it, the probe is not recorded.
         if message.target == OLLAMA && !stage.player.names_path(OLLAMA) {
             let unknown = ResponsePlan::of_json(404, &json!({"error": "404 page not found"}));
             let SendResult::Whole(same) = send(connection, unknown, close, stage.as_ref()).await else {
@@ -302,7 +302,7 @@ async fn serve_connection(stream: TcpStream, stage: Arc<ModelServerState>) {
 }
 
 impl ModelServerState {
-    /// The answer, and whether the script had one.
+    /// Returns the response, and whether the script had one.
     fn answer(&self, request: &RecordedRequest) -> (ResponsePlan, bool) {
         let script = self.player.script();
         let ask = ReplyContext::of(request);

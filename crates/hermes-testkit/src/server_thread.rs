@@ -1,4 +1,4 @@
-//! Servers on threads of their own, for tests without a runtime and for binaries under test.
+//! Servers on separate threads, for tests without a runtime and for binaries under test.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 
-/// A thread that ends, with everything on it, when this is dropped.
+/// A thread that ends, with all its tasks, when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ServerThread {
     stop: Option<oneshot::Sender<()>>,
@@ -17,7 +17,7 @@ pub(crate) struct ServerThread {
 }
 
 impl ServerThread {
-    /// Listens on that port of this machine, or a free one for 0, and serves.
+    /// Listens on that port of the loopback interface, or on a free one for 0, and serves.
     pub(crate) fn start<F: Future<Output = ()>>(
         name: &str,
         port: u16,
@@ -47,7 +47,7 @@ impl ServerThread {
 
 impl Drop for ServerThread {
     fn drop(&mut self) {
-        // Either may fail only because the thread has ended already.
+        // Both fail only when the thread has ended already.
         if let Some(stop) = self.stop.take() {
             stop.send(()).ok();
         }

@@ -1,4 +1,4 @@
-//! The one place of this crate that starts a task.
+//! The only module of this crate that starts tasks.
 
 use std::future::Future;
 

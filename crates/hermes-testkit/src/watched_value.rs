@@ -1,6 +1,7 @@
 //! A value that asynchronous and blocking tests can wait on.
 //!
-//! Every change wakes every waiter, which looks again; that is cheap at the scale of a test and cannot lose a wake-up.
+//! Every change wakes every waiter, which checks again; that is cheap at the scale of a test and cannot lose a
+//! wake-up.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// How long a blocking wait goes on before it is taken for a broken test. Never reached when things work.
+/// Limits a blocking wait, after which the test counts as broken. Never reached when things work.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default)]
@@ -34,12 +35,12 @@ impl<T: fmt::Debug> WatchedValue<T> {
         look(&self.lock())
     }
 
-    /// Waits until `look` finds what it looks for; it may also take it out.
+    /// Waits until `look` returns a value; it may also change the watched one.
     pub(crate) async fn until<R>(&self, mut look: impl FnMut(&mut T) -> Option<R>) -> R {
         loop {
             let notified = self.notify.notified();
             tokio::pin!(notified);
-            // Registered before looking, so that a change between the look and the wait still wakes us.
+            // Registered before the check, so that a change between the check and the wait still wakes this waiter.
             notified.as_mut().enable();
             let found = look(&mut self.lock());
             if let Some(found) = found {
@@ -49,7 +50,7 @@ impl<T: fmt::Debug> WatchedValue<T> {
         }
     }
 
-    /// The same for tests without a runtime. Panics, saying what was awaited, when it never comes.
+    /// Waits without a runtime. Panics, naming what was awaited, after the time limit.
     #[track_caller]
     pub(crate) fn until_blocking<R>(&self, what: &str, mut look: impl FnMut(&mut T) -> Option<R>) -> R {
         let mut guard = self.lock();

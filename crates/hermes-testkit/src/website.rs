@@ -1,4 +1,4 @@
-//! A web site with what a test puts there.
+//! A web site with contents that a test sets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::server_thread::ServerThread;
 use crate::task::start_in;
 use crate::watched_value::WatchedValue;
 
-/// A site on this machine, until it is dropped. What nobody put there is a 404.
+/// A web site on this machine, until it is dropped. Other paths are a 404.
 #[derive(Debug)]
 pub struct TestWebsite {
     address: SocketAddr,
@@ -42,7 +42,7 @@ impl TestWebsite {
         Ok(Self { address, state: shelf, _thread: thread })
     }
 
-    /// Puts something at a path and gives its address.
+    /// Sets the contents of a path and returns its URL.
     pub fn put(&self, path: &str, mime: &str, bytes: &[u8]) -> String {
         self.put_with(200, path, mime, bytes)
     }
@@ -57,7 +57,7 @@ impl TestWebsite {
         format!("http://{}{path}", self.address)
     }
 
-    /// The paths that were asked for, in order.
+    /// Returns the requested paths, in order.
     pub fn visits(&self) -> Vec<String> {
         self.state.read(|shelf| shelf.visits.clone())
     }

@@ -1,7 +1,7 @@
-//! Hermes inside another program: a provider, a tool of one's own, a conversation of two turns.
+//! Hermes inside another program: a provider, a custom tool, a conversation of two turns.
 //!
-//! Run it with `cargo run -p hermes --example embed`. It talks to a model server that plays a script on this machine; a real
-//! endpoint takes its place by changing the address, the model's name and the key.
+//! Run it with `cargo run -p hermes --example embed`. It talks to a scripted model server on this machine; to use a
+//! real endpoint, change the address, the model name and the key.
 #![allow(
     clippy::print_stdout,
     dead_code,
@@ -26,7 +26,7 @@ use hermes_types::{
     ToolSpec, TurnEvent, UserAnswer, UserQuestion,
 };
 
-/// Always sunny.
+/// A tool that always reports sunny weather.
 struct Weather(ToolSpec);
 
 impl Tool for Weather {
@@ -40,7 +40,7 @@ impl Tool for Weather {
     }
 }
 
-/// Prints which tools run, and answers no questions.
+/// A frontend that prints which tools run, and answers no questions.
 struct Screen;
 
 impl Frontend for Screen {
@@ -55,7 +55,7 @@ impl Frontend for Screen {
     }
 }
 
-/// A client for an endpoint of one's own.
+/// Builds a client for a custom endpoint.
 fn model(home: &Home, address: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Model>, Box<dyn Error>> {
     let env = Env::default();
     let text = format!("model:\n  provider: custom\n  base_url: {address}\n  default: test-model\n");
@@ -71,7 +71,7 @@ fn model(home: &Home, address: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn M
     Ok(Arc::new(client.ok_or("no endpoint")?))
 }
 
-/// Two turns in a folder; what was answered.
+/// Runs two turns in a folder and returns the answers.
 pub(crate) async fn talk(folder: &Path, address: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let home = Home::new(folder);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -100,7 +100,7 @@ pub(crate) async fn talk(folder: &Path, address: &str) -> Result<Vec<String>, Bo
     Ok(answers)
 }
 
-/// What the model says.
+/// Returns the scripted replies of the model.
 pub(crate) fn script() -> ModelScript {
     ModelScript::new()
         .reply(ScriptedReply::tool("weather", serde_json::json!({"city": "Oslo"})))

@@ -1,4 +1,4 @@
-//! The command line before it is parsed: names of conversations may be several words.
+//! The command line before it is parsed. Session names may be several words.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ const NAMED: [(&str, &str); 4] =
 /// Short flags that take no value and may stand before `c` or `r` in one word.
 const SWITCHES: &str = "Qv";
 
-/// What a word says that names a conversation: switches before it, the long flag, the beginning of the name.
+/// Parses a flag that names a session: the switches before it, the long flag, the beginning of the name.
 fn parse_session_flag(word: &str) -> Option<(Option<String>, &'static str, Option<String>)> {
     if let Some((_, long)) = NAMED.iter().find(|(name, _)| *name == word) {
         return Some((None, long, None));
@@ -27,8 +27,8 @@ fn parse_session_flag(word: &str) -> Option<(Option<String>, &'static str, Optio
     Some((before, long, name))
 }
 
-/// Joins the words after `-c` and `-r` into one value, so that `hermes -c My long title` works unquoted. A word that is
-/// a command ends the name.
+/// Joins the words after `-c` and `-r` into one value, so that `hermes -c My long title` works unquoted. A command
+/// name ends the session name.
 pub(crate) fn join_session_names(
     arguments: impl IntoIterator<Item = OsString>,
     is_command: impl Fn(&str) -> bool,

@@ -1,9 +1,9 @@
-//! The command line, as one table: names, words and types of every command and flag.
+//! The command line: names, help texts and types of every command and flag.
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// Where the rest is told.
+/// The text after the help, which lists the exit codes.
 const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed or not found, 2 wrong command line, 78 gateway configuration, 130 interrupted.\n\
                           The whole table is in docs/reference/exit-codes.md.";
 
@@ -175,7 +175,7 @@ pub(crate) struct ChatArguments {
 }
 
 impl ChatArguments {
-    /// Flags given before and after `chat`; those after it win.
+    /// Merges flags given before and after `chat`; those after it win.
     pub(crate) fn merge_over(self, before: Self) -> Self {
         Self {
             query: self.query.or(before.query),
@@ -202,7 +202,7 @@ impl ChatArguments {
     }
 }
 
-/// Commands of other releases that this one does not have.
+/// The commands of other releases that this one does not have.
 const UNAVAILABLE_COMMANDS: &[&str] = &[
     "acp",
     "auth",
@@ -227,14 +227,14 @@ const UNAVAILABLE_COMMANDS: &[&str] = &[
     "whatsapp",
 ];
 
-/// Returns what to say about a word that is no command: how to ask something, or that the command is not there.
+/// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    // Below a command clap's own words are better.
+    // For subcommands clap's own message is better.
     if first != Some(word.as_str()) {
         return None;
     }
@@ -665,12 +665,12 @@ pub(crate) enum DbCommand {
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// What `version` and `--version` print.
+/// Returns the text `version` and `--version` print.
 pub(crate) fn version() -> String {
     format!("Hermes Agent {VERSION}")
 }
 
-/// Whether a word is one of the commands.
+/// Tells whether a word is a command.
 pub(crate) fn is_command(word: &str) -> bool {
     Cli::command().get_subcommands().any(|command| command.get_name() == word)
 }

@@ -1,4 +1,4 @@
-//! What every command starts from: the home, the environment, the configuration.
+//! The inputs of every command: the home, the environment, the configuration.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use hermes_types::{CivilTime, Timestamp, WallClock};
 use crate::log;
 use crate::output::Console;
 
-/// Resolved once per run.
+/// The inputs of a command, resolved once per run.
 #[derive(Clone)]
 pub(crate) struct ProgramContext {
     pub(crate) home: Home,
@@ -31,19 +31,20 @@ impl ProgramContext {
         Ok(Self { home, env })
     }
 
-    /// Loads config.yaml for something that acts: a turn, a job, a message. Fails where it could allow what the file forbids.
+    /// Loads config.yaml for an action: a turn, a job, a message. Fails when a faulty file could allow what it was
+    /// meant to forbid.
     pub(crate) fn usable_config(&self, output: &Console) -> Result<Config> {
         let config = Config::load(&self.home, &self.env);
         config.require_usable(&self.env)?;
         Ok(self.prepare_config(config, output))
     }
 
-    /// Loads config.yaml. What is wrong with it is said, and never stops a command.
+    /// Loads config.yaml. Prints what is wrong with it, and never fails because of that.
     pub(crate) fn config(&self, output: &Console) -> Config {
         self.prepare_config(Config::load(&self.home, &self.env), output)
     }
 
-    /// Says what is wrong with a configuration, and sets up what depends on it: masking, the log, the time zone.
+    /// Prints what is wrong with a configuration, and sets up masking, the log and the time zone from it.
     fn prepare_config(&self, config: Config, output: &Console) -> Config {
         for warning in config.warnings() {
             output.notice(&warning.to_string());
@@ -56,21 +57,21 @@ impl ProgramContext {
         config
     }
 
-    /// Has the secrets in the home's files masked from now on, wherever they appear.
+    /// Registers the secrets in the home's files for masking.
     pub(crate) fn register_secrets(&self, config: &Config) {
         let auth = AuthFile::new(&self.home).read();
         hermes_guard::register_secrets(secret_values(config, &self.env, &auth));
     }
 
-    /// Takes the time zone of a configuration.
+    /// Sets the time zone from the configuration.
     pub(crate) fn set_time_zone(&self, config: &Config) {
         set_time_zone(precedence::timezone(config, &self.env));
     }
 
-    /// Opens the database; in a home nobody can write to, only for reading.
+    /// Opens the database; read-only if the home is not writable.
     pub(crate) fn store(&self, output: &Console) -> Result<Store> {
         let path = self.database();
-        // A home that cannot be made is said by the database, with the file's name.
+        // If the home cannot be created, the database reports it with the file's name.
         let _ = self.home.ensure();
         let store = match Store::open(&path) {
             Err(why @ (Error::ReadOnly { .. } | Error::Disk { .. } | Error::DiskFull { .. }))
@@ -93,26 +94,26 @@ impl ProgramContext {
     }
 }
 
-/// The time of day, for relative dates.
+/// Returns the current time, for relative dates.
 pub(crate) fn now() -> Timestamp {
     WallClock::default().now()
 }
 
-/// The zone the user chose; the machine's own without one.
+/// The configured time zone; unset means the machine's own.
 static ZONE: OnceLock<Tz> = OnceLock::new();
 
-/// Takes the configured zone. A name nobody knows is noted, and the machine's own is used.
+/// Sets the configured time zone. An unknown name is logged, and the machine's own zone is used.
 fn set_time_zone(name: Option<String>) {
     let Some(name) = name.filter(|name| !name.is_empty()) else { return };
     if let Ok(zone) = name.parse::<Tz>() {
-        // The first choice of a process stays.
+        // Only the first call of a process has an effect.
         let _ = ZONE.set(zone);
     } else {
         tracing::warn!("the time zone {name} is not known; this machine's own is used");
     }
 }
 
-/// The date where the user is.
+/// Converts a time to the user's time zone.
 pub(crate) fn local_time(at: Timestamp) -> CivilTime {
     #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
     let seconds = at.seconds() as i64;

@@ -1,7 +1,7 @@
-//! `logs/errors.log`: what went wrong without stopping anything; `logs/gateway.log`: what the gateway does.
+//! The log files: `logs/errors.log` for warnings and errors, `logs/gateway.log` for the gateway's events.
 //!
-//! Events of all crates, one line each, without secrets, in files that never grow beyond their bounds. A home that
-//! cannot be written to goes without a log.
+//! Events of all crates, one line each, with secrets masked, in files of limited size. If the home is not writable,
+//! there is no log.
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
@@ -21,7 +21,7 @@ use crate::output::Console;
 
 const MEGABYTE: u64 = 1024 * 1024;
 
-/// Whether secrets are taken out; decided once, at the start.
+/// Says whether secrets are masked; decided once, at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogMasking {
     Mask,
@@ -31,34 +31,34 @@ pub(crate) enum LogMasking {
 struct FileLogger {
     secrets: LogMasking,
     errors: RollingFile,
-    /// Everything worth knowing, in a process that runs for months.
+    /// The file for all events, in a process that runs for months.
     all: Option<RollingFile>,
-    /// Whether it is also printed, for whoever watches.
+    /// Says which events are also printed.
     echo: LogEcho,
-    /// The least important events that are written.
+    /// The lowest level that is written.
     lowest: Level,
 }
 
-/// Whether what is logged is also printed.
+/// Says which events are also printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogEcho {
     Nothing,
-    /// How the service is: that it runs, what it is connected to, that it stops.
+    /// Prints the state of the service: that it runs, what it is connected to, that it stops.
     Life,
     Everything,
 }
 
-/// The target of events that [`Echo::Life`] prints.
+/// The target of events that [`LogEcho::Life`] prints.
 pub(crate) const LIFE: &str = "hermes::life";
 
-/// Starts writing to the log of this process.
+/// Starts the log of this process.
 pub(crate) fn start(folder: &Path, secrets: LogMasking, lowest: Level) {
-    // Only what went wrong is kept here, however much is wanted elsewhere.
+    // This file keeps only warnings and errors, whatever the level of other logs is.
     let lowest = lowest.min(Level::WARN);
     install_logger(FileLogger { secrets, errors: errors(folder), all: None, echo: LogEcho::Nothing, lowest });
 }
 
-/// Returns the level `logging.level` names; what is not known is INFO.
+/// Returns the level `logging.level` names; an unknown one is INFO.
 pub(crate) fn level(config: &Config) -> Level {
     match config.text("logging.level").trim().to_uppercase().as_str() {
         "DEBUG" | "TRACE" => Level::DEBUG,
@@ -68,7 +68,7 @@ pub(crate) fn level(config: &Config) -> Level {
     }
 }
 
-/// The same for the gateway, which tells more.
+/// Starts the log of the gateway, which also has a file for all events.
 pub(crate) fn start_gateway(folder: &Path, secrets: LogMasking, echo: LogEcho, lowest: Level) {
     let all = RollingFile::new(folder.join("gateway.log"), 5 * MEGABYTE, 3);
     install_logger(FileLogger { secrets, errors: errors(folder), all: Some(all), echo, lowest });
@@ -83,12 +83,12 @@ fn errors(folder: &Path) -> RollingFile {
     RollingFile::new(folder.join("errors.log"), 2 * MEGABYTE, 2)
 }
 
-/// A file that begins anew when it is full.
+/// A file that is rotated when it is full.
 struct RollingFile {
     path: PathBuf,
     most: u64,
     backups: u32,
-    /// Opened with the first line.
+    /// The open file; it is opened with the first line.
     file: Mutex<Option<File>>,
 }
 

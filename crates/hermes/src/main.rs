@@ -1,6 +1,6 @@
-//! The binary: reads the command line, wires the crates together, prints what they say.
+//! The binary: reads the command line, wires the crates together, prints their results.
 //!
-//! Nothing here decides anything a library could decide. Only `output` prints.
+//! It makes no decision that a library could make. Only `output` prints.
 
 mod argv;
 mod cli;
@@ -43,12 +43,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The first argument that is no flag.
+/// Returns the first argument that is not a flag.
 fn first_word() -> Option<String> {
     std::env::args().skip(1).find(|argument| !argument.starts_with('-'))
 }
 
-/// The error and what caused it. A cause the text already names is not said again.
+/// Formats the error and its causes. A cause that the text already contains is left out.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

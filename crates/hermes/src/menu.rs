@@ -1,18 +1,18 @@
-//! Choosing with the arrow keys, and typing what nobody should see.
+//! Menus with arrow keys, and hidden input.
 //!
-//! Invariant: the terminal is as it was when this returns, whatever happened in between.
+//! Invariant: the terminal is in its original mode when a function returns, whatever happened in between.
 
 use std::io::{self, Read, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
-/// A terminal that was put into another mode; dropping it puts it back.
+/// Restores the terminal's original mode when dropped.
 struct TerminalModeGuard {
     before: Termios,
 }
 
 impl TerminalModeGuard {
-    /// Keys come one by one, or lines without being shown.
+    /// Changes the terminal's mode, to read single keys or hidden lines.
     fn enter(change: impl FnOnce(&mut Termios)) -> Option<Self> {
         let before = tcgetattr(io::stdin()).ok()?;
         let mut now = before.clone();
@@ -24,12 +24,12 @@ impl TerminalModeGuard {
 
 impl Drop for TerminalModeGuard {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
+        // A failure means that the terminal is gone; there is nothing to restore.
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
 }
 
-/// A line that is not shown while it is typed. Nothing where there is no terminal, or at the end of what is typed.
+/// Reads a line without showing it. Returns `None` where there is no terminal, or at the end of input.
 pub(crate) fn read_hidden_line(question: &str) -> Option<String> {
     let mode = TerminalModeGuard::enter(|mode| mode.local_modes.remove(LocalModes::ECHO))?;
     let mut screen = io::stderr();
@@ -41,7 +41,7 @@ pub(crate) fn read_hidden_line(question: &str) -> Option<String> {
     read.ok().filter(|count| *count > 0).map(|_| line.trim().to_owned())
 }
 
-/// What a key means to a list.
+/// The meaning of a key in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     Up,
@@ -52,7 +52,7 @@ enum Key {
     Other,
 }
 
-/// Lets a person choose one of the rows. Nothing, when they leave.
+/// Lets the user choose one of the rows. Returns `None` when they leave.
 pub(crate) fn choose(title: &str, rows: &[String], first: usize) -> Option<usize> {
     let mode = TerminalModeGuard::enter(|mode| {
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
@@ -118,7 +118,7 @@ fn key(bytes: &[u8]) -> Key {
         b"\x1b[A" | b"\x1bOA" | b"k" => Key::Up,
         b"\x1b[B" | b"\x1bOB" | b"j" | b"\t" => Key::Down,
         b"\r" | b"\n" | b" " => Key::Choose,
-        // An end of what is typed, Ctrl+C and Ctrl+D leave, too.
+        // The end of input, Ctrl+C and Ctrl+D leave too.
         b"" | b"\x1b" | b"q" | b"\x03" | b"\x04" => Key::Leave,
         [digit @ b'1'..=b'9'] => Key::Number(usize::from(digit - b'0')),
         _ => Key::Other,

@@ -1,17 +1,17 @@
-//! Everything the program prints goes through here: results to standard output, notices and errors to standard error.
+//! All output of the program: results go to standard output, notices and errors to standard error.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::menu;
 
-/// The two streams. Symbols and colour are left to the texts themselves, which make sense without either.
+/// The two output streams. Texts bring their own symbols and colours and make sense without either.
 #[derive(Debug)]
 pub(crate) struct Console {
     interactive: bool,
-    /// A reader that goes away does not end the program.
+    /// True when a closed standard output does not end the program.
     ignores_closed_stdout: AtomicBool,
-    /// Something of a result could not be written.
+    /// True when a part of a result could not be written.
     failed: AtomicBool,
 }
 
@@ -22,49 +22,49 @@ impl Console {
         Self { interactive, ignores_closed_stdout: AtomicBool::new(false), failed: AtomicBool::new(false) }
     }
 
-    /// From now on work goes on when nobody reads any more: a turn is stored, whoever watches.
+    /// Keeps the program running when the reader of standard output is gone, so that a turn is stored.
     pub(crate) fn ignore_closed_stdout(&self) {
         self.ignores_closed_stdout.store(true, Ordering::Relaxed);
     }
 
-    /// Tells whether something of a result could not be written.
+    /// Tells whether a part of a result could not be written.
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// One line of a result.
+    /// Prints one line of a result.
     pub(crate) fn line(&self, text: &str) {
         self.text(&format!("{text}\n"));
     }
 
-    /// A result as it stands.
+    /// Prints a result unchanged.
     pub(crate) fn text(&self, text: &str) {
         let mut stdout = io::stdout().lock();
         if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            // A reader that went away, such as `head`, has seen enough; anything else is worth a word.
+            // A reader that closes the pipe, such as `head`, has enough; any other error is reported.
             if error.kind() == ErrorKind::BrokenPipe {
                 if self.ignores_closed_stdout.load(Ordering::Relaxed) {
                     return;
                 }
                 std::process::exit(0);
             }
-            // Said once, however much there is to write.
+            // Reported once, however much is left to write.
             if !self.failed.swap(true, Ordering::Relaxed) {
                 self.error(&format!("cannot write to standard output: {error}"));
             }
         }
     }
 
-    /// Rings the terminal's bell. Does nothing where standard output is no terminal.
+    /// Rings the terminal's bell. Does nothing where standard output is not a terminal.
     pub(crate) fn ring(&self) {
         if io::stdout().is_terminal() {
             self.text("\u{7}");
         }
     }
 
-    /// Something to know beside the result.
+    /// Prints a notice to standard error.
     pub(crate) fn notice(&self, text: &str) {
-        // Nothing can be done about a standard error that does not take it.
+        // If standard error cannot be written to, there is nowhere to report it.
         let _ = writeln!(io::stderr(), "{text}");
     }
 
@@ -72,7 +72,7 @@ impl Console {
         self.notice(&format!("error: {text}"));
     }
 
-    /// Asks for a line. Nothing where nobody can answer, or at the end of what is typed.
+    /// Asks for a line. Returns `None` where the user cannot be asked, or at the end of input.
     pub(crate) fn ask(&self, question: &str) -> Option<String> {
         if !self.interactive {
             return None;
@@ -85,7 +85,7 @@ impl Console {
         }
     }
 
-    /// Whether somebody can be asked.
+    /// Tells whether the user can be asked.
     pub(crate) fn can_ask(&self) -> bool {
         self.interactive
     }
@@ -95,12 +95,12 @@ impl Console {
         if self.interactive { menu::read_hidden_line(question) } else { None }
     }
 
-    /// Lets a person choose one of the rows. Nothing, when they leave or nobody is there.
+    /// Lets the user choose one of the rows. Returns `None` when they leave or cannot be asked.
     pub(crate) fn choose(&self, title: &str, rows: &[String], first: usize) -> Option<usize> {
         if self.interactive { menu::choose(title, rows, first) } else { None }
     }
 
-    /// Asks a yes-or-no question. Where nobody can answer, the answer is no.
+    /// Asks a yes-or-no question. Where the user cannot be asked, the answer is no.
     pub(crate) fn confirm(&self, question: &str) -> Confirmation {
         if !self.interactive {
             return Confirmation::NotInteractive;
@@ -114,7 +114,7 @@ impl Console {
     }
 }
 
-/// What a person answered.
+/// The user's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Confirmation {
     Yes,

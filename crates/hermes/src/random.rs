@@ -1,9 +1,9 @@
-//! Random numbers good enough for secrets.
+//! Cryptographically secure random numbers.
 
 use anyhow::{Result, bail};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Bytes from the system.
+/// Returns random bytes from the system.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0_u8; N];
     if getrandom(&mut bytes, GetRandomFlags::empty())? != N {
@@ -12,7 +12,7 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A key of 64 hexadecimal digits.
+/// Returns a random key of 64 hexadecimal digits.
 pub(crate) fn key() -> Result<String> {
     Ok(bytes::<32>()?.iter().fold(String::new(), |key, byte| key + &format!("{byte:02x}")))
 }

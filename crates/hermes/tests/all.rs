@@ -1,4 +1,4 @@
-//! The built binary, from outside: exit code, standard output, standard error, and what it left in the home.
+//! Tests of the built binary from outside: exit code, standard output, standard error, and the files in the home.
 #![expect(clippy::disallowed_methods, reason = "tests mount small disks")]
 #![expect(clippy::print_stdout, reason = "a skipped test says why")]
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]

@@ -1,4 +1,4 @@
-//! Reference pages that come from tables, so that they cannot say anything else than the program does.
+//! Generates reference pages from the program's tables, so that they always agree with the program.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::workspace;
 
-/// Every generated page: where it goes and what it says.
+/// Returns every generated page: its path and its text.
 fn pages() -> Vec<(PathBuf, String)> {
     vec![(workspace::root().join("docs/reference/config.md"), hermes_config::keys::markdown())]
 }
@@ -33,7 +33,7 @@ mod tests {
         }
     }
 
-    /// A promise that nothing shows is none.
+    /// Checks that no promise is without a test.
     #[test]
     fn every_promise_of_the_security_page_names_a_test_that_exists() {
         let root = workspace::root();

@@ -1,4 +1,4 @@
-//! The layer law: which crate may use which, checked against what cargo says the edges are.
+//! The layer law: which crate may use which, checked against the dependencies that cargo reports.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ struct Rule<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     Product(u8),
-    /// Tests and chores; nothing in the product may use them.
+    /// Tests and development tools; no crate of the product may use them.
     Development,
 }
 
@@ -25,7 +25,7 @@ enum Uses<'a> {
     Only(Vec<&'a str>),
 }
 
-/// The part of `cargo metadata` that matters here.
+/// The part of `cargo metadata` that is used.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
     packages: Vec<Package>,
@@ -43,7 +43,7 @@ struct Dependency {
     kind: Option<String>,
 }
 
-/// Every edge that breaks the law, as a sentence each.
+/// Returns every dependency that breaks the law, as a sentence each.
 pub(crate) fn check(metadata: &Metadata) -> Result<Vec<String>> {
     let rules = parse(TABLE)?;
     let mut breaches = Vec::new();
@@ -65,7 +65,8 @@ pub(crate) fn check(metadata: &Metadata) -> Result<Vec<String>> {
 fn judge(package: &Package, rule: &Rule<'_>, dependency: &Dependency, used: &Rule<'_>) -> Option<String> {
     let (from, to) = (&package.name, &dependency.name);
     if dependency.kind.as_deref() == Some("dev") {
-        // A test may use anything below it, and the testkit; it may not make the graph circular by looking up.
+        // A test may use any crate below it, and the testkit; it may not use a higher one, which would make the
+        // graph circular.
         let upward = used.layer > rule.layer && used.layer != Layer::Development;
         return upward.then(|| format!("{from} tests itself with {to}, which is in a higher layer"));
     }

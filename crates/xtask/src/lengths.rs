@@ -1,17 +1,17 @@
-//! The length law: a source file holds one concept, and says so when it is a table.
+//! The length law: a source file stays below a limit, unless it is marked as a table.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The hard stop for code that is not tests.
+/// Limits the lines of code in a file, without tests.
 const MAX_LINES: usize = 700;
 
-/// Near the top of a file that is a list rather than logic.
+/// The mark near the top of a file that is a list rather than logic.
 const TABLE_MARK: &str = "// table: exempt from the length limit";
 
-/// Every file that breaks the law, as a sentence each.
+/// Returns every file that breaks the law, as a sentence each.
 pub(crate) fn check(crates: &Path) -> Result<Vec<String>> {
     let mut breaches = Vec::new();
     for file in source_files(crates)? {
@@ -35,7 +35,7 @@ fn judge(name: &str, text: &str) -> Vec<String> {
     breaches
 }
 
-/// Lines before the tests, which come last in a file.
+/// Counts the lines before the tests, which come last in a file.
 fn code_lines(text: &str) -> usize {
     text.lines().take_while(|line| *line != "#[cfg(test)]").count()
 }

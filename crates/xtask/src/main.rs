@@ -1,5 +1,5 @@
-//! Chores of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release build,
-//! `cargo xtask soak` runs only its long load and shows what that leaves behind,
+//! Development tasks of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release
+//! build, `cargo xtask soak` runs only its long load test and prints the resources that remain in use,
 //! `cargo xtask docs` writes the reference pages from the tables they describe.
 //!
 //! The laws are tests as well, so that `cargo nextest run` is enough to find a breach.

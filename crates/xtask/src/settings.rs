@@ -1,7 +1,8 @@
-//! Keys and variables: what the tables say is acted on is read somewhere, and what they say is only kept is not.
+//! Checks the tables of keys and variables: those marked as used are read by code, and those marked as only kept
+//! are not.
 //!
-//! Reads the sources as text. A key is read where its path stands as a literal, where a literal with a gap fits it
-//! (`platforms.{name}.token`), or where its section and its name stand in the same file.
+//! Reads the sources as text. A key is read where its path is a literal, where a literal with a placeholder matches
+//! it (`platforms.{name}.token`), or where its section and its name are in the same file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use hermes_config::keys::{self, Support};
 
 use crate::workspace;
 
-/// Tables, writers of files, and what only lists or shows settings: reading there is not acting.
+/// The files in which reading a setting does not count as use: tables, writers, and lists of settings.
 const NOT_ACTING: &[&str] = &[
     "hermes-config/src/keys/",
     "hermes-config/src/env/variables.rs",
@@ -28,7 +29,8 @@ const NOT_ACTING: &[&str] = &[
     "xtask/",
 ];
 
-/// Settings that are parsed into a structure nobody looks at are not acted on; these files hold the structures.
+/// The folder of the settings structures. A setting that is only parsed into an unused field does not count as
+/// used.
 const STRUCTURES: &str = "hermes-config/src/settings/";
 
 struct Source {
@@ -74,7 +76,8 @@ fn acting() -> Vec<Source> {
     sources(|name| !NOT_ACTING.iter().any(|start| name.starts_with(start)))
 }
 
-/// Whether a literal is the path, or one below it, with gaps for some of its segments. Names what the gaps stand for.
+/// Tells whether a literal is the path, or one below it, with placeholders for some segments. Returns the segments
+/// they stand for.
 fn gaps<'a>(literal: &str, segments: &[&'a str]) -> Option<Vec<&'a str>> {
     let own: Vec<&str> = literal.split('.').collect();
     if own.len() < segments.len() || !literal.contains('.') {
@@ -127,7 +130,7 @@ fn is_read(path: &str, sources: &[Source], bridged: &[(String, String)]) -> bool
     sources.iter().any(|source| exact(source) || with_gaps(source) || by_section(source)) || by_variable()
 }
 
-/// A field of a structure counts when another crate names it.
+/// Tells whether another crate names the field of a structure.
 fn is_looked_at(path: &str, source: &Source, sources: &[Source]) -> bool {
     if !source.path.starts_with(STRUCTURES) {
         return true;
@@ -151,7 +154,7 @@ fn names(text: &str, word: &str) -> bool {
     })
 }
 
-/// Keys that become variables.
+/// Returns the keys that become variables.
 fn bridged() -> Vec<(String, String)> {
     let bridge = sources(|name| name == "hermes-config/src/env/bridge.rs");
     let text = bridge.iter().map(|source| source.text.as_str()).collect::<String>();
@@ -165,7 +168,7 @@ fn bridged() -> Vec<(String, String)> {
     pairs
 }
 
-/// Sections of chat platforms whose keys become variables of the same name.
+/// Tells whether a path is a section of a chat platform, whose keys become variables of the same name.
 fn is_platform_section(path: &str) -> bool {
     path.split_once('.').is_some_and(|(section, _)| ["telegram", "discord", "slack"].contains(&section))
 }
@@ -176,13 +179,13 @@ fn keys_are_acted_on_exactly_where_the_table_says_so() {
     let mut wrong = Vec::new();
     for spec in keys::all() {
         match spec.support {
-            // Migration alone reads the version.
+            // Only the migration reads the version.
             Support::ActedOn if is_platform_section(spec.path) || spec.path == "_config_version" => {}
             Support::ActedOn if !is_read(spec.path, &sources, &bridged) => {
                 wrong.push(format!("{} is said to be acted on, and nothing reads it", spec.path));
             }
             Support::ActedOn => {}
-            // A word alone may stand for anything; a path does not.
+            // A single word may occur for other reasons; a path does not.
             Support::Kept => {
                 let reads = |source: &&Source| {
                     source.literals.contains(spec.path) && is_looked_at(spec.path, source, &sources)
@@ -240,7 +243,7 @@ fn variables_are_acted_on_exactly_where_the_table_says_so() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Variables the bridge itself acts on.
+/// Returns the variables the bridge itself uses.
 fn sources_of_bridge() -> BTreeSet<String> {
     sources(|name| name.starts_with("hermes-config/src/env/") && !name.ends_with("variables.rs"))
         .into_iter()

@@ -1,4 +1,4 @@
-//! Where the workspace is and what cargo knows about it.
+//! The root of the workspace, and its cargo metadata.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::layers::Metadata;
 
-/// The folder with the workspace's manifest.
+/// Returns the folder with the workspace's manifest.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().and_then(Path::parent).unwrap_or(here).to_owned()

@@ -1,4 +1,4 @@
-//! Commands and buttons: the menu Discord shows, and what using it says.
+//! Commands and buttons: registers Discord's menu, and turns interactions into messages.
 
 use futures_util::future::Shared;
 use hermes_net::Method;
@@ -20,19 +20,19 @@ const LONGEST_LABEL: usize = 80;
 const LONGEST_ID: usize = 100;
 const MAX_BUTTONS: usize = 25;
 const ROW: usize = 5;
-/// The permission to open threads that everybody sees.
+/// The permission bit to create public threads.
 const OPENS_THREADS: u64 = 1 << 35;
-/// How long a thread rests before it is archived, in minutes.
+/// The times of inactivity after which a thread is archived, in minutes.
 const ARCHIVES: [(&str, u64); 4] = [("1 hour", 60), ("1 day", 1440), ("3 days", 4320), ("1 week", 10_080)];
 
 const COMMAND_USED: u64 = 2;
 const BUTTON_PRESSED: u64 = 3;
 
-/// Whether Discord was told in time that something is being done.
+/// Resolves to whether Discord accepted the acknowledgement of an interaction.
 pub(super) type AckFuture<'a> = Shared<BoxFuture<'a, bool>>;
 
 impl DiscordChannel {
-    /// Puts the commands into Discord's menu. Without them everything still works by writing.
+    /// Registers the commands in Discord's menu. Without them, everything still works by typing.
     pub(super) async fn register_commands(&self, application: &str) {
         let path = format!("/applications/{application}/commands");
         let body = RequestBody::Json(menu_json(&self.commands));
@@ -41,7 +41,7 @@ impl DiscordChannel {
         }
     }
 
-    /// Tells Discord within its three seconds that the interaction has arrived. Nothing is promised by it.
+    /// Acknowledges the interaction within Discord's three seconds. It promises no result.
     pub(super) async fn acknowledge(&self, interaction: DiscordInteraction) -> bool {
         let answer = match interaction.kind {
             COMMAND_USED => json!({"type": 5, "data": {"flags": 64}}),
@@ -58,7 +58,7 @@ impl DiscordChannel {
         }
     }
 
-    /// Deals with a command or a press: it becomes what the person would have written.
+    /// Handles a command or a button: it becomes the message the user would have typed.
     pub(super) async fn handle_interaction(
         &self,
         intake: &dyn Intake,
@@ -103,7 +103,7 @@ impl DiscordChannel {
         Vec::new()
     }
 
-    /// `/thread`: a thread of its own, and perhaps the first words in it.
+    /// Handles `/thread`: creates a thread, and optionally sends the first message in it.
     async fn open_thread(
         &self,
         intake: &dyn Intake,
@@ -122,8 +122,8 @@ impl DiscordChannel {
             self.update_response(interaction, sign, Some("Threads exist only in servers.")).await;
             return Vec::new();
         };
-        // Discord itself says who may open threads there. A second delivery finds its sign given already, and must not
-        // open a second thread.
+        // Discord says who may create threads there. A second delivery is acknowledged already, and must not create
+        // a second thread.
         let thread = match (sign.clone().await, may_open_threads(interaction)) {
             (true, true) => self.new_thread(&room, &name, minutes, &interaction.id).await,
             _ => None,
@@ -145,7 +145,7 @@ impl DiscordChannel {
         traces
     }
 
-    /// A thread without a message, or, where the channel wants one, from a message of the bot's.
+    /// Creates a thread without a message, or, where the channel requires one, from a message of the bot.
     async fn new_thread(
         &self,
         room: &ChannelInfo,
@@ -172,7 +172,7 @@ impl DiscordChannel {
         Some(thread)
     }
 
-    /// Puts a word in the place of the sign, or takes the sign away: the answer itself is a message.
+    /// Replaces the acknowledgement with a text, or deletes it: the answer itself is a message.
     async fn update_response(
         &self,
         interaction: &DiscordInteraction,
@@ -229,7 +229,7 @@ fn envelope(
     }
 }
 
-/// A command as somebody would type it.
+/// Returns a command as a user would type it.
 fn command_text(interaction: &DiscordInteraction) -> String {
     let mut text = format!("/{}", interaction.data.name);
     for option in &interaction.data.options {
@@ -244,7 +244,7 @@ fn command_text(interaction: &DiscordInteraction) -> String {
     text.trim_end().to_owned()
 }
 
-/// The menu as the API takes it.
+/// Builds the menu in the API's format.
 fn menu_json(commands: &[MenuCommand]) -> Value {
     let mut entries: Vec<Value> = Vec::new();
     for command in commands {
@@ -271,7 +271,7 @@ fn description_or(words: &str, otherwise: &str) -> String {
     hermes_text::head(words, LONGEST_DESCRIPTION).to_owned()
 }
 
-/// What follows a command is one text; a few have a better name for it.
+/// Builds the option for a command's arguments, which are one text; a few commands have a specific name for it.
 fn options(command: &MenuCommand) -> Vec<Value> {
     if command.arguments.trim().is_empty() {
         return Vec::new();
@@ -304,7 +304,7 @@ fn thread_entry() -> Value {
     })
 }
 
-/// What can be chosen, as rows of buttons. What does not fit can still be written.
+/// Builds the choices as rows of buttons. Choices that do not fit can still be typed.
 pub(super) fn buttons(choices: &[QuickReply]) -> Vec<Value> {
     let button = |(at, choice): (usize, &QuickReply)| {
         let label = choice.label.trim();
@@ -324,8 +324,8 @@ fn style(says: &str) -> u64 {
     }
 }
 
-/// What a button says travels in its id, so that it works after a restart. A long one is cut and begins with its number,
-/// which the question shows, too.
+/// Returns a button's id, which holds its text, so that it works after a restart. A long text is cut and begins
+/// with its number, which the question shows too.
 fn custom_id(at: usize, says: &str) -> String {
     let id = format!("say:{at}:{says}");
     if id.chars().count() <= LONGEST_ID {

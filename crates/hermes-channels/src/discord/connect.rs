@@ -1,4 +1,4 @@
-//! The two ends of a connection: how it is opened, and what its end means.
+//! Opening a gateway connection, and the meaning of its end.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::wire::GatewayPayload;
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Whether a session can be resumed after its connection ended.
+/// Says whether a session can be resumed after its connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReconnectMode {
     Resume,
     NewSession,
 }
 
-/// How a connection ended.
+/// Says how a connection ended.
 #[derive(Debug)]
 pub(super) enum ConnectionEnd {
     Cancelled,
-    /// Trying again helps nobody.
+    /// Another attempt would not help.
     Fatal(ChannelError),
     Broken {
         reason: String,
@@ -38,7 +38,7 @@ pub(super) fn broken(reason: impl Into<String>, sequel: ReconnectMode) -> Connec
 }
 
 impl DiscordChannel {
-    /// Opens the socket where the session is resumed, or where Discord says.
+    /// Opens the socket at the session's resume URL, or at the URL Discord names.
     pub(super) async fn open_socket(
         &self,
         session: Option<&GatewaySession>,
@@ -89,7 +89,7 @@ pub(super) fn heartbeat_interval(frame: Option<SocketFrame>) -> Option<Duration>
     let Some(SocketFrame::Text(text)) = frame else { return None };
     let payload = serde_json::from_str::<GatewayPayload>(&text).ok().filter(|payload| payload.op == 10)?;
     let interval = payload.d.get("heartbeat_interval")?.as_u64()?;
-    // A server that wants none or one every instant is not humoured.
+    // Zero or extreme intervals from the server are clamped.
     Some(Duration::from_millis(interval.clamp(1000, 600_000)))
 }
 
@@ -100,7 +100,7 @@ pub(super) fn broken_by(error: &hermes_net::Error) -> ConnectionEnd {
     }
 }
 
-/// What a code at the end of a connection means.
+/// Returns the meaning of a close code.
 pub(super) fn end_for_close_code(code: u16) -> ConnectionEnd {
     let refused = |words: &str| ConnectionEnd::Fatal(ChannelError::Refused(words.to_owned()));
     match code {

@@ -1,6 +1,6 @@
-//! What is known about servers and channels: from events where they told, asked for where they did not.
+//! A cache of servers and channels: filled from events, and from requests where no event came.
 //!
-//! After a resume in a new process no events tell; everything here can be asked for again at any time.
+//! After a resume in a new process there are no such events; everything here can be requested again at any time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::rest::{CallEffect, DiscordApi, DiscordError};
 use super::wire::ChannelInfo;
 
-/// More are not kept: they are forgotten all at once and asked for again.
+/// Limits the cache; when it is full it is cleared and filled again by requests.
 const MAX_ENTRIES: usize = 20_000;
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ struct KnownPlaces {
     channels: HashMap<String, ChannelInfo>,
 }
 
-/// A server with everything in it.
+/// A server with its channels.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Guild {
@@ -34,7 +34,7 @@ struct Guild {
 }
 
 impl GuildDirectory {
-    /// Takes in what an event says about places; others are none of its business.
+    /// Applies an event about servers or channels; ignores others.
     pub(super) fn apply_event(&self, event: &str, data: &Value) {
         match event {
             "GUILD_CREATE" | "GUILD_UPDATE" | "THREAD_LIST_SYNC" => {
@@ -63,7 +63,7 @@ impl GuildDirectory {
             self.lock().guilds.insert(guild.id.clone(), name);
         }
         for mut room in guild.channels.into_iter().chain(guild.threads) {
-            // Inside their server they do not repeat whose they are.
+            // Channels inside a server object do not repeat the server's id.
             room.guild_id = Some(guild.id.clone());
             self.add(room);
         }

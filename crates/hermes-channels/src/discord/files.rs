@@ -1,4 +1,4 @@
-//! Files that came with a message: fetched and kept, or named in words.
+//! Attachments of incoming messages: downloaded and stored, or replaced by a note.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::backoff::Backoff;
 use crate::host::IncomingFile;
 use crate::media::{self, FileDecision, LARGEST_DOCUMENT};
 
-/// A message that was recorded, not written.
+/// The flag of a voice message.
 const VOICE: u64 = 8192;
 const NO_TEXT: &str = "(This message has no text content.)";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl DiscordChannel {
-    /// The text with notes about what could not be fetched, then the files.
+    /// Returns the text with notes about files that could not be downloaded, then the files.
     pub(super) async fn message_parts(&self, message: &DiscordMessage, text: String) -> Vec<ChatPart> {
         let mut texts = vec![text];
         let mut files = Vec::new();
@@ -41,7 +41,7 @@ impl DiscordChannel {
         parts
     }
 
-    /// The file, or a note that takes its place.
+    /// Downloads a file, or returns a note in its place.
     async fn fetch(
         &self,
         attachment: &DiscordAttachment,
@@ -92,7 +92,7 @@ impl DiscordChannel {
     }
 }
 
-/// What kind of file it is and the extension it is kept under, or why it is not taken.
+/// Returns the kind of file and the extension it is stored with, or the reason why it is not accepted.
 fn classify_attachment(
     attachment: &DiscordAttachment,
     recorded: bool,

@@ -1,18 +1,18 @@
-//! Which messages are meant for the bot. Pure.
+//! Decides which messages are meant for the bot. Pure.
 
 use super::settings::{DiscordBotPolicy, MentionRules};
 use super::wire::{ChannelInfo, DiscordMessage};
 
-/// Where a message was written, as far as the rules care.
+/// The location of a message, as far as the rules need it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageLocation<'a> {
-    /// None in a direct chat.
+    /// The channel; `None` in a direct chat.
     pub(super) channel: Option<&'a ChannelInfo>,
-    /// The bot already talks in this thread.
+    /// True when the bot already takes part in this thread.
     pub(super) known_thread: bool,
 }
 
-/// Whether to answer.
+/// Tells whether to answer.
 pub(super) fn is_for_bot(
     message: &DiscordMessage,
     bot: &str,
@@ -45,7 +45,7 @@ pub(super) fn is_for_bot(
     !rules.require_mention || listed(&rules.free_channels) || known_thread
 }
 
-/// Whether a list of ids names the channel, or the one its thread hangs on.
+/// Tells whether a list of ids contains the channel, or the parent of a thread.
 pub(super) fn is_listed(list: &[String], room: &ChannelInfo) -> bool {
     list.iter().any(|id| *id == room.id || Some(id) == room.parent_id.as_ref())
 }

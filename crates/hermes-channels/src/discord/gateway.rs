@@ -1,7 +1,7 @@
-//! The life of the socket: connect, identify or resume, keep alive, and connect again.
+//! The gateway connection: connect, identify or resume, send heartbeats, and reconnect.
 //!
-//! Everything that comes in is dealt with inside this one future: in lanes, one per channel, so that a slow file does not
-//! hold up other channels or the heartbeat. Invariant: what a resume claims to have received has been committed.
+//! All events are handled inside this one future, in one queue per channel, so that a slow download does not delay
+//! other channels or the heartbeat. Invariant: every event a resume claims to have received has been committed.
 
 use std::time::Duration;
 
@@ -24,19 +24,19 @@ use super::{DiscordChannel, DiscordIdentity, NAME};
 use crate::backoff::Backoff;
 
 pub(super) const FILE: &str = "discord_session.json";
-/// Servers and their channels, messages in servers, direct messages, and what they say.
+/// The events to receive: servers and channels, messages in servers, direct messages, and message contents.
 const INTENTS: u64 = 1 | 1 << 9 | 1 << 12 | 1 << 15;
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Heartbeats notice a dead connection long before this.
+/// Limits the time without a frame; heartbeats detect a dead connection long before this.
 const SILENCE: Duration = Duration::from_mins(10);
-/// More than this is not kept in memory: Discord keeps it for a resume.
+/// Limits the events in memory; Discord keeps further ones for a resume.
 const MAX_QUEUED_EVENTS: usize = 1000;
-/// How often progress is written down while there is more to do.
+/// The number of finished events after which progress is saved while more are queued.
 const SAVE_AFTER: usize = 20;
-/// A connection that broke sooner is not followed by another at once.
+/// The connection time below which a reconnect is delayed.
 const MIN_STABLE_TIME: Duration = Duration::from_secs(5);
 
-/// What a frame asks for.
+/// The action a frame requires.
 enum FrameAction {
     Nothing,
     Heartbeat,
@@ -47,14 +47,14 @@ enum FrameAction {
 
 type HandledEvent = (EventTicket, Vec<ChannelActivity>);
 
-/// One `listen`.
+/// The state of one `listen` call.
 pub(super) struct GatewayListener<'a> {
     discord: &'a DiscordChannel,
     intake: &'a dyn Intake,
     cancel: &'a Cancel,
     bot: &'a DiscordIdentity,
     queues: KeyedQueues<'a, HandledEvent>,
-    /// What nobody waits for.
+    /// Work that nothing waits for.
     background: FuturesUnordered<BoxFuture<'a, ()>>,
     progress: GatewayProgress,
     unsaved: usize,
@@ -72,7 +72,7 @@ impl<'a> GatewayListener<'a> {
         Self { discord, intake, cancel, bot, queues, background, progress, unsaved: 0 }
     }
 
-    /// Runs until cancelled, or until only a person can help.
+    /// Runs until cancelled, or until a failure that only the user can fix.
     pub(super) async fn run(mut self) -> Result<(), ChannelError> {
         self.background.push(Box::pin(self.discord.register_commands(&self.bot.application_id)));
         let mut pauses = Backoff::new(Duration::from_millis(500), Duration::from_mins(1));
@@ -92,7 +92,7 @@ impl<'a> GatewayListener<'a> {
                 self.progress.lose_session();
             }
             let steady = was_up && clock.monotonic().saturating_sub(began) >= MIN_STABLE_TIME;
-            // New sessions are counted by Discord, so those that do not last come ever more seldom.
+            // Discord limits new sessions, so sessions that do not last are started less and less often.
             if steady || was_up && sequel == ReconnectMode::Resume {
                 pauses.reset();
             }
@@ -107,7 +107,7 @@ impl<'a> GatewayListener<'a> {
         }
     }
 
-    /// Does something while what has come in is being dealt with.
+    /// Runs a future while queued events are processed.
     async fn run_alongside_work<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -119,7 +119,7 @@ impl<'a> GatewayListener<'a> {
         }
     }
 
-    /// Waits until the lanes have room for more.
+    /// Waits until the queues have room for more.
     async fn wait_for_capacity(&mut self) {
         while self.queues.len() > MAX_QUEUED_EVENTS / 2 {
             tokio::select! {
@@ -129,7 +129,7 @@ impl<'a> GatewayListener<'a> {
         }
     }
 
-    /// One connection, from its beginning to its end, and whether it ever stood.
+    /// Runs one connection; returns how it ended and whether it was ever ready.
     async fn run_connection(&mut self, failures: u32) -> (ConnectionEnd, bool) {
         let (discord, cancel) = (self.discord, self.cancel);
         let session = self.progress.session().cloned();
@@ -203,7 +203,7 @@ impl<'a> GatewayListener<'a> {
         }
     }
 
-    /// Says who this is, or where it was.
+    /// Builds the identify or resume message.
     fn identify_or_resume(&self) -> (u64, Value) {
         let token = self.discord.settings.token.expose();
         if let Some(session) = self.progress.session() {
@@ -278,7 +278,7 @@ impl<'a> GatewayListener<'a> {
         if name == "RESUMED" { FrameAction::Ready } else { FrameAction::Nothing }
     }
 
-    /// A new session. What was written while there was none is asked for before anything that comes now.
+    /// Starts a new session. Messages written while there was none are requested before new ones are handled.
     fn start_session(&mut self, data: &Value, sequence: u64) -> FrameAction {
         let Ok(ready) = ReadyEvent::deserialize(data) else {
             return FrameAction::End(broken(
@@ -295,7 +295,7 @@ impl<'a> GatewayListener<'a> {
             let work = async move { (ticket, discord.catch_up(intake, bot, channel, last).await) };
             self.queues.push(lane, Box::pin(work));
         }
-        // From here on a killed process can resume; before, its first messages would be lost with it.
+        // From here on a killed process can resume; without it, the first messages would be lost.
         self.save();
         FrameAction::Ready
     }
@@ -307,7 +307,8 @@ impl<'a> GatewayListener<'a> {
         self.queues.push(lane, Box::pin(work));
     }
 
-    /// Discord waits three seconds for a sign; the lane may take longer.
+    /// Queues an interaction. It is acknowledged at once, within Discord's three seconds; the queue may take
+    /// longer.
     fn queue_interaction(&mut self, interaction: DiscordInteraction, ticket: EventTicket) {
         let (discord, intake) = (self.discord, self.intake);
         let sign = discord.acknowledge(interaction.clone()).boxed().shared();
@@ -349,7 +350,7 @@ impl<'a> GatewayListener<'a> {
     }
 }
 
-/// Some number from zero up to one.
+/// Returns a random number from zero up to one.
 fn random_fraction() -> f64 {
     let number = u32::from_str_radix(&hermes_types::random_hex(8), 16).unwrap_or(0);
     f64::from(number) / f64::from(u32::MAX)

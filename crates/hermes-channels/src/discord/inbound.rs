@@ -1,4 +1,4 @@
-//! Messages on their way in: who, where, what, and the files that came along.
+//! Incoming messages: sender, place, text and attachments.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::backoff::Backoff;
 const LONGEST_THREAD_NAME: usize = 80;
 const ARCHIVE_MINUTES: u64 = 1440;
 const THREAD_EXISTS: u64 = 160_004;
-/// How often something is asked for that a message can do without.
+/// Limits the attempts at a request whose result a message can do without.
 pub(super) const MAX_TRIES: u32 = 3;
-/// Discord counts the milliseconds in its ids from here.
+/// The epoch of Discord's ids, in milliseconds.
 const EPOCH_MS: u64 = 1_420_070_400_000;
 const PAGE: usize = 100;
 
-/// What dealing with something says about a channel.
+/// The effect of a handled event on a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChannelActivity {
-    /// Somebody talked to the bot there; this was the message.
+    /// A user addressed the bot there with this message.
     Addressed(String, u64),
-    /// A message went by.
+    /// A message was seen.
     Seen(String, u64),
-    /// The channel is no more, or out of sight.
+    /// The channel was deleted, or is not visible any more.
     Removed(String),
 }
 
 impl DiscordChannel {
-    /// Deals with a message: when this returns it is committed, or was not meant for the bot.
+    /// Handles a message: when this returns it is committed, or was not meant for the bot.
     pub(super) async fn handle_message(
         &self,
         intake: &dyn Intake,
@@ -69,7 +69,7 @@ impl DiscordChannel {
         traces
     }
 
-    /// Hands an envelope in, again and again until it is taken: nothing that was received may be dropped.
+    /// Submits an envelope, retrying until it is accepted: no received message may be dropped.
     pub(super) async fn submit(&self, intake: &dyn Intake, envelope: Envelope) {
         let mut pauses = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
         loop {
@@ -84,7 +84,7 @@ impl DiscordChannel {
         }
     }
 
-    /// Everything written in a channel after a message, page by page.
+    /// Handles all messages in a channel after a given one, page by page.
     pub(super) async fn catch_up(
         &self,
         intake: &dyn Intake,
@@ -115,7 +115,7 @@ impl DiscordChannel {
                 traces.extend(self.handle_message(intake, bot, message).await);
                 last = number;
             }
-            // Of this channel the last message is enough.
+            // For this channel only the last message is needed.
             traces.retain(
                 |trace| !matches!(trace, ChannelActivity::Addressed(of, _) | ChannelActivity::Seen(of, _) if *of == channel),
             );
@@ -126,7 +126,7 @@ impl DiscordChannel {
         }
     }
 
-    /// Messages after another one, and the server they are from: asked for, they do not say it themselves, and without a
+    /// Requests messages after another one, and their server: requested messages do not include it, and without a
     /// server a message counts as a direct one.
     async fn fetch_page(&self, channel: &str, after: u64) -> Result<(Option<String>, Value), DiscordError> {
         let room = self.directory.channel(&self.api, channel).await?;
@@ -135,7 +135,7 @@ impl DiscordChannel {
         Ok((guild, self.api.get(&path).await?))
     }
 
-    /// What is known about a channel of a server; little, when Discord will not tell.
+    /// Returns what is known about a channel of a server; only the ids if Discord refuses the request.
     pub(super) async fn channel_info(&self, channel: &str, guild: &str) -> ChannelInfo {
         let room = self.retry_transient(|| self.directory.channel(&self.api, channel)).await;
         let mut room =
@@ -144,7 +144,7 @@ impl DiscordChannel {
         room
     }
 
-    /// Asks a few times when it may work later.
+    /// Retries a request a few times after a transient failure.
     async fn retry_transient<T, F: Future<Output = Result<T, DiscordError>>>(
         &self,
         ask: impl Fn() -> F,
@@ -161,7 +161,7 @@ impl DiscordChannel {
         }
     }
 
-    /// The thread a conversation gets. Asked twice for the same message, it is the same thread.
+    /// Returns the thread for a conversation. A second call for the same message returns the same thread.
     async fn thread_for(
         &self,
         message: &DiscordMessage,
@@ -197,7 +197,7 @@ impl DiscordChannel {
         Some(thread)
     }
 
-    /// Where a conversation takes place; without a room it is a direct chat.
+    /// Returns the address of a conversation; without a channel it is a direct chat.
     pub(super) async fn place(
         &self,
         room: Option<&ChannelInfo>,
@@ -266,13 +266,13 @@ pub(super) fn sender(user: &DiscordUser, member: Option<&GuildMember>) -> Sender
     }
 }
 
-/// When an id was given out.
+/// Returns the time at which an id was created.
 pub(super) fn snowflake_time(id: &str) -> Option<Timestamp> {
     let ms = (id.parse::<u64>().ok()? >> 22).saturating_add(EPOCH_MS);
     Some(Timestamp(Duration::from_millis(ms).as_secs_f64()))
 }
 
-/// What was written to the bot: without its own name, with the names of others in place of numbers.
+/// Returns the text without the bot's mention, and with names in place of other users' ids.
 fn text_of(message: &DiscordMessage, bot: &str) -> String {
     let own = message.content.replace(&format!("<@{bot}>"), "").replace(&format!("<@!{bot}>"), "");
     let mut texts = vec![replace_mentions(&own, &message.mentions).trim().to_owned()];
@@ -303,7 +303,7 @@ pub(super) fn thread_name(text: &str) -> String {
     if name.is_empty() { "Hermes".to_owned() } else { name.to_owned() }
 }
 
-/// `Guild / #channel / thread`.
+/// Formats the name as `Guild / #channel / thread`.
 fn chat_name(guild: Option<String>, parent: Option<&ChannelInfo>, room: &ChannelInfo) -> Option<String> {
     let channel = |room: &ChannelInfo| {
         let name = room.name.clone()?;
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn ids_tell_the_time() {
-        // The example of Discord's documentation.
+        // The example in Discord's documentation.
         assert_eq!(snowflake_time("175928847299117063"), Some(Timestamp(1_462_015_105.796)));
         assert_eq!(snowflake_time("x"), None);
         assert!(snowflake_time(&u64::MAX.to_string()).is_some());

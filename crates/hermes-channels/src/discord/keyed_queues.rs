@@ -1,4 +1,4 @@
-//! Work that goes on side by side, and in order within a lane.
+//! Concurrent work that stays in order within each queue.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,9 +6,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use hermes_types::BoxFuture;
 
-/// Lanes by name. A lane that is empty costs nothing.
+/// Queues by name. An empty queue takes no memory.
 pub(super) struct KeyedQueues<'a, T> {
-    /// What waits behind the piece of each lane that is being worked on. Futures do nothing until they are asked.
+    /// The futures behind the running one of each queue. They are not polled until it is their turn.
     waiting: HashMap<String, VecDeque<BoxFuture<'a, T>>>,
     working: FuturesUnordered<BoxFuture<'a, (String, T)>>,
     count: usize,
@@ -29,7 +29,8 @@ impl<'a, T: Send + 'a> KeyedQueues<'a, T> {
         self.begin(lane, work);
     }
 
-    /// The next piece that is done; none when there is nothing to do. May be dropped and called again.
+    /// Waits for the next result; returns `None` when all queues are empty. The future may be dropped and the
+    /// method called again.
     pub(super) async fn next(&mut self) -> Option<T> {
         let (lane, done) = self.working.next().await?;
         self.count -= 1;
@@ -40,7 +41,7 @@ impl<'a, T: Send + 'a> KeyedQueues<'a, T> {
         Some(done)
     }
 
-    /// How many pieces are not done.
+    /// Returns the number of unfinished futures.
     pub(super) fn len(&self) -> usize {
         self.count
     }

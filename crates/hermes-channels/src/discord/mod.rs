@@ -1,8 +1,8 @@
-//! Discord: its gateway for what comes in, its REST API for what goes out.
+//! Discord: its gateway for incoming events, its REST API for outgoing messages.
 //!
-//! Translates between Discord's wire and envelopes. Does not decide who may speak, and does not hold voice calls.
-//! Invariants: an event counts as received only when what it said is committed; a reply has the same nonce at each
-//! attempt, so that a second one does not become a second message.
+//! Translates between Discord's protocol and envelopes. Does not decide who may use the bot, and does not support
+//! voice calls. Invariants: an event counts as received only when its message is committed; a reply has the same
+//! nonce at each attempt, so that a retry does not create a second message.
 
 mod commands;
 mod connect;
@@ -43,7 +43,7 @@ use settings::DiscordSettings;
 use threads::DiscordThreads;
 
 const NAME: &str = "discord";
-/// Fences around two tables, which are put in after a text was split.
+/// Space for code fences around two tables, which are added after a text was split.
 const ROOM_FOR_FENCES: usize = 16;
 
 pub(crate) const PLATFORM: Platform = Platform {
@@ -107,14 +107,14 @@ struct DiscordChannel {
     pressed_buttons: PressedButtons,
 }
 
-/// Who the bot is to Discord.
+/// The bot's account at Discord.
 struct DiscordIdentity {
     user_id: String,
     application_id: String,
 }
 
 impl DiscordChannel {
-    /// Asks who this is, which also shows whether the token is good. Trouble on the way is waited out.
+    /// Requests the bot's account, which also checks the token. Retries transient failures.
     async fn sign_in(&self, intake: &dyn Intake) -> Result<DiscordIdentity, ChannelError> {
         let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         loop {

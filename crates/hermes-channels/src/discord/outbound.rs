@@ -1,4 +1,4 @@
-//! Answers on their way out: messages, files, edits, reactions.
+//! Outgoing messages, files, edits and reactions.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,16 +20,16 @@ use crate::fetch::fetch_picture;
 use crate::media::{extension_of, mime_of};
 use crate::multipart::MultipartForm;
 
-/// The longest text Discord takes.
+/// The length limit of a message.
 pub(super) const LONGEST: usize = 2000;
-/// The largest file that is read into memory; what a server takes is less.
+/// Limits the files read into memory; Discord's own limit is lower.
 const LARGEST_FILE: u64 = 100 * 1024 * 1024;
 const INVALID_FORM: u64 = 50035;
 const TOO_LARGE: u64 = 40005;
 const VOICE: u64 = 8192;
-/// For how long Discord surely knows a nonce again; it speaks of a few minutes.
+/// The time for which Discord certainly recognises a nonce; its documentation says a few minutes.
 const NONCE_LIFETIME: Duration = Duration::from_mins(2);
-/// 256 steps of the same height: what a recording looks like is not known.
+/// A waveform of 256 equal values, because that of the recording is unknown.
 const WAVEFORM: (&str, usize, &str) = ("VVVV", 85, "VQ==");
 const SAMPLES_PER_SECOND: f64 = 48_000.0;
 
@@ -62,7 +62,7 @@ impl DiscordChannel {
         Ok(DeliveryReceipt { message_ids: ids, certainty: DeliveryCertainty::Once })
     }
 
-    /// As long as Discord remembers nonces, a second attempt is answered with the message of the first.
+    /// Retries a reply. While Discord remembers the nonce, it answers with the message of the first attempt.
     pub(super) async fn send_reply_again(
         &self,
         reply: &OutgoingMessage,
@@ -74,8 +74,8 @@ impl DiscordChannel {
         Ok(DeliveryReceipt { certainty, ..receipt })
     }
 
-    /// What every message of a reply has. The nonce is the same at each attempt: Discord then answers a second one with
-    /// the message of the first.
+    /// Builds the fields every message of a reply has. The nonce is the same at each attempt, so Discord answers a
+    /// retry with the message of the first.
     fn body(&self, reply: &OutgoingMessage, channel: &str, at: usize) -> Value {
         let mut body = json!({
             "nonce": nonce(&reply.idempotency_key, at),
@@ -104,7 +104,7 @@ impl DiscordChannel {
         }
         let path = format!("/channels/{channel}/messages");
         let sent = match self.api.post(&path, body.clone()).await {
-            // Most often the quoted message is one of Discord's own; it is said without its dress.
+            // Most often the quoted message is a system message; the reply is sent without quote and buttons.
             Err(failure) if failure.code() == Some(INVALID_FORM) => {
                 if let Some(fields) = body.as_object_mut() {
                     fields.remove("message_reference");
@@ -117,8 +117,7 @@ impl DiscordChannel {
         id_of(&sent.map_err(DiscordError::into_send_error)?)
     }
 
-    /// A picture, fetched and sent along. One that cannot be is named by its address, which Discord shows by itself where
-    /// it can.
+    /// Downloads and sends an image. If that fails, sends its URL, which Discord previews where it can.
     async fn send_picture(
         &self,
         channel: &str,
@@ -197,7 +196,7 @@ impl DiscordChannel {
             .await
     }
 
-    /// Says that a file could not be sent, in its place.
+    /// Sends a note that a file could not be sent.
     async fn send_note(
         &self,
         channel: &str,
@@ -210,7 +209,7 @@ impl DiscordChannel {
         id_of(&sent.map_err(DiscordError::into_send_error)?)
     }
 
-    /// Buttons that were pressed have done their work once something was said after it.
+    /// Removes pressed buttons once a message was sent after the press.
     async fn remove_pressed_buttons(&self, channel: &str) {
         for message in self.pressed_buttons.take(channel) {
             let path = format!("/channels/{channel}/messages/{message}");
@@ -247,7 +246,7 @@ impl DiscordChannel {
         if !self.settings.reactions || !is_id(message) {
             return;
         }
-        // The message a thread began with stands in the channel above.
+        // The message a thread began with is in the parent channel.
         let parent = if place == message {
             self.directory.channel(&self.api, place).await.ok().and_then(|room| room.parent_id)
         } else {
@@ -267,7 +266,7 @@ impl DiscordChannel {
         }
     }
 
-    /// Text channels of the servers the bot is in.
+    /// Returns the text channels of the servers the bot is in.
     pub(super) async fn visible_chats(&self) -> Result<Vec<ChatAddress>, DiscordError> {
         let guilds = self.api.get("/users/@me/guilds").await?;
         let mut places = Vec::new();
@@ -287,7 +286,7 @@ impl DiscordChannel {
     }
 }
 
-/// The channel or thread a place is, as the API wants it.
+/// Returns the channel or thread id of an address.
 pub(super) fn target_channel(place: &ChatAddress) -> Result<&str, ChannelError> {
     let id = place.thread_id.as_deref().filter(|id| !id.is_empty()).unwrap_or(&place.chat_id);
     if is_id(id) {
@@ -306,7 +305,7 @@ fn id_of(message: &Value) -> Result<String, ChannelError> {
     id.ok_or(ChannelError::Retry { after: None, reason })
 }
 
-/// With fences around tables, where there is room for them.
+/// Adds fences around tables, if the text stays within the limit.
 fn with_fenced_tables(text: &str) -> String {
     let fenced = fence_tables(text);
     if length(&fenced, LengthUnit::Scalars) <= LONGEST { fenced } else { text.to_owned() }
@@ -324,7 +323,7 @@ fn truncate(text: &str) -> String {
     hermes_text::ellipsize(text, LONGEST - 3).into_owned()
 }
 
-/// What a message is known by at every attempt to send it: 25 digits of a hash (FNV-1a).
+/// Returns the nonce of a message, the same at every attempt: 25 digits of an FNV-1a hash.
 fn nonce(key: &str, at: usize) -> String {
     let text = format!("{key}:{at}");
     let step = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);
@@ -340,14 +339,14 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|_| "it cannot be read".to_owned())
 }
 
-/// How many seconds a voice message lasts; nothing when the file is none.
+/// Returns the duration of a voice message in seconds; `None` when the file is not one.
 fn voice_duration(file: &Attachment, name: &str, bytes: &[u8]) -> Option<f64> {
     let voice =
         file.kind == AttachmentKind::Voice && matches!(extension_of(name).as_deref(), Some(".ogg" | ".opus"));
     if !voice || !bytes.starts_with(b"OggS") {
         return None;
     }
-    // The last page says how many samples came before its end.
+    // The last page has the total number of samples.
     let last = bytes.windows(4).rposition(|window| window == b"OggS")?;
     let samples =
         bytes.get(last + 6..last + 14).and_then(|field| field.try_into().ok()).map(u64::from_le_bytes)?;

@@ -1,11 +1,11 @@
-//! How often Discord may be asked: a bucket per route and place, filled from what its answers say. Pure.
+//! Discord's rate limits: one bucket per route and resource, updated from response headers. Pure.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Buckets beyond this many are forgotten when they have run out; the answers tell again.
+/// Limits the buckets; beyond it, expired ones are removed, and responses create them again.
 const MAX_ENTRIES: usize = 1000;
-/// How long a bucket is taken to last until an answer says it.
+/// The assumed duration of a bucket until a response names it.
 const GUESS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct Bucket {
     reset: Duration,
 }
 
-/// What an answer says about its bucket.
+/// The state of a bucket as a response reports it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketState {
     pub(super) limit: u32,
@@ -30,7 +30,7 @@ pub(super) struct BucketState {
 }
 
 impl RateLimits {
-    /// Takes a place in the bucket, or says how long there is none.
+    /// Reserves a call in the bucket, or returns how long to wait.
     pub(super) fn reserve(&mut self, route: &str, now: Duration) -> Duration {
         if self.everything_until > now {
             return self.everything_until.saturating_sub(now);
@@ -55,25 +55,25 @@ impl RateLimits {
         let reset = now.saturating_add(told.reset_after);
         let fresh = Bucket { limit: told.limit.max(1), remaining: told.remaining, reset };
         let bucket = self.buckets.entry(route.to_owned()).or_insert(fresh);
-        // Answers overtake one another: in the same window the smaller number is the newer.
+        // Responses may arrive out of order: in the same window the smaller number is the newer.
         let same = bucket.reset.abs_diff(reset) < GUESS / 2;
         let remaining = if same { bucket.remaining.min(told.remaining) } else { told.remaining };
         *bucket = Bucket { remaining, ..fresh };
     }
 
-    /// Nothing more on this route for a while.
+    /// Blocks this route for a while.
     pub(super) fn exhaust(&mut self, route: &str, after: Duration, now: Duration) {
         let told = BucketState { limit: 1, remaining: 0, reset_after: after };
         self.update(route, told, now);
     }
 
-    /// Nothing more at all for a while.
+    /// Blocks all routes for a while.
     pub(super) fn exhaust_everything(&mut self, after: Duration, now: Duration) {
         self.everything_until = now.saturating_add(after);
     }
 }
 
-/// What calls share a bucket: the method, the route, and the channel, server or webhook it is about.
+/// Returns the key of the bucket: the method, the route, and the channel, server or webhook.
 pub(super) fn route_of(method: &str, path: &str) -> String {
     let path = path.split('?').next().unwrap_or_default();
     let mut route = method.to_owned();
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(limits.reserve("r", Duration::ZERO), Duration::ZERO, "what is not known is not held back");
         limits.update("r", BucketState { limit: 3, remaining: 2, reset_after: 4 * SECOND }, Duration::ZERO);
         assert_eq!(limits.reserve("r", SECOND), Duration::ZERO);
-        // An answer to an earlier call does not bring back what was taken since.
+        // The response to an earlier call does not restore calls reserved since.
         limits.update("r", BucketState { limit: 3, remaining: 2, reset_after: 3 * SECOND }, SECOND);
         assert_eq!(limits.reserve("r", SECOND), Duration::ZERO);
         assert_eq!(limits.reserve("r", SECOND), 3 * SECOND);

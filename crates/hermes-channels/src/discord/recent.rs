@@ -1,4 +1,4 @@
-//! What is remembered for a while and may be forgotten: messages dealt with, buttons pressed.
+//! Short-term memory that may be lost: handled messages and pressed buttons.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 const MAX_MESSAGES: usize = 2000;
 const MAX_PRESSES: usize = 100;
 
-/// Messages that are committed. A second delivery is recognised by the gateway, too; here it saves fetching files again.
+/// The committed messages. The gateway detects duplicates too; this saves downloading files again.
 #[derive(Debug, Default)]
 pub(super) struct RecentMessages(Mutex<(HashSet<String>, VecDeque<String>)>);
 
@@ -29,7 +29,7 @@ impl RecentMessages {
     }
 }
 
-/// Messages whose buttons were pressed, by channel.
+/// The messages whose buttons were pressed, by channel.
 #[derive(Debug, Default)]
 pub(super) struct PressedButtons(Mutex<VecDeque<(String, String)>>);
 
@@ -42,7 +42,7 @@ impl PressedButtons {
         }
     }
 
-    /// Those of a channel, which are forgotten.
+    /// Removes and returns the messages of a channel.
     pub(super) fn take(&self, channel: &str) -> Vec<String> {
         let mut presses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (ours, others): (VecDeque<_>, VecDeque<_>) = presses.drain(..).partition(|(of, _)| of == channel);

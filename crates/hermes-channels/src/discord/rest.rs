@@ -1,4 +1,4 @@
-//! The REST API: one call, with its limits and its refusals.
+//! The REST API: calls, rate limits and errors.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use super::rate_limits::{BucketState, RateLimits, route_of};
 
-/// Longer is not waited inside a call: whoever asked decides.
+/// Limits the wait inside a call; beyond it, the caller decides.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(3);
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
-/// What Discord asks bots to call themselves.
+/// The user agent Discord requires of bots.
 const AGENT: &str = concat!("DiscordBot (hermes, ", env!("CARGO_PKG_VERSION"), ")");
 
-/// The API, as this bot.
+/// A client of the API for this bot.
 pub(super) struct DiscordApi {
     pub(super) client: HttpClient,
     pub(super) clock: Arc<dyn Clock>,
@@ -29,26 +29,26 @@ pub(super) struct DiscordApi {
     limits: Mutex<RateLimits>,
 }
 
-/// What is sent along.
+/// The body of a request.
 #[derive(Debug, Clone)]
 pub(super) enum RequestBody {
     Nothing,
     Json(Value),
-    /// A content type and what is of it.
+    /// A content type and a body of that type.
     Form(String, Bytes),
 }
 
-/// Why a call came to nothing.
+/// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DiscordError {
-    /// It may work later.
+    /// A failure that may not occur later.
     Later {
         after: Option<Duration>,
         reason: String,
         effect: CallEffect,
     },
     Unauthorised,
-    /// It will not work like this. The code is Discord's.
+    /// A refusal that repeating will not change, with Discord's code.
     Refused {
         status: u16,
         code: u64,
@@ -56,16 +56,16 @@ pub(super) enum DiscordError {
     },
 }
 
-/// What became of a call that failed.
+/// The effect of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallEffect {
     NotDone,
-    /// It may have been done all the same.
+    /// The call may have succeeded all the same.
     Unknown,
 }
 
 impl DiscordError {
-    /// What it means for something that must not be said twice.
+    /// Converts the error for a message that must not be sent twice.
     pub(super) fn into_send_error(self) -> ChannelError {
         match self {
             Self::Later { reason, effect: CallEffect::Unknown, .. } => ChannelError::DeliveryUnknown(reason),
@@ -73,7 +73,7 @@ impl DiscordError {
         }
     }
 
-    /// Discord's code for it, where it refused.
+    /// Returns Discord's error code, if it refused the call.
     pub(super) fn code(&self) -> Option<u64> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -117,7 +117,7 @@ impl DiscordApi {
         self.call(Method::POST, path, RequestBody::Json(body)).await
     }
 
-    /// Calls, waits where Discord asks for it and it is short, and says what came of it.
+    /// Makes a call, waiting for rate limits if the wait is short.
     pub(super) async fn call(
         &self,
         method: Method,
@@ -138,7 +138,7 @@ impl DiscordApi {
         Err(last)
     }
 
-    /// Waits until the bucket has room, if that is soon.
+    /// Waits until the bucket allows a call, if that is soon.
     async fn wait_for_bucket(&self, route: &str) -> Result<(), DiscordError> {
         loop {
             let wait = self.with_limits(|limits| limits.reserve(route, self.clock.monotonic()));
@@ -215,7 +215,7 @@ impl DiscordApi {
         self.with_limits(|limits| limits.update(route, told, self.clock.monotonic()));
     }
 
-    /// The body is more exact than the header, and missing when something before Discord refuses.
+    /// Builds the error for a rate limit. The body is more exact than the header, and missing when a proxy refuses.
     fn rate_limited(&self, route: &str, answer: &Value, asked: Option<Duration>) -> DiscordError {
         let exact = answer.get("retry_after").and_then(Value::as_f64);
         let exact = exact.and_then(|after| Duration::try_from_secs_f64(after).ok());
@@ -242,7 +242,7 @@ fn unclear_error(reason: String) -> DiscordError {
     DiscordError::Later { after: None, reason, effect: CallEffect::Unknown }
 }
 
-/// The network failed; whether the call arrived is known only when there was no connection.
+/// Builds the error for a network failure; the call certainly did not arrive only if there was no connection.
 fn network_error(error: &Error) -> DiscordError {
     match error {
         Error::Connect { .. }
@@ -275,7 +275,7 @@ fn refusal_error(status: StatusCode, answer: &Value) -> DiscordError {
     }
 }
 
-/// The first message in a tree of complaints about fields.
+/// Returns the first message in a tree of field errors.
 fn first_message(errors: &Value) -> Option<&str> {
     if let Some(message) = errors.get("message").and_then(Value::as_str) {
         return Some(message);

@@ -1,29 +1,29 @@
-//! How far the conversation with the gateway has come: what a resume may claim to have received.
+//! The progress of a gateway session: what a resume may claim to have received.
 //!
-//! Pure. Invariants: the position is that of the last event before which everything has been dealt with; a session is
-//! written down only when nothing is owed from the time before it, so that whoever reads it back loses nothing.
+//! Pure. Invariants: the position is that of the last event up to which all events have been handled; a session is
+//! saved only when no work from an earlier session is pending, so that a process that loads it loses nothing.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Channels whose last message is remembered.
+/// Limits the channels whose last message is remembered.
 const MAX_CHANNELS: usize = 200;
-/// Sequences have no gaps. Should they have one all the same, it is given up after so many.
+/// The number of later finished events after which a gap in the sequence, which should not occur, is skipped.
 const LONGEST_GAP: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GatewaySession {
     pub(super) id: String,
-    /// Where it is resumed.
+    /// The URL at which the session is resumed.
     pub(super) url: String,
 }
 
-/// Stands for a piece of work that was begun.
+/// Identifies a started piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EventTicket {
     generation: u64,
-    /// None for what does not come from an event.
+    /// The sequence number; `None` for work without an event.
     sequence: Option<u64>,
 }
 
@@ -31,19 +31,19 @@ pub(super) struct EventTicket {
 pub(super) struct GatewayProgress {
     session: Option<GatewaySession>,
     generation: u64,
-    /// Everything up to here is done.
+    /// The sequence number up to which all events are handled.
     position: u64,
-    /// Done beyond the position.
+    /// The handled events beyond the position.
     done: BTreeSet<u64>,
     open: BTreeSet<u64>,
-    /// Work from before this session that is not done.
+    /// The number of unfinished pieces of work from before this session.
     pending_catch_up: usize,
-    /// The newest message dealt with in each channel; channels heard from last stand at the end.
+    /// The newest handled message of each channel; the most recently active channels are last.
     channels: Vec<(String, u64)>,
 }
 
 impl GatewayProgress {
-    /// From the document of an earlier run, whatever it says.
+    /// Loads the progress from the document of an earlier run, ignoring invalid parts.
     pub(super) fn from_document(document: Option<&Value>) -> Self {
         let mut progress = Self::default();
         let Some(document) = document else { return progress };
@@ -78,12 +78,12 @@ impl GatewayProgress {
         self.session.as_ref()
     }
 
-    /// What a resume or a heartbeat says.
+    /// Returns the position for a resume or a heartbeat.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// A new session. What of the old one is not done is owed.
+    /// Starts a new session. Unfinished work of the old one becomes pending.
     pub(super) fn start_session(&mut self, session: GatewaySession, sequence: u64) {
         self.session = Some(session);
         self.generation += 1;
@@ -93,12 +93,12 @@ impl GatewayProgress {
         self.done.clear();
     }
 
-    /// The session is gone; only a new one will do.
+    /// Discards the session; a new one has to be started.
     pub(super) fn lose_session(&mut self) {
         self.session = None;
     }
 
-    /// An event came. None when it was here before: a resume repeats what was not yet done.
+    /// Registers an event. Returns `None` for a repeated one: a resume repeats events that were not finished.
     pub(super) fn start_event(&mut self, sequence: u64) -> Option<EventTicket> {
         if sequence <= self.position || self.done.contains(&sequence) || !self.open.insert(sequence) {
             return None;
@@ -106,13 +106,13 @@ impl GatewayProgress {
         Some(EventTicket { generation: self.generation, sequence: Some(sequence) })
     }
 
-    /// Work that has to be done before the session counts, without an event of its own.
+    /// Registers work without an event that has to be finished before the session may be saved.
     pub(super) fn start_catch_up(&mut self) -> EventTicket {
         self.pending_catch_up += 1;
         EventTicket { generation: self.generation, sequence: None }
     }
 
-    /// An event, or something owed, has been dealt with.
+    /// Marks an event or pending work as finished.
     pub(super) fn finish(&mut self, ticket: EventTicket) {
         let Some(sequence) = ticket.sequence.filter(|_| ticket.generation == self.generation) else {
             self.pending_catch_up = self.pending_catch_up.saturating_sub(1);
@@ -129,7 +129,7 @@ impl GatewayProgress {
         }
     }
 
-    /// A message of a channel has been dealt with.
+    /// Records that a message of a channel has been handled.
     pub(super) fn record_message(&mut self, channel: &str, message: u64) {
         let known = self.channels.iter().position(|(known, _)| known == channel);
         let before = known.map(|at| self.channels.remove(at).1);
@@ -147,7 +147,7 @@ impl GatewayProgress {
         self.channels.iter().any(|(known, _)| known == channel)
     }
 
-    /// Channels and their last messages, for catching up.
+    /// Returns the channels and their last messages, for catching up.
     pub(super) fn channels(&self) -> &[(String, u64)] {
         &self.channels
     }

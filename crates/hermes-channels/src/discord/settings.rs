@@ -1,4 +1,4 @@
-//! What the user wrote about Discord, read once.
+//! The user's Discord settings, read once.
 
 use hermes_net::Url;
 use hermes_types::Secret;
@@ -11,35 +11,35 @@ const API: &str = "https://discord.com/api/v10";
 #[derive(Debug)]
 pub(super) struct DiscordSettings {
     pub(super) token: Secret,
-    /// Where the API is, with its version and without a slash at the end.
+    /// The base URL of the API, with its version and without a trailing slash.
     pub(super) api: String,
     pub(super) rules: MentionRules,
     pub(super) auto_thread: bool,
-    /// Channels where conversations stay in the channel.
+    /// The channels where no threads are created.
     pub(super) no_thread_channels: Vec<String>,
     pub(super) reactions: bool,
-    /// Whether answers point at the message they answer.
+    /// True when answers quote the message they answer.
     pub(super) quote_replies: bool,
-    /// Whom an answer may alert, as the API takes it.
+    /// The users an answer may notify, in the API's format.
     pub(super) allowed_mentions: Value,
 }
 
-/// Which messages in servers are meant for the bot.
+/// The rules that say which messages in servers are meant for the bot.
 #[derive(Debug, Default)]
 pub(super) struct MentionRules {
     pub(super) require_mention: bool,
-    /// Even in a thread where the bot already talks.
+    /// Requires a mention even in a thread the bot takes part in.
     pub(super) thread_require_mention: bool,
-    /// Leave messages alone that name others and not the bot.
+    /// Ignores messages that mention others and not the bot.
     pub(super) ignore_no_mention: bool,
     pub(super) free_channels: Vec<String>,
-    /// Only these, when there are any.
+    /// The allowed channels; empty means all.
     pub(super) allowed_channels: Vec<String>,
     pub(super) ignored_channels: Vec<String>,
     pub(super) bots: DiscordBotPolicy,
 }
 
-/// What other bots may say.
+/// Says which messages of other bots are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum DiscordBotPolicy {
     #[default]
@@ -97,7 +97,7 @@ impl MentionRules {
     }
 }
 
-/// The address of the API from what the user gave: with or without `/api` and the version.
+/// Returns the base URL of the API from the user's value, with or without `/api` and the version.
 fn api(base: Option<&str>) -> Result<String, String> {
     let Some(base) = base else { return Ok(API.to_owned()) };
     let wrong = || {
@@ -119,7 +119,8 @@ fn api(base: Option<&str>) -> Result<String, String> {
     })
 }
 
-/// A model can be talked into writing `@everyone`; whoever asked it to answer may be alerted, the whole server not.
+/// Builds the allowed mentions. A model can be talked into writing `@everyone`; an answer may notify the user it
+/// answers, not the whole server.
 fn allowed_mentions(options: &Options) -> Value {
     let kinds = [("users", "USERS", true), ("roles", "ROLES", false), ("everyone", "EVERYONE", false)];
     let allowed = kinds.into_iter().filter(|(_, variable, default)| {

@@ -1,6 +1,6 @@
-//! Tables, which Discord does not draw: put into a block of their own they at least keep their columns. Pure.
+//! Tables, which Discord does not render: code fences at least keep their columns aligned. Pure.
 
-/// The text with a fence around every table that has none.
+/// Adds a code fence around every table that has none.
 pub(super) fn fence_tables(text: &str) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
     let mut out: Vec<&str> = Vec::with_capacity(lines.len());
@@ -27,7 +27,7 @@ pub(super) fn fence_tables(text: &str) -> String {
     out.join("\n")
 }
 
-/// The mark a fenced block is closed with, when this line opens one.
+/// Returns the closing mark of a fenced block, when this line opens one.
 fn opening(line: &str) -> Option<&'static str> {
     let line = line.trim_start();
     ["```", "~~~"]
@@ -35,7 +35,7 @@ fn opening(line: &str) -> Option<&'static str> {
         .find(|mark| line.starts_with(mark) && !line.trim_end().trim_start_matches(mark).contains(mark))
 }
 
-/// A header and the line below it.
+/// Tells whether the line is a table header, by the line below it.
 fn begins_table(line: &str, below: Option<&str>) -> bool {
     let Some(below) = below.map(str::trim) else { return false };
     let rule = below.contains('-')

@@ -1,4 +1,4 @@
-//! Threads the bot talks in, where nobody has to name it again.
+//! The threads the bot takes part in, where it needs no mention.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::host::ChannelHost;
 const FILE: &str = "discord_threads.json";
 const MAX_ENTRIES: usize = 500;
 
-/// The newest of them, kept over restarts.
+/// The newest of these threads, stored across restarts.
 pub(super) struct DiscordThreads {
     host: Arc<dyn ChannelHost>,
     known: Mutex<VecDeque<String>>,
@@ -20,7 +20,7 @@ impl DiscordThreads {
     pub(super) fn load(host: Arc<dyn ChannelHost>) -> Self {
         let listed = host.load_document(FILE);
         let listed = listed.as_ref().and_then(Value::as_array).into_iter().flatten();
-        // Numbers are what other releases may have written.
+        // Other releases may have written numbers.
         let read =
             |id: &Value| id.as_str().map(str::to_owned).or_else(|| id.as_u64().map(|id| id.to_string()));
         let known: VecDeque<String> = listed.filter_map(read).collect();

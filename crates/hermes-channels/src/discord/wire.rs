@@ -1,4 +1,4 @@
-//! Objects as Discord sends them: only what is used, and nothing that must be there without need.
+//! Discord's objects: only the fields that are used, and required only where necessary.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -29,12 +29,12 @@ pub(super) struct DiscordUser {
     pub(super) global_name: Option<String>,
     #[serde(deserialize_with = "or_default")]
     pub(super) bot: bool,
-    /// How the person is called in this server; only where a message names people.
+    /// The user's membership in this server; only in mentions.
     pub(super) member: Option<GuildMember>,
 }
 
 impl DiscordUser {
-    /// What people see.
+    /// Returns the name users see.
     pub(super) fn display_name(&self, member: Option<&GuildMember>) -> String {
         let nick = member.or(self.member.as_ref()).and_then(|member| member.nick.clone());
         nick.or_else(|| self.global_name.clone()).unwrap_or_else(|| self.username.clone())
@@ -46,7 +46,7 @@ impl DiscordUser {
 pub(super) struct GuildMember {
     pub(super) nick: Option<String>,
     pub(super) user: Option<Box<DiscordUser>>,
-    /// A number with a bit for each thing the person may do there.
+    /// The user's permissions in the channel, as a decimal bit set.
     pub(super) permissions: Option<String>,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct ForwardedMessage {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MessageReference {
-    /// 1 is a forwarded message, which is no answer.
+    /// The kind of reference; 1 is a forward, not a reply.
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub(super) kind: u64,
     pub(super) message_id: Option<String>,
@@ -139,7 +139,7 @@ impl ChannelInfo {
         matches!(self.kind, 10..=12)
     }
 
-    /// A chat with one person, or a few.
+    /// Tells whether it is a chat with one user, or a group chat outside servers.
     pub(super) fn is_direct(&self) -> bool {
         matches!(self.kind, 1 | 3)
     }
@@ -148,7 +148,7 @@ impl ChannelInfo {
         matches!(self.kind, 15 | 16)
     }
 
-    /// Whether threads can begin from its messages.
+    /// Tells whether its messages can start threads.
     pub(super) fn supports_threads(&self) -> bool {
         matches!(self.kind, 0 | 5)
     }
@@ -195,7 +195,7 @@ pub(super) struct CommandOption {
     pub(super) value: Value,
 }
 
-/// What is null or of another kind is as good as absent.
+/// Reads null or a value of another type as the default.
 fn or_default<'de, D: Deserializer<'de>, T: Default + serde::de::DeserializeOwned>(
     from: D,
 ) -> Result<T, D::Error> {
@@ -203,7 +203,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + serde::de::DeserializeOwne
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-/// The elements that can be read; one that cannot does not cost the others.
+/// Reads the valid elements and skips the others.
 fn readable<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
     let list = match Value::deserialize(from)? {
         Value::Array(list) => list,

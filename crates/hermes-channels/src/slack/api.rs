@@ -1,4 +1,4 @@
-//! The Web API: one call, and what its refusals mean.
+//! The Web API: calls and their errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use serde_json::Value;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 
-/// How a method takes its arguments; some know only forms.
+/// The encoding of a method's arguments; some methods accept only forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MethodArguments<'a> {
     Json(&'a Value),
     Form(&'a [(&'a str, &'a str)]),
 }
 
-/// A call that did not do as asked.
+/// A failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SlackError {
     pub(super) error: ChannelError,
-    /// Slack's own word for it.
+    /// Slack's error code.
     pub(super) code: String,
-    /// It may have been done all the same.
+    /// True when the call may have succeeded all the same.
     pub(super) may_have_succeeded: bool,
 }
 
@@ -34,7 +34,7 @@ impl SlackError {
         Self { error, code: code.to_owned(), may_have_succeeded: false }
     }
 
-    /// What it means for something that must not be said twice.
+    /// Converts the error for a message that must not be sent twice.
     pub(super) fn into_send_error(self) -> ChannelError {
         match self.error {
             ChannelError::Retry { reason, .. } if self.may_have_succeeded => {
@@ -51,7 +51,7 @@ impl From<SlackError> for ChannelError {
     }
 }
 
-/// The Web API with a token.
+/// A client of the Web API with a token.
 #[derive(Clone)]
 pub(super) struct SlackApi {
     pub(super) client: HttpClient,
@@ -117,7 +117,7 @@ impl SlackApi {
         }
     }
 
-    /// Sends something that is no method: an upload, a download.
+    /// Sends a request that is not a method call: an upload or a download.
     pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, SlackError> {
         let deadline = Deadline::after(&*self.clock, TIMEOUT.saturating_mul(4));
         self.client.send(request, deadline, &Cancel::new()).await.map_err(|error| network_error(&error))
@@ -132,7 +132,7 @@ fn form(pairs: &[(&str, &str)]) -> String {
     url.and_then(|url| url.query().map(str::to_owned)).unwrap_or_default()
 }
 
-/// The network failed; whether the request arrived is known only when there was no connection.
+/// Builds the error for a network failure; the request certainly did not arrive only if there was no connection.
 pub(super) fn network_error(error: &Error) -> SlackError {
     let unsure = !matches!(
         error,

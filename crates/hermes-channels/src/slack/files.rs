@@ -1,4 +1,4 @@
-//! Files people share, and files we share.
+//! Incoming and outgoing files.
 
 use hermes_net::{Bytes, HttpRequest, Method, Url, header};
 use hermes_text::dialect;
@@ -17,7 +17,7 @@ use crate::media::{FileDecision, LARGEST_DOCUMENT, classify_document, extension_
 const MAX_TRIES: u32 = 3;
 
 impl SlackChannel {
-    /// The file, kept; or words about why it is not.
+    /// Downloads and stores a file, or returns a note with the reason why not.
     pub(super) async fn fetch_file(&self, file: &SlackFile) -> ChatPart {
         let (kind, extension) = match classify_file(file) {
             FileDecision::Accept(kind, extension) => (kind, extension),
@@ -73,7 +73,8 @@ impl SlackChannel {
         Ok(response.bytes(cap).await.map_err(|error| network_error(&error))?.to_vec())
     }
 
-    /// The token goes to Slack alone; another host is asked without it, and only where anybody may be asked.
+    /// Builds the request for a file. The token is sent only to Slack; other hosts must be allowed by the network
+    /// policy.
     fn file_request(&self, url: &str) -> Result<HttpRequest, hermes_net::Error> {
         let url = Url::parse(url).map_err(|_| hermes_net::Error::InvalidUrl)?;
         let ours = url.host_str().is_some_and(|host| {
@@ -95,7 +96,7 @@ impl SlackChannel {
         self.upload(place, &name, bytes.into(), None).await
     }
 
-    /// A picture, fetched and shared. One that cannot be is named by its address, which Slack shows by itself where it can.
+    /// Downloads and uploads an image. If that fails, sends its URL, which Slack previews where it can.
     pub(super) async fn share_picture(
         &self,
         reply: &OutgoingMessage,
@@ -116,7 +117,7 @@ impl SlackChannel {
         self.send_text(reply, &picture.fallback_text()).await
     }
 
-    /// Three steps; the file's id is the receipt.
+    /// Uploads a file in three steps and returns its id as the receipt.
     async fn upload(
         &self,
         place: &ChatAddress,

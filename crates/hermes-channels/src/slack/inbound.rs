@@ -1,11 +1,11 @@
-//! What Slack says, as envelopes. Pure: names, files and threads are looked up by others.
+//! Converts Slack's events to envelopes. Pure: names, files and threads are looked up elsewhere.
 
 use hermes_types::{ChatAddress, ChatKind, ChatPart, Envelope, Sender, Timestamp};
 use serde_json::Value;
 
 use super::settings::{SlackBotPolicy, SlackSettings};
 
-/// A message event, as far as it matters.
+/// A message event, with the fields that are used.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SlackMessage {
     pub(super) channel: String,
@@ -18,7 +18,7 @@ pub(super) struct SlackMessage {
     pub(super) by_bot: bool,
 }
 
-/// A file somebody shared.
+/// A file that was shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SlackFile {
     pub(super) name: Option<String>,
@@ -27,14 +27,14 @@ pub(super) struct SlackFile {
     pub(super) url: String,
 }
 
-/// Who we are there.
+/// The bot's ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SlackIdentity {
     pub(super) user: String,
     pub(super) bot: Option<String>,
 }
 
-/// The message of an event. Nothing, when it is none, or one of our own.
+/// Returns the message of an event; `None` when it has none, or one of the bot's own.
 pub(super) fn parse_message(event: &Value, own: &SlackIdentity) -> Option<SlackMessage> {
     let text_of = |key: &str| event.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     if text_of("type") != Some("message") {
@@ -74,7 +74,7 @@ fn parse_file(value: &Value) -> Option<SlackFile> {
     })
 }
 
-/// Direct channels have ids of their own kind.
+/// Returns the kind of chat; direct channels have their own id prefix.
 pub(super) fn chat_kind(channel: &str, channel_type: Option<&str>) -> ChatKind {
     match channel_type {
         Some("im") => ChatKind::Dm,
@@ -83,14 +83,14 @@ pub(super) fn chat_kind(channel: &str, channel_type: Option<&str>) -> ChatKind {
     }
 }
 
-/// Whether a message is meant for us.
+/// Says whether a message is meant for the bot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageRelevance {
     Relevant,
     Irrelevant,
 }
 
-/// Decides by kind of chat, mention, and whether we are in its thread already.
+/// Decides by kind of chat, mention, and whether the bot takes part in the thread.
 pub(super) fn relevance(
     message: &SlackMessage,
     settings: &SlackSettings,
@@ -123,10 +123,10 @@ pub(super) fn mentions_bot(text: &str, own: &SlackIdentity) -> bool {
     text.contains(&format!("<@{}>", own.user)) || text.contains(&format!("<@{}|", own.user))
 }
 
-/// The words without our own mention, and as a person wrote them.
+/// Returns the text without the bot's mention, and with markup decoded.
 pub(super) fn message_text(text: &str, own: &SlackIdentity, commands: &[String]) -> String {
     let mut words = decode_markup(&without_mention(text, own)).trim().to_owned();
-    // Slack keeps slash commands out of threads.
+    // Slack does not allow slash commands in threads.
     if let Some(rest) = words.strip_prefix('!')
         && let Some(name) = rest.split_whitespace().next()
         && commands.iter().any(|command| command == name)
@@ -146,8 +146,8 @@ fn without_mention(text: &str, own: &SlackIdentity) -> String {
     rest
 }
 
-/// Links, channels and the three escaped characters as people see them. Mentions of others stay as they are: an answer
-/// can use them.
+/// Decodes links, channels and the three escaped characters. Mentions of others stay as they are: an answer can use
+/// them.
 fn decode_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -181,7 +181,7 @@ fn decode_reference(inner: &str) -> String {
     }
 }
 
-/// The message as the gateway takes it.
+/// Converts a message to an envelope.
 pub(super) fn message_envelope(
     message: &SlackMessage,
     parts: Vec<ChatPart>,
@@ -208,7 +208,7 @@ pub(super) fn message_envelope(
     }
 }
 
-/// `/hermes …`, or a command of its own, as words.
+/// Converts `/hermes …`, or a registered command, to a text message.
 pub(super) fn command_envelope(
     payload: &Value,
     commands: &[String],
@@ -250,7 +250,7 @@ pub(super) fn command_envelope(
     })
 }
 
-/// A button that was pressed, as the words it stands for.
+/// Converts a button press to a message with the button's text.
 pub(super) fn button_envelope(payload: &Value, received_at: Timestamp) -> Option<Envelope> {
     let text_at =
         |pointer: &str| payload.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());

@@ -1,7 +1,7 @@
 //! Slack through Socket Mode and the Web API.
 //!
-//! A client of our own on `hermes-net`: the libraries there are acknowledge an envelope before anybody could have written
-//! it down, and bring an HTTP stack of their own.
+//! The client is built on `hermes-net`: existing libraries acknowledge an envelope before it can be stored, and
+//! bring their own HTTP stack.
 
 mod api;
 mod files;
@@ -80,7 +80,7 @@ pub(crate) struct SlackChannel {
     settings: SlackSettings,
     api: SlackApi,
     context: ChannelContext,
-    /// Names of commands, for those typed with `!`.
+    /// The command names, for those typed with `!`.
     commands: Vec<String>,
     names: SlackNames,
     threads: SlackThreads,
@@ -108,7 +108,7 @@ impl SlackChannel {
         }
     }
 
-    /// Who we are; the first call also tells whether the token is good.
+    /// Requests the bot's ids; the first call also checks the token.
     async fn fetch_identity(&self) -> Result<SlackIdentity, ChannelError> {
         let answer = self.api.call("auth.test", MethodArguments::Json(&json!({}))).await?;
         let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -122,7 +122,7 @@ impl SlackChannel {
         self.threads.load(&*self.context.host);
         let (deferred, queue) = unbounded_channel();
         for left in self.spool.left_over(&*self.context.host) {
-            // The other end is still here.
+            // The receiver still exists.
             deferred.send(left).ok();
         }
         let line =
@@ -196,7 +196,7 @@ impl Channel for SlackChannel {
         Box::pin(async move {
             let Some(thread) = &place.thread_id else { return };
             let body = json!({"channel_id": place.chat_id, "thread_ts": thread, "status": "is thinking..."});
-            // A courtesy: apps without the scope go without it.
+            // The status is optional: apps without the scope cannot set it.
             self.api.call("assistant.threads.setStatus", MethodArguments::Json(&body)).await.ok();
         })
     }

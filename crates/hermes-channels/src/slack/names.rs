@@ -1,4 +1,5 @@
-//! Names of people and channels, looked up once and never waited for long: a message is not held up for a name.
+//! Names of users and channels, cached. Lookups have a short time limit, so that a message is not delayed for a
+//! name.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::api::{MethodArguments, SlackApi};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// After a look-up that came to nothing, how long none is tried.
+/// The time without lookups after one failed.
 const PAUSE: Duration = Duration::from_mins(1);
 const MAX_ENTRIES: usize = 5000;
 
@@ -20,7 +21,7 @@ pub(super) struct SlackNames {
 }
 
 impl SlackNames {
-    /// What a person is called.
+    /// Returns the name of a user.
     pub(super) async fn of_user(&self, api: &SlackApi, user: &str) -> Option<String> {
         self.look_up(api, user, "users.info", ("user", user), |answer| {
             let at = |pointer: &str| {
@@ -35,7 +36,7 @@ impl SlackNames {
         .await
     }
 
-    /// What a channel is called.
+    /// Returns the name of a channel.
     pub(super) async fn of_channel(&self, api: &SlackApi, channel: &str) -> Option<String> {
         self.look_up(api, channel, "conversations.info", ("channel", channel), |answer| {
             answer.pointer("/channel/name").and_then(Value::as_str).map(|name| format!("#{name}"))

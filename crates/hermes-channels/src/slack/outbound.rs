@@ -1,4 +1,4 @@
-//! What we say, as Slack takes it.
+//! Outgoing messages.
 
 use hermes_text::dialect;
 use hermes_types::{
@@ -11,14 +11,15 @@ use super::SlackChannel;
 use super::api::{MethodArguments, SlackError};
 use crate::approval::parse_approval;
 
-/// The most a section of a message with buttons may hold.
+/// The length limit of a section of a message with buttons.
 const SECTION: usize = 3000;
 const BUTTON: usize = 75;
-/// The most buttons in one row.
+/// The limit of buttons in one row.
 const BUTTONS: usize = 25;
-/// What our messages are known by, in their metadata.
+/// The event type in the metadata of the bot's messages.
 const EVENT: &str = "hermes_reply";
-/// How far back is looked for a reply that may have arrived. Threads are told from their beginning, so more of them.
+/// The number of messages searched for a reply that may have arrived. Threads are listed from their beginning, so
+/// more of them are read.
 const LOOK_BACK: &str = "50";
 const LOOK_BACK_IN_THREAD: &str = "999";
 
@@ -35,7 +36,7 @@ impl SlackChannel {
         Ok(DeliveryReceipt { message_ids: ids, certainty: DeliveryCertainty::Once })
     }
 
-    /// What was said is found again by its key; what was uploaded carries none.
+    /// Retries a reply: a text message is found by the key in its metadata; an upload has none.
     pub(super) async fn deliver_again(
         &self,
         reply: &OutgoingMessage,
@@ -60,7 +61,7 @@ impl SlackChannel {
         if !reply.choices.is_empty() {
             body["blocks"] = blocks(text, &reply.choices);
         }
-        // Only what answers a message is shown in the channel as well.
+        // Only a reply to a message is also shown in the channel.
         if self.settings.reply_broadcast && reply.reply_to.is_some() && reply.place.thread_id.is_some() {
             body["reply_broadcast"] = json!(true);
         }
@@ -68,7 +69,7 @@ impl SlackChannel {
         ts_of(&answer.map_err(SlackError::into_send_error)?)
     }
 
-    /// The message an earlier attempt at this reply left in the chat.
+    /// Finds the message that an earlier attempt at this reply left in the chat.
     pub(super) async fn find_sent(&self, reply: &OutgoingMessage) -> Result<Option<String>, ChannelError> {
         let channel = ("channel", reply.place.chat_id.as_str());
         let metadata = ("include_all_metadata", "true");
@@ -82,7 +83,7 @@ impl SlackChannel {
         let answer = match answer {
             Ok(answer) => answer,
             Err(failure) if matches!(failure.error, ChannelError::Retry { .. }) => return Err(failure.error),
-            // Not allowed to look: then it is said again.
+            // Without permission to search, the message is sent again.
             Err(failure) => {
                 tracing::debug!(code = failure.code, "the chat cannot be looked at");
                 return Ok(None);
@@ -127,7 +128,7 @@ fn ts_of(answer: &Value) -> Result<String, ChannelError> {
     ts.map(str::to_owned).ok_or_else(|| ChannelError::Refused("chat.postMessage: no id came".to_owned()))
 }
 
-/// The text in sections, and the choices as buttons under it.
+/// Builds sections for the text, and buttons for the choices below it.
 fn blocks(text: &str, choices: &[QuickReply]) -> Value {
     let sections = hermes_text::split(text, SECTION / 2, hermes_types::LengthUnit::Scalars);
     let mut blocks: Vec<Value> = sections

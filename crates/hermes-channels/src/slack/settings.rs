@@ -1,4 +1,4 @@
-//! What the user said about Slack.
+//! The user's Slack settings.
 
 use hermes_net::Url;
 use hermes_types::Secret;
@@ -8,7 +8,7 @@ use crate::options::Options;
 
 const OFFICIAL: &str = "https://slack.com/api/";
 
-/// Which messages of other bots are taken.
+/// Says which messages of other bots are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlackBotPolicy {
     None,
@@ -21,13 +21,13 @@ pub(super) enum SlackBotPolicy {
 pub(super) struct SlackSettings {
     pub(super) bot_token: Secret,
     pub(super) app_token: Secret,
-    /// Ends with a slash.
+    /// The base URL, with a trailing slash.
     pub(super) base: Url,
     pub(super) require_mention: bool,
-    /// A thread the bot knows does not count as a mention.
+    /// Requires a mention even in a thread the bot takes part in.
     pub(super) strict_mention: bool,
     pub(super) free_channels: Vec<String>,
-    /// Empty: all.
+    /// The allowed channels; empty means all.
     pub(super) allowed_channels: Vec<String>,
     pub(super) patterns: Vec<Regex>,
     pub(super) bots: SlackBotPolicy,
@@ -40,7 +40,7 @@ impl SlackSettings {
     pub(super) fn read(options: &Options) -> Result<Self, String> {
         let token = |variable: &str, prefix: &str, what: &str| {
             let text = options.text(variable).ok_or_else(|| format!("{variable} is not set"))?;
-            // Of several workspaces the first is served.
+            // Of several workspaces only the first is used.
             let text = text.split(',').next().unwrap_or_default().trim();
             if text.starts_with(prefix) {
                 Ok(Secret::new(text))
@@ -79,7 +79,7 @@ impl SlackSettings {
     }
 }
 
-/// Two, so that one is open while the other is renewed.
+/// Returns the number of connections; by default two, so that one is open while the other is renewed.
 fn connections(options: &Options) -> usize {
     let said = options.extra("connections").and_then(serde_json::Value::as_u64);
     said.and_then(|count| usize::try_from(count).ok()).unwrap_or(2).clamp(1, 10)

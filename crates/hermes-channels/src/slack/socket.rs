@@ -1,7 +1,7 @@
-//! The Socket Mode connections: several at once, each renewed when Slack asks for it.
+//! The Socket Mode connections: several at once, each renewed when Slack requests it.
 //!
-//! Invariant: an envelope is acknowledged on the connection it came on, after its message is on disk: in the inbox, or,
-//! where its files are still to be fetched, in the spool.
+//! Invariant: an envelope is acknowledged on the connection it came on, after its message is on disk: in the inbox,
+//! or, while its files are still to be downloaded, in the spool.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::inbound::{self, MessageRelevance, SlackIdentity, SlackMessage};
 use super::spool::DeferredMessage;
 use crate::backoff::Backoff;
 
-/// Without a frame for so long, the other side is asked for a sign of life; after as long again it is given up.
+/// The time without a frame after which a ping is sent; after the same time again the connection is closed.
 const SILENCE: Duration = Duration::from_secs(30);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 const LIFETIME: Duration = Duration::from_hours(24 * 365);
-/// How long to wait before a message that could not be put on disk is tried again.
+/// The delay before storing a message is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// What all connections of one `listen` share.
+/// The state all connections of one `listen` share.
 pub(super) struct SocketContext<'a> {
     pub(super) slack: &'a SlackChannel,
     pub(super) identity: SlackIdentity,
@@ -35,14 +35,14 @@ pub(super) struct SocketContext<'a> {
     pub(super) open: AtomicUsize,
 }
 
-/// Why a connection ended in good order.
+/// The reason for a regular end of a connection.
 enum SocketEnd {
     Renew,
     Cancelled,
 }
 
 impl SocketContext<'_> {
-    /// One connection after the other, until cancelled or told that it cannot work.
+    /// Keeps one connection open, reconnecting until cancelled or until a permanent failure.
     pub(super) async fn keep_open(&self) -> Result<(), ChannelError> {
         let clock = &self.slack.context.clock;
         let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
@@ -77,7 +77,7 @@ impl SocketContext<'_> {
                 Ok(None) => break Ok(SocketEnd::Renew),
                 Err(error) => break Err(network_error(&error).error),
             };
-            // What is not JSON is not ours to understand.
+            // A frame that is not JSON is ignored.
             let Ok(frame) = serde_json::from_str::<Value>(&frame) else { continue };
             match frame.get("type").and_then(Value::as_str) {
                 Some("hello") if !greeted => {
@@ -103,9 +103,9 @@ impl SocketContext<'_> {
         if greeted {
             self.report_disconnected(&ended);
         }
-        // It may be gone already.
+        // The connection may be closed already.
         socket.close(WRITE_TIMEOUT).await.ok();
-        // One that is over before it began must not be tried in a tight loop.
+        // A connection that ends before it was ready must not be retried in a tight loop.
         if !greeted && matches!(ended, Ok(SocketEnd::Renew)) {
             return Err(ChannelError::Retry {
                 after: None,
@@ -146,7 +146,7 @@ impl SocketContext<'_> {
         }
     }
 
-    /// Deals with an envelope and acknowledges it.
+    /// Handles an envelope and acknowledges it.
     async fn handle_frame(&self, frame: &Value, socket: &mut WebSocket) -> Result<(), Error> {
         let Some(id) = frame.get("envelope_id").and_then(Value::as_str) else { return Ok(()) };
         let payload = frame.get("payload").unwrap_or(&Value::Null);
@@ -166,7 +166,7 @@ impl SocketContext<'_> {
             _ => {}
         }
         if self.cancel.is_cancelled() {
-            // Perhaps not on disk: Slack sends it again.
+            // The message may not be on disk: without an acknowledgement Slack sends it again.
             return Ok(());
         }
         socket.send(SocketFrame::Text(json!({"envelope_id": id}).to_string()), WRITE_TIMEOUT).await
@@ -184,13 +184,13 @@ impl SocketContext<'_> {
         if message.files.is_empty() && !self.slack.spool.has_waiting(&message.channel) {
             return self.submit(self.build_envelope(&message).await).await;
         }
-        // Files may take longer than Slack waits for an acknowledgement.
+        // Downloads may take longer than Slack waits for an acknowledgement.
         let deferred = self.slack.spool.put(&*self.slack.context.host, &message.channel, event);
-        // The other end lives as long as this one.
+        // The receiver lives as long as this sender.
         self.deferred.send(deferred).ok();
     }
 
-    /// A message with its files and names.
+    /// Builds the envelope of a message, with its files and names.
     pub(super) async fn build_envelope(&self, message: &SlackMessage) -> hermes_types::Envelope {
         let slack = self.slack;
         let mut parts = Vec::new();
@@ -209,7 +209,7 @@ impl SocketContext<'_> {
         envelope
     }
 
-    /// Hands a message in until it is taken: what is not on disk is not acknowledged.
+    /// Submits a message, retrying until it is accepted: what is not on disk is not acknowledged.
     pub(super) async fn submit(&self, envelope: hermes_types::Envelope) {
         let place = envelope.place.clone();
         loop {
@@ -228,7 +228,7 @@ impl SocketContext<'_> {
     }
 }
 
-/// The next text, or the end. A connection that says nothing is asked whether it lives.
+/// Waits for the next text frame; returns `None` at the end. Pings a silent connection.
 async fn next(socket: &mut WebSocket) -> Result<Option<String>, Error> {
     let mut asked = false;
     loop {

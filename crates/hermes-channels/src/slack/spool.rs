@@ -1,4 +1,5 @@
-//! Messages whose files are still to be fetched, on disk so that Slack can be told at once; and threads we are in.
+//! Messages whose files are still to be downloaded, stored so that Slack gets its acknowledgement at once; and the
+//! threads the bot takes part in.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ const SPOOL: &str = "slack_spool.json";
 const THREADS: &str = "slack_threads.json";
 const MAX_THREADS: usize = 500;
 
-/// A message on its way through the spool.
+/// A message in the spool.
 #[derive(Debug)]
 pub(super) struct DeferredMessage {
     key: String,
@@ -21,7 +22,7 @@ pub(super) struct DeferredMessage {
     event: Value,
 }
 
-/// What waits, by key.
+/// The waiting messages, by key.
 #[derive(Debug, Default)]
 pub(super) struct Spool {
     waiting: Mutex<SpooledEvents>,
@@ -30,17 +31,17 @@ pub(super) struct Spool {
 #[derive(Debug, Default)]
 struct SpooledEvents {
     events: Map<String, Value>,
-    /// How many of each channel: later messages must not overtake them.
+    /// The number of waiting messages per channel: later messages must not overtake them.
     channels: HashMap<String, usize>,
 }
 
 impl Spool {
-    /// Whether something of this channel waits.
+    /// Tells whether a message of this channel is waiting.
     pub(super) fn has_waiting(&self, channel: &str) -> bool {
         self.lock().channels.contains_key(channel)
     }
 
-    /// Puts a message on disk.
+    /// Stores a message.
     pub(super) fn put(&self, host: &dyn ChannelHost, channel: &str, event: &Value) -> DeferredMessage {
         let ts = event.get("ts").and_then(Value::as_str).unwrap_or_default();
         let key = format!("{channel}:{ts}");
@@ -51,7 +52,7 @@ impl Spool {
         DeferredMessage { key, channel: channel.to_owned(), event: event.clone() }
     }
 
-    /// It is in the inbox now.
+    /// Removes a message that is in the inbox now.
     fn remove(&self, host: &dyn ChannelHost, deferred: &DeferredMessage) {
         let mut waiting = self.lock();
         waiting.events.remove(&deferred.key);
@@ -64,7 +65,7 @@ impl Spool {
         host.save_document(SPOOL, &Value::Object(waiting.events.clone()));
     }
 
-    /// What an earlier process left, oldest first.
+    /// Returns the messages that an earlier process left, oldest first.
     pub(super) fn left_over(&self, host: &dyn ChannelHost) -> Vec<DeferredMessage> {
         let Some(Value::Object(events)) = host.load_document(SPOOL) else { return Vec::new() };
         let mut left: Vec<DeferredMessage> = Vec::new();
@@ -83,7 +84,7 @@ impl Spool {
 }
 
 impl SocketContext<'_> {
-    /// Fetches files and hands messages in, one after the other.
+    /// Downloads files and submits messages, one after the other.
     pub(super) async fn process_deferred(
         &self,
         mut queue: tokio::sync::mpsc::UnboundedReceiver<DeferredMessage>,
@@ -107,14 +108,14 @@ impl SocketContext<'_> {
     }
 }
 
-/// Threads in which we were called: there no mention is needed.
+/// The threads in which the bot was mentioned: there it needs no further mention.
 #[derive(Debug, Default)]
 pub(super) struct SlackThreads {
     known: Mutex<Option<Vec<String>>>,
 }
 
 impl SlackThreads {
-    /// Reads what an earlier process knew.
+    /// Loads the threads that an earlier process stored.
     pub(super) fn load(&self, host: &dyn ChannelHost) {
         let known = host
             .load_document(THREADS)

@@ -1,6 +1,7 @@
 //! Calls of the Bot API.
 //!
-//! One way to call, one to download. The token is part of every address, so no error here may quote one.
+//! Holds the functions for calls, uploads and downloads. The token is part of every URL, so no error here may
+//! contain a URL.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,19 +20,19 @@ use crate::media::LARGEST_DOCUMENT;
 use crate::multipart::MultipartForm;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A file may take its time.
+/// Limits an upload, which takes longer than other calls.
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(5);
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
-/// Pauses before another attempt at a download.
+/// The delays before further attempts at a download.
 const DOWNLOAD_PAUSES: [Duration; 2] = [Duration::from_millis(1500), Duration::from_secs(3)];
 
-/// Why a call came to nothing.
+/// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TelegramError {
-    /// Nothing was sent.
+    /// The request was not sent.
     #[error("{0}")]
     Unreachable(String),
-    /// It was sent; whether it was done is not known.
+    /// The request was sent; whether it had an effect is unknown.
     #[error("{0}; it is not known whether Telegram did it")]
     Unclear(String),
     #[error("Telegram is busy: {0}")]
@@ -45,12 +46,12 @@ pub(super) enum TelegramError {
 }
 
 impl TelegramError {
-    /// Whether the refusal says this.
+    /// Tells whether the refusal's description contains this text.
     pub(super) fn description_contains(&self, words: &str) -> bool {
         matches!(self, Self::Refused { description, .. } if description.to_lowercase().contains(words))
     }
 
-    /// A server that does not know the method, as emulators do.
+    /// Tells whether the server does not know the method, as emulators do.
     pub(super) fn is_unknown_method(&self) -> bool {
         matches!(self, Self::Refused { code: 404, .. } | Self::Server(_))
     }
@@ -77,12 +78,12 @@ pub(super) struct TelegramApi {
     base: String,
     file_base: String,
     clock: Arc<dyn Clock>,
-    /// The client that worked last.
+    /// The client that last succeeded.
     client: Mutex<HttpClient>,
     fallback: FallbackAddresses,
 }
 
-/// A body to send.
+/// The body of a request.
 #[derive(Clone)]
 struct EncodedBody {
     kind: String,
@@ -130,7 +131,7 @@ impl TelegramApi {
         self.exchange(method, body, patience).await
     }
 
-    /// A call with files in it.
+    /// Makes a call with files.
     pub(super) async fn upload<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -140,7 +141,7 @@ impl TelegramApi {
         self.exchange(method, EncodedBody { kind, bytes }, UPLOAD_TIMEOUT).await
     }
 
-    /// The bytes of a file somebody sent, tried three times.
+    /// Downloads a file that a user sent, with up to three attempts.
     pub(super) async fn download(&self, file_id: &str) -> Result<Bytes, TelegramError> {
         let mut pauses = DOWNLOAD_PAUSES.into_iter();
         loop {
@@ -231,7 +232,7 @@ impl TelegramApi {
     }
 }
 
-/// What an answer means.
+/// Converts a response to a result.
 fn interpret_response<T>(status: u16, answer: Option<ApiResponse<T>>) -> Result<T, TelegramError> {
     let Some(answer) = answer else {
         return Err(match status {

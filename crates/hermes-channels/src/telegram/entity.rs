@@ -1,8 +1,8 @@
-//! What stands out in a text: mentions and commands, which Telegram counts in UTF-16 code units.
+//! Mentions and commands in a text, whose positions Telegram counts in UTF-16 code units.
 
 use super::wire::{MessageEntity, TelegramUser};
 
-/// The bot as it is spoken to.
+/// The bot's id and user name.
 #[derive(Debug, Clone)]
 pub(super) struct TelegramIdentity {
     pub(super) id: i64,
@@ -15,20 +15,20 @@ impl From<&TelegramUser> for TelegramIdentity {
     }
 }
 
-/// A message's words with whom they are for.
+/// The text of a message, and whom it addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AddressedText {
-    /// Without the mention, and without the bot's name behind a command.
+    /// The text without the bot's mention, and without its name behind a command.
     pub(super) text: String,
     pub(super) mentioned: bool,
     pub(super) command: CommandAddressee,
 }
 
-/// Whether the words begin with a command, and whose it is.
+/// Says whether the text begins with a command, and which bot it addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandAddressee {
     None,
-    /// Nobody is named: everybody in the chat hears it.
+    /// The command names no bot, so it addresses every bot in the chat.
     Anyone,
     ThisBot,
     OtherBot,
@@ -53,7 +53,7 @@ pub(super) fn parse_addressed_text(
         .map(|(_, unit)| *unit)
         .collect();
     let bare = String::from_utf16_lossy(&kept).trim().to_owned();
-    // A call of the name alone is all that was said.
+    // A message that is only a mention keeps it as its text.
     let text = if ours.is_empty() || bare.is_empty() { text.to_owned() } else { bare };
     AddressedText { text, mentioned: !ours.is_empty(), command }
 }
@@ -78,7 +78,7 @@ fn is_bot_name(name: &str, me: &TelegramIdentity) -> bool {
     !me.username.is_empty() && name.to_lowercase() == me.username
 }
 
-/// `/name@bot rest` as `/name rest`.
+/// Converts `/name@bot rest` to `/name rest`.
 fn command(text: &str, me: &TelegramIdentity) -> (CommandAddressee, String) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (first, rest) = text.split_at(end);

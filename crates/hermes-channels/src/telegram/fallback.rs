@@ -1,6 +1,6 @@
-//! Other addresses of Telegram, for networks in which the usual ones cannot be reached.
+//! Fallback IP addresses of Telegram, for networks in which the usual ones cannot be reached.
 //!
-//! Only the address changes: name, certificate and everything said stay those of the host.
+//! Only the IP address changes: host name, certificate and requests stay the same.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,10 +15,10 @@ use serde::Deserialize;
 
 use super::settings::TelegramSettings;
 
-/// Public resolvers that answer over HTTPS, each before the name to look up.
+/// The public resolvers for DNS over HTTPS.
 const RESOLVERS: [&str; 2] = ["https://dns.google/resolve", "https://cloudflare-dns.com/dns-query"];
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// Where Telegram has answered for years.
+/// An IP address at which Telegram has been reachable for years.
 const LAST_RESORT: Ipv4Addr = Ipv4Addr::new(149, 154, 167, 220);
 
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(super) struct FallbackAddresses {
     clock: Arc<dyn Clock>,
 }
 
-/// Whether other addresses are looked for when none are listed.
+/// Says whether other addresses are looked up when none are configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Discovery {
     Ask,
-    /// The host is not Telegram's, or a proxy decides.
+    /// No lookup: the host is not Telegram's, or a proxy connects.
     Never,
 }
 
@@ -50,7 +50,7 @@ impl FallbackAddresses {
         Self { host, listed: settings.fallbacks.clone(), discovery, client, clock }
     }
 
-    /// Clients that go to the other addresses, in the order to try them.
+    /// Returns clients for the fallback addresses, in the order to try them.
     pub(super) async fn clients(&self) -> Vec<HttpClient> {
         let addresses = match (&*self.listed, self.discovery) {
             ([], Discovery::Never) => Vec::new(),
@@ -68,7 +68,7 @@ impl FallbackAddresses {
         addresses.into_iter().filter_map(pinned).collect()
     }
 
-    /// What public resolvers say and this machine's does not.
+    /// Returns the addresses that public resolvers know and this machine's resolver does not.
     async fn discover(&self) -> Vec<Ipv4Addr> {
         let known = self.client.look_up(&self.host).await;
         let mut found = BTreeSet::new();
@@ -93,7 +93,7 @@ impl FallbackAddresses {
     }
 }
 
-/// An answer of a resolver.
+/// A resolver's response.
 #[derive(Debug, Deserialize)]
 struct DnsAnswer {
     #[serde(rename = "Answer", default)]
@@ -119,7 +119,7 @@ impl DnsAnswer {
     }
 }
 
-/// One name leads to one address; others are looked up as usual.
+/// Resolves one name to a fixed address, and others as usual.
 #[derive(Debug)]
 struct PinnedResolver {
     host: String,

@@ -1,4 +1,4 @@
-//! Files on their way out.
+//! Outgoing files.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::media::{extension_of, file_name_from_url};
 /// The largest file a bot may send.
 const LARGEST: u64 = 50 * 1024 * 1024;
 
-/// A way to send a file: the method, and the field its bytes go into.
+/// The API method for a kind of file, and the field that holds its bytes.
 type UploadMethod = (&'static str, &'static str);
 const DOCUMENT: UploadMethod = ("sendDocument", "document");
 
 impl TelegramChannel {
-    /// One message with a file, and its number.
+    /// Sends a message with a file and returns its id.
     pub(super) async fn send_file(
         &self,
         target: TelegramTarget,
@@ -33,7 +33,7 @@ impl TelegramChannel {
         Ok(self.upload(target, upload_method(file.kind, &name), (&name, &bytes), caption).await?)
     }
 
-    /// A picture by its address: Telegram fetches it, or we do, or the address is said.
+    /// Sends an image by URL: Telegram downloads it, or this process does, or the URL is sent as text.
     pub(super) async fn send_picture(
         &self,
         target: TelegramTarget,
@@ -84,7 +84,7 @@ impl TelegramChannel {
         };
         let first = self.send_with_fallbacks(target, &post(way)).await;
         let sent = match first {
-            // Telegram looks at pictures and sounds and does not like them all.
+            // Telegram refuses some images and audio files; those are sent as documents.
             Err(TelegramError::Refused { code: 400, .. }) if way != DOCUMENT => {
                 tracing::warn!(way = way.0, "a file was refused as what it is and is sent as a document");
                 self.send_with_fallbacks(target, &post(DOCUMENT)).await
@@ -96,7 +96,7 @@ impl TelegramChannel {
     }
 }
 
-/// As much of a caption as goes below a picture.
+/// Shortens a caption to Telegram's limit.
 fn truncate_caption(caption: &str) -> Cow<'_, str> {
     if length(caption, LengthUnit::Utf16) <= LONGEST_CAPTION {
         return Cow::Borrowed(caption);

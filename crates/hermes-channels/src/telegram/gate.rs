@@ -1,6 +1,6 @@
-//! Which messages of a group are for the bot.
+//! Decides which messages of a group are meant for the bot.
 //!
-//! Direct chats have no gate. Who may speak at all is not decided here.
+//! Direct chats are not filtered. Who may use the bot at all is not decided here.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,14 +9,14 @@ use super::entity::{AddressedText, CommandAddressee};
 use super::settings::{GateSettings, TelegramBotPolicy};
 use super::wire::TelegramMessage;
 
-/// Whether a message goes on.
+/// The decision about a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GateDecision {
     Accept,
     Ignore,
 }
 
-/// Albums that were let in. Only one of their pictures carries the words, and with them the mention.
+/// The albums that were accepted. Only one message of an album has the text, and with it the mention.
 #[derive(Debug, Default)]
 pub(super) struct AcceptedAlbums(Mutex<VecDeque<String>>);
 
@@ -38,12 +38,12 @@ impl AcceptedAlbums {
     }
 }
 
-/// What is known beside the words.
+/// The inputs of the decision apart from the text.
 pub(super) struct GateInput<'a> {
     pub(super) message: &'a TelegramMessage,
     pub(super) text: &'a AddressedText,
     pub(super) bot_id: i64,
-    /// Whether the command, if it is one, is in the bot's menu.
+    /// True when the command, if it is one, is in the bot's menu.
     pub(super) known_command: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn decide(
 
 fn is_bot_allowed(asked: &GateInput<'_>, bots: TelegramBotPolicy) -> bool {
     let message = asked.message;
-    // Admins who stay anonymous, and channels, write through a bot of Telegram's.
+    // Anonymous admins and channels send through a bot account of Telegram.
     let other = message.from.as_ref().is_some_and(|user| user.is_bot) && message.sender_chat.is_none();
     match bots {
         _ if !other => true,

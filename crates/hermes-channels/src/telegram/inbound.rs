@@ -1,7 +1,7 @@
-//! From what Telegram says to envelopes.
+//! Converts Telegram's updates to envelopes.
 //!
-//! Pure but for files, which are fetched on the way. A message that can be read always becomes an envelope: what cannot
-//! be fetched is told in words.
+//! Pure, except that it downloads files. A readable message always becomes an envelope: a file that cannot be
+//! downloaded becomes a note.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::gate::{self, GateDecision, GateInput};
 use super::wire::{CallbackQuery, TelegramChat, TelegramMessage, TelegramUpdate, TelegramUser};
 use super::{TelegramChannel, media};
 
-/// A message that has waited this long at Telegram carries its own time; otherwise the time of its arrival counts.
+/// The age from which a message carries its own time; for newer ones the time of arrival counts.
 const WAITED: Duration = Duration::from_mins(1);
 
 impl TelegramChannel {
-    /// What an update asks for, if anything.
+    /// Converts an update to an envelope, if it is meant for the bot.
     pub(super) async fn read_update(
         &self,
         update: &TelegramUpdate,
@@ -59,7 +59,7 @@ impl TelegramChannel {
         let place = self.place(message);
         Some(Envelope {
             platform: super::NAME.to_owned(),
-            // Stays the same when updates are numbered anew.
+            // Stays the same when Telegram restarts its update ids.
             platform_key: format!("{}:{}", message.chat.id, message.message_id),
             skill: self.topics.skill(&place),
             place,
@@ -73,7 +73,8 @@ impl TelegramChannel {
         })
     }
 
-    /// A button is an answer in the words it stands for. It points at the question, so that whoever asked can tell which.
+    /// Converts a button press to a message with the button's text. It refers to the question, so that the answer
+    /// can be matched to it.
     fn read_press(&self, query: &CallbackQuery) -> Option<Envelope> {
         let message = query.message.as_deref()?;
         let says = self.keyboard.text_for_data(query.data.as_deref()?)?;
@@ -92,7 +93,7 @@ impl TelegramChannel {
         })
     }
 
-    /// Service messages say what chats are called and where they went.
+    /// Records chat names and group migrations from service messages.
     fn record_service_message(&self, message: &TelegramMessage) {
         if let (Some(created), Some(thread)) = (&message.forum_topic_created, message.message_thread_id) {
             self.topics.record_name(message.chat.id, thread, &created.name);
@@ -119,7 +120,7 @@ impl TelegramChannel {
         }
     }
 
-    /// A command as the rest of the program calls it, if it is in the menu: Telegram has no dashes in names.
+    /// Returns the program's name of a menu command: Telegram allows no dashes in names.
     fn menu_name(&self, text: &str) -> Option<String> {
         let end = text.find(char::is_whitespace).unwrap_or(text.len());
         let (first, rest) = text.split_at(end);
@@ -131,7 +132,7 @@ impl TelegramChannel {
         Some(format!("/{}{rest}", command.name))
     }
 
-    /// More of the same may follow: long texts come in pieces, albums as one message each.
+    /// Returns how long to wait for further parts: long texts and albums arrive as several messages.
     fn debounce_delay(&self, message: &TelegramMessage, command: CommandAddressee) -> Duration {
         if command != CommandAddressee::None {
             return Duration::ZERO;
@@ -157,7 +158,7 @@ fn chat_name(chat: &TelegramChat) -> Option<String> {
     chat.title.clone().or_else(person)
 }
 
-/// Whoever wrote: a person, or a channel or group in its own name.
+/// Returns the sender: a user, or a channel or group that writes in its own name.
 fn sender(message: &TelegramMessage) -> Sender {
     if let Some(chat) = &message.sender_chat {
         return Sender {

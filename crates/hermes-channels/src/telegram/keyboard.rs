@@ -1,8 +1,8 @@
-//! Buttons below a question, and what pressing one means.
+//! Buttons below a question, and the meaning of a press.
 //!
-//! What a button says is put into its data where the 64 bytes allow; longer words are kept in the home under a short key. So
-//! a press is understood after a restart too. The buttons stay when one is pressed: only the gateway knows whether the
-//! presser may answer, and its answer is seen in the chat.
+//! A button's text is stored in its callback data if the 64 bytes allow; longer texts are stored in the home under
+//! a short key. So a press is understood after a restart too. The buttons stay when one is pressed: only the
+//! gateway knows whether the user may answer, and its answer appears in the chat.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ const LONGEST_LABEL: usize = 60;
 const REMEMBERED: &str = "telegram_choices.json";
 const MAX_REMEMBERED: usize = 200;
 
-/// Approvals have short names of their own, which other programs on the same home know.
+/// The short names of approvals, which other programs with the same home know.
 const APPROVALS: [(&str, ApprovalDecision, &str); 4] = [
     ("once", ApprovalDecision::Once, "/approve"),
     ("session", ApprovalDecision::Session, "/approve session"),
@@ -27,7 +27,7 @@ const APPROVALS: [(&str, ApprovalDecision, &str); 4] = [
 
 pub(super) struct Keyboard {
     host: Arc<dyn ChannelHost>,
-    /// Writing is reading, changing and writing.
+    /// Serialises the read, change and write of the stored texts.
     write_lock: Mutex<()>,
 }
 
@@ -36,7 +36,7 @@ impl Keyboard {
         Self { host, write_lock: Mutex::default() }
     }
 
-    /// The `reply_markup` of a reply with choices.
+    /// Builds the `reply_markup` of a reply with choices.
     pub(super) fn markup(&self, reply: &OutgoingMessage) -> Option<Value> {
         if reply.choices.is_empty() {
             return None;
@@ -61,7 +61,7 @@ impl Keyboard {
         if data.len() <= LONGEST_DATA { data } else { format!("k:{}", self.remember(&choice.text)) }
     }
 
-    /// The words a button stands for.
+    /// Returns the text a button stands for.
     pub(super) fn text_for_data(&self, data: &str) -> Option<String> {
         let (kind, rest) = data.split_once(':')?;
         match kind {
@@ -85,7 +85,7 @@ impl Keyboard {
         };
         kept.insert(key.clone(), json!(says));
         let surplus = kept.len().saturating_sub(MAX_REMEMBERED);
-        // The oldest were written first.
+        // The oldest entries come first.
         let kept: Map<String, Value> = kept.into_iter().skip(surplus).collect();
         self.host.save_document(REMEMBERED, &Value::Object(kept));
         key

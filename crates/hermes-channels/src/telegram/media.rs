@@ -1,4 +1,4 @@
-//! What comes with a message beside its words.
+//! Media of incoming messages.
 
 use hermes_types::{Attachment, AttachmentKind};
 
@@ -7,21 +7,21 @@ use super::wire::{Location, Sticker, TelegramFile, TelegramMessage, Venue};
 use crate::host::IncomingFile;
 use crate::media::{FileDecision, classify_document, extension_for, extension_of};
 
-/// Files that were kept, and what is said about the rest.
+/// The files that were stored, and notes about the others.
 #[derive(Debug, Default)]
 pub(super) struct MessageFiles {
     pub(super) notes: Vec<String>,
     pub(super) files: Vec<Attachment>,
 }
 
-/// A file to fetch.
+/// A file to download.
 struct FileToFetch<'a> {
     file: &'a TelegramFile,
     kind: AttachmentKind,
-    /// With its dot.
+    /// The extension, with its dot.
     extension: String,
     mime: Option<&'a str>,
-    /// What it is called when it cannot be had.
+    /// The word for the file in a note when it cannot be downloaded.
     label: &'static str,
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn gather_files(telegram: &TelegramChannel, message: &TelegramM
     found
 }
 
-/// The file of a message, or why it is not taken.
+/// Returns the file of a message, or the reason why it is not accepted.
 fn file_to_fetch(message: &TelegramMessage) -> Option<Result<FileToFetch<'_>, String>> {
     let wanted = |file, kind, extension: &str, mime, what| {
         Some(Ok(FileToFetch { file, kind, extension: extension.to_owned(), mime, label: what }))
@@ -68,7 +68,7 @@ fn file_to_fetch(message: &TelegramMessage) -> Option<Result<FileToFetch<'_>, St
     {
         return wanted(&sticker.file, AttachmentKind::Image, ".webp", Some("image/webp"), "a sticker");
     }
-    // Telegram repeats a moving picture as a document; it is noted as what it is.
+    // Telegram repeats an animation as a document; it gets one note, as an animation.
     let document = message.document.as_ref().filter(|_| message.animation.is_none())?;
     Some(document_to_fetch(document))
 }
@@ -112,7 +112,7 @@ async fn fetch(telegram: &TelegramChannel, wanted: &FileToFetch<'_>) -> Result<A
     telegram.host.save_file(incoming).await
 }
 
-/// What is told in words alone.
+/// Returns the note for content that is only described in words.
 fn note_for_message(message: &TelegramMessage) -> Option<String> {
     if let Some(venue) = &message.venue {
         return Some(venue_words(venue));

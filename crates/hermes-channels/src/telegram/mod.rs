@@ -1,7 +1,8 @@
 //! Telegram, through its Bot API.
 //!
-//! `poll` or `webhook` takes updates in, `inbound` makes envelopes of them, `outbound` and `files` send. Invariants: an update is
-//! confirmed to Telegram only after the intake has taken it; nothing that waits there is dropped; no error names the token.
+//! `poll` or `webhook` receives updates, `inbound` converts them to envelopes, `outbound` and `files` send.
+//! Invariants: an update is confirmed to Telegram only after the intake has accepted it; no pending update is
+//! dropped; no error contains the token.
 
 mod api;
 mod entity;
@@ -42,11 +43,11 @@ use topics::Topics;
 use wire::TelegramUser;
 
 const NAME: &str = "telegram";
-/// What the bot wants to hear of.
+/// The kinds of updates the bot requests.
 const UPDATES: [&str; 3] = ["message", "channel_post", "callback_query"];
-/// Pauses before asking again who we are.
+/// The delays before further attempts at `getMe`.
 const GREETING_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
-/// What a menu holds at most.
+/// Limits the commands in a menu.
 const MAX_COMMANDS: usize = 100;
 const LONGEST_DESCRIPTION: usize = 250;
 
@@ -76,7 +77,7 @@ pub(crate) const PLATFORM: Platform = Platform {
     ],
     lock: Some(("telegram-bot-token", "TELEGRAM_BOT_TOKEN")),
     person_is_chat: true,
-    // Marks and escapes are not counted, so the whole limit is for what people see.
+    // Markup and escapes do not count, so the whole limit is available for visible text.
     abilities: ChannelCapabilities {
         max_length: LIMIT,
         unit: LengthUnit::Utf16,
@@ -87,11 +88,11 @@ pub(crate) const PLATFORM: Platform = Platform {
     open,
 };
 
-/// The channel.
+/// The Telegram channel.
 struct TelegramChannel {
     settings: TelegramSettings,
     api: TelegramApi,
-    /// For what is not Telegram's.
+    /// The client for other hosts.
     client: HttpClient,
     clock: Arc<dyn Clock>,
     host: Arc<dyn ChannelHost>,
@@ -101,7 +102,7 @@ struct TelegramChannel {
     migrated_groups: MigratedGroups,
     quoted_messages: QuotedMessages,
     albums: AcceptedAlbums,
-    /// Methods the server does not seem to know; that is said once.
+    /// The methods the server does not support; each is logged once.
     unknown_methods: Mutex<HashSet<&'static str>>,
 }
 
@@ -222,7 +223,7 @@ impl TelegramChannel {
         loop {
             let error = match self.api.call("getMe", &json!({})).await {
                 Ok(user) => return Ok(user),
-                // An address without a bot behind it: the token is wrong.
+                // The URL has no bot behind it: the token is wrong.
                 Err(TelegramError::Refused { code: 404, .. }) => return Err(TelegramError::Unauthorised),
                 Err(error @ (TelegramError::Refused { .. } | TelegramError::Unauthorised)) => {
                     return Err(error);
@@ -250,7 +251,7 @@ impl TelegramChannel {
         }
     }
 
-    /// A call that may fail without harm; that a server does not know it is said once.
+    /// Makes an optional call; a server that does not support it is logged once.
     async fn try_call(&self, method: &'static str, parameters: &Value) {
         let Err(error) = self.api.call::<Value>(method, parameters).await else { return };
         let first = self.unknown_methods.lock().unwrap_or_else(PoisonError::into_inner).insert(method);
@@ -262,7 +263,7 @@ impl TelegramChannel {
     }
 }
 
-/// A command's name as a menu takes it.
+/// Returns a command name in the form the menu allows.
 fn menu_word(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }

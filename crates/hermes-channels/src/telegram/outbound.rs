@@ -1,7 +1,7 @@
-//! From replies to what Telegram shows.
+//! Outgoing messages.
 //!
-//! A text it cannot read as MarkdownV2 is sent again without marks; one for a topic that is gone goes to the chat; one for a
-//! group that has moved goes after it. Everything else that is refused is the caller's to deal with.
+//! A text that Telegram cannot parse as MarkdownV2 is sent again without markup; one for a deleted topic goes to
+//! the chat; one for a migrated group goes to its new id. The caller handles all other refusals.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,13 +25,13 @@ use crate::multipart::MultipartForm;
 
 pub(super) const LIMIT: usize = 4096;
 pub(super) const LONGEST_CAPTION: usize = 1024;
-/// Room for the sign that something was cut off, and for what it is cut at.
+/// The space a truncated text leaves for its mark and its markup.
 const TRUNCATION_MARGIN: usize = 20;
-/// An edit that would have to wait longer than this is not worth it.
+/// Limits the wait for an edit; one that would have to wait longer fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const MAX_QUOTED: usize = 1000;
 
-/// Where something goes, as Telegram counts.
+/// The chat and topic of a message, as Telegram numbers them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TelegramTarget {
     pub(super) chat: i64,
@@ -46,32 +46,32 @@ impl TelegramTarget {
         fields.extend(self.thread.map(|thread| ("message_thread_id".to_owned(), json!(thread))));
         if let Some(message) = self.reply_to {
             fields.insert("reply_to_message_id".to_owned(), json!(message));
-            // A question that was deleted is no reason to keep the answer back.
+            // The answer is sent even if the question was deleted.
             fields.insert("allow_sending_without_reply".to_owned(), json!(true));
         }
         fields
     }
 }
 
-/// How a text is written.
+/// The markup of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextMarkup {
     Markdown,
     Plain,
 }
 
-/// Something to be shown.
+/// A message to send.
 #[derive(Debug, Default)]
 pub(super) struct TelegramPost<'a> {
     pub(super) method: &'static str,
-    /// The field for words, and the words in Markdown.
+    /// The field for the text, and the text in Markdown.
     pub(super) text: Option<(&'static str, &'a str)>,
     pub(super) file: Option<Upload<'a>>,
-    /// Fields beside these.
+    /// Further fields.
     pub(super) extra_fields: Map<String, Value>,
 }
 
-/// A file to be sent along.
+/// A file to upload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Upload<'a> {
     pub(super) field: &'static str,
@@ -97,7 +97,7 @@ impl TelegramPost<'_> {
     }
 }
 
-/// Groups that have another number now.
+/// The new ids of migrated groups.
 #[derive(Debug, Default)]
 pub(super) struct MigratedGroups(Mutex<HashMap<i64, i64>>);
 
@@ -111,12 +111,12 @@ impl MigratedGroups {
     }
 }
 
-/// The question each chat's answer points at, for parts after the first.
+/// The quoted message of each chat's current answer, for parts after the first.
 #[derive(Debug, Default)]
 pub(super) struct QuotedMessages(Mutex<HashMap<i64, (String, i64)>>);
 
 impl QuotedMessages {
-    /// What a part of an answer points at. Parts of one answer share the beginning of their keys.
+    /// Returns the message a part of an answer quotes. Parts of one answer share a key prefix.
     fn find(&self, mode: QuoteMode, chat: i64, reply: &OutgoingMessage) -> Option<i64> {
         let given = reply.reply_to.as_deref().and_then(|id| id.parse().ok());
         if mode != QuoteMode::All {
@@ -157,7 +157,7 @@ impl TelegramChannel {
         Ok(DeliveryReceipt { message_ids, certainty: DeliveryCertainty::Once })
     }
 
-    /// One message of text, and its number.
+    /// Sends a text message and returns its id.
     pub(super) async fn send_text(
         &self,
         target: TelegramTarget,
@@ -178,14 +178,14 @@ impl TelegramChannel {
         Ok(sent.message_id)
     }
 
-    /// Sends, and gets around what stands in the way: unreadable marks, a topic that is gone, a group that has moved.
+    /// Sends a message, working around unparsable markup, a deleted topic, or a migrated group.
     pub(super) async fn send_with_fallbacks<T: DeserializeOwned>(
         &self,
         mut target: TelegramTarget,
         post: &TelegramPost<'_>,
     ) -> Result<T, TelegramError> {
         let mut dress = TextMarkup::Markdown;
-        // Each remedy is used once, so this ends.
+        // Each workaround is used once, so this ends.
         loop {
             let error = match self.attempt(post, &post.fields(target, dress)).await {
                 Ok(done) => return Ok(done),
@@ -241,7 +241,7 @@ impl TelegramChannel {
         let number: i64 = message.parse().map_err(|_| ChannelError::Refused("no such message".to_owned()))?;
         let mut text = Cow::Borrowed(text);
         let mut waited = false;
-        // Each remedy is used once, so this ends.
+        // Each workaround is used once, so this ends.
         loop {
             match self.edit_once(target, number, &text).await {
                 Err(error)
@@ -302,12 +302,12 @@ impl TelegramChannel {
     }
 }
 
-/// A short text before a file goes below it.
+/// Tells whether a short text before a file becomes its caption.
 fn is_caption(text: &str, next: Option<&ChatPart>) -> bool {
     matches!(next, Some(ChatPart::File(_))) && hermes_text::length(text, LengthUnit::Utf16) <= LONGEST_CAPTION
 }
 
-/// As much as fits, with a sign that there is more.
+/// Shortens a text to the limit, with a mark that there is more.
 pub(super) fn truncate(text: &str, room: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {

@@ -1,7 +1,7 @@
-//! Asking Telegram for what happened, and confirming it once it is safe.
+//! Polls Telegram for updates, and confirms them once they are stored.
 //!
-//! Invariant: an update is confirmed, by asking for those after it, only when the intake has taken it or it can never be
-//! read.
+//! Invariant: an update is confirmed, by requesting those after it, only when the intake has accepted it or it can
+//! never be read.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use super::entity::TelegramIdentity;
 use super::wire::TelegramUpdate;
 use crate::backoff::Backoff;
 
-/// How long Telegram keeps a question open when nothing happens, and how long we wait for it to say so.
+/// The time Telegram keeps a poll open when there is no update; the client waits somewhat longer for the response.
 const LONG_POLL: Duration = Duration::from_secs(30);
 const POLL_TIMEOUT: Duration = Duration::from_secs(45);
-/// Before asking again a server that answers at once though it has nothing.
+/// The delay before the next poll of a server that returns an empty response at once.
 const BETWEEN_EMPTY: Duration = Duration::from_secs(1);
 const MAX_CONFLICTS: u32 = 3;
 const AFTER_CONFLICT: Duration = Duration::from_secs(10);
 const MAX_NETWORK_TRIES: u32 = 10;
-/// Files of so many messages are fetched at a time.
+/// Limits the messages whose files are downloaded at the same time.
 const MAX_CONCURRENT_UPDATES: usize = 8;
 
 impl TelegramChannel {
     pub(super) async fn poll(&self, me: &TelegramIdentity, intake: &dyn Intake) -> Result<(), ChannelError> {
-        // What waits is the user's: it is not dropped.
+        // Pending updates must not be dropped.
         self.api
             .call::<Value>("deleteWebhook", &json!({"drop_pending_updates": false}))
             .await
@@ -36,7 +36,7 @@ impl TelegramChannel {
         let mut offset: Option<i64> = None;
         let mut pauses = Backoff::new(Duration::from_secs(5), Duration::from_mins(1));
         let mut conflicts = 0;
-        // The first answer comes at once, so that it is known whether there is a connection.
+        // The first poll returns at once, so that the connection state is known.
         let mut timeout = 0;
         loop {
             let asked_at = self.clock.monotonic();
@@ -83,7 +83,7 @@ impl TelegramChannel {
         }
     }
 
-    /// Takes updates in, in their order. What to ask for next, unless there was nothing.
+    /// Accepts updates in their order. Returns the next offset, unless there were none.
     async fn accept_updates(
         &self,
         updates: Vec<Value>,
@@ -107,7 +107,7 @@ impl TelegramChannel {
         last
     }
 
-    /// Nothing is passed over: an update that cannot be taken now is taken later.
+    /// Accepts an update, retrying until it succeeds: none is skipped.
     async fn accept_with_retry(
         &self,
         update: &TelegramUpdate,
@@ -123,7 +123,7 @@ impl TelegramChannel {
         }
     }
 
-    /// Hands an envelope over, then tells the presser of a button that the press was seen.
+    /// Submits the envelope, then acknowledges the button press to its user.
     pub(super) async fn accept_update(
         &self,
         update: &TelegramUpdate,
@@ -146,13 +146,13 @@ impl TelegramChannel {
     }
 }
 
-/// An update in words we know; what is not is logged by its number and passed over.
+/// Parses an update; an unreadable one is logged by its id and skipped.
 pub(super) fn parse_update(update: Value) -> Option<TelegramUpdate> {
     let id = update.get("update_id").and_then(Value::as_i64);
     match serde_json::from_value(update) {
         Ok(update) => Some(update),
         Err(error) => {
-            // The parser's own words would quote the message.
+            // The parser's own message would quote the message text.
             tracing::warn!(
                 id,
                 line = error.line(),
@@ -164,7 +164,7 @@ pub(super) fn parse_update(update: Value) -> Option<TelegramUpdate> {
     }
 }
 
-/// A server that cannot do it is used as it is; one that cannot be reached is not.
+/// Ignores that a server does not support a call; a server that cannot be reached is an error.
 fn tolerate_unsupported(error: TelegramError) -> Result<Value, ChannelError> {
     if error.is_unknown_method() {
         tracing::warn!(%error, "the webhook could not be taken away");

@@ -1,4 +1,4 @@
-//! What the user set, read once and checked.
+//! The user's Telegram settings, read once and validated.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::options::Options;
 const DEFAULT_BASE: &str = "https://api.telegram.org";
 const DEFAULT_WEBHOOK_PORT: u16 = 8443;
 
-/// The settings. A value that cannot be used is an error that names its variable.
+/// The settings. An invalid value is an error that names its variable.
 #[derive(Debug, Clone)]
 pub(super) struct TelegramSettings {
     pub(super) token: Secret,
-    /// Without a slash at its end.
+    /// The base URL, without a trailing slash.
     pub(super) base: String,
     pub(super) file_base: String,
-    /// Whether the base is Telegram's own.
+    /// True when the base URL is Telegram's own.
     pub(super) is_official_server: bool,
     pub(super) quote_mode: QuoteMode,
     pub(super) text_debounce: Duration,
@@ -32,7 +32,7 @@ pub(super) struct TelegramSettings {
     pub(super) proxies: Option<ProxyMode>,
 }
 
-/// Which parts of an answer point at the question.
+/// Says which parts of an answer quote the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuoteMode {
     Off,
@@ -40,7 +40,7 @@ pub(super) enum QuoteMode {
     All,
 }
 
-/// Which bots are listened to.
+/// Says which messages of other bots are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TelegramBotPolicy {
     None,
@@ -48,7 +48,7 @@ pub(super) enum TelegramBotPolicy {
     All,
 }
 
-/// Rules for groups.
+/// The rules for groups.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GateSettings {
     pub(super) require_mention: bool,
@@ -59,7 +59,7 @@ pub(super) struct GateSettings {
     pub(super) ignored_threads: Vec<String>,
 }
 
-/// Where Telegram sends updates to, instead of being asked.
+/// The webhook to which Telegram sends updates, instead of polling.
 #[derive(Debug, Clone)]
 pub(super) struct WebhookConfig {
     pub(super) url: Url,
@@ -121,7 +121,7 @@ fn token(options: &Options) -> Result<Secret, String> {
         .to_owned())
 }
 
-/// `http://h:p`, with or without a slash or `/bot` behind it.
+/// Parses `http://h:p`, with or without a trailing slash or `/bot`.
 fn base(url: &str, key: &str) -> Result<String, String> {
     let url = url.trim_end_matches('/');
     let url = url.strip_suffix("/bot").unwrap_or(url).trim_end_matches('/');
@@ -149,7 +149,7 @@ fn bots(options: &Options) -> Result<TelegramBotPolicy, String> {
     }
 }
 
-/// A JSON list, or patterns between commas or on lines of their own.
+/// Parses a JSON list, or patterns separated by commas or line breaks.
 fn patterns(options: &Options) -> Result<Vec<Regex>, String> {
     let Some(text) = options.text("TELEGRAM_MENTION_PATTERNS") else { return Ok(Vec::new()) };
     let listed: Option<Vec<String>> = serde_json::from_str(text).ok();

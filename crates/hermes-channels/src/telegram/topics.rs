@@ -1,4 +1,5 @@
-//! Topics of direct chats, as `platforms.telegram.extra.dm_topics` lists them, and the names of others as they are seen.
+//! Topics of direct chats from `platforms.telegram.extra.dm_topics`, and the names of other topics as they are
+//! seen.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,10 @@ use super::wire::ForumTopic;
 use crate::host::ChannelHost;
 
 const SETTING: &str = "dm_topics";
-/// Beyond so many names the oldest knowledge is dropped whole; it comes back with the next look at the settings.
+/// Limits the cached names; when it is full the cache is cleared, and filled again from the settings.
 const MAX_NAMES: usize = 5000;
 
-/// A topic that is known.
+/// A known topic.
 #[derive(Debug, Clone, Default)]
 struct KnownTopic {
     name: String,
@@ -37,7 +38,7 @@ impl Topics {
         self.find(chat, thread).map(|known| known.name)
     }
 
-    /// The skill a place is bound to.
+    /// Returns the skill a topic is bound to.
     pub(super) fn skill(&self, place: &ChatAddress) -> Option<String> {
         let (chat, thread) = (place.chat_id.parse().ok()?, place.thread_id.as_deref()?.parse().ok()?);
         self.find(chat, thread)?.skill
@@ -51,7 +52,7 @@ impl Topics {
         name.clone_into(&mut known.entry((chat, thread)).or_default().name);
     }
 
-    /// Settings may have changed since: they are read again for a topic nobody has seen.
+    /// Finds a topic; an unknown one is looked up in the settings again, which may have changed.
     fn find(&self, chat: i64, thread: i64) -> Option<KnownTopic> {
         let found = self.lock().get(&(chat, thread)).cloned();
         if found.is_some() {
@@ -75,7 +76,7 @@ impl Topics {
         }
     }
 
-    /// Creates the topics that have no number yet and writes their numbers down.
+    /// Creates the topics without an id and stores their ids.
     pub(super) async fn create_missing(&self, api: &TelegramApi) {
         let Some(mut listed) = self.host.setting(super::NAME, SETTING) else { return };
         let mut created = false;
@@ -117,7 +118,7 @@ fn listed_topics(listed: &Value) -> Vec<(i64, Map<String, Value>)> {
     topics_of(&mut copy).into_iter().map(|(chat, topic)| (chat, topic.clone())).collect()
 }
 
-/// Every topic with its chat; what is not shaped like one is left alone.
+/// Returns every topic with its chat; skips entries of another shape.
 fn topics_of(listed: &mut Value) -> Vec<(i64, &mut Map<String, Value>)> {
     let mut all = Vec::new();
     for entry in listed.as_array_mut().into_iter().flatten() {
@@ -128,7 +129,7 @@ fn topics_of(listed: &mut Value) -> Vec<(i64, &mut Map<String, Value>)> {
     all
 }
 
-/// A number, also where the file has it in quotes.
+/// Returns a number, also if it is quoted in the file.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }

@@ -1,6 +1,6 @@
-//! Updates that Telegram sends by itself.
+//! Receives updates by webhook.
 //!
-//! Invariant: the answer is 200 only after the intake has taken the update; until then Telegram keeps it.
+//! Invariant: the response is 200 only after the intake has accepted the update; until then Telegram keeps it.
 
 use hermes_net::{HeaderValue, StatusCode};
 use hermes_types::{BoxFuture, Cancel, ChannelError, ConnectionStatus, Intake};
@@ -33,7 +33,7 @@ impl TelegramChannel {
             "url": webhook.url.as_str(),
             "secret_token": webhook.secret.expose(),
             "allowed_updates": super::UPDATES,
-            // One after the other: messages stay in their order.
+            // One connection keeps messages in their order.
             "max_connections": 1,
         });
         self.api.call::<Value>("setWebhook", &registration).await?;
@@ -44,7 +44,7 @@ impl TelegramChannel {
     }
 }
 
-/// Where Telegram knocks.
+/// Handles webhook requests.
 struct WebhookHandler<'a> {
     telegram: &'a TelegramChannel,
     webhook: &'a WebhookConfig,
@@ -77,7 +77,7 @@ impl WebhookHandler<'_> {
     }
 
     async fn accept_update(&self, body: &[u8]) -> StatusCode {
-        // What cannot be read now cannot be read later either.
+        // An unreadable update will not be readable later either.
         let Some(update) = serde_json::from_slice(body).ok().and_then(parse_update) else {
             return StatusCode::OK;
         };

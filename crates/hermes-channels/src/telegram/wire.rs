@@ -1,4 +1,4 @@
-//! What Telegram sends, as far as it is read here. Unknown fields are ignored.
+//! Telegram's objects, with the fields that are used. Unknown fields are ignored.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -33,7 +33,7 @@ pub(super) struct TelegramChat {
     pub(super) is_forum: bool,
 }
 
-/// What happened. At most one of these is there.
+/// An update. At most one of its fields is set.
 #[derive(Debug, Deserialize)]
 pub(super) struct TelegramUpdate {
     pub(super) message: Option<Box<TelegramMessage>>,
@@ -88,7 +88,7 @@ pub(super) struct TelegramMessage {
 }
 
 impl TelegramMessage {
-    /// What was written, and what stands out in it.
+    /// Returns the text or caption, and its entities.
     pub(super) fn text_and_entities(&self) -> (&str, &[MessageEntity]) {
         match (&self.text, &self.caption) {
             (Some(text), _) => (text, &self.entities),
@@ -97,13 +97,13 @@ impl TelegramMessage {
         }
     }
 
-    /// The topic it was written in. Outside of forums Telegram numbers chains of answers in the same way.
+    /// Returns the topic of the message. Outside forums Telegram also numbers reply chains this way.
     pub(super) fn thread(&self) -> Option<i64> {
         let topical = self.is_topic_message || self.chat.is_forum || self.chat.kind == "private";
         self.message_thread_id.filter(|_| topical)
     }
 
-    /// The message it answers. The first message of a topic is not meant.
+    /// Returns the message it replies to, except the first message of a topic.
     pub(super) fn replied_message(&self) -> Option<&TelegramMessage> {
         let replied = self.reply_to_message.as_deref()?;
         (replied.forum_topic_created.is_none()).then_some(replied)
@@ -114,7 +114,7 @@ impl TelegramMessage {
 pub(super) struct MessageEntity {
     #[serde(rename = "type", default)]
     pub(super) kind: String,
-    /// In UTF-16 code units.
+    /// The offset in UTF-16 code units.
     #[serde(default)]
     pub(super) offset: usize,
     #[serde(default)]
@@ -168,7 +168,7 @@ pub(super) struct ForumTopicCreated {
     pub(super) name: String,
 }
 
-/// What the bot said, in as much as it matters.
+/// A message the bot sent, with the fields that are used.
 #[derive(Debug, Deserialize)]
 pub(super) struct SentMessage {
     pub(super) message_id: i64,
@@ -184,7 +184,7 @@ pub(super) struct ForumTopic {
     pub(super) message_thread_id: i64,
 }
 
-/// Every answer of the API.
+/// The envelope of every API response.
 #[derive(Debug, Deserialize)]
 pub(super) struct ApiResponse<T> {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Channels against emulated platforms that know nothing of them.
+//! Channels against emulated platforms that share no code with them.
 #![expect(clippy::unwrap_used, reason = "a failure is what a test reports")]
 #![expect(clippy::disallowed_methods, reason = "a test may start a task of its own")]
 

@@ -1,4 +1,4 @@
-//! The Slack channel.
+//! The Slack channel against an emulated Slack.
 
 use std::sync::Arc;
 
@@ -56,11 +56,11 @@ async fn direct_messages_and_mentions_come_in_and_are_acknowledged() {
     let first = slack.says("U1", "D1", "hello");
     slack.says("U2", "C1", "not for you");
     let second = slack.says("U2", "C1", "<@UBOT> what is <https://x.y|this>?");
-    // Over two connections, what follows a mention could otherwise overtake it.
+    // With two connections, a later message could otherwise overtake the mention.
     running.inbox.until_taken(2).await;
     let third = slack.says_in_thread("U1", "C1", &second, "and I?");
     let taken = running.inbox.until_taken(3).await;
-    // Two events for a mention, one for each of the others.
+    // A mention causes two events, each of the others one.
     slack.until_acknowledged(5).await;
     let seen: Vec<_> = taken
         .iter()
@@ -102,7 +102,7 @@ async fn nothing_is_acknowledged_before_it_is_taken() {
     slack.until_connected(2).await;
     running.inbox.set_paused(true);
     slack.says("U1", "D1", "wait for me");
-    // It has arrived and stands at the door.
+    // The message has arrived and waits at the intake.
     slack.until_call("users.info", 1).await;
     assert_eq!(slack.acknowledged(), 0);
     running.inbox.set_paused(false);
@@ -131,7 +131,7 @@ async fn a_second_delivery_and_the_bots_own_words_are_recognised() {
     slack.repeat_last();
     running.inbox.until_duplicates(1).await;
     running.channel.send(&reply("slack", &place(ChatKind::Dm, "D1", None), "hi")).await.unwrap();
-    // The echo of our own message is acknowledged, and is no message.
+    // The event of the bot's own message is acknowledged, and is not submitted.
     slack.until_acknowledged(3).await;
     assert_eq!(running.inbox.texts(), ["hello"]);
 }
@@ -162,7 +162,7 @@ async fn files_do_not_hold_up_the_acknowledgement_and_survive_a_kill() {
     inbox.set_paused(true);
     slack.shares("U1", "D1", "look", ("cat.png", "image/png", b"png bytes"));
     slack.says("U1", "D1", "and then this");
-    // Both are on disk and acknowledged, although nobody has taken them yet.
+    // Both are on disk and acknowledged, although the intake has not accepted them yet.
     slack.until_acknowledged(2).await;
     running.kill().await;
     inbox.set_paused(false);
@@ -307,7 +307,7 @@ async fn a_reply_whose_answer_was_lost_is_not_said_twice() {
         let said = slack.said(&place.chat_id);
         assert_eq!(said.len(), 1, "{said:?}");
         assert_eq!(receipt.message_ids, [said[0].ts.clone()]);
-        // Another process, which knows only that an attempt was made.
+        // Simulates another process, which knows only that an attempt was made.
         let later = open("slack", &options(&TOKENS, extra(&slack)), &MemoryHost::new(), &clock()).unwrap();
         let receipt = later.send_again(&hello, clock().now()).await.unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What channels are tried with: a host that remembers in memory, and an intake that keeps what it is given.
+//! Test doubles for channels: a host that stores documents in memory, and an intake that records envelopes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
-/// A home in memory; files are on disk.
+/// A host that keeps documents in memory and files on disk.
 pub(crate) struct MemoryHost {
     private: PrivateAddresses,
     folder: TempDir,
@@ -78,7 +78,7 @@ impl ChannelHost for MemoryHost {
     }
 }
 
-/// Keeps what comes in, each key once, and refuses on request.
+/// Records envelopes, each key once, and refuses on request.
 #[derive(Default)]
 pub(crate) struct RecordingIntake {
     taken: Mutex<RecordedMessages>,
@@ -91,20 +91,20 @@ struct RecordedMessages {
     duplicates: usize,
     refusals: VecDeque<ChannelError>,
     connections: Vec<ConnectionStatus>,
-    /// Nothing is taken while it is shut.
+    /// True while no envelope is accepted.
     paused: bool,
-    /// How often something was handed over, taken or not.
+    /// The number of envelopes submitted, accepted or not.
     attempts: usize,
 }
 
 impl RecordingIntake {
-    /// The next message is not taken.
+    /// Refuses the next message.
     pub(crate) fn refuse_next(&self) {
         let error = ChannelError::Retry { after: None, reason: "the disk is full".to_owned() };
         self.taken.lock().unwrap().refusals.push_back(error);
     }
 
-    /// Messages wait at the door until it is opened again.
+    /// Makes submissions wait until the intake is resumed.
     pub(crate) fn set_paused(&self, shut: bool) {
         self.taken.lock().unwrap().paused = shut;
         self.changed.notify_waiters();
@@ -137,12 +137,12 @@ impl RecordingIntake {
         }
     }
 
-    /// Waits for so many messages.
+    /// Waits for this many messages.
     pub(crate) async fn until_taken(&self, count: usize) -> Vec<Envelope> {
         self.until(|taken| (taken.envelopes.len() >= count).then(|| taken.envelopes.clone())).await
     }
 
-    /// Waits until something stands at the door, or has passed it.
+    /// Waits until this many messages were submitted, accepted or not.
     pub(crate) async fn until_attempted(&self, count: usize) {
         self.until(|taken| (taken.attempts >= count).then_some(())).await;
     }
@@ -198,19 +198,19 @@ pub(crate) struct ListeningChannel {
 }
 
 impl ListeningChannel {
-    /// What listening came to.
+    /// Returns the result of `listen`.
     pub(crate) async fn ended(self) -> Result<(), ChannelError> {
         self.ended.await.unwrap()
     }
 
-    /// Ends it as a program that goes away.
+    /// Cancels the channel and waits for its end.
     pub(crate) async fn stop(self) -> (Arc<RecordingIntake>, Arc<MemoryHost>) {
         self.cancel.cancel();
         let _ = self.ended.await;
         (self.inbox, self.host)
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Aborts the channel in the middle of its work.
     pub(crate) async fn kill(self) -> (Arc<RecordingIntake>, Arc<MemoryHost>) {
         self.ended.abort();
         let _ = self.ended.await;
@@ -218,13 +218,13 @@ impl ListeningChannel {
     }
 }
 
-/// The settings of a platform.
+/// Builds the settings of a platform.
 pub(crate) fn options(variables: &[(&str, &str)], extra: Value) -> Options {
     let pairs = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Options::new(pairs.collect(), extra)
 }
 
-/// Opens a platform without listening to it.
+/// Opens a platform without listening.
 pub(crate) fn open(
     name: &str,
     options: &Options,
@@ -237,7 +237,7 @@ pub(crate) fn open(
         arguments: if name == "title" { "[name]".to_owned() } else { String::new() },
     });
     let mut config = Config::new(clock.clone());
-    // So that what a model names can be on this machine.
+    // URLs from the model may point to this machine.
     config.policy.private = host.private;
     let client = HttpClient::new(config).unwrap();
     let around =
@@ -245,7 +245,7 @@ pub(crate) fn open(
     (platform(name).unwrap().open)(options, around)
 }
 
-/// Opens a platform and listens to it.
+/// Opens a platform and listens.
 pub(crate) fn listen(
     name: &str,
     options: &Options,
@@ -260,7 +260,7 @@ pub(crate) fn listen(
     ListeningChannel { channel, inbox: inbox.clone(), host: host.clone(), cancel, ended }
 }
 
-/// Something to say in a chat.
+/// Builds a text message for a chat.
 pub(crate) fn reply(platform: &str, place: &ChatAddress, text: &str) -> OutgoingMessage {
     OutgoingMessage {
         platform: platform.to_owned(),
@@ -273,17 +273,17 @@ pub(crate) fn reply(platform: &str, place: &ChatAddress, text: &str) -> Outgoing
     }
 }
 
-/// A picture on the web.
+/// Builds an image part with a URL.
 pub(crate) fn picture(url: &str, caption: &str) -> ChatPart {
     let caption = Some(caption.to_owned()).filter(|caption| !caption.is_empty());
     ChatPart::Picture(WebImage { url: url.to_owned(), caption })
 }
 
-/// The beginnings of pictures, enough to be taken for some.
+/// The first bytes of image formats, enough to be recognised.
 pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n...";
 pub(crate) const GIF: &[u8] = b"GIF89a...";
 
-/// A chat nothing else is known about.
+/// Builds an address without further details.
 pub(crate) fn place(kind: ChatKind, chat: &str, thread: Option<&str>) -> ChatAddress {
     let mut place = ChatAddress::new(kind, chat);
     place.thread_id = thread.map(str::to_owned);

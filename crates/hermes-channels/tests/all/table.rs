@@ -11,7 +11,7 @@ fn what_platforms_can_do_is_known_without_a_connection() {
         .collect();
     let expected = [
         ("telegram", 4096, LengthUnit::Utf16),
-        // 2000, less what fences around a table take.
+        // 2000, less the space for fences around tables.
         ("discord", 1984, LengthUnit::Scalars),
         ("slack", 39_000, LengthUnit::Scalars),
     ];

@@ -1,57 +1,57 @@
-//! What goes wrong on demand.
+//! Faults on request.
 
 use serde_json::Value;
 
-/// How the next matching REST call goes wrong.
+/// Says how the next matching REST call fails.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DiscordFault {
-    /// It is refused with this status, code and text.
+    /// Discord refuses the call with this status, code and text.
     Refuse { status: u16, code: u64, message: String },
-    /// It came too often.
+    /// The call exceeds a rate limit.
     Limit { after: f64, scope: RateLimitScope },
-    /// The connection ends before anything was done.
+    /// The connection ends before the call has an effect.
     Cut,
-    /// It is done, but the connection ends before the answer.
+    /// The call has its effect, but the connection ends before the response.
     DoAndCut,
-    /// Nothing is done until the gate is opened.
+    /// The call has no effect until the gate is released.
     WaitBefore(String),
-    /// It is done, but the answer waits for the gate.
+    /// The call has its effect, but the response waits for the gate.
     WaitAfter(String),
-    /// The answer is no JSON.
+    /// The response is not JSON.
     Garbage,
 }
 
-/// Whom a limit concerns.
+/// The scope of a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimitScope {
     Route,
     Everything,
 }
 
-/// What is to be done on an open socket.
+/// An action on an open socket.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DiscordSocketAction {
-    /// Anything at all.
+    /// Sends any JSON.
     Send(Value),
-    /// Text that need not be JSON.
+    /// Sends a text that need not be JSON.
     SendText(String),
-    /// Says that the client should connect again.
+    /// Tells the client to reconnect.
     Reconnect,
-    /// Says that the session is invalid.
+    /// Tells the client that the session is invalid.
     Invalidate(SessionResumption),
     Close(u16),
-    /// The connection breaks off without a word.
+    /// Drops the connection without a close frame.
     Drop,
 }
 
-/// Whether an invalid session can be resumed all the same.
+/// Says whether an invalid session can be resumed all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionResumption {
     Yes,
     No,
 }
 
-/// What of it survives when the server starts again.
+/// Says which sessions survive a restart of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionRetention {
     Kept,

@@ -1,4 +1,4 @@
-//! Bodies with files in them.
+//! Bodies of type `multipart/form-data`.
 
 /// A part of a form.
 #[derive(Debug, Clone, Default)]
@@ -9,7 +9,7 @@ pub(super) struct DiscordFormPart {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The parts of a body whose content type names the boundary; nothing when it is not well-formed.
+/// Parses a body whose content type names the boundary; returns `None` when it is malformed.
 pub(super) fn parse(content_type: &str, body: &[u8]) -> Option<Vec<DiscordFormPart>> {
     let boundary = content_type.split("boundary=").nth(1)?.trim_matches('"');
     let separator = format!("--{boundary}");

@@ -1,4 +1,4 @@
-//! Commands and buttons: their registration, their use, and the answers to them.
+//! Commands and buttons: their registration, their use, and the responses to them.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use super::message::content_of;
 use super::rest::{FakeDiscordError, FakeDiscordResult, invalid, only, trouble};
 use super::state::{EventTime, FakeDiscordId, FakeDiscordState, FakeInteraction, FakeInteractionResponse};
 
-/// How long an interaction waits for its first answer.
+/// Limits the time for the first response to an interaction.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long its token is good for.
+/// The lifetime of an interaction's token.
 const TOKEN_FOR: Duration = Duration::from_mins(15);
 
 impl FakeDiscordState {
@@ -37,7 +37,7 @@ impl FakeDiscordState {
         Ok((200, body.clone()))
     }
 
-    /// Somebody uses a command or presses a button; the bot hears of it.
+    /// Starts an interaction, a command or a button press, and publishes its event.
     pub(super) fn begin_interaction(
         &mut self,
         person: FakeDiscordId,

@@ -1,4 +1,4 @@
-//! Objects as the API shows them.
+//! Objects in the API's format.
 
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ impl FakeDiscordState {
                 Some(referenced) => self.message_json(referenced),
                 None => Value::Null,
             };
-            // A reply names whom it answers, unless its writer turned that off.
+            // A reply mentions the author it answers, unless its sender turned that off.
             if let Some(author) = self.message(message.channel, reference).map(|message| message.author) {
                 let named = mentions_contain(&object["mentions"], author);
                 if let (false, Some(list)) = (named, object["mentions"].as_array_mut()) {

@@ -1,4 +1,4 @@
-//! Rate limits: a bucket per route and place, as the answer's headers tell.
+//! Rate limits: one bucket per route and resource, reported in the response headers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ pub(super) struct FakeRateLimits {
     pub(super) most: u32,
     pub(super) per: Duration,
     used: HashMap<String, (u32, Duration)>,
-    /// How often a call came although its bucket was empty.
+    /// The number of calls made although their bucket was empty.
     pub(super) overruns: usize,
 }
 
@@ -18,7 +18,7 @@ impl Default for FakeRateLimits {
     }
 }
 
-/// What one call finds.
+/// The state of the bucket for one call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RateAllowance {
     pub(super) limit: u32,
@@ -49,7 +49,7 @@ impl FakeRateLimits {
     }
 }
 
-/// The bucket of a call: the route, and the place it concerns.
+/// Returns the bucket of a call: the route, and the resource it concerns.
 pub(super) fn bucket_of(method: &str, segments: &[&str]) -> String {
     let mut parts = vec![method.to_owned()];
     for (at, segment) in segments.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Messages the bot writes: what Discord takes, and what it refuses.
+//! Messages of the bot: validation and storage.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::state::{EventTime, FakeDiscordId, FakeDiscordMessage, FakeDiscordStat
 const LONGEST: usize = 2000;
 const VOICE: u64 = 8192;
 const LARGEST_FILE: usize = 10 * 1024 * 1024;
-/// How long a nonce is remembered.
+/// The time for which a nonce is remembered.
 const NONCE_FOR: Duration = Duration::from_mins(5);
 const FIELDS: &[&str] = &[
     "content",
@@ -126,7 +126,7 @@ impl FakeDiscordState {
         Ok(kept)
     }
 
-    /// Puts a file where it can be fetched, and says how messages show it.
+    /// Stores a file for download, and returns the attachment object.
     pub(super) fn attach(&mut self, name: &str, mime: &str, bytes: &[u8], at: EventTime) -> Value {
         let id = self.next_id(at);
         self.files.insert(id, (mime.to_owned(), bytes.to_vec()));
@@ -169,7 +169,7 @@ impl FakeDiscordState {
     }
 }
 
-/// What is said; Discord takes the spaces at both ends away.
+/// Returns the content, trimmed as Discord does.
 pub(super) fn content_of(body: &Value) -> Result<String, FakeDiscordError> {
     let content = match &body["content"] {
         Value::Null => "",
@@ -222,7 +222,7 @@ fn check_voice(body: &Value, files: usize) -> Result<(), FakeDiscordError> {
     Ok(())
 }
 
-/// Rows of buttons.
+/// Validates rows of buttons.
 fn check_components(components: &Value) -> Result<(), FakeDiscordError> {
     let bad = |why: &str| invalid("components", "COMPONENT_LAYOUT_INVALID", why);
     let rows = match components {

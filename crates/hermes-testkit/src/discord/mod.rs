@@ -1,7 +1,7 @@
-//! Discord, for tests: the REST API and the gateway of version 10 on one port, written from their documentation.
+//! An emulated Discord: the REST API and the gateway of version 10 on one port, written from their documentation.
 //!
-//! People write, use commands and press buttons through this handle; what the bot does is seen through it, too. It is as
-//! strict as the real one, and stricter about fields nobody has documented. Nothing here knows the adapter.
+//! Tests write messages, use commands and press buttons as users through this handle, and read what the bot did. It
+//! is as strict as the real one, and stricter about undocumented fields. It shares no code with the channel.
 
 mod faults;
 mod form;
@@ -32,7 +32,7 @@ use crate::{Error, RealClock};
 use serve::{FakeDiscordServer, serve};
 use state::{FakeChannelKind, FakeDiscordChannel, FakeDiscordState, FakeDiscordUser};
 
-/// The token the bot signs in with, unless a test says otherwise.
+/// The token of the bot, unless a test sets another.
 pub const TOKEN: &str = "discord-test-token";
 
 /// A running server. Dropping it ends every connection.
@@ -42,7 +42,7 @@ pub struct FakeDiscord {
     running: Option<ServerThread>,
 }
 
-/// Settings of a server.
+/// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct FakeDiscordBuilder {
     port: u16,
@@ -50,7 +50,7 @@ pub struct FakeDiscordBuilder {
     heartbeat: Duration,
 }
 
-/// Something a person writes, beyond a plain text.
+/// A user's message, beyond plain text.
 #[derive(Debug, Clone, Default)]
 pub struct FakeUserMessage {
     text: String,
@@ -77,7 +77,7 @@ impl FakeUserMessage {
         self
     }
 
-    /// The type of the message, for those that Discord writes itself.
+    /// Sets the type of the message, for system messages.
     #[must_use]
     pub fn kind(mut self, kind: u8) -> Self {
         self.kind = kind;
@@ -98,7 +98,7 @@ impl FakeDiscordBuilder {
         self
     }
 
-    /// The clock heartbeats, rate limits and the three seconds of interactions go by.
+    /// Sets the clock for heartbeats, rate limits and the time limit of interactions.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -124,7 +124,7 @@ impl FakeDiscordBuilder {
     }
 }
 
-/// Running it.
+/// Starting and stopping.
 impl FakeDiscord {
     pub fn start() -> Result<Self, Error> {
         Self::builder().start()
@@ -138,7 +138,7 @@ impl FakeDiscord {
         }
     }
 
-    /// `http://127.0.0.1:PORT`, without the version.
+    /// Returns `http://127.0.0.1:PORT`, without the version.
     pub fn base_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -148,7 +148,7 @@ impl FakeDiscord {
         self.running = None;
     }
 
-    /// Listens again on the same port, with everything that was said.
+    /// Listens again on the same port, with its state.
     pub fn start_again(&mut self, sessions: SessionRetention) -> Result<(), Error> {
         if sessions == SessionRetention::Lost {
             self.lose_sessions();
@@ -162,13 +162,13 @@ impl FakeDiscord {
         Ok(())
     }
 
-    /// Forgets every session: none can be resumed.
+    /// Deletes every session, so that none can be resumed.
     pub fn lose_sessions(&self) {
         self.shared.world.update(|world| world.sessions.clear());
     }
 }
 
-/// Setting the stage.
+/// Setting up servers, channels and users.
 impl FakeDiscord {
     pub fn bot(&self) -> FakeDiscordId {
         self.shared.world.read(|world| world.bot)
@@ -196,7 +196,7 @@ impl FakeDiscord {
         self.add_channel(guild, name, FakeChannelKind::Voice)
     }
 
-    /// A thread that somebody opened.
+    /// Creates a thread.
     pub fn thread(&self, parent: FakeDiscordId, name: &str) -> FakeDiscordId {
         self.change(|world, at| {
             let id = world.next_id(at);
@@ -215,7 +215,7 @@ impl FakeDiscord {
         });
     }
 
-    /// Takes the channel out of the bot's sight.
+    /// Hides the channel from the bot.
     pub fn hide(&self, channel: FakeDiscordId) {
         self.change(|world, _| {
             if let Some(known) = world.channels.get_mut(&channel) {
@@ -228,12 +228,12 @@ impl FakeDiscord {
         self.add_person(username, display, false)
     }
 
-    /// Another bot.
+    /// Creates another bot.
     pub fn other_bot(&self, username: &str) -> FakeDiscordId {
         self.add_person(username, None, true)
     }
 
-    /// The direct chat of a person with the bot.
+    /// Returns the direct chat of a user with the bot.
     pub fn dm(&self, person: FakeDiscordId) -> FakeDiscordId {
         self.change(|world, at| world.dm(person, at))
     }
@@ -273,9 +273,9 @@ impl FakeDiscord {
     }
 }
 
-/// What people do.
+/// Actions of users.
 impl FakeDiscord {
-    /// Somebody writes; a mention is written as `<@id>`.
+    /// Sends a user's message; a mention is written as `<@id>`.
     pub fn says(&self, person: FakeDiscordId, channel: FakeDiscordId, text: &str) -> FakeDiscordId {
         self.writes(person, channel, FakeUserMessage::new(text))
     }
@@ -330,7 +330,7 @@ impl FakeDiscord {
         })
     }
 
-    /// What a person sees in answer to a command or a press.
+    /// Returns what a user sees in response to a command or a button press.
     pub fn response(&self, interaction: FakeDiscordId) -> FakeInteractionResponse {
         let known = self.shared.world.read(|world| world.interactions.get(&interaction).cloned());
         known.map_or(FakeInteractionResponse::None, |known| known.response)
@@ -348,20 +348,20 @@ impl FakeDiscord {
         self.shared.world.until(look).await
     }
 
-    /// The type of the first answer to an interaction, once there is one.
+    /// Waits for the first response to an interaction and returns its type.
     pub async fn until_acknowledged(&self, interaction: FakeDiscordId) -> u64 {
         self.shared.world.until(|world| world.interactions.get(&interaction)?.answered).await
     }
 }
 
-/// What the bot did.
+/// Actions of the bot.
 impl FakeDiscord {
-    /// Everything in a channel, oldest first.
+    /// Returns all messages in a channel, oldest first.
     pub fn messages(&self, channel: FakeDiscordId) -> Vec<FakeDiscordMessage> {
         self.shared.world.read(|world| world.messages.get(&channel).cloned()).unwrap_or_default()
     }
 
-    /// What the bot wrote there.
+    /// Returns the bot's messages in a channel.
     pub fn said(&self, channel: FakeDiscordId) -> Vec<FakeDiscordMessage> {
         let bot = self.bot();
         self.messages(channel)
@@ -370,7 +370,7 @@ impl FakeDiscord {
             .collect()
     }
 
-    /// Waits until the bot has written something with `part` in it.
+    /// Waits until the bot has sent a message that contains `part`.
     pub async fn until_said(&self, channel: FakeDiscordId, part: &str) -> FakeDiscordMessage {
         self.shared.world.until(|world| world.find_said(channel, part)).await
     }
@@ -382,7 +382,7 @@ impl FakeDiscord {
             .until_blocking(&format!("`{part}` in {channel}"), |world| world.find_said(channel, part))
     }
 
-    /// Waits until a message looks a certain way.
+    /// Waits until a message meets a condition.
     pub async fn until_message(
         &self,
         channel: FakeDiscordId,
@@ -395,12 +395,12 @@ impl FakeDiscord {
             .await
     }
 
-    /// Waits until that thread is there, and says its name.
+    /// Waits until that thread exists, and returns its name.
     pub async fn until_thread(&self, id: FakeDiscordId) -> String {
         self.shared.world.until(|world| world.channels.get(&id).map(|channel| channel.name.clone())).await
     }
 
-    /// Threads below a channel.
+    /// Returns the threads below a channel.
     pub fn threads(&self, parent: FakeDiscordId) -> Vec<FakeDiscordId> {
         let below = |world: &FakeDiscordState| {
             let threads = world.channels.iter().filter(|(_, channel)| channel.parent == Some(parent));
@@ -409,12 +409,12 @@ impl FakeDiscord {
         self.shared.world.read(below)
     }
 
-    /// Every REST call, oldest first.
+    /// Returns every REST call, oldest first.
     pub fn calls(&self) -> Vec<FakeDiscordCall> {
         self.shared.world.read(|world| world.calls.clone())
     }
 
-    /// Waits for the call with that number among those that fit, from 1.
+    /// Waits for the matching call with that number, from 1.
     pub async fn until_call(&self, method: &str, part: &str, count: usize) -> FakeDiscordCall {
         let fits = |call: &&FakeDiscordCall| call.method == method && call.path.contains(part);
         self.shared.world.until(|world| world.calls.iter().filter(fits).nth(count - 1).cloned()).await
@@ -428,7 +428,7 @@ impl FakeDiscord {
         self.shared.world.read(|world| world.typing.clone())
     }
 
-    /// How many sessions were begun, and how many resumed.
+    /// Returns how many sessions were started, and how many resumed.
     pub fn sessions(&self) -> (usize, usize) {
         self.shared.world.read(|world| (world.identified, world.resumed))
     }
@@ -440,7 +440,7 @@ impl FakeDiscord {
             .await;
     }
 
-    /// What heartbeats said.
+    /// Returns the sequence numbers of heartbeats.
     pub fn heartbeats(&self) -> Vec<Option<u64>> {
         self.shared.world.read(|world| world.heartbeats.clone())
     }
@@ -449,12 +449,12 @@ impl FakeDiscord {
         self.shared.world.until(|world| (world.heartbeats.len() >= count).then_some(())).await;
     }
 
-    /// How often a call came although the headers had said that its bucket was empty.
+    /// Returns how many calls were made although the headers had said that their bucket was empty.
     pub fn overruns(&self) -> usize {
         self.shared.world.read(|world| world.limits.overruns)
     }
 
-    /// The newest event's sequence in the newest session.
+    /// Returns the newest event's sequence number in the newest session.
     pub fn sequence(&self) -> usize {
         let newest = |world: &FakeDiscordState| {
             world.sessions.values().next_back().map_or(0, |session| session.log.len())
@@ -463,9 +463,9 @@ impl FakeDiscord {
     }
 }
 
-/// What goes wrong.
+/// Faults.
 impl FakeDiscord {
-    /// The next call with that method and that part in its path goes wrong; once.
+    /// Makes the next call with that method and that part in its path fail, once.
     pub fn fault(&self, method: &str, part: &str, fault: DiscordFault) {
         self.change(|world, _| world.faults.push((method.to_owned(), part.to_owned(), fault)));
     }
@@ -479,7 +479,7 @@ impl FakeDiscord {
         self.shared.gates.until_waiting(gate, 1).await;
     }
 
-    /// Does something on every open socket.
+    /// Runs an action on every open socket.
     pub fn order(&self, order: &DiscordSocketAction) {
         self.change(|world, _| {
             for connection in world.connections.values_mut() {
@@ -488,7 +488,7 @@ impl FakeDiscord {
         });
     }
 
-    /// Delivers the newest message of every session once more, as a new event.
+    /// Delivers the newest message of every session again, as a new event.
     pub fn repeat_last(&self) {
         self.change(|world, _| {
             for session in world.sessions.values_mut() {
@@ -500,27 +500,27 @@ impl FakeDiscord {
         });
     }
 
-    /// The next two messages arrive in the wrong order.
+    /// Swaps the order of the next two messages.
     pub fn swap_next(&self) {
         self.change(|world, _| world.swap_next = true);
     }
 
-    /// Heartbeats get no answer from now on, or do again.
+    /// Sets whether heartbeats are left unanswered.
     pub fn ignore_heartbeats(&self, ignore: bool) {
         self.change(|world, _| world.ignore_heartbeats = ignore);
     }
 
-    /// Intents the application has not been granted.
+    /// Sets the intents the application has not been granted.
     pub fn forbid_intents(&self, intents: u64) {
         self.change(|world, _| world.forbidden_intents = intents);
     }
 
-    /// Another token is the right one from now on.
+    /// Changes the valid token.
     pub fn change_token(&self, token: &str) {
         self.change(|world, _| token.clone_into(&mut world.token));
     }
 
-    /// Every bucket takes so many calls in that time.
+    /// Limits every bucket to this many calls in that time.
     pub fn limit_rate(&self, most: u32, per: Duration) {
         self.change(|world, _| (world.limits.most, world.limits.per) = (most, per));
     }

@@ -1,15 +1,15 @@
-//! The REST API: which call does what. Pure on the world; sending is elsewhere.
+//! The REST API: the effect of each call on the state. Pure; sending is elsewhere.
 
 use serde_json::{Value, json};
 
 use super::form::DiscordFormPart;
 use super::state::{EventTime, FakeChannelKind, FakeDiscordId, FakeDiscordMessage, FakeDiscordState};
 
-/// A call as it came.
+/// A received call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FakeDiscordRequest {
     pub(super) method: String,
-    /// Without the version and the query.
+    /// The path without the version and the query.
     pub(super) path: String,
     pub(super) query: String,
     pub(super) body: Value,
@@ -26,7 +26,7 @@ impl FakeDiscordRequest {
     }
 }
 
-/// A refusal in Discord's words.
+/// An error in Discord's format.
 #[derive(Debug, Clone)]
 pub(super) struct FakeDiscordError {
     pub(super) status: u16,
@@ -41,7 +41,7 @@ pub(super) fn trouble(status: u16, code: u64, message: &str) -> FakeDiscordError
     FakeDiscordError { status, code, message: message.to_owned(), errors: Value::Null }
 }
 
-/// A form that is not as it must be.
+/// Builds the error for an invalid form.
 pub(super) fn invalid(field: &str, code: &str, message: &str) -> FakeDiscordError {
     let errors = json!({field: {"_errors": [{"code": code, "message": message}]}});
     FakeDiscordError { status: 400, code: 50035, message: "Invalid Form Body".to_owned(), errors }
@@ -57,7 +57,7 @@ impl FakeDiscordError {
     }
 }
 
-/// Refuses fields that are not in the documentation, so that a misspelt one is noticed.
+/// Refuses undocumented fields, so that a misspelt one is noticed.
 pub(super) fn only(body: &Value, known: &[&str]) -> Result<(), FakeDiscordError> {
     let fields =
         body.as_object().ok_or_else(|| trouble(400, 50109, "The request body contains invalid JSON."))?;
@@ -158,7 +158,7 @@ impl FakeDiscordState {
         self.guilds.contains_key(&guild).then_some(guild).ok_or_else(|| trouble(404, 10004, "Unknown Guild"))
     }
 
-    /// A channel the bot may use.
+    /// Returns a channel the bot may use.
     fn reachable(&self, channel: &str) -> Result<FakeDiscordId, FakeDiscordError> {
         let channel = id(channel)?;
         match self.channels.get(&channel) {
@@ -192,7 +192,7 @@ impl FakeDiscordState {
         let limit = limit.ok_or_else(|| invalid("limit", "NUMBER_TYPE_MAX", "limit is 1 to 100"))?;
         let none = Vec::new();
         let all = self.messages.get(&channel).unwrap_or(&none);
-        // The newest come first, whatever was asked for.
+        // The newest come first, whatever the query.
         let chosen: Vec<&FakeDiscordMessage> = match after {
             Some(after) => {
                 let after = id(after)?;
@@ -278,7 +278,7 @@ fn check_thread(body: &Value) -> Result<(), FakeDiscordError> {
     ))
 }
 
-/// A path segment without its percent signs.
+/// Decodes a percent-encoded path segment.
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

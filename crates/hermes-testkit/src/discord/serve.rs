@@ -1,4 +1,4 @@
-//! Connections: plain requests, and those that become sockets.
+//! Connections: plain requests, and WebSocket upgrades.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::watched_value::WatchedValue;
 
 const VERSION: &str = "/api/v10";
 
-/// What all connections share.
+/// The state all connections share.
 #[derive(Debug)]
 pub(super) struct FakeDiscordServer {
     pub(super) world: WatchedValue<FakeDiscordState>,
@@ -38,7 +38,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<FakeDiscordServer>)
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
-            // A failed accept concerns one client that has already gone.
+            // A failed accept concerns one client that has already disconnected.
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                 start_in(&mut clients, serve_connection(stream, shared.clone()));
             },
@@ -69,7 +69,7 @@ async fn serve_connection(stream: TcpStream, shared: Arc<FakeDiscordServer>) {
     }
 }
 
-/// An answer on its way out.
+/// A response to send.
 #[derive(Debug)]
 pub(super) struct RawHttpResponse {
     status: u16,
@@ -98,7 +98,7 @@ impl RawHttpResponse {
     }
 }
 
-/// The answer, or nothing when the connection is to end.
+/// Returns the response, or `None` when the connection is to end.
 async fn respond(
     connection: &mut HttpConnection,
     message: &ReceivedRequest,

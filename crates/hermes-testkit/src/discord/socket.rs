@@ -1,4 +1,4 @@
-//! The gateway: a socket's life from hello to goodbye.
+//! The gateway: a socket from hello to close.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::serve::FakeDiscordServer;
 use super::state::{FakeDiscordConnection, FakeDiscordSession, FakeDiscordState};
 use crate::http;
 
-/// Whether the talk goes on.
+/// Says whether the connection continues.
 enum SocketStep {
     On,
     Close(u16),
@@ -117,7 +117,7 @@ async fn send_json(socket: &mut WebSocketStream<TcpStream>, payload: &Value) -> 
 async fn close(socket: &mut WebSocketStream<TcpStream>, code: u16) {
     let frame = CloseFrame { code: code.into(), reason: "".into() };
     socket.close(Some(frame)).await.ok();
-    // The goodbye is read before the connection ends, or the client may not see it. Nobody waits forever for it.
+    // The close frame is read before the connection ends, or the client may not see it. The wait is limited.
     let goodbye = async { while let Some(Ok(_)) = socket.next().await {} };
     tokio::time::timeout(Duration::from_secs(5), goodbye).await.ok();
 }
@@ -140,7 +140,7 @@ impl FakeDiscordState {
         self.sessions.values().any(|session| session.listener.is_some_and(|(listener, _)| listener == id))
     }
 
-    /// What a client said, and what is said to that.
+    /// Handles a client's payload; returns the responses.
     fn handle_payload(&mut self, id: u64, said: &Value) -> (Vec<Value>, SocketStep) {
         let data = &said["d"];
         match said["op"].as_u64() {

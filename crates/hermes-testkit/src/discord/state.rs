@@ -1,4 +1,4 @@
-//! Everything this Discord knows: servers, channels, people, messages, sessions. Changes publish the events they cause.
+//! The state of the emulated Discord: servers, channels, users, messages, sessions. Changes publish their events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::faults::{DiscordFault, DiscordSocketAction};
 use super::limits::FakeRateLimits;
 
-/// Discord counts the milliseconds in its ids from here.
+/// The epoch of Discord's ids, in milliseconds.
 const EPOCH_MS: u64 = 1_420_070_400_000;
 
-/// What Discord calls something.
+/// An id of the emulated Discord.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FakeDiscordId(pub u64);
 
@@ -29,7 +29,7 @@ impl FakeDiscordId {
     }
 }
 
-/// When something happens, on both clocks.
+/// The time of an event, on both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EventTime {
     pub(super) wall: Timestamp,
@@ -71,22 +71,22 @@ pub(super) struct FakeDiscordChannel {
     pub(super) topic: Option<String>,
     pub(super) guild: Option<FakeDiscordId>,
     pub(super) parent: Option<FakeDiscordId>,
-    /// The other side of a direct chat.
+    /// The user of a direct chat.
     pub(super) person: Option<FakeDiscordId>,
-    /// The bot may not look into it.
+    /// True when the bot may not see it.
     pub(super) hidden: bool,
 }
 
-/// A message as it stands now.
+/// A message in its current state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FakeDiscordMessage {
     pub id: FakeDiscordId,
     pub channel: FakeDiscordId,
     pub author: FakeDiscordId,
-    /// 0 is ordinary, 19 a reply; others are Discord's own.
+    /// The type: 0 is ordinary, 19 a reply; others are system messages.
     pub kind: u8,
     pub content: String,
-    /// Texts it had before, oldest first.
+    /// The texts it had before, oldest first.
     pub earlier: Vec<String>,
     pub reply_to: Option<FakeDiscordId>,
     pub attachments: Vec<Value>,
@@ -94,24 +94,24 @@ pub struct FakeDiscordMessage {
     pub embeds: Vec<Value>,
     pub flags: u64,
     pub nonce: Option<String>,
-    /// What the bot has put on it, in order of coming.
+    /// The bot's reactions, in order of arrival.
     pub reactions: Vec<String>,
     pub allowed_mentions: Value,
     pub(super) nonce_until: Duration,
 }
 
-/// A press or a command.
+/// A button press or a command.
 #[derive(Debug, Clone)]
 pub(super) struct FakeInteraction {
     pub(super) token: String,
     pub(super) since: Duration,
-    /// The type of the answer, once there is one.
+    /// The type of the response, once there is one.
     pub(super) answered: Option<u64>,
-    /// What the answer says now.
+    /// The current response.
     pub(super) response: FakeInteractionResponse,
 }
 
-/// What a person sees in answer to a command.
+/// The response a user sees to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FakeInteractionResponse {
     None,
@@ -120,11 +120,11 @@ pub enum FakeInteractionResponse {
     Deleted,
 }
 
-/// A request that came over REST.
+/// A received REST call.
 #[derive(Debug, Clone)]
 pub struct FakeDiscordCall {
     pub method: String,
-    /// Without the version, with the query: `/channels/1/messages?after=2`.
+    /// The path without the version, with the query: `/channels/1/messages?after=2`.
     pub path: String,
     pub body: Value,
     pub status: u16,
@@ -133,9 +133,9 @@ pub struct FakeDiscordCall {
 #[derive(Debug, Default)]
 pub(super) struct FakeDiscordSession {
     pub(super) intents: u64,
-    /// Every event so far; the first has the sequence 1.
+    /// Every event so far; the first has the sequence number 1.
     pub(super) log: Vec<Value>,
-    /// The connection that listens, and how far it has heard.
+    /// The listening connection, and the number of events it got.
     pub(super) listener: Option<(u64, usize)>,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct FakeDiscordState {
     pub(super) opened: u64,
     pub(super) identified: usize,
     pub(super) resumed: usize,
-    /// What heartbeats said, oldest first.
+    /// The sequence numbers of heartbeats, oldest first.
     pub(super) heartbeats: Vec<Option<u64>>,
     pub(super) ignore_heartbeats: bool,
     pub(super) forbidden_intents: u64,
@@ -208,7 +208,7 @@ impl FakeDiscordState {
         }
     }
 
-    /// A new id, later than every other.
+    /// Returns a new id, later than every other.
     pub(super) fn next_id(&mut self, at: EventTime) -> FakeDiscordId {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of our century")]
         let ms = (at.wall.seconds() * 1000.0) as u64;
@@ -228,7 +228,7 @@ impl FakeDiscordState {
         self.messages.get_mut(&channel)?.iter_mut().find(|message| message.id == id)
     }
 
-    /// Puts a message into its channel and tells whoever listens.
+    /// Adds a message to its channel and publishes it.
     pub(super) fn post(&mut self, message: FakeDiscordMessage) {
         let event = self.message_event(&message);
         let guild = self.channels.get(&message.channel).and_then(|channel| channel.guild);
@@ -249,7 +249,8 @@ impl FakeDiscordState {
         event
     }
 
-    /// Gives every session an event. Without the intent for it, the content of what is not meant for the bot is left out.
+    /// Adds an event to every session. Without the intent for it, the content of messages not addressed to the bot
+    /// is left out.
     pub(super) fn publish(&mut self, name: &str, data: &Value, guild: Option<FakeDiscordId>, open: bool) {
         let needed = match (name, guild) {
             ("MESSAGE_CREATE", Some(_)) => 512,
@@ -270,7 +271,7 @@ impl FakeDiscordState {
         }
     }
 
-    /// The next thing to say on a connection.
+    /// Returns the next action for a connection.
     pub(super) fn take_outgoing(&mut self, connection: u64) -> Option<DiscordSocketAction> {
         if let Some(order) = self.connections.get_mut(&connection).and_then(|known| known.orders.pop_front())
         {
@@ -283,7 +284,7 @@ impl FakeDiscordState {
         let at = *heard;
         let event = session.log.get(at)?.clone();
         if self.swap_next && event["t"] == "MESSAGE_CREATE" {
-            // Held back until there is another to go before it.
+            // Held back until there is another one to send before it.
             let next = session.log.get(at + 1)?.clone();
             self.swap_next = false;
             *heard += 2;
@@ -296,7 +297,7 @@ impl FakeDiscordState {
         Some(DiscordSocketAction::Send(event))
     }
 
-    /// People named in a text.
+    /// Returns the users mentioned in a text.
     pub(super) fn mentioned(&self, text: &str) -> Vec<FakeDiscordId> {
         let mut found = Vec::new();
         for part in text.split("<@").skip(1) {
@@ -309,7 +310,7 @@ impl FakeDiscordState {
         found
     }
 
-    /// The direct chat with a person; it begins when it is asked for.
+    /// Returns the direct chat with a user, creating it if needed.
     pub(super) fn dm(&mut self, person: FakeDiscordId, at: EventTime) -> FakeDiscordId {
         let known = self.channels.iter().find(|(_, channel)| channel.person == Some(person));
         if let Some((id, _)) = known {
@@ -329,7 +330,7 @@ impl FakeDiscordState {
         id
     }
 
-    /// A thread below a channel, and everybody hears of it.
+    /// Creates a thread below a channel, and publishes it.
     pub(super) fn open_thread(&mut self, id: FakeDiscordId, parent: FakeDiscordId, name: &str) {
         let guild = self.channels.get(&parent).and_then(|channel| channel.guild);
         let thread = FakeDiscordChannel {
@@ -355,7 +356,7 @@ impl FakeDiscordSession {
 }
 
 impl FakeDiscordMessage {
-    /// An ordinary message.
+    /// Creates an ordinary message.
     pub(super) fn new(
         id: FakeDiscordId,
         channel: FakeDiscordId,
@@ -381,7 +382,7 @@ impl FakeDiscordMessage {
         }
     }
 
-    /// What its buttons say, row by row.
+    /// Returns the labels of its buttons, row by row.
     pub fn buttons(&self) -> Vec<&str> {
         let rows = self.components.iter().filter_map(|row| row["components"].as_array());
         rows.flatten().filter_map(|button| button["label"].as_str()).collect()

@@ -1,7 +1,7 @@
-//! One client's connection: requests in, bytes out.
+//! A client's connection: reads requests, writes bytes.
 //!
-//! Bytes that arrive while an answer is being sent are kept for the next request, and their absence (the end of the
-//! stream) is how a client's going away is noticed.
+//! Bytes that arrive while a response is being sent are kept for the next request; the end of the stream shows that
+//! the client disconnected.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,25 +16,26 @@ const BODY_LIMIT: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct HttpConnection {
     stream: TcpStream,
-    /// Received but not yet used; everything before `used` is.
+    /// The received bytes; those before `used` are consumed.
     buffer: Vec<u8>,
     used: usize,
 }
 
 impl HttpConnection {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        // Without this a small write waits for the acknowledgement of the one before it. A refusal costs only speed.
+        // Without this a small write waits for the acknowledgement of the one before it. A failure costs only
+        // speed.
         stream.set_nodelay(true).ok();
         Self { stream, buffer: Vec::with_capacity(16 * 1024), used: 0 }
     }
 
-    /// The stream and what has come on it already, for another protocol to go on with.
+    /// Returns the stream and its unread bytes, for another protocol to continue with.
     pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>) {
         self.forget_used();
         (self.stream, self.buffer)
     }
 
-    /// The next request with its whole body.
+    /// Reads the next request with its whole body.
     pub(crate) async fn read(&mut self) -> Result<ReceivedRequest, RequestReadError> {
         self.forget_used();
         let head = self.read_until(b"\r\n\r\n", HEAD_LIMIT, 431).await?;
@@ -54,11 +55,11 @@ impl HttpConnection {
         self.stream.write_all(bytes).await
     }
 
-    /// Completes when the client goes away. Safe to drop and call again.
+    /// Completes when the client disconnects. The future may be dropped and the method called again.
     pub(crate) async fn until_gone(&mut self) {
         loop {
             if self.buffer.len() - self.used > HEAD_LIMIT {
-                // A client that sends ahead this much is reading too; its end is noticed when we write.
+                // A client that sends this much ahead is reading too; its end is noticed on the next write.
                 std::future::pending::<()>().await;
             }
             if self.fill().await.is_err() {
@@ -67,9 +68,9 @@ impl HttpConnection {
         }
     }
 
-    /// Ends the connection the way the script wants.
+    /// Ends the connection the way the script says.
     pub(crate) async fn cut(mut self, how: CutKind) {
-        // Both can only fail when the client is already gone, which is what they are for.
+        // Both fail only when the client has already disconnected.
         match how {
             CutKind::Fin => self.stream.shutdown().await.ok(),
             CutKind::Rst => self.stream.set_zero_linger().ok(),
@@ -96,7 +97,7 @@ impl HttpConnection {
         Ok(body)
     }
 
-    /// Everything up to `end`, which is consumed too.
+    /// Reads everything up to `end`, which is consumed too.
     async fn read_until(
         &mut self,
         end: &[u8],
@@ -116,7 +117,7 @@ impl HttpConnection {
                 self.used = searched + at + end.len();
                 return Ok(self.buffer.get(from..searched + at).unwrap_or_default().to_vec());
             }
-            // The end may straddle two reads.
+            // The end mark may span two reads.
             searched = self.used.max(self.buffer.len().saturating_sub(end.len() - 1));
             self.fill().await?;
         }

@@ -1,6 +1,6 @@
-//! Bodies with files in them, as forms send them.
+//! Bodies of type `multipart/form-data`.
 
-/// One field of a form.
+/// A field of a form.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FormPart {
     pub name: String,
@@ -9,11 +9,11 @@ pub(crate) struct FormPart {
     pub bytes: Vec<u8>,
 }
 
-/// The fields of a body, or nothing when it does not keep to the boundary its content type names.
+/// Returns the fields of a body, or `None` when it does not match the boundary of its content type.
 pub(crate) fn parse_form(content_type: &str, body: &[u8]) -> Option<Vec<FormPart>> {
     let boundary = content_type.split_once("boundary=")?.1.trim_matches('"');
     let line = format!("\r\n--{boundary}").into_bytes();
-    // The first boundary has no line before it.
+    // The first boundary has no line break before it.
     let body = [b"\r\n", body].concat();
     let mut sections = split(&body, &line).into_iter();
     if !sections.next()?.is_empty() {

@@ -1,6 +1,6 @@
-//! HTTP/1.1 by hand, so that every byte on the wire is the script's choice.
+//! A minimal HTTP/1.1, so that a script controls every byte on the wire.
 //!
-//! Holds reading requests and writing answers, with limits; knows nothing of models. Not meant for the open internet.
+//! Reads requests and writes responses, with limits; knows nothing about models. Not meant for the open internet.
 
 mod connection;
 mod form;
@@ -11,7 +11,7 @@ pub(crate) use connection::HttpConnection;
 pub(crate) use form::{FormPart, parse_form};
 pub(crate) use send::{DelayStrategy, SendResult, send};
 
-/// A request, complete with its body.
+/// A request with its complete body.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceivedRequest {
     pub method: String,
@@ -33,10 +33,10 @@ impl ReceivedRequest {
     }
 }
 
-/// Why no request could be read.
+/// The reason why no request could be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestReadError {
-    /// The client closed between requests, or in the middle of one.
+    /// The client closed the connection between requests, or in the middle of one.
     #[error("the client closed the connection")]
     Closed,
     #[error("{1}")]

@@ -19,7 +19,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<ReceivedRequest, RequestReadErr
     if version != "HTTP/1.1" && version != "HTTP/1.0" {
         return Err(RequestReadError::Refused(505, "only HTTP/1.0 and HTTP/1.1 are spoken here"));
     }
-    // Both forms exist in the wild: a proxy-style client sends the whole URL.
+    // Both forms occur: a client that uses a proxy sends the whole URL.
     let target = match target.split_once("://") {
         Some((_, rest)) => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/"),
         None => target,
@@ -35,7 +35,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<ReceivedRequest, RequestReadErr
     Ok(ReceivedRequest { method: method.to_owned(), target: target.to_owned(), headers, body: Vec::new() })
 }
 
-/// How a body is delimited.
+/// Says how a body is delimited.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
     Known(usize),
@@ -60,7 +60,7 @@ pub(crate) fn body_length(head: &ReceivedRequest, limit: usize) -> Result<BodyLe
     }
 }
 
-/// The length of a chunk from its line, extensions ignored.
+/// Returns the length of a chunk from its line, ignoring extensions.
 pub(crate) fn chunk_length(line: &[u8]) -> Result<usize, RequestReadError> {
     let bad = RequestReadError::Refused(400, "a chunk length is not a number");
     let Ok(line) = std::str::from_utf8(line) else {

@@ -1,7 +1,7 @@
-//! Playing a plan onto a connection.
+//! Sends a response plan on a connection.
 //!
-//! Bytes are gathered and written together until something has to wait, so an instant reply is one write; with a write
-//! size every so many bytes are a write of their own.
+//! Bytes are collected and written together until the plan has to wait, so an instant reply is one write; with a
+//! write size, each write has that many bytes.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::request_log::RequestOutcome;
 use crate::script::{Chunking, CutKind, Framing};
 use crate::wire::{ResponsePiece, ResponsePlan};
 
-/// How waits in a plan are spent.
+/// Says how the delays of a plan pass.
 pub(crate) trait DelayStrategy: Send + Sync {
     fn delay(&self, span: Duration) -> BoxFuture<'_, ()>;
     fn wait<'a>(&'a self, gate: &'a str) -> BoxFuture<'a, ()>;
 }
 
-/// What is left of the connection once a plan has been played.
+/// The state of the connection after a plan was sent.
 pub(crate) enum SendResult {
-    /// Fit for another request, if the client wants one.
+    /// The connection can serve another request.
     Whole(HttpConnection),
     Ended(RequestOutcome),
 }
@@ -58,10 +58,10 @@ struct PlanSender {
     buffer: Vec<u8>,
     write_size: Option<usize>,
     chunking: Option<Chunking>,
-    /// Body bytes that may still leave before the scripted cut.
+    /// The number of body bytes before the scripted cut.
     allowance: Option<(usize, CutKind)>,
     closes: bool,
-    /// Whether any of the body has been queued.
+    /// True once any of the body has been queued.
     spoke: bool,
 }
 
@@ -164,7 +164,8 @@ impl PlanSender {
         }
     }
 
-    /// Waits, unless the client goes away first. What was said before has left by then; the head alone is held back.
+    /// Waits, unless the client disconnects first. Sends the queued bytes before; only a head without body is held
+    /// back.
     async fn rest(&mut self, wait: BoxFuture<'_, ()>) -> Result<(), SendStop> {
         if self.spoke {
             self.flush().await?;
@@ -183,7 +184,7 @@ impl PlanSender {
         };
         for part in buffer.chunks(size) {
             self.connection.write(part).await.map_err(|_| SendStop::Gone)?;
-            // Gives a client on the same thread the chance to read before the next bytes join these.
+            // Lets a client on the same thread read before the next bytes are written.
             tokio::task::yield_now().await;
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! What happens during a reply, one thing after the other.
+//! The events of a reply, in order.
 //!
-//! Holds the events and their YAML forms. An event is about meaning (text, a call, usage) wherever it can be, so that
-//! the same script speaks any wire; the rest reach below the wire on purpose (raw bytes, cuts).
+//! Holds the events and their YAML forms. Most events are about meaning (text, a call, usage), so that the same
+//! script works on any wire; the others deliberately work below the wire (raw bytes, cuts).
 
 use std::time::Duration;
 
@@ -27,41 +27,41 @@ pub enum ReplyEvent {
     End,
     #[serde(deserialize_with = "span")]
     Delay(Duration),
-    /// The status line and headers leave now; without it they leave with the first bytes of the body.
+    /// Sends the status line and headers now; without it they are sent with the first bytes of the body.
     Headers,
     /// Waits at a gate that the test releases.
     Wait(String),
-    /// Waits at the gate `stall`: for good, unless released.
+    /// Waits at the gate `stall`: forever, unless released.
     Stall,
     #[serde(deserialize_with = "short_or_map")]
     Cut(ConnectionCut),
-    /// An error event inside a stream that began well. Nothing is closed after it.
+    /// Sends an error event inside a stream that began normally. Nothing is closed after it.
     #[serde(deserialize_with = "short_or_map")]
     Error(StreamError),
-    /// The wire's keep-alive: `ping` on Anthropic, a comment elsewhere.
+    /// Sends the wire's keep-alive: `ping` on Anthropic, a comment elsewhere.
     Ping,
-    /// An SSE comment line.
+    /// Sends an SSE comment line.
     Comment(String),
-    /// A well-formed event of one's own.
+    /// Sends a custom well-formed event.
     Json(Value),
     Sse(ScriptedSseEvent),
-    /// The payload of one event, verbatim: the way to send malformed JSON.
+    /// Sends the payload of one event verbatim: the way to send malformed JSON.
     Data(String),
-    /// A chunk of JSON that breaks off.
+    /// Sends a chunk of truncated JSON.
     Malformed,
-    /// Body bytes as they are.
+    /// Sends body bytes unchanged.
     Raw(String),
     Bytes(Vec<u8>),
 }
 
 impl ReplyEvent {
-    /// Whether it only directs the reply and puts nothing into it.
+    /// Tells whether it only controls the reply and adds nothing to it.
     pub(crate) fn is_flow(&self) -> bool {
         matches!(self, Self::Headers | Self::Delay(_) | Self::Wait(_) | Self::Stall | Self::Cut(_))
     }
 }
 
-/// Text as the deltas it arrives in.
+/// A text as the deltas it arrives in.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "PartsForm")]
 pub struct TextDeltas(pub Vec<String>);
@@ -89,13 +89,13 @@ impl TryFrom<PartsForm> for TextDeltas {
 }
 
 impl TextDeltas {
-    /// Cuts after every `count` characters.
+    /// Splits after every `count` characters.
     pub fn every(text: &str, count: usize) -> Self {
         let chars: Vec<char> = text.chars().collect();
         Self(chars.chunks(count.max(1)).map(|chunk| chunk.iter().collect()).collect())
     }
 
-    /// Cuts after at most `count` bytes, but never inside a character: a JSON string could not carry half of one.
+    /// Splits after at most `count` bytes, but never inside a character: a JSON string could not carry half of one.
     pub fn every_bytes(text: &str, count: usize) -> Self {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -143,7 +143,7 @@ impl ShortForm for TextDeltas {
     }
 }
 
-/// Thinking that precedes or interrupts an answer.
+/// Reasoning that precedes or interrupts an answer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reasoning {
@@ -151,9 +151,10 @@ pub struct Reasoning {
     pub text: TextDeltas,
     /// Anthropic's signature; also put into `reasoning_details`.
     pub signature: Option<String>,
-    /// `encrypted_content` of a Responses item; `reasoning.encrypted` detail; Anthropic's redacted block if no text.
+    /// The `encrypted_content` of a Responses item, the `reasoning.encrypted` detail, or, without text, Anthropic's
+    /// redacted block.
     pub encrypted: Option<String>,
-    /// `reasoning_details` of the chat wire: YAML, or a string of JSON that is sent byte for byte.
+    /// The `reasoning_details` of the chat wire: YAML, or a string of JSON that is sent byte for byte.
     pub details: Option<Value>,
     /// The field of a chat delta that carries the text.
     pub field: ReasoningField,
@@ -166,7 +167,7 @@ pub enum ReasoningField {
     #[default]
     ReasoningContent,
     Reasoning,
-    /// Only inside `reasoning_details`.
+    /// The text is only inside `reasoning_details`.
     ReasoningDetails,
 }
 
@@ -187,7 +188,7 @@ impl ShortForm for Reasoning {
 #[serde(deny_unknown_fields)]
 pub struct ScriptedToolCall {
     pub name: String,
-    /// A map, or a string that is sent as it is (so it may be broken JSON).
+    /// The arguments: a map, or a string that is sent unchanged (so it may be broken JSON).
     #[serde(default)]
     pub arguments: Value,
     #[serde(default)]
@@ -195,16 +196,17 @@ pub struct ScriptedToolCall {
     /// The item id on the Responses wire, `fc_…`.
     #[serde(default)]
     pub item_id: Option<String>,
-    /// Sent with the call on the chat wire (Gemini's thought signature).
+    /// An object sent with the call on the chat wire (Gemini's thought signature).
     #[serde(default)]
     pub extra_content: Option<Value>,
-    /// Byte positions at which the arguments are cut. One inside a character cuts the TCP stream there instead.
+    /// The byte positions at which the arguments are split. One inside a character splits the TCP stream there
+    /// instead.
     #[serde(default)]
     pub split: Vec<usize>,
-    /// Cut after every so many characters.
+    /// The number of characters after which the arguments are split.
     #[serde(default)]
     pub every: Option<usize>,
-    /// The chat wire's `index`, when it should not be the natural one.
+    /// The `index` on the chat wire, when it should not be the natural one.
     #[serde(default)]
     pub index: Option<u64>,
 }
@@ -247,7 +249,7 @@ impl ScriptedToolCall {
     }
 }
 
-/// Several calls at once; interleaved ones send their argument pieces in turn.
+/// Several calls at once; interleaved ones send their argument parts in turn.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedToolCalls {
@@ -256,7 +258,7 @@ pub struct ScriptedToolCalls {
     pub interleave: bool,
 }
 
-/// Tokens as the chat wire counts them: `input` includes what was read from or written to a cache.
+/// Token counts as on the chat wire: `input` includes tokens read from or written to a cache.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScriptedUsage {
@@ -265,7 +267,7 @@ pub struct ScriptedUsage {
     pub cached: u64,
     pub cache_write: u64,
     pub reasoning: u64,
-    /// Merged into the usage object as it is (`cost`, for one).
+    /// Fields merged into the usage object unchanged (`cost`, for example).
     pub extra: Map<String, Value>,
     pub at: UsagePlace,
 }
@@ -273,21 +275,21 @@ pub struct ScriptedUsage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsagePlace {
-    /// Where the provider puts it; on the chat wire a last chunk without choices, if the client asked for one.
+    /// The provider's usual place; on the chat wire a last chunk without choices, if the client asked for one.
     #[default]
     End,
-    /// Like `end`, whether or not the client asked.
+    /// The same place as `end`, whether or not the client asked.
     Always,
-    /// In the chunk that carries the finish reason.
+    /// The chunk that carries the finish reason.
     Finish,
-    /// In a chunk of its own at this very point. Chat wire; elsewhere like `end`.
+    /// A chunk of its own at this point. Chat wire; elsewhere like `end`.
     Here,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "ScriptedUsage")]
 pub enum UsageSetting {
-    /// A quarter of the bytes each way, which is about what a tokenizer would count.
+    /// A quarter of the bytes in each direction, which is about what a tokenizer would count.
     #[default]
     Auto,
     Absent,
@@ -313,7 +315,7 @@ impl ShortForm for UsageSetting {
     }
 }
 
-/// Why the model stopped, in the chat wire's words; unknown words are passed on unchanged.
+/// The reason why the model stopped, in the chat wire's terms; unknown ones are passed on unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptedFinish {
     Stop,
@@ -321,7 +323,7 @@ pub enum ScriptedFinish {
     Length,
     ContentFilter,
     Other(String),
-    /// The stream ends without saying.
+    /// The stream ends without a finish reason.
     Missing,
 }
 
@@ -341,7 +343,7 @@ impl ShortForm for ScriptedFinish {
     }
 }
 
-/// The connection breaks: at this point, or after so many bytes of the body.
+/// A cut of the connection: at this point, or after this many bytes of the body.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionCut {
@@ -355,7 +357,7 @@ pub enum CutKind {
     /// An orderly end of the TCP stream.
     #[default]
     Fin,
-    /// A reset.
+    /// A TCP reset.
     Rst,
 }
 
@@ -376,7 +378,7 @@ impl ShortForm for ConnectionCut {
 #[serde(deny_unknown_fields, default)]
 pub struct StreamError {
     pub message: String,
-    /// The provider's word for the kind of error; by default the wire's own for a server fault.
+    /// The provider's name of the error kind; by default the wire's own for a server error.
     pub kind: Option<String>,
     pub code: Option<Value>,
 }
@@ -398,19 +400,19 @@ pub struct ScriptedSseEvent {
     pub retry: Option<u64>,
 }
 
-/// A whole HTTP answer, word for word.
+/// A complete HTTP response, verbatim.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedHttpResponse {
     pub status: u16,
     #[serde(default)]
     pub headers: Map<String, Value>,
-    /// A string is sent as it is; anything else as JSON.
+    /// The body: a string is sent unchanged; anything else as JSON.
     #[serde(default)]
     pub body: Value,
 }
 
-/// A refusal in the wire's own error format.
+/// A refusal in the wire's error format.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedFailure {
@@ -421,7 +423,7 @@ pub struct ScriptedFailure {
     pub kind: Option<String>,
     #[serde(default)]
     pub code: Option<Value>,
-    /// Sent as the header `retry-after`, in seconds or as a date.
+    /// The `retry-after` header, in seconds or as a date.
     #[serde(default)]
     pub retry_after: Option<Value>,
 }

@@ -1,7 +1,7 @@
-//! A script: what the model server answers, in order.
+//! Scripts: the replies of the model server, in order.
 //!
-//! Holds the form of scripts, their YAML reading and the builder; how a reply looks on a wire is in `wire`, and which
-//! reply answers which request in `player`. A script is plain data: playing it twice gives the same bytes twice.
+//! Holds the structure of scripts, their YAML parser and the builder; `wire` encodes replies, and `player` chooses
+//! the reply to a request. A script is plain data: playing it twice gives the same bytes twice.
 
 mod event;
 mod player;
@@ -25,21 +25,21 @@ pub use when::ReplyCondition;
 
 use crate::Error;
 
-/// Replies in order, and what to do when none fits.
+/// The replies in order, and the fallback when none matches.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelScript {
     pub(crate) models: Vec<ModelEntry>,
     pub(crate) default: ScriptFallback,
     pub(crate) order: ReplyOrder,
-    /// Delays take real time, even inside a test.
+    /// True when delays take real time, even inside a test.
     pub(crate) real_time: bool,
-    /// Bytes per TCP write, for replies that do not say otherwise.
+    /// The bytes per TCP write, for replies that do not set it.
     pub(crate) write_size: Option<usize>,
     pub(crate) replies: Vec<ScriptedReply>,
 }
 
-/// What answers a request that no reply is for.
+/// The response to a request that no reply matches.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScriptFallback {
@@ -51,18 +51,18 @@ pub enum ScriptFallback {
     Reply(Box<ScriptedReply>),
 }
 
-/// Which of the unfinished replies may answer.
+/// Says which of the unfinished replies may answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyOrder {
-    /// The first whose conditions hold.
+    /// The first reply whose conditions hold.
     #[default]
     FirstMatch,
-    /// Only the very first.
+    /// The first unfinished reply, and no other.
     Strict,
 }
 
-/// One line of `GET /v1/models`; fields other than the id are passed on as they are.
+/// An entry of `GET /v1/models`; fields other than the id are passed on unchanged.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ModelEntry {
     pub id: String,
@@ -75,7 +75,7 @@ impl ModelScript {
         Self::default()
     }
 
-    /// Reads a script; `name` stands for the file in error messages.
+    /// Parses a script; `name` is the file name in error messages.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, Error> {
         serde_saphyr::from_str(text).map_err(|error| {
             let said = error.to_string().replace("<input>", name);
@@ -88,7 +88,7 @@ impl ModelScript {
         Self::from_yaml(&path.display().to_string(), &text)
     }
 
-    /// Any number of identical text replies: the usual choice for load tests.
+    /// Creates a script of any number of identical text replies: the usual choice for load tests.
     pub fn always(text: impl Into<String>) -> Self {
         Self::new().reply(ScriptedReply::text(text).forever())
     }

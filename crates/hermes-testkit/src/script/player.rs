@@ -1,4 +1,4 @@
-//! Which reply answers which request.
+//! Chooses the reply to a request.
 //!
 //! Holds the only mutable state of a script: how often each reply may still be given.
 
@@ -18,7 +18,7 @@ pub(crate) struct Player {
 pub(crate) enum ReplyChoice {
     Play(Arc<ScriptedReply>),
     Echo,
-    /// Nothing fits; the text says what was expected.
+    /// No reply matches; the text says what was expected.
     Unmatched(String),
 }
 
@@ -33,7 +33,7 @@ impl Player {
         &self.script
     }
 
-    /// Takes the reply for `request`, counting it as given.
+    /// Takes the reply to `request`, counting it as given.
     pub(crate) fn choose(&self, request: &RecordedRequest) -> ReplyChoice {
         if let Some(reply) = self.take(request) {
             return ReplyChoice::Play(reply);
@@ -45,17 +45,17 @@ impl Player {
         }
     }
 
-    /// Whether a reply is scripted for this path.
+    /// Tells whether a reply is scripted for this path.
     pub(crate) fn names_path(&self, path: &str) -> bool {
         self.replies.iter().any(|reply| reply.when.path.as_deref() == Some(path))
     }
 
-    /// A reply for a path that is not a model endpoint: only replies that name a path count.
+    /// Takes a reply for a path that is not a model endpoint: only replies that name a path count.
     pub(crate) fn take_for_path(&self, request: &RecordedRequest) -> Option<Arc<ScriptedReply>> {
         self.take_where(|reply| reply.when.path.is_some() && reply.when.holds(request))
     }
 
-    /// Replies that a finished script should have given but did not.
+    /// Returns the replies that a finished script should have given but did not.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let open = left.iter().enumerate().filter_map(|(index, left)| match left {

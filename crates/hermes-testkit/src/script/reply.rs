@@ -1,4 +1,4 @@
-//! One reply: when it is given, how often, what happens in it, and how its bytes travel.
+//! A reply: its conditions, its number of uses, its events, and its transport.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl TryFrom<ReplyForm> for ScriptedReply {
     }
 }
 
-/// How many requests a reply answers.
+/// Says how many requests a reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyRepeat {
     Times(usize),
@@ -119,7 +119,7 @@ impl ShortForm for ReplyRepeat {
     }
 }
 
-/// Habits of servers in the field that a client has to live with.
+/// Deviations of real servers that a client has to handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quirk {
@@ -147,11 +147,11 @@ pub enum Quirk {
     NoEventName,
 }
 
-/// How the bytes of a reply travel.
+/// The transport settings of a reply.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transport {
-    /// Bytes per TCP write.
+    /// The bytes per TCP write.
     pub write_size: Option<usize>,
     pub framing: Framing,
     pub status: Option<u16>,
@@ -159,11 +159,11 @@ pub struct Transport {
     pub headers: Map<String, Value>,
 }
 
-/// How the end of a body is marked.
+/// Says how the end of a body is marked.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
-    /// Chunked for streams, a length for the rest.
+    /// Chunked for streams, `content-length` for the rest.
     #[default]
     Auto,
     Length,
@@ -175,15 +175,15 @@ pub enum Framing {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Chunking {
-    /// Bytes per chunk; without it a chunk per event.
+    /// The bytes per chunk; without it each event is a chunk.
     pub size: Option<usize>,
-    /// Put after the length of every chunk, such as `;name=value`.
+    /// The extension after the length of every chunk, such as `;name=value`.
     pub extension: String,
-    /// Digits a length is padded to with zeros.
+    /// The number of digits a length is padded to with zeros.
     pub pad: usize,
     pub uppercase: bool,
     pub trailers: Map<String, Value>,
-    /// Without the last chunk the connection closes in the middle of the message.
+    /// True when the last chunk is sent; without it the connection closes in the middle of the message.
     pub terminate: bool,
 }
 
@@ -209,7 +209,7 @@ impl ScriptedReply {
         Self::new().then_text(TextDeltas::from(text.into()))
     }
 
-    /// Text in the given deltas.
+    /// Creates a text reply with the given deltas.
     pub fn deltas<const N: usize>(parts: [&str; N]) -> Self {
         Self::new().then_text(TextDeltas::from(parts))
     }
@@ -218,7 +218,7 @@ impl ScriptedReply {
         Self::new().then_tool(ScriptedToolCall::new(name, arguments))
     }
 
-    /// Calls made in one turn.
+    /// Creates a reply with several calls in one turn.
     pub fn tools(calls: impl IntoIterator<Item = ScriptedToolCall>) -> Self {
         Self::new().event(ReplyEvent::Tools(ScriptedToolCalls {
             calls: calls.into_iter().collect(),
@@ -226,7 +226,7 @@ impl ScriptedReply {
         }))
     }
 
-    /// An HTTP answer, word for word.
+    /// Creates a verbatim HTTP response.
     pub fn http(status: u16, body: impl Into<Value>) -> Self {
         Self {
             http: Some(ScriptedHttpResponse { status, headers: Map::new(), body: body.into() }),
@@ -234,7 +234,7 @@ impl ScriptedReply {
         }
     }
 
-    /// A refusal in the wire's own error format.
+    /// Creates a refusal in the wire's error format.
     pub fn fail(status: u16, message: impl Into<String>) -> Self {
         let failure = ScriptedFailure {
             status,
@@ -322,7 +322,7 @@ impl ScriptedReply {
         self.event(ReplyEvent::Error(StreamError { message: message.into(), ..StreamError::default() }))
     }
 
-    /// Sent with a refusal.
+    /// Sets the `retry-after` header of a refusal.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         if let Some(failure) = &mut self.fail {
@@ -350,7 +350,7 @@ impl ScriptedReply {
         self
     }
 
-    /// Only for a request that carries the result of this call.
+    /// Restricts the reply to a request that carries the result of this call.
     #[must_use]
     pub fn when_tool_result(mut self, call_id: impl Into<String>) -> Self {
         self.when.tool_result = Some(call_id.into());
@@ -381,7 +381,7 @@ impl ScriptedReply {
         self
     }
 
-    /// The model name the reply claims, instead of the one asked for.
+    /// Sets the model name the reply claims, instead of the requested one.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());

@@ -1,6 +1,6 @@
 //! Values that a script may write short (`text: hi`) or in full (`text: {content: hi, every: 2}`).
 //!
-//! Visitors instead of untagged enums: those buffer, and an error would lose its line.
+//! Uses visitors instead of untagged enums: those buffer, and an error would lose its line number.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 pub(crate) trait ShortForm: Sized {
-    /// Named in the error when something else stands there.
+    /// The description of the expected value in errors.
     const EXPECTED: &'static str;
 
     fn from_text(text: &str) -> Result<Self, String>;
@@ -20,7 +20,7 @@ pub(crate) trait ShortForm: Sized {
     }
 }
 
-/// For `#[serde(deserialize_with)]`: a scalar, a list of strings, or the map that `T` derives.
+/// Deserializes a scalar, a list of strings, or the map that `T` derives; for `#[serde(deserialize_with)]`.
 pub(crate) fn short_or_map<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -37,7 +37,7 @@ where
     short_or_map(deserializer).map(Some)
 }
 
-/// For values that have no map form.
+/// Deserializes values that have no map form.
 pub(crate) fn short<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -102,7 +102,7 @@ impl<'de, T: ShortForm> Visitor<'de> for Scalar<T> {
     scalars!(T);
 }
 
-/// A length of time written with its unit.
+/// Deserializes a duration written with its unit.
 pub(crate) fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     short(deserializer)
 }

@@ -1,4 +1,4 @@
-//! Conditions under which a reply is given. All that are named must hold.
+//! Conditions under which a reply is given. All that are set must hold.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use crate::wire::{Wire, plain_text};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReplyCondition {
-    /// The last user text contains this.
+    /// A text the last user message must contain.
     pub user_contains: Option<String>,
-    /// The system text contains this.
+    /// A text the system prompt must contain.
     pub system_contains: Option<String>,
-    /// The request carries a result for this call; `any` for a result of whichever call.
+    /// The id of a call whose result the request must carry; `any` for a result of any call.
     pub tool_result: Option<String>,
-    /// A tool result contains this.
+    /// A text a tool result must contain.
     pub tool_result_contains: Option<String>,
     pub model: Option<String>,
     /// Header names with the value they must have, or `true` where presence is enough.
@@ -27,7 +27,7 @@ pub struct ReplyCondition {
     pub method: Option<String>,
     pub wire: Option<Wire>,
     pub stream: Option<bool>,
-    /// The raw body contains this.
+    /// A text the raw body must contain.
     pub body_contains: Option<String>,
     /// JSON pointers into the body with the value they must have.
     pub json: Map<String, Value>,

@@ -1,36 +1,36 @@
-//! What goes wrong on demand.
+//! Faults on request.
 
 use serde_json::Value;
 
-/// How the next call of a method goes wrong.
+/// Says how the next call of a method fails.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SlackFault {
-    /// `{"ok": false, "error": …}`.
+    /// The response is `{"ok": false, "error": …}`.
     Refuse(String),
-    /// 429 with this many seconds to wait.
+    /// The response is 429 with this many seconds to wait.
     Limit(u64),
-    /// A plain status without a useful body.
+    /// The response is a status without a useful body.
     Status(u16),
-    /// The connection ends before anything was done.
+    /// The connection ends before the call has an effect.
     Cut,
-    /// It is done, but the connection ends before the answer.
+    /// The call has its effect, but the connection ends before the response.
     DoAndCut,
-    /// Nothing is done until the gate is opened.
+    /// The call has no effect until the gate is released.
     WaitBefore(String),
-    /// It is done, but the answer waits for the gate.
+    /// The call has its effect, but the response waits for the gate.
     WaitAfter(String),
-    /// The answer is no JSON.
+    /// The response is not JSON.
     Garbage,
 }
 
-/// What is to be done on an open socket.
+/// An action on an open socket.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SlackSocketAction {
     Send(Value),
-    /// Text that need not be JSON.
+    /// Sends a text that need not be JSON.
     SendText(String),
-    /// Says that the connection is to be renewed, with this reason, and closes it.
+    /// Tells the client to renew the connection, with this reason, and closes it.
     Disconnect(String),
-    /// The connection breaks off without a word.
+    /// Drops the connection without a close frame.
     Drop,
 }

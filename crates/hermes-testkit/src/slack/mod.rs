@@ -1,7 +1,7 @@
-//! Slack, for tests: Socket Mode and the Web API on one port, written from their documentation.
+//! An emulated Slack: Socket Mode and the Web API on one port, written from their documentation.
 //!
-//! People write, use commands and press buttons through this handle; what the app does is seen through it, too. It is as
-//! strict as the real one, and stricter about arguments nobody has documented. Nothing here knows the adapter.
+//! Tests write messages, use commands and press buttons as users through this handle, and read what the app did. It
+//! is as strict as the real one, and stricter about undocumented arguments. It shares no code with the channel.
 
 mod faults;
 mod page;
@@ -25,10 +25,10 @@ use crate::{Error, RealClock};
 use serve::{FakeSlackServer, serve};
 use state::{FakeSlackChannel, FakeSlackState};
 
-/// The tokens the app signs in with.
+/// The bot token the app signs in with.
 pub const BOT_TOKEN: &str = "xoxb-test";
 pub const APP_TOKEN: &str = "xapp-test";
-/// The bot's own ids.
+/// The bot's user id.
 pub const BOT_USER: &str = "UBOT";
 pub const BOT: &str = "BBOT";
 
@@ -44,7 +44,7 @@ impl FakeSlack {
         Self::start_on(0, Arc::new(RealClock::default()))
     }
 
-    /// On that port, or a free one for 0; acknowledgements are timed by this clock.
+    /// Starts on that port, or on a free one for 0; this clock times acknowledgements.
     pub fn start_on(port: u16, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let world = WatchedValue::new(FakeSlackState::new(BOT_TOKEN, APP_TOKEN));
         let shared = Arc::new(FakeSlackServer { world, gates: Gates::default(), clock });
@@ -67,7 +67,7 @@ impl FakeSlack {
         });
     }
 
-    /// Listens again on the same port, with everything that was said.
+    /// Listens again on the same port, with its state.
     pub fn start_again(&mut self) -> Result<(), Error> {
         let shared = self.shared.clone();
         let (address, thread) =
@@ -83,7 +83,7 @@ impl FakeSlack {
     }
 }
 
-/// Setting the stage.
+/// Setting up users and channels.
 impl FakeSlack {
     pub fn person(&self, id: &str, name: &str) {
         self.change(|world| world.people.insert(id.to_owned(), name.to_owned()));
@@ -93,7 +93,7 @@ impl FakeSlack {
         self.add_channel(id, name, "channel");
     }
 
-    /// The direct chat of somebody with the bot; its id begins with `D`.
+    /// Creates the direct chat of a user with the bot; its id begins with `D`.
     pub fn direct(&self, id: &str) {
         self.add_channel(id, id, "im");
     }
@@ -104,9 +104,9 @@ impl FakeSlack {
     }
 }
 
-/// What people do.
+/// Actions of users.
 impl FakeSlack {
-    /// Somebody writes; a mention of the bot is written as `<@UBOT>`. Says the message's id.
+    /// Sends a user's message and returns its id; a mention of the bot is written as `<@UBOT>`.
     pub fn says(&self, person: &str, channel: &str, text: &str) -> String {
         self.writes(person, channel, None, text)
     }
@@ -156,7 +156,7 @@ impl FakeSlack {
         })
     }
 
-    /// An event as Slack would send it, whatever it is.
+    /// Sends any event as Slack would.
     pub fn event(&self, event: &Value) {
         self.change(|world| world.event(event));
     }
@@ -204,7 +204,7 @@ impl FakeSlack {
     }
 }
 
-/// What the app did.
+/// Actions of the app.
 impl FakeSlack {
     pub fn messages(&self, channel: &str) -> Vec<FakeSlackMessage> {
         self.shared
@@ -213,12 +213,12 @@ impl FakeSlack {
             .unwrap_or_default()
     }
 
-    /// What the bot wrote there.
+    /// Returns the bot's messages in a channel.
     pub fn said(&self, channel: &str) -> Vec<FakeSlackMessage> {
         self.messages(channel).into_iter().filter(|message| message.user == BOT_USER).collect()
     }
 
-    /// Waits until the bot has written something with `part` in it.
+    /// Waits until the bot has sent a message that contains `part`.
     pub async fn until_said(&self, channel: &str, part: &str) -> FakeSlackMessage {
         self.shared.world.until(|world| find(world, channel, part)).await
     }
@@ -230,7 +230,7 @@ impl FakeSlack {
             .until_blocking(&format!("`{part}` in {channel}"), |world| find(world, channel, part))
     }
 
-    /// Waits until a message looks a certain way.
+    /// Waits until a message meets a condition.
     pub async fn until_message(
         &self,
         channel: &str,
@@ -247,13 +247,13 @@ impl FakeSlack {
         self.shared.world.read(|world| world.calls.clone())
     }
 
-    /// Waits for the call with that number of a method, from 1.
+    /// Waits for the call of a method with that number, from 1.
     pub async fn until_call(&self, method: &str, count: usize) -> FakeSlackCall {
         let fits = |call: &&FakeSlackCall| call.method == method;
         self.shared.world.until(|world| world.calls.iter().filter(fits).nth(count - 1).cloned()).await
     }
 
-    /// How many connections are open.
+    /// Waits until this many connections are open.
     pub async fn until_connected(&self, count: usize) {
         self.shared.world.until(|world| (world.connections.len() >= count).then_some(())).await;
     }
@@ -266,7 +266,7 @@ impl FakeSlack {
         self.shared.world.until(|world| (world.opened >= count).then_some(())).await;
     }
 
-    /// How many envelopes were acknowledged.
+    /// Returns how many envelopes were acknowledged.
     pub fn acknowledged(&self) -> usize {
         self.shared.world.read(|world| world.acknowledged.len())
     }
@@ -275,20 +275,20 @@ impl FakeSlack {
         self.shared.world.until(|world| (world.acknowledged.len() >= count).then_some(())).await;
     }
 
-    /// How often three seconds went by without an acknowledgement.
+    /// Returns how often three seconds passed without an acknowledgement.
     pub fn late(&self) -> usize {
         self.shared.world.read(|world| world.late)
     }
 
-    /// Channels and threads that showed that something is being done.
+    /// Returns the channels and threads in which a status was set.
     pub fn statuses(&self) -> Vec<(String, String)> {
         self.shared.world.read(|world| world.statuses.clone())
     }
 }
 
-/// What goes wrong.
+/// Faults.
 impl FakeSlack {
-    /// The next call of that method goes wrong; once.
+    /// Makes the next call of that method fail, once.
     pub fn fault(&self, method: &str, fault: SlackFault) {
         self.change(|world| world.faults.push((method.to_owned(), fault)));
     }
@@ -302,24 +302,24 @@ impl FakeSlack {
         self.shared.gates.until_waiting(gate, 1).await;
     }
 
-    /// Does something on every open socket.
+    /// Runs an action on every open socket.
     pub fn order(&self, order: &SlackSocketAction) {
         self.change(|world| {
             world.connections.values_mut().for_each(|orders| orders.push_back(order.clone()));
         });
     }
 
-    /// Delivers what was told last once more.
+    /// Delivers the last envelope again.
     pub fn repeat_last(&self) {
         self.change(FakeSlackState::enqueue_again);
     }
 
-    /// The next two things arrive in the wrong order.
+    /// Swaps the order of the next two envelopes.
     pub fn swap_next(&self) {
         self.change(|world| world.swap_next = true);
     }
 
-    /// Another bot token is the right one from now on.
+    /// Changes the valid bot token.
     pub fn change_token(&self, token: &str) {
         self.change(|world| token.clone_into(&mut world.bot_token));
     }

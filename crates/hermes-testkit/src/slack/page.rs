@@ -1,4 +1,4 @@
-//! A page for people, to chat with an app by hand.
+//! A web page to chat with an app by hand.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Connections: Web API calls, files, the page, and those that become sockets.
+//! Connections: Web API calls, files, the web page, and WebSocket upgrades.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::http::{HttpConnection, ReceivedRequest, RequestReadError};
 use crate::task::start_in;
 use crate::watched_value::WatchedValue;
 
-/// What all connections share.
+/// The state all connections share.
 #[derive(Debug)]
 pub(super) struct FakeSlackServer {
     pub(super) world: WatchedValue<FakeSlackState>,
@@ -32,7 +32,7 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<FakeSlackServer>) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
-            // A failed accept concerns one client that has already gone.
+            // A failed accept concerns one client that has already disconnected.
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                 start_in(&mut clients, serve_connection(stream, shared.clone()));
             },
@@ -184,7 +184,7 @@ impl FakeSlackState {
         true
     }
 
-    /// Private files need the token; without it there is a page to sign in at, as on the real one.
+    /// Returns a private file, which needs the token; without it, a sign-in page as on the real one.
     fn file(&self, path: &str, message: &ReceivedRequest) -> Vec<u8> {
         let authorised =
             message.header("authorization") == Some(format!("Bearer {}", self.bot_token).as_str());
@@ -226,7 +226,7 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A Socket Mode connection: its ticket is good once.
+/// Accepts a Socket Mode connection, whose ticket is valid once.
 async fn accept_socket(mut connection: HttpConnection, request: &ReceivedRequest, shared: &FakeSlackServer) {
     let ticket =
         request.target.split(['?', '&']).find_map(|part| part.strip_prefix("ticket=")).unwrap_or_default();
@@ -286,7 +286,8 @@ async fn run_socket(socket: &mut WebSocketStream<TcpStream>, id: u64, shared: &F
                     SlackSocketAction::Disconnect(reason) => {
                         let frame = json!({"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-1"}});
                         socket.send(Frame::text(frame.to_string())).await.ok();
-                        // Closed by whoever is quicker; what is in flight is delivered elsewhere.
+                        // Either side may close first; unacknowledged envelopes are delivered on another
+                        // connection.
                         while let Some(Ok(_)) = socket.next().await {}
                         return;
                     }

@@ -1,4 +1,4 @@
-//! What the emulated workspace knows: people, channels, what was said, and what still has to be told to the app.
+//! The state of the emulated workspace: users, channels, messages, and envelopes to deliver.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::faults::{SlackFault, SlackSocketAction};
 
-/// How long an app has to acknowledge an envelope.
+/// The time an app has to acknowledge an envelope.
 pub(super) const ACK_WITHIN: Duration = Duration::from_secs(3);
-/// How often something is delivered at most.
+/// Limits the deliveries of an envelope.
 const DELIVERIES: u32 = 4;
 
-/// One line of a channel.
+/// A message of a channel.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FakeSlackMessage {
     pub ts: String,
@@ -21,17 +21,17 @@ pub struct FakeSlackMessage {
     pub thread_ts: Option<String>,
     pub blocks: Vec<Value>,
     pub metadata: Value,
-    /// Names of files, with their bytes.
+    /// The names of files, with their bytes.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Emoji under it, by the bot.
+    /// The bot's reactions.
     pub reactions: Vec<String>,
     pub broadcast: bool,
-    /// Texts it had before, oldest first.
+    /// The texts it had before, oldest first.
     pub earlier: Vec<String>,
 }
 
 impl FakeSlackMessage {
-    /// What its buttons are called.
+    /// Returns the labels of its buttons.
     pub fn buttons(&self) -> Vec<String> {
         self.elements()
             .filter_map(|button| button.pointer("/text/text")?.as_str().map(str::to_owned))
@@ -47,28 +47,28 @@ impl FakeSlackMessage {
 #[derive(Debug, Clone)]
 pub(super) struct FakeSlackChannel {
     pub(super) name: String,
-    /// `im`, `channel`, `group`.
+    /// The kind of channel: `im`, `channel`, `group`.
     pub(super) kind: &'static str,
     pub(super) messages: Vec<FakeSlackMessage>,
 }
 
-/// Something the app has to hear of.
+/// An envelope for the app.
 #[derive(Debug, Clone)]
 pub(super) struct FakeSlackDelivery {
     pub(super) id: String,
     pub(super) kind: &'static str,
     pub(super) payload: Value,
     pub(super) attempts: u32,
-    /// The connection it was sent on, and until when it has to be acknowledged there.
+    /// The connection it was sent on, and the deadline for its acknowledgement.
     pub(super) sent: Option<(u64, Duration)>,
 }
 
-/// A Web API call that was made.
+/// A received Web API call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FakeSlackCall {
     pub method: String,
     pub arguments: Value,
-    /// `ok`, or why not.
+    /// The result: `ok`, or the error.
     pub outcome: String,
 }
 
@@ -80,19 +80,19 @@ pub(super) struct FakeSlackState {
     pub(super) people: BTreeMap<String, String>,
     pub(super) channels: BTreeMap<String, FakeSlackChannel>,
     pub(super) uploads: BTreeMap<String, (String, Option<Vec<u8>>)>,
-    /// Files people shared, by path.
+    /// The files users shared, by path.
     pub(super) files: BTreeMap<String, (String, Vec<u8>)>,
     pub(super) waiting: VecDeque<FakeSlackDelivery>,
-    /// Open connections that have said hello, and what is to be done on them.
+    /// The open connections after hello, and the actions queued for them.
     pub(super) connections: BTreeMap<u64, VecDeque<SlackSocketAction>>,
     pub(super) opened: u64,
     pub(super) tickets: Vec<String>,
     pub(super) calls: Vec<FakeSlackCall>,
     pub(super) faults: Vec<(String, SlackFault)>,
     pub(super) statuses: Vec<(String, String)>,
-    /// Keys of what was acknowledged.
+    /// The keys of acknowledged envelopes.
     pub(super) acknowledged: Vec<String>,
-    /// How often an acknowledgement was late.
+    /// The number of late acknowledgements.
     pub(super) late: usize,
     pub(super) swap_next: bool,
     held: Option<FakeSlackDelivery>,
@@ -131,12 +131,12 @@ impl FakeSlackState {
         self.counter
     }
 
-    /// An id for a message: a time that nothing else has.
+    /// Returns a unique message id, which is a time.
     pub(super) fn next_ts(&mut self) -> String {
         format!("1767323045.{:06}", self.count())
     }
 
-    /// Tells the app of something.
+    /// Queues an envelope for the app.
     pub(super) fn enqueue(&mut self, kind: &'static str, payload: Value) {
         self.last = Some((kind, payload.clone()));
         let id = format!("envelope-{}", self.count());
@@ -149,14 +149,14 @@ impl FakeSlackState {
         self.waiting.extend(self.held.take());
     }
 
-    /// The same once more, as if its acknowledgement had been lost.
+    /// Queues the last envelope again, as if its acknowledgement had been lost.
     pub(super) fn enqueue_again(&mut self) {
         if let Some((kind, payload)) = self.last.clone() {
             self.enqueue(kind, payload);
         }
     }
 
-    /// An event of the Events API.
+    /// Queues an event of the Events API.
     pub(super) fn event(&mut self, event: &Value) {
         let id = format!("Ev{}", self.count());
         let payload = json!({
@@ -166,7 +166,7 @@ impl FakeSlackState {
         self.enqueue("events_api", payload);
     }
 
-    /// What is to be sent on a connection now.
+    /// Returns the next action for a connection.
     pub(super) fn next_for(&mut self, connection: u64, now: Duration) -> Option<SlackSocketAction> {
         let orders = self.connections.get_mut(&connection)?;
         if let Some(order) = orders.pop_front() {
@@ -193,7 +193,8 @@ impl FakeSlackState {
         }
     }
 
-    /// What was not acknowledged in time, or on a connection that is gone, is delivered again; not forever.
+    /// Redelivers envelopes that were not acknowledged in time, or on a closed connection, a limited number of
+    /// times.
     pub(super) fn redeliver_unacknowledged(&mut self, now: Duration) {
         let FakeSlackState { waiting, connections, late, .. } = self;
         for delivery in waiting.iter_mut() {
@@ -211,7 +212,7 @@ impl FakeSlackState {
         self.channels.get_mut(channel)?.messages.iter_mut().find(|message| message.ts == ts)
     }
 
-    /// Somebody other than the bot writes.
+    /// Adds a message of a user other than the bot.
     pub(super) fn post(&mut self, channel: &str, message: FakeSlackMessage, files: &[Value]) {
         let Some(known) = self.channels.get_mut(channel) else { return };
         let mut event = json!({

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::state::{FakeSlackMessage, FakeSlackState};
 use super::{BOT, BOT_USER};
 
-/// What a method says: the answer, or its error.
+/// The result of a method: the response, or its error code.
 type FakeSlackResult = Result<Value, &'static str>;
 
 const LONGEST_TEXT: usize = 40_000;
 
-/// What a method takes, and how: some know no JSON.
+/// The arguments of a method, and their encoding: some methods do not accept JSON.
 struct Method {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -183,7 +183,7 @@ fn post_message(world: &mut FakeSlackState, arguments: &Value) -> FakeSlackResul
         ..FakeSlackMessage::default()
     };
     let shown = shown(&message);
-    // The app hears its own words, too.
+    // The app also gets events for its own messages.
     world.event(&json!({
         "type": "message", "channel": channel, "user": BOT_USER, "bot_id": BOT, "text": message.text, "ts": ts,
         "thread_ts": message.thread_ts,

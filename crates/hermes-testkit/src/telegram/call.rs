@@ -1,10 +1,10 @@
-//! A call to the API, however its parameters were sent, and the ways to say no to it.
+//! An API call, however its parameters were sent, and its errors.
 
 use serde_json::{Map, Value, json};
 
 use crate::http::{FormPart, ReceivedRequest, parse_form};
 
-/// What somebody asks the API to do.
+/// A received API call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FakeTelegramCall {
     pub(super) method: String,
@@ -12,7 +12,7 @@ pub(super) struct FakeTelegramCall {
     pub(super) files: Vec<FormPart>,
 }
 
-/// Why it is not done, as the API says it.
+/// An error in the API's format.
 #[derive(Debug, Clone)]
 pub(super) struct FakeTelegramError {
     pub(super) code: u16,
@@ -46,7 +46,7 @@ impl FakeTelegramError {
 pub(super) type Result<T> = std::result::Result<T, FakeTelegramError>;
 
 impl FakeTelegramCall {
-    /// Reads the parameters from the query and from a body of any of the kinds the API takes.
+    /// Reads the parameters from the query and from a body of any encoding the API accepts.
     pub(super) fn read(method: &str, query: &str, request: &ReceivedRequest) -> Result<Self> {
         let mut call = Self { method: method.to_owned(), ..Self::default() };
         call.take_pairs(query);
@@ -80,7 +80,7 @@ impl FakeTelegramCall {
         }
     }
 
-    /// A parameter that is not there, or empty, does not count.
+    /// Returns a parameter; a missing or empty one does not count.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
@@ -95,7 +95,7 @@ impl FakeTelegramCall {
             || self.text(name).is_some_and(|text| text == "true" || text == "True" || text == "1")
     }
 
-    /// A parameter that is a document; forms and queries send it as text.
+    /// Returns a parameter that is a JSON document; forms and queries send it as text.
     pub(super) fn document(&self, name: &str) -> Result<Option<Value>> {
         match self.fields.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -106,7 +106,7 @@ impl FakeTelegramCall {
         }
     }
 
-    /// The file of a parameter, sent along.
+    /// Returns the uploaded file of a parameter.
     pub(super) fn file(&self, name: &str) -> Option<&FormPart> {
         let attached = self.text(name).and_then(|text| text.strip_prefix("attach://"));
         self.files.iter().find(|part| part.name == attached.unwrap_or(name))

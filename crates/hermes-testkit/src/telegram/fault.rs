@@ -1,19 +1,19 @@
-//! How a call goes wrong on request.
+//! Faults of calls on request.
 
-/// What becomes of the next call of a method.
+/// Says how the next call of a method fails.
 #[derive(Debug, Clone)]
 pub enum TelegramFault {
-    /// It is not done, and the API says so.
+    /// The call has no effect, and the API refuses it.
     Refuse { code: u16, description: String, retry_after: Option<u64> },
-    /// It is not done, and the connection ends.
+    /// The call has no effect, and the connection ends.
     Drop,
-    /// It is done, and the connection ends before anything is said.
+    /// The call has its effect, and the connection ends before the response.
     DropAfter,
-    /// It waits at the gate of that name before it is done.
+    /// The call waits at this gate before it has an effect.
     Hang(String),
-    /// It is done and waits at the gate before anything is said.
+    /// The call has its effect, and the response waits at the gate.
     HangAfter(String),
-    /// The answer is a page of some server in between.
+    /// The response is the HTML page of a proxy.
     Garbage,
 }
 

@@ -1,18 +1,18 @@
-//! MarkdownV2 as Telegram reads it: from its published rules, byte by byte, with its own complaints.
+//! A MarkdownV2 parser with Telegram's own error messages, written from its published rules.
 //!
-//! Written apart from anything that renders. What it accepts has every reserved character escaped and every entity closed
-//! in the order it was opened.
+//! It shares no code with any renderer. It accepts only texts in which every reserved character is escaped and
+//! every entity is closed in the order it was opened.
 
 use serde::Serialize;
 
-/// A text and what stands out in it.
+/// A text and its entities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FormattedText {
     pub text: String,
     pub entities: Vec<FakeTelegramEntity>,
 }
 
-/// A stretch of a text, in UTF-16 code units.
+/// A range of a text, in UTF-16 code units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FakeTelegramEntity {
     #[serde(rename = "type")]
@@ -27,7 +27,7 @@ pub struct FakeTelegramEntity {
 
 const RESERVED: &str = "_*[]()~`>#+-=|{}.!";
 
-/// Reads a text, or says what Telegram says about it.
+/// Parses a text, or returns Telegram's error message.
 pub fn parse_markdown_v2(source: &str) -> Result<FormattedText, String> {
     let mut parser = Parser {
         source: source.chars().collect(),
@@ -45,7 +45,7 @@ pub fn parse_markdown_v2(source: &str) -> Result<FormattedText, String> {
 struct Parser {
     source: Vec<char>,
     at: usize,
-    /// Of the text so far.
+    /// The length of the text so far.
     length: usize,
     open: Vec<OpenEntity>,
     read: FormattedText,
@@ -85,7 +85,7 @@ impl Parser {
                 self.at += end.len();
                 self.close(None);
             } else if c == '`' {
-                // Code within code: a tick that should have been escaped.
+                // Code within code: a backtick that should have been escaped.
                 self.begin(c)?;
             } else {
                 self.take_visible();
@@ -101,7 +101,7 @@ impl Parser {
         Ok(())
     }
 
-    /// A quote ends with the last line that begins with its sign.
+    /// Ends a quote after the last line that begins with its mark.
     fn line_end(&mut self) {
         let quoted = self.open.last().is_some_and(|open| open.kind == "blockquote");
         if quoted && self.peek(1) == Some('>') {
@@ -175,7 +175,7 @@ impl Parser {
         Ok(())
     }
 
-    /// What follows the sign of a block up to the end of the line; then the line's end, which is not part of the block.
+    /// Reads the language after the mark of a code block and skips the line break, which is not part of the block.
     fn language(&mut self) -> Option<String> {
         let mut end = self.at;
         while self.source.get(end).is_some_and(|c| !c.is_whitespace() && *c != '`') {
@@ -204,7 +204,7 @@ impl Parser {
         let Some(open) = self.open.pop() else { return };
         let length = self.length - open.offset;
         let needs_url = open.kind == "text_link" && url.is_none();
-        // What covers nothing, or leads nowhere, is no entity.
+        // An entity without text, or a link without a URL, is dropped.
         if length > 0 && !needs_url {
             let OpenEntity { kind, offset, language, .. } = open;
             self.read.entities.push(FakeTelegramEntity { kind, offset, length, url, language });
@@ -223,7 +223,7 @@ impl Parser {
     }
 }
 
-/// What the complaints call it.
+/// Returns its name in error messages.
 fn named(open: &OpenEntity) -> &'static str {
     match open.kind {
         "bold" => "Bold",

@@ -1,7 +1,7 @@
-//! The methods of the API: what they take and what they do.
+//! The methods of the API: their parameters and their effects.
 //!
-//! From the published documentation. Parameters nobody has written down are refused, which the real server does not do: a
-//! misspelled one would otherwise never be noticed.
+//! Written from the published documentation. Undocumented parameters are refused, which the real server does not
+//! do: a misspelled one would otherwise never be noticed.
 
 use serde_json::{Value, json};
 
@@ -14,14 +14,14 @@ const LONGEST_CAPTION: usize = 1024;
 const LARGEST_DOWNLOAD: usize = 20 * 1024 * 1024;
 const LARGEST_UPLOAD: usize = 50 * 1024 * 1024;
 const LARGEST_PHOTO: usize = 10 * 1024 * 1024;
-/// What Telegram fetches from an address it is given.
+/// Limits the photos Telegram downloads from a URL.
 const LARGEST_FETCHED_PHOTO: usize = 5 * 1024 * 1024;
 const LARGEST_FETCHED: usize = 20 * 1024 * 1024;
 const REACTIONS: [&str; 10] = ["👍", "👎", "❤", "🔥", "🥰", "👏", "😁", "🤔", "👀", "💯"];
 const ACTIONS: [&str; 6] =
     ["typing", "upload_photo", "record_voice", "upload_voice", "upload_document", "upload_video"];
 
-/// What every message may carry.
+/// The parameters every message may have.
 const SENDING: [&str; 12] = [
     "chat_id",
     "message_thread_id",
@@ -37,7 +37,7 @@ const SENDING: [&str; 12] = [
     "link_preview_options",
 ];
 
-/// The parameters of a method beside those, or nothing when there is no such method.
+/// Returns the other parameters of a method, or `None` when there is no such method.
 fn parameters(method: &str) -> Option<(&'static [&'static str], bool)> {
     let own: (&[&str], bool) = match method {
         "getMe" | "getWebhookInfo" | "getMyCommands" => (&[], false),
@@ -80,7 +80,7 @@ fn parameters(method: &str) -> Option<(&'static [&'static str], bool)> {
 }
 
 impl FakeTelegramState {
-    /// Does what is asked, but for `getUpdates`, which may have to wait.
+    /// Performs a call, except `getUpdates`, which may have to wait.
     pub(super) fn perform(&mut self, call: &FakeTelegramCall) -> Result<Value> {
         self.check(call)?;
         match call.method.as_str() {
@@ -111,7 +111,7 @@ impl FakeTelegramState {
         }
     }
 
-    /// Refuses what is not in the documentation.
+    /// Refuses undocumented methods and parameters.
     pub(super) fn check(&mut self, call: &FakeTelegramCall) -> Result<()> {
         let known = parameters(&call.method).filter(|_| !self.unknown_methods.contains(&call.method));
         let Some((own, sends)) = known else { return Err(FakeTelegramError::new(404, "Not Found")) };
@@ -341,8 +341,8 @@ impl FakeTelegramState {
         }
     }
 
-    /// What an address leads to, seen from Telegram's servers: what only this machine can reach is not there. An address
-    /// of the web nobody has put anything at is believed.
+    /// Returns the contents of a URL as Telegram's servers see it: addresses of this machine are unreachable. A
+    /// public URL without registered contents is accepted.
     fn fetched(&self, address: &str, kind: &str) -> Result<(String, Vec<u8>)> {
         let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
         let host = rest.and_then(|rest| rest.split(['/', ':', '?', '#']).next()).unwrap_or_default();
@@ -371,7 +371,7 @@ impl FakeTelegramState {
     }
 }
 
-/// A text or caption with its marks read, if the call says that it has some.
+/// Returns a text or caption, parsed if the call names a parse mode.
 fn formatted(call: &FakeTelegramCall, name: &str, longest: usize, too_long: &str) -> Result<FormattedText> {
     let text = call.text(name).unwrap_or_default();
     let mut formatted = match call.text("parse_mode") {

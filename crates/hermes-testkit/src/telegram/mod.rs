@@ -1,8 +1,8 @@
-//! Telegram's Bot API, for tests and by hand.
+//! An emulated Bot API of Telegram, for tests and by hand.
 //!
-//! Written from the published documentation, apart from the adapter it plays for: token, parameters, MarkdownV2, limits, offsets,
-//! conflicts, floods, topics, files, buttons, reactions, webhooks. It goes wrong on request, waits at gates instead of for
-//! time, and keeps what it knows when its server is killed and started again on the same port.
+//! Written from the published documentation, independently of the channel: token, parameters, MarkdownV2, limits,
+//! offsets, conflicts, flood limits, topics, files, buttons, reactions, webhooks. It fails on request, waits at
+//! gates instead of for time, and keeps its state when its server is killed and restarted on the same port.
 
 mod call;
 mod fault;
@@ -31,7 +31,7 @@ use crate::server_thread::ServerThread;
 use crate::watched_value::WatchedValue;
 use state::{FakeTelegramChat, FakeTelegramState, FloodLimit};
 
-/// The emulator. It serves on a thread of its own, so that tests without a runtime can use it too.
+/// The emulator. It serves on its own thread, so that tests without a runtime can use it too.
 #[derive(Debug)]
 pub struct FakeTelegram {
     stage: Arc<FakeTelegramServer>,
@@ -81,28 +81,28 @@ impl FakeTelegram {
         Ok(address)
     }
 
-    /// Ends the server and every connection. What it knows stays.
+    /// Ends the server and every connection. Its state stays.
     pub fn kill(&self) {
         let thread = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(thread);
     }
 
-    /// Serves again on the port it had.
+    /// Serves again on the same port.
     pub fn restart(&self) -> Result<(), Error> {
         self.serve(self.address.map_or(0, |address| address.port())).map(drop)
     }
 
-    /// What `platforms.telegram.extra.base_url` is set to.
+    /// Returns the value for `platforms.telegram.extra.base_url`.
     pub fn base_url(&self) -> String {
         self.address.map(|address| format!("http://{address}")).unwrap_or_default()
     }
 
-    /// Somebody, in a direct chat with the bot and in groups.
+    /// Creates a user, in a direct chat with the bot and in groups.
     pub fn person(&self, id: i64, name: &str) -> FakeTelegramUser<'_> {
         self.stage.person(id, name)
     }
 
-    /// Another bot that writes in groups.
+    /// Creates another bot that writes in groups.
     pub fn other_bot(&self, id: i64, name: &str) -> FakeTelegramUser<'_> {
         let user = json!({"id": id, "is_bot": true, "first_name": name, "username": name});
         self.stage.world.update(|world| world.people.insert(id, user));
@@ -117,7 +117,7 @@ impl FakeTelegram {
         self.stage.world.update(|world| world.chats.insert(id, chat(id, "channel", title)));
     }
 
-    /// A topic of a chat, and its number.
+    /// Creates a topic of a chat, and returns its id.
     pub fn topic(&self, chat: i64, name: &str) -> i64 {
         self.stage.world.update(|world| {
             let id = world.message_id();
@@ -134,14 +134,14 @@ impl FakeTelegram {
         });
     }
 
-    /// The names of a chat's topics.
+    /// Returns the names of a chat's topics.
     pub fn topics(&self, chat: i64) -> Vec<String> {
         self.stage.world.read(|world| {
             world.chats.get(&chat).map(|chat| chat.topics.values().cloned().collect()).unwrap_or_default()
         })
     }
 
-    /// A person no longer wants to hear from the bot, or does again.
+    /// Sets whether a user has blocked the bot.
     pub fn block(&self, person: i64, blocked: bool) {
         self.stage.world.update(|world| {
             if let Some(chat) = world.chats.get_mut(&person) {
@@ -150,7 +150,7 @@ impl FakeTelegram {
         });
     }
 
-    /// A group becomes a supergroup with another number.
+    /// Migrates a group to a supergroup with another id.
     pub fn migrate(&self, from: i64, to: i64) {
         self.stage.world.update(|world| {
             let title = world.chats.get(&from).map(|chat| chat.title.clone()).unwrap_or_default();
@@ -161,17 +161,17 @@ impl FakeTelegram {
         });
     }
 
-    /// A file that a message can name.
+    /// Stores a file that a message can refer to.
     pub fn file(&self, path: &str, bytes: &[u8]) -> Value {
         self.stage.world.update(|world| world.store(path, bytes.to_vec()))
     }
 
-    /// Anything at all as an update; its number.
+    /// Queues any object as an update, and returns its id.
     pub fn announces(&self, kind: &str, what: Value) -> i64 {
         self.stage.world.update(|world| world.announce(kind, what))
     }
 
-    /// The same update again, under a number of its own.
+    /// Queues the last update again, with a new id.
     pub fn repeats_last(&self) {
         self.stage.world.update(|world| {
             let Some((_, update)) = world.pending.back().cloned() else { return };
@@ -185,24 +185,24 @@ impl FakeTelegram {
         });
     }
 
-    /// What waits comes in another order than it was said in.
+    /// Reverses the order of the pending updates.
     pub fn reverses_pending(&self) {
         self.stage.world.update(|world| world.pending.make_contiguous().reverse());
     }
 
-    /// How many updates the bot has not confirmed.
+    /// Returns how many updates the bot has not confirmed.
     pub fn pending(&self) -> usize {
         self.stage.world.read(|world| world.pending.len())
     }
 
-    /// What the bot said in a chat, oldest first.
+    /// Returns the bot's messages in a chat, oldest first.
     pub fn messages(&self, chat: i64) -> Vec<FakeTelegramMessage> {
         self.stage
             .world
             .read(|world| world.posted.iter().filter(|posted| posted.chat == chat).cloned().collect())
     }
 
-    /// Waits until the bot has said something with this part in it, and gives the newest such message.
+    /// Waits until the bot has sent a message that contains this part, and returns the newest such message.
     pub async fn until_said(&self, chat: i64, part: &str) -> FakeTelegramMessage {
         self.stage.world.until(|world| newest(world, chat, part)).await
     }
@@ -213,12 +213,12 @@ impl FakeTelegram {
         self.stage.world.until_blocking(&what, |world| newest(world, chat, part))
     }
 
-    /// The parameters of every call of a method so far.
+    /// Returns the parameters of every call of a method so far.
     pub fn calls(&self, method: &str) -> Vec<Map<String, Value>> {
         self.stage.world.read(|world| calls(world, method))
     }
 
-    /// Waits until a method has been called so often; what the last call did may not be seen yet.
+    /// Waits until a method has been called this often; the effect of the last call may not be visible yet.
     pub async fn until_called(&self, method: &str, count: usize) -> Vec<Map<String, Value>> {
         self.stage.world.until(|world| Some(calls(world, method)).filter(|calls| calls.len() >= count)).await
     }
@@ -231,7 +231,7 @@ impl FakeTelegram {
         self.stage.world.until_blocking(&what, look)
     }
 
-    /// Waits until the bot has confirmed everything.
+    /// Waits until the bot has confirmed every update.
     pub async fn until_confirmed(&self) {
         self.stage.world.until(|world| world.pending.is_empty().then_some(())).await;
     }
@@ -243,22 +243,22 @@ impl FakeTelegram {
             .until_blocking("everything confirmed", |world| world.pending.is_empty().then_some(()));
     }
 
-    /// What the presser of a button was told, once the bot has told something.
+    /// Waits for the bot's answer to a callback query and returns its text.
     pub async fn until_answered(&self, query: &str) -> String {
         self.stage.world.until(|world| world.queries.get(query).cloned().flatten()).await
     }
 
-    /// The reaction of the bot to a message.
+    /// Returns the reaction of the bot to a message.
     pub fn reaction(&self, chat: i64, message: i64) -> Option<String> {
         self.stage.world.read(|world| world.reactions.get(&(chat, message)).cloned())
     }
 
-    /// The menu of commands, once there is one.
+    /// Waits for the menu of commands and returns it.
     pub async fn until_menu(&self) -> Value {
         self.stage.world.until(|world| (!world.commands.is_null()).then(|| world.commands.clone())).await
     }
 
-    /// The statuses the webhook answered with.
+    /// Waits for this many webhook deliveries and returns the response statuses.
     pub async fn until_delivered(&self, count: usize) -> Vec<u16> {
         self.stage
             .world
@@ -270,28 +270,28 @@ impl FakeTelegram {
         self.stage.world.read(|world| world.hook.as_ref().map(|hook| hook.url.clone()))
     }
 
-    /// The next call of a method goes wrong; several wait their turn.
+    /// Makes the next call of a method fail; several faults apply in order.
     pub fn fails(&self, method: &str, fault: TelegramFault) {
         self.stage.world.update(|world| world.faults.entry(method.to_owned()).or_default().push_back(fault));
     }
 
-    /// What Telegram finds when it is given this address.
+    /// Sets the contents Telegram finds at this URL.
     pub fn publishes(&self, url: &str, mime: &str, bytes: &[u8]) {
         let found = (mime.to_owned(), bytes.to_vec());
         self.stage.world.update(|world| world.web.insert(url.to_owned(), found));
     }
 
-    /// When everything from now on is written, in seconds.
+    /// Sets the date of all following messages, in seconds.
     pub fn writes_at(&self, date: i64) {
         self.stage.world.update(|world| world.date = Some(date));
     }
 
-    /// A server that has never heard of a method.
+    /// Makes the server not know a method.
     pub fn forgets(&self, method: &str) {
         self.stage.world.update(|world| world.unknown_methods.push(method.to_owned()));
     }
 
-    /// From now on not more than thirty messages a second, and one in each chat.
+    /// Limits the bot to thirty messages a second, and one in each chat.
     pub fn limits_floods(&self, clock: Arc<dyn Clock>) {
         self.stage.world.update(|world| {
             world.flood = Some(FloodLimit { clock, sent: std::collections::VecDeque::new() });

@@ -1,4 +1,4 @@
-//! A page on which a person can chat with the bot, and the two routes behind it.
+//! A web page to chat with the bot by hand, and the two routes behind it.
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ fn chat(stage: &FakeTelegramServer, person: i64) -> Value {
     })
 }
 
-/// `{"person": 1, "text": "hello"}`, or `"press"` instead of a text.
+/// Handles `{"person": 1, "text": "hello"}`, or `"press"` instead of a text.
 fn say(stage: &FakeTelegramServer, message: &ReceivedRequest) -> FakeTelegramAnswer {
     let said: Value = serde_json::from_slice(&message.body).unwrap_or_default();
     let id = said.get("person").and_then(Value::as_i64).unwrap_or(1);

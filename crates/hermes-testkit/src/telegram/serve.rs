@@ -1,4 +1,4 @@
-//! The socket: routes, long polls, faults, downloads, and the page for a person at a browser.
+//! The HTTP server: routes, long polls, faults, downloads, and the web page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) async fn serve(listener: TcpListener, stage: Arc<FakeTelegramServer>)
     }
 }
 
-/// An answer, or the lack of one.
+/// A response, or the lack of one.
 pub(super) enum FakeTelegramAnswer {
     Body { status: u16, kind: &'static str, bytes: Vec<u8> },
     Nothing,
@@ -117,7 +117,7 @@ async fn perform(stage: &FakeTelegramServer, call: &FakeTelegramCall) -> FakeTel
     FakeTelegramAnswer::of(result)
 }
 
-/// Confirms what came before the offset and waits for more. A later poll ends an earlier one.
+/// Confirms the updates before the offset and waits for more. A later poll ends an earlier one.
 async fn updates(stage: &FakeTelegramServer, call: &FakeTelegramCall) -> Result<Value> {
     let mine = stage.world.update(|world| {
         world.check(call)?;

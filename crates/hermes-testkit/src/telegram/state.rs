@@ -1,4 +1,4 @@
-//! What Telegram knows: chats, messages, files, and the updates that wait for the bot.
+//! The state of the emulated Telegram: chats, messages, files, and the updates that wait for the bot.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub struct FakeTelegramMessage {
     pub id: i64,
     pub chat: i64,
     pub thread: Option<i64>,
-    /// `text`, `photo`, `document`, …
+    /// The kind: `text`, `photo`, `document`, …
     pub kind: String,
-    /// Its text or caption as people see it now, without marks.
+    /// The current text or caption as users see it, without markup.
     pub text: String,
     pub entities: Vec<FakeTelegramEntity>,
     pub reply_to: Option<i64>,
@@ -27,7 +27,7 @@ pub struct FakeTelegramMessage {
     pub buttons: Vec<FakeTelegramButton>,
     /// The name and the bytes of the file sent with it.
     pub file: Option<(String, Vec<u8>)>,
-    /// Texts it had before, oldest first.
+    /// The texts it had before, oldest first.
     pub earlier: Vec<String>,
     /// The parameters it was sent with.
     pub fields: Map<String, Value>,
@@ -46,7 +46,7 @@ pub(super) struct FakeTelegramChat {
     pub(super) kind: &'static str,
     pub(super) title: String,
     pub(super) topics: BTreeMap<i64, String>,
-    /// The person does not want to hear from the bot.
+    /// True when the user has blocked the bot.
     pub(super) blocked: bool,
     pub(super) migrated_to: Option<i64>,
 }
@@ -71,11 +71,11 @@ pub(super) struct FakeTelegramWebhook {
 pub(super) struct FakeTelegramFile {
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
-    /// What it is said to be; without bytes of its own it can only be talked about.
+    /// The claimed size, which may differ from the number of bytes.
     pub(super) size: usize,
 }
 
-/// Limits on how fast a bot may write.
+/// The limits on how fast a bot may write.
 #[derive(Debug)]
 pub(super) struct FloodLimit {
     pub(super) clock: Arc<dyn Clock>,
@@ -90,28 +90,28 @@ pub(super) struct FakeTelegramState {
     pub(super) people: BTreeMap<i64, Value>,
     pub(super) pending: VecDeque<(i64, Value)>,
     pub(super) posted: Vec<FakeTelegramMessage>,
-    /// Everything anybody said, by chat and number.
+    /// All messages, by chat and id.
     pub(super) messages: BTreeMap<(i64, i64), Value>,
     pub(super) files: BTreeMap<String, FakeTelegramFile>,
-    /// What Telegram finds on the web, by address: a type and bytes.
+    /// The contents Telegram finds on the web, by URL: a MIME type and bytes.
     pub(super) web: BTreeMap<String, (String, Vec<u8>)>,
     pub(super) hook: Option<FakeTelegramWebhook>,
-    /// Deliveries to the webhook: the status it answered with, 0 for none.
+    /// The response statuses of webhook deliveries, 0 for none.
     pub(super) delivered: Vec<u16>,
-    /// Presses of buttons and what the presser was told.
+    /// The callback queries and the texts with which they were answered.
     pub(super) queries: BTreeMap<String, Option<String>>,
     pub(super) reactions: BTreeMap<(i64, i64), String>,
     pub(super) commands: Value,
     pub(super) actions: Vec<(i64, Option<i64>, String)>,
     pub(super) faults: BTreeMap<String, VecDeque<TelegramFault>>,
     pub(super) calls: Vec<(String, Map<String, Value>)>,
-    /// Which poll is the latest; older ones are turned away.
+    /// The number of the latest poll; older ones are ended.
     pub(super) poll: u64,
     pub(super) flood: Option<FloodLimit>,
     pub(super) next_message: i64,
     pub(super) next_update: i64,
     pub(super) unknown_methods: Vec<String>,
-    /// When messages are written; without it, now.
+    /// The date of messages; `None` means now.
     pub(super) date: Option<i64>,
 }
 
@@ -151,14 +151,14 @@ impl FakeTelegramState {
         self.next_message
     }
 
-    /// Seconds, as messages carry them.
+    /// Returns the date of a message in seconds.
     pub(super) fn date(&self) -> i64 {
         let now = || WallClock::default().now().seconds();
         #[expect(clippy::cast_possible_truncation, reason = "whole seconds are what Telegram tells")]
         self.date.unwrap_or_else(|| now() as i64)
     }
 
-    /// Puts something into the bot's queue.
+    /// Adds an update to the bot's queue.
     pub(super) fn announce(&mut self, kind: &str, what: Value) -> i64 {
         let id = self.next_update;
         self.next_update += 1;
@@ -169,7 +169,7 @@ impl FakeTelegramState {
         id
     }
 
-    /// The chat a call is about, if the bot may write there.
+    /// Returns the chat of a call, if the bot may write there.
     pub(super) fn writable(&self, call: &FakeTelegramCall) -> Result<&FakeTelegramChat> {
         let id = call.number("chat_id").ok_or_else(|| FakeTelegramError::bad("chat_id is empty"))?;
         let chat = self.chats.get(&id).ok_or_else(|| FakeTelegramError::bad("chat not found"))?;
@@ -189,7 +189,7 @@ impl FakeTelegramState {
         Ok(chat)
     }
 
-    /// Thirty messages a second in all, one in each chat.
+    /// Applies the limits: thirty messages a second in total, one in each chat.
     pub(super) fn admit(&mut self, chat: i64) -> Result<()> {
         let Some(flood) = &mut self.flood else { return Ok(()) };
         let now = flood.clock.monotonic();

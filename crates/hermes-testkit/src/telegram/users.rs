@@ -1,11 +1,11 @@
-//! What people do in Telegram.
+//! Actions of users.
 
 use serde_json::{Map, Value, json};
 
 use super::FakeTelegramServer;
 use super::state::{FakeTelegramChat, FakeTelegramState};
 
-/// Somebody who writes. In a direct chat the chat has the person's number.
+/// A user. A direct chat has the user's id.
 #[derive(Debug, Clone, Copy)]
 pub struct FakeTelegramUser<'a> {
     pub(super) stage: &'a FakeTelegramServer,
@@ -13,7 +13,7 @@ pub struct FakeTelegramUser<'a> {
 }
 
 impl FakeTelegramUser<'_> {
-    /// Writes into a chat; the number of the message.
+    /// Sends a message to a chat and returns its id.
     pub fn says(&self, chat: i64, text: &str) -> i64 {
         self.sends(chat, json!({"text": text, "entities": entities(text)}))
     }
@@ -23,7 +23,7 @@ impl FakeTelegramUser<'_> {
         self.sends(chat, fields)
     }
 
-    /// Answers a message of the chat.
+    /// Replies to a message of the chat.
     pub fn replies(&self, chat: i64, to: i64, text: &str) -> i64 {
         let quoted = self.stage.world.read(|world| world.messages.get(&(chat, to)).cloned());
         self.sends(chat, json!({"text": text, "entities": entities(text), "reply_to_message": quoted}))
@@ -41,7 +41,7 @@ impl FakeTelegramUser<'_> {
         self.sends(chat, fields)
     }
 
-    /// A message with these fields beside the usual ones.
+    /// Sends a message with these fields besides the usual ones.
     pub fn sends(&self, chat: i64, fields: Value) -> i64 {
         self.stage.world.update(|world| {
             let message = message(world, self.id, chat, fields);
@@ -63,7 +63,8 @@ impl FakeTelegramUser<'_> {
         });
     }
 
-    /// Presses the button with these words below the newest message that has it; the number of the press.
+    /// Presses the button with this label below the newest message that has it; returns the id of the callback
+    /// query.
     #[track_caller]
     pub fn presses(&self, chat: i64, words: &str) -> String {
         self.stage.world.update(|world| {
@@ -97,7 +98,7 @@ fn message(world: &mut FakeTelegramState, person: i64, chat: i64, fields: Value)
     message
 }
 
-/// Commands and mentions, as Telegram finds them in a text.
+/// Returns the commands and mentions in a text, as Telegram finds them.
 fn entities(text: &str) -> Value {
     let mut found = Vec::new();
     let mut offset = 0;

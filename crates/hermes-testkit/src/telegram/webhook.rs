@@ -1,4 +1,4 @@
-//! Handing updates to a bot that wants them sent.
+//! Delivers updates to a webhook.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 
 use super::FakeTelegramServer;
 
-/// Until it is tried again; the real one takes longer.
+/// The delay before a retry; the real one is longer.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Sends what waits, the oldest first, until it is taken.
+/// Sends pending updates, the oldest first, until each is accepted.
 pub(super) async fn deliver(stage: Arc<FakeTelegramServer>) {
     loop {
         let (hook, id, update) = stage
@@ -34,7 +34,7 @@ pub(super) async fn deliver(stage: Arc<FakeTelegramServer>) {
     }
 }
 
-/// The status of the answer, if there is one.
+/// Returns the status of the response, if there is one.
 async fn post(url: &str, secret: Option<&str>, body: &str) -> Option<u16> {
     let rest = url.strip_prefix("http://")?;
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));

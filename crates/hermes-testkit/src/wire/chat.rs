@@ -1,4 +1,4 @@
-//! OpenAI chat completions: whole answers and chunk streams.
+//! OpenAI chat completions: complete responses and chunk streams.
 
 use serde_json::{Map, Value, json};
 
@@ -108,7 +108,7 @@ impl StreamEncoder for ChatStreamEncoder<'_> {
 
     fn calls(&mut self, calls: &[WireToolCall], interleave: bool, out: &mut SseWriter) {
         let start = |call: &WireToolCall, out: &mut SseWriter| {
-            // One piece only: servers that do not stream arguments send head and arguments together.
+            // One part only: servers that do not stream arguments send head and arguments together.
             let together = call.parts.len() == 1 && self.turn.quirks.index_zero;
             let arguments = if together { call.arguments.as_str() } else { "" };
             out.json(None, &self.delta(&json!({"tool_calls": [self.call_head(call, arguments)]})));
@@ -167,7 +167,7 @@ impl StreamEncoder for ChatStreamEncoder<'_> {
     }
 }
 
-/// The whole answer to a request without `stream`.
+/// Encodes the response to a request without `stream`.
 pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     let text = turn.text();
     let calls: Vec<Value> = turn
@@ -203,7 +203,7 @@ pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     fill(&answer, raw.as_deref().unwrap_or_default())
 }
 
-/// Adds reasoning to a whole message; returns details that must be put in byte for byte.
+/// Adds reasoning to a complete message; returns details that must be inserted byte for byte.
 fn put_thoughts(message: &mut Value, turn: &ScriptedTurn) -> Option<String> {
     let Value::Object(fields) = message else {
         return None;
@@ -249,7 +249,7 @@ fn put_reasoning(fields: &mut Map<String, Value>, field: ReasoningField, text: &
     fields.insert(name.into(), json!(text));
 }
 
-/// Details that come after the text: its signature, and what is encrypted.
+/// Returns the details that come after the text: its signature, and the encrypted content.
 fn closing_details(thought: &TurnReasoning) -> Vec<Value> {
     let signature = thought.signature.as_ref().map(
         |signature| json!({"type": "reasoning.text", "text": "", "signature": signature, "format": "unknown", "index": 0}),
@@ -260,7 +260,7 @@ fn closing_details(thought: &TurnReasoning) -> Vec<Value> {
     signature.into_iter().chain(encrypted).collect()
 }
 
-/// Stands for JSON that is put in byte for byte once the rest is text.
+/// The placeholder for JSON that is inserted byte for byte after serialisation.
 const RAW_SLOT: &str = "<raw reasoning details>";
 
 fn fill(value: &Value, raw: &str) -> String {

@@ -1,4 +1,4 @@
-//! Whole HTTP answers: scripted word for word, or refusals in each wire's error format.
+//! Complete HTTP responses: scripted verbatim, or refusals in each wire's error format.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(crate) fn plan(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
     plan
 }
 
-/// An error body in the wire's format.
+/// Builds an error body in the wire's format.
 pub(crate) fn body(wire: Wire, message: &str, kind: &str, code: &Value) -> Value {
     match wire {
         Wire::Chat | Wire::Responses => {
@@ -60,7 +60,7 @@ fn refusal(failure: &ScriptedFailure, wire: Wire) -> ResponsePlan {
     plan
 }
 
-/// Kind, text and code that the providers use for a status.
+/// Returns the kind, text and code that the providers use for a status.
 fn usual(status: u16, wire: Wire) -> (&'static str, &'static str, Option<&'static str>) {
     let openai = wire != Wire::Messages;
     match status {

@@ -1,8 +1,8 @@
-//! Reading the requests of all three wires: what the user said last, which calls have results.
+//! Reads requests of all three wires: the last user text, and the calls with results.
 
 use serde_json::Value;
 
-/// The text of the newest user message that has any.
+/// Returns the text of the newest user message that has any.
 pub(crate) fn last_user_text(body: &Value) -> Option<String> {
     if let Some(Value::String(input)) = body.get("input") {
         return Some(input.clone());
@@ -25,7 +25,7 @@ pub(crate) fn system_text(body: &Value) -> String {
 pub(crate) fn tool_results(body: &Value) -> Vec<(String, String)> {
     let mut results = Vec::new();
     for item in items(body) {
-        // Chat: a message of its own; Responses: an item; Anthropic: blocks inside a user message.
+        // Chat: a separate message; Responses: an item; Anthropic: blocks inside a user message.
         push_result(&mut results, item, "tool_call_id", "content");
         push_result(&mut results, item, "call_id", "output");
         for block in item.get("content").and_then(Value::as_array).into_iter().flatten() {
@@ -57,7 +57,7 @@ fn push_result(results: &mut Vec<(String, String)>, item: &Value, id: &str, cont
     results.push((id.clone(), text_of(content)));
 }
 
-/// A string, or the texts of a list of parts.
+/// Returns a string, or the joined texts of a list of parts.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Anthropic Messages: whole answers and block streams.
+//! Anthropic Messages: complete responses and block streams.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ impl<'a> MessagesStreamEncoder<'a> {
         let index = self.next;
         self.next += 1;
         send(out, "content_block_start", &json!({"index": index, "content_block": block}));
-        // The provider pings once the first block is under way.
+        // The provider sends a ping after the first block has begun.
         if !self.pinged && !self.turn.quirks.no_ping {
             send(out, "ping", &json!({}));
         }
@@ -139,7 +139,7 @@ impl StreamEncoder for MessagesStreamEncoder<'_> {
     }
 }
 
-/// The whole answer to a request without `stream`.
+/// Encodes the response to a request without `stream`.
 pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     let mut content: Vec<Value> = Vec::new();
     for act in &turn.acts {
@@ -158,7 +158,7 @@ pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     message.to_string()
 }
 
-/// Joins text to the block before it, as a stream would.
+/// Appends text to the previous block, as a stream would.
 fn push_text(content: &mut Vec<Value>, text: &str) {
     if let Some(last) = content.last_mut()
         && let Some(so_far) = last.get("text").and_then(Value::as_str)
@@ -180,7 +180,7 @@ fn thinking_block(thought: &TurnReasoning) -> Value {
 }
 
 fn tool_block(call: &WireToolCall) -> Value {
-    // A whole answer cannot carry broken arguments: on this wire they are JSON, not a string of JSON.
+    // A complete response cannot carry broken arguments: on this wire they are JSON, not a string of JSON.
     let input: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
     json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
 }
@@ -201,7 +201,7 @@ fn send(out: &mut SseWriter, name: &str, fields: &Value) {
     out.json(Some(name), &typed(name, fields));
 }
 
-/// The event's name is also its first field.
+/// Builds an event whose first field is its name.
 fn typed(name: &str, fields: &Value) -> Value {
     let mut event = json!({"type": name});
     if let Value::Object(fields) = fields {
@@ -229,7 +229,7 @@ fn stop_reason(finish: &ScriptedFinish) -> Option<&str> {
     })
 }
 
-/// This wire counts cached input apart from the rest.
+/// Builds the usage object, which counts cached input separately on this wire.
 fn usage_object(usage: &ScriptedUsage) -> Value {
     let mut object = json!({
         "input_tokens": usage.input.saturating_sub(usage.cached + usage.cache_write),

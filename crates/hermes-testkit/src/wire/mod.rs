@@ -1,7 +1,7 @@
-//! How a reply looks on each of the three wires.
+//! Encodes a reply on each of the three wires.
 //!
-//! Everything is rendered before the first byte leaves: a reply becomes a `Plan`, a list of bytes and waits that the
-//! transport then plays. Rendering is therefore a pure function of the reply and the request.
+//! Everything is encoded before the first byte is sent: a reply becomes a [`ResponsePlan`], a list of bytes and
+//! waits that the transport then sends. Encoding is therefore a pure function of the reply and the request.
 
 mod chat;
 mod failure;
@@ -21,7 +21,7 @@ use crate::script::{CutKind, Framing, ModelScript, Quirk, ReplyEvent, ScriptedRe
 use sse::SseWriter;
 use turn::{ScriptedTurn, TurnAction};
 
-/// The protocol a model endpoint speaks.
+/// The protocol of a model endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wire {
@@ -34,7 +34,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// By the end of the path, so that any prefix a provider puts before it works.
+    /// Returns the wire by the end of the path, so that any prefix of a provider works.
     pub fn of_path(path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
         if path.ends_with("/chat/completions") {
@@ -49,7 +49,7 @@ impl Wire {
     }
 }
 
-/// What of a request shapes its answer.
+/// The parts of a request that affect its response.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplyContext {
     pub wire: Wire,
@@ -63,7 +63,7 @@ pub(crate) struct ReplyContext {
 impl ReplyContext {
     pub(crate) fn of(request: &RecordedRequest) -> Self {
         Self {
-            // Other paths are scripted by whole HTTP answers; should one use events, chat is as good as any.
+            // Other paths are scripted as complete HTTP responses; if one uses events, it gets the chat wire.
             wire: request.wire().unwrap_or(Wire::Chat),
             stream: request.wants_stream(),
             include_usage: request.wants_stream_usage(),
@@ -74,7 +74,7 @@ impl ReplyContext {
     }
 }
 
-/// An answer, ready to be sent.
+/// A response, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct ResponsePlan {
     pub status: u16,
@@ -82,14 +82,14 @@ pub(crate) struct ResponsePlan {
     pub framing: Framing,
     pub write_size: Option<usize>,
     pub pieces: Vec<ResponsePiece>,
-    /// Breaks off after so many bytes of the body.
+    /// The number of body bytes after which the connection is cut.
     pub cut_after: Option<(usize, CutKind)>,
 }
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum ResponsePiece {
     Bytes(Vec<u8>),
-    /// What came before leaves before what comes after.
+    /// Sends the bytes so far before those that follow.
     Flush,
     Delay(Duration),
     Wait(String),
@@ -128,7 +128,7 @@ impl ResponsePlan {
         plan
     }
 
-    /// A JSON answer made by the server itself.
+    /// Builds a JSON response of the server itself.
     pub(crate) fn of_json(status: u16, body: &Value) -> Self {
         Self {
             status,
@@ -140,7 +140,7 @@ impl ResponsePlan {
         }
     }
 
-    /// The answer to a request that no reply is for, in the wire's error format.
+    /// Builds the response to a request that no reply matches, in the wire's error format.
     pub(crate) fn of_mismatch(message: &str, ask: &ReplyContext) -> Self {
         Self::of_json(500, &failure::body(ask.wire, message, "script_mismatch", &json!("no_matching_reply")))
     }
@@ -151,7 +151,7 @@ impl ResponsePlan {
     }
 }
 
-/// One wire's way of streaming a turn. Each verb appends what the provider would send at that point.
+/// Encodes the stream of a turn on one wire. Each method appends what the provider would send at that point.
 trait StreamEncoder {
     fn open(&mut self, out: &mut SseWriter);
     fn text(&mut self, parts: &[String], out: &mut SseWriter);
@@ -174,7 +174,7 @@ fn stream(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
     let mut opened = false;
     let mut closed = reply.has(Quirk::NoEnd);
     for act in &turn.acts {
-        // Waits that come first hold back even the opening event: nothing has been said yet. Raw events stand alone.
+        // Waits that come first hold back even the opening event. Raw events have none.
         if !opened && act.needs_opening() {
             voice.open(&mut out);
             opened = true;
@@ -219,7 +219,7 @@ fn stream(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
     }
 }
 
-/// Waits come first, then the whole body; a cut without a count breaks off in its middle.
+/// Builds a plan of waits, then the whole body; a cut without a count is in its middle.
 fn plain(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
     let turn = ScriptedTurn::new(reply, ask);
     let flow = turn.acts.iter().filter_map(|act| match act {
@@ -245,7 +245,7 @@ fn plain(reply: &ScriptedReply, ask: &ReplyContext) -> ResponsePlan {
     plan
 }
 
-/// What would break a stream in its middle is all that a plain request hears.
+/// Returns the error of a stream as the only response to a plain request.
 fn plain_error(turn: &ScriptedTurn, ask: &ReplyContext) -> Option<(u16, Value)> {
     turn.acts.iter().find_map(|act| match act {
         TurnAction::Error { message, kind, code } => {
@@ -256,7 +256,7 @@ fn plain_error(turn: &ScriptedTurn, ask: &ReplyContext) -> Option<(u16, Value)> 
     })
 }
 
-/// The body of a plain answer that is scripted below the wire: the payloads and raw bytes alone.
+/// Returns the body of a plain response that is scripted below the wire: the payloads and raw bytes alone.
 fn plain_raw(turn: &ScriptedTurn) -> Option<Vec<u8>> {
     let payloads: Vec<&[u8]> = turn
         .acts
@@ -271,7 +271,7 @@ fn plain_raw(turn: &ScriptedTurn) -> Option<Vec<u8>> {
     (!payloads.is_empty()).then(|| payloads.concat())
 }
 
-/// Each provider's header for the number of a request.
+/// Returns each provider's header for the id of a request.
 fn request_id(ask: &ReplyContext) -> (String, String) {
     let name = if ask.wire == Wire::Messages { "request-id" } else { "x-request-id" };
     (name.to_owned(), format!("req_{:06}", ask.sequence))
@@ -286,7 +286,7 @@ fn around<'a>(flow: impl Iterator<Item = &'a ResponsePiece>, body: Vec<u8>) -> V
             ResponsePiece::Delay(span) => pieces.push(ResponsePiece::Delay(*span)),
             ResponsePiece::Wait(gate) => pieces.push(ResponsePiece::Wait(gate.clone())),
             ResponsePiece::Cut(how) => cut = Some(*how),
-            // No bytes at all: the head is to leave before what follows.
+            // Empty bytes mean that the head is sent before what follows.
             ResponsePiece::Bytes(bytes) if bytes.is_empty() => pieces.push(ResponsePiece::Bytes(Vec::new())),
             ResponsePiece::Bytes(_) | ResponsePiece::Flush => {}
         }
@@ -301,7 +301,7 @@ fn around<'a>(flow: impl Iterator<Item = &'a ResponsePiece>, body: Vec<u8>) -> V
     pieces
 }
 
-/// A scripted header value as text.
+/// Returns a scripted header value as text.
 pub(crate) fn plain_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

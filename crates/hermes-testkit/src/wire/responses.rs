@@ -1,4 +1,4 @@
-//! OpenAI Responses: whole answers and item streams.
+//! OpenAI Responses: complete responses and item streams.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::script::{ScriptedFinish, ScriptedUsage};
 pub(crate) struct ResponsesStreamEncoder<'a> {
     turn: &'a ScriptedTurn,
     sequence: u64,
-    /// Finished items, and one place for each item under way.
+    /// The finished items, and a placeholder for each unfinished one.
     output: Vec<Value>,
     open_text: Option<OpenText>,
 }
@@ -190,7 +190,7 @@ impl StreamEncoder for ResponsesStreamEncoder<'_> {
     }
 }
 
-/// The whole answer to a request without `stream`.
+/// Encodes the response to a request without `stream`.
 pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     let mut output: Vec<Value> = Vec::new();
     for act in &turn.acts {
@@ -206,7 +206,7 @@ pub(crate) fn plain(turn: &ScriptedTurn) -> String {
     whole(turn, output).to_string()
 }
 
-/// Joins text to the message before it, as a stream would.
+/// Appends text to the previous message, as a stream would.
 fn push_text(output: &mut Vec<Value>, turn: &ScriptedTurn, text: &str) {
     let index = output.len();
     if let Some(last) = output.last_mut()
@@ -219,7 +219,7 @@ fn push_text(output: &mut Vec<Value>, turn: &ScriptedTurn, text: &str) {
     output.push(message_item(&message_id(turn, index), text));
 }
 
-/// The response object when all is said.
+/// Builds the complete response object.
 fn whole(turn: &ScriptedTurn, output: Vec<Value>) -> Value {
     let reason = match &turn.finish {
         ScriptedFinish::Length => Some("max_output_tokens"),

@@ -1,4 +1,4 @@
-//! Server-sent events as bytes, with the line habits a reply asks for.
+//! Encodes server-sent events, with the line format a reply asks for.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ impl SseWriter {
         }
     }
 
-    /// An event with JSON as its data.
+    /// Adds an event with JSON as its data.
     pub(crate) fn json(&mut self, name: Option<&str>, data: &Value) {
         self.data(name, &data.to_string());
     }
@@ -35,7 +35,7 @@ impl SseWriter {
         self.scripted(&ScriptedSseEvent { event: name, data: data.to_owned(), id: None, retry: None });
     }
 
-    /// An event in which the TCP stream is cut at `offsets` of the JSON string `text`.
+    /// Adds an event in which the TCP stream is split at `offsets` of the JSON string `text`.
     pub(crate) fn json_cut_inside(
         &mut self,
         name: Option<&str>,
@@ -111,12 +111,12 @@ impl SseWriter {
     }
 }
 
-/// Where byte `offset` of `text`, which lies inside a character, ended up after JSON escaping.
+/// Returns where byte `offset` of `text`, which lies inside a character, is after JSON escaping.
 fn find_offset(bytes: &[u8], text: &str, offset: usize) -> Option<usize> {
     let escaped = Value::from(text).to_string();
     let start = bytes.windows(escaped.len()).rposition(|window| window == escaped.as_bytes())?;
     let boundary = text.floor_char_boundary(offset);
     let before = Value::from(text.get(..boundary)?).to_string();
-    // Both quotes are in `before`; only the opening one stands before the offset.
+    // Both quotes are in `before`; only the opening one is before the offset.
     Some(start + before.len() - 1 + (offset - boundary))
 }

@@ -1,4 +1,4 @@
-//! A reply made definite: ids given, arguments cut, usage counted. What remains is only how a wire spells it.
+//! A reply with all details resolved: ids assigned, arguments split, usage counted. Only its encoding is left.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::script::{
     ScriptedToolCall, ScriptedUsage, UsagePlace, UsageSetting,
 };
 
-/// 2023-11-14, the creation time of every reply: the same bytes on every run.
+/// The creation time of every reply, 2023-11-14: the same bytes on every run.
 pub(crate) const CREATED: u64 = 1_700_000_000;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct ScriptedTurn {
     pub usage: Option<ScriptedUsage>,
     pub finish: ScriptedFinish,
     pub include_usage: bool,
-    /// Whether anything of meaning is said; a reply of raw bytes alone gets no opening or closing events.
+    /// True when the reply has any content; a reply of raw bytes alone gets no opening or closing events.
     pub has_content: bool,
     pub quirks: Quirks,
 }
@@ -83,7 +83,7 @@ pub(crate) struct WireToolCall {
     pub index: u64,
 }
 
-/// A piece of arguments, and byte offsets inside its characters at which the transport is cut.
+/// A part of the arguments, and byte offsets inside its characters at which the transport is split.
 #[derive(Debug)]
 pub(crate) struct ArgumentPart {
     pub text: String,
@@ -158,7 +158,7 @@ impl ScriptedTurn {
         lists.flatten()
     }
 
-    /// About four bytes to a token, both ways.
+    /// Estimates usage at about four bytes to a token, in both directions.
     fn estimate(&self, request_bytes: usize) -> ScriptedUsage {
         let thoughts: usize = self.thoughts().map(|thought| thought.joined().len()).sum();
         let calls: usize = self.calls().map(|call| call.name.len() + call.arguments.len()).sum();
@@ -172,20 +172,20 @@ impl ScriptedTurn {
     }
 }
 
-/// A waiting or breaking event as the transport plays it.
+/// Returns a waiting or cutting event as the transport handles it.
 pub(crate) fn flow(event: &ReplyEvent) -> Option<ResponsePiece> {
     match event {
         ReplyEvent::Delay(span) => Some(ResponsePiece::Delay(*span)),
         ReplyEvent::Wait(gate) => Some(ResponsePiece::Wait(gate.clone())),
         ReplyEvent::Headers => Some(ResponsePiece::Bytes(Vec::new())),
         ReplyEvent::Stall => Some(ResponsePiece::Wait(STALL.to_owned())),
-        // A cut after a number of bytes is the transport's business from the start.
+        // The transport handles a cut after a number of bytes from the start.
         ReplyEvent::Cut(cut) if cut.after_bytes.is_none() => Some(ResponsePiece::Cut(cut.how)),
         _ => None,
     }
 }
 
-/// Adds up object fields that a wire's usage lacks.
+/// Adds fields to an object, replacing existing ones.
 pub(crate) fn merge(into: &mut Value, extra: &Map<String, Value>) {
     if let Value::Object(fields) = into {
         fields.extend(extra.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -290,7 +290,7 @@ fn cut_up(arguments: &str, tool: &ScriptedToolCall) -> Vec<ArgumentPart> {
             parts.push(ArgumentPart { text: text.to_owned(), cuts: std::mem::take(&mut cuts) });
             from = position;
         } else {
-            // Inside a character: no JSON string can end here, but the transport can.
+            // Inside a character: no JSON string can end here, but a TCP write can.
             cuts.push(position - from);
         }
     }

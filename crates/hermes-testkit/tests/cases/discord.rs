@@ -1,4 +1,4 @@
-//! The emulated Discord, as a stranger meets it over plain HTTP.
+//! The emulated Discord over plain HTTP.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ impl Client {
         Self { port, authorization: format!("Bot {TOKEN}") }
     }
 
-    /// Status, Discord's code if it refused, and the whole body.
+    /// Returns the status, Discord's code if it refused, and the whole body.
     fn call(&self, method: &str, path: &str, body: &Value) -> (u16, u64, Value) {
         let mut stream = TcpStream::connect(format!("127.0.0.1:{}", self.port)).unwrap();
         let body = body.to_string();

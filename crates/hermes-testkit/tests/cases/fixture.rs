@@ -1,4 +1,4 @@
-//! The databases are what they claim to be, seen through SQLite alone.
+//! Checks the fixture databases through SQLite alone.
 #![expect(
     clippy::disallowed_methods,
     reason = "the fixtures are checked without hermes-store, which they test"

@@ -1,4 +1,4 @@
-//! Waiting without sleeping: gates, stalls, delays on a test's clock, disconnects.
+//! Waiting without sleeping: gates, stalls, delays on a test clock, disconnects.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn a_stall_ends_with_the_client_or_by_release() {
     server.wait_until_at("stall", 1).await;
     server.release_stall();
     read_until(&mut patient, "[DONE]").await;
-    // A stall before anything was said holds back even the status line.
+    // A stall before any output holds back even the status line.
     let mut silent = connect(&server).await;
     server.wait_until_at("stall", 1).await;
     let mut buffer = [0; 16];
@@ -119,7 +119,7 @@ fn dropping_the_server_ends_its_connections() {
     server.wait_for_requests_blocking(1);
     drop(server);
     let mut rest = Vec::new();
-    // Ended or reset, but not left hanging.
+    // The connection is closed or reset, but not left hanging.
     std::io::Read::read_to_end(&mut client, &mut rest).ok();
     assert!(rest.is_empty());
 }

@@ -1,4 +1,4 @@
-//! How fast the server is. A measurement, never a pass or a fail:
+//! Measures the speed of the server, without assertions on it:
 //! `cargo nextest run -p hermes-testkit --release --run-ignored only --no-capture load`.
 
 use std::io::{Read as _, Write as _};

@@ -19,7 +19,7 @@ pub(crate) const CHAT: &str = "/v1/chat/completions";
 pub(crate) const RESPONSES: &str = "/v1/responses";
 pub(crate) const MESSAGES: &str = "/v1/messages";
 
-/// A chat request with that user text.
+/// Builds a chat request with that user text.
 pub(crate) fn ask(text: &str) -> Value {
     json!({"model": "m", "messages": [{"role": "user", "content": text}]})
 }
@@ -32,12 +32,12 @@ pub(crate) fn post(server: &ModelServer, path: &str, body: &Value) -> HttpReply 
     http_post(server.address(), path, body).expect("the server answers")
 }
 
-/// The data of every event of a stream.
+/// Returns the data of every event of a stream.
 pub(crate) fn data_lines(body: &str) -> Vec<String> {
     body.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect()
 }
 
-/// The events of a stream as JSON, `[DONE]` left out.
+/// Returns the events of a stream as JSON, without `[DONE]`.
 pub(crate) fn events(body: &str) -> Vec<Value> {
     let lines = data_lines(body);
     lines

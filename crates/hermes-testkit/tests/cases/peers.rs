@@ -1,4 +1,4 @@
-//! The wires against clients that nobody here wrote. Skipped, saying so, where those are not installed.
+//! The wires against independent clients. Skipped, with a message, where those are not installed.
 #![expect(clippy::disallowed_methods, reason = "the peer is a program, found by an environment variable")]
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn peers() -> PathBuf {
     )
 }
 
-/// Runs a peer's script against a server, or says why not.
+/// Runs a peer's script against a server, or prints why not.
 fn run(program: &Path, installed: &Path, script: &str) {
     if !installed.exists() {
         hermes_testkit::peer_is_missing(&format!("{} is not installed", installed.display()));
@@ -45,7 +45,7 @@ fn peer_openai_python_understands_chat_and_responses() {
 #[test]
 fn peer_anthropic_python_understands_messages() {
     let home = peers().join("openai-py");
-    // The same environment, where the recipe also puts the second SDK.
+    // The same environment, in which the recipe also installs the second SDK.
     let python = home.join("bin/python");
     let found =
         Command::new(&python).args(["-c", "import anthropic"]).output().is_ok_and(|it| it.status.success());

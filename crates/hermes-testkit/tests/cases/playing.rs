@@ -1,4 +1,4 @@
-//! Which reply answers which request, and what is kept of it.
+//! Which reply answers which request, and what is recorded.
 
 use hermes_testkit::script::{ReplyCondition, ScriptFallback};
 use hermes_testkit::{ModelScript, ModelServer, RequestOutcome, ScriptedReply, Wire, http_get};

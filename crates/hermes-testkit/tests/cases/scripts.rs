@@ -1,4 +1,4 @@
-//! The YAML form: the ready scripts, and what bad ones are told.
+//! The YAML form: the bundled scripts, and the errors of invalid ones.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn ready() -> Vec<PathBuf> {
     paths
 }
 
-/// Words that together meet the conditions of every ready script.
+/// A text that meets the conditions of every bundled script.
 const WORDS: &str = "weather, slow, gated";
 
 #[test]
@@ -33,7 +33,7 @@ fn ready_scripts_play_on_every_wire() {
                 {"role": "tool", "tool_call_id": "call_tokyo", "content": "warm"}]});
             let mut answered = 0;
             for _ in 0..12 {
-                // Scripted resets are errors here, as they should be.
+                // Scripted resets are expected to be errors here.
                 if let Ok(reply) = http_post(server.address(), wire, &body) {
                     answered += usize::from(reply.status == 200);
                 }

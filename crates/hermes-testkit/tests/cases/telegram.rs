@@ -1,4 +1,4 @@
-//! The emulated Bot API, asked by hand.
+//! The emulated Bot API over plain HTTP.
 
 use std::net::SocketAddr;
 
@@ -96,7 +96,7 @@ fn a_second_poll_ends_the_first() {
         let first = scope.spawn(|| call(&telegram, "getUpdates", &json!({"timeout": 50})));
         telegram.until_called_blocking("getUpdates", 1);
         telegram.release("gate");
-        // Long enough for the first to be waiting: it is counted as a poll before the second.
+        // Polls until the first one has ended: it is counted as called before it waits.
         while !first.is_finished() {
             call(&telegram, "getUpdates", &json!({"timeout": 0}));
         }

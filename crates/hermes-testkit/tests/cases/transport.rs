@@ -1,4 +1,4 @@
-//! Bytes on the wire: framing, splitting, cutting, and requests in every shape.
+//! Bytes on the wire: framing, splitting, cutting, and requests in every form.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 
 use super::{CHAT, ask, ask_stream, post};
 
-/// Sends raw bytes and returns all that comes back, with the way the connection ended.
+/// Sends raw bytes and returns the whole response, with the way the connection ended.
 fn raw(server: &ModelServer, request: &[u8]) -> (Vec<u8>, Option<ErrorKind>) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(request).unwrap();
@@ -193,7 +193,7 @@ fn raw_and_malformed_events_stand_as_written() {
     assert!(reply.text().contains("\"content\":\"half\n\n"), "{}", reply.text());
     assert!(reply.body.windows(2).any(|window| window == [0xff, 0xfe]));
     assert!(reply.text().contains("data: {\"a\"\ndata: :1}\n\n"));
-    // Raw bytes alone are a whole answer: no opening, no closing.
+    // Raw bytes alone are a complete response: no opening, no closing.
     let bare = ScriptedReply::new().event(ReplyEvent::Raw("garbage".into())).content_type("text/html");
     let server = ModelServer::start_blocking(ModelScript::new().reply(bare)).unwrap();
     let reply = post(&server, CHAT, &ask_stream("hi"));

@@ -1,4 +1,4 @@
-//! What each wire looks like, event by event.
+//! The format of each wire, event by event.
 
 use hermes_testkit::script::{
     Quirk, Reasoning, ReasoningField, ReplyEvent, ScriptedFinish, ScriptedToolCall, ScriptedToolCalls,

@@ -1,4 +1,4 @@
-//! `hermes config`: what is configured, and changing it without disturbing the rest of the file.
+//! `hermes config`: shows the configuration and changes it without altering the rest of the file.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::cli::ConfigCommand;
 use crate::context::ProgramContext;
 use crate::output::Console;
 
-/// The keys a summary shows, with what they are called.
+/// The keys the summary shows, with their labels.
 const SHOWN_KEYS: [(&str, &str); 8] = [
     ("OPENROUTER_API_KEY", "OpenRouter"),
     ("ANTHROPIC_API_KEY", "Anthropic"),
@@ -22,7 +22,7 @@ const SHOWN_KEYS: [(&str, &str); 8] = [
     ("DISCORD_BOT_TOKEN", "Discord"),
 ];
 
-/// The settings a summary shows, by section.
+/// The settings the summary shows, by section.
 const SHOWN_SETTINGS: [(&str, &[&str]); 5] = [
     ("Model", &["model.default", "model.provider", "model.base_url", "agent.max_turns"]),
     ("Display", &["display.personality", "display.tool_progress", "display.skin"]),
@@ -68,7 +68,7 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens config.yaml in the user's editor, making it from the defaults first if there is none.
+/// Opens config.yaml in the user's editor, creating it from the defaults first if it does not exist.
 fn edit(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let ProgramContext { home, env } = context;
     let management = ManagedMode::detect(home, env);
@@ -98,7 +98,7 @@ fn edit(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells what is wrong with the file after it was edited.
+/// Reports what is wrong with the file after editing.
 fn check_edited(context: &ProgramContext, output: &Console) -> ExitCode {
     let config = Config::load(&context.home, &context.env);
     for warning in config.warnings() {
@@ -152,7 +152,7 @@ fn show(context: &ProgramContext, output: &Console) {
     }
 }
 
-/// Enough of a key to recognise it, never enough to use it.
+/// Masks a key: enough remains to recognise it, not enough to use it.
 fn mask(value: Option<&str>) -> String {
     match value.map(|value| value.chars().collect::<Vec<_>>()) {
         None => "(not set)".to_owned(),

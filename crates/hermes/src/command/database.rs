@@ -1,4 +1,4 @@
-//! `hermes db`: is the file whole, a copy of it, and a rescue.
+//! `hermes db`: checks the database, copies it, and recovers a damaged one.
 
 use std::process::ExitCode;
 
@@ -59,7 +59,7 @@ fn check(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
 fn rescue(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let path = context.database();
     let report = match repair(&path) {
-        // The store's own words would propose the very thing that was just tried.
+        // The store's own message would suggest the recovery that was just tried.
         Err(Error::Damaged { detail, .. }) => bail!(
             "nothing in {} can be read ({detail}). It was left as it is; move it away, and Hermes begins a new one",
             path.display()

@@ -1,4 +1,4 @@
-//! `hermes insights`: what was used lately, by whom, with what, and when.
+//! `hermes insights`: usage statistics by source, model, tool and time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,14 +25,14 @@ pub(crate) fn run(
     context: &ProgramContext,
     output: &Console,
 ) -> Result<ExitCode> {
-    // Days and hours are those of the zone the user chose.
+    // Days and hours are those of the configured time zone.
     context.config(output);
     let store = context.store(output)?;
     output.text(&report(&store, days, source, now())?);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The whole page.
+/// Formats the whole report.
 pub(crate) fn report(store: &Store, days: u32, source: Option<String>, at: Timestamp) -> Result<String> {
     let since = at.minus(Duration::from_secs(u64::from(days) * 86_400));
     let found = store.insights(since, source).wait()?;
@@ -54,7 +54,7 @@ fn number(count: u64) -> String {
     with_commas(count)
 }
 
-/// Seconds a session lasted; a clock that stepped back makes none.
+/// Returns the seconds a session lasted; zero if the clock stepped back.
 fn duration(session: &SessionUsage) -> u64 {
     session.ended_at.map_or(0, |end| end.since(session.started_at).as_secs())
 }
@@ -126,7 +126,7 @@ fn group_by(found: &UsageInsights, key: impl Fn(&SessionUsage) -> String) -> Vec
     groups
 }
 
-/// Without the vendor before the slash.
+/// Returns the model name without the vendor before the slash.
 fn model_name(model: Option<&str>) -> String {
     let model = model.unwrap_or("unknown");
     model.rsplit('/').next().unwrap_or(model).to_owned()
@@ -187,7 +187,7 @@ fn patterns(text: &mut String, found: &UsageInsights) {
     let _ = writeln!(text, "  Longest run:   {} days", longest_run(&dates));
 }
 
-/// Days since 1970-01-01.
+/// Returns the number of days since 1970-01-01.
 fn day_number(year: i32, month: u32, day: u32) -> i64 {
     let date = chrono::NaiveDate::from_ymd_opt(year, month, day).unwrap_or_default();
     date.signed_duration_since(chrono::NaiveDate::default()).num_days()

@@ -1,4 +1,4 @@
-//! `hermes login` and `logout`: signing in to a provider with a code that is confirmed in a browser.
+//! `hermes login` and `logout`: signs in to a provider with a code that is confirmed in a browser.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -68,24 +68,24 @@ pub(crate) fn run(
     }
 }
 
-/// Why there is no sign-in.
+/// The reason why a sign-in failed.
 enum LoginFailure {
     Cancelled,
     TimedOut,
     SignIn(SignInError),
 }
 
-/// A browser that was not running before stays with the program that opens it.
+/// Limits the opener's run time. A browser it has to start keeps running as its child process.
 const OPEN_FOR: Duration = Duration::from_mins(15);
 
-/// Opens addresses in the user's browser.
+/// Opens URLs in the user's browser.
 struct Opener {
     programs: ProgramRunner,
     program: &'static str,
 }
 
 impl Opener {
-    /// Nothing, where there is no display: in a terminal over SSH, or on a server.
+    /// Returns `None` where there is no display, for example over SSH or on a server.
     fn here(env: &Env, clock: &Arc<dyn Clock>) -> Option<Self> {
         let is_set = |name: &str| env.get(name).is_some_and(|value| !value.is_empty());
         if is_set("SSH_CONNECTION") || is_set("SSH_TTY") {
@@ -101,7 +101,7 @@ impl Opener {
         Some(Self { programs: ProgramRunner::new(wiring::child_variables(env, &[]), clock.clone()), program })
     }
 
-    /// Opens an address beside everything else; the address is on the screen in any case.
+    /// Opens a URL in the background; the URL is on the screen in any case.
     fn open(&self, url: &str) {
         let (programs, name, url) = (self.programs.clone(), self.program, url.to_owned());
         drop(hermes_task::spawn_named("opening a browser", &Cancel::new(), async move {
@@ -173,7 +173,7 @@ pub(crate) fn sign_out(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who answers now.
+/// Prints which model is active now.
 fn show_next_steps(context: &ProgramContext, output: &Console) {
     let config = hermes_config::Config::load(&context.home, &context.env);
     let facts = ProviderInputs::read(&context.home, config, context.env.clone());

@@ -1,4 +1,4 @@
-//! `hermes model`: who answers, and choosing another.
+//! `hermes model`: shows the active model and selects another.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ pub(crate) fn run(wanted: Option<&str>, context: &ProgramContext, output: &Conso
     Ok(ExitCode::SUCCESS)
 }
 
-/// Chooses, if something is wanted, and says who answers now. May wait for the network: not for a thread of a runtime.
+/// Selects a model if one is given, and describes the active one. May wait for the network, so it must not run on a
+/// thread of an async runtime.
 pub(crate) fn answer(wanted: Option<&str>, context: &ProgramContext, config: Config) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let config = match wanted {
@@ -41,7 +42,7 @@ pub(crate) fn answer(wanted: Option<&str>, context: &ProgramContext, config: Con
     Ok(lines)
 }
 
-/// Saves a choice: the provider it names or that fits it, the model, and no address that belongs to another provider.
+/// Saves the choice: the named or matching provider and the model; removes a base URL of another provider.
 fn choose(text: &str, context: &ProgramContext, config: Config, lines: &mut Vec<String>) -> Result<()> {
     let facts = ProviderInputs::read(&context.home, config, context.env.clone());
     let current = match resolve(&facts, &ProviderChoice::default(), ProgramSurface::Cli) {
@@ -55,7 +56,7 @@ fn choose(text: &str, context: &ProgramContext, config: Config, lines: &mut Vec<
             let note = validate(&mut target, context)?;
             (named.provider.or_else(|| Some(target.provider().to_owned())), target.model.clone(), note)
         }
-        // Chosen all the same: a key or a sign-in can follow, and `show` says which.
+        // The choice is saved anyway: a key or a sign-in can follow, and `show` says which one is missing.
         Ok(ResolvedModel::Offline)
         | Err(SwitchError::Resolve(ResolveError::NoKey { .. } | ResolveError::NotSignedIn { .. })) => {
             (named.provider, named.model, None)
@@ -76,7 +77,7 @@ fn choose(text: &str, context: &ProgramContext, config: Config, lines: &mut Vec<
     Ok(())
 }
 
-/// Asks the endpoint whether it knows the model; five seconds at most.
+/// Asks the endpoint whether it knows the model, for at most five seconds.
 fn validate(target: &mut ModelTarget, context: &ProgramContext) -> Result<Option<SwitchNote>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;

@@ -1,4 +1,4 @@
-//! `hermes pairing`: who may talk to the agent.
+//! `hermes pairing`: manages which users may talk to the agent.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `hermes prompt-size`: what a conversation costs before its first word.
+//! `hermes prompt-size`: shows the size of the prompt before the first message.
 
 use std::process::ExitCode;
 

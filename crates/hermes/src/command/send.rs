@@ -1,4 +1,4 @@
-//! `hermes send`: a message to a chat, from the shell. It leaves through the gateway where one runs, else from here.
+//! `hermes send`: sends a message to a chat. The gateway sends it if one runs, else this process does.
 
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &SendArguments, context: &ProgramContext, output: &
     let report = SendReport { arguments, context, output };
     Ok(match sent {
         Ok(sent) => report.sent(&sent),
-        // Where it was never tried, no platform has refused anything.
+        // Without an attempt, no platform has refused anything.
         Err(ChannelError::Refused(reason)) => report.failed(&reason),
         Err(error) => report.failed(&error.to_string()),
     })
@@ -56,7 +56,7 @@ fn list(targets: &[String], as_json: bool, output: &Console) {
     }
 }
 
-/// How the end is told.
+/// Reports the result.
 struct SendReport<'a> {
     arguments: &'a SendArguments,
     context: &'a ProgramContext,

@@ -1,4 +1,4 @@
-//! `hermes sessions`: what is stored, for people and for scripts.
+//! `hermes sessions`: lists, exports, renames and deletes stored sessions.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,11 +17,11 @@ use crate::command;
 use crate::context::{ProgramContext, local_time, now};
 use crate::output::{Confirmation, Console};
 
-/// The sources a summary always names, in this order.
+/// The sources the summary always names, in this order.
 const SOURCES: [&str; 5] = ["cli", "telegram", "discord", "whatsapp", "slack"];
 
 pub(crate) fn run(command: SessionsCommand, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
-    // Dates are shown in the zone the user chose.
+    // Dates are shown in the configured time zone.
     let _ = context.config(output);
     let store = context.store(output)?;
     match command {
@@ -51,13 +51,13 @@ pub(crate) fn run(command: SessionsCommand, context: &ProgramContext, output: &C
     Ok(ExitCode::SUCCESS)
 }
 
-/// The newest conversations, as `/resume` shows them.
+/// Prints the latest sessions, as `/resume` shows them.
 pub(crate) fn recent(store: &Store, output: &Console) -> Result<()> {
     const MOST: usize = 10;
     list(store, SessionFilter { source: None }, MOST, output)
 }
 
-/// Whether the user has already agreed.
+/// Says whether the user has already agreed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Consent {
     Given,
@@ -87,7 +87,7 @@ impl Consent {
     }
 }
 
-/// A numbered list to choose from. Where nobody can choose, the list alone.
+/// Shows a numbered list and lets the user choose. Only prints the list where the user cannot be asked.
 fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Console) -> Result<Option<SessionId>> {
     let sessions = store.list_conversations(filter, limit).wait()?;
     if sessions.is_empty() {
@@ -154,7 +154,7 @@ fn row(session: &SessionSummary, titled: bool, now: Timestamp) -> String {
     format!("{:<50} {active:<13} {:<6} {id}", ellipsize_within(preview, 48), head(source, 6))
 }
 
-/// At most `chars`, the dots included.
+/// Shortens the text to at most `chars` characters, including the dots.
 fn ellipsize_within(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         text.to_owned()
@@ -229,7 +229,7 @@ fn export(
     Ok(())
 }
 
-/// Writes beside the target and moves it into place, so that a half export never replaces a whole one.
+/// Writes to a temporary file and renames it, so that a partial export never replaces a complete one.
 fn write_export(store: &Store, ids: &[SessionId], target: &Path) -> Result<usize> {
     if write::is_special(target)? {
         let file = fs::OpenOptions::new().write(true).open(target)?;
@@ -248,7 +248,7 @@ fn write_export(store: &Store, ids: &[SessionId], target: &Path) -> Result<usize
     })
 }
 
-/// Writes one session to a line, and gives back how many there were.
+/// Writes one session per line and returns how many there were.
 fn write_sessions(store: &Store, ids: &[SessionId], file: fs::File) -> Result<(usize, fs::File)> {
     let mut file = std::io::BufWriter::new(file);
     let mut count = 0;
@@ -315,7 +315,7 @@ fn prune(
     Ok(())
 }
 
-/// The files other releases keep beside the database for a session. Their absence is fine.
+/// Removes the files that other releases keep beside the database for a session. Missing files are not an error.
 fn remove_logs(context: &ProgramContext, id: &SessionId) {
     let folder = context.home.join("sessions");
     for name in [format!("{id}.json"), format!("{id}.jsonl"), format!("session_{id}.json")] {

@@ -1,4 +1,4 @@
-//! `hermes status`: what is set up, at a glance. Shows no part of any secret, so that it can be shared.
+//! `hermes status`: a summary of the installation. Shows no part of any secret, so that it can be shared.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use crate::output::Console;
 use crate::wiring::channels::options;
 use crate::wiring::sandbox;
 
-/// Which keys are listed.
+/// Selects the keys to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyFilter {
     Set,
@@ -146,7 +146,7 @@ fn platforms(context: &ProgramContext, config: &Config, env: &Env) -> Vec<String
     lines
 }
 
-/// What the gateway that runs says about a platform.
+/// Returns the state of a platform as the running gateway reports it.
 fn platform_state(state: &Value, name: &str) -> String {
     let entry = state.pointer(&format!("/platforms/{name}"));
     let text = |key: &str| entry.and_then(|entry| entry.get(key)).and_then(Value::as_str);
@@ -157,7 +157,7 @@ fn platform_state(state: &Value, name: &str) -> String {
     }
 }
 
-/// The state the running gateway writes; nothing when none runs.
+/// Reads the state file of the running gateway; returns null when none runs.
 fn state_file(context: &ProgramContext) -> Value {
     if process::running_pid(&context.home).is_none() {
         return Value::Null;

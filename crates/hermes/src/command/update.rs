@@ -1,7 +1,7 @@
-//! `hermes update`: the newest program in the place of this one, the way it was installed.
+//! `hermes update`: replaces this program with the newest release, the way it was installed.
 //!
-//! The installer does the work and is part of this program. It takes our place, puts the new program where this one lies,
-//! and starts that for what is left to do; so nothing of an old version runs behind a new one.
+//! The installer does the work and is part of this program. It replaces this process (exec), replaces the binary,
+//! and starts the new one for the remaining steps; so no code of the old version runs after the update.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 
 const INSTALLER: &str = include_str!("../../../../scripts/install.sh");
-/// Beside the program's folder; says how it came there.
+/// The name of the file beside the program's folder that records how it was installed.
 const RECORD: &str = ".hermes-install";
 
-/// Where and how this program was installed.
+/// Describes where and how this program was installed.
 #[derive(Debug)]
 pub(crate) struct Installation {
     pub(crate) program: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// The one this program is part of; else words about what it is.
+    /// Returns the installation this program belongs to, or an error that says what it is instead.
     pub(crate) fn own() -> Result<Self> {
         let program = hermes_exec::own_program().context("where this program lies is not known")?;
         let program = program.canonicalize().unwrap_or(program);
@@ -74,16 +74,16 @@ pub(crate) fn run(output: &Console) -> Result<ExitCode> {
         .context("the installer could not be started")
 }
 
-/// What the new program does first.
+/// Runs the first steps of the new version after an update.
 pub(crate) fn finish(context: &ProgramContext, output: &Console) -> ExitCode {
-    // What was known of newer versions is about the old one.
+    // The stored result of the update check refers to the old version.
     match fs::remove_file(context.home.join(".update_check")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             output.notice(&format!(".update_check could not be removed: {error}"));
         }
         _ => {}
     }
-    // Settings that are out of date are said.
+    // Loading prints warnings about outdated settings.
     context.config(output);
     if let Some(pid) = process::signal_running(&context.home, Signal::USR2) {
         output.line(&format!("The gateway (PID {pid}) begins again with it; what it was doing goes on."));

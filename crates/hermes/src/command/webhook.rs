@@ -1,4 +1,4 @@
-//! `hermes webhook`: routes that are added while the gateway runs.
+//! `hermes webhook`: manages routes while the gateway runs.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -111,7 +111,7 @@ fn list(settings: &WebhookSettings, subscriptions: &WebhookSubscriptions, output
     }
 }
 
-/// 32 bytes of the system's random numbers, as text that fits into an address.
+/// Returns 32 random bytes from the system, encoded so that they fit into a URL.
 fn random_secret() -> Result<String> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bytes = crate::random::bytes::<43>()?;

@@ -1,6 +1,7 @@
-//! Agents for the gateway: one per platform and reading of the configuration, with the hands of the whole process.
+//! Agents for the gateway: one per platform and configuration snapshot, all with the command runtime of the
+//! process.
 //!
-//! What `terminal` and `approvals` say is read at the start of the process; everything else follows the files.
+//! The `terminal` and `approvals` sections are read when the process starts; everything else follows the files.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,7 @@ use crate::cli::ChatArguments;
 use crate::context::{ProgramContext, local_time};
 use crate::output::Console;
 
-/// Makes agents, and keeps them while nothing changes.
+/// Builds agents, and caches them while nothing changes.
 pub(crate) struct AgentFactory {
     live: LiveSettings,
     store: Store,
@@ -30,15 +31,15 @@ pub(crate) struct AgentFactory {
 }
 
 struct CachedAgent {
-    /// The reading it was made from.
+    /// The configuration snapshot the agent was built from.
     settings: Arc<GatewaySettings>,
-    /// What was spent is counted by the day.
+    /// The day of the spending limit; spending is counted per day.
     day: u32,
     runtime: Arc<AgentRuntime>,
 }
 
 impl AgentFactory {
-    /// The first agent brings the hands; what background processes say comes beside.
+    /// Creates a factory without agents; the agents it builds share `command_runtime`.
     pub(crate) fn new(
         live: LiveSettings,
         store: Store,
@@ -57,7 +58,7 @@ impl AgentFactory {
         }
     }
 
-    /// Who carries messages for the tools, to be told of the gateway.
+    /// Returns the message sender of the tools, which needs the gateway once that exists.
     pub(crate) fn message_sender(&self) -> &DeferredMessageSender {
         &self.message_sender
     }
@@ -99,7 +100,7 @@ impl AgentFactory {
         let wired = build_agent(&order, &context, settings.config.clone(), store, clock, &Console::new())
             .map_err(|error| format!("{error:#}"))?;
         let wired = Arc::new(wired);
-        // Older readings are of no more use.
+        // Agents of older snapshots are not needed any more.
         made.retain(|_, known| Arc::ptr_eq(&known.settings, &settings));
         made.insert(key, CachedAgent { settings, day, runtime: wired.clone() });
         Ok(wired)
@@ -120,7 +121,7 @@ impl AgentProvider for AgentFactory {
     }
 }
 
-/// A context for one reading of the configuration.
+/// Builds a context for one configuration snapshot.
 pub(crate) fn context(home: &Home, settings: &GatewaySettings) -> ProgramContext {
     ProgramContext { home: home.clone(), env: settings.env.clone() }
 }

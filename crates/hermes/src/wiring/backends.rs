@@ -1,7 +1,7 @@
-//! Where commands run, from the configuration: this machine, a container, another machine, a service.
+//! Builds the configured backend for commands: this machine, a container, another machine, a service.
 //!
-//! Nothing is started and nobody is asked. What is missing becomes a sentence that names the setting; commands that were
-//! meant for elsewhere never run here instead.
+//! Starts no process and makes no request. A missing setting becomes an error that names it; commands meant for a
+//! remote backend never run on this machine instead.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,22 +24,22 @@ use crate::context::ProgramContext;
 
 const DISK_WARNING_GB: u64 = 500;
 
-/// What the names of variables begin with that say how a backend is reached.
+/// The prefixes of variables that configure how a backend is reached.
 const CLIENT_SETTINGS: [&str; 6] = ["DOCKER_", "CONTAINER_", "PODMAN_", "APPTAINER_", "SINGULARITY_", "SSH_"];
 
-/// What a backend is made from.
+/// The inputs of a backend.
 pub(crate) struct BackendBuilder<'a> {
     pub(crate) settings: &'a TerminalSettings,
     pub(crate) context: &'a ProgramContext,
-    /// Where the program was started.
+    /// The folder the program was started in.
     pub(crate) folder: &'a Path,
-    /// `code_execution.python`.
+    /// The value of `code_execution.python`.
     pub(crate) python: Option<String>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl BackendBuilder<'_> {
-    /// The configured backend, or what it lacks.
+    /// Returns the configured backend, or an error that names the missing setting.
     pub(crate) fn remote_backend(&self) -> Result<RemoteBackend, String> {
         if let Some(problem) = self.settings.problems.first() {
             return Err(problem.clone());
@@ -59,7 +59,7 @@ impl BackendBuilder<'_> {
         Ok(RemoteBackend { backend, credentials: self.credentials() })
     }
 
-    /// What the user is told at the start.
+    /// Returns the notice the user sees at the start.
     pub(crate) fn notice(&self) -> String {
         let settings = self.settings;
         match settings.backend.as_str() {
@@ -158,9 +158,9 @@ impl BackendBuilder<'_> {
         HttpClient::new(net_config(&self.context.env, &self.clock)).map_err(|error| error.to_string())
     }
 
-    /// What client programs get.
+    /// Returns the environment of the client programs.
     fn variables(&self) -> Variables {
-        // Settings of the clients themselves may stand in the home's `.env` too.
+        // Settings of the clients may also be in the home's `.env`.
         let env = &self.context.env;
         let is_clients = |name: &&str| CLIENT_SETTINGS.iter().any(|prefix| name.starts_with(prefix));
         let passed: Vec<String> =
@@ -168,7 +168,7 @@ impl BackendBuilder<'_> {
         child_variables(env, &passed)
     }
 
-    /// What commands get: nothing that is not named. What is set now wins over what the file says.
+    /// Returns the variables commands get: only those that are named. The process environment wins over `.env`.
     pub(super) fn exports(&self, more: &[String]) -> ForwardedVariables {
         let env = &self.context.env;
         let names = self.settings.env_passthrough.iter().chain(more).map(String::as_str);
@@ -210,7 +210,7 @@ impl BackendBuilder<'_> {
         }
     }
 
-    /// The user's own folder, for a container that is to see it.
+    /// Returns the user's home folder, for a container that mounts it.
     fn host_folder(&self) -> PathBuf {
         let named = self.settings.cwd.as_deref().map(|cwd| self.expanded(cwd));
         named.filter(|folder| folder.is_dir()).unwrap_or_else(|| self.folder.to_owned())

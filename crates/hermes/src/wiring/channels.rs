@@ -1,4 +1,4 @@
-//! Chat platforms for the gateway: what the user wrote about each, and the program around them.
+//! Opens the chat platforms of the gateway with the user's settings, and implements [`ChannelHost`] for them.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::model::net_config;
 
-/// What was written about a platform: its variables first, then config.yaml.
+/// Collects the settings of a platform: its variables first, then config.yaml.
 pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Options {
     let upper = platform.name.to_uppercase();
     let prefixes = [format!("{upper}_"), format!("HERMES_{upper}_")];
@@ -34,7 +34,7 @@ pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Option
             variables.entry(name).or_insert(value);
         }
     };
-    // `enabled: false` keeps a token that stands in the file from being used, not one in the environment.
+    // `enabled: false` disables a token in the file, but not one in the environment.
     let off = config.is_user_set(&format!("{block}.enabled")) && !config.flag(&format!("{block}.enabled"));
     let secret = platform.variables.iter().find(|variable| variable.kind == VariableKind::RequiredSecret);
     if let Some(secret) = secret.filter(|_| !off) {
@@ -45,13 +45,13 @@ pub(crate) fn options(platform: &Platform, config: &Config, env: &Env) -> Option
     Options::new(variables, extra)
 }
 
-/// Platforms that are open, and what keeps others off them.
+/// The open platforms, and the locks that keep other gateways from using their accounts.
 #[derive(Default)]
 pub(crate) struct ChannelLocks {
     locks: Vec<ScopedLock>,
 }
 
-/// Opens every platform that is configured. One that cannot be opened is said and does not keep the others.
+/// Opens every configured platform. A failure is reported and does not affect the others.
 pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> ChannelLocks {
     let settings = gateway.settings.current();
     let mut channels = ChannelLocks::default();
@@ -82,18 +82,18 @@ pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> ChannelLocks {
     channels
 }
 
-/// What a platform of that name can do, whether it is set up or not.
+/// Returns the capabilities of a platform, configured or not.
 pub(crate) fn abilities(name: &str) -> Option<ChannelCapabilities> {
     platform(name).map(|platform| platform.abilities)
 }
 
-/// Whether all is written down that a platform needs.
+/// Tells whether all required settings of a platform are present.
 pub(crate) fn is_set_up(name: &str, settings: &GatewaySettings) -> bool {
     platform(name)
         .is_some_and(|platform| platform.is_configured(&options(platform, &settings.config, &settings.env)))
 }
 
-/// Opens every platform that is configured to send through it; nobody listens to it.
+/// Opens every configured platform for sending only.
 pub(crate) fn connect(gateway: &Gateway) {
     let settings = gateway.settings.current();
     for platform in PLATFORMS {
@@ -108,7 +108,7 @@ pub(crate) fn connect(gateway: &Gateway) {
     }
 }
 
-/// Makes sure that no other gateway of this machine uses the same account.
+/// Acquires the lock that keeps other gateways on this machine from using the same account.
 fn acquire_lock(
     platform: &Platform,
     options: &Options,
@@ -124,7 +124,7 @@ fn acquire_lock(
                 format!("another gateway (PID {pid}) uses the same {variable}; stop it, or use another");
             Err(("token_lock", reason))
         }
-        // A folder that cannot be written to is no reason to be silent.
+        // If the lock folder is not writable, the platform is opened all the same.
         Err(LockError::Io(error)) => {
             tracing::warn!(%error, "no lock on {variable}");
             Ok(None)
@@ -146,7 +146,7 @@ fn channel_context(gateway: &Gateway, settings: &GatewaySettings) -> Result<Chan
     })
 }
 
-/// The commands of chats.
+/// Returns the chat commands for platform menus.
 fn menu() -> Arc<[MenuCommand]> {
     let commands =
         slash::COMMANDS.iter().filter(|command| command.surface != slash::CommandSurface::Terminal);
@@ -158,7 +158,7 @@ fn menu() -> Arc<[MenuCommand]> {
     menu.collect()
 }
 
-/// The home, as channels see it.
+/// Gives channels access to the home.
 struct HomeHost {
     live: LiveSettings,
 }
@@ -196,7 +196,7 @@ impl HomeHost {
     }
 }
 
-/// A name that is nothing but a name, whatever the sender called the file.
+/// Returns the name with path separators and special characters replaced, since the sender chose it.
 fn safe_file_name(name: &str) -> String {
     let kept: String = name
         .chars()

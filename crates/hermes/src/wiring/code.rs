@@ -1,4 +1,4 @@
-//! Scripts of the model: what they run with, and the tools they may call.
+//! Builds `execute_code`: how the model's scripts run, and which tools they may call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::context::ProgramContext;
 
 const TOOLSET: &str = "code_execution";
 
-/// What `execute_code` is made of, whichever tools it may call.
+/// The inputs of `execute_code`, apart from the tools it may call.
 pub(crate) struct CodeExecution {
     options: CodeOptions,
     scripts: ScriptRunner,
@@ -55,7 +55,7 @@ impl CodeExecution {
         Self { options, scripts, folders, clock }
     }
 
-    /// Adds the tool. Its scripts may call what `registry` has, or, where that is nothing, what `all` has.
+    /// Adds the tool. Its scripts may call the tools of `registry`, or those of `all` if `registry` has none.
     pub(crate) fn register(&self, registry: &mut ToolRegistry, all: &ToolRegistry) {
         let tools = CallableTools { session: registry.tools(), all: all.tools() };
         let (folders, scripts) = (self.folders.clone(), self.scripts.clone());

@@ -1,4 +1,4 @@
-//! Running commands: where, inside which fence, with whose permission.
+//! Running commands: the backend, the sandbox and the approvals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,43 +26,43 @@ use super::sandbox;
 use crate::cli::ChatArguments;
 use crate::context::{ProgramContext, local_time};
 
-/// What the terminal shares with the other tools.
+/// The inputs of the command runtime that it shares with other tools.
 pub(crate) struct CommandRuntimeSpec<'a> {
     pub(crate) arguments: &'a ChatArguments,
     pub(crate) user_home: PathBuf,
-    /// Where the program was started.
+    /// The folder the program was started in.
     pub(crate) folder: &'a Path,
     pub(crate) folders: TaskFolders,
     pub(crate) secrets: SecretMasking,
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
-    /// Who decides about dangerous commands in smart mode.
+    /// The model that decides about dangerous commands in smart mode.
     pub(crate) judge: Option<SideModel>,
     pub(crate) surface: ProgramSurface,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What a surface needs of it. Clones are the same hands, for agents that share a process.
+/// The command runtime as a frontend needs it. Clones share their state, for agents of the same process.
 #[derive(Clone)]
 pub(crate) struct CommandRuntime {
-    /// Background processes, to be ended with the program.
+    /// The background processes, which end with the program.
     pub(crate) processes: ProcessRegistry,
-    /// Where commands run, to be closed with the program.
+    /// The shells commands run in, which are closed with the program.
     pub(crate) shells: TaskShells,
-    /// Where each conversation is.
+    /// The current folder of each conversation.
     pub(crate) folders: TaskFolders,
-    /// What was agreed to.
+    /// The approvals given so far.
     pub(crate) approvals: Arc<Approvals>,
     location: CommandLocation,
 }
 
-/// Where commands run.
+/// The place commands run in.
 #[derive(Clone)]
 enum CommandLocation {
     Local(Arc<LocalHost>),
     Remote(String),
 }
 
-/// Hands notices to whoever reads them between two turns.
+/// Queues notices for the reader between two turns.
 #[derive(Debug)]
 struct NoticeQueue {
     wanted: ProcessNotificationLevel,
@@ -72,17 +72,17 @@ struct NoticeQueue {
 impl ProcessNoticeSink for NoticeQueue {
     fn notify(&self, notice: ProcessNotice) {
         if self.wanted.include(notice.kind) {
-            // Nobody reads any more when the program ends.
+            // There is no receiver any more when the program ends.
             let _ = self.sender.send(notice);
         }
     }
 }
 
 impl CommandRuntime {
-    /// Prepares the configured place for commands. One that lacks something says so at each call: a command meant for a
-    /// container must never run on the host instead.
+    /// Prepares the configured backend. If that lacks something, each call fails with the reason: a command meant
+    /// for a container must never run on the host instead.
     ///
-    /// Beside it comes what background processes have to say by themselves.
+    /// Also returns the receiver for notices of background processes.
     pub(crate) fn open(
         shared: &CommandRuntimeSpec<'_>,
         context: &ProgramContext,
@@ -94,9 +94,11 @@ impl CommandRuntime {
         let display = DisplaySettings::resolve(config, &context.env);
         let wanted = ProcessNotificationLevel::parse(&display.background_process_notifications);
         processes.report_to(Arc::new(NoticeQueue { wanted, sender }));
-        // What a run that was killed left behind is known again, and can be ended. Now, that somebody hears what it says.
+        // Processes left by a killed run are recovered, so that they can be ended. Done here, because their notices
+        // now have a receiver.
         processes.recover();
-        // What a conversation may not read is sent to nobody, also where nothing keeps commands from reading it.
+        // Files a conversation may not read are sent to no chat, even where no sandbox keeps commands from reading
+        // them.
         let described = TerminalSettings { sandbox: SandboxMode::Auto, ..settings.clone() };
         let sandbox = sandbox::sandbox(&described, &shared.user_home, context);
         let anchor = shared.folder.to_owned();
@@ -130,7 +132,7 @@ impl CommandRuntime {
         (Self { processes, shells, folders, approvals, location: place }, notices)
     }
 
-    /// Returns what holds commands in, or where they run, in a sentence for the user.
+    /// Describes the sandbox or the backend in a sentence for the user.
     pub(crate) fn sandbox_notice(&self) -> Option<String> {
         match &self.location {
             CommandLocation::Local(host) => host.sandbox_notice(),
@@ -138,7 +140,7 @@ impl CommandRuntime {
         }
     }
 
-    /// Ends what was started; for a program that ends.
+    /// Ends all processes and shells when the program ends.
     pub(crate) async fn shut_down(&self) {
         self.processes.end_all().await;
         self.shells.close_all().await;
@@ -216,7 +218,7 @@ fn approvals(shared: &CommandRuntimeSpec<'_>, context: &ProgramContext, config: 
     })
 }
 
-/// A program that looks at commands before they run.
+/// Returns the program that scans commands before they run.
 fn scanner(
     shared: &CommandRuntimeSpec<'_>,
     context: &ProgramContext,
@@ -245,7 +247,8 @@ fn scanner(
     })
 }
 
-/// What fetches that program, for a run that stays long enough. A build for tests fetches nothing by itself.
+/// Returns the installer of the scanner, for runs that last long enough. Builds for tests install nothing by
+/// themselves.
 fn installer(
     shared: &CommandRuntimeSpec<'_>,
     context: &ProgramContext,
@@ -265,7 +268,7 @@ fn installer(
     Some(ScannerInstaller::new(options, programs, shared.clock.clone()))
 }
 
-/// An empty one that was set on purpose is tried too.
+/// Returns the sudo password. One that was deliberately set to empty is tried too.
 fn sudo_password(settings: &TerminalSettings, context: &ProgramContext) -> Option<Secret> {
     let configured = settings.sudo_password.as_ref().map(|password| Secret::new(password.expose()));
     configured.or_else(|| context.env.get("SUDO_PASSWORD").map(Secret::new))

@@ -1,4 +1,4 @@
-//! Which model answers subagents, where it is not their parent's: `delegation.model`, `provider`, `base_url`, `api_key`.
+//! Chooses the model of subagents from `delegation.model`, `provider`, `base_url` and `api_key`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use hermes_types::{
     BoxFuture, Clock, Completion, DeltaSink, Model, ModelError, ModelRequest, Secret, SideModel,
 };
 
-/// Nothing where subagents use their parent's model. What cannot be resolved fails the subagents, in words, and nothing
-/// else: quietly answering them by another model would cost what nobody meant to spend.
+/// Returns `None` where subagents use their parent's model. If the model cannot be resolved, subagents fail with
+/// the reason: using another model silently could cost more than the user intended.
 pub(super) fn subagent_model(
     facts: &ProviderInputs,
     parent: &ProviderChoice,
@@ -43,7 +43,8 @@ pub(super) fn subagent_model(
     Some(SideModel { model, name, timeout: Duration::MAX })
 }
 
-/// An address beats a provider, which beats inheriting; the model's name counts in every case.
+/// Returns the choice: a base URL wins over a provider, which wins over the parent's; the model name always
+/// applies.
 fn choice(settings: &DelegationSettings, parent: &ProviderChoice) -> Option<ProviderChoice> {
     let model = settings.model.clone().or_else(|| parent.model.clone());
     if let Some(base_url) = settings.base_url.clone() {

@@ -1,6 +1,7 @@
-//! `hooks/<name>`: Python of the user's own that is told what the gateway does.
+//! Runs `hooks/<name>`: the user's Python scripts that receive events of the gateway.
 //!
-//! One worker per hook, started with its first event. What goes wrong in one is logged and its own business.
+//! One worker process per hook, started with its first event. A failing hook is logged and does not affect the
+//! others.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -20,10 +21,10 @@ use super::child_variables;
 
 const RUNNER: &str = include_str!("hook_runner.py");
 const LIMIT: Duration = Duration::from_secs(30);
-/// Events that wait for a slow hook; older ones are dropped.
+/// Limits the events queued for a slow hook; the oldest are dropped.
 const MAX_WAITING_EVENTS: usize = 1000;
 
-/// One hook as its folder describes it.
+/// A hook as its folder describes it.
 #[derive(Debug, Clone)]
 struct HookScript {
     name: String,
@@ -32,7 +33,7 @@ struct HookScript {
 }
 
 impl HookScript {
-    /// Exactly the event, or its whole family.
+    /// Tells whether the hook listens to this event, by its name or its prefix.
     fn wants(&self, event: &str) -> bool {
         let family = event.split_once(':').map(|(family, _)| format!("{family}:*"));
         self.events.iter().any(|wanted| wanted == event || Some(wanted) == family.as_ref())
@@ -45,7 +46,7 @@ pub(crate) struct HookScripts {
 }
 
 impl HookScripts {
-    /// Reads the folders, in the order of their names. Without hooks nothing is started.
+    /// Reads the folders in the order of their names. Starts nothing if there are no hooks.
     pub(crate) fn start(home: &Path, env: &Env, clock: Arc<dyn Clock>, tasks: &TaskGroup) -> Self {
         let hooks = read(&home.join("hooks"));
         if hooks.is_empty() {
@@ -67,7 +68,7 @@ impl HookScripts {
 impl EventObserver for HookScripts {
     fn emit(&self, event: &str, context: Value) {
         if let Some(events) = &self.events {
-            // Nobody is told any more when the gateway ends.
+            // There is no receiver any more when the gateway ends.
             let _ = events.send((event.to_owned(), context));
         }
     }
@@ -145,7 +146,7 @@ impl HookScript {
     }
 }
 
-/// The folders that describe a hook; others are passed over with a word in the log.
+/// Reads the folders that describe a hook; others are skipped with a log entry.
 fn read(folder: &Path) -> Vec<HookScript> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

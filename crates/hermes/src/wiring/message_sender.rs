@@ -1,16 +1,16 @@
-//! A courier for tools, which are made before the gateway that carries for them.
+//! A message sender for tools, which are built before the gateway that sends for them.
 
 use std::sync::OnceLock;
 
 use hermes_gateway::Gateway;
 use hermes_types::{BoxFuture, ChannelError, MessageSender, SendOutcome, SessionId};
 
-/// Carries once there is a gateway.
+/// Sends messages once the gateway is set.
 #[derive(Default)]
 pub(crate) struct DeferredMessageSender(OnceLock<Gateway>);
 
 impl DeferredMessageSender {
-    /// The gateway is there. The first one stays.
+    /// Sets the gateway. Only the first call has an effect.
     pub(crate) fn set_gateway(&self, gateway: Gateway) {
         let _ = self.0.set(gateway);
     }

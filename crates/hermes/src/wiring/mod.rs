@@ -1,4 +1,4 @@
-//! Putting an agent together from the configuration: its model, its tools, its prompt, its habits.
+//! Builds an agent from the configuration: its model, tools, prompt and settings.
 
 pub(crate) mod agent_factory;
 mod backends;
@@ -51,28 +51,28 @@ pub(crate) use model::net_config;
 use temporary_delivery::OutboxMessageSender;
 use tools::RunTools;
 
-/// An agent with what its surface needs beside it.
+/// An agent, with the services its frontend needs.
 pub(crate) struct AgentRuntime {
     pub(crate) agent: Agent,
     models: ModelSet,
     pub(crate) config: Config,
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
-    /// Every tool there is, chosen for this run or not.
+    /// Every available tool, selected for this run or not.
     pub(crate) all_tools: ToolRegistry,
     pub(crate) command_runtime: CommandRuntime,
-    /// What background processes have to say by themselves.
+    /// The notices of background processes.
     pub(crate) notices: Option<UnboundedReceiver<ProcessNotice>>,
-    /// Toolsets that were asked for and do not exist.
+    /// The requested toolsets that do not exist.
     pub(crate) unknown_toolsets: Vec<String>,
 }
 
 impl AgentRuntime {
-    /// Before each further turn: what one turn may spend, it may spend anew.
+    /// Resets the budget of a turn; called before each further turn.
     pub(crate) fn renew_budget(&mut self) {
         self.agent = self.agent_for_turn();
     }
 
-    /// Takes the model that the configuration names now; the conversation goes on with it.
+    /// Switches to the model the configuration names now; the conversation continues with it.
     pub(crate) fn change_model(&mut self, context: &ProgramContext) -> Result<()> {
         let config = Config::load(&context.home, &context.env);
         config.require_usable(&context.env)?;
@@ -93,7 +93,7 @@ impl AgentRuntime {
         Ok(())
     }
 
-    /// The agent with the budget of one turn.
+    /// Returns the agent with the budget of one turn.
     pub(crate) fn agent_for_turn(&self) -> Agent {
         let mut agent = self.agent.clone();
         (agent.model, agent.side_model, agent.subagent_model) = self.models.for_turn();
@@ -101,7 +101,7 @@ impl AgentRuntime {
     }
 }
 
-/// Builds the agent of a run. The store is opened here; nothing is asked of any network.
+/// Builds the agent of a run. Opens the store, and makes no network request.
 pub(crate) fn build_runtime(
     arguments: &ChatArguments,
     platform: &str,
@@ -132,7 +132,7 @@ pub(crate) fn build_runtime(
     Ok(wired)
 }
 
-/// A terminal chat can write to other chats while a gateway runs for its home.
+/// Returns a sender with which a terminal chat can write to other chats while a gateway runs for its home.
 fn chat_message_sender(
     context: &ProgramContext,
     store: &Store,
@@ -143,24 +143,24 @@ fn chat_message_sender(
     Some(Arc::new(OutboxMessageSender::new(live, store.clone(), clock.clone())))
 }
 
-/// What an agent is to be.
+/// Describes the agent to build.
 pub(crate) struct AgentSpec<'a> {
     pub(crate) arguments: &'a ChatArguments,
     pub(crate) platform: &'a str,
     pub(crate) surface: ProgramSurface,
-    /// Which model is wanted, where it is not the configured one.
+    /// The requested model, where it is not the configured one.
     pub(crate) choice: ProviderChoice,
-    /// Those of another agent of this process.
+    /// The command runtime of another agent of this process.
     pub(crate) command_runtime: Option<CommandRuntime>,
-    /// Toolsets it goes without.
+    /// The toolsets the agent does not get.
     pub(crate) excluded_toolsets: &'a [&'a str],
-    /// Where session logs go.
+    /// The destination of session logs.
     pub(crate) logs: SessionLogMode,
-    /// Who carries messages to chats, where somebody does.
+    /// The sender for messages to chats, if there is one.
     pub(crate) message_sender: Option<Arc<dyn MessageSender>>,
 }
 
-/// Builds an agent on a store that is open already.
+/// Builds an agent on an open store.
 pub(crate) fn build_agent(
     order: &AgentSpec<'_>,
     context: &ProgramContext,
@@ -227,12 +227,12 @@ pub(crate) fn build_agent(
     })
 }
 
-/// What programs we start get of the environment; `passed` names whatever they hold.
+/// Returns the environment of child processes; the variables in `passed` are always included.
 pub(crate) fn child_variables(env: &Env, passed: &[String]) -> Variables {
     Variables::for_commands(env.child_variables(passed), passed, &env.withheld_names())
 }
 
-/// What looks up the references of messages typed in `folder`.
+/// Returns the resolver for `@` references of messages typed in `folder`.
 pub(crate) fn references(
     folder: PathBuf,
     context: &ProgramContext,
@@ -247,7 +247,8 @@ pub(crate) fn references(
     Ok(ReferenceResolver::new(guard, programs).with_sandbox(sandbox))
 }
 
-/// Where the tools work: `terminal.cwd` where it names a folder of this machine, else where the program was started.
+/// Returns the working folder of the tools: `terminal.cwd` if it names a folder of this machine, else the folder
+/// the program was started in.
 pub(crate) fn working_folder(context: &ProgramContext, config: &Config) -> Result<PathBuf> {
     let settings = TerminalSettings::resolve(config, &context.env);
     let named = settings.cwd.filter(|_| settings.backend == "local");
@@ -258,7 +259,7 @@ pub(crate) fn working_folder(context: &ProgramContext, config: &Config) -> Resul
     }
 }
 
-/// What the agent remembers, as far as it is turned on.
+/// The memory stores that are enabled.
 pub(crate) struct MemoryStores {
     pub(crate) notes: Option<MemoryStore>,
     pub(crate) profile: Option<MemoryStore>,
@@ -282,7 +283,7 @@ fn prompt_source(
     models: &ModelSet,
     tools: &RunTools,
 ) -> PromptSource {
-    // A home that cannot be written to goes without the file; the built-in text is the same.
+    // If the home is not writable, the file is not created; the built-in text is the same.
     let _ = create_soul(&context.home);
     let mut source = PromptSource::new(context.home.clone(), folder);
     platform.clone_into(&mut source.platform);
@@ -311,7 +312,7 @@ fn prompt_source(
     source
 }
 
-/// What a model must know that would take the working folder for the place its commands run in.
+/// Returns the hint for the model that its commands do not run in the working folder of this machine.
 fn remote_hint(context: &ProgramContext, config: &Config) -> Option<String> {
     let settings = TerminalSettings::resolve(config, &context.env);
     (settings.backend != "local").then(|| {
@@ -359,7 +360,7 @@ fn limits(
     let seconds = config.int("agent.turn_time_limit").and_then(|seconds| u64::try_from(seconds).ok());
     let time = match seconds {
         None => TurnLimits::default().time,
-        // As good as none: a year.
+        // A year serves as no limit.
         Some(0) => Duration::from_hours(24 * 365),
         Some(seconds) => Duration::from_secs(seconds),
     };
@@ -403,7 +404,7 @@ fn review_intervals(config: &Config) -> ReviewIntervals {
     }
 }
 
-/// Messages every conversation begins with; what cannot be read is said and left out.
+/// Reads the messages every conversation begins with; unreadable ones are reported and left out.
 fn prefill(context: &ProgramContext, config: &Config, output: &Console) -> Vec<Message> {
     let Some(path) = precedence::prefill_file(config, &context.env, &context.home) else { return Vec::new() };
     let read = std::fs::read(&path)

@@ -1,6 +1,7 @@
-//! Which way leads to Modal: the user's own account, or the gateway that manages sandboxes.
+//! Chooses how Modal is reached: through the user's own account, or through the gateway that manages sandboxes.
 //!
-//! Nothing is started and nobody is asked. Whether a Python with Modal's package is there turns out at the first command.
+//! Starts no process and makes no request. Whether a Python with Modal's package exists turns out at the first
+//! command.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,8 @@ use super::backends::BackendBuilder;
 const TOKENS: [&str; 2] = ["MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"];
 
 impl BackendBuilder<'_> {
-    /// As `terminal.modal_mode` says. By itself it is the gateway if there is one, else the account.
+    /// Returns the backend `terminal.modal_mode` names. By default it is the gateway if there is one, else the
+    /// account.
     pub(super) fn modal(&self) -> Result<Backend, String> {
         let for_gateway = |lacks| format!("the modal backend in managed mode needs {lacks}");
         let for_account = |lacks| format!("the modal backend in direct mode needs {lacks}");
@@ -50,7 +52,7 @@ impl BackendBuilder<'_> {
         Ok(Backend::ModalDirect(account, Box::new(self.modal_options())))
     }
 
-    /// What the account's package would find: the tokens themselves, or the file it keeps them in.
+    /// Checks for the credentials the account's package would find: the tokens themselves, or their file.
     fn find_modal_tokens(&self) -> Result<(), String> {
         let env = &self.context.env;
         match TOKENS.map(|name| env.get(name)) {

@@ -1,4 +1,4 @@
-//! Which model answers, and which one does the side tasks.
+//! Chooses the main model and the model for side tasks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,30 +27,30 @@ use super::programs::CredentialHelpers;
 use crate::context::{ProgramContext, local_time};
 use crate::output::Console;
 
-/// How long an opinion on a command may take.
+/// Limits the time for the assessment of a command.
 const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The models of a run. Each turn gets them with a budget of its own.
+/// The models of a run. Each turn gets them with its own budget.
 pub(crate) struct ModelSet {
     main: Arc<dyn Model>,
     pub(crate) name: String,
     pub(crate) provider: String,
     pub(crate) base_url: String,
-    /// Who does side tasks, when not the main one.
+    /// The model for side tasks, when not the main one.
     side: Option<SideModel>,
-    /// Who decides about dangerous commands; only in smart mode.
+    /// The model that decides about dangerous commands; only in smart mode.
     judge: Option<SideModel>,
-    /// Who answers subagents, when not the main one.
+    /// The model for subagents, when not the main one.
     children: Option<SideModel>,
     pub(crate) cap: SpendingCap,
-    /// What may be spent today, shared by all turns.
+    /// The budget of the day, shared by all turns.
     day: Option<SpendingAccount>,
-    /// What a person should know about the choice.
+    /// The notes about the choice for the user.
     pub(crate) notes: Vec<String>,
 }
 
 impl ModelSet {
-    /// The main model, the one for side tasks and the one for subagents, with one fresh budget for one turn.
+    /// Returns the main model, the one for side tasks and the one for subagents, with a fresh budget for one turn.
     pub(crate) fn for_turn(&self) -> (Arc<dyn Model>, Option<SideModel>, Option<SideModel>) {
         let budget = self.budget();
         let within = |model: &Arc<dyn Model>| -> Arc<dyn Model> {
@@ -62,7 +62,7 @@ impl ModelSet {
         (within(&self.main), beside(&self.side), beside(&self.children))
     }
 
-    /// Who decides about dangerous commands, within what the day allows.
+    /// Returns the model that decides about dangerous commands, within the budget of the day.
     pub(crate) fn judge(&self) -> Option<SideModel> {
         let judge = self.judge.clone()?;
         let model: Arc<dyn Model> = Arc::new(BudgetedModel::new(judge.model, self.budget()));
@@ -125,7 +125,7 @@ pub(crate) fn choose_models(
         std::iter::once(&*target).chain(&fallbacks).map(|target| target.endpoint(&means)).collect();
     let client = ModelClient::new(net.clone(), clock.clone(), endpoints, RetryPolicy::from_env(&context.env))
         .context("no endpoint")?;
-    // Windows and prices are asked for after a reply, never before one; the process does not wait for them.
+    // Context windows and prices are requested after a reply, never before one; the process does not wait for them.
     let lookup = ModelDiscovery::new(means.clone(), context.home.clone());
     let echo = context.env.bool("HERMES_DUMP_REQUEST_STDOUT").unwrap_or(false);
     let client = client
@@ -152,7 +152,7 @@ pub(crate) fn choose_models(
     Ok(ModelSet { main, name, provider, base_url, side, judge, children, cap, day, notes })
 }
 
-/// Who does a side task; nothing when the main model has to.
+/// Returns the model for a side task; `None` when the main model has to do it.
 fn side_model(
     task: SideTask,
     facts: &ProviderInputs,
@@ -178,26 +178,26 @@ fn side_model(
     })
 }
 
-/// Dollars of a setting in millionths; what is not an amount sets no limit.
+/// Converts dollars to millionths; a value that is not an amount sets no limit.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a sum people pay")]
 fn micro_usd(dollars: f64) -> Option<u64> {
     (dollars.is_finite() && (0.0..1e9).contains(&dollars)).then_some((dollars * 1e6).round() as u64)
 }
 
-/// The beginning of the day where the user is.
+/// Returns the beginning of the day in the user's time zone.
 fn midnight(now: Timestamp) -> Timestamp {
     let local = local_time(now);
     let since = f64::from(local.hour) * 3600.0 + f64::from(local.minute) * 60.0 + f64::from(local.second);
     Timestamp(now.seconds() - since)
 }
 
-/// A dump is made to be shown to somebody.
+/// Masks the secrets of a dump, since dumps are shared.
 fn without_secrets(text: &str) -> String {
     let what = Redaction { assignments: Assignments::AnyCase, phone_numbers: PhoneNumbers::Keep };
     redact(text, what).into_owned()
 }
 
-/// How the network is reached.
+/// Returns the network settings.
 pub(crate) fn net_config(env: &Env, clock: &Arc<dyn Clock>) -> NetConfig {
     let mut net = NetConfig::new(clock.clone());
     net.ca_bundle = ["HERMES_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"]

@@ -1,4 +1,4 @@
-//! Programs of this machine that are asked for something: checkers of source files, helpers that know a credential.
+//! Runs helper programs of this machine: checkers of source files, and helpers that provide a credential.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,16 @@ use super::child_variables;
 const LINT_LIMIT: Duration = Duration::from_secs(30);
 const CREDENTIAL_LIMIT: Duration = Duration::from_secs(30);
 
-/// How a checker gets the text.
+/// Says how a checker gets the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CheckerInput {
     Stdin,
-    /// A copy in a folder of its own, named behind the arguments.
+    /// Passes a copy in a temporary folder as the last argument.
     Copy,
 }
 
-/// Endings, the program for each, its arguments, and how it gets the text. Each reads that text and follows nothing in it.
+/// Lists file extensions, their programs, arguments and inputs. Each program reads only that text and follows no
+/// reference in it.
 const CHECKERS: [(&str, &str, &[&str], CheckerInput); 5] = [
     (
         "py",
@@ -37,13 +38,13 @@ const CHECKERS: [(&str, &str, &[&str], CheckerInput); 5] = [
     ("js", "node", &["--check"], CheckerInput::Copy),
     ("ts", "tsc", &["--noEmit", "--noResolve", "--pretty", "false", "--skipLibCheck"], CheckerInput::Copy),
     ("go", "gofmt", &["-l", "-e"], CheckerInput::Stdin),
-    // From its input it follows no module to another file.
+    // Reading standard input, it does not follow modules to other files.
     ("rs", "rustfmt", &["--check"], CheckerInput::Stdin),
 ];
-/// What a checker says when it is the checker that is wrong, not the file.
+/// The messages with which a checker reports its own failure, not that of the file.
 const CANNOT_RUN: [&str; 1] = ["this is not the tsc command you are looking for"];
 
-/// Checks files with the program of their language, where there is one, inside the fence.
+/// Checks files with the program of their language, where there is one, inside the sandbox.
 pub(crate) struct SourceCheckers {
     programs: ProgramRunner,
     sandbox: Sandbox,
@@ -76,7 +77,7 @@ impl SourceCheckers {
             }
             arguments.push(copy.into_os_string());
         }
-        // Not beside the file: what lies there could choose another program, as a toolchain file does for rustfmt.
+        // Not beside the file: files there could select another program, as a toolchain file does for rustfmt.
         let directory = folder.0.as_path();
         let complaints = StderrMode::Merge;
         let program = Program { name, arguments, directory, limit: LINT_LIMIT, stderr: complaints };
@@ -90,7 +91,7 @@ impl SourceCheckers {
                     return LintResult::Skipped(format!("{name} cannot check this file here"));
                 }
                 let output = output.replace(&format!("{}/", directory.display()), "");
-                // Without the files around it only its syntax can be judged.
+                // Without the files around it only the syntax can be checked.
                 let output = if *name == "tsc" { syntax_errors(&output) } else { output };
                 if output.trim().is_empty() {
                     LintResult::Ok
@@ -110,7 +111,7 @@ fn syntax_errors(output: &str) -> String {
     output.lines().filter(|line| line.contains("error TS1")).collect::<Vec<_>>().join("\n")
 }
 
-/// An empty folder for one check, removed with it.
+/// A temporary folder for one check, removed when dropped.
 struct CheckFolder(PathBuf);
 
 impl CheckFolder {
@@ -134,7 +135,8 @@ impl Linter for SourceCheckers {
     }
 }
 
-/// Programs that know a credential, such as `gh` or one named in an AWS profile. They get the user's own environment.
+/// Runs programs that provide a credential, such as `gh` or one named in an AWS profile. They get the user's
+/// environment.
 #[derive(Debug)]
 pub(crate) struct CredentialHelpers(ProgramRunner);
 

@@ -1,4 +1,4 @@
-//! The fence around commands and scripts of this machine.
+//! The sandbox of commands and scripts on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use hermes_exec::{NetworkReach, Sandbox, SandboxActivation, SandboxPaths};
 
 use crate::context::ProgramContext;
 
-/// What the settings say about it.
+/// Builds the sandbox from the settings.
 pub(crate) fn sandbox(settings: &TerminalSettings, user_home: &Path, context: &ProgramContext) -> Sandbox {
     let mode = match settings.sandbox {
         ConfiguredSandbox::Auto => SandboxActivation::Auto,
@@ -33,7 +33,7 @@ pub(crate) fn sandbox(settings: &TerminalSettings, user_home: &Path, context: &P
     Sandbox::new(mode, places).with_network_reach(reach)
 }
 
-/// Where temporary files go.
+/// Returns the folder for temporary files.
 pub(crate) fn temp_folder(context: &ProgramContext) -> PathBuf {
     context
         .env

@@ -1,4 +1,4 @@
-//! Skills called by their names.
+//! Skills as commands.
 
 use hermes_config::{Config, Env, Home};
 use hermes_knowledge::{PLAN, SkillFilter, SkillSet, invoke_text};
@@ -7,7 +7,7 @@ use hermes_types::CivilTime;
 const LONGEST_SLUG: usize = 48;
 const MAX_WORDS: usize = 8;
 
-/// The skills a home has now, for whoever calls them.
+/// The current skills of a home, by command name.
 pub(crate) struct SkillCommands {
     skills: SkillSet,
 }
@@ -18,7 +18,7 @@ impl SkillCommands {
         Self { skills: SkillSet::load(home, config, env, &filter) }
     }
 
-    /// What the model reads when a skill is called; nothing, if there is none of this name.
+    /// Returns the text the model gets when a skill is called; `None` if there is no skill of this name.
     pub(crate) fn invoke(&self, name: &str, request: &str, now: CivilTime) -> Option<String> {
         if name != "plan" {
             return self.skills.invoke(name, request, None);

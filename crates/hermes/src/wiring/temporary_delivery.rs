@@ -1,7 +1,7 @@
 //! Sending from a process that is not the gateway.
 //!
-//! What is to be said goes through the outbox all the same. While a gateway runs it is the one that sends; else a
-//! [`StandIn`] does, for as long as a command needs it. Invariant: one process of a home sends at a time.
+//! Messages go through the outbox all the same. While a gateway runs, it sends them; else a [`TemporaryDelivery`]
+//! does, for as long as a command needs it. Invariant: one process of a home sends at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +19,24 @@ use hermes_types::{
 use super::channels;
 use crate::context::local_time;
 
-/// How long what else is on its way out is waited for, once the message itself has left.
+/// Limits the wait for other queued messages once the command's own message has been sent.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends in the place of a gateway that does not run, until it is dropped.
+/// Sends in place of a gateway that does not run, until it is dropped.
 pub(crate) struct TemporaryDelivery {
     gateway: Gateway,
     _right: SendingLock,
 }
 
 impl TemporaryDelivery {
-    /// Begins to send what waits, if nobody else does.
+    /// Starts sending queued messages, unless another process does.
     pub(crate) async fn start(gateway: &Gateway) -> Option<Self> {
         let home = gateway.settings.home();
         let right = SendingLock::try_acquire(home).unwrap_or_else(|error| {
             tracing::warn!(%error, "nothing is sent from here");
             None
         })?;
-        // Asked second: a gateway that starts after this waits for the right.
+        // Checked after the lock is acquired: a gateway that starts later waits for the lock.
         if process::running_pid(home).is_some() {
             return None;
         }
@@ -44,19 +44,19 @@ impl TemporaryDelivery {
             tracing::warn!(%error, "what an earlier process was sending is left alone");
         }
         channels::connect(gateway);
-        // What an earlier process put off may be possible by now, and must not hold up what comes after it.
+        // Messages an earlier process postponed may be deliverable now, and must not block later ones.
         gateway.make_due().await;
         Some(Self { gateway: gateway.clone(), _right: right })
     }
 
-    /// Waits until what is due has left, and stops sending.
+    /// Waits until the due messages have been sent, and stops sending.
     pub(crate) async fn finish(self, patience: Duration) {
         self.gateway.flush_outbox(patience).await;
     }
 }
 
 impl Drop for TemporaryDelivery {
-    /// Before the right is given back.
+    /// Disconnects the platforms before the lock is released.
     fn drop(&mut self) {
         for platform in self.gateway.platforms() {
             self.gateway.disconnect(&platform);
@@ -64,13 +64,13 @@ impl Drop for TemporaryDelivery {
     }
 }
 
-/// Carries messages to chats for a command or a terminal chat.
+/// Sends messages to chats for a command or a terminal chat.
 pub(crate) struct OutboxMessageSender {
     gateway: Gateway,
 }
 
 impl OutboxMessageSender {
-    /// Nothing is read or sent before it is asked to carry something.
+    /// Creates a sender. Nothing is read or sent before the first message.
     pub(crate) fn new(live: LiveSettings, store: Store, clock: Arc<dyn Clock>) -> Self {
         let services = Arc::new(PlatformServices { live: live.clone() });
         let ports = GatewayPorts { agents: Arc::new(NoAgents), services, observer: Arc::new(NoObserver) };
@@ -114,7 +114,7 @@ impl MessageSender for OutboxMessageSender {
     }
 }
 
-/// Nobody is asked for a turn here.
+/// An agent source for a gateway that runs no turns.
 struct NoAgents;
 
 impl AgentProvider for NoAgents {
@@ -123,7 +123,7 @@ impl AgentProvider for NoAgents {
     }
 }
 
-/// What is known of platforms, and nothing more.
+/// Services that know only the platforms.
 struct PlatformServices {
     live: LiveSettings,
 }

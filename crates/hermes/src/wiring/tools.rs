@@ -1,4 +1,4 @@
-//! Which tools a run has.
+//! Selects the tools of a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::sandbox;
 use crate::cli::ChatArguments;
 use crate::context::{ProgramContext, local_time};
 
-/// What the tools are made for.
+/// The inputs of the tools.
 pub(crate) struct ToolsSpec<'a> {
     pub(crate) arguments: &'a ChatArguments,
     pub(crate) platform: &'a str,
@@ -33,24 +33,24 @@ pub(crate) struct ToolsSpec<'a> {
     pub(crate) user_home: PathBuf,
     pub(crate) memory_stores: &'a MemoryStores,
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
-    /// Who decides about dangerous commands in smart mode.
+    /// The model that decides about dangerous commands in smart mode.
     pub(crate) judge: Option<SideModel>,
     pub(crate) surface: ProgramSurface,
-    /// Those of another agent of this process.
+    /// The command runtime of another agent of this process.
     pub(crate) command_runtime: Option<CommandRuntime>,
-    /// Toolsets this run goes without.
+    /// The toolsets this run does not get.
     pub(crate) excluded_toolsets: &'a [&'a str],
-    /// Who carries messages to chats, where somebody does.
+    /// The sender for messages to chats, if there is one.
     pub(crate) message_sender: Option<Arc<dyn MessageSender>>,
 }
 
-/// The tools of the run, and toolsets nobody knows.
+/// The tools of the run, and the unknown toolsets.
 pub(crate) struct RunTools {
     pub(crate) all: ToolRegistry,
     pub(crate) registry: ToolRegistry,
     pub(crate) unknown_toolsets: Vec<String>,
     pub(crate) command_runtime: CommandRuntime,
-    /// What background processes have to say; whoever shares hands hears it elsewhere.
+    /// The notices of background processes; `None` for a shared command runtime, whose owner gets them.
     pub(crate) notices: Option<UnboundedReceiver<ProcessNotice>>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn select_tools(
         selected.registry = selected.registry.select(&ToolSelection::Without(without)).registry;
     }
     if selected.registry.find("execute_code").is_some() {
-        // Its scripts may call what the session has, and the model reads of no other.
+        // Its scripts may call the tools of the session, and the model reads of no others.
         coding.register(&mut selected.registry, &all);
     }
     RunTools {
@@ -205,7 +205,7 @@ pub(crate) fn checkpoints(
     })
 }
 
-/// Whether secrets are masked before a model sees them.
+/// Tells whether secrets are masked before a model sees them.
 fn secrets(context: &ProgramContext, config: &Config) -> SecretMasking {
     let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
     if masked { SecretMasking::Mask } else { SecretMasking::Show }

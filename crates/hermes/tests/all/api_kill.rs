@@ -1,4 +1,4 @@
-//! Requests with a key, and a gateway that is killed while it works on them.
+//! API requests with an idempotency key, and a gateway that is killed while it processes them.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::gateway::GatewayHome;
 use super::support::until;
 
-/// What a client reads of an answer.
+/// The parts of a response a client reads.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HttpExchange {
     pub(crate) status: u16,
@@ -24,7 +24,7 @@ pub(crate) struct HttpExchange {
 }
 
 impl HttpExchange {
-    /// Events of a stream, or the one object there is.
+    /// Returns the events of a stream, or the single JSON object.
     fn objects(&self) -> Vec<Value> {
         let lines = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         let whole = [self.body.as_str()];
@@ -43,7 +43,7 @@ impl HttpExchange {
         })
     }
 
-    /// All that was said, if the answer is whole.
+    /// Returns the text of the answer, if the response is complete.
     pub(crate) fn text(&self) -> Option<String> {
         let objects = self.objects();
         let finished = !self.is_stream()
@@ -64,7 +64,7 @@ impl HttpExchange {
     }
 }
 
-/// A request its client repeats until it is answered.
+/// A request that its client repeats until it is answered.
 struct KeyedApiRequest {
     path: &'static str,
     headers: String,
@@ -92,7 +92,7 @@ impl KeyedApiRequest {
         self
     }
 
-    /// Nothing, when the gateway is not there or goes away in the middle.
+    /// Sends the request. Returns `None` when the gateway is not running or stops in the middle.
     fn send(&self, place: &GatewayHome) -> Option<HttpExchange> {
         exchange(place, "POST", self.path, &self.headers, &self.body.to_string())
     }
@@ -121,7 +121,7 @@ pub(crate) fn exchange(
     Some(HttpExchange { status, body })
 }
 
-/// A chunked body, if its end is there.
+/// Decodes a chunked body, if its end has arrived.
 fn unchunk(mut text: &str) -> Option<String> {
     let mut whole = String::new();
     loop {
@@ -135,7 +135,7 @@ fn unchunk(mut text: &str) -> Option<String> {
     }
 }
 
-/// Users' words in all sessions, with how often each was written down.
+/// Returns the user messages of all sessions, with how often each was stored.
 fn written(place: &GatewayHome) -> BTreeMap<String, usize> {
     let store = Store::open(&place.home.state_db()).unwrap();
     let health = store.check().wait().unwrap();
@@ -173,7 +173,7 @@ fn an_answer_outlives_the_gateway_that_gave_it() {
     assert_eq!(other.text().unwrap(), "other words", "another request under the same key is run");
 }
 
-/// Kills the gateway while the request stands at the gate, `times` times over.
+/// Kills the gateway while the request waits at the gate, `times` times.
 fn cut_off(place: &GatewayHome, request: &KeyedApiRequest, gate: &str, times: usize) {
     for time in 1..=times {
         let running = place.start();
@@ -260,7 +260,7 @@ fn a_run_keeps_its_name_and_its_end() {
 
 const CLIENTS: usize = 4;
 
-/// A repeatable run of numbers.
+/// A reproducible sequence of numbers.
 struct Random(u64);
 
 impl Random {
@@ -272,7 +272,7 @@ impl Random {
     }
 }
 
-/// What the clients came to know.
+/// The results the clients received.
 #[derive(Debug, Default)]
 struct Outcomes {
     answered: BTreeMap<usize, String>,
@@ -284,7 +284,7 @@ fn words(number: usize) -> String {
     format!("message {number}.")
 }
 
-/// Each message makes a mark in a file by a command, then is answered with its own number.
+/// Returns a script in which each message appends a line to a file by a command, then is answered with its number.
 fn marking(messages: usize) -> ModelScript {
     (0..messages).fold(ModelScript::new(), |script, number| {
         let command = format!("echo {number} >> marks.txt");
@@ -310,7 +310,7 @@ fn request(number: usize, client: usize) -> KeyedApiRequest {
     }
 }
 
-/// What one attempt says: an answer, that there will be none, or nothing yet.
+/// The result of one attempt: an answer, a final failure, or nothing yet.
 enum Attempt {
     Answer(String),
     GivenUp,
@@ -344,9 +344,10 @@ fn follow_run(place: &GatewayHome, id: &str) -> Attempt {
     }
 }
 
-/// Several clients write while the gateway dies so often, and repeat what they wrote until it is answered.
+/// Runs several clients that repeat their messages until they are answered, while the gateway is killed `kills`
+/// times.
 fn run_with_kills(seed: u64, kills: usize) {
-    // What is looked at here is who runs a command how often, not what fences it.
+    // The test counts how often a command runs; the sandbox does not matter here.
     let place = GatewayHome::configured(marking(kills * 20 + 100), json!({"terminal": {"sandbox": "off"}}));
     let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let outcomes = Mutex::new(Outcomes::default());
@@ -367,11 +368,11 @@ fn run_with_kills(seed: u64, kills: usize) {
             let running = place.start();
             let asked = place.server.request_count() + usize::try_from(1 + random.below(30)).unwrap();
             place.server.wait_for_requests_blocking(asked);
-            // Somewhere between this step and the next.
+            // Kills at a random point between this step and the next.
             std::thread::sleep(Duration::from_micros(random.below(12_000)));
             running.kill();
         }
-        // The last one is left alone until everything is answered.
+        // The last gateway runs until everything is answered.
         over.store(true, Ordering::Relaxed);
         let _running = place.start();
         let all = || {
@@ -384,7 +385,7 @@ fn run_with_kills(seed: u64, kills: usize) {
     check(seed, kills, &place, &outcomes.into_inner().unwrap());
 }
 
-/// A test that has failed lets its clients go, or it would never end.
+/// Releases the clients when a test fails, or it would never end.
 struct ReleaseClients<'a>(&'a AtomicBool);
 
 impl Drop for ReleaseClients<'_> {
@@ -416,7 +417,7 @@ fn repeat_until_answered(
     }
 }
 
-/// What was answered is answered again, the same, without asking the model.
+/// Checks that a repeated request gets the same answer without another model request.
 fn repeat_all(place: &GatewayHome, outcomes: &Outcomes) {
     let asked = place.server.request_count();
     for (number, answer) in outcomes.answered.iter().rev().take(200) {
@@ -458,7 +459,7 @@ fn nothing_with_a_key_is_lost_or_doubled_by_killing() {
     run_with_kills(20_261, 80);
 }
 
-/// By hand: as many deaths as `API_KILLS` says, 300 without it.
+/// Runs by hand: the number of kills is `API_KILLS`, 300 by default.
 #[test]
 #[ignore = "takes minutes; run by hand"]
 fn hundreds_of_kills() {
@@ -468,7 +469,7 @@ fn hundreds_of_kills() {
     }
 }
 
-/// A model that has a mark made by a command and then stands at the gate; asked again, it says so.
+/// Returns a script that appends a line by a command and then waits at the gate; when asked again, it says so.
 fn marks_then_waits() -> ModelScript {
     let mut call = ScriptedToolCall::new("terminal", json!({"command": "echo mark >> marks.txt"}));
     call.id = Some("call_mark".to_owned());

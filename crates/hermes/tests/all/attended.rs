@@ -1,4 +1,4 @@
-//! A chat somebody sits before: questions that are answered, or not, and what ends it from outside.
+//! Chats in a terminal: questions that are answered or not, and signals that end the chat.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const LOOK: Duration = Duration::from_millis(10);
 const MOST_LOOKS: u32 = 4_500;
 
-/// A window with a chat in it. Dropping it closes the window.
+/// A terminal window with a chat in it. Dropping it closes the window.
 struct TerminalWindow {
     server: ModelServer,
     home: TempHome,
@@ -43,7 +43,7 @@ impl TerminalWindow {
         Self { server, home, folder, child, screen: Some(screen), seen: String::new() }
     }
 
-    /// Ends what runs in the window and starts another command there.
+    /// Ends the program in the window and starts another command there.
     fn run_instead(&mut self, arguments: &[&str]) {
         self.say("/quit");
         self.end();
@@ -52,7 +52,7 @@ impl TerminalWindow {
         self.seen.clear();
     }
 
-    /// The same window with a new program in it.
+    /// Starts a new program in the same window.
     fn start_again(&mut self) {
         let (child, screen) = Self::start(&self.home, &self.folder, &["chat"]);
         (self.child, self.screen) = (child, Some(screen));
@@ -62,7 +62,7 @@ impl TerminalWindow {
     #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
     fn start(home: &TempHome, folder: &tempfile::TempDir, arguments: &[&str]) -> (Child, File) {
         let (ours, theirs) = terminal();
-        // The program leads a session whose terminal this is, so that it is told when the window is closed.
+        // The program leads a session whose terminal this is, so that it gets SIGHUP when the window is closed.
         let child = Command::new("/usr/bin/setsid")
             .args(["--ctty", env!("CARGO_BIN_EXE_hermes")])
             .args(arguments)
@@ -132,7 +132,7 @@ impl TerminalWindow {
         panic!("{name} is not written: {}", self.seen);
     }
 
-    /// Everything the database has, as it is exported.
+    /// Exports all sessions of the database.
     #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
     fn sessions(&self) -> Vec<Value> {
         let output = Command::new(env!("CARGO_BIN_EXE_hermes"))
@@ -254,7 +254,7 @@ fn pasted_lines_are_one_message_and_commands_wait() {
     window.until_shown("one");
     let sent = window.server.request(0).last_user_text().unwrap_or_default();
     assert_eq!(sent, "first line\nsecond line\nthird line");
-    // A path is something to say, not a command.
+    // A path is a message, not a command.
     window.say("/etc/hosts is what?");
     window.until_shown("two");
     window.say("/yolo");

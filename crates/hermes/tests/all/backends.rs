@@ -1,5 +1,5 @@
-//! Whole turns of the built binary whose commands run elsewhere. Those against a container engine are skipped, with a word,
-//! where none was started: `scripts/peers/docker start`.
+//! Complete turns of the built binary whose commands run on a remote backend. Those that need a container engine
+//! are skipped, with a message, where none was started: `scripts/peers/docker start`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ impl EngineFixture {
         Some(Self { address, image })
     }
 
-    /// A home whose commands run in containers.
+    /// Creates a home whose commands run in containers.
     fn home(&self, server: &ModelServer, terminal: &str) -> TempHome {
         let config = format!(
             "model:\n  provider: custom\n  base_url: {}\n  default: test-model\n\
@@ -40,7 +40,7 @@ impl EngineFixture {
         TempHome::builder().config_yaml(&config).env_file(&env).build().unwrap()
     }
 
-    /// The containers of a program.
+    /// Counts the containers of a process.
     fn containers_of(&self, pid: u32) -> usize {
         let output = Command::new("docker")
             .args(["ps", "-a", "--filter", "label=hermes-agent=1", "--format", "{{.Label \"hermes-owner\"}}"])
@@ -83,7 +83,7 @@ fn peer_files_and_commands_of_a_turn_share_a_container_and_its_workspace_lasts()
     let kept = home.path().join("sandboxes/docker/default/workspace/a.txt");
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "from the tool\nmore\n");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was written here");
-    // Another conversation of another run finds it again.
+    // Another conversation of another run uses the same container.
     run_in(folder.path(), home.path(), &["chat", "-Q", "-q", "again"]);
     assert!(
         server.request(5).body_text().contains("from the tool\\\\nmore"),
@@ -135,7 +135,7 @@ fn peer_a_container_cannot_read_the_home_and_a_killed_program_leaves_none_behind
     }
 }
 
-/// A home whose commands run in sandboxes of an account with Modal, which a stand-in for its Python package makes of folders.
+/// A home whose commands run in Modal sandboxes; a fake of Modal's Python package makes folders of them.
 struct Modal {
     world: tempfile::TempDir,
     home: TempHome,
@@ -222,7 +222,7 @@ fn a_killed_program_leaves_no_sandbox_of_modal_behind() {
     }
 }
 
-/// By itself it is the gateway that is asked, if there is one with a token; else the account.
+/// Checks that by default the Modal gateway is used, if there is one with a token; else the account.
 #[test]
 fn a_gateway_of_modal_comes_before_the_account() {
     let script = ModelScript::new()
@@ -243,7 +243,7 @@ fn a_gateway_of_modal_comes_before_the_account() {
     assert!(server.request(3).body_text().contains("42 sandboxes"));
 }
 
-/// Whatever is wrong with the package or the account is said, and nothing runs here instead.
+/// Checks that problems with the package or the account are reported, and nothing runs on this machine instead.
 #[test]
 fn an_account_with_modal_that_cannot_be_used_says_why() {
     let unusable = "PYTHONPATH=/nonexistent\n";
@@ -266,7 +266,7 @@ fn an_account_with_modal_that_cannot_be_used_says_why() {
     }
 }
 
-/// What a backend lacks is said in its answer; nothing runs on this machine instead.
+/// Checks that a missing setting is named in the tool's answer; nothing runs on this machine instead.
 #[test]
 fn a_backend_that_lacks_something_says_what() {
     for (terminal, words) in [

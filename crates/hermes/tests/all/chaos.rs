@@ -1,7 +1,7 @@
-//! Many conversations on three platforms while everything around them breaks: the gateway is killed, the model and the
-//! platforms go away and come back, messages arrive twice and in the wrong order, calls fail in the middle.
+//! Many conversations on three platforms under faults: the gateway is killed, the model and the platforms become
+//! unavailable and return, messages arrive twice and in the wrong order, calls fail in the middle.
 //!
-//! Repeatable by its seed as far as threads allow. Every message must be answered once, or be reported.
+//! Reproducible by its seed as far as threads allow. Every message must be answered once, or be reported.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use serde_json::json;
 use super::life::{GatewayChild, TELEGRAM_TOKEN, start_gateway};
 
 const LOOK: Duration = Duration::from_millis(10);
-/// Looks between two blows, at least and at most.
+/// The minimum and maximum number of polls between two faults.
 const BLOWS: (u64, u64) = (15, 90);
-/// Looks until something that went away comes back.
+/// The number of polls until an unavailable service returns.
 const AWAY: (u64, u64) = (10, 120);
-/// Looks somebody takes before they write again.
+/// The number of polls before a user writes again.
 const THINKING: (u64, u64) = (5, 150);
-/// Looks after which a message counts as lost.
+/// The number of polls after which a message counts as lost.
 const PATIENCE: u64 = 9_000;
 
-/// What the gateway says when it cannot answer.
+/// The texts with which the gateway reports that it cannot answer.
 const REPORTS: [&str; 4] =
     ["Sorry, I encountered an error", "cut off twice", "away too long", "No response generated"];
 
-/// Numbers that look random and are the same for the same seed.
+/// Pseudo-random numbers that are the same for the same seed.
 struct SeededRandom(u64);
 
 impl SeededRandom {
@@ -51,17 +51,17 @@ enum Where {
     Slack,
 }
 
-/// One person and what they are waiting for.
+/// A user, and the message that waits for an answer.
 struct UserSession {
     at: Where,
     number: usize,
-    /// On Discord: who and where.
+    /// The ids of user and channel on Discord.
     ids: Option<(FakeDiscordId, FakeDiscordId)>,
     said: usize,
     since: u64,
-    /// When they go on, once they have their answer.
+    /// The poll at which the user writes again, once the answer has arrived.
     next: u64,
-    /// How much had been said there before the newest message.
+    /// The number of messages in the chat before the newest one.
     before: usize,
     reports: usize,
     /// The newest message that was reported.
@@ -74,17 +74,17 @@ struct ChaosRun {
     slack: FakeSlack,
     model: Option<ModelServer>,
     model_port: u16,
-    /// People, and messages of each.
+    /// The number of users, and of messages of each.
     size: (usize, usize),
     home: TempHome,
     gateway: Option<GatewayChild>,
-    /// What is away, and when it comes back.
+    /// The unavailable services, and when they return.
     away: BTreeMap<&'static str, u64>,
     dice: SeededRandom,
     blows: BTreeMap<&'static str, usize>,
 }
 
-/// A model that takes its time over every message there will be.
+/// Returns a slow model with a reply for every message.
 fn model(port: u16, people: usize, messages: usize) -> ModelServer {
     let mut replies = Vec::new();
     for number in 0..people {
@@ -165,7 +165,7 @@ impl ChaosRun {
         self.away.contains_key(name)
     }
 
-    /// What the bot's messages to somebody say.
+    /// Returns the texts of the bot's messages to a user.
     fn heard(&self, talk: &UserSession) -> Vec<String> {
         match talk.at {
             Where::Telegram => {
@@ -203,7 +203,7 @@ impl ChaosRun {
         }
     }
 
-    /// What can be told about the gateway when something is wrong.
+    /// Describes the state of the gateway for a failure message.
     fn story(&self) -> String {
         let database = self.home.join("state.db");
         let inbox = "SELECT id || ' ' || platform_key || ' ' || coalesce(note, '') || ' ' || coalesce(turn_id, '') FROM hx_inbox WHERE closed_at IS NULL";
@@ -224,7 +224,7 @@ impl ChaosRun {
         self.gateway = Some(start_gateway(&self.home));
     }
 
-    /// Something comes back whose time it is.
+    /// Restores the services that are due.
     fn mend(&mut self, now: u64) {
         let back: Vec<&'static str> =
             self.away.iter().filter(|(_, at)| **at <= now).map(|(name, _)| *name).collect();
@@ -257,7 +257,7 @@ impl ChaosRun {
         self.away.insert(name, back);
     }
 
-    /// One blow.
+    /// Causes one fault.
     fn strike(&mut self, now: u64) {
         let name = match self.dice.roll(18) {
             0..=3 => {
@@ -346,7 +346,7 @@ fn token(number: usize, message: usize) -> String {
     format!("c{number}m{message}.")
 }
 
-/// How a run went.
+/// The result of a run.
 struct Outcome {
     messages: usize,
     reported: usize,
@@ -354,7 +354,7 @@ struct Outcome {
     blows: BTreeMap<&'static str, usize>,
 }
 
-/// A run: so many people, so many messages each, and so many blows.
+/// Runs the given number of users, messages of each, and faults.
 fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
     let mut world = ChaosRun::new(seed, people, messages);
     world.start_gateway();
@@ -394,7 +394,8 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
         if open == 0 {
             break;
         }
-        // Everybody is known before it begins: nobody can find a first message that was never delivered.
+        // Every user is known before the first fault, because a first message that was never delivered cannot be
+        // found.
         if begun && next_blow == u64::MAX {
             next_blow = now;
         }
@@ -408,7 +409,7 @@ fn run(seed: u64, people: usize, messages: usize, blows: usize) -> Outcome {
     check(seed, &world, &talks)
 }
 
-/// Whether the newest message was answered, or reported.
+/// Tells whether the newest message was answered or reported.
 fn is_settled(world: &ChaosRun, talk: &mut UserSession) -> bool {
     let heard = world.heard(talk);
     if heard.iter().any(|text| text.contains(&token(talk.number, talk.said))) {
@@ -444,7 +445,7 @@ fn check(seed: u64, world: &ChaosRun, talks: &[UserSession]) -> Outcome {
                 .map(|(at, _)| at)
                 .collect();
             if places.len() > 1 {
-                // Only where the platform cannot tell, and then it is marked.
+                // Duplicates are allowed only where the platform cannot detect them, and then they are marked.
                 assert_eq!(talk.at, Where::Telegram, "seed {seed}: {token} is doubled: {heard:?}");
                 let marked = format!(
                     "SELECT COUNT(*) FROM hx_outbox WHERE reply LIKE '%{token}%' AND receipt LIKE '%at_least_once%'"
@@ -481,7 +482,7 @@ fn everything_breaks_and_nothing_is_lost() {
     assert_eq!(outcome.messages, 36);
 }
 
-/// By hand: `CHAOS_SEEDS=1..4 cargo nextest run -p hermes chaos --run-ignored all --no-capture`.
+/// Runs by hand: `CHAOS_SEEDS=1..4 cargo nextest run -p hermes chaos --run-ignored all --no-capture`.
 #[test]
 #[ignore = "minutes; by hand"]
 fn two_hundred_conversations() {

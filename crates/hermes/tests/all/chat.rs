@@ -1,11 +1,11 @@
-//! `hermes chat` and `hermes model`: whole turns of the built binary.
+//! `hermes chat` and `hermes model`: complete turns of the built binary.
 
 use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
 use serde_json::json;
 
 use super::support::{hermes, run_in};
 
-/// A home that asks the scripted server.
+/// Creates a home that uses the scripted server.
 fn home_for(server: &ModelServer) -> TempHome {
     let config =
         format!("model:\n  provider: custom\n  base_url: {}\n  default: test-model\n", server.base_url());

@@ -1,4 +1,5 @@
-//! What runs beside a turn: subagents, background processes, scripts; and what is left of them when it ends badly.
+//! Child processes of a turn: subagents, background processes, scripts; and their cleanup when the program ends
+//! badly.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,7 +71,7 @@ impl ChatHome {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The tool results of the newest session.
+    /// Returns the tool results of the newest session.
     fn results(&self) -> Vec<String> {
         let sessions = self.exported();
         let started = |session: &Value| session["started_at"].as_f64().unwrap_or_default();
@@ -82,7 +83,7 @@ impl ChatHome {
     }
 }
 
-/// Looks again and again, within bounds.
+/// Polls until the condition holds, within a time limit.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let mut looks = 0;
     while !holds() {
@@ -307,7 +308,8 @@ replies:
             .all(|name| pid_in(&place.file(&format!("{name}.pid"))).is_some())
     });
     let pid = |name: &str| pid_in(&place.file(&format!("{name}.pid"))).unwrap();
-    // What lasts is kept together where the system can do that, also what left its group and lost its parent.
+    // Where the system supports it, a cgroup holds background processes, even those that left their process group
+    // and lost their parent.
     let cells = divisible_group();
     if cells.is_some() {
         until("it is kept together", || {
@@ -320,7 +322,7 @@ replies:
     for name in ["script", "grandchild", "orphan"] {
         until(name, || !lives(&pid(name)));
     }
-    // One of the three ends by itself meanwhile.
+    // One of the three is killed in the meantime.
     kill_process(Pid::from_raw(pid("b").parse().unwrap()).unwrap(), Signal::KILL).unwrap();
     until("b ends", || !lives(&pid("b")));
     let output = place.start(&["chat", "-Q", "-c", "-q", "what runs?"]).wait_with_output().unwrap();
@@ -378,7 +380,7 @@ replies:
     until("it has ended", || !lives(&left));
 }
 
-/// The process that reads what the program writes to its watchdog.
+/// Returns the process that reads the pipe from the program to its watchdog process.
 fn watchdog_of(program: &Child) -> Pid {
     let links = |folder: String| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -133,7 +133,7 @@ fn a_model_of_a_local_server_keeps_its_tag() {
     assert!(seen.starts_with("exit 0") && seen.contains("Current model:   qwen3:8b"), "{seen}");
     let config = home.read("config.yaml");
     assert!(config.contains("provider: custom\n") && config.contains("default: qwen3:8b\n"), "{config}");
-    // What cannot be right changes nothing.
+    // Invalid values change nothing.
     for wrong in ["custom:nowhere:model", "not a model", "  "] {
         let seen = hermes(&home, &["model", wrong]);
         assert!(seen.starts_with("exit 1") && seen.contains("Nothing was changed"), "{wrong}: {seen}");
@@ -145,7 +145,7 @@ fn a_model_of_a_local_server_keeps_its_tag() {
     assert_eq!(bare.read("config.yaml"), "");
 }
 
-/// The portal is asked for a code, the code is shown, and a confirmation signs in; signing out forgets it.
+/// Checks that signing in shows a code and waits for its confirmation; signing out deletes the credential.
 #[test]
 fn signing_in_shows_a_code_and_signing_out_forgets_it() {
     let script = r#"
@@ -193,7 +193,7 @@ fn a_fallback_that_cannot_be_used_is_said() {
     assert!(seen.contains("DEEPSEEK_API_KEY"), "{seen}");
 }
 
-/// The address is opened where there is a display, and only printed with `--no-browser` or over SSH.
+/// Checks that the URL is opened where there is a display, and only printed with `--no-browser` or over SSH.
 #[test]
 fn signing_in_opens_a_browser_where_there_is_one() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! `hermes cron`, `/cron`, and what they leave in the home.
+//! `hermes cron`, `/cron`, and the files they write.
 
 use hermes_testkit::TempHome;
 use insta::assert_snapshot;
@@ -26,7 +26,7 @@ fn jobs(home: &TempHome) -> serde_json::Value {
     serde_json::from_str(&home.read("cron/jobs.json")).unwrap()
 }
 
-/// The id in `Created job: …`.
+/// Returns the id in `Created job: …`.
 fn created(seen: &str) -> String {
     let line = seen.lines().find_map(|line| line.strip_prefix("Created job: "));
     line.unwrap_or_else(|| panic!("{seen}")).to_owned()
@@ -229,7 +229,7 @@ fn a_tick_runs_what_is_due_and_its_history_is_kept() {
     assert!(seen.contains(&format!("cron_{id}_")), "{seen}");
 }
 
-/// Runs what a script of this name says, alone and at once, and gives its newest document.
+/// Runs a job that consists only of this script, at once, and returns its newest document.
 fn run_script(name: &str, text: &str) -> String {
     let home = TempHome::builder()
         .file(format!("scripts/{name}"), text)
@@ -257,7 +257,7 @@ fn a_script_is_run_where_it_lies_without_secrets() {
     assert!(failed.contains("(FAILED)") && failed.contains("ended with 4\nbroken"), "{failed}");
 }
 
-/// A minute job of a machine that slept for a night.
+/// Covers a job that runs every minute on a machine that slept for a night.
 #[test]
 fn runs_missed_in_a_row_take_one_line() {
     let home = TempHome::new().unwrap();

@@ -39,7 +39,7 @@ fn a_backup_opens_elsewhere() {
     let target = other.join("state.db");
     let seen = hermes(&home, &["db", "backup", target.to_str().unwrap()]);
     assert!(seen.starts_with("exit 0"), "{seen}");
-    // A copy is one file; of the original, the newest part may still be in its log.
+    // A copy is one file; the newest part of the original may still be in its write-ahead log.
     let counts = |home: &TempHome| {
         let seen = hermes(home, &["sessions", "stats"]);
         seen.lines().filter(|line| !line.starts_with("Database size")).map(str::to_owned).collect::<Vec<_>>()
@@ -56,7 +56,7 @@ fn a_repair_keeps_what_was_there() {
     assert_eq!(hermes(&home, &["sessions", "list"]), before);
     assert!(!home.join("state.db.damaged-1").exists());
 
-    // A disk that was full when it was copied: the end is missing, and so is the log, which could make up for it.
+    // Simulates a copy to a full disk: the end is missing, and so is the write-ahead log, which could replace it.
     Store::open(&home.state_db()).unwrap().close().wait().unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(home.state_db()).unwrap();
     file.set_len(file.metadata().unwrap().len() * 9 / 10).unwrap();

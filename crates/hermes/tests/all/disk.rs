@@ -1,11 +1,11 @@
-//! A home on a disk that is full, or that cannot be written.
+//! A home on a disk that is full or read-only.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::support::run;
 
-/// A file system of two megabytes, made and removed by the test. Only root can make one.
+/// A file system of two megabytes, created and removed by the test. Only root can create one.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -21,7 +21,7 @@ impl SmallDisk {
     }
 
     fn fill(&self) {
-        // Writes until nothing fits any more; the error is the point.
+        // Writes until the disk is full; the error is intended.
         let _ = std::fs::write(self.0.path().join("ballast"), vec![0; 4_000_000]);
     }
 

@@ -1,4 +1,4 @@
-//! The example in `examples/` is true: it runs against the scripted server.
+//! Runs the example in `examples/` against the scripted server.
 
 #[path = "../../examples/embed.rs"]
 mod embed;

@@ -1,10 +1,11 @@
-//! A home another release has lived in for a long time: everything in it is used, nothing of it is harmed.
+//! A home that another release has used for a long time: all of it is used, and none of it is damaged.
 
 use hermes_testkit::{DatabaseFixture, ModelScript, ModelServer, ScriptedReply, TempHome};
 
 use super::support::hermes;
 
-/// Config with comments and keys of later releases, memories, a skill, and a database of the newest schema.
+/// Creates a home with comments and unknown keys in the configuration, memories, a skill, and a database of the
+/// newest schema.
 fn home(server: &ModelServer) -> TempHome {
     let config = format!(
         "# my settings\n_config_version: 33\nmodel:\n  provider: custom\n  base_url: {}\n  default: test-model\nagent:\n  max_turns: 90\nfuture_key: {{kept: true}}\n",

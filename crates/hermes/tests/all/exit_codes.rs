@@ -1,11 +1,11 @@
-//! Exit codes: the table of the reference, row by row.
+//! Checks the exit codes against the table of the reference, row by row.
 
 use assert_cmd::Command;
 use hermes_testkit::TempHome;
 
 const PAGE: &str = include_str!("../../../../docs/reference/exit-codes.md");
 
-/// The rows that name a command, with the code each promises.
+/// Returns the rows that name a command, with their exit codes.
 fn promised() -> Vec<(Vec<&'static str>, i32)> {
     let row = |line: &'static str| {
         let mut cells = line.strip_prefix("| `hermes ")?.split('|').map(str::trim);

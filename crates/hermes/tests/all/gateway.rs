@@ -1,4 +1,4 @@
-//! `hermes gateway`: the whole process, from outside.
+//! `hermes gateway`: the complete process, from outside.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -39,7 +39,7 @@ impl GatewayHome {
         Self::configured(script, json!({}))
     }
 
-    /// With these keys in the configuration.
+    /// Creates a home with these keys in the configuration.
     pub(crate) fn configured(script: ModelScript, more: Value) -> Self {
         let server = ModelServer::start_blocking(script).unwrap();
         let port = free_port();
@@ -106,7 +106,7 @@ impl GatewayHome {
         self.send_with(method, path, "", body)
     }
 
-    /// The same with further headers, each ending its line.
+    /// Sends a request with further headers, each ending its line.
     pub(crate) fn send_with(&self, method: &str, path: &str, headers: &str, body: &str) -> Option<TcpStream> {
         let mut stream = TcpStream::connect(self.address()).ok()?;
         let head = format!(
@@ -137,7 +137,7 @@ impl RunningGateway<'_> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Ends it without a word of warning.
+    /// Kills the gateway with SIGKILL.
     pub(crate) fn kill(self) {
         drop(self);
     }
@@ -156,7 +156,7 @@ impl Drop for RunningGateway<'_> {
     }
 }
 
-/// A port that stays free while nobody listens on it: below those the system gives to connections that go out.
+/// Returns a port that stays free while nothing listens on it: below the range for outgoing connections.
 fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let random = || 20_000 + u16::from_str_radix(&random_hex(3), 16).unwrap() * 3;
@@ -179,7 +179,7 @@ fn a_gateway_lives_as_a_deployment_expects() {
     assert!(text.contains("already running") && text.contains("hermes gateway run --replace"), "{text}");
     let state: Value = serde_json::from_str(&place.home.read("gateway_state.json")).unwrap();
     assert_eq!(state["gateway_state"], "running");
-    // Memory that is edited under the running gateway is what the next conversation reads.
+    // Memory edited while the gateway runs is read by the next conversation.
     std::fs::create_dir_all(place.home.join("memories")).unwrap();
     std::fs::write(place.home.join("memories/USER.md"), "Prefers tea over coffee.").unwrap();
     place.say("say hello once more");
@@ -432,7 +432,7 @@ fn peers() -> PathBuf {
 
 const PEER_SCRIPT: &str = include_str!("../peers/gateway.yaml");
 
-/// Runs an official client against a gateway, or says why not.
+/// Runs an official client against a gateway, or prints why not.
 fn client(program: &Path, installed: &Path, file: &str) {
     if !installed.exists() {
         hermes_testkit::peer_is_missing(&format!("{} is not installed", installed.display()));

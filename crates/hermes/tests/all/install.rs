@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-/// Answers requests for files, or leads them to another address.
+/// Answers requests for files, or redirects them to another address.
 struct ReleaseServer {
     address: String,
     files: Arc<Mutex<HashMap<String, Vec<u8>>>>,
@@ -60,7 +60,7 @@ impl ReleaseServer {
         Self { address, files, asked }
     }
 
-    /// Offers a program that says this version.
+    /// Publishes a program that prints this version.
     fn offer(&self, version: &str) {
         let program = format!("#!/bin/sh\necho {version}\n").into_bytes();
         let folder = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ impl Machine {
         Self { top: tempfile::tempdir().unwrap(), path: "/usr/bin:/bin".to_owned() }
     }
 
-    /// One without this program.
+    /// Creates an environment without this program.
     fn lacking(program: &str) -> Self {
         let top = tempfile::tempdir().unwrap();
         let folder = top.path().join("programs");
@@ -159,7 +159,7 @@ fn the_program_before_stays_beside_the_new_one() {
             (version, previous)
         );
     }
-    // The way back that the documentation describes.
+    // The rollback that the documentation describes.
     let back = Command::new("/bin/sh")
         .args(["-c", "cp hermes.previous hermes.back && mv hermes.back hermes"])
         .current_dir(machine.folder().join("bin"))

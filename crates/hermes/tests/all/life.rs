@@ -1,4 +1,4 @@
-//! The whole life of a chat on each platform, through the built program and an emulated platform.
+//! A complete chat on each platform, through the built program and an emulated platform.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 
 use super::support::{program, until, until_found};
 
-/// A platform with one person and their direct chat with the bot.
+/// A platform with one user and their direct chat with the bot.
 trait PlatformDriver {
     fn platform(&self) -> &'static str;
-    /// `platforms.<platform>.extra`.
+    /// Returns `platforms.<platform>.extra`.
     fn extra(&self) -> Value;
     fn env(&self) -> String;
     fn says(&self, text: &str);
     fn sends(&self, text: &str, name: &str, mime: &str, bytes: &[u8]);
     /// Presses a button of the newest message that has it.
     fn presses(&self, label: &str);
-    /// What the bot's messages say, oldest first, as people see them.
+    /// Returns the texts of the bot's messages, oldest first, as users see them.
     fn said(&self) -> Vec<String>;
-    /// Files the bot sent.
+    /// Returns the files the bot sent.
     fn files(&self) -> Vec<(String, Vec<u8>)>;
-    /// The longest text of one message.
+    /// Returns the length limit of a message.
     fn limit(&self) -> usize;
 
     fn until_said(&self, part: &str) -> String {
@@ -54,7 +54,7 @@ impl PlatformDriver for SlackDriver {
     }
 
     fn says(&self, text: &str) {
-        // Slack itself takes words that begin with a slash for commands of its own.
+        // Slack's client treats text that begins with a slash as its own command.
         self.0.says("U1", "D1", &text.replacen('/', "!", usize::from(text.starts_with('/'))));
     }
 
@@ -176,7 +176,7 @@ impl PlatformDriver for DiscordDriver {
     }
 }
 
-/// A file from an emulator, by its address.
+/// Downloads a file from an emulator.
 fn fetch(url: &str) -> Vec<u8> {
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -187,13 +187,13 @@ fn fetch(url: &str) -> Vec<u8> {
     answer.split_off(at + 4)
 }
 
-/// The program with a home of its own, on that stage.
+/// The program with its own home, connected to an emulated platform.
 struct GatewayUnderTest {
     home: TempHome,
     server: ModelServer,
 }
 
-/// A gateway that runs; dropped, it is killed.
+/// A running gateway; it is killed when dropped.
 pub(crate) struct GatewayChild(Child);
 
 impl GatewayChild {
@@ -221,7 +221,7 @@ impl GatewayUnderTest {
         let home = TempHome::builder().config_yaml(&config.to_string()).env_file(&env).build().unwrap();
         std::fs::create_dir_all(home.join("user/danger")).unwrap();
         std::fs::write(home.join("user/report.csv"), "a,b\n1,2\n").unwrap();
-        // A secret that only the description of what conversations may read names.
+        // A secret that only the sandbox's list of unreadable files names.
         std::fs::create_dir_all(home.join("user/.config/op")).unwrap();
         std::fs::write(home.join("user/.config/op/vault.csv"), "a,b\n1,2\n").unwrap();
         Self { home, server }
@@ -235,7 +235,7 @@ impl GatewayUnderTest {
         hermes(&self.home, arguments)
     }
 
-    /// Starts the gateway and waits until it hears the platform.
+    /// Starts the gateway and waits until it is connected to the platform.
     fn start(&self, platform: &str) -> GatewayChild {
         let gateway = start_gateway(&self.home);
         until("the platform is connected", || {
@@ -247,7 +247,7 @@ impl GatewayUnderTest {
     }
 }
 
-/// The program in that home; its user lives there, too.
+/// Returns a command for the program in that home, which is also the user's home.
 pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> Command {
     command_of(&program(), home, arguments)
 }
@@ -270,7 +270,7 @@ pub(crate) fn start_gateway(home: &TempHome) -> GatewayChild {
     start_gateway_of(&program(), home)
 }
 
-/// The same from another place.
+/// Starts the gateway from another binary.
 pub(crate) fn start_gateway_of(program: &str, home: &TempHome) -> GatewayChild {
     let log = std::fs::File::options().create(true).append(true).open(home.join("gateway.out")).unwrap();
     GatewayChild(
@@ -278,7 +278,7 @@ pub(crate) fn start_gateway_of(program: &str, home: &TempHome) -> GatewayChild {
     )
 }
 
-/// What the model says to what.
+/// Returns the replies of the model.
 fn script(limit: usize) -> ModelScript {
     let long: String =
         (0..).map(|line| format!("line {line} of a **long** answer\n")).take(limit / 12).collect();
@@ -300,7 +300,7 @@ fn script(limit: usize) -> ModelScript {
     ModelScript::from_yaml("life", &script.to_string()).unwrap()
 }
 
-/// Stranger, pairing, tools, long answers, files, interrupt, approval, reset, restart.
+/// Covers an unknown user, pairing, tools, long answers, files, interrupt, approval, reset and restart.
 fn live(stage: &dyn PlatformDriver) {
     let house = GatewayUnderTest::new(stage);
     let gateway = house.start(stage.platform());

@@ -1,4 +1,5 @@
-//! Conversations much longer than the window, under one name each: over the API, in a chat, in the terminal.
+//! Conversations much longer than the context window, each in one session: over the API, in a chat, in the
+//! terminal.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use super::support::until;
 const WINDOW: usize = 16_000;
 const TURNS: usize = 300;
 
-/// Echoes what is said, and summarises when asked to.
+/// Returns a script that echoes messages, and summarises when asked to.
 fn script() -> ModelScript {
     let system =
         |text: &str| ReplyCondition { system_contains: Some(text.to_owned()), ..ReplyCondition::new() };
@@ -40,7 +41,7 @@ fn config() -> Value {
     json!({"model": {"context_length": WINDOW}})
 }
 
-/// Nothing that was sent is larger than the window, nothing that was said is lost, and it is one conversation.
+/// Checks that no request exceeds the context window, that no message is lost, and that it is one conversation.
 fn check(place: &GatewayHome, source: &str) {
     for request in place.server.requests() {
         let body = request.json();

@@ -1,5 +1,5 @@
-//! Plays the scenario files in `tests/scenarios`: what a person says, what the model answers, and what must be seen
-//! afterwards. How to write one is in `tests/scenarios/README.md`.
+//! Runs the scenario files in `tests/scenarios`: user input, model replies, and the expected results. The format is
+//! in `tests/scenarios/README.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,27 +12,27 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Scenarios of a file that are played at once.
+/// Limits the scenarios of a file that run at the same time.
 const AT_ONCE: usize = 4;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scenario {
-    /// What must be true, in one sentence.
+    /// A sentence that says what must hold.
     #[serde(rename = "scenario")]
     sentence: String,
-    /// Which rule it is about, for the reader.
+    /// The rule the scenario covers, for the reader.
     #[serde(default)]
     rule: String,
-    /// More lines of config.yaml.
+    /// Further keys of config.yaml.
     #[serde(default)]
     config: Value,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Files of the home before the first step.
+    /// The files of the home before the first step.
     #[serde(default)]
     home: BTreeMap<String, Text>,
-    /// Files of the working folder before the first step.
+    /// The files of the working folder before the first step.
     #[serde(default)]
     folder: BTreeMap<String, Text>,
     #[serde(default)]
@@ -62,32 +62,32 @@ impl Text {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Step {
-    /// Files of the home and the working folder that change before this step.
+    /// The files of the home and the working folder that change before this step.
     #[serde(default)]
     home: BTreeMap<String, Text>,
     #[serde(default)]
     folder: BTreeMap<String, Text>,
-    /// A question; later ones go on with the conversation.
+    /// A question; later ones continue the conversation.
     say: Option<Text>,
-    /// A whole command line instead.
+    /// A complete command line instead of a question.
     run: Option<Vec<String>>,
     #[serde(default)]
     flags: Vec<String>,
     /// The folder below the working folder to run in.
     #[serde(default, rename = "in")]
     within: String,
-    /// What comes from standard input.
+    /// The standard input.
     #[serde(default)]
     input: String,
-    /// Begin a new conversation.
+    /// Begins a new conversation.
     #[serde(default)]
     anew: bool,
-    /// Show the turn as a person sees it, not the answer alone.
+    /// Shows the full output of the turn, not only the answer.
     #[serde(default)]
     loud: bool,
-    /// Ctrl-C when the model has come to this gate.
+    /// Presses Ctrl-C when the model has reached this gate.
     interrupt_at: Option<String>,
-    /// Kill the process when the model has come to this gate.
+    /// Kills the process when the model has reached this gate.
     kill_at: Option<String>,
     answer: Option<String>,
     error: Option<String>,
@@ -98,18 +98,18 @@ struct Step {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Then {
-    /// How many requests the model got.
+    /// The number of model requests.
     requests: Option<usize>,
-    /// What some of them held, by number from 1.
+    /// The expected contents of some requests, by number from 1.
     request: BTreeMap<usize, Expected>,
     /// The transcript of the newest session.
     rows: Option<Vec<String>>,
-    /// How many sessions there are.
+    /// The number of sessions.
     sessions: Option<usize>,
-    /// Fields of the newest and of the oldest session, by JSON pointer.
+    /// The fields of the newest and of the oldest session, by JSON pointer.
     newest: BTreeMap<String, Value>,
     oldest: BTreeMap<String, Value>,
-    /// Files of the working folder; nothing means absent.
+    /// The files of the working folder; `None` means absent.
     files: BTreeMap<String, Option<String>>,
     home: BTreeMap<String, Option<String>>,
 }
@@ -117,20 +117,20 @@ struct Then {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Expected {
-    /// All messages but the system text.
+    /// All messages except the system prompt.
     messages: Option<Vec<String>>,
     /// The last message.
     last: Option<String>,
     system: Option<String>,
     not_in_system: Option<String>,
-    /// Texts that stand nowhere in the body.
+    /// The texts that must not appear in the body.
     lacks: Vec<String>,
     tools: Option<Vec<String>>,
-    /// Fields of the body, by JSON pointer.
+    /// The fields of the body, by JSON pointer.
     body: BTreeMap<String, Value>,
 }
 
-/// Plays every scenario of a file and reports all that fail.
+/// Runs every scenario of a file and reports all failures.
 pub(crate) fn play_file(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios").join(format!("{name}.yaml"));
     let text = std::fs::read_to_string(&path).unwrap();
@@ -138,7 +138,7 @@ pub(crate) fn play_file(name: &str) {
         serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert!(!scenarios.is_empty(), "{name} holds no scenario");
     let scenarios = &scenarios;
-    // Most of the time goes into waiting for the disk, so several are played at once.
+    // Scenarios mostly wait for the disk, so several run at the same time.
     let failed: String = std::thread::scope(|scope| {
         let players: Vec<_> = (0..AT_ONCE)
             .map(|first| {
@@ -150,7 +150,7 @@ pub(crate) fn play_file(name: &str) {
     assert!(failed.is_empty(), "{failed}");
 }
 
-/// What was wrong with a scenario; nothing when all was well.
+/// Runs a scenario and describes its failures; returns an empty text on success.
 fn report(scenario: &Scenario) -> String {
     let complaints = play(scenario);
     if complaints.is_empty() {
@@ -178,7 +178,7 @@ fn play(scenario: &Scenario) -> Vec<String> {
         fill_in(&mut arguments, folder.path(), home.path());
         begun |= step.say.is_some();
         let mut child = start(&folder.path().join(&step.within), home.path(), &scenario.env, &arguments);
-        // A program that does not want its input may have closed it.
+        // A program that does not read its input may have closed it.
         let _ = child.stdin.take().unwrap().write_all(step.input.as_bytes());
         let output = end(child, step, &server);
         let mut expected = [step.answer.clone().unwrap_or_default(), step.error.clone().unwrap_or_default()];
@@ -243,7 +243,7 @@ fn arguments(step: &Step, begun: bool) -> Vec<String> {
     arguments
 }
 
-/// `{newest}` and `{oldest}` stand for the ids of those sessions.
+/// Replaces `{newest}` and `{oldest}` by the ids of those sessions.
 fn fill_in(texts: &mut [String], folder: &Path, home: &Path) {
     if !texts.iter().any(|text| text.contains("{newest}") || text.contains("{oldest}")) {
         return;
@@ -372,7 +372,7 @@ fn started(session: &Value) -> f64 {
     session["started_at"].as_f64().unwrap_or_default()
 }
 
-/// Every session with its messages, as the program itself exports them.
+/// Returns every session with its messages, as the program exports them.
 fn exported(folder: &Path, home: &Path) -> Vec<Value> {
     let arguments = ["sessions", "export", "-"].map(str::to_owned);
     let output = start(folder, home, &BTreeMap::new(), &arguments).wait_with_output().unwrap();
@@ -452,7 +452,7 @@ fn check_file(path: &Path, expected: Option<&str>, complaints: &mut Vec<String>)
     }
 }
 
-/// The file whose name fits, where `*` stands for anything.
+/// Returns the file whose name matches, where `*` stands for anything.
 fn named(path: &Path) -> PathBuf {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.contains('*') {
@@ -463,7 +463,7 @@ fn named(path: &Path) -> PathBuf {
     fitting.next().map_or_else(|| path.to_owned(), |entry| entry.path())
 }
 
-/// The messages of a request without the system text, each on a line of its own.
+/// Returns the messages of a request without the system prompt, one line each.
 fn messages(request: &RecordedRequest) -> Vec<String> {
     let Some(list) = request.try_json().and_then(|body| body.get("messages")).and_then(Value::as_array)
     else {
@@ -472,7 +472,7 @@ fn messages(request: &RecordedRequest) -> Vec<String> {
     list.iter().filter(|message| message["role"] != "system").map(render).collect()
 }
 
-/// `user: hello`, `assistant: text [read_file({"path":"a"})]`, `tool: result`
+/// Formats a message: `user: hello`, `assistant: text [read_file({"path":"a"})]`, `tool: result`.
 fn render(message: &Value) -> String {
     let text = match &message["content"] {
         Value::String(text) => text.clone(),
@@ -501,7 +501,7 @@ fn render(message: &Value) -> String {
     line
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything.
+/// Tells whether a text matches a pattern in which `*` stands for anything.
 fn fits(pattern: &str, text: &str) -> bool {
     let pattern = pattern.trim_end();
     let text = text.trim_end();
@@ -560,7 +560,7 @@ files!(
     other_wires,
 );
 
-/// A file nobody plays proves nothing.
+/// Checks that no scenario file is left out.
 #[test]
 fn every_file_is_played() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");

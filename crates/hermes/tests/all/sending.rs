@@ -1,4 +1,5 @@
-//! Messages to chats from the shell, from terminal chats and from jobs, with a gateway and without one; pictures in answers.
+//! Messages to chats from the shell, from terminal chats and from jobs, with and without a gateway; images in
+//! answers.
 
 use hermes_testkit::telegram::{FakeTelegram, FakeTelegramMessage, TelegramFault};
 use hermes_testkit::{ModelScript, ModelServer, TempHome};
@@ -10,7 +11,7 @@ use super::support::until;
 const TOKEN: &str = "42:secret-token";
 const ANN: i64 = 7;
 
-/// A home with Telegram set up, and what is behind it.
+/// A home with Telegram configured, and the emulated Telegram.
 struct TelegramHome {
     home: TempHome,
     server: ModelServer,
@@ -38,14 +39,14 @@ impl TelegramHome {
         Self { home, server, telegram }
     }
 
-    /// Runs a command: its exit code, and what it says or complains of.
+    /// Runs a command and returns its exit code and output.
     fn run(&self, arguments: &[&str]) -> (i32, String) {
         let output = hermes(&self.home, arguments).output().unwrap();
         let said = if output.status.success() { output.stdout } else { output.stderr };
         (output.status.code().unwrap(), String::from_utf8_lossy(&said).trim().to_owned())
     }
 
-    /// Starts the gateway and waits until it has looked at its jobs.
+    /// Starts the gateway and waits until it has checked its jobs.
     fn start(&self) -> GatewayChild {
         let _ = std::fs::remove_file(self.home.join("cron/ticker_last_success"));
         let gateway = start_gateway(&self.home);
@@ -67,7 +68,7 @@ fn from_the_shell_with_a_gateway_and_without_one() {
     let desk = TelegramHome::new(&json!([]));
     let sent = (0, format!("✓ Sent to telegram:{ANN}"));
     assert_eq!(desk.run(&["send", "telegram:7", "no", "gateway"]), sent);
-    // The limit of Telegram is known though nothing is connected: 4096 code units, two for each of these.
+    // Telegram's limit is known without a connection: 4096 code units, two for each of these characters.
     let long = "𝄞".repeat(4000);
     assert_eq!(desk.run(&["send", "telegram:7", &long]), sent);
     let gateway = desk.start();
@@ -92,7 +93,7 @@ fn what_cannot_leave_waits_and_says_why() {
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(said[0].starts_with("Queued for telegram:7; it leaves when a gateway runs"), "{said:?}");
     assert!(said[1].contains("Telegram does not accept the token"), "{said:?}");
-    // What was put off is tried at once by whoever sends next, a command or a gateway.
+    // A postponed message is retried at once by the next sender, a command or a gateway.
     assert_eq!(desk.run(&["send", "telegram:7", "and more"]).0, 0);
     assert_eq!(desk.texts(), ["patience", "and more"]);
     desk.telegram.fails("sendMessage", TelegramFault::refuse(401, "Unauthorized"));
@@ -168,7 +169,7 @@ fn a_tick_without_a_gateway_runs_and_delivers_and_nothing_runs_twice() {
     desk.run(&["cron", "run", &id]);
     desk.run(&["cron", "tick"]);
     until("the gateway has sent it", || desk.said().len() == 2);
-    // Killed, it might not have written down that it has.
+    // A killed gateway might not have stored that it sent the message.
     desk.run(&["gateway", "stop"]);
     drop(gateway);
     drop(desk.start());

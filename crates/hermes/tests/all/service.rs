@@ -1,4 +1,4 @@
-//! `hermes gateway install` and what follows, from outside, with stand-ins for the machine's own programs.
+//! `hermes gateway install` and related commands from outside, with fakes of the system's programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use hermes_testkit::TempHome;
 
-/// Answers as a manager does that knows one service: it runs after `start`, not after `stop`.
+/// Imitates a manager with one service, which runs after `start` and not after `stop`.
 const SYSTEMCTL: &str = r#"
 case "$*" in
     *" restart "*) [ ! -e $AT/refuse ] || { echo "no bus" >&2; exit 1; };;
@@ -56,14 +56,14 @@ impl ServiceHome {
             .env("HERMES_HOME", self.home.path())
             .env("HOME", self.home.join("user"))
             .env("USER", "somebody")
-            // Nothing of this machine can be reached.
+            // No program of this machine can be found.
             .env("PATH", self.home.join("bin"))
             .env("TZ", "UTC")
             .stdin(Stdio::null());
         command
     }
 
-    /// What a user sees, with what differs from run to run blanked.
+    /// Returns what a user sees, with values that vary between runs masked.
     fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         let mut seen = format!("exit {}\n", output.status.code().unwrap_or(-1));
@@ -264,7 +264,7 @@ fn the_api_server_is_set_up_by_flags() {
     ");
     let mode = fs::metadata(place.home.env_file()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // A key that is there stays; one that is said takes its place; neither is shown.
+    // An existing key stays; a given one replaces it; neither is shown.
     let seen = place.run(&["gateway", "setup", "--api-server", "--yes"]);
     assert!(!seen.contains(&key), "{seen}");
     assert_eq!(fs::read_to_string(place.home.env_file()).unwrap(), text);

@@ -1,4 +1,4 @@
-//! `hermes sessions` on files of other releases.
+//! `hermes sessions` on databases of other releases.
 
 use hermes_testkit::{DatabaseFixture, TempHome, fixture};
 use insta::assert_snapshot;

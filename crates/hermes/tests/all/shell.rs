@@ -1,4 +1,4 @@
-//! What every command-line program owes its shell.
+//! Usage errors, help, version and shell completions.
 
 use hermes_testkit::TempHome;
 

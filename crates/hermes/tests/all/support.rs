@@ -1,4 +1,4 @@
-//! Running the binary in a home of its own.
+//! Runs the binary in a temporary home.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use assert_cmd::Command;
 use hermes_testkit::TempHome;
 
-/// The program that is tested. Long series and measurements by hand are made with another build of it.
+/// Returns the path of the program under test. Long runs and measurements by hand use another build of it.
 pub(crate) fn program() -> String {
     std::env::var("HERMES_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hermes").to_owned())
 }
 
-/// Runs `hermes` and gives back everything a user would see, with the home's path blanked.
+/// Runs `hermes` and returns everything a user would see, with the home's path masked.
 pub(crate) fn hermes(home: &TempHome, arguments: &[&str]) -> String {
     run(home.path(), arguments)
 }
@@ -21,7 +21,7 @@ pub(crate) fn run(home: &Path, arguments: &[&str]) -> String {
     run_in(Path::new("/"), home, arguments)
 }
 
-/// Runs it with a working folder.
+/// Runs `hermes` in a working folder.
 pub(crate) fn run_in(folder: &Path, home: &Path, arguments: &[&str]) -> String {
     let output = Command::cargo_bin("hermes")
         .unwrap()
@@ -48,13 +48,13 @@ pub(crate) fn run_in(folder: &Path, home: &Path, arguments: &[&str]) -> String {
 const LONG: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Looks until it is so; a minute at most.
+/// Polls until the condition holds, for at most a minute.
 #[track_caller]
 pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
     until_found(|| what.to_owned(), || look().then_some(()));
 }
 
-/// Looks until something is found; in vain, it says what was looked for, as things stand then.
+/// Polls until something is found; panics with a description of the current state otherwise.
 #[track_caller]
 pub(crate) fn until_found<T>(what: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..LONG.as_millis() / LOOK.as_millis() {

@@ -1,4 +1,4 @@
-//! A thousand conversations on one gateway: how long an answer takes, and what it costs. Measured by hand, never judged.
+//! A thousand conversations on one gateway: latency and resource use. Measured by hand, without assertions.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use super::support::until;
 
 const PEOPLE: usize = 1000;
 
-/// What a process holds in memory, in MB.
+/// Returns the memory of a process in MB.
 fn memory(gateway: &GatewayChild) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
-/// Seconds of processor time a process has had.
+/// Returns the processor time of a process in seconds.
 fn processor(gateway: &GatewayChild) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).unwrap();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -31,6 +31,7 @@ fn told(times: &mut [Duration]) -> String {
     format!("p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms", ms(50), ms(99), ms(100))
 }
 
+/// Runs by hand:
 /// `HERMES_PROGRAM=… cargo nextest run -p hermes a_thousand_conversations --run-ignored all --no-capture`.
 #[test]
 #[ignore = "a measurement; by hand, on an idle machine"]

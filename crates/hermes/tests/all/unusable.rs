@@ -1,10 +1,10 @@
-//! A configuration that cannot be read never allows more than one that can.
+//! An unreadable configuration never allows more than a readable one.
 
 use hermes_testkit::TempHome;
 
 use super::support::hermes;
 
-/// What acts, with arguments that would do something.
+/// The commands that act, with arguments that would have an effect.
 const ACTING: &[&[&str]] = &[
     &["chat", "-q", "run the command touch made"],
     &["-Q", "-q", "hello"],
@@ -22,7 +22,7 @@ fn check_refused(config: &str, named: &str) {
         assert!(seen.contains(named) && seen.contains("Nothing was run"), "{arguments:?}: {seen}");
     }
     assert!(!home.path().join("state.db").exists(), "nothing was begun");
-    // Looking and repairing still work.
+    // Inspection and repair still work.
     assert!(hermes(&home, &["config", "path"]).starts_with("exit 0"));
     assert!(hermes(&home, &["status"]).starts_with("exit 0"));
 }
@@ -52,7 +52,7 @@ fn other_wrong_values_are_said_and_replaced() {
     assert!(seen.starts_with("exit 0") && seen.contains("display.compact"), "{seen}");
 }
 
-/// Standard output that takes nothing is a failure, however the command ended.
+/// Checks that an unwritable standard output is a failure, whatever the command's result.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test starts the program it tests")]
 fn output_that_cannot_be_written_is_a_failure() {
@@ -72,7 +72,7 @@ fn output_that_cannot_be_written_is_a_failure() {
     }
 }
 
-/// What is named for a result and is no file stays what it is.
+/// Checks that an output target that is not a regular file is written to, not replaced.
 #[test]
 fn pipes_devices_and_links_are_written_to_and_not_replaced() {
     use std::os::unix::fs::FileTypeExt as _;

@@ -1,4 +1,4 @@
-//! What people write in a chat that means more than its words: skills, references, commands of the program.
+//! Chat messages with a special meaning: skills, references, commands of the program.
 
 use hermes_testkit::telegram::FakeTelegram;
 use hermes_testkit::{ModelScript, ModelServer, TempHome};
@@ -9,7 +9,7 @@ use super::support::{program, until, until_found};
 
 const ANN: i64 = 7;
 
-/// A gateway on Telegram that knows Ann, with a model that repeats what it reads.
+/// A gateway on Telegram that knows Ann, with a model that repeats its input.
 struct TelegramChatFixture {
     telegram: FakeTelegram,
     server: ModelServer,
@@ -22,7 +22,7 @@ impl TelegramChatFixture {
         Self::with(files, |_| program())
     }
 
-    /// The gateway is the program that `install` puts into the home.
+    /// Creates a fixture whose gateway is the program that `install` puts into the home.
     fn with(files: &[(&str, &str)], install: impl FnOnce(&TempHome) -> String) -> Self {
         let telegram = FakeTelegram::start(TELEGRAM_TOKEN).unwrap();
         let server = ModelServer::start_blocking(ModelScript::new().echo()).unwrap();
@@ -54,7 +54,7 @@ impl TelegramChatFixture {
         until_found(what, || said().find(|text| text.contains(part)))
     }
 
-    /// The request whose question holds this.
+    /// Returns the request whose question contains this text.
     fn asked(&self, part: &str) -> String {
         let what = || format!("a question with {part}");
         until_found(what, || {
@@ -102,7 +102,7 @@ fn a_message_points_at_files_of_the_working_folder() {
     until("nothing was asked", || chat.server.request_count() == before);
 }
 
-/// An installation in the home that updates itself from a folder with this release; the program in it.
+/// Creates an installation in the home that updates itself from a folder with this release; returns its program.
 fn installed(home: &TempHome, sum: Option<&str>) -> String {
     let (folder, release) = (home.join("code"), home.join("releases/main"));
     for made in [folder.join("bin"), folder.join("venv/bin"), release.clone()] {

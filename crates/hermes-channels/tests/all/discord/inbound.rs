@@ -1,4 +1,4 @@
-//! What people write, and which of it is for the bot.
+//! Incoming messages, and which of them are meant for the bot.
 
 use std::sync::Arc;
 

@@ -72,7 +72,7 @@ async fn a_press_says_what_the_button_stands_for() {
     assert_eq!(stage.discord.until_acknowledged(pressed).await, 6);
     assert_eq!(stage.discord.messages(stage.dm)[0].buttons().len(), 2, "they stay until something is said");
     let answer = reply("discord", &taken[0].place, "✅ Command approved.");
-    // Noted by the lane right after the commit; said as often as it takes until it is.
+    // The queue records the press only after the commit, so this message may be too early; the next one is not.
     running.channel.send(&answer).await.unwrap();
     stage.discord.says(stage.ann, stage.dm, "thanks");
     running.inbox.until_taken(2).await;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::support::{self, ListeningChannel, MemoryHost, RecordingIntake};
 
-/// A server with a channel, and Ann.
+/// An emulated server with a channel, and the user Ann.
 struct DiscordFixture {
     discord: FakeDiscord,
     guild: FakeDiscordId,
@@ -31,12 +31,12 @@ impl DiscordFixture {
         Self::on(FakeDiscord::start().unwrap(), Arc::new(SystemClock::new()))
     }
 
-    /// Short pauses pass at once; time limits stay quiet.
+    /// Creates a fixture whose clock skips short delays but lets time limits wait.
     fn quick() -> Self {
         Self::with_clock(Arc::new(TestClock::auto_advance_up_to(Duration::from_secs(6))))
     }
 
-    /// The emulator and the channel go by the same clock.
+    /// Creates a fixture in which emulator and channel share a clock.
     fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self::on(FakeDiscord::builder().clock(clock.clone()).start().unwrap(), clock)
     }
@@ -68,20 +68,20 @@ impl DiscordFixture {
         support::listen("discord", &self.options(variables), host, inbox, &self.clock)
     }
 
-    /// Starts and waits until messages come in.
+    /// Starts the channel and waits until it is connected.
     async fn up(&self, variables: &[(&str, &str)]) -> ListeningChannel {
         let running = self.start(variables, &MemoryHost::new(), &Arc::default());
         until_up(&running, 1).await;
         running
     }
 
-    /// A message that names the bot.
+    /// Returns a message that mentions the bot.
     fn mention(&self, text: &str) -> String {
         format!("<@{}> {text}", self.discord.bot())
     }
 }
 
-/// Waits until the connection has stood so many times.
+/// Waits until the connection has been established this many times.
 async fn until_up(running: &ListeningChannel, times: usize) {
     let mut count = 1;
     loop {

@@ -1,4 +1,4 @@
-//! What the bot says.
+//! Outgoing messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn a_resend_after_a_lost_answer_is_not_a_second_message() {
     assert!(matches!(lost, Err(ChannelError::DeliveryUnknown(_))), "{lost:?}");
     let receipt = channel.send_again(&reply, stage.clock.now()).await.unwrap();
     assert_eq!(receipt.certainty, DeliveryCertainty::Once);
-    // Another process, which knows only that an attempt was made.
+    // Simulates another process, which knows only that an attempt was made.
     let later = stage.open(&[]).send_again(&reply, stage.clock.now()).await.unwrap();
     assert_eq!(later, receipt);
     let said = stage.discord.said(stage.channel);
@@ -177,7 +177,7 @@ async fn short_limits_are_waited_for_and_buckets_are_kept() {
     channel.send(&reply_in(stage.channel, "after a limit")).await.unwrap();
     assert!(clock.slept().contains(&Duration::from_millis(1500)), "{:?}", clock.slept());
     stage.discord.limit_rate(2, Duration::from_secs(4));
-    // The bucket Discord spoke of last ends before the new one is learnt.
+    // The bucket Discord named last expires before the new one is known.
     clock.advance(Duration::from_secs(10));
     for number in 0..7 {
         channel.send(&reply_in(stage.channel, &format!("number {number}"))).await.unwrap();
@@ -226,7 +226,7 @@ async fn long_texts_tables_and_edits() {
     assert!(matches!(channel.send(&reply_in(stage.channel, " \n ")).await, Err(ChannelError::Refused(_))));
 }
 
-/// An Ogg stream of one page that ends after so many seconds.
+/// Builds an Ogg stream of one page that ends after this many seconds.
 fn ogg(seconds: u64) -> Vec<u8> {
     let mut page = b"OggS\0\x04".to_vec();
     page.extend((seconds * 48_000).to_le_bytes());

@@ -1,4 +1,4 @@
-//! The life of the socket: what is lost, doubled, late or wrong.
+//! The gateway connection: lost, duplicated, late and invalid events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ async fn a_session_that_is_gone_is_caught_up_with() {
         running.inbox.until_taken(1).await;
         stage.discord.says(stage.ann, stage.dm, "direct");
         running.inbox.until_taken(2).await;
-        // Written while nobody listens and no session remembers.
+        // Written while the bot is offline and its session is lost.
         stage.discord.lose_sessions();
         stage.discord.says(stage.ann, asked, "in the thread");
         for number in 0..120 {
@@ -100,7 +100,7 @@ async fn a_killed_process_goes_on_with_what_was_not_committed() {
     assert_eq!(document["seq"].as_u64().unwrap(), stage.discord.sequence() as u64, "everything is done");
     assert!(document["channels"].as_object().unwrap().len() >= 2, "{document}");
 
-    // Long gone: the session cannot be resumed, and what was written is asked for.
+    // The session has expired and cannot be resumed, so missed messages are requested.
     stage.discord.lose_sessions();
     stage.discord.says(stage.ann, stage.dm, "five");
     let running = stage.start(&[], &host, &inbox);
@@ -122,7 +122,7 @@ async fn a_crash_while_catching_up_catches_up_again() {
     stage.discord.fault("GET", "/messages", DiscordFault::WaitBefore("page".into()));
     let running = stage.start(&[], &host, &inbox);
     stage.discord.until_at("page").await;
-    // Something else happens meanwhile and is written down, too.
+    // Meanwhile another event is handled and saved too.
     stage.discord.says(stage.ann, stage.channel, &stage.mention("elsewhere"));
     inbox.until_taken(2).await;
     running.kill().await;
@@ -146,7 +146,7 @@ async fn what_is_caught_up_with_keeps_to_the_rules() {
     stage.discord.lose_sessions();
     stage.discord.says(stage.ann, stage.channel, "not for you");
     stage.discord.says(stage.ann, stage.channel, &stage.mention("two"));
-    // Not even while Discord does not say what kind of channel it is.
+    // Not even while requests about the channel fail.
     let path = format!("/channels/{}", stage.channel);
     stage.discord.fault("GET", &path, DiscordFault::Refuse { status: 503, code: 0, message: "later".into() });
     let running = stage.start(&[], &host, &inbox);
@@ -227,7 +227,7 @@ async fn heartbeats_go_on_while_work_is_held_up_and_say_what_is_committed() {
     for count in 1..4 {
         clock.advance(Duration::from_millis(41_250));
         stage.discord.until_heartbeats(count).await;
-        // What comes after the answer to the heartbeat has been read, so the answer has, too.
+        // Whatever follows the heartbeat acknowledgement has been read, so the acknowledgement has too.
         let used = stage.discord.uses_command(stage.ann, stage.channel, "status", &[]);
         stage.discord.until_acknowledged(used).await;
     }
@@ -336,7 +336,7 @@ async fn a_document_that_makes_no_sense_does_no_harm() {
     }
 }
 
-/// Any JSON, with the names Discord uses among its keys.
+/// Generates any JSON, with Discord's field names among its keys.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -416,7 +416,7 @@ fn nothing_discord_says_can_end_the_bot() {
             Ok(())
         })
         .unwrap();
-    // It still listens.
+    // The channel still works.
     said += 1;
     stage.discord.says(stage.ann, stage.dm, &format!("still there? {said}"));
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! What people send, as the rest of the program gets it.
+//! Incoming messages, as the rest of the program gets them.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ const TOKEN: &str = "42:secret-token_0";
 const ALICE: i64 = 7;
 const GROUP: i64 = -100_500;
 
-/// A bot under test and the Telegram it talks to.
+/// A bot under test and the emulated Telegram.
 struct TelegramFixture {
     telegram: FakeTelegram,
     clock: TestClock,
@@ -28,7 +28,7 @@ struct TelegramFixture {
 }
 
 impl TelegramFixture {
-    /// A bot with these settings, and Alice.
+    /// Creates a bot with these settings, and the user Alice.
     fn new(variables: &[(&str, &str)]) -> Self {
         Self::with(
             FakeTelegram::start(TOKEN).unwrap(),
@@ -53,7 +53,7 @@ impl TelegramFixture {
     }
 }
 
-/// Pauses between attempts pass at once; the limits of calls do not.
+/// Returns a clock that skips delays between attempts but not the time limits of calls.
 fn patient_clock() -> TestClock {
     TestClock::auto_advance_up_to(Duration::from_secs(25))
 }

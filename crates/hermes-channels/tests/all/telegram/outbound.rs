@@ -1,4 +1,4 @@
-//! What the bot says, as people see it.
+//! Outgoing messages, as users see them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +151,7 @@ async fn failures_say_what_can_be_done() {
         Err(ChannelError::Refused(_))
     ));
     bench.telegram.kill();
-    // A connection that was open before may have carried something; a new one cannot be made.
+    // An existing connection may have carried the request; a new one cannot be opened.
     let _ = send().await;
     let away = send().await;
     assert!(
@@ -247,13 +247,13 @@ async fn pictures_are_shown_from_their_address() {
     let here = site.put("/here.png", "image/png", PNG);
     bench.telegram.publishes("https://e.org/cat.png?w=1", "image/png", PNG);
     bench.telegram.publishes("https://e.org/page.png", "text/html", b"<html>");
-    // The address, what it is shown as, its file, and what stands below it.
+    // The URL, the kind of message, the file name, and the caption.
     let cases = [
         ("https://e.org/cat.png?w=1", "photo", Some("https://e.org/cat.png?w=1"), "a *cat*"),
         ("https://e.org/dance.gif?w=1", "animation", Some("https://e.org/dance.gif?w=1"), "a *cat*"),
-        // Telegram cannot reach it, we can.
+        // Telegram cannot reach it, the bot can.
         (&here, "photo", Some("image.png"), "a *cat*"),
-        // Nobody can.
+        // Neither can reach it.
         ("https://e.invalid/x.png", "text", None, "a *cat*\n🖼️ Image: https://e.invalid/x.png"),
     ];
     for (url, kind, file, words) in cases {
@@ -276,7 +276,7 @@ async fn what_is_no_picture_after_all_is_sent_as_its_address() {
         (site.put("/page.png", "image/png", b"<html>"), "text"),
         (site.put_with(403, "/secret.png", "image/png", PNG), "text"),
         (site.put("/huge.png", "image/png", &[PNG, &vec![0; 21 * 1024 * 1024]].concat()), "text"),
-        // Too large for a picture, not for a document.
+        // Too large for a photo, not for a document.
         (site.put("/large.png", "image/png", &large), "document"),
         (site.put("/moving.png", "image/png", GIF), "animation"),
     ];
@@ -400,7 +400,7 @@ async fn another_address_of_the_host_is_found_and_kept() {
 #[tokio::test]
 async fn a_proxy_of_its_own() {
     let telegram = FakeTelegram::start(TOKEN).unwrap();
-    // The emulator takes whole addresses in its request line, as a proxy does.
+    // The emulator accepts absolute URLs in its request line, as a proxy does.
     let proxy = telegram.base_url();
     let extra = json!({"base_url": "http://api.nowhere.invalid"});
     let bench = TelegramFixture::with(

@@ -1,5 +1,5 @@
-//! The channel against programs that nobody here wrote: an emulator, and Telegram's own reader of marked text. Skipped, saying so,
-//! where they are not installed.
+//! The channel against independent programs: another emulator, and the markup parser of Telegram's own library.
+//! Skipped, with a message, where they are not installed.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{TOKEN, dm, options, saying};
 use crate::support::{self, MemoryHost};
 
-/// The peer's process; it ends with this.
+/// The process of the peer; it is killed when dropped.
 struct PeerProcess(Child);
 
 impl Drop for PeerProcess {
@@ -27,7 +27,7 @@ impl Drop for PeerProcess {
     }
 }
 
-/// Where a peer is installed, if it is.
+/// Returns the path of a peer, if it is installed.
 fn installed(name: &str, within: &str) -> Option<PathBuf> {
     let peers = std::env::var_os("HERMES_PEERS").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
@@ -57,7 +57,7 @@ fn start() -> Option<(PeerProcess, SocketAddr)> {
     Some((PeerProcess(child), address))
 }
 
-/// What Telegram's own library reads in texts: what is seen, or what it complains about.
+/// Parses texts with Telegram's own library; returns the visible text or the error of each.
 fn read_by_tdlib(texts: &[String]) -> Option<Vec<Result<String, String>>> {
     let python = installed("tdlib", "bin/python")?.join("bin/python");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/tdlib_parse.py");
@@ -75,7 +75,7 @@ fn read_by_tdlib(texts: &[String]) -> Option<Vec<Result<String, String>>> {
     Some(answers.iter().map(read).collect())
 }
 
-/// Texts in which anything that means something stands beside anything else.
+/// Returns texts that combine every kind of markup with every other.
 fn texts() -> Vec<String> {
     let pieces = [
         "*",
@@ -137,7 +137,7 @@ fn peer_the_emulator_takes_no_text_that_telegram_does_not() {
         let ours = parse_markdown_v2(source).map(|read| read.text);
         match (ours, theirs) {
             (Ok(ours), theirs) => assert_eq!(Ok(ours), theirs, "{source:?}"),
-            // Some things about quotes Telegram takes and does not write about; the emulator is stricter.
+            // Telegram accepts some undocumented forms of quotes; the emulator is stricter.
             (Err(why), Ok(_)) => assert!(source.contains('>'), "{source:?}: {why}"),
             (Err(_), Err(_)) => {}
         }

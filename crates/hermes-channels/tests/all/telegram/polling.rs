@@ -1,4 +1,4 @@
-//! Asking for updates: nothing lost, nothing doubled, whatever happens on the way.
+//! Polling: no update is lost or duplicated, whatever fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +38,8 @@ async fn nothing_is_confirmed_before_it_is_taken() {
     alice.says(ALICE, "first");
     alice.says(ALICE, "second");
     bench.bot.inbox.until_attempted(1).await;
-    // The first poll returns at once and the second one waits, so one or both may have been made by now. What confirms
-    // an update is a poll with an offset.
+    // The first poll returns at once and the second one waits, so one or both may have been made by now. A poll
+    // with an offset confirms an update.
     let confirming = |call: &Map<String, Value>| call.contains_key("offset");
     assert!(!bench.telegram.calls("getUpdates").iter().any(confirming), "nothing is confirmed yet");
     let (inbox, host) = bench.bot.kill().await;
@@ -120,7 +120,7 @@ async fn a_server_that_goes_away_and_comes_back() {
     let bench = TelegramFixture::new(&[]);
     bench.bot.inbox.until_connections(1).await;
     bench.telegram.kill();
-    // Up once and down four times: the fourth pause is one that does not pass by itself.
+    // One success and four failures: the clock does not skip the fourth delay.
     bench.bot.inbox.until_connections(5).await;
     bench.telegram.person(ALICE, "Alice").says(ALICE, "said meanwhile");
     bench.telegram.restart().unwrap();
@@ -130,7 +130,7 @@ async fn a_server_that_goes_away_and_comes_back() {
     assert_eq!(bench.bot.inbox.connections().last(), Some(&ConnectionStatus::Up));
 }
 
-/// Ends a pause that is too long for the clock to pass it by itself.
+/// Ends a delay that is too long for the clock to skip.
 async fn pause_passes(bench: &TelegramFixture) {
     bench.clock.wait_for_sleepers(1).await;
     bench.clock.advance(Duration::from_mins(1));
@@ -265,7 +265,7 @@ async fn updates_nobody_can_read_are_passed_over() {
     assert_eq!(bench.bot.inbox.texts(), ["after them"]);
 }
 
-/// Any JSON, with the names Telegram uses in it.
+/// Generates any JSON, with Telegram's field names in it.
 fn documents() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -326,7 +326,7 @@ async fn nothing_in_an_update_stops_the_bot() {
         let kind = ["message", "callback_query", "channel_post"][at % 3];
         let mut document = documents().new_tree(&mut runner).unwrap().current();
         if let Value::Object(fields) = &mut document {
-            // Half of them get past the first look.
+            // Half of them pass the first check.
             fields.entry("message_id").or_insert(json!(at));
             fields.entry("chat").or_insert(json!({"id": 7, "type": "private"}));
         }

@@ -1,4 +1,4 @@
-//! Telegram comes by itself.
+//! Updates by webhook.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::support::MemoryHost;
 
 const SECRET: &str = "a-secret_1";
 
-/// A bot that is sent its updates, and where.
+/// Creates a bot with a webhook, and returns the webhook's address.
 async fn bench() -> (TelegramFixture, SocketAddr) {
-    // Freed at once, so that the bot can have it.
+    // The port is freed at once, so that the bot can use it.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
@@ -84,7 +84,7 @@ async fn knock(address: SocketAddr, method: &str, path: &str, secret: &str, body
         body.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    // A door that has heard enough may close before all is said.
+    // A server that rejects the body may close the connection before all is sent.
     let _ = stream.write_all(body.as_bytes()).await;
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).await.unwrap();

@@ -1,4 +1,4 @@
-//! A conversation line by line: a prompt, an answer, the next prompt.
+//! The interactive chat: reads a line, runs a turn, shows the answer, reads the next line.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,10 +27,10 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::AgentRuntime;
 
-/// Work beside the conversation is waited for this long at the end.
+/// Limits the wait for background work when the chat ends.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A chat under way.
+/// A running chat.
 pub(crate) struct ChatLoop<'a> {
     pub(crate) runtime: &'a mut AgentRuntime,
     pub(crate) opened: OpenedConversation,
@@ -39,12 +39,12 @@ pub(crate) struct ChatLoop<'a> {
     pub(crate) terminal: TerminalFrontend<'a>,
     pub(crate) input: ChatInput,
     pub(crate) signals: ChatSignals,
-    /// Titles and reviews, done beside.
+    /// Title generation and reviews, which run in the background.
     follow_up_tasks: TaskGroup,
     started_at: hermes_types::Timestamp,
-    /// What was typed while a turn ran, in order.
+    /// The lines typed while a turn ran, in order.
     pub(crate) queue: std::collections::VecDeque<String>,
-    /// Whether dangerous commands run without a question.
+    /// The setting that says whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn run(
     talk.close().await
 }
 
-/// Goes on with a turn that was cut off.
+/// Continues an interrupted turn.
 async fn resume(
     agent: &Agent,
     conversation: &mut Conversation,
@@ -92,12 +92,12 @@ async fn resume(
     let request = TurnRequest { work, frontend: terminal, cancel, grace: None };
     match agent.drive(conversation, request).await? {
         TurnOutcome::Ended(result) => Ok(*result),
-        // Another process has ended it between the look and the answer.
+        // Another process has ended it after this one looked.
         TurnOutcome::Abandoned | TurnOutcome::Parked(_) => Err(hermes_agent::Error::NotFound(session)),
     }
 }
 
-/// What a background process has to say; for ever nothing where nobody would.
+/// Waits for the next notice of a background process; never completes where there is no source of notices.
 async fn next_notice(notices: &mut Option<UnboundedReceiver<ProcessNotice>>) -> Option<ProcessNotice> {
     match notices {
         Some(notices) => notices.recv().await,
@@ -139,7 +139,7 @@ impl ChatLoop<'_> {
         let answer = tokio::select! {
             biased;
             heard = self.signals.next() => match heard {
-                // Not asked to drop it either.
+                // The signal does not ask to discard the turn either.
                 ChatSignal::End => return Ok(()),
                 ChatSignal::Interrupt => None,
             },
@@ -186,8 +186,8 @@ impl ChatLoop<'_> {
         }
     }
 
-    /// What was queued, else what is typed; nothing when the chat is to end. Ctrl-C on an empty line asks for a second one
-    /// to leave.
+    /// Returns the next queued line, else the next typed one; `None` when the chat is to end. Ctrl-C on an empty
+    /// line leaves only when it is pressed twice.
     async fn next_line(&mut self) -> Option<String> {
         if self.signals.exit_code().is_some() {
             return None;
@@ -254,7 +254,7 @@ impl ChatLoop<'_> {
         self.finish_turn(driven)
     }
 
-    /// Shows how a turn ended and starts what is done after one.
+    /// Shows how a turn ended and starts the follow-up tasks.
     fn finish_turn(&mut self, driven: DrivenTurn<Result<TurnResult, hermes_agent::Error>>) -> Result<()> {
         if !driven.typed.is_empty() {
             self.queue.push_back(driven.typed.join("\n"));
@@ -284,7 +284,7 @@ impl ChatLoop<'_> {
         let conversation = self.opened.conversation.clone();
         let due = agent.review_due(&conversation);
         let unnamed = self.opened.title.is_none();
-        // The offline model can neither name a conversation nor look back at one.
+        // The offline model can neither title nor review a conversation.
         if agent.prompt.provider == "offline" || (due == ReviewDue::default() && !unnamed) {
             return;
         }
@@ -300,7 +300,7 @@ impl ChatLoop<'_> {
     async fn close(mut self) -> Result<ExitCode> {
         let agent = &self.runtime.agent;
         let conversation = &self.opened.conversation;
-        // Whoever ended the chat by a signal does not wait for more than what must be kept.
+        // After a signal, the exit waits only for what must be stored.
         if self.signals.exit_code().is_none() {
             if agent.flush_due(conversation) {
                 self.output.line("Saving what is worth remembering…");

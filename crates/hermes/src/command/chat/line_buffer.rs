@@ -1,19 +1,20 @@
-//! Edits one typed line: the terminal's own line mode cuts a line at 4,095 bytes and cannot tell a paste from typing. Pure.
+//! Edits one typed line, because the terminal's own line mode cuts a line at 4,095 bytes and cannot tell a paste
+//! from typing. Pure.
 
-/// The most that is kept of an escape sequence.
+/// Limits the bytes kept of an escape sequence.
 const MAX_ESCAPE: usize = 16;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 const TAB: &str = "    ";
 
-/// What a byte did.
+/// Describes the effect of one byte.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// The screen is to show this.
+    /// The text the screen is to show.
     Echo(String),
-    /// The line is complete.
+    /// The complete line.
     Line(String),
-    /// The person typed the end of input on an empty line.
+    /// The end of input, typed on an empty line.
     EndOfInput,
     Nothing,
 }
@@ -22,7 +23,7 @@ pub(super) enum Typed {
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     text: String,
-    /// The bytes of a character that is not complete.
+    /// The bytes of an incomplete character.
     partial: Vec<u8>,
     escape: Vec<u8>,
     is_pasting: bool,
@@ -49,12 +50,12 @@ impl LineBuffer {
         }
     }
 
-    /// Forgets what was typed.
+    /// Discards the typed text.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns a last line that no line break ends, unless it is empty.
+    /// Returns the last line if it does not end with a line break, unless it is empty.
     pub(super) fn take_rest(&mut self) -> Option<String> {
         Some(std::mem::take(&mut self.text)).filter(|text| !text.is_empty())
     }
@@ -89,14 +90,14 @@ impl LineBuffer {
         Typed::Echo("\u{8} \u{8}".repeat(columns))
     }
 
-    /// Returns how many characters the last word has, with the blanks behind it.
+    /// Returns how many characters the last word has, including the blanks after it.
     fn last_word(&self) -> usize {
         let blanks = self.text.chars().rev().take_while(|c| c.is_whitespace() && *c != '\n').count();
         let word = self.text.chars().rev().skip(blanks).take_while(|c| !c.is_whitespace()).count();
         blanks + word
     }
 
-    /// Collects an escape sequence. Only the marks around a paste mean something.
+    /// Collects an escape sequence. Only the marks around a paste have an effect.
     fn continue_escape(&mut self, byte: u8) {
         self.escape.push(byte);
         let is_complete = match self.escape.as_slice() {
@@ -115,7 +116,7 @@ impl LineBuffer {
     }
 }
 
-/// Returns how many columns a character takes: two for those of East Asian scripts and emoji, none for combining marks.
+/// Returns how many columns a character takes: two for East Asian scripts and emoji, none for combining marks.
 fn columns_of(c: char) -> usize {
     match u32::from(c) {
         0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,

@@ -1,4 +1,4 @@
-//! `hermes chat`: one question and its answer, or a conversation line by line.
+//! `hermes chat`: a single question and its answer, or an interactive chat.
 
 mod chat_loop;
 mod input;
@@ -58,13 +58,13 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
         wired.command_runtime.shut_down().await;
         done
     });
-    // What is still being done beside the conversation has been waited for; the rest may be dropped.
+    // Background work has been waited for as long as it may take; the rest is dropped.
     runtime.shutdown_background();
     wired.agent.store.close().wait()?;
     done
 }
 
-/// What is to be asked; nothing when a person sits at the terminal and will say it.
+/// Returns the question to ask; `None` when a person at the terminal will type it.
 fn question(arguments: &ChatArguments) -> Result<Option<String>> {
     let given = arguments.oneshot.as_deref().or(arguments.query.as_deref());
     if let Some(text) = given.map(str::trim).filter(|text| !text.is_empty()) {
@@ -78,7 +78,7 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
     }
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
-    // A stray byte in a diff or a log is no reason to refuse all of it.
+    // An invalid byte in a diff or a log does not make the rest unusable.
     match String::from_utf8_lossy(&bytes).trim() {
         "" => bail!("nothing to ask: standard input was empty; give a question with -q, or pipe one in"),
         text => Ok(Some(text.to_owned())),

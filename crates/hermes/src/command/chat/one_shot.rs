@@ -1,4 +1,4 @@
-//! One question, one turn, the answer.
+//! A single question: runs one turn and prints the answer.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -86,7 +86,7 @@ pub(crate) async fn run(
     Ok(signals.exit_code().unwrap_or(code))
 }
 
-/// The answer, or why there is none.
+/// Prints the answer, or the reason why there is none, and returns the exit code.
 fn report(result: &TurnResult, quiet: bool, terminal: &TerminalFrontend<'_>, output: &Console) -> ExitCode {
     let response = result.response.as_deref().unwrap_or_default();
     if !response.is_empty() {

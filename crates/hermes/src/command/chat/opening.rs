@@ -1,4 +1,4 @@
-//! Which conversation a run is about: a new one, the newest, or one by name.
+//! Chooses the session of a run: a new one, the latest, or one by name.
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, LoadedConversation, UnfinishedTurn};
@@ -8,16 +8,16 @@ use hermes_types::{Role, SessionKind};
 use crate::cli::ChatArguments;
 use crate::output::Console;
 
-/// A conversation to work in.
+/// The session to work in.
 pub(crate) struct OpenedConversation {
     pub(crate) conversation: Conversation,
     pub(crate) title: Option<String>,
-    /// It was begun earlier.
+    /// True when the session existed before this run.
     pub(crate) resumed: bool,
     pub(crate) unfinished_turn: Option<UnfinishedTurn>,
 }
 
-/// Opens what the arguments ask for. Nothing when they name something that does not exist, which has been said.
+/// Opens the session the arguments name. Returns `None`, after an error message, when it does not exist.
 pub(crate) async fn open(
     agent: &Agent,
     arguments: &ChatArguments,
@@ -68,7 +68,7 @@ pub(crate) async fn open(
     Ok(Some(OpenedConversation { conversation, title, resumed: true, unfinished_turn: cut_off }))
 }
 
-/// The line that says what was taken up.
+/// Returns the line that says which session was continued.
 pub(crate) fn greeting(opened: &OpenedConversation) -> String {
     let messages = opened.conversation.messages();
     let id = opened.conversation.session();
@@ -81,7 +81,7 @@ pub(crate) fn greeting(opened: &OpenedConversation) -> String {
     format!("↻ Resumed session {id}{title} ({users} user message{plural}, {} total messages)", messages.len())
 }
 
-/// What is said about a turn that a dead process left behind.
+/// Describes a turn that a dead process left unfinished.
 pub(crate) fn describe_unfinished_turn(cut_off: &UnfinishedTurn) -> String {
     let unknown = match cut_off.unknown_calls.as_slice() {
         [] => String::new(),

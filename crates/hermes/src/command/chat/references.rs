@@ -1,4 +1,4 @@
-//! A typed message with what it points at.
+//! Expands the `@` references of a typed message.
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, TurnInput};
@@ -12,10 +12,10 @@ use crate::wiring::{references, working_folder};
 pub(crate) enum ReferenceOutcome {
     Resolved {
         input: TurnInput,
-        /// How much was attached, if anything.
+        /// A line that says how much was attached, if anything was.
         status: Option<String>,
     },
-    /// Why it was not said.
+    /// The reason why the message was not sent.
     TooLarge(String),
 }
 
@@ -26,7 +26,7 @@ pub(crate) async fn with_references(
     context: &ProgramContext,
     config: &Config,
 ) -> Result<ReferenceOutcome> {
-    // Most messages point at nothing; then nothing is looked up, the folder least of all.
+    // Most messages have no reference; then nothing is looked up, not even the working folder.
     if !text.contains('@') {
         return Ok(ReferenceOutcome::Resolved { input: TurnInput::text(text), status: None });
     }

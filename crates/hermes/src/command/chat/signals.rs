@@ -1,22 +1,22 @@
-//! What signals ask of a chat: Ctrl-C, and those that end it in order.
+//! The signals a chat handles: Ctrl-C, and those that end it.
 //!
-//! A chat that ends keeps its turn as far as it came and takes its background processes with it, so a terminal window that
-//! is closed must not simply end the program.
+//! A chat that ends stores its turn as far as it came and ends its background processes, so closing the terminal
+//! window must not end the process at once.
 
 use std::io;
 use std::process::ExitCode;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Where the kernel says which signals whoever started us wants ignored.
+/// The file in which the kernel lists the signals that the parent process set to be ignored.
 const OWN_STATE: &str = "/proc/self/status";
 
-/// What was asked.
+/// The request a signal makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChatSignal {
-    /// Ctrl-C.
+    /// Ctrl-C was pressed.
     Interrupt,
-    /// The chat is to end. `Signals::ending` says so from now on.
+    /// The chat is to end; from now on [`ChatSignals::exit_code`] returns a code.
     End,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum ChatSignal {
 pub(crate) struct ChatSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// None under `nohup`.
+    /// `None` under `nohup`.
     hang_up: Option<Signal>,
     ending: Option<SignalKind>,
 }
@@ -42,7 +42,7 @@ impl ChatSignals {
         })
     }
 
-    /// The next one. May be dropped and asked again.
+    /// Waits for the next signal. The future may be dropped and the method called again.
     pub(crate) async fn next(&mut self) -> ChatSignal {
         let hung_up = async {
             match &mut self.hang_up {
@@ -60,14 +60,14 @@ impl ChatSignals {
         ChatSignal::End
     }
 
-    /// What the program ends with, if a signal ends it: as a shell counts.
+    /// Returns the exit code if a signal ended the chat: 128 plus its number, as in shells.
     pub(crate) fn exit_code(&self) -> Option<ExitCode> {
         let number = self.ending?.as_raw_value();
         Some(u8::try_from(128 + number).map_or(ExitCode::FAILURE, ExitCode::from))
     }
 }
 
-/// Whether a signal is on the list of those that are ignored.
+/// Tells whether a signal is in the set of ignored signals.
 fn is_ignored(kind: SignalKind, state: &str) -> bool {
     let list = state.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = list.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);

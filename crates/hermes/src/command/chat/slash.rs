@@ -1,4 +1,4 @@
-//! What is typed with a `/` in front.
+//! Slash commands of the terminal chat.
 
 use std::fmt::Write as _;
 
@@ -20,13 +20,13 @@ use crate::context::local_time;
 use crate::wiring::skills::SkillCommands;
 use crate::{cli, command};
 
-/// What comes after a command.
+/// The step that follows a command.
 pub(crate) enum CommandEffect {
     Continue,
     Quit,
-    /// This is said to the model.
+    /// Sends this text to the model.
     Say(String),
-    /// So is this, as it is: it is a skill's, and points at nothing.
+    /// Sends this text unchanged: it comes from a skill, and its `@` words are no references.
     Invoke(String),
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn run(talk: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
             }
             return Ok(CommandEffect::Quit);
         }
-        // Alone, `/q` leaves.
+        // Without arguments, `/q` quits.
         "queue" if rest.is_empty() && typed_as == "q" => return Ok(CommandEffect::Quit),
         "queue" => {
             if !rest.is_empty() {
@@ -131,7 +131,7 @@ fn skill_commands(talk: &ChatLoop<'_>) -> SkillCommands {
     SkillCommands::for_platform(&context.home, &talk.runtime.config, &context.env, "cli")
 }
 
-/// The words of a skill.
+/// Returns the text of a skill.
 fn invoke(talk: &ChatLoop<'_>, name: &str, rest: &str) -> Option<String> {
     skill_commands(talk).invoke(name, rest, local_time(talk.runtime.agent.clock.now()))
 }
@@ -142,7 +142,7 @@ enum CommandMatch {
     Nothing,
 }
 
-/// By name or alias, or by the beginning of exactly one.
+/// Finds a command by name or alias, or by a prefix that only one command has.
 fn find(name: &str) -> CommandMatch {
     if let Some(command) = slash::find(name, CommandSurface::Terminal) {
         return CommandMatch::Command(command.name);
@@ -220,11 +220,11 @@ fn save(talk: &ChatLoop<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Shows the model, or chooses another, which answers from the next turn on.
+/// Shows the model, or selects another, which is used from the next turn on.
 fn model(talk: &mut ChatLoop<'_>, rest: &str) {
     let wanted = (!rest.is_empty()).then(|| rest.to_owned());
     let (context, config) = (talk.context.clone(), talk.runtime.config.clone());
-    // On a thread of its own: it may wait for the network.
+    // On its own thread, because it may wait for the network.
     let answered =
         std::thread::spawn(move || command::model::answer(wanted.as_deref(), &context, config)).join();
     match answered {
@@ -239,7 +239,7 @@ fn model(talk: &mut ChatLoop<'_>, rest: &str) {
     }
 }
 
-/// Takes back the last exchange, or the last few.
+/// Removes the last exchange, or the last few.
 async fn undo_exchanges(talk: &mut ChatLoop<'_>, rest: &str) -> Result<()> {
     let Some(count) =
         Some(rest).filter(|rest| !rest.is_empty()).map_or(Some(1), |rest| rest.parse::<usize>().ok())
@@ -268,7 +268,7 @@ async fn undo_exchanges(talk: &mut ChatLoop<'_>, rest: &str) -> Result<()> {
     Ok(())
 }
 
-/// Turns questions about dangerous commands off and on again.
+/// Turns approvals for dangerous commands off or on again.
 fn yolo(talk: &mut ChatLoop<'_>, rest: &str) {
     let yolo = match rest {
         "on" => Yolo::On,
@@ -284,7 +284,7 @@ fn yolo(talk: &mut ChatLoop<'_>, rest: &str) {
     });
 }
 
-/// Deletes this conversation for good.
+/// Deletes this session permanently.
 async fn delete(talk: &mut ChatLoop<'_>) -> Result<()> {
     let session = talk.opened.conversation.session().clone();
     let source = talk.opened.conversation.source().to_owned();
@@ -319,7 +319,7 @@ async fn title(talk: &mut ChatLoop<'_>, name: &str) -> Result<()> {
     };
     let conversation = &talk.opened.conversation;
     if conversation.messages().is_empty() {
-        // The session has no row before its first message; it gets one for its name.
+        // The session has no row before its first message; naming it creates one.
         let new = hermes_store::NewSession::new(
             conversation.session().clone(),
             conversation.source(),
@@ -372,14 +372,14 @@ async fn rollback(talk: &mut ChatLoop<'_>, rest: &str) -> Result<()> {
     Ok(())
 }
 
-/// What was restored.
+/// The extent of what was restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RestoreExtent {
     Nothing,
     Everything,
 }
 
-/// Lists, compares or restores checkpoints of a folder, and says what came of it.
+/// Lists, compares or restores checkpoints of a folder, and returns what happened as text.
 pub(crate) fn restore(
     checkpoints: &hermes_tools::CheckpointManager,
     folder: &std::path::Path,
@@ -503,7 +503,7 @@ fn set_personality(talk: &mut ChatLoop<'_>, name: &str) {
         save_setting(talk, "agent.system_prompt", text);
     } else {
         let removed = set::unset(&talk.context.home, &talk.context.env, "agent.system_prompt");
-        // Nothing was set before: nothing is what was wanted.
+        // A value that was not set before is already in the wanted state.
         if let Err(error) = removed
             && !matches!(error, hermes_config::Error::NotSet { .. })
         {
@@ -540,7 +540,7 @@ fn reasoning(talk: &mut ChatLoop<'_>, level: &str) {
     talk.output.line(&format!("Reasoning effort: {}", effort.as_str()));
 }
 
-/// Shows more of what tools do: off, new, all, verbose, and from the beginning.
+/// Switches to the next level of tool output: off, new, all, verbose, then off again.
 fn cycle_tool_progress(talk: &mut ChatLoop<'_>) {
     let (next, name) = match talk.terminal.display.tool_progress {
         ToolProgress::Off => (ToolProgress::New, "new"),
@@ -553,7 +553,7 @@ fn cycle_tool_progress(talk: &mut ChatLoop<'_>) {
     talk.output.line(&format!("Tool progress: {name}"));
 }
 
-/// Saves a setting; a home that cannot be written to keeps it for this chat only, which is said.
+/// Saves a setting. When the home is not writable, the setting applies to this chat only, and a message says so.
 fn save_setting(talk: &ChatLoop<'_>, key: &str, value: &str) {
     if let Err(error) = set::set(&talk.context.home, &talk.context.env, key, value) {
         talk.output.notice(&format!("not saved: {error}"));

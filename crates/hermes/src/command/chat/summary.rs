@@ -1,4 +1,4 @@
-//! The words at the beginning and the end of a chat.
+//! The texts at the beginning and the end of a chat.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const MAX_ASSISTANT_CHARS: usize = 200;
 const MAX_LINES: usize = 3;
 const MAX_NAMES: usize = 4;
 
-/// How to come back, and what there was.
+/// Formats the text shown at the end: how to continue the session, and its statistics.
 pub(crate) fn exit_summary(conversation: &Conversation, title: Option<&str>, seconds: u64) -> String {
     let messages = conversation.messages();
     if messages.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn exit_summary(conversation: &Conversation, title: Option<&str>, sec
     text
 }
 
-/// `1h 2m 3s`
+/// Formats a duration, for example `1h 2m 3s`.
 pub(crate) fn format_duration(seconds: u64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {
@@ -45,7 +45,7 @@ pub(crate) fn format_duration(seconds: u64) -> String {
     }
 }
 
-/// The last exchanges of a conversation that is taken up.
+/// Formats the last exchanges of a session that is continued.
 pub(crate) fn recap(messages: &[Message]) -> String {
     let entries: Vec<String> = messages.iter().filter_map(entry).collect();
     let hidden = entries.len().saturating_sub(MAX_ENTRIES);

@@ -1,4 +1,4 @@
-//! A terminal without a screen of its own: what happens goes out line by line, questions are asked in words.
+//! A frontend that prints events line by line and asks questions as text, without full-screen control.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,15 +21,15 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::AgentRuntime;
 
-/// How much is shown.
+/// Says how much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DisplayMode {
     Full,
-    /// The answer comes from whoever runs the turn; nothing is shown on the way.
+    /// Shows nothing during the turn; the caller prints the answer.
     Quiet,
 }
 
-/// How long questions wait for an answer.
+/// The time limits for answers to questions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuestionTimeouts {
     approve: Duration,
@@ -44,7 +44,7 @@ impl QuestionTimeouts {
     }
 }
 
-/// Returns how much is shown: what the configuration says, and `--verbose` over it.
+/// Returns how much is shown according to the configuration; `--verbose` overrides it.
 pub(crate) fn display_settings(
     wired: &AgentRuntime,
     arguments: &ChatArguments,
@@ -57,38 +57,38 @@ pub(crate) fn display_settings(
     display
 }
 
-/// The surface of a chat in a terminal.
+/// The frontend of a terminal chat.
 pub(crate) struct TerminalFrontend<'a> {
     output: &'a Console,
     display_mode: DisplayMode,
     pub(crate) display: DisplaySettings,
     clock: Arc<dyn Clock>,
     timeouts: QuestionTimeouts,
-    /// Somebody who can answer a question.
+    /// The terminal input, if a person can answer questions.
     typing: Option<Arc<Typing>>,
     state: Mutex<TerminalState>,
 }
 
 #[derive(Default)]
 struct TerminalState {
-    /// What of the current answer is on the screen, as the model wrote it.
+    /// The part of the current answer on the screen, as the model wrote it.
     written: String,
     /// The text before the last tool call.
     before_tools: String,
     /// Reasoning that is not on the screen yet, because answers are not streamed.
     reasoning: String,
-    /// Whether the cursor stands behind something.
+    /// True when the cursor is not at the beginning of a line.
     mid_line: bool,
-    /// Whether the box around the reasoning is open.
+    /// True while the box around the reasoning is open.
     in_reasoning: bool,
     running: HashMap<CallId, RunningCall>,
     calls: usize,
     last_tool: String,
-    /// Who waits for the next line typed.
+    /// The question that waits for the next typed line.
     waiting: Option<oneshot::Sender<String>>,
 }
 
-/// A tool call that has begun.
+/// A tool call in progress.
 #[derive(Debug, Default)]
 struct RunningCall {
     number: usize,
@@ -120,7 +120,7 @@ impl<'a> TerminalFrontend<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a typed line to a question, if one is open.
+    /// Passes a typed line to the open question; returns the line if there is none.
     fn answer(&self, line: String) -> Option<String> {
         match self.state().waiting.take() {
             Some(waiting) => waiting.send(line).err(),
@@ -128,7 +128,7 @@ impl<'a> TerminalFrontend<'a> {
         }
     }
 
-    /// Shows the end of an answer, whatever of it has been shown already.
+    /// Shows the part of the answer that is not on the screen yet.
     pub(crate) fn finish(&self, response: &str) {
         let (written, before_tools) = {
             let mut state = self.state();
@@ -139,7 +139,7 @@ impl<'a> TerminalFrontend<'a> {
         }
         self.show_reasoning();
         let response = response.trim();
-        // After an empty last answer the text before the tools is the answer, and it is on the screen.
+        // After an empty last answer, the text before the tools is the answer, and it is on the screen.
         let is_shown =
             if written.trim().is_empty() { before_tools.trim() } else { written.trim() } == response;
         self.end_line();
@@ -151,7 +151,7 @@ impl<'a> TerminalFrontend<'a> {
         }
     }
 
-    /// Puts a part of an answer on the screen.
+    /// Prints a part of an answer.
     fn write(&self, text: &str) {
         let mut state = self.state();
         // The first words of an answer are not preceded by blank lines.
@@ -165,7 +165,7 @@ impl<'a> TerminalFrontend<'a> {
         self.put(text);
     }
 
-    /// Shows reasoning as it comes, or keeps it until the answer is shown.
+    /// Shows reasoning as it arrives, or keeps it until the answer is shown.
     fn reason(&self, text: &str) {
         if !self.display.streaming {
             self.state().reasoning.push_str(text);
@@ -207,7 +207,7 @@ impl<'a> TerminalFrontend<'a> {
         }
     }
 
-    /// Shows a line of its own, wherever the cursor stands.
+    /// Prints a line of its own, wherever the cursor is.
     fn print_note(&self, text: &str) {
         self.end_line();
         self.output.line(&escape_terminal(text));
@@ -253,7 +253,7 @@ impl<'a> TerminalFrontend<'a> {
         self.print_note(&line);
     }
 
-    /// A subagent's calls and notices, one line each.
+    /// Prints a subagent's calls and notices, one line each.
     fn show_child(&self, label: &str, event: &TurnEvent) {
         match event {
             TurnEvent::ToolStarted { name, preview, .. } => {
@@ -265,7 +265,7 @@ impl<'a> TerminalFrontend<'a> {
         }
     }
 
-    /// Waits for the next line typed, for a while; without one, why there is none.
+    /// Waits a limited time for the next typed line; returns the reason if there is none.
     async fn wait_for_line(&self, wait: Duration, cancel: &Cancel) -> Result<String, UserAnswer> {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting = Some(sender);
@@ -319,7 +319,7 @@ impl<'a> TerminalFrontend<'a> {
 }
 
 impl TerminalFrontend<'_> {
-    /// Asks for something that is not shown while it is typed.
+    /// Asks for a value that is not shown while it is typed.
     async fn ask_secret(&self, prompt: &str, cancel: &Cancel) -> UserAnswer {
         self.end_line();
         let Some(typing) = &self.typing else { return UserAnswer::Unavailable };
@@ -391,23 +391,23 @@ impl Frontend for TerminalFrontend<'_> {
     }
 }
 
-/// What a line means that is typed while a turn runs and answers no question.
+/// The meaning of a line that is typed while a turn runs and that answers no question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TypedLinePolicy {
-    /// The next message, which stops the turn unless the settings say that it waits.
+    /// The line is the next message; it stops the turn unless the settings say that it waits.
     Interrupt,
-    /// Nothing: there is no next turn.
+    /// The line is ignored, because there is no next turn.
     Ignore,
 }
 
-/// What a turn came to, and what was typed while it ran.
+/// The result of a turn, and the lines typed while it ran.
 pub(crate) struct DrivenTurn<T> {
     pub(crate) result: T,
     pub(crate) typed: Vec<String>,
 }
 
-/// Runs a turn while somebody may type, answer or interrupt. The first Ctrl-C stops the turn, the second the program; a
-/// signal that ends the chat stops the turn too.
+/// Runs a turn while the user may type, answer or interrupt. The first Ctrl-C stops the turn, the second the
+/// program; a signal that ends the chat stops the turn too.
 pub(crate) async fn drive<T>(
     turn: impl Future<Output = T>,
     terminal: &TerminalFrontend<'_>,
@@ -434,7 +434,7 @@ pub(crate) async fn drive<T>(
                 None => listening = false,
                 Some(line) => {
                     if let Some(line) = terminal.answer(line).filter(|line| !line.trim().is_empty()) {
-                        // A command waits for the end of the turn; only what is said to the model stops it.
+                        // A command waits for the end of the turn; only a message for the model stops it.
                         let interrupts = while_running == TypedLinePolicy::Interrupt
                             && terminal.display.busy_input_mode != "queue"
                             && !is_command(&line);

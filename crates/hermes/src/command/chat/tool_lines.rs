@@ -1,10 +1,10 @@
-//! One line per tool call, as people read it.
+//! Formats tool calls, one line each.
 
 use std::fmt::Write as _;
 
 use hermes_text::{head, tail};
 
-/// Emoji, verb, and whether the detail is a path, whose end matters more than its beginning.
+/// Lists emoji, verb, and whether the detail is a path, whose end matters more than its beginning.
 const KNOWN: [(&str, &str, &str, Detail); 16] = [
     ("read_file", "📖", "read", Detail::Path),
     ("write_file", "✍️", "write", Detail::Path),
@@ -33,7 +33,7 @@ enum Detail {
     Path,
 }
 
-/// `  ┊ 📖 read      src/main.rs  0.1s`
+/// Formats a call, for example `  ┊ 📖 read      src/main.rs  0.1s`.
 pub(crate) fn tool_line(name: &str, preview: &str, seconds: f64, suffix: &str) -> String {
     let known = KNOWN.iter().find(|(known, ..)| *known == name);
     let (emoji, verb, detail) = match known {

@@ -1,4 +1,4 @@
-//! `hermes cron` and `/cron`: the list of scheduled jobs, by hand.
+//! `hermes cron` and `/cron`: lists and edits scheduled jobs.
 
 mod script;
 mod shell_words;
@@ -20,17 +20,17 @@ use crate::output::Console;
 
 pub(crate) use script::JobScripts;
 
-/// Why a job that was paused in a chat rests.
+/// The stored reason for a pause that was requested in a chat.
 const FROM_CHAT: &str = "paused from /cron";
 
-/// Where commands come from.
+/// The origin of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CronSurface {
     Shell,
     Chat,
 }
 
-/// The list, and whoever looks at it.
+/// Runs the commands on the job list.
 struct CronCommands<'a> {
     jobs: JobStore,
     now: Timestamp,
@@ -60,7 +60,7 @@ pub(crate) fn run(
     }
 }
 
-/// The same in the terminal chat; bare, it says what there is.
+/// Runs `/cron` in the terminal chat; without arguments it shows the usage and the jobs.
 pub(crate) fn run_in_chat(line: &str, context: &ProgramContext, output: &Console) -> Result<()> {
     let config = hermes_config::Config::load(&context.home, &context.env);
     let jobs = JobStore::new(context.home.clone(), Zone::configured(&config, &context.env));
@@ -133,7 +133,7 @@ impl CronCommands<'_> {
             }
             CronCommand::Status => self.status(),
             CronCommand::Runs { id, limit } => self.runs(id.as_deref(), usize::from(limit))?,
-            // It needs a runtime of its own and is dealt with before.
+            // `tick` needs its own runtime and is handled before this.
             CronCommand::Tick => ExitCode::FAILURE,
         })
     }
@@ -211,7 +211,7 @@ impl CronCommands<'_> {
             return self.failed(verb, &error.to_string());
         }
         self.output.notice(&format!("Job not found: {id}"));
-        // Scripts that provision a machine again and again rely on it.
+        // Provisioning scripts that run repeatedly rely on it.
         ExitCode::SUCCESS
     }
 
@@ -221,7 +221,7 @@ impl CronCommands<'_> {
     }
 }
 
-/// What is to happen to a job's skills.
+/// The changes to a job's skills.
 struct SkillChanges {
     replace: Vec<String>,
     add: Vec<String>,
@@ -230,7 +230,7 @@ struct SkillChanges {
 }
 
 impl SkillChanges {
-    /// Clearing goes before replacing, replacing before taking away and adding.
+    /// Applies the changes: clearing before replacing, replacing before removing and adding.
     fn apply(self, job: &Job) -> Option<Vec<String>> {
         if self.clear {
             return Some(Vec::new());
@@ -246,7 +246,7 @@ impl SkillChanges {
     }
 }
 
-/// Fields that only newer releases know. An empty text takes a folder or a script away.
+/// Builds the fields that only newer releases know. An empty text removes a folder or a script.
 fn extra_fields(about: &JobArguments) -> Result<Map<String, Value>, String> {
     let mut more = Map::new();
     let text = |given: String| if given.is_empty() { Value::Null } else { Value::String(given) };

@@ -1,4 +1,4 @@
-//! Scripts that jobs begin with, behind the same fence as commands.
+//! Scripts that run before a job, in the same sandbox as commands.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use hermes_types::{Cancel, Clock};
 use crate::wiring::agent_factory::context as context_of;
 use crate::wiring::sandbox;
 
-/// Bytes kept of the beginning and of the end of what a script prints.
+/// The bytes kept of the beginning and of the end of a script's output.
 const OUTPUT: (usize, usize) = (100_000, 50_000);
 const MAX_STDERR: usize = 10_000;
 
-/// Runs them.
+/// Runs the scripts of jobs.
 #[derive(Clone)]
 pub(crate) struct JobScripts {
     live: LiveSettings,

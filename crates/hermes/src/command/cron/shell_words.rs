@@ -1,6 +1,6 @@
-//! Words as a shell would make them of a line: blanks separate, quotes and backslashes hold together.
+//! Splits a line into words as a shell does: blanks separate, quotes and backslashes join.
 
-/// The words. Nothing, when a quote is not closed.
+/// Splits the line. Returns `None` when a quote is not closed.
 pub(super) fn split(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

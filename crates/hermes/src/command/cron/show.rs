@@ -1,4 +1,4 @@
-//! Jobs and their runs, for people.
+//! Prints jobs and their runs.
 
 use std::process::ExitCode;
 
@@ -12,9 +12,9 @@ use hermes_types::Timestamp;
 use super::CronCommands;
 
 const INSIDE: usize = 62;
-/// Runs that are read to fill the list; those missed in a row take one line.
+/// Limits the runs read to fill the list; consecutive missed runs take one line.
 const MOST_READ: usize = 5_000;
-/// A ticker that has given no sign for longer than this is stuck.
+/// The age in seconds of the last heartbeat after which the ticker counts as stuck.
 const STALLED_AFTER: f64 = 200.0;
 const START: &str = "  hermes gateway run       run it in the foreground\n  hermes gateway install   install it as a service\n  hermes gateway start     start the service";
 
@@ -71,7 +71,7 @@ impl CronCommands<'_> {
         self.output.line(&format!("  Next run: {}", self.format_time(job.next_run_at.as_deref())));
     }
 
-    /// In the zone schedules are read in.
+    /// Formats a time in the time zone of the schedules.
     fn format_time(&self, stored: Option<&str>) -> String {
         match stored.map(|text| (text, parse_instant(text))) {
             None => "never".to_owned(),
@@ -102,7 +102,7 @@ impl CronCommands<'_> {
         ExitCode::SUCCESS
     }
 
-    /// How long ago the ticker was last seen.
+    /// Prints how long ago the ticker was last active.
     fn print_ticker_age(&self) {
         let text =
             std::fs::read_to_string(self.context.home.cron().join("ticker_heartbeat")).unwrap_or_default();
@@ -116,7 +116,7 @@ impl CronCommands<'_> {
     }
 
     pub(super) fn runs(&self, reference: Option<&str>, limit: usize) -> Result<ExitCode> {
-        // A job that is gone still has its runs.
+        // The runs of a deleted job are still stored.
         let known = reference.map(|text| self.jobs.find(text));
         let is_gone = matches!(known, Some(Err(_)));
         let job = reference.map(|text| match &known {
@@ -156,7 +156,7 @@ impl CronCommands<'_> {
     }
 }
 
-/// Joins runs of one job that were missed one after the other for one reason; the newest stands for them, with their number.
+/// Joins consecutive missed runs of a job that have the same reason; the newest represents them, with their number.
 fn joined(runs: Vec<JobRun>, most: usize) -> Vec<(JobRun, usize)> {
     let mut lines: Vec<(JobRun, usize)> = Vec::new();
     for run in runs {

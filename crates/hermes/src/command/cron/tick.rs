@@ -1,6 +1,6 @@
-//! `hermes cron tick`: one look at the jobs, and the runs it begins to their end.
+//! `hermes cron tick`: starts the due jobs once and waits until their runs end.
 //!
-//! What is to be said leaves through the gateway where one runs, else from here.
+//! Messages are sent by the gateway if one runs, else by this process.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::wiring::temporary_delivery::TemporaryDelivery;
 use crate::wiring::{AgentSpec, build_agent, references};
 
 const LOGS_AT_ONCE: usize = 64;
-/// How long answers may take to leave when they leave from here.
+/// Limits the time for sending answers from this process.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode> {

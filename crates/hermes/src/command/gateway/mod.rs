@@ -1,4 +1,4 @@
-//! `hermes gateway`: the always-on half of the program.
+//! `hermes gateway`: the always-on service.
 
 mod run;
 mod service;

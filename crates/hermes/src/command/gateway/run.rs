@@ -1,4 +1,4 @@
-//! `hermes gateway run`: in the foreground, until it is told to stop.
+//! `hermes gateway run`: runs in the foreground until it is told to stop.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,23 +35,23 @@ use crate::wiring::channels::{self, ChannelLocks};
 use crate::wiring::hooks::HookScripts;
 use crate::wiring::{AgentRuntime, AgentSpec, build_agent, references};
 
-/// A gateway that was killed while it started a command leaves its lock to that command for a moment.
+/// Limits the wait for the lock: a child process of a killed gateway may hold it for a moment.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
-/// A command that sends in our place takes no longer.
+/// Limits the wait for a command that sends in place of the gateway.
 const SENDING_LOCK_TIMEOUT: Duration = Duration::from_secs(40);
-/// The exit code for a configuration with which nothing can be done, as in `sysexits.h`.
+/// The exit code for an unusable configuration, as in `sysexits.h`.
 const EXIT_CONFIG: u8 = 78;
-/// How long another gateway gets to end when it is replaced.
+/// The time another gateway has to end when it is replaced.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often files for other programs are brought up to date.
+/// The interval at which files for other programs are updated.
 const EXPORT_INTERVAL: Duration = Duration::from_secs(5);
-/// How often memory nobody uses is given back.
+/// The interval at which unused memory is released.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(10);
-/// Session logs written in one go, so that they never take a core for themselves.
+/// Limits the session logs written at once, so that they do not occupy a core.
 const LOGS_AT_ONCE: usize = 100;
 const LOGS_WHEN_IDLE: usize = 500;
-/// And at the end.
+/// Limits the time for session logs when the gateway ends.
 const FINAL_LOGS_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(
@@ -73,14 +73,14 @@ pub(crate) fn run(
         .build()
         .context("no runtime")?;
     let ended = runtime.block_on(serve(context, output));
-    // Whatever still runs beside has been told to end and is not waited for.
+    // Remaining background work has been cancelled and is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(claim);
     match ended? {
         ExitMode::Stop => Ok(ExitCode::SUCCESS),
-        // Not a failure that starting it again would help against; the service's definition knows the number.
+        // A restart would not help; the service definition excludes this exit code from restarts.
         ExitMode::NothingUsable => Ok(ExitCode::from(EXIT_CONFIG)),
-        // The same process under the same number: whoever watches over it need not notice.
+        // The process keeps its id, so a service manager need not notice.
         ExitMode::Restart => Err(hermes_exec::re_exec().into()),
     }
 }
@@ -93,7 +93,7 @@ fn start_log(context: &ProgramContext, config: &Config, verbose: bool) {
     context.set_time_zone(config);
 }
 
-/// The home, or a word about who has it.
+/// Claims the home, or prints which process has it.
 fn claim(replace: bool, context: &ProgramContext, output: &Console) -> Result<Option<HomeClaim>> {
     let argv: Vec<String> = std::env::args().collect();
     let (mut told, mut waiting) = (false, false);
@@ -135,32 +135,32 @@ fn claim(replace: bool, context: &ProgramContext, output: &Console) -> Result<Op
     }
 }
 
-/// What runs, to be ended in order.
+/// The running parts, which are ended in order.
 struct GatewayRuntime {
     gateway: Gateway,
     api: Option<(App, ServerHandle)>,
     webhooks: Option<ServerHandle>,
-    /// What keeps other gateways off our platforms.
+    /// The platforms and the locks that keep other gateways off them.
     channels: ChannelLocks,
-    /// What keeps commands from sending beside us.
+    /// The lock that keeps commands from sending at the same time.
     sending_lock: Option<SendingLock>,
     runtime: AgentRuntime,
-    /// Session logs that are still to be written.
+    /// The session logs that are still to be written.
     logs: Arc<DeferredSessionLogs>,
     state: Arc<StateFile>,
-    /// Work of the program beside the gateway.
+    /// The program's own background tasks.
     background: TaskGroup,
-    /// Somebody asked for it in a chat.
+    /// Notified when a restart is requested in a chat.
     restart: Arc<Notify>,
     cancel: Cancel,
 }
 
-/// How a gateway ends.
+/// Says how a gateway ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitMode {
     Stop,
     Restart,
-    /// There is no way in that could ever work as things are.
+    /// No platform or server can work with the present configuration.
     NothingUsable,
 }
 
@@ -226,7 +226,7 @@ async fn start(
     let mut wired = match made {
         Ok(wired) => wired,
         Err(error) => {
-            // Each turn says so, until it is put right; what needs no model goes on.
+            // Each turn reports this until it is fixed; everything that needs no model goes on.
             output.error(&format!("{error:#}"));
             tracing::error!(error = format!("{error:#}"), "no model can be used");
             let offline =
@@ -262,7 +262,7 @@ async fn start(
     let webhooks = start_webhook_server(&gateway, &settings.config, &settings.env, &state, &cancel).await;
     let channels = channels::open(&gateway, &state);
     gateway.resume_work().await?;
-    // Last: who finds it healthy finds everything there.
+    // Last, so that a successful health check means that everything has started.
     let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await;
     hermes_gateway::cron::start(&gateway);
     gateway.start_maintenance();
@@ -283,7 +283,7 @@ async fn start(
     })
 }
 
-/// Waits for a command that is sending in our place.
+/// Waits for a command that is sending in place of the gateway.
 async fn acquire_sending_lock(gateway: &Gateway) -> Result<Option<SendingLock>> {
     let began = gateway.clock.monotonic();
     loop {
@@ -299,7 +299,7 @@ async fn acquire_sending_lock(gateway: &Gateway) -> Result<Option<SendingLock>> 
     }
 }
 
-/// Tells chats what the processes they started have to say.
+/// Sends notices of background processes to the chats that started them.
 async fn forward_notices(gateway: Gateway, mut notices: UnboundedReceiver<ProcessNotice>) {
     while let Some(notice) = notices.recv().await {
         let key = format!("process:{}:{}", notice.process, hermes_types::random_hex(8));
@@ -307,7 +307,8 @@ async fn forward_notices(gateway: Gateway, mut notices: UnboundedReceiver<Proces
     }
 }
 
-/// Takes webhooks, if that is turned on. A server that cannot start is given up like any platform: the others go on.
+/// Starts the webhook server, if it is enabled. Like a failed platform, a server that cannot start does not affect
+/// the others.
 async fn start_webhook_server(
     gateway: &Gateway,
     config: &Config,
@@ -361,7 +362,7 @@ async fn start_api(
     }
 }
 
-/// Where the tools of chats begin: `MESSAGING_CWD`, else the user's home.
+/// Returns the initial folder of tools in chats: `MESSAGING_CWD`, else the user's home.
 fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
     let given = context.env.get("MESSAGING_CWD").map(PathBuf::from).filter(|path| path.is_dir());
     Ok(match given {
@@ -374,7 +375,7 @@ impl GatewayRuntime {
     async fn wait_for_exit(&mut self, signals: &mut GatewaySignals) -> ExitMode {
         let clock = self.gateway.clock.clone();
         let mut released = clock.monotonic();
-        // How it is to end, and when at the latest: turns that run may come to their end before.
+        // The exit mode and the deadline, once a stop was requested; running turns may end earlier.
         let mut leaving: Option<(ExitMode, Duration)> = None;
         loop {
             if self.is_unusable() {
@@ -409,7 +410,7 @@ impl GatewayRuntime {
                 }
             };
             if let Some(ending) = wanted {
-                // Whoever asks twice does not want to wait.
+                // A second request stops without waiting.
                 if leaving.is_some() {
                     return ending;
                 }
@@ -425,7 +426,7 @@ impl GatewayRuntime {
         }
     }
 
-    /// Reads the configuration again. Turns that run keep what they began with.
+    /// Reloads the configuration. Running turns keep the one they began with.
     fn reload(&self) {
         let settings = self.gateway.settings.reload();
         for warning in settings.config.warnings() {
@@ -434,26 +435,26 @@ impl GatewayRuntime {
         tracing::info!(target: LIFE, "the configuration was read again");
     }
 
-    /// Takes no new turns.
+    /// Stops accepting new turns.
     fn drain(&self) {
         tracing::info!(target: LIFE, running = self.active_turns(), "the gateway takes no new turns");
         self.gateway.drain();
         self.state.set("draining", None, self.gateway.clock.now());
     }
 
-    /// Turns that run, in chats and for the API.
+    /// Returns the number of running turns, in chats and for the API.
     fn active_turns(&self) -> usize {
         self.gateway.active_turns() + self.api.as_ref().map_or(0, |(app, _)| app.active_turns())
     }
 
-    /// How long turns that run may take to end when the gateway stops.
+    /// Returns how long running turns may take to end when the gateway stops.
     fn drain_timeout(&self) -> Duration {
         let seconds =
             self.gateway.settings.current().config.int("agent.restart_drain_timeout").unwrap_or_default();
         Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
     }
 
-    /// What runs now and where it is reached, for whoever started it.
+    /// Describes what runs and how it is reached.
     fn greeting(&self) -> String {
         let home = self.gateway.settings.home();
         let mut lines = vec![format!("{} gateway, home {}", cli::version(), home.path().display())];
@@ -480,14 +481,14 @@ impl GatewayRuntime {
         lines.join("\n")
     }
 
-    /// Every platform there is was given up, and there is no other way in.
+    /// Tells whether every platform has failed and no server runs.
     fn is_unusable(&self) -> bool {
         let outlooks = self.gateway.channel_health();
         let given_up = outlooks.values().all(|outlook| matches!(outlook, ChannelHealth::Failed(_)));
         !outlooks.is_empty() && given_up && self.api.is_none() && self.webhooks.is_none()
     }
 
-    /// Why platforms were given up, a line each.
+    /// Lists the reasons why platforms failed, one line each.
     fn failure_reasons(&self) -> String {
         let line = |(platform, outlook): (String, ChannelHealth)| match outlook {
             ChannelHealth::Failed(reason) => Some(format!("  {platform}: {reason}")),
@@ -537,7 +538,7 @@ impl GatewayRuntime {
     }
 }
 
-/// The signals that end a gateway.
+/// The signals a gateway handles.
 struct GatewaySignals {
     interrupt: Signals,
     terminate: Signals,
@@ -546,7 +547,7 @@ struct GatewaySignals {
     reload: Signals,
 }
 
-/// What a signal asks for.
+/// The request a signal makes.
 enum GatewaySignal {
     Stop,
     Drain,
@@ -576,7 +577,7 @@ impl GatewaySignals {
     }
 }
 
-/// Tells a service manager that asked to be told.
+/// Notifies the service manager, if it set `NOTIFY_SOCKET`.
 fn notify(text: &str) {
     let Some(path) = Env::process().get("NOTIFY_SOCKET").map(str::to_owned) else { return };
     if let Err(error) = hermes_gateway::process::notify_service(&path, text) {

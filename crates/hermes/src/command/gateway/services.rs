@@ -1,4 +1,4 @@
-//! What the program does for chats beyond their conversation: models, personalities, insights, checkpoints.
+//! Implements the chat commands beyond the conversation: models, personalities, insights, checkpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::wiring::{AgentRuntime, channels, child_variables};
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
-/// The program, for its chats.
+/// The services of the program for its chats.
 pub(crate) struct ProgramServices {
     live: LiveSettings,
     store: Store,
@@ -40,7 +40,7 @@ pub(crate) struct ProgramServices {
     programs: ProgramRunner,
     scripts: JobScripts,
     references: ReferenceResolver,
-    /// Somebody wants the gateway to begin again.
+    /// Notified when a restart of the gateway is requested.
     restart: Arc<Notify>,
 }
 
@@ -91,13 +91,13 @@ impl ProgramServices {
         context_of(self.live.home(), &self.live.current())
     }
 
-    /// On a thread of its own: it may wait for the network.
+    /// Runs `/model` on its own thread, because it may wait for the network.
     async fn model(&self, rest: &str) -> String {
         let (answer, done) = tokio::sync::oneshot::channel();
         let (context, config) = (self.context(), self.live.current().config.clone());
         let wanted = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
         let started = std::thread::Builder::new().name("model".to_owned()).spawn(move || {
-            // Nobody waits any more when the gateway ends.
+            // There is no receiver any more when the gateway ends.
             let _ = answer.send(command::model::answer(wanted.as_deref(), &context, config));
         });
         if let Err(error) = started {
@@ -124,7 +124,7 @@ impl ProgramServices {
         format!("⚠️ This release does not connect to MCP servers yet; configured: {}.", names.join(", "))
     }
 
-    /// Which providers could be used as things are.
+    /// Lists the providers that can be used with the present configuration.
     fn providers(&self) -> String {
         let settings = self.live.current();
         let facts = ProviderInputs::read(self.live.home(), settings.config.clone(), settings.env.clone());
@@ -147,7 +147,7 @@ impl ProgramServices {
         lines.join("\n")
     }
 
-    /// Whether answers are spoken in this chat; kept where existing installations look for it.
+    /// Sets whether answers are spoken in this chat; stored where existing installations look for it.
     fn voice(&self, rest: &str, from: &WaitingMessage) -> String {
         let file = self.live.home().join("gateway_voice_mode.json");
         let text = std::fs::read_to_string(&file).unwrap_or_default();
@@ -249,7 +249,7 @@ impl ProgramServices {
         report.unwrap_or_else(|error| format!("⚠️ {error:#}"))
     }
 
-    /// For the conversation it was asked for in, and no other.
+    /// Turns approvals off or on, only for the conversation the command came from.
     fn yolo(&self, rest: &str, conversation: &str) -> String {
         let yolo = if rest == "off" { Yolo::Off } else { Yolo::On };
         self.approvals.set_yolo_in(&TaskId::new(conversation), yolo);
@@ -269,7 +269,7 @@ impl ProgramServices {
         command::chat::restore(checkpoints, &folder, rest).0
     }
 
-    /// Writes one key of config.yaml and leaves the rest as it is.
+    /// Writes one key of config.yaml and leaves the rest unchanged.
     fn save_setting(&self, dotted: &str, value: YamlValue) -> hermes_config::Result<()> {
         let Some(path) = Key::parse(dotted) else { return Ok(()) };
         let home = self.live.home();
@@ -279,7 +279,7 @@ impl ProgramServices {
 }
 
 impl ProgramServices {
-    /// What a command of the user's own says, however it ends.
+    /// Runs a user-defined command and returns its output, whatever its exit code.
     async fn run_shell(&self, command: &str) -> Result<String, String> {
         let arguments = vec!["-c".into(), command.into()];
         let home = self.live.home().path().to_owned();
@@ -301,7 +301,7 @@ impl ProgramServices {
         }
     }
 
-    /// Thirty seconds at most; what it says, whether it went well or not.
+    /// Runs a program for at most thirty seconds and returns its output, whatever its exit code.
     async fn run_program(&self, argv: &[&str]) -> Result<String, String> {
         let Some((name, arguments)) = argv.split_first() else {
             return Err("there is nothing to run".to_owned());
@@ -322,10 +322,10 @@ impl ProgramServices {
     }
 }
 
-/// Documents up to this size are read to the model at once.
+/// Limits the size of documents that are passed to the model as text.
 const LONGEST_READ: u64 = 100 * 1024;
 
-/// What a short text file says.
+/// Reads a short text file.
 fn read_text_file(file: &Attachment) -> Option<String> {
     let path = std::path::Path::new(&file.path);
     let plain = path.extension().is_some_and(|extension| extension == "txt" || extension == "md");

@@ -1,4 +1,4 @@
-//! Ending the gateway of a home by a signal, and waiting for it.
+//! Ends the gateway of a home by a signal, and waits for it.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use rustix::process::Signal;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a gateway gets to end.
+/// The time a gateway has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopTimeout {
-    /// A minute, and no force.
+    /// One minute, without SIGKILL.
     Long,
-    /// Ten seconds, with force after five.
+    /// Ten seconds, with SIGKILL after five.
     Short,
 }
 
-/// What became of it.
+/// The result of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopResult {
     NotRunning,
@@ -27,7 +27,7 @@ pub(crate) enum StopResult {
     StillRunning(u32),
 }
 
-/// Asks the gateway of a home to end.
+/// Signals the gateway of a home to end.
 pub(crate) fn stop_gateway(home: &Home, patience: StopTimeout) -> StopResult {
     match process::signal_running(home, Signal::TERM) {
         None => StopResult::NotRunning,
@@ -35,7 +35,7 @@ pub(crate) fn stop_gateway(home: &Home, patience: StopTimeout) -> StopResult {
     }
 }
 
-/// Waits for one that was asked.
+/// Waits for a gateway that was signalled.
 pub(crate) fn wait_for_exit(home: &Home, patience: StopTimeout) -> StopResult {
     let (limit, force_after) = match patience {
         StopTimeout::Long => (Duration::from_mins(1), None),

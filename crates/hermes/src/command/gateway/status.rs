@@ -1,4 +1,4 @@
-//! Looking at the gateway from outside: its service, its process, its health, its queues.
+//! The state of the gateway from outside: its service, process, health and queues.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the last process wrote about itself.
+/// Prints the state the last process wrote.
 fn health(home: &Home, output: &Console) {
     let Ok(text) = std::fs::read_to_string(home.gateway_state()) else { return };
     let Ok(state) = serde_json::from_str::<Value>(&text) else { return };
@@ -79,8 +79,8 @@ fn health(home: &Home, output: &Console) {
     }
 }
 
-/// Whether a file is there and belongs to this user. Root who opened another's database would leave files beside it that
-/// the owner cannot write.
+/// Tells whether a file exists and belongs to this user. If root opened another user's database, SQLite would
+/// create files beside it that the owner cannot write.
 fn is_ours(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw())
 }
@@ -104,7 +104,7 @@ fn depth(depth: QueueDepth, now: Timestamp) -> String {
     }
 }
 
-/// Lets what is being done come to its end, takes nothing new, then stops.
+/// Tells the gateway to finish its running turns, accept no new ones, and then stop.
 pub(crate) fn drain(context: &ProgramContext, output: &Console) -> ExitCode {
     let Some(pid) = process::signal_running(&context.home, Signal::USR1) else {
         output.line("✗ Gateway is not running");

@@ -1,7 +1,7 @@
-//! `/update`: the update runs beside the gateway, and whoever asked is told how it went.
+//! `/update`: runs the update beside the gateway, and reports the result to the chat that requested it.
 //!
-//! The gateway begins again in between, so what has to be known afterwards lies in files: who asked, what was said, how it
-//! ended. The report has a key of its own; told twice by two processes, it arrives once.
+//! The gateway restarts in between, so the requesting chat, the output and the exit code are kept in files. The
+//! report has a unique key; if two processes send it, it arrives once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 use crate::command::update::Installation;
 
-/// An update that has said nothing for so long has failed.
+/// The time after which an update that has not ended counts as failed.
 const LONGEST: Duration = Duration::from_mins(30);
 const TOO_LONG: i32 = 124;
 const LONGEST_TOLD: usize = 3500;
 
-/// The files between the one who asks and the one who tells.
+/// The files shared by the requesting and the reporting process.
 struct UpdateFiles {
     pending: PathBuf,
     claimed: PathBuf,
@@ -42,13 +42,13 @@ impl UpdateFiles {
 
     fn remove(&self) {
         for file in [&self.claimed, &self.output, &self.exit_code] {
-            // Not there, or the next report finds it.
+            // It does not exist, or the next report removes it.
             let _ = fs::remove_file(file);
         }
     }
 }
 
-/// Starts it, and says so.
+/// Starts the update, and returns a message that says so.
 pub(super) fn begin(home: &Home, variables: &Variables, from: &WaitingMessage, now: Timestamp) -> String {
     let files = UpdateFiles::in_home(home);
     if files.pending.exists() {
@@ -83,7 +83,7 @@ pub(super) fn begin(home: &Home, variables: &Variables, from: &WaitingMessage, n
     }
 }
 
-/// Tells whoever asked, once it has ended. Does nothing as long as there is nothing to tell.
+/// Reports the result to the requesting chat. Does nothing until the update has ended.
 pub(super) async fn report(gateway: &Gateway) {
     let files = UpdateFiles::in_home(gateway.settings.home());
     if !files.claimed.exists() {
@@ -134,7 +134,7 @@ fn report_reply(asked: &Value, files: &UpdateFiles) -> Option<OutgoingMessage> {
     })
 }
 
-/// Another release may have written only the first two.
+/// Returns the chat of the request. Another release may have written only its first two fields.
 fn place_of(asked: &Value) -> Option<ChatAddress> {
     let plain = || {
         let place =

@@ -1,4 +1,4 @@
-//! Whose service it is.
+//! The user account a service runs as.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use hermes_config::Env;
 
 use super::control::ServiceControl;
 
-/// A person of this machine.
+/// A user account of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserAccount {
     pub(crate) name: String,
@@ -36,14 +36,14 @@ impl UserAccount {
         Ok(Self { name: name.clone(), uid, group, folder: PathBuf::from(folder) })
     }
 
-    /// Fails when this person cannot start a program: a service that cannot start is not installed.
+    /// Fails when this user cannot execute a program: a service that cannot start is not installed.
     pub(crate) fn require_program(&self, program: &Path) -> Result<()> {
         let may_pass = |path: &Path| match std::fs::metadata(path) {
             Ok(meta) => {
                 let mode = meta.permissions().mode();
                 mode & 0o001 != 0 || meta.uid() == self.uid && mode & 0o100 != 0
             }
-            // What is not there yet is no hindrance.
+            // A file that does not exist yet is no obstacle.
             Err(_) => true,
         };
         if let Some(closed) = program.ancestors().find(|path| !may_pass(path)) {
@@ -58,7 +58,7 @@ impl UserAccount {
     }
 }
 
-/// Who is behind this command: behind `sudo`, the one who typed it.
+/// Returns the user behind this command; under `sudo`, the one who invoked it.
 pub(crate) fn invoking_user(env: &Env) -> Option<&str> {
     ["SUDO_USER", "USER", "LOGNAME"]
         .into_iter()
@@ -66,7 +66,7 @@ pub(crate) fn invoking_user(env: &Env) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// This user, by name where the session says it, by number otherwise.
+/// Returns the current user, by name if the session has it, else by number.
 pub(crate) fn current_user(env: &Env) -> String {
     let named = ["USER", "LOGNAME"]
         .into_iter()
@@ -75,7 +75,7 @@ pub(crate) fn current_user(env: &Env) -> String {
     named.map_or_else(|| rustix::process::geteuid().as_raw().to_string(), str::to_owned)
 }
 
-/// A home below one person's folder, at the same place below another's.
+/// Moves a home below one user's folder to the same place below another's.
 pub(crate) fn rebase_home(home: &Path, from: &Path, to: &Path) -> PathBuf {
     home.strip_prefix(from).map_or_else(|_| home.to_owned(), |below| to.join(below))
 }

@@ -1,4 +1,4 @@
-//! Asking the machine's own programs: `systemctl`, `loginctl`, `launchctl`, `getent`.
+//! Runs the system's programs: `systemctl`, `loginctl`, `launchctl`, `getent`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use hermes_task::SystemClock;
 use hermes_types::Cancel;
 use tokio::runtime::Runtime;
 
-/// Stopping a service may take as long as its unit allows.
+/// Limits a call; stopping a service may take as long as its unit allows.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Starts programs and waits for them.
+/// Runs programs and waits for them.
 #[derive(Debug)]
 pub(crate) struct ServiceControl {
     programs: ProgramRunner,
     runtime: Runtime,
 }
 
-/// What a program answered.
+/// The exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct ProgramOutput {
     pub(crate) code: i32,
@@ -30,12 +30,12 @@ pub(crate) struct ProgramOutput {
 }
 
 impl ServiceControl {
-    /// `runtime_folder` is where the user's own service manager listens; programs are told of it where the session did
-    /// not.
+    /// Creates a runner. `runtime_folder` is where the user's service manager listens; it is passed to programs if
+    /// the session did not set it.
     pub(crate) fn new(env: &Env, runtime_folder: &Path) -> Result<Self> {
         let mut variables = Variables::for_commands(env.iter(), &[], &[]);
         if let Some(path) = env.shell_value("PATH") {
-            // Only what the user's own shell would find acts on the machine.
+            // Only programs that the user's shell would find are run.
             variables = variables.with("PATH", path);
         }
         let bus = runtime_folder.join("bus");
@@ -54,7 +54,7 @@ impl ServiceControl {
         self.programs.find(name)
     }
 
-    /// Runs a program to its end.
+    /// Runs a program and waits for its end.
     pub(crate) fn run(&self, name: &str, arguments: &[&str]) -> Result<ProgramOutput> {
         let program = Program {
             name,

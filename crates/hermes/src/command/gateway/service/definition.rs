@@ -1,4 +1,5 @@
-//! Files that define services: written whole, readable by everybody, since they hold no secret and managers expect it.
+//! Service definition files: written atomically and readable by all, since they hold no secret and managers expect
+//! it.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -19,7 +20,7 @@ pub(crate) fn write_definition(file: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("{} cannot be made readable", file.display()))
 }
 
-/// What is installed; nothing where nothing is.
+/// Reads the installed definition; returns `None` if there is none.
 pub(crate) fn read(file: &Path) -> Option<String> {
     fs::read_to_string(file).ok()
 }

@@ -1,4 +1,4 @@
-//! The machine, as far as services are concerned. All of it is data, so that a test can be another machine.
+//! The machine as far as services need it. All of it is data, so that a test can describe another machine.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::control::ServiceControl;
 use super::names::resolve_path;
 use crate::context::ProgramContext;
 
-/// What looks after services here.
+/// The service manager of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceManagerKind {
     Systemd,
@@ -17,14 +17,14 @@ pub(crate) enum ServiceManagerKind {
     Unsupported,
 }
 
-/// Whether the machine's own services may be changed.
+/// Says whether the system's services may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Privilege {
     Root,
     Ordinary,
 }
 
-/// Where definitions are, which program they start, and whom to ask.
+/// The folders of definitions, the program they start, and the service manager.
 #[derive(Debug)]
 pub(crate) struct ServiceMachine {
     pub(crate) kind: ServiceManagerKind,
@@ -32,11 +32,11 @@ pub(crate) struct ServiceMachine {
     pub(crate) user_units: PathBuf,
     pub(crate) system_units: PathBuf,
     pub(crate) agents: PathBuf,
-    /// This program.
+    /// The path of this program.
     pub(crate) binary: PathBuf,
-    /// The folder of the user who asks.
+    /// The home folder of the invoking user.
     pub(crate) folder: PathBuf,
-    /// The home in force.
+    /// The active Hermes home.
     pub(crate) home: PathBuf,
     pub(crate) control: ServiceControl,
 }

@@ -1,7 +1,7 @@
-//! The gateway as a service of this machine: installed, started, stopped, looked at.
+//! The gateway as a service of this machine: install, start, stop, status.
 //!
-//! Texts of definitions are made by `systemd/unit.rs` and `launchd/plist.rs`, which do nothing else; `control.rs` starts
-//! programs. Invariant: only the service and the process of the home in force are touched.
+//! `systemd/unit.rs` and `launchd/plist.rs` produce the definition texts and do nothing else; `control.rs` runs
+//! programs. Invariant: only the service and the process of the active home are touched.
 
 mod account;
 mod control;
@@ -28,7 +28,7 @@ use super::shutdown::{self, StopResult, StopTimeout};
 use crate::context::ProgramContext;
 use crate::output::Console;
 
-/// What looks after the service of one home.
+/// Manages the service of one home.
 trait Supervisor {
     fn is_installed(&self) -> bool;
     fn install(&self, force: ForceInstall) -> Result<()>;
@@ -36,20 +36,20 @@ trait Supervisor {
     fn start(&self) -> Result<ServiceResult>;
     fn stop(&self) -> Result<ServiceResult>;
     fn restart(&self) -> Result<ServiceResult>;
-    /// Says how the service is.
+    /// Prints the state of the service.
     fn report(&self) -> Result<ServiceResult>;
-    /// The home the service works in.
+    /// Returns the home the service works in.
     fn home(&self) -> Home;
 }
 
-/// Whether there was a service to serve with.
+/// Says whether there was a service to act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceResult {
     Done,
     NotInstalled,
 }
 
-/// Whether a definition that is there already is written again.
+/// Says whether an existing definition is overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForceInstall {
     Yes,
@@ -62,7 +62,7 @@ impl From<bool> for ForceInstall {
     }
 }
 
-/// `--system` on the command line.
+/// Converts `--system` of the command line.
 impl From<bool> for ServiceScope {
     fn from(system: bool) -> Self {
         if system { Self::System } else { Self::User }
@@ -102,12 +102,12 @@ pub(crate) fn start(scope: ServiceScope, context: &ProgramContext, output: &Cons
     })
 }
 
-/// Stops the service, then a gateway of this home that somebody started by hand.
+/// Stops the service, then a gateway of this home that was started by hand.
 pub(crate) fn stop(scope: ServiceScope, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let machine = ServiceMachine::current(context)?;
     let (served, home) = match supervisor(&machine, scope, context, output) {
         Some(supervisor) => (supervisor.stop()?, supervisor.home()),
-        // Where there are no services, there may be processes.
+        // A system without a service manager may still run gateway processes.
         None => (ServiceResult::NotInstalled, Home::new(context.home.path())),
     };
     match shutdown::stop_gateway(&home, StopTimeout::Long) {
@@ -126,7 +126,7 @@ pub(crate) fn stop(scope: ServiceScope, context: &ProgramContext, output: &Conso
     Ok(ExitCode::SUCCESS)
 }
 
-/// Restarts the service. Without one, ends the process there is and runs another in the foreground.
+/// Restarts the service. Without one, ends the running process and starts another in the foreground.
 pub(crate) fn restart(scope: ServiceScope, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let machine = ServiceMachine::current(context)?;
     if let Some(supervisor) = supervisor(&machine, scope, context, output)
@@ -149,7 +149,7 @@ pub(crate) fn is_installed(context: &ProgramContext, output: &Console) -> Result
         .is_some_and(|supervisor| supervisor.is_installed()))
 }
 
-/// Says how the service is, and which home it works in.
+/// Prints the state of the service, and returns the home it works in.
 pub(crate) fn report(
     scope: ServiceScope,
     context: &ProgramContext,
@@ -162,7 +162,7 @@ pub(crate) fn report(
     }
 }
 
-/// Nothing where this system has no services we know.
+/// Returns the supervisor; `None` where this system has no supported service manager.
 fn supervisor<'a>(
     machine: &'a ServiceMachine,
     scope: ServiceScope,

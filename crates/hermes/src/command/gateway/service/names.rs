@@ -1,4 +1,4 @@
-//! What the service of a home is called. Pure, but for following links.
+//! Names of the service of a home. Pure, except that it follows links.
 //!
 //! Invariant: one home has one name, however its path was written; two homes never share one.
 
@@ -15,7 +15,7 @@ pub(crate) struct ServiceNames {
 }
 
 impl ServiceNames {
-    /// Both paths as [`resolved`] gives them; `usual` is the home of those who chose none.
+    /// Builds the names. Both paths must come from [`resolve_path`]; `usual` is the default home.
     pub(crate) fn of(home: &Path, usual: &Path) -> Self {
         let suffix = if home == usual {
             String::new()
@@ -27,7 +27,7 @@ impl ServiceNames {
         Self { suffix }
     }
 
-    /// The name that tells this user's service from that of another user who has the plain one.
+    /// Returns the names that distinguish this user's service from that of the user who has the plain name.
     pub(crate) fn for_user(&self, user: &str) -> Self {
         Self { suffix: format!("{}-{user}", self.suffix) }
     }
@@ -40,13 +40,13 @@ impl ServiceNames {
         format!("{}.service", self.unit())
     }
 
-    /// For launchd.
+    /// Returns the launchd label.
     pub(crate) fn label(&self) -> String {
         format!("ai.hermes.gateway{}", self.suffix)
     }
 }
 
-/// The name of a profile below the usual home.
+/// Returns the name of a profile below the default home.
 fn profile(home: &Path, usual: &Path) -> Option<String> {
     let name = home.strip_prefix(usual.join("profiles")).ok()?.to_str()?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -56,13 +56,14 @@ fn profile(home: &Path, usual: &Path) -> Option<String> {
     fits.then(|| name.to_owned())
 }
 
-/// Eight digits that tell homes apart.
+/// Returns eight digits that distinguish homes.
 fn distinguishing_digits(home: &Path) -> String {
     let digest = Sha256::digest(home.to_string_lossy().as_bytes());
     digest.first_chunk().map(|bytes| format!("{:08x}", u32::from_be_bytes(*bytes))).unwrap_or_default()
 }
 
-/// Absolute, without links, `.`, `..` and a slash at the end. What does not exist yet is taken as it is written.
+/// Returns the path in absolute form, without links, `.`, `..` and trailing slash. Parts that do not exist yet stay
+/// as written.
 pub(crate) fn resolve_path(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut done = PathBuf::new();
@@ -92,7 +93,7 @@ mod tests {
         let name = |home: &str| ServiceNames::of(Path::new(home), Path::new("/home/u/.hermes")).unit();
         assert_eq!(name("/home/u/.hermes"), "hermes-gateway");
         assert_eq!(name("/home/u/.hermes/profiles/work-2"), "hermes-gateway-work-2");
-        // What `printf %s /srv/agent | sha256sum` begins with.
+        // The first digits of `printf %s /srv/agent | sha256sum`.
         assert_eq!(name("/srv/agent"), "hermes-gateway-5ecc1654");
         for no_profile in [
             "/home/u/.hermes/profiles/Work",

@@ -1,12 +1,12 @@
-//! Where programs are looked for in a service, which has no login shell to say so.
+//! The search path of a service, which has no login shell to set it.
 
 use std::path::{Path, PathBuf};
 
 const STANDARD: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// Below the user's folder, taken where they exist.
+/// The folders below the user's home that are included if they exist.
 const USER_FOLDERS: [&str; 4] = [".local/bin", ".cargo/bin", "go/bin", ".npm-global/bin"];
 
-/// The folders programs of a service come from: ours, that of `node`, the user's own, then `rest`.
+/// Builds the search path: our folder, that of `node`, the user's own, then `rest`.
 pub(crate) fn search_path(binary: &Path, node: Option<PathBuf>, user: &Path, rest: &[String]) -> String {
     let own = binary.parent().map(Path::to_owned);
     let users = USER_FOLDERS.iter().map(|name| user.join(name)).filter(|folder| folder.is_dir());
@@ -21,13 +21,13 @@ pub(crate) fn search_path(binary: &Path, node: Option<PathBuf>, user: &Path, res
     folders.join(":")
 }
 
-/// The folders every system has.
+/// Returns the folders every system has.
 pub(crate) fn standard() -> Vec<String> {
     STANDARD.map(str::to_owned).to_vec()
 }
 
-/// The folder of `node` itself, behind any link, looked for in these paths. The path a service has already comes first,
-/// and folders it has anyway do not count: a definition must not change with the shell that looks at it.
+/// Returns the folder of the real `node` binary, found in these paths. The path the service has already comes
+/// first, and folders it has anyway do not count: a definition must not depend on the shell that checks it.
 pub(crate) fn node_folder(paths: &[Option<&str>]) -> Option<PathBuf> {
     let folders = paths.iter().flatten().flat_map(|path| path.split(':'));
     let mut folders = folders.filter(|folder| !STANDARD.contains(folder));

@@ -1,4 +1,5 @@
-//! Acting on other machines than this one: their folders are temporary and their programs write down what they are asked.
+//! Service management on simulated machines: their folders are temporary, and their programs record their
+//! arguments.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +20,7 @@ const LOGINCTL: &str =
 const GETENT: &str = "case $2 in agent) echo agent:x:7:8::$ROOT/home/agent:/usr/sbin/nologin;; other) echo other:x:9:8::$ROOT/home/other:/bin/sh;; 8) echo agents:x:8:;; *) exit 2;; esac";
 const LAUNCHCTL: &str = "case $1 in load) touch $ROOT/loaded;; unload) rm -f $ROOT/loaded;; start) [ -e $ROOT/loaded ] || exit 3;; esac";
 
-/// Another machine.
+/// A simulated machine.
 struct TestMachine {
     root: tempfile::TempDir,
 }
@@ -56,7 +57,7 @@ impl TestMachine {
         Env::from_pairs([("PATH", path.as_str())].into_iter().chain(pairs.iter().copied()))
     }
 
-    /// A command of root, whose folder is `root`.
+    /// Builds the machine for a command of root, whose folder is `root`.
     fn machine(&self, kind: ServiceManagerKind, privilege: Privilege, env: &Env) -> ServiceMachine {
         ServiceMachine {
             kind,
@@ -71,7 +72,7 @@ impl TestMachine {
         }
     }
 
-    /// What was asked of programs since the last look, without looking people up.
+    /// Returns the recorded calls since the last look, without account lookups.
     fn asked(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("asked")).unwrap_or_default();
         let _ = fs::remove_file(self.path("asked"));
@@ -106,7 +107,7 @@ fn root_installs_a_service_of_the_machine_for_whoever_typed_sudo() {
     }
     assert!(text.contains(":/home/agent/.local/bin:"), "{text}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
-    // The only one there is is meant without a word, and its user stays who it was.
+    // Without a flag the only installed service is used, and its user stays the same.
     let env = other.env(&[("USER", "root")]);
     let installed = Systemd::installed(&machine, &env, &output, ServiceScope::User);
     assert_eq!(installed.home().path(), other.path("home/agent/.hermes"));
@@ -130,7 +131,7 @@ fn each_user_has_a_service_of_their_own() {
     let (first, second) =
         (other.path("etc/hermes-gateway.service"), other.path("etc/hermes-gateway-other.service"));
     assert!(other.text(&first).contains("User=agent") && other.text(&second).contains("User=other"));
-    // The one keeps its name when the other goes.
+    // One service keeps its name when the other is removed.
     act("agent", &|systemd| systemd.uninstall().unwrap());
     assert!(!first.exists() && second.exists());
     act("other", &|systemd| assert_eq!(systemd.start().unwrap(), ServiceResult::Done));

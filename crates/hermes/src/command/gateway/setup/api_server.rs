@@ -1,4 +1,4 @@
-//! The API server's questions.
+//! Setup of the API server.
 
 use anyhow::Result;
 use hermes_config::{Config, Env};

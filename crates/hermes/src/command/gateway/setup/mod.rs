@@ -1,4 +1,4 @@
-//! `hermes gateway setup`: which ways in the gateway has. Values go to `.env`.
+//! `hermes gateway setup`: configures platforms and servers of the gateway. Values go to `.env`.
 
 mod api_server;
 mod platform;
@@ -17,7 +17,7 @@ use crate::cli::GatewaySetupArguments;
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
 
-/// A way in, as the menu knows it.
+/// An item of the setup menu.
 #[derive(Clone, Copy)]
 enum SetupItem {
     ApiServer,
@@ -58,7 +58,7 @@ impl SetupItem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SetupState {
     Configured,
-    /// Something is set, and something that is needed is not.
+    /// Some values are set, and a required one is missing.
     PartiallyConfigured,
     NotConfigured,
 }
@@ -73,7 +73,7 @@ impl SetupState {
     }
 }
 
-/// Where questions are asked and answers kept.
+/// Asks the questions and stores the answers.
 struct SetupDialog<'a> {
     arguments: &'a GatewaySetupArguments,
     context: &'a ProgramContext,
@@ -111,7 +111,7 @@ pub(crate) fn run(
 }
 
 impl SetupDialog<'_> {
-    /// The menu, until it is left. Tells whether there was anybody to choose.
+    /// Shows the menu until the user leaves it. Tells whether the user could be asked.
     fn choose(&self) -> Result<bool> {
         if self.arguments.yes || !self.output.can_ask() {
             return Ok(false);
@@ -132,19 +132,19 @@ impl SetupDialog<'_> {
     }
 
     fn rows(&self, ways: &[SetupItem]) -> Vec<String> {
-        // Read anew each time: the menu itself changes it.
+        // Reloaded each time, because the menu itself changes it.
         let (config, env) = self.read();
         let row = |way: &SetupItem| format!("{:<16} [{}]", way.label(), way.state(&config, &env).label());
         ways.iter().map(row).chain(std::iter::once("Done".to_owned())).collect()
     }
 
-    /// The configuration as it is now.
+    /// Reads the current configuration.
     fn read(&self) -> (Config, Env) {
         let env = Env::process().with_files(&self.context.home, None);
         (Config::load(&self.context.home, &env), env)
     }
 
-    /// Asks for a port until a number is given; nothing said keeps the present one.
+    /// Asks for a port until a number is given; an empty answer keeps the present one.
     fn ask_port(&self, present: u16) -> Result<u16> {
         match self.ask(&format!("Port [{present}]: ")).as_deref() {
             None | Some("") => Ok(present),
@@ -155,7 +155,7 @@ impl SetupDialog<'_> {
         }
     }
 
-    /// An answer without blanks around it. Nothing where nobody can or wants to be asked.
+    /// Asks for a trimmed answer. Returns `None` where the user cannot or does not want to be asked.
     fn ask(&self, question: &str) -> Option<String> {
         if self.arguments.yes {
             return None;
@@ -170,7 +170,7 @@ impl SetupDialog<'_> {
         Ok(())
     }
 
-    /// What takes effect with the next start: restart what runs, or install and start what does not.
+    /// Offers to apply the changes: restarts a running service, or installs and starts one.
     fn offer_service(&self) -> Result<ExitCode> {
         let Self { arguments, context, output } = self;
         let wanted = |question: &str| {

@@ -1,4 +1,4 @@
-//! The questions of a chat platform, as its table has them.
+//! Setup of a chat platform, with the questions of its table.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -19,7 +19,7 @@ pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> SetupSta
     if any { SetupState::PartiallyConfigured } else { SetupState::NotConfigured }
 }
 
-/// Asks what is not said by flags, and writes the answers.
+/// Asks for the values that no flag gives, and writes the answers.
 pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
     let mut given = values_from_flags(desk, platform)?;
     let (config, env) = desk.read();
@@ -55,7 +55,7 @@ pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<(
     Ok(())
 }
 
-/// What was said by flags. A name the platform does not ask for is a slip.
+/// Returns the values given by flags. A name the platform does not have is an error.
 fn values_from_flags<'a>(
     desk: &'a SetupDialog<'_>,
     platform: &Platform,
@@ -76,7 +76,7 @@ fn values_from_flags<'a>(
     Ok(given)
 }
 
-/// A value that does not stand in the list of processes.
+/// Reads a value from standard input, so that it does not appear in the process list.
 fn read_from_stdin(name: &str) -> Result<String> {
     let mut text = String::new();
     let input = std::io::stdin().take(64 * 1024).read_to_string(&mut text);
@@ -106,7 +106,7 @@ fn is_home(platform: &Platform, variable: &PlatformVariable) -> bool {
     variable.name == format!("{}_HOME_CHANNEL", platform.name.to_uppercase())
 }
 
-/// Offers the first of those who may talk to it, where a person's id is also that of the chat with them.
+/// Offers the first allowed user's chat as home channel, where a user's id is also the id of the direct chat.
 fn offer_home(
     desk: &SetupDialog<'_>,
     platform: &Platform,
@@ -126,7 +126,7 @@ fn offer_home(
     matches!(said.to_lowercase().as_str(), "" | "y" | "yes").then_some(first)
 }
 
-/// Where nobody is named: everybody, whoever was paired, or no answer for now.
+/// Asks who may use the bot when no user is named: everybody, paired users, or nobody for now.
 fn ask_who_gets_in(desk: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
     let (config, env) = desk.read();
     let now = options(platform, &config, &env);

@@ -1,4 +1,4 @@
-//! The questions about webhooks.
+//! Setup of the webhook server.
 
 use anyhow::{Result, bail};
 use hermes_config::{Config, Env};

@@ -16,10 +16,10 @@ use super::{ForceInstall, ServiceResult, Supervisor, definition};
 use crate::command::gateway::shutdown::{self, StopTimeout};
 use crate::output::Console;
 
-/// What `launchctl start` answers about an agent that is not loaded.
+/// The exit code of `launchctl start` for an agent that is not loaded.
 const NOT_LOADED: i32 = 3;
 
-/// The agent of one home.
+/// The launch agent of one home.
 pub(crate) struct Launchd<'a> {
     machine: &'a ServiceMachine,
     env: &'a Env,
@@ -41,7 +41,7 @@ impl<'a> Launchd<'a> {
         let kept = existing.and_then(path_in);
         let shell = self.env.shell_value("PATH");
         let node = node_folder(&[kept.as_deref(), shell]);
-        // The folders of the shell that installed it stay, whichever looks at it later.
+        // The search path of the shell that installed it stays, whichever shell checks it later.
         let rest: Vec<String> =
             kept.as_deref().or(shell).unwrap_or_default().split(':').map(str::to_owned).collect();
         let search_path = search_path(&self.machine.binary, node, &self.machine.folder, &rest);
@@ -58,7 +58,7 @@ impl<'a> Launchd<'a> {
         self.machine.control.run_checked("launchctl", &[verb, what])
     }
 
-    /// Lets go of the agent; one that is not loaded is let go of already.
+    /// Unloads the agent; one that is not loaded is not an error.
     fn unload(&self) -> Result<()> {
         self.machine.control.run("launchctl", &["unload", &self.file().to_string_lossy()]).map(drop)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What an agent is made from.
+/// The inputs of a launch agent.
 #[derive(Debug)]
 pub(crate) struct LaunchAgent<'a> {
     pub(crate) label: &'a str,
@@ -61,7 +61,7 @@ impl LaunchAgent<'_> {
     }
 }
 
-/// The `PATH` an agent has.
+/// Returns the `PATH` of an agent.
 pub(crate) fn path_in(text: &str) -> Option<String> {
     let after = text.split_once("<key>PATH</key>")?.1;
     let value = after.split_once("<string>")?.1.split_once("</string>")?.0;

@@ -1,21 +1,21 @@
-//! Lingering: whether a user's services go on after the last session ends.
+//! Lingering: whether a user's services keep running after the last session ends.
 
 use anyhow::Result;
 
 use crate::command::gateway::service::control::ServiceControl;
 use crate::output::Console;
 
-/// How it is with one user.
+/// The lingering state of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LingerState {
     On,
-    /// Also of one who never logged in and whom nobody here knows.
+    /// Lingering is off; also for a user who never logged in and whom `loginctl` does not know.
     Off,
-    /// Nobody here can say.
+    /// The state could not be determined.
     Unknown,
 }
 
-/// Asks about lingering and turns it on.
+/// Queries lingering and turns it on.
 pub(crate) struct Linger<'a> {
     control: &'a ServiceControl,
     user: String,
@@ -35,7 +35,7 @@ impl<'a> Linger<'a> {
         Ok(if said.code == 0 && said.text.trim() == "yes" { LingerState::On } else { LingerState::Off })
     }
 
-    /// After an installation: tries, and says what is left to do.
+    /// Tries to turn lingering on after an installation, and prints what is left to do.
     pub(crate) fn turn_on(&self, output: &Console) -> Result<()> {
         if self.state()? == LingerState::Off
             && self.control.run("loginctl", &["enable-linger", &self.user])?.code != 0
@@ -59,7 +59,8 @@ impl<'a> Linger<'a> {
         Ok(())
     }
 
-    /// A user's manager that is not there is the usual reason for a service that does not start.
+    /// Explains lingering if it is off: a missing user manager is the usual reason for a service that does not
+    /// start.
     pub(crate) fn explain_if_off(&self, output: &Console) -> Result<()> {
         if self.state()? == LingerState::Off {
             self.warn(output);

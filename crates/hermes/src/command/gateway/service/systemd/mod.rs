@@ -1,4 +1,4 @@
-//! The gateway under systemd: in the user's own manager, or in the machine's.
+//! The gateway under systemd: in the user's manager, or in the system's.
 
 pub(crate) mod linger;
 pub(crate) mod unit;
@@ -24,12 +24,12 @@ pub(crate) struct Systemd<'a> {
     output: &'a Console,
     scope: ServiceScope,
     names: ServiceNames,
-    /// Whom a system service is to run as, if that was said.
+    /// The user a system service is to run as, if given.
     run_as: Option<String>,
 }
 
 impl<'a> Systemd<'a> {
-    /// The one to be installed: as asked, the user's without a word.
+    /// Returns the service to install: in the requested scope, the user's by default.
     pub(crate) fn to_install(
         machine: &'a ServiceMachine,
         env: &'a Env,
@@ -41,7 +41,7 @@ impl<'a> Systemd<'a> {
         Self { machine, env, output, scope, names, run_as }
     }
 
-    /// The one that is meant: as asked; else the user's, unless only the machine has one.
+    /// Returns the installed service: in the requested scope; else the user's, unless only the system has one.
     pub(crate) fn installed(
         machine: &'a ServiceMachine,
         env: &'a Env,
@@ -71,7 +71,7 @@ impl<'a> Systemd<'a> {
         folder.join(self.names.unit_file())
     }
 
-    /// Whom it runs as: nobody else in the user's manager.
+    /// Returns the account a system service runs as; `None` in the user's manager.
     fn account(&self, existing: Option<&str>) -> Result<Option<UserAccount>> {
         if self.scope == ServiceScope::User {
             return Ok(None);
@@ -103,21 +103,21 @@ impl<'a> Systemd<'a> {
         unit.text()
     }
 
-    /// Folder and home of the one it runs as.
+    /// Returns the folder and the Hermes home of the account.
     fn account_folders(&self, account: &UserAccount) -> (PathBuf, PathBuf) {
         let folder = resolve_path(&account.folder);
         let home = rebase_home(&self.machine.home, &self.machine.folder, &folder);
         (folder, home)
     }
 
-    /// Writes the definition and has it read.
+    /// Writes the definition and reloads the manager.
     fn write_unit(&self, text: &str) -> Result<()> {
         definition::write_definition(&self.file(), text)?;
         self.run_systemctl(&["daemon-reload"])?;
         self.run_systemctl(&["enable", &self.names.unit()])
     }
 
-    /// Brings an outdated definition up to date before it is used.
+    /// Updates an outdated definition before it is used.
     fn refresh(&self, existing: &str) -> Result<()> {
         let wanted = self.desired_unit(Some(existing))?;
         if !is_equivalent(existing, &wanted) {
@@ -136,7 +136,7 @@ impl<'a> Systemd<'a> {
         self.machine.control.run_checked("systemctl", &self.systemctl(arguments))
     }
 
-    /// Whether this may be done by this user, and at all.
+    /// Checks that this user may do this, and that the system supports it.
     fn check_allowed(&self, verb: &str) -> Result<()> {
         if self.scope == ServiceScope::System && self.machine.privilege == Privilege::Ordinary {
             bail!("a system service needs root: `sudo hermes gateway {verb} --system`");
@@ -171,12 +171,12 @@ impl<'a> Systemd<'a> {
     }
 }
 
-/// The names of the service that is meant. Behind `sudo` the machine's service is that of whoever typed it.
+/// Returns the names of the service. Under `sudo` a system service belongs to the invoking user.
 fn names(machine: &ServiceMachine, env: &Env, scope: ServiceScope, run_as: Option<&str>) -> ServiceNames {
     let other = run_as.or_else(|| invoking_user(env)).filter(|name| {
         scope == ServiceScope::System && machine.privilege == Privilege::Root && *name != "root"
     });
-    // One who is not known is said to be so when the service is to be installed for them.
+    // An unknown user is reported when the service is installed for them.
     let account = other.and_then(|name| UserAccount::find(&machine.control, name).ok());
     let folder =
         account.as_ref().map_or_else(|| machine.folder.clone(), |account| resolve_path(&account.folder));
@@ -188,7 +188,8 @@ fn names(machine: &ServiceMachine, env: &Env, scope: ServiceScope, run_as: Optio
     }
 }
 
-/// The machine knows the service of one user by the plain name; every other user's has theirs in it.
+/// Returns the names for a user: one user's system service has the plain name, every other's includes the user
+/// name.
 fn names_for_user(machine: &ServiceMachine, names: ServiceNames, user: &str) -> ServiceNames {
     let own = names.for_user(user);
     let plain = definition::read(&machine.system_units.join(names.unit_file()));
@@ -221,7 +222,7 @@ impl Supervisor for Systemd<'_> {
             }
             None => {
                 if let Err(error) = self.write_unit(&wanted) {
-                    // Half a service would only look installed.
+                    // A partly installed service would look installed.
                     definition::remove(&file)?;
                     return Err(error).context("the service was not installed, nothing was changed");
                 }
@@ -252,7 +253,7 @@ impl Supervisor for Systemd<'_> {
             return Ok(());
         }
         self.check_allowed("uninstall")?;
-        // One that does not run or is not enabled is no reason to keep it.
+        // A service that is not running or not enabled is removed all the same.
         for verb in ["stop", "disable"] {
             if let Err(error) = self.run_systemctl(&[verb, &self.names.unit()]) {
                 self.output.notice(&format!("note: {error}"));
@@ -303,7 +304,7 @@ impl Supervisor for Systemd<'_> {
     fn report(&self) -> Result<ServiceResult> {
         let Some(existing) = definition::read(&self.file()) else { return Ok(ServiceResult::NotInstalled) };
         let (word, unit) = (self.scope.word(), self.names.unit());
-        // Somebody else's account may not be known here; then nothing is said about the definition.
+        // Another user's account may be unknown here; then nothing is said about the definition.
         if self.desired_unit(Some(&existing)).is_ok_and(|wanted| !is_equivalent(&existing, &wanted)) {
             self.output.line(&format!(
                 "⚠ The installed {} service definition is outdated; `{}hermes gateway restart{}` updates it",
@@ -334,7 +335,7 @@ impl Supervisor for Systemd<'_> {
         Ok(ServiceResult::Done)
     }
 
-    /// In the machine's service, the home of the one it runs as.
+    /// Returns the home of the service; for a system service, that of its account.
     fn home(&self) -> Home {
         let existing = definition::read(&self.file());
         let account = existing.and_then(|text| self.account(Some(&text)).ok().flatten());

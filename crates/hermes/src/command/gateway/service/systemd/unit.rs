@@ -1,4 +1,4 @@
-//! The text of a unit. Pure.
+//! The text of a systemd unit. Pure.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use anyhow::{Result, bail};
 
 use crate::command::gateway::service::account::UserAccount;
 
-/// Who looks after the service.
+/// The manager that runs the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceScope {
     /// The manager of one user; it ends with the session unless lingering is on.
     User,
-    /// The machine's own.
+    /// The system's manager.
     System,
 }
 
@@ -24,13 +24,13 @@ impl ServiceScope {
     }
 }
 
-/// What a unit is made from.
+/// The inputs of a unit.
 #[derive(Debug)]
 pub(crate) struct SystemdUnit<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) home: &'a Path,
     pub(crate) search_path: &'a str,
-    /// Whom the machine's own manager runs it as; nobody in the user's.
+    /// The account the system's manager runs it as; `None` in the user's manager.
     pub(crate) account: Option<&'a UserAccount>,
 }
 
@@ -62,7 +62,7 @@ impl SystemdUnit<'_> {
         }
         say(&[
             &format!("ExecStart={} gateway run --replace", word(binary)),
-            // Not split into words, and quotes would be part of it.
+            // This value is not split into words, and quotes would become part of it.
             &format!("WorkingDirectory={}", escape_percent(home)),
         ]);
         if let Some(account) = self.account {
@@ -91,24 +91,24 @@ impl SystemdUnit<'_> {
     }
 }
 
-/// Whether two definitions say the same.
+/// Tells whether two definitions are equivalent.
 pub(crate) fn is_equivalent(one: &str, other: &str) -> bool {
     let lines =
         |text: &str| -> Vec<String> { text.trim().lines().map(|line| line.trim().to_owned()).collect() };
     lines(one) == lines(other)
 }
 
-/// The value of a setting in a definition.
+/// Returns the value of a setting in a definition.
 pub(crate) fn setting<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The `PATH` a definition gives to its service.
+/// Returns the `PATH` of a definition.
 pub(crate) fn path_in(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.trim().strip_prefix("Environment=\"PATH=")?.strip_suffix('"'))
 }
 
-/// Text that a line of a unit can hold.
+/// Returns the path as text that a line of a unit can hold.
 fn require_plain_text(path: &Path) -> Result<&str> {
     match path.to_str() {
         Some(text) if !text.contains(char::is_control) => Ok(text),
