@@ -1,4 +1,4 @@
-//! Line diffs: what was removed and added, and the unified form people and models read.
+//! Line diffs: removed and added lines, and the unified format.
 //!
 //! Invariant: kept and removed lines together are the old text, kept and added lines the new one.
 
@@ -16,7 +16,7 @@ pub enum DiffLine<'a> {
     Added(&'a str),
 }
 
-/// Compares two texts line by line. Removed lines come before the added ones that stand in their place.
+/// Compares two texts line by line. Removed lines come before the added ones that replace them.
 pub fn diff_lines<'a>(old: &'a str, new: &'a str) -> Vec<DiffLine<'a>> {
     let (old, new) = (lines(old), lines(new));
     let front = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -37,7 +37,8 @@ pub fn diff_lines<'a>(old: &'a str, new: &'a str) -> Vec<DiffLine<'a>> {
     found
 }
 
-/// A unified diff with three lines of context; empty when no line differs. A missing last line break is not marked.
+/// Returns a unified diff with three lines of context; empty when no line differs. A missing last line break is not
+/// marked.
 pub fn unified_diff(old: &str, new: &str, old_name: &str, new_name: &str) -> String {
     let lines = diff_lines(old, new);
     let mut text = String::new();
@@ -64,7 +65,7 @@ pub fn unified_diff(old: &str, new: &str, old_name: &str, new_name: &str) -> Str
     text
 }
 
-/// Stretches of lines to show: changes with their context, joined where they touch.
+/// Returns the ranges of lines to show: changes with their context, joined where they touch.
 fn hunks(lines: &[DiffLine<'_>]) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -88,7 +89,7 @@ fn count_new(lines: &[DiffLine<'_>]) -> usize {
     lines.iter().filter(|line| !matches!(line, DiffLine::Removed(_))).count()
 }
 
-/// `start,length` as the format has it: counted from one, the length left out when it is one.
+/// Formats `start,length` as in unified diffs: counted from one, without the length when it is one.
 fn range(before: usize, len: usize) -> String {
     match len {
         0 => format!("{before},0"),
@@ -97,7 +98,7 @@ fn range(before: usize, len: usize) -> String {
     }
 }
 
-/// Lines without their breaks; a break at the very end does not make another line.
+/// Returns lines without their breaks; a break at the very end does not start another line.
 fn lines(text: &str) -> Vec<&str> {
     text.split_terminator('\n').collect()
 }

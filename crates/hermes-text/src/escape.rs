@@ -1,10 +1,10 @@
-//! Making visible what a screen would act on or hide. Pure.
+//! Escapes characters that a terminal or a chat would interpret or hide. Pure.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns the text with every character escaped that a terminal or a chat would not show as itself: control characters
-/// other than newline and tab, and those that change the direction of text or take no room.
+/// Returns the text with every character escaped that a terminal or a chat would not show as itself: control
+/// characters other than newline and tab, and those that change the direction of text or have no width.
 pub fn escape_control(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -18,8 +18,8 @@ pub fn escape_control(text: &str) -> String {
     shown
 }
 
-/// Returns the text without anything a terminal would act on: control characters other than newline and tab are escaped.
-/// What only joins or decorates letters stays, as languages and emoji need it.
+/// Returns the text without anything a terminal would interpret: control characters other than newline and tab are
+/// escaped. Characters that only join or modify letters stay, because languages and emoji need them.
 pub fn escape_terminal(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(acts) {

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formatting of numbers for users.
 
-/// `123456` as `123,456`. For whole numbers.
+/// Formats the whole number `123456` as `123,456`.
 pub fn with_commas(number: impl std::fmt::Display) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,16 +1,17 @@
-//! What a person types into a search box, made safe for the full-text engine.
+//! Makes a user's search text safe for the full-text engine.
 
 use crate::truncate::head;
 
-/// Longer queries are cut: nobody types them, and the engine's parser is not the place to find out.
+/// The longest query; longer ones are truncated, because users do not type them and they should not reach the
+/// engine's parser.
 const MAX_CHARS: usize = 2048;
 
 const OPERATORS: [&str; 3] = ["AND", "OR", "NOT"];
 
-/// A query in the full-text engine's own syntax that it will not refuse.
+/// A query in the full-text engine's own syntax that the engine accepts.
 ///
-/// Balanced `"phrases"`, prefixes (`word*`) and `AND`/`OR`/`NOT` between terms keep their meaning; everything else is
-/// a word to look for.
+/// Balanced `"phrases"`, prefixes (`word*`) and `AND`/`OR`/`NOT` between terms keep their meaning; everything else
+/// is a word to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchQuery {
     syntax: String,
@@ -18,7 +19,7 @@ pub struct SearchQuery {
 }
 
 impl SearchQuery {
-    /// `None` when there is nothing to search for.
+    /// Converts a text; returns `None` when there is nothing to search for.
     pub fn sanitise(input: &str) -> Option<Self> {
         let mut terms = drop_stray_operators(split_terms(head(input, MAX_CHARS)));
         let words: Vec<String> = terms.iter().filter_map(Term::word).collect();
@@ -29,12 +30,12 @@ impl SearchQuery {
         Some(Self { syntax, words })
     }
 
-    /// What goes after `MATCH`.
+    /// Returns the text that goes after `MATCH`.
     pub fn as_str(&self) -> &str {
         &self.syntax
     }
 
-    /// The words themselves, for a search that has to do without the index.
+    /// Returns the words themselves, for a search without the index.
     pub fn words(&self) -> &[String] {
         &self.words
     }
@@ -59,7 +60,7 @@ impl Term {
         match self {
             Self::Phrase(text) => format!("\"{text}\""),
             Self::Word { text, prefix } => {
-                // The engine takes only letters, digits and underscores outside quotes; quoting the rest keeps
+                // The engine accepts only letters, digits and underscores outside quotes; quoting the rest keeps
                 // `chat-send`, `a.b` and `C#` one term each.
                 let is_operator = OPERATORS.contains(&text.as_str());
                 let bare = !is_operator
@@ -75,7 +76,7 @@ impl Term {
 fn split_terms(input: &str) -> Vec<Term> {
     let mut terms = Vec::new();
     let mut rest = input;
-    // Quotes come in pairs from the left; a last, unpaired one is dropped.
+    // Quotes are paired from the left; a last, unpaired one is dropped.
     while let Some((before, after)) = rest.split_once('"') {
         let Some((phrase, tail)) = after.split_once('"') else {
             push_words(&mut terms, before);

@@ -1,16 +1,16 @@
-//! How alike two texts are, by the measure Python's difflib made customary: twice the length of all matching blocks over
-//! the length of both.
+//! The similarity of two texts, as in Python's difflib: twice the length of all matching blocks over the length of
+//! both.
 //!
-//! Holds the block finder that the line diff uses too. Thresholds are the callers'. Invariant: the blocks are in order,
-//! do not overlap, and cover equal elements on both sides.
+//! Holds the block finder that the line diff uses too. Callers choose thresholds. Invariant: the blocks are in
+//! order, do not overlap, and cover equal elements on both sides.
 
-/// From this length on, elements that are everywhere are no anchors.
+/// The length from which on very common elements are not used as anchors.
 const POPULAR_MIN_LENGTH: usize = 200;
 
-/// Comparisons spent before the rest counts as different, so that two large strangers end.
+/// The most comparisons before the rest counts as different, so that comparing two large, unrelated texts ends.
 const MAX_STEPS: usize = 20_000_000;
 
-/// A run of equal elements: where it starts on each side, and how long it is.
+/// A run of equal elements: its start on each side, and its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MatchingBlock {
     pub(crate) a: usize,
@@ -18,12 +18,12 @@ pub(crate) struct MatchingBlock {
     pub(crate) len: usize,
 }
 
-/// A text made ready to be compared with many others.
+/// A text prepared for comparison with many others.
 #[derive(Debug)]
 pub(crate) struct ComparableText {
     chars: Vec<char>,
     places: ElementPositions,
-    /// How often characters occur, in a few classes: enough to tell most strangers apart without comparing them.
+    /// The counts of characters in a few classes: enough to tell most unrelated texts apart without comparing them.
     classes: [u16; Self::CLASSES],
 }
 
@@ -41,36 +41,37 @@ impl ComparableText {
         Self { chars, places, classes }
     }
 
-    /// How alike this text is to `other`.
+    /// Returns the similarity of this text to `other`.
     pub(crate) fn similarity(&self, other: &Self) -> f64 {
         let blocks = blocks(&self.chars, &other.chars, &other.places);
         ratio(blocks.iter().map(|block| block.len).sum(), self.chars.len() + other.chars.len())
     }
 
-    /// Whether the similarity reaches `cutoff`; cheap for texts that cannot.
+    /// Tells whether the similarity reaches `cutoff`; cheap for texts that cannot.
     pub(crate) fn is_similar(&self, other: &Self, cutoff: f64) -> bool {
         let total = self.chars.len() + other.chars.len();
         if ratio(self.chars.len().min(other.chars.len()), total) < cutoff {
             return false;
         }
         let shared = self.classes.iter().zip(&other.classes).map(|(a, b)| usize::from(*a.min(b))).sum();
-        // Counts that ran full say nothing.
+        // Saturated counts are not usable.
         let counted = !self.classes.iter().chain(&other.classes).any(|count| *count == u16::MAX);
         (!counted || ratio(shared, total) >= cutoff) && self.similarity(other) >= cutoff
     }
 }
 
-/// Between 0 (nothing in common) and 1 (equal). Two empty texts are equal.
+/// Returns the similarity, between 0 (nothing in common) and 1 (equal). Two empty texts are equal.
 pub fn similarity(a: &str, b: &str) -> f64 {
     ComparableText::new(a).similarity(&ComparableText::new(b))
 }
 
-/// Whether the similarity reaches `cutoff`; cheap for texts that cannot.
+/// Tells whether the similarity reaches `cutoff`; cheap for texts that cannot.
 pub fn is_similar(a: &str, b: &str, cutoff: f64) -> bool {
     ComparableText::new(a).is_similar(&ComparableText::new(b), cutoff)
 }
 
-/// The candidate most like `name`, if it reaches `cutoff`. Of equals the alphabetically last is taken, as difflib does.
+/// Returns the candidate most similar to `name`, if it reaches `cutoff`. Of equals the alphabetically last is
+/// returned, as in difflib.
 pub fn closest_match<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -90,7 +91,7 @@ fn ratio(matched: usize, total: usize) -> f64 {
     if total == 0 { 1.0 } else { 2.0 * matched as f64 / total as f64 }
 }
 
-/// Where each element of a sequence stands: positions ordered by element, without those too common to say anything.
+/// The positions of each element of a sequence, ordered by element, without elements that are too common.
 #[derive(Debug)]
 struct ElementPositions(Vec<usize>);
 
@@ -107,7 +108,7 @@ impl ElementPositions {
         Self(order)
     }
 
-    /// The positions of one element, in order.
+    /// Returns the range of one element's positions, in order.
     fn find<T: Ord>(&self, elements: &[T], wanted: &T) -> (usize, usize) {
         let from = self.0.partition_point(|at| elements[*at] < *wanted);
         let rest = &self.0[from..];
@@ -115,7 +116,7 @@ impl ElementPositions {
     }
 }
 
-/// Every run both sides share: the longest first, then the longest to its left and right, and so on.
+/// Returns every run that both sides share: the longest first, then the longest to its left and right, and so on.
 pub(crate) fn matching_blocks<T: Ord>(a: &[T], b: &[T]) -> Vec<MatchingBlock> {
     blocks(a, b, &ElementPositions::of(b))
 }
@@ -156,16 +157,16 @@ struct Finder<'a, T> {
     a: &'a [T],
     b: &'a [T],
     places: &'a ElementPositions,
-    /// For each element of `a`, which of the places are its.
+    /// The range of positions for each element of `a`.
     found: Vec<(usize, usize)>,
     steps: usize,
 }
 
 impl<T: Ord> Finder<'_, T> {
-    /// The longest run inside the two ranges; the earliest of equals.
+    /// Returns the longest run inside the two ranges; the earliest of equals.
     fn longest(&mut self, a_from: usize, a_to: usize, b_from: usize, b_to: usize) -> MatchingBlock {
         let mut best = MatchingBlock { a: a_from, b: b_from, len: 0 };
-        // Runs that end at the element before: (where in b, how long), by place.
+        // Runs that end at the previous element: (position in b, length), by position.
         let mut before: Vec<(usize, usize)> = Vec::new();
         let mut here: Vec<(usize, usize)> = Vec::new();
         for at in a_from..a_to {
@@ -191,7 +192,7 @@ impl<T: Ord> Finder<'_, T> {
             }
             std::mem::swap(&mut before, &mut here);
         }
-        // Common elements do not start a run, but they lengthen one.
+        // Common elements do not start a run, but they extend one.
         while best.a > a_from && best.b > b_from && self.a[best.a - 1] == self.b[best.b - 1] {
             best = MatchingBlock { a: best.a - 1, b: best.b - 1, len: best.len + 1 };
         }
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_measure_is_that_of_difflib() {
-        // Figures from CPython's difflib.SequenceMatcher(None, a, b).ratio().
+        // Values from CPython's difflib.SequenceMatcher(None, a, b).ratio().
         for (a, b, expected) in [
             ("abcd", "bcde", 0.75),
             ("", "", 1.0),
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_everywhere_is_no_anchor() {
-        // The run of 200 cannot be found behind another first letter; one of 199 can.
+        // The run of 200 cannot be found after another first letter; one of 199 can.
         for (len, expected) in [(200, 0.0), (199, 398.0 / 399.0)] {
             let run = "a".repeat(len);
             let found = similarity(&format!("b{run}"), &run);

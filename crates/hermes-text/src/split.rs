@@ -1,18 +1,19 @@
-//! A text in parts that a platform takes.
+//! Splits a text into parts that a platform accepts.
 //!
-//! Pure. Invariants: no part is longer than the limit; a fenced block that is cut is closed in one part and opened again
-//! in the next; apart from fences, spaces at the cuts and the counter at the end, nothing is added or lost.
+//! Pure. Invariants: no part is longer than the limit; a fenced block that is split is closed in one part and
+//! opened again in the next; apart from fences, spaces at the cuts and the counter at the end, nothing is added or
+//! lost.
 
 use hermes_types::LengthUnit;
 
-/// Room for the counter at the end of a part, as in ` (12/34)`.
+/// The space for the counter at the end of a part, as in ` (12/34)`.
 const COUNTER: usize = 10;
-/// Room for closing a fenced block.
+/// The space for closing a fenced block.
 const FENCE: usize = 4;
-/// Shorter parts than this cannot hold what the cutting adds.
+/// The smallest limit; shorter parts could not hold what splitting adds.
 const MIN_LIMIT: usize = 64;
 
-/// How long a text is to a platform.
+/// Returns the length of a text as a platform counts it.
 pub fn length(text: &str, unit: LengthUnit) -> usize {
     match unit {
         LengthUnit::Scalars => text.chars().count(),
@@ -20,7 +21,7 @@ pub fn length(text: &str, unit: LengthUnit) -> usize {
     }
 }
 
-/// The text in parts of at most `limit`, each with a counter when there are several.
+/// Splits the text into parts of at most `limit`, each with a counter when there are several.
 pub fn split(text: &str, limit: usize, unit: LengthUnit) -> Vec<String> {
     if length(text, unit) <= limit {
         return vec![text.to_owned()];
@@ -46,7 +47,7 @@ pub fn split(text: &str, limit: usize, unit: LengthUnit) -> Vec<String> {
             None => "",
         };
         parts.push(format!("{opening}{}{closing}", if open.is_some() { body } else { body.trim_end() }));
-        // Inside a block the spaces at the beginning of a line mean something.
+        // Inside a block the spaces at the beginning of a line are significant.
         rest = if open.is_some() { after.strip_prefix('\n').unwrap_or(after) } else { after.trim_start() };
         if rest.is_empty() {
             break;
@@ -59,7 +60,7 @@ pub fn split(text: &str, limit: usize, unit: LengthUnit) -> Vec<String> {
     parts.iter().enumerate().map(|(at, part)| format!("{part} ({}/{count})", at + 1)).collect()
 }
 
-/// As much of the beginning as fits.
+/// Returns the longest beginning that fits.
 fn head_of(text: &str, room: usize, unit: LengthUnit) -> &str {
     let mut used = 0;
     let mut end = 0;
@@ -76,7 +77,7 @@ fn head_of(text: &str, room: usize, unit: LengthUnit) -> &str {
     text.get(..end).unwrap_or(text)
 }
 
-/// Where to cut a window: after a line, else after a word, else at its end. Never at zero.
+/// Returns where to cut a window: after a line, else after a word, else at its end. Never at zero.
 fn cut(window: &str, in_block: bool) -> usize {
     let half = window.len() / 2;
     let line = window.rfind('\n').map(|at| at + 1).filter(|at| *at > half);
@@ -88,7 +89,7 @@ fn cut(window: &str, in_block: bool) -> usize {
     before_open_code(window, at)
 }
 
-/// A cut inside `inline code` moves in front of it, when enough is left before it.
+/// Moves a cut inside `inline code` in front of it, when enough text is left before it.
 fn before_open_code(window: &str, at: usize) -> usize {
     let body = window.get(..at).unwrap_or(window);
     if body.contains("```") || count_ticks(body).is_multiple_of(2) {
@@ -112,7 +113,7 @@ fn count_ticks(text: &str) -> usize {
     count
 }
 
-/// The language of the block that is open at the end, given the one that was open at the beginning.
+/// Returns the language of the block that is open at the end, given the one that was open at the beginning.
 fn fence_at_end(body: &str, open: Option<&str>) -> Option<String> {
     let mut open = open.map(str::to_owned);
     for line in body.lines() {
@@ -132,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left when everything cutting may add or take is gone.
+    /// Returns the text without everything that splitting may add or remove.
     fn essence(text: &str) -> String {
         text.lines()
             .filter(|line| !line.trim_start().starts_with("```"))

@@ -1,8 +1,8 @@
-//! Server-sent events from bytes that arrive in any pieces.
+//! Server-sent events from chunks of bytes.
 //!
-//! Holds framing only: what the data of an event means is the caller's affair, and so is reconnecting (`retry:` is read
-//! over). The events depend on the bytes alone, never on how they were cut into pieces. Memory is bounded by the limit
-//! given at the start plus the piece being read.
+//! Holds framing only: the caller interprets the data of an event and reconnects (`retry:` is ignored). The events
+//! depend on the bytes alone, never on how they were split into chunks. Memory is bounded by the limit given at the
+//! start plus the current chunk.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// One event. Bytes that are not UTF-8 have become U+FFFD.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SseEvent {
-    /// What the `event:` field said; empty when there was none.
+    /// The value of the `event:` field; empty when there was none.
     pub event: String,
     /// The `data:` lines, joined by line feeds.
     pub data: String,
@@ -21,21 +21,21 @@ pub struct SseEvent {
     pub id: Option<String>,
 }
 
-/// One event, with the line being read, grew beyond the limit. The stream cannot be read any further.
+/// The error for an event that, with the current line, exceeds the limit. The stream cannot be read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the server sent an event of more than {limit} bytes")]
 pub struct SseTooLarge {
     pub limit: usize,
 }
 
-/// Reads a stream: `push` the bytes as they come, take events until there are none, `finish` at the end.
+/// Parses a stream: `push` the bytes as they arrive, take events until there are none, `finish` at the end.
 #[derive(Debug)]
 pub struct SseParser {
     limit: usize,
     ready: VecDeque<SseEvent>,
     /// The line that has begun but not ended.
     line: Vec<u8>,
-    /// A line ended with CR; an LF right after it belongs to the same end.
+    /// Set after a line that ended with CR; an LF right after it belongs to the same line end.
     after_cr: bool,
     at_start: bool,
     event: String,
@@ -45,7 +45,7 @@ pub struct SseParser {
 }
 
 impl SseParser {
-    /// `limit` is in bytes, for one event.
+    /// Creates a parser; `limit` is in bytes, for one event.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -60,7 +60,7 @@ impl SseParser {
         }
     }
 
-    /// Reads the next piece. Events that ended before one that is too large can still be taken.
+    /// Parses the next chunk. Events that ended before one that is too large can still be taken.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), SseTooLarge> {
         if self.failed {
             return Err(SseTooLarge { limit: self.limit });
@@ -95,7 +95,7 @@ impl SseParser {
         self.ready.pop_front()
     }
 
-    /// The stream has ended. An event whose blank line never came counts as complete: some servers leave it out.
+    /// Ends the stream. An event whose blank line is missing counts as complete: some servers omit it.
     pub fn finish(&mut self) {
         if self.failed {
             return;
@@ -142,7 +142,7 @@ impl SseParser {
             },
             "event" => value.clone_into(&mut self.event),
             "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
-            // Comments (an empty field name), `retry`, and fields nobody has defined.
+            // Comments (an empty field name), `retry`, and undefined fields.
             _ => {}
         }
     }

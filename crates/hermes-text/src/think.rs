@@ -1,12 +1,13 @@
-//! Reasoning that a model put between tags inside its answer: taken out, while it streams or afterwards.
+//! Removes reasoning that a model put between tags inside its answer, while it streams or afterwards.
 //!
-//! An opening tag starts a block only where a line starts, so that prose which mentions a tag survives; a complete pair
-//! is taken out wherever it stands. Deciding that for a tag in mid-line needs its closing tag, so text after one is held
-//! back until that comes or the answer ends. What comes out depends on the text alone, never on how it was cut up.
+//! An opening tag starts a block only at the start of a line, so that prose which mentions a tag survives; a
+//! complete pair is removed wherever it is. Deciding that for a tag in mid-line needs its closing tag, so text
+//! after one is held back until that arrives or the answer ends. The result depends on the text alone, never on how
+//! it was split.
 
 use std::borrow::Cow;
 
-/// Opening and closing form of each tag; they match in any case.
+/// The opening and closing form of each tag; they match in any case.
 const TAGS: [(&str, &str); 5] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -15,7 +16,7 @@ const TAGS: [(&str, &str); 5] = [
     ("<thought>", "</thought>"),
 ];
 
-/// Sorts a streamed answer into what is shown and what was thought. One per answer, or `reset` between them.
+/// Separates a streamed answer into shown text and reasoning. Use one per answer, or `reset` between them.
 #[derive(Debug, Default)]
 pub struct ThinkScrubber {
     state: State,
@@ -25,11 +26,11 @@ pub struct ThinkScrubber {
     has_thought: bool,
 }
 
-/// What a piece of an answer turned out to be.
+/// The shown text and the reasoning in a piece of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScrubbedText {
     pub visible: String,
-    /// Separate blocks are kept apart by a blank line.
+    /// The reasoning; separate blocks are separated by a blank line.
     pub reasoning: String,
 }
 
@@ -37,7 +38,7 @@ pub struct ScrubbedText {
 enum State {
     #[default]
     Text,
-    /// Behind an opening tag (an index into [`TAGS`]) that counts.
+    /// After an opening tag (an index into [`TAGS`]) that counts.
     Inside(usize),
     /// `held` begins with an opening tag in mid-line; no closing tag begins before `searched` bytes.
     Undecided { tag: usize, searched: usize },
@@ -65,14 +66,14 @@ impl ThinkScrubber {
         self.sort_held(Input::MoreMayCome)
     }
 
-    /// The answer is over: gives out what was held back and is ready for the next answer.
+    /// Ends the answer: returns what was held back and is ready for the next answer.
     pub fn finish(&mut self) -> ScrubbedText {
         let rest = self.sort_held(Input::Complete);
         self.reset();
         rest
     }
 
-    /// Forgets the answer so far.
+    /// Discards the answer so far.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -97,8 +98,8 @@ impl ThinkScrubber {
     fn run(&mut self, input: Input, sink: &mut dyn FnMut(Piece<'_>)) {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_str();
-        // Tags already known to have no closing tag in the rest of a complete answer, so that many stray opening tags
-        // do not each search to its end.
+        // Tags already known to have no closing tag in the rest of a complete answer, so that many stray opening
+        // tags do not each search to its end.
         let mut unclosed = [false; TAGS.len()];
         loop {
             let (state, after) = match self.state {
@@ -147,7 +148,8 @@ impl ThinkScrubber {
         }
     }
 
-    /// One step through plain text: the state after it and what is left, or `None` when the rest is shown or held.
+    /// Takes one step through plain text; returns the state after it and the rest, or `None` when the rest is shown
+    /// or held.
     fn read_text<'a>(
         &mut self,
         rest: &'a str,
@@ -190,7 +192,7 @@ impl ThinkScrubber {
     }
 }
 
-/// The text without its reasoning blocks, everything else untouched.
+/// Returns the text without its reasoning blocks, everything else unchanged.
 pub fn strip_think(text: &str) -> Cow<'_, str> {
     if !text.contains('<') {
         return Cow::Borrowed(text);
@@ -199,8 +201,8 @@ pub fn strip_think(text: &str) -> Cow<'_, str> {
     Cow::Owned(scrubber.finish().visible)
 }
 
-/// What stands inside the text's reasoning blocks, trimmed, without repetitions, joined by blank lines. `None` when
-/// there is nothing.
+/// Returns the content of the text's reasoning blocks, trimmed, without repetitions, joined by blank lines, or
+/// `None` when there is none.
 pub fn extract_inline_reasoning(text: &str) -> Option<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut scrubber = ThinkScrubber { held: text.to_owned(), ..ThinkScrubber::default() };
@@ -223,7 +225,7 @@ pub fn extract_inline_reasoning(text: &str) -> Option<String> {
     (!kept.is_empty()).then(|| kept.join("\n\n"))
 }
 
-/// `split_at` for positions known to be between characters; at the end for any other.
+/// Splits at a position known to be between characters; at the end for any other.
 fn cut(text: &str, at: usize) -> (&str, &str) {
     text.split_at_checked(at).unwrap_or((text, ""))
 }
@@ -232,7 +234,7 @@ fn starts_with(text: &str, prefix: &str) -> bool {
     text.as_bytes().get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
-/// What stands before and after the first `tag` that begins at or after `from`.
+/// Returns the text before and after the first `tag` that begins at or after `from`.
 fn split_at_tag<'a>(text: &'a str, tag: &str, from: usize) -> Option<(&'a str, &'a str)> {
     let at = cut(text, from).1.match_indices('<').map(|(at, _)| at + from).find(|at| {
         let (_, candidate) = cut(text, *at);
@@ -242,7 +244,7 @@ fn split_at_tag<'a>(text: &'a str, tag: &str, from: usize) -> Option<(&'a str, &
     Some((before, cut(rest, tag.len()).1))
 }
 
-/// How many bytes at the end could be the beginning of `tag`.
+/// Returns the number of bytes at the end that could be the beginning of `tag`.
 fn tail_that_may_become(text: &str, tag: &str) -> usize {
     let Some(at) = text.rfind('<') else { return 0 };
     let (_, tail) = cut(text, at);
@@ -329,7 +331,7 @@ mod tests {
         assert_eq!(extract_inline_reasoning("no <think> here"), None);
     }
 
-    /// Anything but linear time would keep this test busy for minutes.
+    /// Runs for minutes unless scrubbing takes linear time.
     #[test]
     fn hostile_text_is_read_once() {
         for piece in

@@ -1,21 +1,21 @@
-//! Session titles: what may be in one, and how the next of a series is named.
+//! Session titles: the allowed characters, and the name of the next title in a series.
 
 use thiserror::Error;
 
-/// The longest a title may be.
+/// The longest title, in characters.
 const MAX_CHARS: usize = 100;
 
-/// A title that went through the sanitiser: one line, nothing invisible, 1 to 100 characters.
+/// A sanitised title: one line, nothing invisible, 1 to 100 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title(String);
 
-/// The one way a title can be refused.
+/// The error for a title that is too long, the only reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("Title too long ({0} chars, max {MAX_CHARS})")]
 pub struct TitleTooLong(pub usize);
 
 impl Title {
-    /// Drops control and invisible characters, collapses whitespace and trims. `None` when nothing is left.
+    /// Drops control and invisible characters, collapses whitespace and trims. Returns `None` when nothing is left.
     pub fn sanitise(text: &str) -> Result<Option<Self>, TitleTooLong> {
         let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
         let title = visible.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -40,7 +40,7 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// The title without its ` #N`.
+/// Returns the title without its ` #N`.
 pub fn title_base(title: &str) -> &str {
     split_number(title).map_or(title, |(base, _)| base)
 }
@@ -52,7 +52,8 @@ fn split_number(title: &str) -> Option<(&str, u64)> {
     Some((base, digits.parse().ok()?))
 }
 
-/// The name for a continuation: `base`, or `base #(max+1)` when the series exists. The bare name counts as 1.
+/// Returns the name for a continuation: `base`, or `base #(max+1)` when the series exists. The bare name counts as
+/// 1.
 pub fn next_title<'a>(title: &str, taken: impl IntoIterator<Item = &'a str>) -> String {
     let base = title_base(title);
     let highest = taken

@@ -1,7 +1,7 @@
-//! A guess at how many tokens a text takes, corrected elsewhere by what each reply really used.
+//! An estimate of a text's tokens; callers correct it by the usage that each reply reports.
 
-/// Four bytes a token: no vocabulary to load, and right to within a fifth on English and code. Bytes rather than
-/// characters, because scripts outside ASCII take more tokens per character, not fewer.
+/// Estimates four bytes per token: no vocabulary to load, and accurate within a fifth on English and code. Bytes
+/// rather than characters, because scripts outside ASCII take more tokens per character, not fewer.
 pub fn estimate_tokens(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX) / 4
 }

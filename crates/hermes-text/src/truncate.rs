@@ -1,8 +1,8 @@
-//! Cutting text to a size without splitting a character.
+//! Truncates text without splitting a character.
 
 use std::borrow::Cow;
 
-/// The first `chars` characters.
+/// Returns the first `chars` characters.
 pub fn head(text: &str, chars: usize) -> &str {
     match text.char_indices().nth(chars) {
         Some((end, _)) => text.get(..end).unwrap_or(text),
@@ -10,7 +10,7 @@ pub fn head(text: &str, chars: usize) -> &str {
     }
 }
 
-/// The last `chars` characters.
+/// Returns the last `chars` characters.
 pub fn tail(text: &str, chars: usize) -> &str {
     if chars == 0 {
         return "";
@@ -21,15 +21,15 @@ pub fn tail(text: &str, chars: usize) -> &str {
     }
 }
 
-/// At most `chars` characters, then `...` if anything was left out.
+/// Returns at most `chars` characters, then `...` if anything was left out.
 pub fn ellipsize(text: &str, chars: usize) -> Cow<'_, str> {
     let kept = head(text, chars);
     if kept.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{kept}...")) }
 }
 
-/// The beginning and the end with a marker between them that says how much is missing.
+/// Returns the beginning and the end with a marker between them that says how much is missing.
 ///
-/// `marker` is given the number of characters left out. A text within `head_chars + tail_chars` comes back whole.
+/// `marker` gets the number of omitted characters. A text within `head_chars + tail_chars` is returned whole.
 pub fn head_and_tail(
     text: &str,
     head_chars: usize,
@@ -43,7 +43,7 @@ pub fn head_and_tail(
     Cow::Owned(format!("{}{}{}", head(text, head_chars), marker(left_out), tail(text, tail_chars)))
 }
 
-/// Line breaks become spaces, for a preview on one line.
+/// Replaces line breaks by spaces, for a preview on one line.
 pub fn single_line(text: &str) -> String {
     text.replace("\r\n", " ").replace(['\n', '\r'], " ")
 }

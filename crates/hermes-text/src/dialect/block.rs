@@ -1,18 +1,18 @@
-//! The lines of a text: code, headings, quotes, tables, everything else.
+//! The blocks of a text: code, headings, quotes, tables, other lines.
 
 use super::span::{MarkdownSpan, SpanStyle, plain_text, read_spans};
 
-/// One or more lines.
+/// A block of one or more lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MarkdownBlock {
     Line(Vec<MarkdownSpan>),
-    /// What follows the sign of a quote.
+    /// The text after the quote sign.
     Quote(Vec<MarkdownSpan>),
     Code {
         language: String,
         text: String,
     },
-    /// Rows as they line up in letters of one width, without marks.
+    /// Rows aligned for a monospaced font, without marks.
     Table(String),
 }
 
@@ -38,7 +38,7 @@ pub(super) fn read(markdown: &str) -> Vec<MarkdownBlock> {
     blocks
 }
 
-/// The line that opens a block of code.
+/// The line that opens a code block.
 struct CodeFence {
     sign: char,
     count: usize,
@@ -51,7 +51,7 @@ impl CodeFence {
         let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
         let count = line.chars().take_while(|c| *c == sign).count();
         let info = line.trim_start_matches(sign);
-        // Ticks further on make it code within a line.
+        // Backticks later in the line make it inline code.
         if count < 3 || info.contains('`') {
             return None;
         }
@@ -60,7 +60,7 @@ impl CodeFence {
         Some(Self { sign, count, language: if plain { language.to_owned() } else { String::new() } })
     }
 
-    /// What follows the closing fence on its line, if this is it: nothing, or the counter of a text in parts.
+    /// Returns what follows the closing fence on its line, if this is it: nothing, or the counter of a split text.
     fn closing<'a>(&self, line: &'a str) -> Option<&'a str> {
         let line = line.trim();
         let rest = line.trim_start_matches(self.sign);
@@ -69,14 +69,14 @@ impl CodeFence {
     }
 }
 
-/// `(1/3)`.
+/// Detects `(1/3)`.
 fn is_counter(text: &str) -> bool {
     let inside = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     inside.and_then(|inside| inside.split_once('/')).is_some_and(|(at, of)| is_number(at) && is_number(of))
 }
 
-/// Reads code up to its end, or to the end of the text; says where to go on.
+/// Reads code up to its end, or to the end of the text; returns where to continue.
 fn read_code(lines: &[&str], from: usize, fence: &CodeFence, blocks: &mut Vec<MarkdownBlock>) -> usize {
     let mut text = Vec::new();
     let mut counter = None;
@@ -110,7 +110,7 @@ fn read_line(line: &str) -> MarkdownBlock {
     MarkdownBlock::Line(read_spans(line))
 }
 
-/// A title is bold already.
+/// Removes bold marks from a heading, which is bold already.
 fn remove_bold(spans: Vec<MarkdownSpan>) -> Vec<MarkdownSpan> {
     let keep = |span| match span {
         MarkdownSpan::Styled(SpanStyle::Bold, inner) => remove_bold(inner),
@@ -121,14 +121,14 @@ fn remove_bold(spans: Vec<MarkdownSpan>) -> Vec<MarkdownSpan> {
     spans.into_iter().flat_map(keep).collect()
 }
 
-/// The line of dashes under the head of a table.
+/// Detects the line of dashes below the header of a table.
 fn is_ruler(line: &str) -> bool {
     line.contains('|')
         && line.contains('-')
         && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
-/// A row whose cells have lost their marks and keep their width.
+/// Renders a row whose cells have lost their marks and keep their width.
 fn render_table_row(row: &str) -> String {
     if is_ruler(row) {
         return row.to_owned();

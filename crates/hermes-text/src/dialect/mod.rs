@@ -1,8 +1,9 @@
-//! The Markdown that models write, in the dialects of chat platforms.
+//! Converts the Markdown that models write to the dialects of chat platforms.
 //!
-//! `read` makes blocks and spans of a text, once for all dialects; each renderer puts them on paper in its own way. Pure.
-//! Invariants: every input renders; what a dialect cannot say loses its marks, never its words; the visible text of a
-//! rendering is not longer than the Markdown it came from, so a text that was split before is never too long after.
+//! `read` parses a text to blocks and spans, once for all dialects; each renderer writes them in its own syntax.
+//! Pure. Invariants: every input renders; formatting that a dialect does not support loses its marks, never its
+//! words; the visible text of a rendering is not longer than its Markdown source, so a text that was split before
+//! is never too long afterwards.
 
 mod block;
 mod plain;

@@ -1,9 +1,9 @@
-//! Words without marks, for platforms that have none and for texts a platform could not read.
+//! Text without marks, for platforms without formatting and for texts that a platform could not parse.
 
 use super::block::{MarkdownBlock, read};
 use super::span::{MarkdownSpan, plain_text};
 
-/// The text as it would be read aloud, with the addresses of its links behind their labels.
+/// Returns the text without marks, with the URLs of its links after their labels.
 pub fn plain(markdown: &str) -> String {
     let block = |block: MarkdownBlock| match block {
         MarkdownBlock::Line(spans) => render_spans(&spans),

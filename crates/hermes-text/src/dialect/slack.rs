@@ -1,7 +1,7 @@
 //! Slack's mrkdwn.
 //!
-//! `&`, `<` and `>` are escaped: what stands between unescaped brackets is a link or a mention. A person or a channel may be
-//! mentioned, as Slack itself writes them; everybody at once may not.
+//! `&`, `<` and `>` are escaped: text between unescaped brackets is a link or a mention. A user or a channel may be
+//! mentioned, in Slack's own syntax; everyone at once may not.
 
 use super::block::{MarkdownBlock, read};
 use super::span::{MarkdownSpan, SpanStyle};
@@ -33,7 +33,7 @@ fn render(spans: &[MarkdownSpan]) -> String {
     spans.iter().map(span).collect()
 }
 
-/// Escaped but for `<@U…>`, `<@W…>` and `<#C…>`.
+/// Escapes everything but `<@U…>`, `<@W…>` and `<#C…>`.
 fn with_mentions(text: &str) -> String {
     let mut rendered = String::new();
     let mut rest = text;
@@ -51,7 +51,7 @@ fn with_mentions(text: &str) -> String {
     rendered
 }
 
-/// How long the mention is that the text begins with.
+/// Returns the length of the mention that the text begins with.
 fn mention(text: &str) -> Option<usize> {
     let end = text.find('>')?;
     let id = ["<@U", "<@W", "<#C"].iter().find_map(|start| text.get(..end)?.strip_prefix(start))?;
@@ -67,7 +67,7 @@ fn address(url: &str) -> String {
     escape(url).replace('|', "%7C")
 }
 
-/// Three ticks in a row would end the block; there is no other way to write them.
+/// Separates three backticks in a row, which would end the block; there is no escape for them.
 fn break_backtick_runs(code: &str) -> String {
     code.replace("```", "`\u{200B}`\u{200B}`")
 }

@@ -1,15 +1,14 @@
 //! Marks within one line: emphasis, code, links.
 //!
-//! A mark that is not closed on its line, or that stands inside a word (`snake_case`, `2*3*4`), is what it looks like: a
-//! character.
+//! A mark that is not closed on its line, or that is inside a word (`snake_case`, `2*3*4`), is a plain character.
 
-/// A stretch of a line.
+/// A part of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MarkdownSpan {
     Text(String),
     Code(String),
     Styled(SpanStyle, Vec<MarkdownSpan>),
-    /// A link or a picture; the label is never empty and holds no link.
+    /// A link or an image; the label is never empty and contains no link.
     Link {
         label: Vec<MarkdownSpan>,
         url: String,
@@ -24,12 +23,12 @@ pub(super) enum SpanStyle {
     Spoiler,
 }
 
-/// Reads one line.
+/// Parses one line.
 pub(super) fn read_spans(line: &str) -> Vec<MarkdownSpan> {
     Reader { chars: line.chars().collect(), open: OpenMarkers::default() }.read()
 }
 
-/// The words of spans, without any marks.
+/// Returns the words of spans, without any marks.
 pub(super) fn plain_text(spans: &[MarkdownSpan]) -> String {
     spans
         .iter()
@@ -40,7 +39,7 @@ pub(super) fn plain_text(spans: &[MarkdownSpan]) -> String {
         .collect()
 }
 
-/// What is open around a stretch; no mark opens twice.
+/// The marks that are open around a part; no mark opens twice.
 #[derive(Debug, Clone, Default)]
 struct OpenMarkers {
     styles: Vec<SpanStyle>,
@@ -52,14 +51,14 @@ struct Reader {
     open: OpenMarkers,
 }
 
-/// A pair of marks and what it means.
+/// A pair of marks and its meaning.
 struct MarkerPair {
     sign: char,
     count: usize,
     styles: &'static [SpanStyle],
 }
 
-/// Longer marks first: `**` is not two `*`.
+/// The marks, longer ones first: `**` is not two `*`.
 const MARKS: [MarkerPair; 7] = [
     MarkerPair { sign: '*', count: 3, styles: &[SpanStyle::Bold, SpanStyle::Italic] },
     MarkerPair { sign: '_', count: 3, styles: &[SpanStyle::Bold, SpanStyle::Italic] },
@@ -71,18 +70,18 @@ const MARKS: [MarkerPair; 7] = [
 ];
 const UNDERSCORE: MarkerPair = MarkerPair { sign: '_', count: 1, styles: &[SpanStyle::Italic] };
 
-/// Longer labels and addresses are none; looking for their ends must not take for ever.
+/// The longest label or URL; the limit bounds the search for its end.
 const MAX_LABEL: usize = 1000;
 const MAX_ADDRESS: usize = 2048;
 const ESCAPABLE: &str = "\\`*_{}[]()<>#+-.!|~";
-/// What makes an address one that a chat can follow.
+/// The schemes of URLs that a chat can open.
 const SCHEMES: [&str; 6] = ["https://", "http://", "ftp://", "mailto:", "tel:", "tg://"];
 
 impl Reader {
     fn read(self) -> Vec<MarkdownSpan> {
         let mut spans = Vec::new();
         let mut text = String::new();
-        // Marks that have no end from here on have none further on either.
+        // A mark without an end from here on has none further on either.
         let mut endless = [false; MARKS.len() + 1];
         let mut at = 0;
         while let Some(c) = self.at(at) {
@@ -105,7 +104,7 @@ impl Reader {
                 spans.push(span);
                 at = next;
             } else {
-                // A run of marks that opens nothing is passed as a whole: its rest must not pair with another.
+                // A run of marks that opens nothing is skipped as a whole: its rest must not pair with another.
                 let run = if "`*_~|".contains(c) { self.run(at) } else { 1 };
                 text.extend(std::iter::repeat_n(c, run));
                 at += run;
@@ -136,12 +135,12 @@ impl Reader {
         Self { chars: self.chars.get(from..to).unwrap_or_default().to_vec(), open }.read()
     }
 
-    /// Code between runs of as many ticks.
+    /// Parses code between runs of equally many backticks.
     fn code(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         let (from, to) = self.code_bounds(at)?;
         let ticks = self.run(at);
         let text = self.text(from, to);
-        // More ticks than one make room for ticks inside, and a blank keeps those apart.
+        // With more than one backtick the code may contain backticks, and a space separates them from the marks.
         if ticks > 1
             && let Some(padded) = text.strip_prefix(' ').and_then(|text| text.strip_suffix(' '))
             && !padded.trim().is_empty()
@@ -165,7 +164,7 @@ impl Reader {
         None
     }
 
-    /// `[label](address)`.
+    /// Parses `[label](address)`.
     fn link(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         let close = self.closing_bracket(at)?;
         let (url, next) = self.address(close + 1)?;
@@ -178,7 +177,7 @@ impl Reader {
         Some((MarkdownSpan::Link { label, url }, next))
     }
 
-    /// `![description](address)`; within the label of a link, its description.
+    /// Parses `![description](address)`; within the label of a link, its description.
     fn picture(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         let close = self.closing_bracket(at + 1)?;
         let (url, next) = self.address(close + 1)?;
@@ -189,7 +188,7 @@ impl Reader {
         Some((span, next))
     }
 
-    /// Where the bracket that opens here is closed.
+    /// Returns where the bracket that opens here is closed.
     fn closing_bracket(&self, at: usize) -> Option<usize> {
         let mut depth = 0_usize;
         let mut end = at;
@@ -211,7 +210,7 @@ impl Reader {
         None
     }
 
-    /// `(address)` or `(address "title")`, with brackets inside that pair up.
+    /// Parses `(address)` or `(address "title")`, with balanced brackets inside.
     fn address(&self, at: usize) -> Option<(String, usize)> {
         if self.at(at) != Some('(') {
             return None;
@@ -236,7 +235,7 @@ impl Reader {
         (titled && is_linkable(url)).then(|| (url.to_owned(), end + 1))
     }
 
-    /// `<address>`.
+    /// Parses `<address>`.
     fn autolink(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         let end = at + self.chars.iter().skip(at).take(MAX_ADDRESS).position(|c| *c == '>')?;
         let url = self.text(at + 1, end);
@@ -248,7 +247,7 @@ impl Reader {
         Some((span, end + 1))
     }
 
-    /// An address in the running text: its underscores are its own.
+    /// Parses a URL in running text: its underscores are not marks.
     fn bare_address(&self, at: usize) -> Option<(MarkdownSpan, usize)> {
         if self.before(at).is_some_and(is_word) {
             return None;
@@ -296,7 +295,7 @@ impl Reader {
             && !mark.styles.iter().any(|style| self.open.styles.contains(style))
     }
 
-    /// Where the mark that closes it begins.
+    /// Returns where the closing mark begins.
     fn closing(&self, mark: &MarkerPair, from: usize) -> Option<usize> {
         let mut at = from;
         while let Some(c) = self.at(at) {
@@ -342,7 +341,8 @@ fn is_linkable(url: &str) -> bool {
         && !url.chars().any(|c| c.is_whitespace() || c.is_control() || c == '<' || c == '>')
 }
 
-/// A letter or digit of a script that puts blanks between words; in others a mark between two letters means what it says.
+/// Tells whether this is a letter or digit of a script that separates words by spaces; in other scripts a mark
+/// between two letters is a mark.
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() && c < '\u{2E80}'
 }

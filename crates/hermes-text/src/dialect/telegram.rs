@@ -1,6 +1,6 @@
 //! Telegram's MarkdownV2.
 //!
-//! Its limit of 4,096 counts the text after the marks have been read, so escaping takes no room.
+//! Its limit of 4,096 counts the text after the marks have been parsed, so escapes do not count.
 
 use super::block::{MarkdownBlock, read};
 use super::span::{MarkdownSpan, SpanStyle};
@@ -19,7 +19,7 @@ pub fn telegram(markdown: &str) -> String {
 #[derive(Default)]
 struct TelegramRenderer {
     out: String,
-    /// Where the last mark of italics ended.
+    /// The position where the last italic mark ended.
     after_italic: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ impl TelegramRenderer {
                 }
             }
             MarkdownBlock::Code { language, text } => self.code(language, text, "\n```"),
-            // It had no fence of its own: the text must not grow by the end of a line.
+            // The source had no fence: the text must not grow by a line break.
             MarkdownBlock::Table(text) => self.code("", text, "```"),
         }
     }
@@ -82,7 +82,7 @@ impl TelegramRenderer {
             SpanStyle::Strike => self.out.push('~'),
             SpanStyle::Spoiler => self.out.push_str("||"),
             SpanStyle::Italic => {
-                // Two underscores would be read as one mark of another kind; an empty bold keeps them apart.
+                // Two underscores would be parsed as another mark; an empty bold separates them.
                 if self.after_italic == Some(self.out.len()) {
                     self.out.push_str("**");
                 }

@@ -1,11 +1,11 @@
-//! The dialects against arbitrary texts, and a page of tricky ones.
+//! The dialects against arbitrary texts, and a list of tricky ones.
 
 use hermes_testkit::telegram::{FormattedText, parse_markdown_v2};
 use proptest::prelude::*;
 
 use super::{plain, slack, telegram};
 
-/// Tricky texts: what a model writes on a bad day.
+/// Tricky texts, as models sometimes write them.
 const PAGE: &[(&str, &str)] = &[
     ("emphasis", "**bold** and __bold__, *it* and _it_, ***both***, ~~gone~~, ||hidden||"),
     ("nested", "**bold *and italic* and `code`** _and **bold** in it_ **a *b***"),
@@ -91,7 +91,7 @@ fn long_lines_of_marks_are_read_in_no_time() {
     }
 }
 
-/// Texts made of everything that means something, in any order.
+/// Generates texts from all significant characters, in any order.
 fn texts() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "*",
@@ -144,7 +144,7 @@ fn texts() -> impl Strategy<Value = String> {
     prop_oneof![prop::collection::vec(pieces, 0..60).prop_map(|pieces| pieces.concat()), any::<String>()]
 }
 
-/// What Telegram shows, written the way `plain` writes it.
+/// Returns what Telegram shows, in the format of `plain`.
 fn shown(formatted: &FormattedText) -> String {
     let units: Vec<u16> = formatted.text.encode_utf16().collect();
     let mut insertions: Vec<(usize, String)> = Vec::new();
@@ -186,7 +186,7 @@ proptest! {
             Ok(read) => read,
             Err(error) => return Err(TestCaseError::fail(format!("{error}: {rendered:?}"))),
         };
-        // A quote without words is no entity, so its sign is not seen.
+        // A quote without words is not an entity, so its sign is not shown.
         let (seen, meant) = (ink(&shown(&read)), ink(&plain(&text)));
         if meant.contains('>') {
             prop_assert_eq!(seen.replace('>', ""), meant.replace('>', ""));
@@ -213,7 +213,7 @@ proptest! {
     #[test]
     fn letters_are_never_lost(text in "([a-z]{1,3}|[*_~|`#> ]{1,3}|\n){0,40}") {
         let letters = |text: &str| text.chars().filter(char::is_ascii_lowercase).collect::<String>();
-        // The word behind a fence names a language, which Telegram is told and others are not.
+        // The word after a fence names a language, which Telegram receives and others do not.
         prop_assume!(!text.contains("```") && !text.contains("~~~"));
         prop_assert_eq!(letters(&plain(&text)), letters(&text));
         prop_assert_eq!(letters(&slack(&text).replace("&gt;", ">")), letters(&text));

@@ -1,17 +1,18 @@
-//! Fitting the new text to the place an inexact match found: its indentation, its control characters, its typography.
+//! Adapts the new text to an inexact match: its indentation, its control characters, its typography.
 
 use super::mapped_text::MappedText;
 use super::{MatchStrategy, slice_or_empty};
 use crate::similarity::matching_blocks;
 
-/// The escape that both texts of the model contain and the file does not: the model escaped quotes for its own sake.
+/// Returns the escape that both texts of the model contain and the file does not: the model escaped quotes
+/// unnecessarily.
 pub(super) fn find_escape_drift(old: &str, new: &str, matched: &str) -> Option<&'static str> {
     [r"\'", r#"\""#]
         .into_iter()
         .find(|escape| old.contains(escape) && new.contains(escape) && !matched.contains(escape))
 }
 
-/// The new text as it should stand where `matched` stood.
+/// Returns the new text as it should replace `matched`.
 pub(super) fn adapt(old: &str, new: &str, matched: &str, strategy: MatchStrategy) -> String {
     let mut text = new.to_owned();
     if strategy == MatchStrategy::EscapeNormalized && old.contains(r"\n") && !new.contains('\n') {
@@ -27,7 +28,7 @@ pub(super) fn adapt(old: &str, new: &str, matched: &str, strategy: MatchStrategy
     if strategy == MatchStrategy::UnicodeNormalized { keep_typography(&text, matched) } else { text }
 }
 
-/// `\n`, `\t` and `\r` written out become the characters they name.
+/// Replaces the escapes `\n`, `\t` and `\r` by the characters they name.
 pub(super) fn unescape(text: &str) -> String {
     text.replace(r"\n", "\n").replace(r"\t", "\t").replace(r"\r", "\r")
 }
@@ -37,7 +38,7 @@ fn base_indent(text: &str) -> &str {
     slice_or_empty(line, 0..line.len() - line.trim_start().len())
 }
 
-/// Moves every line from one base indentation to another; lines indented less end up at the base.
+/// Moves every line from one base indentation to another; lines indented less are put at the base.
 fn indent_like(text: &str, from: &str, to: &str) -> String {
     if from == to {
         return text.to_owned();
@@ -52,7 +53,7 @@ fn indent_like(text: &str, from: &str, to: &str) -> String {
     moved.collect::<Vec<_>>().join("\n")
 }
 
-/// Where the new text repeats the old one, the file's own characters stay.
+/// Keeps the file's own characters where the new text repeats the old one.
 fn keep_typography(new: &str, matched: &str) -> String {
     let plain = MappedText::with_plain_characters(matched);
     let (old_chars, origins): (Vec<char>, Vec<_>) = plain.characters().unzip();

@@ -1,8 +1,8 @@
-//! A text as lines with their places in it, and the comparison of a block of lines at every height.
+//! A text as lines with their offsets, and the comparison of a block of lines at every position.
 
 use std::ops::Range;
 
-/// Lines as `split('\n')` gives them, with the byte where each begins.
+/// Lines as `split('\n')` returns them, with the byte offset of each.
 #[derive(Debug)]
 pub(super) struct LineIndex<'a>(Vec<(usize, &'a str)>);
 
@@ -21,7 +21,7 @@ impl<'a> LineIndex<'a> {
         self.0.iter().map(|(_, line)| *line)
     }
 
-    /// From the start of the first line to the end of the last, without its line break.
+    /// Returns the range from the start of the first line to the end of the last, without its line break.
     pub(super) fn span(&self, first: usize, count: usize) -> Option<Range<usize>> {
         let (start, _) = self.0.get(first)?;
         let (last, line) = self.0.get((first + count).checked_sub(1)?)?;
@@ -29,7 +29,7 @@ impl<'a> LineIndex<'a> {
     }
 }
 
-/// The first lines of every block of `content` that equals `pattern`, where both were prepared by the caller.
+/// Returns the first lines of every block of `content` that equals `pattern`; the caller has normalised both.
 pub(super) fn equal_blocks<T: PartialEq>(content: &[T], pattern: &[T]) -> Vec<usize> {
     if pattern.is_empty() || pattern.len() > content.len() {
         return Vec::new();

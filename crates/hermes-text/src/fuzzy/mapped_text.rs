@@ -1,19 +1,19 @@
-//! A text rewritten for comparison, with the way back to the original for each of its characters.
+//! A text rewritten for comparison, with a mapping of each character to the original.
 //!
-//! Invariant: every offset handed out lies between characters of the original.
+//! Invariant: every returned offset is between characters of the original.
 
 use std::ops::Range;
 
-/// The rewritten text, and for each of its bytes' characters where it came from.
+/// The rewritten text, and the origin of each of its characters.
 #[derive(Debug)]
 pub(super) struct MappedText {
     pub(super) text: String,
-    /// Start in `text`, and the stretch of the original the character stands for. In the order of both.
+    /// The start in `text`, and the range of the original that the character stands for, in the order of both.
     origins: Vec<(usize, Range<usize>)>,
 }
 
 impl MappedText {
-    /// Runs of spaces and tabs become one space.
+    /// Replaces runs of spaces and tabs by one space.
     pub(super) fn with_single_spaces(original: &str) -> Self {
         let mut mapped = Self { text: String::with_capacity(original.len()), origins: Vec::new() };
         let mut in_run = false;
@@ -32,7 +32,7 @@ impl MappedText {
         mapped
     }
 
-    /// Typographic quotes, dashes, ellipses and spaces become what a keyboard types.
+    /// Replaces typographic quotes, dashes, ellipses and spaces by their keyboard equivalents.
     pub(super) fn with_plain_characters(original: &str) -> Self {
         let mut mapped = Self { text: String::with_capacity(original.len()), origins: Vec::new() };
         for (at, c) in original.char_indices() {
@@ -46,8 +46,8 @@ impl MappedText {
         mapped
     }
 
-    /// Where in the original a stretch of the rewritten text lies; none if it begins or ends inside a character that
-    /// was spelled out.
+    /// Returns the range of the original for a range of the rewritten text, or `None` if it begins or ends inside a
+    /// character that was expanded.
     pub(super) fn to_original(&self, range: Range<usize>) -> Option<Range<usize>> {
         let first = self.index_of(range.start)?;
         let last = if range.end == self.text.len() { self.origins.len() } else { self.index_of(range.end)? };
@@ -61,7 +61,7 @@ impl MappedText {
         Some(origin(first)?.start..origin(last)?.end)
     }
 
-    /// The characters of the rewritten text with the stretch of the original each stands for.
+    /// Returns the characters of the rewritten text with the range of the original that each stands for.
     pub(super) fn characters(&self) -> impl Iterator<Item = (char, &Range<usize>)> {
         self.text.chars().zip(self.origins.iter().map(|(_, origin)| origin))
     }
@@ -71,7 +71,7 @@ impl MappedText {
     }
 }
 
-/// What a keyboard types for a typographic character.
+/// Returns the keyboard equivalent of a typographic character.
 fn keyboard_equivalent(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{201c}' | '\u{201d}' => "\"",

@@ -1,8 +1,9 @@
-//! Replacing a passage that a model quoted from memory: exact if possible, else by ever looser comparison.
+//! Replaces a passage that a model quoted from memory: exactly if possible, else by increasingly loose comparison.
 //!
-//! Nine ways of looking are tried in order; the first that finds anything decides, so a loose one can never override a
-//! strict one. Holds no file access and no wording beyond what the model must read to correct itself. Invariants: what
-//! lies outside the matches stays byte for byte; offsets fall between characters; an ambiguous passage changes nothing.
+//! Nine strategies are tried in order; the first that finds anything decides, so a loose one can never override a
+//! strict one. Holds no file access and no texts beyond what the model must read to correct itself. Invariants:
+//! text outside the matches stays byte for byte; offsets are between characters; an ambiguous passage changes
+//! nothing.
 
 mod adapt;
 mod lines;
@@ -16,7 +17,7 @@ use adapt::{adapt, find_escape_drift};
 pub use strategy::MatchStrategy;
 pub use suggest::similar_passages;
 
-/// What came of a replacement.
+/// The result of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FuzzyReplacement {
     pub text: String,
@@ -24,14 +25,14 @@ pub struct FuzzyReplacement {
     pub strategy: MatchStrategy,
 }
 
-/// How many places a replacement may touch.
+/// The number of places that a replacement may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occurrences {
     One,
     All,
 }
 
-/// Why nothing was replaced.
+/// The reason why nothing was replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FuzzyError {
     #[error("old_string cannot be empty")]
@@ -85,7 +86,7 @@ pub fn fuzzy_replace(
     Ok(FuzzyReplacement { text, count: found.len(), strategy })
 }
 
-/// Loose ways of looking may find windows that share lines; of those the earlier is taken.
+/// Removes overlaps: loose strategies may find windows that share lines, and the earlier one is kept.
 fn without_overlaps(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     found.sort_by_key(|range| (range.start, range.end));
     let mut kept: Vec<Range<usize>> = Vec::with_capacity(found.len());
@@ -97,7 +98,7 @@ fn without_overlaps(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     kept
 }
 
-/// A part of a text; nothing where the range does not fall between characters.
+/// Returns a part of a text; empty where the range is not between characters.
 fn slice_or_empty(text: &str, range: Range<usize>) -> &str {
     text.get(range).unwrap_or_default()
 }

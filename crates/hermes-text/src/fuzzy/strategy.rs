@@ -1,4 +1,4 @@
-//! The nine ways of finding a quoted passage, strict ones first.
+//! The nine strategies for finding a quoted passage, strict ones first.
 
 use std::ops::Range;
 
@@ -7,17 +7,18 @@ use super::lines::{LineIndex, equal_blocks};
 use super::mapped_text::MappedText;
 use crate::similarity::{ComparableText, similarity};
 
-/// How alike the lines between two anchors must be, with one candidate and with several.
+/// The least similarity of the lines between two anchors, with one candidate and with several.
 const SINGLE_MATCH_SIMILARITY: f64 = 0.5;
 const MULTIPLE_MATCH_SIMILARITY: f64 = 0.7;
 const LINE_SIMILARITY: f64 = 0.8;
 
-/// Rewriting a text for comparison takes many times its size; larger ones are compared as they are.
+/// The largest text that is rewritten for comparison, which takes many times its size; larger ones are compared as
+/// they are.
 const MAX_REWRITTEN_BYTES: usize = 4 * 1024 * 1024;
-/// Pairs of lines that are compared loosely; with more the passage counts as not found.
+/// The most pairs of lines that are compared loosely; with more the passage counts as not found.
 const MAX_PAIRS: usize = 500_000;
 
-/// Which comparison found the passage.
+/// The comparison that found the passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchStrategy {
     Exact,
@@ -43,7 +44,7 @@ const ORDER: [MatchStrategy; 9] = [
     MatchStrategy::ContextAware,
 ];
 
-/// The first way that finds anything, and every place it finds.
+/// Returns the first strategy that finds anything, and every match it finds.
 pub(super) fn find(content: &str, old: &str) -> Option<(MatchStrategy, Vec<Range<usize>>)> {
     let text = LineIndex::of(content);
     let pattern = LineIndex::of(old);
@@ -77,7 +78,7 @@ fn exact(content: &str, old: &str) -> Vec<Range<usize>> {
     content.match_indices(old).map(|(at, found)| at..at + found.len()).collect()
 }
 
-/// Blocks of whole lines that are equal once each line was made comparable.
+/// Returns blocks of whole lines that are equal once each line is normalised.
 fn by_lines(
     text: &LineIndex<'_>,
     pattern: &LineIndex<'_>,
@@ -86,7 +87,7 @@ fn by_lines(
     let content: Vec<&str> = text.texts().map(comparable).collect();
     let wanted: Vec<&str> = pattern.texts().map(comparable).collect();
     if wanted.iter().all(|line| line.is_empty()) {
-        // A passage of nothing but blanks would be found at every empty line.
+        // A passage of only whitespace would be found at every empty line.
         return Vec::new();
     }
     equal_blocks(&content, &wanted).into_iter().filter_map(|at| text.span(at, wanted.len())).collect()
@@ -166,11 +167,11 @@ fn context_aware(text: &LineIndex<'_>, pattern: &LineIndex<'_>) -> Vec<Range<usi
     let height = wanted.len();
     let with_words = blank.iter().filter(|blank| !**blank).count();
     let windows = (text.texts().len() + 1).saturating_sub(height);
-    // Empty lines are alike everywhere: without words on one line there is nothing to go by.
+    // Empty lines are similar everywhere: without words on any line there is no basis for a match.
     if with_words == 0 || windows.saturating_mul(height) > MAX_PAIRS {
         return Vec::new();
     }
-    // For each window that begins at a line: how many of its lines are alike, and how many of those have words.
+    // For each window that begins at a line: how many of its lines are similar, and how many of those have words.
     let mut alike = vec![(0_usize, 0_usize); windows];
     for (at, line) in text.texts().enumerate() {
         let line = ComparableText::new(line.trim());
@@ -183,7 +184,7 @@ fn context_aware(text: &LineIndex<'_>, pattern: &LineIndex<'_>) -> Vec<Range<usi
             }
         }
     }
-    // Empty lines count, but they alone must not carry a match.
+    // Empty lines count, but they alone must not produce a match.
     let enough = |(all, words): &(usize, usize)| all * 2 >= height && words * 2 >= with_words;
     let found = alike.iter().enumerate().filter(|(_, counts)| enough(counts));
     found.filter_map(|(at, _)| text.span(at, height)).collect()

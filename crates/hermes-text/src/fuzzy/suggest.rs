@@ -1,4 +1,4 @@
-//! Passages a model may have meant when none matched.
+//! Suggests passages that a model may have meant when none matched.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,11 @@ use crate::similarity::ComparableText;
 const MAX_SUGGESTIONS: usize = 3;
 const MIN_SIMILARITY: f64 = 0.3;
 const CONTEXT_LINES: usize = 2;
-/// Comparing costs; a line further down than this is not looked at.
+/// The most lines that are compared, because a comparison is expensive.
 const MAX_LINES: usize = 10_000;
 
-/// Up to three places whose line is most like the first line of `old`, each with two lines around it and numbered.
+/// Returns up to three places whose line is most similar to the first line of `old`, each with two lines around it
+/// and numbered.
 pub fn similar_passages(content: &str, old: &str) -> Vec<String> {
     let Some(anchor) = old.split('\n').map(str::trim).find(|line| !line.is_empty()) else {
         return Vec::new();

@@ -1,14 +1,14 @@
-//! Applying a file's hunks to its text.
+//! Applies a file's hunks to its text.
 
 use super::{Hunk, HunkLine};
 use crate::fuzzy::{FuzzyError, Occurrences, fuzzy_replace};
 use crate::truncate::{head, tail};
 
-/// How far around its hint a hunk is looked for, in characters.
+/// The distance around its hint within which a hunk is searched for, in characters.
 const BEFORE_HINT: usize = 500;
 const AFTER_HINT: usize = 2000;
 
-/// Which hunk does not fit, and why. Hunks count from one.
+/// The hunk that does not fit, and the reason. Hunks count from one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HunkError {
     #[error("hunk {hunk}: {reason}")]
@@ -19,7 +19,7 @@ pub enum HunkError {
     NoChange,
 }
 
-/// The text after all hunks, each looked for in what the ones before it left.
+/// Returns the text after all hunks; each is searched for in the result of those before it.
 pub fn apply_hunks(content: &str, hunks: &[Hunk]) -> Result<String, HunkError> {
     let mut text = content.to_owned();
     for (at, hunk) in hunks.iter().enumerate().filter(|(_, hunk)| hunk.is_change()) {
@@ -57,12 +57,13 @@ fn apply(text: String, hunk: &Hunk, number: usize) -> Result<String, HunkError> 
     }
 }
 
-/// Lines that were only removed leave an empty line where they stood last in the file; nothing else is tidied.
+/// Drops the line break that a pure removal leaves as an empty line at the end of the file; nothing else is cleaned
+/// up.
 fn drop_leftover_newline(replaced: String, only_removed: bool, before: &str) -> String {
     if only_removed && replaced == "\n" && before.ends_with('\n') { String::new() } else { replaced }
 }
 
-/// Looks again in the neighbourhood of the hint, where a passage that occurs often may occur once.
+/// Searches again near the hint, where a passage that occurs often may occur once.
 fn apply_near_hint(text: &str, hint: &str, old: &str, new: &str) -> Option<String> {
     let at = text.find(hint)?;
     let (before, after) = (text.get(..at)?, text.get(at..)?);
@@ -75,7 +76,7 @@ fn apply_near_hint(text: &str, hint: &str, old: &str, new: &str) -> Option<Strin
     Some(format!("{}{}{}", text.get(..start)?, replaced.text, text.get(end..)?))
 }
 
-/// New lines without anything around them: behind the hint's line, else at the end.
+/// Inserts lines without context: after the hint's line, else at the end.
 fn insert(text: &str, lines: &str, hint: Option<&str>, number: usize) -> Result<String, HunkError> {
     if let Some(hint) = hint {
         let count = text.matches(hint).count();

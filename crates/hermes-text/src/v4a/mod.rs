@@ -1,7 +1,7 @@
-//! The patch format models know as V4A: files named by headers, changes by hunks without line numbers.
+//! The V4A patch format: files named by headers, changes by hunks without line numbers.
 //!
-//! Holds the reader and the application of hunks to a text. Files are the caller's. Invariant: a text that is not a
-//! patch is an error, never a partial list of operations.
+//! Holds the parser and the application of hunks to a text. The caller reads and writes files. Invariant: a text
+//! that is not a patch is an error, never a partial list of operations.
 
 mod apply;
 mod parse;
@@ -19,7 +19,7 @@ pub enum PatchOp {
 }
 
 impl PatchOp {
-    /// Every path it names.
+    /// Returns every path that the operation names.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let (one, two) = match self {
             Self::Update { path, .. } | Self::Add { path, .. } | Self::Delete { path } => (path, None),
@@ -46,7 +46,7 @@ pub enum HunkLine {
 }
 
 impl Hunk {
-    /// Whether it says to change anything.
+    /// Tells whether the hunk changes anything.
     pub fn is_change(&self) -> bool {
         self.lines.iter().any(|line| !matches!(line, HunkLine::Context(_)))
     }

@@ -1,8 +1,8 @@
-//! Reading a patch.
+//! Parses a patch.
 
 use super::{Hunk, HunkLine, PatchOp};
 
-/// Why a text is not a patch that can be applied.
+/// The reason why a text is not a patch that can be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     #[error("the patch names no file; begin a part with `*** Update File: PATH`, `*** Add File: PATH`, …")]
@@ -17,7 +17,7 @@ pub enum PatchError {
     ParentPath(String),
 }
 
-/// Reads the operations of a patch, in order.
+/// Parses the operations of a patch, in order.
 pub fn parse_patch(text: &str) -> Result<Vec<PatchOp>, PatchError> {
     let mut ops: Vec<PatchOp> = Vec::new();
     for line in body(text) {
@@ -45,7 +45,7 @@ pub fn parse_patch(text: &str) -> Result<Vec<PatchOp>, PatchError> {
             return Err(PatchError::ParentPath(path.to_owned()));
         }
         match op {
-            // Lines are joined, not ended: the last one has no line break.
+            // Lines are joined, not terminated: the last one has no line break.
             PatchOp::Add { content, .. } => {
                 content.pop();
             }
@@ -61,7 +61,7 @@ pub fn parse_patch(text: &str) -> Result<Vec<PatchOp>, PatchError> {
     Ok(ops)
 }
 
-/// The lines between the envelope's marks; the marks may be missing, and a line of a file is none.
+/// Returns the lines between the envelope's marks; the marks may be missing, and a line of a file is not one.
 fn body(text: &str) -> impl Iterator<Item = &str> {
     let is_mark = |line: &str, word: &str| {
         !line.starts_with(['+', '-'])
@@ -71,7 +71,7 @@ fn body(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').skip(begin).take_while(move |line| !is_mark(line, "End"))
 }
 
-/// An operation's first line.
+/// Parses an operation's first line.
 fn header(line: &str) -> Option<Result<PatchOp, PatchError>> {
     let rest = line.strip_prefix("***")?.trim_start();
     let (word, kind) = ["Update", "Add", "Delete", "Move"]
