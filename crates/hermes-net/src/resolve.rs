@@ -86,7 +86,7 @@ impl CheckedResolver {
 }
 
 impl UnresolvedHost {
-    /// The operating system tells the two cases apart only in the error text.
+    /// Classifies a look-up error; the operating system tells the two cases apart only in the error text.
     fn from_lookup(error: &io::Error) -> Self {
         let text = error.to_string().to_ascii_lowercase();
         let permanent = ["not known", "no address", "nodename", "no such host", "not found"];

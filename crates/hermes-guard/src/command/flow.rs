@@ -21,7 +21,7 @@ pub(super) struct Flow {
     pub(super) seen: usize,
 }
 
-/// What a command does with its input.
+/// The use that a command makes of its input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Consumer {
     /// A shell runs it, locally or remotely.

@@ -136,7 +136,7 @@ fn what_bash_would_run_is_not_hidden() {
     assert!(asked.is_empty(), "{asked:#?}");
 }
 
-/// Every construct that leads to one dangerous command leads to any other.
+/// Checks that every construct that leads to one dangerous command leads to any other.
 #[test]
 fn every_way_leads_to_every_command() {
     const OTHERS: &[&str] =

@@ -88,7 +88,7 @@ impl ModelClient {
         self
     }
 
-    /// Also shows each request that is dumped.
+    /// Shows each request that is dumped, too.
     #[must_use]
     pub fn with_echo(mut self, echo: Option<DumpEcho>) -> Self {
         self.echo = echo;

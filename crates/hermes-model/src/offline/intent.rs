@@ -93,7 +93,7 @@ impl Intent {
     }
 }
 
-/// Returns every step of a request such as `read a.txt, then run `make``; empty if any step is not understood.
+/// Returns every step of a request such as ``read a.txt, then run `make` ``; empty if any step is not understood.
 pub(super) fn read(text: &str) -> Vec<Intent> {
     let mut intents = Vec::new();
     for step in split_steps(text) {

@@ -412,7 +412,7 @@ async fn a_local_server_names_its_only_model() {
     assert_eq!(sent, None, "no name of another vendor is sent");
 }
 
-/// A refusal's message names who refused, what, and what to do.
+/// Checks that a refusal's message names who refused, what, and what to do.
 #[tokio::test]
 async fn refusals_are_told_in_words_that_help() {
     async fn check(reply: &str, expected: &[&str]) {

@@ -178,7 +178,7 @@ impl Peer {
     }
 }
 
-/// A single test, because loading the proxy takes longer than all its requests.
+/// Runs every case in one test, because loading the proxy takes longer than all its requests.
 #[tokio::test]
 async fn peer_turns_through_a_proxy_that_nobody_here_wrote() {
     let Some(program) = installed() else { return };

@@ -269,7 +269,7 @@ impl StoredSignIn {
         self.save(held, fields).await
     }
 
-    /// Also stores a token that is itself the key where older releases look for one.
+    /// Stores a token that is itself the key also where older releases look for one.
     async fn mirror(&mut self, held: &LockedAuthFile) -> Result<AgentKey, SignInError> {
         let access = self.access()?;
         let until = self.access_until();
