@@ -158,7 +158,7 @@ async fn silence_is_no_approval() {
     bench.channel.until_said("ann", "requires approval").await;
     bench.clock.advance(std::time::Duration::from_secs(301));
     bench.channel.until_said("ann", "Approval expired").await;
-    bench.channel.until_said("ann", "Silence").await;
+    bench.channel.until_said("ann", "TimedOut").await;
     bench.channel.write("ann", "/approve");
     bench.channel.until_said("ann", "No pending command to approve.").await;
 }
