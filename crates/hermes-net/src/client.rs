@@ -178,7 +178,7 @@ impl HttpClient {
 
 /// Limits the idle connections kept per host; `IDLE_TIMEOUT` limits how long.
 const MAX_IDLE_CONNECTIONS: usize = 16;
-const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
+const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 fn check_shape(url: &Url) -> Result<(), Error> {
     let web = matches!(url.scheme(), "http" | "https") && url.has_host();
