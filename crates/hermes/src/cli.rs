@@ -11,7 +11,7 @@ const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed or not found, 2 wrong com
 #[derive(Debug, Parser)]
 #[command(name = "hermes", display_name = "Hermes Agent", version = VERSION, disable_help_subcommand = true, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
-    /// Without a command, `chat` is meant, and its flags are understood here too
+    /// Without a command, Hermes runs `chat`; its flags also work here
     #[command(flatten)]
     pub(crate) chat: ChatArguments,
     #[command(subcommand)]
@@ -20,18 +20,18 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// Talk, or ask one thing
+    /// Start a chat, or ask one question with -q
     Chat(ChatArguments),
-    /// Show which model answers, or choose another
+    /// Show the current model, or choose another
     Model {
-        /// A model, also as provider:model; without it, the current one is shown
+        /// Model name or provider:model; shows the current model if omitted
         name: Option<String>,
     },
-    /// Sign in to a provider with a code
+    /// Sign in to a provider with a device code
     Login(LoginArguments),
     /// Sign out of a provider
     Logout {
-        /// nous, openai-codex or copilot; without it, the one signed in last
+        /// nous, openai-codex or copilot [default: the last one signed in to]
         #[arg(long)]
         provider: Option<String>,
     },
@@ -40,67 +40,67 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: Option<ConfigCommand>,
     },
-    /// List, search, export and remove stored conversations
+    /// List, search, export and delete stored sessions
     Sessions {
         #[command(subcommand)]
         command: Option<SessionsCommand>,
     },
-    /// What was used: sessions, tokens, money, tools, times of day
+    /// Show usage: sessions, tokens, cost, tools, times of day
     Insights {
-        /// How far back
+        /// Number of days to include
         #[arg(long, default_value_t = 30)]
         days: u32,
-        /// Only this source
+        /// Include only this source
         #[arg(long)]
         source: Option<String>,
     },
-    /// What is set up: model, keys, platforms, gateway, jobs
+    /// Show what is set up: model, keys, platforms, gateway, jobs
     Status {
-        /// Also keys that are not set
+        /// Include keys that are not set
         #[arg(long)]
         all: bool,
-        /// Also try whether the API server answers
+        /// Also check whether the API server responds
         #[arg(long)]
         deep: bool,
     },
-    /// How large the prompt is, by layer and tool
+    /// Show the size of the prompt by layer and tool
     PromptSize {
         #[arg(long, default_value = "cli")]
         platform: String,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Be there always: chats, the API server, scheduled jobs
+    /// Run the always-on service: chats, API server, scheduled jobs
     Gateway {
         #[command(subcommand)]
         command: Option<GatewayCommand>,
     },
-    /// Who may talk to the agent from chats
+    /// Manage who may talk to the agent in chats
     Pairing {
         #[command(subcommand)]
         command: Option<PairingCommand>,
     },
     /// Send a message to a chat; without a target, list the chats
     Send(SendArguments),
-    /// Take events of other services
+    /// Receive events from other services (webhooks)
     Webhook {
         #[command(subcommand)]
         command: Option<WebhookCommand>,
     },
-    /// Jobs that run by themselves
+    /// Manage scheduled jobs
     Cron {
         #[command(subcommand)]
         command: Option<CronCommand>,
     },
-    /// Check, copy and repair the database
+    /// Check, back up and repair the database
     Db {
         #[command(subcommand)]
         command: Option<DbCommand>,
     },
-    /// Bring this program up to date, the way it was installed
+    /// Update Hermes the way it was installed
     Update {
-        /// What is left to do when the new program is in its place
+        /// Finish an update after the new program is in place
         #[arg(long, hide = true)]
         installed: bool,
     },
@@ -113,61 +113,61 @@ pub(crate) enum CliCommand {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
 pub(crate) struct ChatArguments {
-    /// Ask this and end; without it, a chat begins, or standard input is the question
+    /// Ask one question and exit; without it, start a chat or read the question from standard input
     #[arg(short, long)]
     pub(crate) query: Option<String>,
-    /// Ask this, print only the answer, and allow every command
+    /// Ask one question, print only the answer, and run every command without approval
     #[arg(short = 'z', long, conflicts_with = "query")]
     pub(crate) oneshot: Option<String>,
-    /// With --oneshot: write what was used to this file, as JSON
+    /// With --oneshot, write the usage to this file as JSON
     #[arg(long, requires = "oneshot")]
     pub(crate) usage_file: Option<std::path::PathBuf>,
-    /// The model, also as provider:model
+    /// Model name or provider:model
     #[arg(short, long)]
     pub(crate) model: Option<String>,
-    /// The provider, or the name of an endpoint of your own
+    /// Provider, or the name of a custom endpoint
     #[arg(long)]
     pub(crate) provider: Option<String>,
-    /// Toolsets to use, separated by commas; `all` is every one
+    /// Comma-separated toolsets to use; `all` enables all of them
     #[arg(short, long)]
     pub(crate) toolsets: Option<String>,
-    /// Print the answer and nothing else
+    /// Print only the answer
     #[arg(short = 'Q', long)]
     pub(crate) quiet: bool,
-    /// Show arguments and results of tools
+    /// Show the arguments and results of tools
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Go on with this session, by its id or title
+    /// Resume the session with this id or title
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
-    /// Go on with the newest session, or with the one of this name
-    #[arg(short, long = "continue", value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    /// Continue the latest session, or the named one
+    #[arg(short = 'c', long = "continue", value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub(crate) go_on: Option<String>,
-    /// Run dangerous commands without asking
+    /// Run dangerous commands without approval
     #[arg(long)]
     pub(crate) yolo: bool,
-    /// Tell the model the session's id
+    /// Include the session id in the prompt
     #[arg(long)]
     pub(crate) pass_session_id: bool,
-    /// Keep copies of files before they are changed, whatever the configuration says
+    /// Save checkpoints of files before changing them, regardless of the configuration
     #[arg(long)]
     pub(crate) checkpoints: bool,
-    /// What the session is listed under
+    /// Source under which the session is listed
     #[arg(long, value_name = "TAG")]
     pub(crate) source: Option<String>,
-    /// The most calls to the model in a turn
+    /// Maximum number of model calls per turn
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<usize>,
-    /// Load no context files, no memory and no skills
+    /// Don't load context files, memory or skills
     #[arg(long)]
     pub(crate) ignore_rules: bool,
-    /// List the tools, and which toolset each belongs to
+    /// List the tools by toolset
     #[arg(long)]
     pub(crate) list_tools: bool,
     /// List the toolsets
     #[arg(long)]
     pub(crate) list_toolsets: bool,
-    /// Understood for compatibility; there is one interface
+    /// Accepted for compatibility; there is one interface
     #[arg(long, hide = true)]
     pub(crate) cli: bool,
     #[arg(long, hide = true)]
@@ -260,35 +260,35 @@ pub(crate) struct LoginArguments {
     /// nous, openai-codex or copilot
     #[arg(long, default_value = "nous")]
     pub(crate) provider: String,
-    /// Nous: the portal to sign in at
+    /// Nous: URL of the portal
     #[arg(long, value_name = "URL")]
     pub(crate) portal_url: Option<String>,
-    /// Nous: where models answer
+    /// Nous: URL of the inference API
     #[arg(long, value_name = "URL")]
     pub(crate) inference_url: Option<String>,
-    /// Nous: the id of the client
+    /// Nous: client id
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Nous: what is asked for
+    /// Nous: scope to request
     #[arg(long)]
     pub(crate) scope: Option<String>,
-    /// Only print the address; otherwise it is opened in a browser where there is a display
+    /// Print the URL instead of opening a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// Seconds to wait for the confirmation
+    /// Seconds to wait for confirmation
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<u64>,
-    /// Nous: certificates to believe
+    /// Nous: file with CA certificates to trust
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_bundle: Option<std::path::PathBuf>,
-    /// Nous: believe any certificate
+    /// Nous: don't verify certificates
     #[arg(long)]
     pub(crate) insecure: bool,
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct SendArguments {
-    /// Target and message; with --to, only the message. Without a message, standard input
+    /// Target and message; only the message with --to. Reads standard input if the message is omitted
     pub(crate) words: Vec<String>,
     /// A platform, platform:ID or platform:#name
     #[arg(short = 't', long, value_name = "TARGET")]
@@ -296,13 +296,13 @@ pub(crate) struct SendArguments {
     /// Read the message from a file
     #[arg(short, long)]
     pub(crate) file: Option<std::path::PathBuf>,
-    /// A line before the message
+    /// Subject line to put before the message
     #[arg(short, long, value_name = "LINE")]
     pub(crate) subject: Option<String>,
-    /// List the chats that are known
+    /// List known chats
     #[arg(short, long)]
     pub(crate) list: bool,
-    /// Print nothing when it was sent
+    /// Print nothing on success
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Print the result as JSON
@@ -312,7 +312,7 @@ pub(crate) struct SendArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show what is configured; keys are masked
+    /// Show the configuration with masked keys
     Show,
     /// Open config.yaml in $EDITOR
     Edit,
@@ -323,19 +323,19 @@ pub(crate) enum ConfigCommand {
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
     },
-    /// Print the value in force
+    /// Print the effective value
     Get { key: String },
     /// Remove a value from config.yaml
     Unset { key: String },
-    /// Print where config.yaml is
+    /// Print the path of config.yaml
     Path,
-    /// Print where .env is
+    /// Print the path of .env
     EnvPath,
-    /// Look for mistakes and for options that are new
+    /// Check for errors and new options
     Check,
-    /// Bring config.yaml up to the current version, keeping comments and a copy
+    /// Migrate config.yaml to the current version; keeps comments and a backup
     Migrate {
-        /// Only show what would change
+        /// Show the changes without writing them
         #[arg(long)]
         dry_run: bool,
     },
@@ -343,63 +343,63 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// The newest conversations
+    /// List the latest sessions
     List {
-        /// Only this source, such as cli or telegram
+        /// Include only this source, such as cli or telegram
         #[arg(long)]
         source: Option<String>,
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// Choose a conversation from a list and go on with it
+    /// Choose a session from a list and resume it
     Browse {
-        /// Only this source, such as cli or telegram
+        /// Include only this source, such as cli or telegram
         #[arg(long)]
         source: Option<String>,
         #[arg(long, default_value_t = 50)]
         limit: usize,
     },
-    /// Look for words in all conversations
+    /// Search all sessions
     Search {
         #[arg(required = true, num_args = 1..)]
         words: Vec<String>,
         #[arg(long, default_value_t = 10)]
         limit: usize,
     },
-    /// Write conversations as JSON lines; `-` is standard output
+    /// Export sessions as JSON lines; `-` writes to standard output
     Export {
         file: String,
         #[arg(long)]
         source: Option<String>,
-        /// One session, by its id or the beginning of it
+        /// Export one session, by its id or a unique prefix
         #[arg(long)]
         session_id: Option<String>,
     },
-    /// Remove a conversation
+    /// Delete a session
     Delete {
         id: String,
-        /// Do not ask
+        /// Don't ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
-    /// Remove ended conversations that began long ago
+    /// Delete old sessions that have ended
     Prune {
-        /// Days
+        /// Age in days
         #[arg(long, default_value_t = 90)]
         older_than: u32,
         #[arg(long)]
         source: Option<String>,
-        /// Do not ask
+        /// Don't ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
-    /// Give a conversation a title
+    /// Set the title of a session
     Rename {
         id: String,
         #[arg(required = true, num_args = 1..)]
         title: Vec<String>,
     },
-    /// Totals
+    /// Show totals
     Stats,
 }
 
@@ -413,61 +413,61 @@ impl Default for SessionsCommand {
 pub(crate) enum GatewayCommand {
     /// Run in the foreground
     Run {
-        /// Print what happens
+        /// Print log messages
         #[arg(short, long)]
         verbose: bool,
-        /// Take the place of a gateway that is running
+        /// Replace a running gateway
         #[arg(long)]
         replace: bool,
     },
-    /// Whether it runs, how it is, and what waits
+    /// Show whether the gateway is running, its health and its queues
     Status {
-        /// With the last lines of the log
+        /// Include the last lines of the log
         #[arg(long)]
         deep: bool,
-        /// The service of the system instead of the user's
+        /// Use the system service instead of the user service
         #[arg(long)]
         system: bool,
     },
-    /// Choose what the gateway serves
+    /// Set up platforms and the API server
     Setup(GatewaySetupArguments),
-    /// Have it run as a service
+    /// Install the gateway as a service
     Install {
-        /// Write the definition again even if it is up to date
+        /// Rewrite the service definition even if it is current
         #[arg(long)]
         force: bool,
-        /// For the machine, from boot on; needs root
+        /// Install a system service that starts at boot (needs root)
         #[arg(long)]
         system: bool,
-        /// With --system: whom it runs as
+        /// With --system, the user to run as
         #[arg(long, value_name = "USER", requires = "system")]
         run_as_user: Option<String>,
     },
-    /// Remove the service; the home stays
+    /// Remove the service; keeps the home folder
     Uninstall {
-        /// The service of the system instead of the user's
+        /// Use the system service instead of the user service
         #[arg(long)]
         system: bool,
     },
     /// Start the service
     Start {
-        /// The service of the system instead of the user's
+        /// Use the system service instead of the user service
         #[arg(long)]
         system: bool,
     },
-    /// Stop the service, and a gateway of this home that was started by hand
+    /// Stop the service, and any gateway of this home started by hand
     Stop {
-        /// The service of the system instead of the user's
+        /// Use the system service instead of the user service
         #[arg(long)]
         system: bool,
     },
-    /// Restart the service; without one, run another gateway in the foreground
+    /// Restart the service, or run a gateway in the foreground if none is installed
     Restart {
-        /// The service of the system instead of the user's
+        /// Use the system service instead of the user service
         #[arg(long)]
         system: bool,
     },
-    /// Let running turns end, take no new ones, then stop
+    /// Finish running turns, accept no new ones, then stop
     Drain,
 }
 
@@ -477,22 +477,22 @@ pub(crate) struct GatewaySetupArguments {
     /// Set up this platform: telegram, discord, slack, webhook
     #[arg(conflicts_with = "api_server")]
     pub(crate) platform: Option<String>,
-    /// Answer a question of the platform, as in TELEGRAM_BOT_TOKEN=…; `-` as the value reads it from standard input
+    /// Set a platform variable, as in TELEGRAM_BOT_TOKEN=…; the value `-` is read from standard input
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "platform")]
     pub(crate) values: Vec<String>,
     /// Set up the OpenAI-compatible API server
     #[arg(long)]
     pub(crate) api_server: bool,
-    /// The port of the API server
+    /// Port of the API server
     #[arg(long, requires = "api_server", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// The key its callers must send; without it, the present one, or a random one
+    /// API key for clients [default: the current one, or a random one]
     #[arg(long, requires = "api_server")]
     pub(crate) key: Option<String>,
-    /// Install the service and start it afterwards
+    /// Install and start the service afterwards
     #[arg(long)]
     pub(crate) service: bool,
-    /// Ask nothing: what is not said stays, or is the default
+    /// Don't prompt; keep current values or use defaults
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -505,14 +505,14 @@ impl Default for GatewayCommand {
 
 #[derive(Debug, Default, Subcommand)]
 pub(crate) enum PairingCommand {
-    /// Who waits and who was let in
+    /// List pending and approved users
     #[default]
     List,
-    /// Let somebody in by their code
+    /// Approve a user by pairing code
     Approve { platform: String, code: String },
-    /// Shut somebody out again
+    /// Revoke a user's access
     Revoke { platform: String, user_id: String },
-    /// Forget everybody who waits
+    /// Remove all pending users
     ClearPending,
 }
 
@@ -522,27 +522,27 @@ pub(crate) enum WebhookCommand {
     #[command(visible_alias = "add")]
     Subscribe {
         name: String,
-        /// What the agent is told; {a.b} stands for a value of the event
+        /// Prompt for the agent; {a.b} is replaced by a value of the event
         #[arg(long)]
         prompt: Option<String>,
-        /// Events to take, separated by commas; without it, all
+        /// Comma-separated events to accept [default: all]
         #[arg(long)]
         events: Option<String>,
         #[arg(long)]
         description: Option<String>,
-        /// Skills to follow, separated by commas
+        /// Comma-separated skills to use
         #[arg(long)]
         skills: Option<String>,
-        /// Where the answer goes: log, github_comment or a platform
+        /// Where to send the answer: log, github_comment or a platform
         #[arg(long)]
         deliver: Option<String>,
         #[arg(long)]
         deliver_chat_id: Option<String>,
-        /// The secret events are signed with; without it, a random one
+        /// Secret that signs the events [default: a random one]
         #[arg(long)]
         secret: Option<String>,
     },
-    /// Show the routes
+    /// List the routes
     #[command(visible_alias = "ls")]
     #[default]
     List,
@@ -552,7 +552,7 @@ pub(crate) enum WebhookCommand {
     /// Send a signed test event to a route
     Test {
         name: String,
-        /// The event, as JSON
+        /// Event payload as JSON
         #[arg(long)]
         payload: Option<String>,
     },
@@ -560,28 +560,28 @@ pub(crate) enum WebhookCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronCommand {
-    /// The jobs
+    /// List the jobs
     List {
-        /// Also those that rest or are over
+        /// Include paused and finished jobs
         #[arg(long)]
         all: bool,
     },
-    /// Schedule something
+    /// Create a job
     #[command(alias = "add")]
     Create {
-        /// `30m` or a date once; `every 2h` or `0 9 * * *` again and again
+        /// `30m` or a date (once); `every 2h` or `0 9 * * *` (repeating)
         schedule: String,
-        /// What is to be done
+        /// What the agent is asked to do
         prompt: Vec<String>,
         #[command(flatten)]
         about: JobArguments,
-        /// Skills to follow
+        /// Skills to use
         #[arg(long = "skill")]
         skills: Vec<String>,
     },
     /// Change a job
     Edit {
-        /// The id, its beginning, or the name
+        /// Job id, id prefix or name
         id: String,
         #[arg(long)]
         schedule: Option<String>,
@@ -589,7 +589,7 @@ pub(crate) enum CronCommand {
         prompt: Option<String>,
         #[command(flatten)]
         about: JobArguments,
-        /// Skills instead of those it has
+        /// Replace the job's skills
         #[arg(long = "skill")]
         skills: Vec<String>,
         #[arg(long = "add-skill")]
@@ -599,20 +599,20 @@ pub(crate) enum CronCommand {
         #[arg(long)]
         clear_skills: bool,
     },
-    /// Let a job rest
+    /// Pause a job
     Pause { id: String },
-    /// Let a job go on from now
+    /// Resume a job
     Resume { id: String },
-    /// Make a job due at once
+    /// Run a job at the next scheduler tick
     Run { id: String },
-    /// Remove a job; what it said is kept
+    /// Remove a job; keeps its output
     #[command(aliases = ["rm", "delete"])]
     Remove { id: String },
-    /// Whether jobs will run, and which is next
+    /// Show whether jobs will run, and the next one
     Status,
-    /// Look once at what is due, and run it
+    /// Run due jobs once and exit
     Tick,
-    /// What became of each time a job was due
+    /// List past runs of jobs
     #[command(alias = "history")]
     Runs {
         id: Option<String>,
@@ -635,31 +635,31 @@ pub(crate) struct JobArguments {
     /// local, origin, all, a platform, or platform:chat
     #[arg(long)]
     pub(crate) deliver: Option<String>,
-    /// How often it runs; 0 is for ever
+    /// Number of runs; 0 means unlimited
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) repeat: Option<i64>,
-    /// The folder its tools start in
+    /// Working directory of the tools
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workdir: Option<std::path::PathBuf>,
-    /// A file in scripts/ of the home that runs first; what it prints goes before the prompt
+    /// Script in scripts/ of the home that runs first; its output is prepended to the prompt
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<String>,
-    /// Only run the script, and deliver what it prints
+    /// Run only the script and deliver its output
     #[arg(long, conflicts_with = "agent")]
     pub(crate) no_agent: bool,
-    /// Ask the agent again, after --no-agent
+    /// Use the agent again after --no-agent
     #[arg(long)]
     pub(crate) agent: bool,
 }
 
 #[derive(Debug, Default, Subcommand)]
 pub(crate) enum DbCommand {
-    /// Check the whole file; changes nothing
+    /// Check the database; changes nothing
     #[default]
     Check,
-    /// Copy the database while it is in use
+    /// Back up the database while it is in use
     Backup { file: std::path::PathBuf },
-    /// Save what can be read of a damaged database into a sound one
+    /// Rescue what can be read from a damaged database
     Repair,
 }
 

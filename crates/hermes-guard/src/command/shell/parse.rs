@@ -289,7 +289,8 @@ impl<'a> ShellParser<'a> {
                 self.merge_nested(&reader);
                 return;
             }
-            // `((…) …)`: nested groups.
+            // `((…) …)`: nested groups. A quote in a comment makes bash read what follows it a second time.
+            self.ambiguous |= text.contains('#') && text.contains(['\'', '"']);
             self.cursor = before;
         }
         let body = self.script(ScriptTerminator::Parenthesis);
