@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 /// The text after the help, which lists the exit codes.
-const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed or not found, 2 wrong command line, 78 gateway configuration, 130 interrupted.\n\
+const AFTER_HELP: &str = "Exit codes: 0 success, 1 failure, 2 usage error, 78 gateway configuration, 130 interrupted.\n\
                           The whole table is in docs/reference/exit-codes.md.";
 
 /// A personal AI agent in one binary.
