@@ -498,15 +498,28 @@ fn finish(output: String, ending: ExitCause, limit: Duration) -> CommandOutput {
     match ending {
         ExitCause::Exited(exit_code) => CommandOutput { output, exit_code },
         ExitCause::TimedOut => {
+            let output = without_signal_report(output);
             let text = format!("Command timed out after {}s", limit.as_secs());
             let output = if output.is_empty() { text } else { format!("{output}\n[{text}]") };
             CommandOutput { output, exit_code: TIMED_OUT }
         }
         ExitCause::Interrupted => {
+            let output = without_signal_report(output);
             let output = format!("{output}\n[Command interrupted — user sent a new message]");
             CommandOutput { output, exit_code: INTERRUPTED }
         }
     }
+}
+
+/// Removes the shell's own line about the signal that ended the command: whether the shell is still there to write it
+/// depends on which process the signal reaches first.
+fn without_signal_report(mut output: String) -> String {
+    let end = output.strip_suffix('\n').unwrap_or(&output);
+    let before = end.strip_suffix("Terminated").filter(|text| text.is_empty() || text.ends_with('\n'));
+    if let Some(length) = before.map(str::len) {
+        output.truncate(length);
+    }
+    output
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
@@ -518,4 +531,23 @@ fn unavailable(error: std::io::Error) -> RunError {
 /// fail.
 fn nearest_folder(wanted: &Path) -> PathBuf {
     wanted.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_signal_report;
+
+    #[test]
+    fn only_the_line_of_the_shell_about_its_signal_is_removed() {
+        for (output, kept) in [
+            ("Terminated\n", ""),
+            ("12\nTerminated\n", "12\n"),
+            ("12\nTerminated", "12\n"),
+            ("not Terminated\n", "not Terminated\n"),
+            ("12\n", "12\n"),
+            ("", ""),
+        ] {
+            assert_eq!(without_signal_report(output.to_owned()), kept);
+        }
+    }
 }
