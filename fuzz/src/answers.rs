@@ -3,16 +3,18 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use hermes_model::wire::{Answer, Decoder, Ending, Mode, Streaming, WireOptions, build_body, decode_plain};
-use hermes_types::{BoxFuture, Cancel, Clock, Deadline, Message, Request, Timestamp};
+use hermes_model::wire::{
+    AnswerDecoder, ApiMode, DecodedAnswer, StreamEnding, StreamingMode, WireOptions, build_body, decode_plain,
+};
+use hermes_types::{BoxFuture, Cancel, Clock, Deadline, Message, ModelRequest, Timestamp};
 use serde::de::IgnoredAny;
 
-pub(crate) fn options(mode: Mode) -> WireOptions {
+pub(crate) fn options(mode: ApiMode) -> WireOptions {
     match mode {
-        Mode::Chat => WireOptions::new(mode, "custom", "http://localhost/v1"),
-        Mode::Responses => WireOptions::new(mode, "openai", "https://api.openai.com/v1"),
-        Mode::Anthropic => WireOptions::new(mode, "anthropic", "https://api.anthropic.com"),
-        Mode::Converse => {
+        ApiMode::Chat => WireOptions::new(mode, "custom", "http://localhost/v1"),
+        ApiMode::Responses => WireOptions::new(mode, "openai", "https://api.openai.com/v1"),
+        ApiMode::Anthropic => WireOptions::new(mode, "anthropic", "https://api.anthropic.com"),
+        ApiMode::Converse => {
             WireOptions::new(mode, "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com")
         }
     }
@@ -21,22 +23,22 @@ pub(crate) fn options(mode: Mode) -> WireOptions {
 /// The first byte chooses the wire; the rest is the body.
 pub fn plain_answers(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else { return };
-    let mode = Mode::ALL[usize::from(*choice) % Mode::ALL.len()];
+    let mode = ApiMode::ALL[usize::from(*choice) % ApiMode::ALL.len()];
     let known = options(mode);
     let read = decode_plain(&known, body);
     if let Ok(answer) = &read {
         check_answer(answer, 8 * body.len() + 1024);
     }
     let opens = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    if mode == Mode::Converse || !opens {
+    if mode == ApiMode::Converse || !opens {
         return;
     }
     // A server that answers a wish for a stream with one object is understood all the same.
-    let mut decoder = Decoder::new(&known);
+    let mut decoder = AnswerDecoder::new(&known);
     let mut deltas = Vec::new();
     decoder.push(body, &mut deltas).expect("a body is only kept");
     match (decoder.finish(&mut deltas), read) {
-        (Ok(Ending::Complete(streamed)), Ok(plain)) => {
+        (Ok(StreamEnding::Complete(streamed)), Ok(plain)) => {
             assert_eq!(streamed.message.content, plain.message.content);
             assert_eq!(streamed.message.tool_calls.len(), plain.message.tool_calls.len());
             assert_eq!((streamed.usage, streamed.model), (plain.usage, plain.model));
@@ -47,7 +49,7 @@ pub fn plain_answers(data: &[u8]) {
 }
 
 /// `room` is the most that its texts may hold together.
-pub(crate) fn check_answer(answer: &Answer, room: usize) {
+pub(crate) fn check_answer(answer: &DecodedAnswer, room: usize) {
     let message = &answer.message;
     assert!(message.finish_reason.is_some(), "{answer:?}");
     let calls = &message.tool_calls;
@@ -70,7 +72,7 @@ fn check_replay(message: &Message) {
     let results = back.tool_calls.iter().map(|call| Message::tool(call, "done"));
     let mut messages = vec![Message::user("hi"), back.clone()];
     messages.extend(results);
-    let request = Request {
+    let request = ModelRequest {
         model: "m".to_owned(),
         system: "Be brief.".to_owned(),
         messages,
@@ -82,8 +84,8 @@ fn check_replay(message: &Message) {
         deadline: Deadline::after(&Standing, Duration::from_secs(1)),
         cancel: Cancel::new(),
     };
-    for mode in Mode::ALL {
-        let body = build_body(&request, &options(mode), Streaming::Streamed).to_bytes();
+    for mode in ApiMode::ALL {
+        let body = build_body(&request, &options(mode), StreamingMode::Streamed).to_bytes();
         let parsed = serde_json::from_slice::<IgnoredAny>(&body);
         assert!(parsed.is_ok(), "{mode:?}: {parsed:?}: {}", String::from_utf8_lossy(&body));
     }

@@ -1,17 +1,22 @@
 //! Changes a model wants to make to a file.
 
-use hermes_text::{DiffLine, Occurrences, PatchOp, Strategy, apply_hunks, diff_lines, fuzzy_replace, parse_patch};
+use hermes_text::{
+    DiffLine, MatchStrategy, Occurrences, PatchOp, apply_hunks, diff_lines, fuzzy_replace, parse_patch,
+};
 
 /// What is found is replaced and nothing else; a difference tells both sides.
 pub fn patches(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut parts = text.splitn(3, '\u{1}');
-    let (content, old, new) =
-        (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (content, old, new) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     for occurrences in [Occurrences::One, Occurrences::All] {
         if let Ok(replaced) = fuzzy_replace(content, old, new, occurrences) {
             assert!(replaced.count >= 1);
-            if replaced.strategy == Strategy::Exact {
+            if replaced.strategy == MatchStrategy::Exact {
                 assert_eq!(replaced.text, content.replace(old, new));
             }
         }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use hermes_model::wire::{
-    Circumstances, Failure, Fallback, Field, KeyPool, Refresh, Remedy, classify, is_connection_loss,
-    limit_in_text,
+    FailureContext, FallbackAvailability, PoolAvailability, ProviderFailure, Remedy, RequestField,
+    TokenRefresh, classify, is_connection_loss, limit_in_text,
 };
 
-const FIELDS: [Field; 4] = [Field::MaxTokens, Field::Temperature, Field::Streaming, Field::Tools];
+const FIELDS: [RequestField; 4] =
+    [RequestField::MaxTokens, RequestField::Temperature, RequestField::Streaming, RequestField::Tools];
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// `status circumstances`, headers line by line, an empty line, the body: much like HTTP itself.
@@ -23,22 +24,26 @@ pub fn remedies(data: &[u8]) {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
         .collect();
-    let failure = Failure::http(status, &headers, body.as_bytes());
+    let failure = ProviderFailure::http(status, &headers, body.as_bytes());
     check(&failure, &known);
-    assert_eq!(failure, Failure::http(status, &headers, body.as_bytes()), "the same words, the same failure");
-    let lost = Failure::network(body);
+    assert_eq!(
+        failure,
+        ProviderFailure::http(status, &headers, body.as_bytes()),
+        "the same words, the same failure"
+    );
+    let lost = ProviderFailure::network(body);
     assert!(matches!(classify(&lost, &known).remedy, Remedy::Retry { .. }));
     check(&lost, &known);
     let _ = is_connection_loss(body);
     let _ = limit_in_text(body);
 }
 
-fn circumstances(bits: u32) -> Circumstances {
+fn circumstances(bits: u32) -> FailureContext {
     let has = |bit: u32| bits >> bit & 1 == 1;
-    Circumstances {
-        refresh: if has(0) { Refresh::Possible } else { Refresh::Impossible },
-        keys: if has(1) { KeyPool::HasAnother } else { KeyPool::Exhausted },
-        fallback: if has(2) { Fallback::Available } else { Fallback::Unavailable },
+    FailureContext {
+        refresh: if has(0) { TokenRefresh::Possible } else { TokenRefresh::Impossible },
+        keys: if has(1) { PoolAvailability::HasAnother } else { PoolAvailability::Exhausted },
+        fallback: if has(2) { FallbackAvailability::Available } else { FallbackAvailability::Unavailable },
         prompt_tokens: if has(3) { u64::from(bits) } else { u64::MAX },
         context_length: if has(4) { 8192 } else { u64::from(bits >> 16) },
         messages: if has(5) { 200 } else { 2 },
@@ -53,17 +58,17 @@ fn circumstances(bits: u32) -> Circumstances {
 }
 
 /// Nothing is advised that the caller does not have, or that would be the same request again without an end.
-fn check(failure: &Failure, known: &Circumstances) {
+fn check(failure: &ProviderFailure, known: &FailureContext) {
     let verdict = classify(failure, known);
     assert!(verdict.summary.chars().count() <= 600, "{}", verdict.summary);
     assert!(!verdict.summary.contains(['\n', '\r']), "{:?}", verdict.summary);
     match verdict.remedy {
         Remedy::Retry { after } => assert!(after.is_none_or(|wait| wait <= WEEK), "{after:?}"),
         Remedy::RotateKey { after } => {
-            assert_eq!(known.keys, KeyPool::HasAnother);
+            assert_eq!(known.keys, PoolAvailability::HasAnother);
             assert!(after.is_none_or(|wait| wait <= WEEK), "{after:?}");
         }
-        Remedy::RefreshToken => assert_eq!(known.refresh, Refresh::Possible),
+        Remedy::RefreshToken => assert_eq!(known.refresh, TokenRefresh::Possible),
         Remedy::Compress { limit: Some(limit) } => {
             assert!(limit > 0);
             assert!(known.context_length == 0 || limit < known.context_length, "{limit}");
@@ -72,7 +77,7 @@ fn check(failure: &Failure, known: &Circumstances) {
         Remedy::LowerMaxTokens { to } => {
             assert!(to > 0 && known.max_tokens.is_none_or(|sent| to < sent), "{to}");
         }
-        Remedy::SwitchToFallback => assert_eq!(known.fallback, Fallback::Available),
+        Remedy::SwitchToFallback => assert_eq!(known.fallback, FallbackAvailability::Available),
         Remedy::DropField(field) => assert!(!known.dropped.contains(&field), "{field:?} again"),
         Remedy::GiveUp { message } => {
             assert!(!message.trim().is_empty());

@@ -1,22 +1,22 @@
 //! Streamed answers on the four wires.
 
 use hermes_model::Error;
-use hermes_model::wire::{Decoder, Ending, Mode, WireOptions};
+use hermes_model::wire::{AnswerDecoder, ApiMode, StreamEnding, WireOptions};
 use hermes_types::{CallId, Delta};
 
 use crate::answers::{check_answer, options};
 use crate::{cuts, frames};
 
 pub fn chat_stream(data: &[u8]) {
-    check_stream(&options(Mode::Chat), data);
+    check_stream(&options(ApiMode::Chat), data);
 }
 
 pub fn responses_stream(data: &[u8]) {
-    check_stream(&options(Mode::Responses), data);
+    check_stream(&options(ApiMode::Responses), data);
 }
 
 pub fn anthropic_stream(data: &[u8]) {
-    check_stream(&options(Mode::Anthropic), data);
+    check_stream(&options(ApiMode::Anthropic), data);
 }
 
 /// The first byte says how the rest becomes frames:
@@ -25,7 +25,7 @@ pub fn anthropic_stream(data: &[u8]) {
 pub fn converse_stream(data: &[u8]) {
     let Some((form, rest)) = data.split_first() else { return };
     let lines = rest.split(|byte| *byte == b'\n');
-    let converse = options(Mode::Converse);
+    let converse = options(ApiMode::Converse);
     match form {
         b'f' => {
             let events = lines.map(|line| {
@@ -35,7 +35,7 @@ pub fn converse_stream(data: &[u8]) {
             check_stream(&converse, &events.collect::<Vec<_>>().concat());
         }
         b'm' => {
-            let bedrock = WireOptions::new(Mode::Anthropic, "bedrock", converse.base.as_str());
+            let bedrock = WireOptions::new(ApiMode::Anthropic, "bedrock", converse.base.as_str());
             check_stream(&bedrock, &lines.map(frames::chunk).collect::<Vec<_>>().concat());
         }
         b'h' => {
@@ -53,7 +53,7 @@ struct Heard {
     text: String,
     reasoning: String,
     started: Vec<String>,
-    ending: Result<Ending, Error>,
+    ending: Result<StreamEnding, Error>,
 }
 
 fn check_stream(options: &WireOptions, bytes: &[u8]) {
@@ -63,25 +63,25 @@ fn check_stream(options: &WireOptions, bytes: &[u8]) {
     let room = 8 * bytes.len() + 1024;
     assert!(whole.text.len() + whole.reasoning.len() <= room, "more was shown than came");
     match &whole.ending {
-        Ok(Ending::Complete(answer)) => {
+        Ok(StreamEnding::Complete(answer)) => {
             check_answer(answer, room);
             // Responses may say in its items what it never streamed, and the other way round.
-            if options.mode == Mode::Chat && whole.started.is_empty() {
+            if options.mode == ApiMode::Chat && whole.started.is_empty() {
                 let content = answer.message.content.text();
                 assert_eq!(hermes_text::strip_think(&content), whole.text, "what was shown is what was said");
             }
         }
-        Ok(Ending::CutOff(cut)) => {
+        Ok(StreamEnding::CutOff(cut)) => {
             assert!(cut.partial.tool_calls.is_empty(), "a call of a torn answer: {cut:?}");
             assert_eq!(cut.partial.finish_reason, None, "{cut:?}");
         }
-        Err(Error::AskAgain { reason }) => assert!(reason.chars().count() < 400, "{reason}"),
-        Err(Error::AskElsewhere { .. } | Error::Classify(_)) => {}
+        Err(Error::Retry { reason }) => assert!(reason.chars().count() < 400, "{reason}"),
+        Err(Error::UseFallback { .. } | Error::Classify(_)) => {}
     }
 }
 
 fn hear(options: &WireOptions, pieces: &[&[u8]]) -> Heard {
-    let mut decoder = Decoder::new(options);
+    let mut decoder = AnswerDecoder::new(options);
     let mut deltas = Vec::new();
     let pushed = pieces.iter().try_for_each(|piece| decoder.push(piece, &mut deltas));
     let mut ending = match pushed {
@@ -95,9 +95,9 @@ fn hear(options: &WireOptions, pieces: &[&[u8]]) -> Heard {
         Ok(()) => {
             let ended = decoder.has_ended();
             let ending = decoder.finish(&mut deltas);
-            let torn = matches!(ending, Ok(Ending::CutOff(_)));
+            let torn = matches!(ending, Ok(StreamEnding::CutOff(_)));
             // A chat stream may mark its end and still leave a call unfinished.
-            assert!(!(torn && ended && options.mode == Mode::Converse), "ended and torn at once");
+            assert!(!(torn && ended && options.mode == ApiMode::Converse), "ended and torn at once");
             ending
         }
     };
@@ -115,8 +115,8 @@ fn hear(options: &WireOptions, pieces: &[&[u8]]) -> Heard {
 }
 
 /// Ids that were made up differ from run to run; they are 17 letters long.
-fn forget_made_up_ids(ending: &mut Result<Ending, Error>) {
-    let Ok(Ending::Complete(answer)) = ending else { return };
+fn forget_made_up_ids(ending: &mut Result<StreamEnding, Error>) {
+    let Ok(StreamEnding::Complete(answer)) = ending else { return };
     for (at, call) in answer.message.tool_calls.iter_mut().enumerate() {
         if call.id.as_str().len() == 17 {
             call.id = CallId::new(format!("made up {at}"));
