@@ -20,7 +20,7 @@ use crate::mark::ProcessMark;
 use crate::procfs::own_cgroup;
 use crate::run_record;
 
-const SCRIPT: &str = include_str!("guardian.sh");
+const SCRIPT: &str = include_str!("watchdog.sh");
 
 static PIPE: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
 
@@ -83,7 +83,7 @@ fn send_line(line: &str) {
     let mut pipe = PIPE.lock().unwrap_or_else(PoisonError::into_inner);
     let told = pipe.as_mut().map(|pipe| pipe.write_all(format!("{line}\n").as_bytes()));
     if let Some(Err(error)) = told {
-        tracing::warn!(%error, "the guardian of child processes is gone");
+        tracing::warn!(%error, "the watchdog of child processes is gone");
         *pipe = None;
     }
 }
@@ -94,7 +94,7 @@ fn start() -> Option<ChildStdin> {
     #[expect(clippy::disallowed_methods, reason = "this is the crate that starts processes")]
     let mut command = Command::new("/bin/sh");
     command
-        .args(["-c", SCRIPT, "hermes-guardian", &prefix, folder, own_cgroup().unwrap_or_default()])
+        .args(["-c", SCRIPT, "hermes-watchdog", &prefix, folder, own_cgroup().unwrap_or_default()])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -107,7 +107,7 @@ fn start() -> Option<ChildStdin> {
         child.wait().map(|_| pipe)
     });
     started.unwrap_or_else(|error| {
-        tracing::warn!(%error, "no guardian of child processes could be started");
+        tracing::warn!(%error, "no watchdog of child processes could be started");
         None
     })
 }

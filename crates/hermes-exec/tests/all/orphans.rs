@@ -156,7 +156,7 @@ fn watchdog_of(program: u32) -> i32 {
     let ours: HashSet<PathBuf> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
     let found = numbers().find(|pid| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains("hermes-guardian")
+        String::from_utf8_lossy(&line).contains("hermes-watchdog")
             && fs::read_link(format!("/proc/{pid}/fd/3")).is_ok_and(|pipe| ours.contains(&pipe))
     });
     found.unwrap().parse().unwrap()

@@ -391,7 +391,7 @@ fn watchdog_of(program: &Child) -> Pid {
         fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let found = numbers.find(|pid| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains("hermes-guardian")
+        String::from_utf8_lossy(&line).contains("hermes-watchdog")
             && fs::read_link(format!("/proc/{pid}/fd/3")).is_ok_and(|pipe| ours.contains(&pipe))
     });
     Pid::from_raw(found.unwrap().parse().unwrap()).unwrap()

@@ -1,8 +1,9 @@
-# Reads `+ GROUP MARK`, `- GROUP` and `* BEGINNING`; a group of which only the mark is known yet is called `mMARK`. At the end
-# of its input, which is our end, kills what is left with all that sits in its cell or carries its mark, and removes the files
-# whose paths begin so. Other cells are opened: who sits there was started to run on. $1: what the folders of our cells begin with, $2: the folder they are in, both empty where
-# there are none; $3: our own control group: who was put into another is looked after by somebody else. The shell that
-# starts it ends at once, so that it is no child of ours that somebody would have to wait for.
+# Reads `+ GROUP MARK`, `- GROUP` and `* PREFIX`; a group of which only the mark is known yet is called `mMARK`. At the end of
+# its input, which is the end of Hermes, kills what is left with everything in its cgroup or with its mark, and removes the
+# files whose paths begin with a prefix. Other cgroups are released: their processes were started to keep running.
+# $1: the prefix of our cgroups, $2: the folder they are in, both empty without cgroups; $3: our own cgroup: a process that
+# was moved to another one is managed by somebody else. The shell that starts this script exits at once, so that the watchdog
+# is not a child that Hermes has to reap.
 exec 3<&0
 {
     trap '' HUP INT TERM QUIT
