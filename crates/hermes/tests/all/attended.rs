@@ -420,7 +420,7 @@ default: {reply: {text: a title}}
     window.say("begin");
     window.until_shown("Password for sudo");
     window.say("tell-nobody-22");
-    window.until_shown("it was tried");
+    window.until_shown("it was tried\r\n❯ ");
     window.say("and this is shown");
     window.until_shown("and this is shown");
     window.say("/quit");
