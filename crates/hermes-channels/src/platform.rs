@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_types::{Channel, ChannelCapabilities};
+use hermes_types::{Channel, ChannelCapabilities, platform_facts};
 
 use crate::host::ChannelContext;
 use crate::options::Options;
@@ -12,8 +12,6 @@ use crate::options::Options;
 pub struct Platform {
     /// The name in session keys and configuration: `telegram`.
     pub name: &'static str,
-    /// The name for users: `Telegram`.
-    pub label: &'static str,
     /// The steps to do on the platform's side first.
     pub guide: &'static str,
     /// The variables setup asks for, in this order.
@@ -49,6 +47,11 @@ pub enum VariableKind {
 }
 
 impl Platform {
+    /// Returns the name for users.
+    pub fn label(&self) -> &'static str {
+        platform_facts(self.name).map_or(self.name, |facts| facts.label)
+    }
+
     /// Tells whether all required variables are set.
     pub fn is_configured(&self, options: &Options) -> bool {
         let mut required = self.variables.iter().filter(|variable| variable.kind != VariableKind::Optional);

@@ -17,7 +17,7 @@ use hermes_config::settings::{
 };
 use hermes_config::yaml::YamlValue;
 use hermes_config::{Config, Env, Home, ProgramSurface};
-use hermes_types::ChatKind;
+use hermes_types::{ChatKind, platform_facts};
 use serde_json::Value as Json;
 
 use crate::session::{ConversationSharing, SessionIsolation};
@@ -109,11 +109,7 @@ impl GatewaySettings {
     /// Returns the chat that receives a platform's unrequested messages.
     pub fn home_channel(&self, platform: &str) -> Option<String> {
         let upper = platform.to_uppercase();
-        let own = match platform {
-            "matrix" => Some("MATRIX_HOME_ROOM"),
-            "email" => Some("EMAIL_HOME_ADDRESS"),
-            _ => None,
-        };
+        let own = platform_facts(platform).map(|facts| facts.home_variable);
         own.and_then(|name| self.env.get(name))
             .or_else(|| self.env.get(&format!("{upper}_HOME_CHANNEL")))
             .map(str::to_owned)

@@ -33,7 +33,7 @@ pub use scan::{DueInstants, ScanFinding, scan};
 pub use schedule::{Schedule, ScheduleKind};
 pub use screen::screen;
 pub use script::{JobScript, ScriptLanguage};
-pub use target::{DeliveryTarget, PLATFORMS, parse_targets};
+pub use target::{DeliveryTarget, parse_targets};
 pub use tick_lock::TickLock;
 pub use view::{describe_repeat, job_summary};
 pub use zone::{Zone, parse_instant};

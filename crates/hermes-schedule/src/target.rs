@@ -1,25 +1,7 @@
 //! Delivery targets as users write them: `origin`, `telegram`, `discord:123:456`, or a list of these.
 
+use hermes_types::{PlatformTrait, platform_facts};
 use serde_json::Value;
-
-/// The platforms known by name; others are known while they are connected.
-pub const PLATFORMS: [&str; 12] = [
-    "telegram",
-    "discord",
-    "slack",
-    "whatsapp",
-    "whatsapp_cloud",
-    "signal",
-    "matrix",
-    "mattermost",
-    "homeassistant",
-    "dingtalk",
-    "email",
-    "sms",
-];
-
-/// The platforms whose chats have threads. On others a colon is part of the id: `!room:server`, `group:abc=`.
-const WITH_THREADS: [&str; 4] = ["telegram", "discord", "slack", "mattermost"];
 
 /// One delivery target, or a keyword for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,10 +46,15 @@ fn parse_target(text: &str) -> DeliveryTarget {
         };
     }
     let (chat, thread) = match rest.split_once(':') {
-        Some((chat, thread)) if WITH_THREADS.contains(&platform.as_str()) && !thread.is_empty() => {
+        Some((chat, thread)) if has_thread_targets(&platform) && !thread.is_empty() => {
             (chat, Some(thread.to_owned()))
         }
         _ => (rest, None),
     };
     DeliveryTarget::Chat { platform, chat: chat.to_owned(), thread }
+}
+
+/// Tells whether chats of a platform have threads. Elsewhere a colon is part of the id: `!room:server`, `group:abc=`.
+fn has_thread_targets(platform: &str) -> bool {
+    platform_facts(platform).is_some_and(|facts| facts.has(PlatformTrait::ThreadTargets))
 }

@@ -12,6 +12,7 @@ mod event;
 mod id;
 mod message;
 mod model;
+mod platform;
 mod port;
 mod provenance;
 mod raw_json;
@@ -38,6 +39,10 @@ pub use id::{
 };
 pub use message::{ContentPart, FinishReason, Message, MessageContent, Role};
 pub use model::{Completion, Delta, ModelError, ModelRequest, ReasoningEffort};
+pub use platform::{
+    PLATFORM_FACTS, PlatformFacts, PlatformKind, PlatformTrait, TextForm, chat_platforms, platform_facts,
+    platform_label,
+};
 pub use port::{
     Channel, ChannelCapabilities, ChannelError, CommandOutput, ConnectionStatus, DeltaSink, Environment,
     ExternalMemory, Frontend, Intake, IntakeOutcome, LengthUnit, MessageSender, MessageStatus, Model,

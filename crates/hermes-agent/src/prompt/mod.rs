@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use hermes_config::Home;
 use hermes_knowledge::{IDENTITY, MemoryFile, MemoryStore, project_context, soul};
-use hermes_types::{CivilTime, ContextItem, Provenance, SessionId};
+use hermes_types::{CivilTime, ContextItem, Provenance, SessionId, platform_facts};
 
 pub use enforcement::ToolUseEnforcement;
 
@@ -190,10 +190,12 @@ fn guidance(tools: &[&str]) -> Option<String> {
     (!present.is_empty()).then(|| present.join(" "))
 }
 
+/// Returns the hint about what a platform shows. Platforms of one text form have the same.
 fn platform_hint(platform: &str) -> Option<String> {
+    let wanted = platform_facts(platform).map_or(platform, |facts| facts.text_form.hint_name());
     include_str!("../texts/platforms.txt").lines().find_map(|line| {
-        let (names, text) = line.split_once(": ")?;
-        names.split(' ').any(|name| name == platform).then(|| text.to_owned())
+        let (name, text) = line.split_once(": ")?;
+        (name == wanted).then(|| text.to_owned())
     })
 }
 

@@ -48,7 +48,6 @@ const ROOM_FOR_FENCES: usize = 16;
 
 pub(crate) const PLATFORM: Platform = Platform {
     name: NAME,
-    label: "Discord",
     guide: include_str!("guide.md"),
     variables: &[
         PlatformVariable {

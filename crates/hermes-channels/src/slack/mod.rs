@@ -36,7 +36,6 @@ use crate::platform::{Platform, PlatformVariable, VariableKind};
 
 pub(crate) const PLATFORM: Platform = Platform {
     name: "slack",
-    label: "Slack",
     guide: include_str!("guide.txt"),
     variables: &[
         PlatformVariable {

@@ -53,7 +53,6 @@ const LONGEST_DESCRIPTION: usize = 250;
 
 pub(crate) const PLATFORM: Platform = Platform {
     name: NAME,
-    label: "Telegram",
     guide: "1. In Telegram, write to @BotFather and send /newbot; choose a name, then a username that ends in bot.\n\
             2. Copy the token it gives you.\n\
             3. Write to @userinfobot to learn your own number; only listed numbers may use the bot.\n\

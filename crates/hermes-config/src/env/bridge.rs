@@ -32,20 +32,6 @@ pub(crate) const TERMINAL_KEYS: &[&str] = &[
     "persistent_shell",
 ];
 
-/// The chat platforms that have their own section.
-const PLATFORMS: [&str; 11] = [
-    "telegram",
-    "discord",
-    "slack",
-    "whatsapp",
-    "signal",
-    "sms",
-    "email",
-    "homeassistant",
-    "mattermost",
-    "matrix",
-    "dingtalk",
-];
 /// The platform keys that are read from the file itself and not exported.
 const NOT_VARIABLES: [&str; 2] = ["unauthorized_dm_behavior", "reply_prefix"];
 
@@ -191,7 +177,7 @@ fn gateway(config: &Config, rows: &mut Rows<'_>) {
             rows.put(name, value, Force::FillGap);
         }
     }
-    for platform in PLATFORMS {
+    for platform in hermes_types::chat_platforms() {
         platform_section(config, platform, rows);
     }
     rows.put("HERMES_QUIET", "1".to_owned(), Force::Override);

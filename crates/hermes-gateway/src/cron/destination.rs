@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hermes_schedule::{DeliveryTarget, Job, PLATFORMS, parse_targets};
-use hermes_types::{ChatAddress, ChatKind};
+use hermes_schedule::{DeliveryTarget, Job, parse_targets};
+use hermes_types::{ChatAddress, ChatKind, chat_platforms};
 use serde_json::Value;
 
 use crate::chat_names;
@@ -102,13 +102,13 @@ impl Gateway {
     }
 
     fn require_known_platform(&self, platform: &str) -> Result<(), String> {
-        let known = PLATFORMS.contains(&platform) || self.delivery.channel(platform).is_some();
+        let known =
+            chat_platforms().any(|name| name == platform) || self.delivery.channel(platform).is_some();
         known.then_some(()).ok_or_else(|| format!("there is no platform '{platform}'"))
     }
 
     fn home_destinations(&self, settings: &GatewaySettings) -> Vec<ChatDestination> {
-        let names: BTreeSet<String> =
-            PLATFORMS.iter().map(|name| (*name).to_owned()).chain(self.platforms()).collect();
+        let names: BTreeSet<String> = chat_platforms().map(str::to_owned).chain(self.platforms()).collect();
         names.iter().filter_map(|platform| home_destination(settings, platform)).collect()
     }
 

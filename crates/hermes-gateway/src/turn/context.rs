@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hermes_types::{Attachment, AttachmentKind, ChatKind, Envelope};
+use hermes_types::{Attachment, AttachmentKind, ChatKind, Envelope, PlatformTrait, platform_facts};
 use sha2::{Digest as _, Sha256};
 
 use hermes_agent::Conversation;
@@ -12,8 +12,6 @@ use crate::gateway::Gateway;
 use crate::settings::GatewaySettings;
 use crate::slash;
 
-/// Platforms on which ids can be masked, because no mention needs them.
-const MASKABLE: [&str; 3] = ["telegram", "whatsapp", "signal"];
 const LONGEST_QUOTE: usize = 500;
 const QUOTE_TO_LOOK_FOR: usize = 200;
 
@@ -23,7 +21,9 @@ pub(super) fn context_prompt(
     settings: &GatewaySettings,
     connected: &[String],
 ) -> String {
-    let mask = settings.config.flag("privacy.redact_pii") && MASKABLE.contains(&envelope.platform.as_str());
+    let facts = platform_facts(&envelope.platform);
+    let mask = settings.config.flag("privacy.redact_pii")
+        && facts.is_some_and(|facts| facts.has(PlatformTrait::MaskableIds));
     let mut text = String::from("## Current Session Context\n\n");
     // Writing to a `String` cannot fail.
     let _ = writeln!(text, "**Source:** {}", source_line(envelope, mask));
@@ -41,7 +41,7 @@ pub(super) fn context_prompt(
         (Some(one), None) | (None, Some(one)) => _ = writeln!(text, "**User:** {one}"),
         (None, None) => {}
     }
-    if matches!(envelope.platform.as_str(), "slack" | "discord") {
+    if facts.is_some_and(|facts| facts.has(PlatformTrait::MentionsOnly)) {
         text.push_str("\nOnly messages addressed to you reach you here. You cannot search the channel's history, pin messages or administer it.\n");
     }
     let mut platforms: Vec<&str> = connected.iter().map(String::as_str).collect();

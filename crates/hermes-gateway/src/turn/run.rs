@@ -10,8 +10,8 @@ use hermes_agent::{
 use hermes_store::{EndReason, Error as StoreError, InboxCloseReason, SessionFilter, WaitingMessage};
 use hermes_text::head;
 use hermes_types::{
-    Cancel, Envelope, MessageContent, MessageStatus, OutgoingMessage, Role, SessionId, SessionKind, TaskId,
-    Turn, TurnId, TurnState,
+    Cancel, Envelope, MessageContent, MessageStatus, OutgoingMessage, PlatformKind, PlatformTrait, Role,
+    SessionId, SessionKind, TaskId, Turn, TurnId, TurnState, platform_facts, platform_label,
 };
 
 use super::GRACE;
@@ -29,8 +29,6 @@ use crate::session::{ResetReason, SessionEntry, reset_reason};
 const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
 /// The most characters of a message or an answer that hooks receive.
 const MAX_HOOK_TEXT: usize = 500;
-/// Platforms that get no unrequested messages and so need no home channel.
-const NO_HOME_PLATFORMS: [&str; 4] = ["webhook", "api_server", "homeassistant", "email"];
 /// The delay before a conversation that another process holds is tried again.
 const BUSY_RETRY_DELAY: Duration = Duration::from_secs(2);
 
@@ -218,13 +216,16 @@ impl Gateway {
     /// Tells a new chat once how to set a home channel, if the platform has none.
     async fn suggest_home_channel(&self, key: &str, envelope: &Envelope) {
         let platform = envelope.platform.as_str();
-        if NO_HOME_PLATFORMS.contains(&platform) || self.settings.current().home_channel(platform).is_some() {
+        let facts = platform_facts(platform);
+        if facts.is_some_and(|facts| facts.has(PlatformTrait::SilentAboutHome))
+            || self.settings.current().home_channel(platform).is_some()
+        {
             return;
         }
         let text = format!(
             "📬 No home channel is set for {}. /sethome makes this chat the place for what comes unasked, such as \
              scheduled jobs.",
-            display_name(platform)
+            platform_label(platform)
         );
         let key_of_notice = format!("home:{platform}:{}", envelope.place.chat_id);
         self.queue_reply(key, reply_to(envelope, text, key_of_notice)).await;
@@ -456,7 +457,9 @@ impl Gateway {
         drop(self.tasks.spawn_cooperative("looking back", move |cancel| async move {
             let said = conversation.messages().iter().filter(|message| message.role == Role::User).count();
             // Nobody resumes the conversation of a single event, so it gets no title.
-            if said == 1 && conversation.source() != "webhook" {
+            let is_event = platform_facts(conversation.source())
+                .is_some_and(|facts| facts.kind == PlatformKind::Requests);
+            if said == 1 && !is_event {
                 let _ = agent.title_conversation(&conversation, &cancel).await;
             }
             let due = agent.review_due(&conversation);
@@ -506,19 +509,6 @@ fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
         "session_id": session.as_str(),
         "message": head(&envelope.text(), MAX_HOOK_TEXT),
     })
-}
-
-/// Returns a platform's name as people write it.
-fn display_name(platform: &str) -> String {
-    match platform {
-        "whatsapp" => "WhatsApp".to_owned(),
-        "dingtalk" => "DingTalk".to_owned(),
-        "sms" => "SMS".to_owned(),
-        name => {
-            let mut letters = name.chars();
-            letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-        }
-    }
 }
 
 fn new_chat_conversation(

@@ -125,7 +125,7 @@ fn platforms(context: &ProgramContext, config: &Config, env: &Env) -> Vec<String
         .map(|platform| {
             let configured = platform.is_configured(&options(platform, config, env));
             if !configured {
-                return row(false, platform.label, "not configured");
+                return row(false, platform.label(), "not configured");
             }
             let upper = platform.name.to_uppercase();
             let home = env.get(&format!("{upper}_HOME_CHANNEL")).map(str::to_owned);
@@ -134,7 +134,11 @@ fn platforms(context: &ProgramContext, config: &Config, env: &Env) -> Vec<String
             });
             let home =
                 home.map_or_else(|| "no home channel".to_owned(), |home| format!("home channel {home}"));
-            row(true, platform.label, &format!("configured, {home}{}", platform_state(&state, platform.name)))
+            row(
+                true,
+                platform.label(),
+                &format!("configured, {home}{}", platform_state(&state, platform.name)),
+            )
         })
         .collect();
     let api = ServerSettings::resolve(config, env);

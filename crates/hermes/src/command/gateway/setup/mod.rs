@@ -34,7 +34,7 @@ impl SetupItem {
         match self {
             Self::ApiServer => "API server",
             Self::Webhook => "Webhooks",
-            Self::Chat(platform) => platform.label,
+            Self::Chat(platform) => platform.label(),
         }
     }
 

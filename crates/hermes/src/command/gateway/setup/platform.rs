@@ -25,7 +25,7 @@ pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<(
     let (config, env) = desk.read();
     let present = options(platform, &config, &env);
     if !desk.arguments.yes {
-        desk.output.line(&format!("\n{}\n{}\n", platform.label, platform.guide.trim_end()));
+        desk.output.line(&format!("\n{}\n{}\n", platform.label(), platform.guide.trim_end()));
     }
     let mut values: Vec<(&str, String)> = Vec::new();
     for variable in platform.variables {
@@ -40,7 +40,7 @@ pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<(
         match said.filter(|value| !value.is_empty()) {
             Some(value) => values.push((variable.name, value)),
             None if has.is_none() && variable.kind != VariableKind::Optional => {
-                bail!("{} needs {}; nothing was changed", platform.label, variable.name);
+                bail!("{} needs {}; nothing was changed", platform.label(), variable.name);
             }
             None => {}
         }
@@ -65,7 +65,7 @@ fn values_from_flags<'a>(
         let (name, value) = pair.split_once('=').with_context(|| format!("`{pair}`: write NAME=VALUE"))?;
         if !platform.variables.iter().any(|variable| variable.name == name) {
             let names: Vec<&str> = platform.variables.iter().map(|variable| variable.name).collect();
-            bail!("{} does not ask for `{name}`; it asks for: {}", platform.label, names.join(", "));
+            bail!("{} does not ask for `{name}`; it asks for: {}", platform.label(), names.join(", "));
         }
         let value = if value == "-" { read_from_stdin(name)? } else { value.trim().to_owned() };
         if value.contains(['\n', '\r']) {
@@ -159,7 +159,7 @@ fn explain_access(desk: &SetupDialog<'_>, platform: &Platform, now: &Options) {
         return desk.output.line("  Everybody may talk to the agent (GATEWAY_ALLOW_ALL_USERS).");
     }
     desk.output.line(&match (open, listed) {
-        (true, _) => format!("  Everybody on {} may talk to the agent ({upper}_ALLOW_ALL_USERS).", platform.label),
+        (true, _) => format!("  Everybody on {} may talk to the agent ({upper}_ALLOW_ALL_USERS).", platform.label()),
         (false, true) => format!("  Those in {upper}_ALLOWED_USERS may talk to the agent; others get a pairing code."),
         (false, false) => format!(
             "  Nobody is let in yet: whoever writes gets a code, and `hermes pairing approve {} CODE` lets them in.",
