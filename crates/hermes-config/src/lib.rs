@@ -14,7 +14,7 @@ pub mod lock;
 mod managed_mode;
 pub mod migrate;
 pub mod precedence;
-mod provider;
+pub mod provider;
 pub mod save;
 pub mod secrets;
 pub mod set;
@@ -29,8 +29,6 @@ pub use home::{Home, expand_tilde, user_home};
 pub use load::{Config, ConfigFileState, ConfigWarning};
 pub use managed_mode::ManagedMode;
 pub use precedence::ProgramSurface;
-pub use provider::{
-    ADDITIONAL_PROVIDERS, ALIASES, PROVIDERS, canonical_provider, custom_slug, is_usable_key,
-};
+pub use provider::{canonical_provider, custom_slug, is_usable_key};
 pub use settings::ProgramSettings;
 pub use tree::expand_text;

@@ -34,34 +34,8 @@ const MIRRORED_KEYS: &[&str] = &[
     "persistent_shell",
 ];
 
-/// Names that belong in `.env` even when the variable table does not list them.
-const DOTENV_NAMES: &[&str] = &[
-    "OPENROUTER_API_KEY",
-    "OPENAI_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "VOICE_TOOLS_OPENAI_KEY",
-    "EXA_API_KEY",
-    "PARALLEL_API_KEY",
-    "FIRECRAWL_API_KEY",
-    "FIRECRAWL_API_URL",
-    "TAVILY_API_KEY",
-    "BROWSERBASE_API_KEY",
-    "BROWSERBASE_PROJECT_ID",
-    "BROWSER_USE_API_KEY",
-    "FAL_KEY",
-    "TELEGRAM_BOT_TOKEN",
-    "DISCORD_BOT_TOKEN",
-    "TERMINAL_SSH_HOST",
-    "TERMINAL_SSH_USER",
-    "TERMINAL_SSH_KEY",
-    "SUDO_PASSWORD",
-    "SLACK_BOT_TOKEN",
-    "SLACK_APP_TOKEN",
-    "GITHUB_TOKEN",
-    "HONCHO_API_KEY",
-    "WANDB_API_KEY",
-    "TINKER_API_KEY",
-];
+/// Names that belong in `.env` in any case, although they are no secrets.
+const DOTENV_NAMES: &[&str] = &["FIRECRAWL_API_URL", "BROWSERBASE_PROJECT_ID"];
 
 /// The file a change was written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -284,7 +258,7 @@ fn dotenv_name(key: &str) -> Option<String> {
     let upper = key.to_ascii_uppercase();
     let by_shape =
         upper.ends_with("_API_KEY") || upper.ends_with("_TOKEN") || upper.starts_with("TERMINAL_SSH");
-    let documented = key == upper && variables::find(key).is_some();
+    let documented = variables::find(&upper).is_some_and(|variable| variable.secret || key == upper);
     (DOTENV_NAMES.contains(&upper.as_str()) || by_shape || documented).then_some(upper)
 }
 

@@ -3,6 +3,7 @@
 //! Holds data and traits only: no I/O, no runtime, no policy. Every type here either crosses a crate boundary or
 //! is written to disk, so its serialised form must stay compatible with existing homes.
 
+mod api_mode;
 mod call;
 mod civil_time;
 mod clock;
@@ -24,6 +25,7 @@ mod usage;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use api_mode::ApiMode;
 pub use call::{CallIds, ToolCall};
 pub use civil_time::CivilTime;
 pub use clock::{Clock, Deadline, Timestamp, WallClock};

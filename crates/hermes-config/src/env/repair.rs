@@ -64,7 +64,7 @@ fn split_glued(line: &str) -> Option<(&str, &str)> {
         return None;
     }
     let value_start = line.len() - raw.len();
-    let cut = variables::VARIABLES
+    let cut = variables::all()
         .iter()
         .filter_map(|variable| {
             let needle = format!("{}=", variable.name);

@@ -1,13 +1,18 @@
 // table: exempt from the length limit
 //! Every environment variable Hermes knows, in one table.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::keys::Support;
+use crate::provider::registry::REGISTRY;
 
 /// A variable, its purpose, and whether its value must never be shown.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct EnvVariable {
     pub name: &'static str,
-    pub about: &'static str,
+    pub about: Cow<'static, str>,
     /// The value that applies when the variable is unset; empty when there is none.
     pub default: &'static str,
     pub secret: bool,
@@ -24,28 +29,67 @@ impl EnvVariable {
 
 /// Finds a documented variable by its exact name.
 pub fn find(name: &str) -> Option<&'static EnvVariable> {
-    VARIABLES.iter().find(|variable| variable.name == name)
+    static BY_NAME: LazyLock<HashMap<&str, &EnvVariable>> =
+        LazyLock::new(|| all().iter().map(|variable| (variable.name, variable)).collect());
+    BY_NAME.get(name).copied()
+}
+
+/// Returns every documented variable: those of the model providers, then the table's.
+pub fn all() -> &'static [EnvVariable] {
+    static ALL: LazyLock<Vec<EnvVariable>> = LazyLock::new(|| {
+        let mut rows = of_providers();
+        rows.extend_from_slice(VARIABLES);
+        rows
+    });
+    &ALL
+}
+
+/// Returns the variables with the keys and addresses of model providers. A row of the table takes the place of one
+/// made here.
+fn of_providers() -> Vec<EnvVariable> {
+    let mut rows: Vec<EnvVariable> = Vec::new();
+    for provider in REGISTRY {
+        let keys = provider.keys.iter().map(|name| EnvVariable {
+            name,
+            about: Cow::Owned(format!("Key for {}", provider.label)),
+            default: "",
+            secret: true,
+            support: Support::ActedOn,
+        });
+        let address = Some(provider.base_variable).filter(|name| !name.is_empty()).map(|name| EnvVariable {
+            name,
+            about: Cow::Owned(format!("{} endpoint", provider.label)),
+            default: provider.base_url,
+            secret: false,
+            support: Support::ActedOn,
+        });
+        for row in keys.chain(address) {
+            let is_known = |other: &EnvVariable| other.name == row.name;
+            if !VARIABLES.iter().any(is_known) && !rows.iter().any(is_known) {
+                rows.push(row);
+            }
+        }
+    }
+    rows
 }
 
 /// The prefix that passes a variable to child processes of the terminal, unfiltered and under its unprefixed name.
 pub const FORCE_PREFIX: &str = "_HERMES_FORCE_";
 
 const fn plain(name: &'static str, default: &'static str, about: &'static str) -> EnvVariable {
-    EnvVariable { name, about, default, secret: false, support: Support::ActedOn }
+    EnvVariable { name, about: Cow::Borrowed(about), default, secret: false, support: Support::ActedOn }
 }
 
 const fn secret(name: &'static str, about: &'static str) -> EnvVariable {
-    EnvVariable { name, about, default: "", secret: true, support: Support::ActedOn }
+    EnvVariable { name, about: Cow::Borrowed(about), default: "", secret: true, support: Support::ActedOn }
 }
 
+/// The variables that no provider row stands for.
 #[rustfmt::skip]
-pub const VARIABLES: &[EnvVariable] = &[
+static VARIABLES: &[EnvVariable] = &[
     // Model providers.
-    secret("OPENROUTER_API_KEY", "Key for OpenRouter"),
-    plain("OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1", "OpenRouter endpoint"),
     secret("OPENAI_API_KEY", "Key for OpenAI or a custom OpenAI-compatible endpoint"),
     plain("OPENAI_BASE_URL", "", "Endpoint of a custom OpenAI-compatible server"),
-    secret("ANTHROPIC_API_KEY", "Key for Anthropic"),
     secret("ANTHROPIC_TOKEN", "OAuth token that takes the place of the Anthropic key"),
     secret("CLAUDE_CODE_OAUTH_TOKEN", "OAuth token of a Claude subscription"),
     secret("AWS_ACCESS_KEY_ID", "AWS credential for Bedrock: key id"),
@@ -54,48 +98,14 @@ pub const VARIABLES: &[EnvVariable] = &[
     plain("AWS_DEFAULT_REGION", "", "AWS region when AWS_REGION is unset"),
     plain("AWS_REGION", "", "AWS region for Bedrock"),
     plain("AWS_PROFILE", "", "Named AWS profile for Bedrock"),
-    plain("BEDROCK_BASE_URL", "", "Bedrock endpoint override"),
-    secret("NOUS_API_KEY", "Key for Nous inference"),
     plain("NOUS_BASE_URL", "", "Nous endpoint"),
-    plain("NOUS_INFERENCE_BASE_URL", "", "Nous inference endpoint"),
-    secret("GLM_API_KEY", "Key for z.ai (first one set wins)"),
-    secret("ZAI_API_KEY", "Key for z.ai (first one set wins)"),
-    secret("Z_AI_API_KEY", "Key for z.ai (first one set wins)"),
-    plain("GLM_BASE_URL", "https://api.z.ai/api/paas/v4", "z.ai endpoint"),
-    secret("KIMI_API_KEY", "Key for Kimi"),
-    plain("KIMI_BASE_URL", "https://api.moonshot.ai/v1", "Kimi endpoint"),
-    secret("KIMI_CN_API_KEY", "Key for Kimi in China"),
-    secret("MINIMAX_API_KEY", "Key for MiniMax"),
-    plain("MINIMAX_BASE_URL", "https://api.minimax.io/v1", "MiniMax endpoint"),
-    secret("MINIMAX_CN_API_KEY", "Key for MiniMax in China"),
-    plain("MINIMAX_CN_BASE_URL", "https://api.minimaxi.com/v1", "MiniMax endpoint in China"),
-    secret("DASHSCOPE_API_KEY", "Key for Alibaba Cloud"),
-    plain("DASHSCOPE_BASE_URL", "https://coding-intl.dashscope.aliyuncs.com/v1", "Alibaba Cloud endpoint"),
-    secret("DEEPSEEK_API_KEY", "Key for DeepSeek"),
-    plain("DEEPSEEK_BASE_URL", "https://api.deepseek.com/v1", "DeepSeek endpoint"),
-    secret("HF_TOKEN", "Token for Hugging Face"),
-    plain("HF_BASE_URL", "https://router.huggingface.co/v1", "Hugging Face endpoint"),
-    secret("KILOCODE_API_KEY", "Key for Kilo Code"),
-    plain("KILOCODE_BASE_URL", "https://api.kilo.ai/api/gateway", "Kilo Code endpoint"),
-    secret("AI_GATEWAY_API_KEY", "Key for the Vercel AI Gateway"),
-    plain("AI_GATEWAY_BASE_URL", "https://ai-gateway.vercel.sh/v1", "Vercel AI Gateway endpoint"),
-    secret("OPENCODE_ZEN_API_KEY", "Key for OpenCode Zen"),
-    plain("OPENCODE_ZEN_BASE_URL", "https://opencode.ai/zen/v1", "OpenCode Zen endpoint"),
-    secret("OPENCODE_GO_API_KEY", "Key for OpenCode Go"),
-    plain("OPENCODE_GO_BASE_URL", "https://opencode.ai/zen/go/v1", "OpenCode Go endpoint"),
-    secret("GOOGLE_API_KEY", "Key for Gemini"),
-    secret("GEMINI_API_KEY", "Key for Gemini"),
-    secret("XAI_API_KEY", "Key for xAI"),
-    secret("NVIDIA_API_KEY", "Key for NVIDIA"),
     secret("LM_API_KEY", "Key for LM Studio"),
-    secret("OLLAMA_API_KEY", "Key for Ollama Cloud"),
     secret("COPILOT_GITHUB_TOKEN", "GitHub token for Copilot and the Skills Hub (first one set wins)"),
     secret("GH_TOKEN", "GitHub token for Copilot and the Skills Hub (first one set wins)"),
     secret("GITHUB_TOKEN", "GitHub token for Copilot and the Skills Hub (first one set wins)"),
     plain("HERMES_COPILOT_ACP_COMMAND", "copilot", "Command that starts the Copilot agent").kept(),
     plain("COPILOT_CLI_PATH", "", "Older name of HERMES_COPILOT_ACP_COMMAND").kept(),
     plain("HERMES_COPILOT_ACP_ARGS", "--acp --stdio", "Arguments for the Copilot agent").kept(),
-    plain("COPILOT_ACP_BASE_URL", "acp://copilot", "Address of the Copilot agent"),
     plain("HERMES_MODEL", "", "Default model for gateway and cron"),
     plain("LLM_MODEL", "", "Default model for gateway and cron when HERMES_MODEL is unset"),
     plain("HERMES_INFERENCE_MODEL", "", "Default model for gateway and cron, before HERMES_MODEL"),
@@ -108,7 +118,6 @@ pub const VARIABLES: &[EnvVariable] = &[
     plain("HERMES_CA_BUNDLE", "", "Certificate file to trust instead of the system roots"),
     plain("SSL_CERT_FILE", "", "Certificate file to trust instead of the system roots"),
     plain("REQUESTS_CA_BUNDLE", "", "Certificate file to trust instead of the system roots"),
-    plain("HERMES_CODEX_BASE_URL", "https://chatgpt.com/backend-api/codex", "Codex endpoint"),
     plain("HERMES_CODEX_REFRESH_TIMEOUT_SECONDS", "20", "Time limit for refreshing a Codex token"),
     plain("HERMES_OAUTH_TRACE", "false", "Log sign-in steps, without tokens").kept(),
     plain("HERMES_OAUTH_FILE", "", "File that holds sign-in state").kept(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{KeyKind, KeyRelease, KeySpec, all};
-use crate::env::variables::VARIABLES;
+use crate::env::variables;
 
 /// Returns the keys by section, then the variables, as Markdown tables.
 pub fn markdown() -> String {
@@ -45,7 +45,7 @@ pub fn markdown() -> String {
     out.push_str(
         "\n## Environment variables\n\n| Variable | Default | Status | Meaning |\n|---|---|---|---|\n",
     );
-    for variable in VARIABLES {
+    for variable in variables::all() {
         let default =
             if variable.default.is_empty() { "–".to_owned() } else { format!("`{}`", variable.default) };
         let secret = if variable.secret { " (secret)" } else { "" };
@@ -55,7 +55,7 @@ pub fn markdown() -> String {
                 "| `{}` | {default} | {} | {}{secret} |\n",
                 variable.name,
                 variable.support.words(),
-                cell(variable.about)
+                cell(&variable.about)
             ),
         );
     }

@@ -203,11 +203,11 @@ fn without_a_terminal_section_the_bridge_only_fills_gaps() {
 
 #[test]
 fn variables_are_unique_and_secrets_marked() {
-    let mut names: Vec<_> = variables::VARIABLES.iter().map(|variable| variable.name).collect();
+    let mut names: Vec<_> = variables::all().iter().map(|variable| variable.name).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), variables::VARIABLES.len());
-    for variable in variables::VARIABLES {
+    assert_eq!(names.len(), variables::all().len());
+    for variable in variables::all() {
         let looks_secret =
             ["_API_KEY", "_TOKEN", "_PASSWORD", "_SECRET"].iter().any(|end| variable.name.ends_with(end));
         assert!(variable.secret || !looks_secret, "{}", variable.name);

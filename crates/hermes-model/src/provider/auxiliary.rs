@@ -190,7 +190,7 @@ impl SideTaskResolver<'_> {
     fn usual_model(&self, provider: &Provider) -> String {
         let main = self.main.filter(|main| main.provider() == provider.id).map(|main| main.model.clone());
         if provider.auxiliary_model.is_empty() {
-            let first = super::catalogue::models(provider.id).first().map(|model| (*model).to_owned());
+            let first = super::registry::models(provider.id).first().map(|model| (*model).to_owned());
             return main.or(first).unwrap_or_default();
         }
         provider.auxiliary_model.to_owned()

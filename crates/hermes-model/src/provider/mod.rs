@@ -5,7 +5,6 @@
 
 pub mod auxiliary;
 mod built_in;
-pub mod catalogue;
 mod custom_endpoint;
 mod detection;
 mod error;

@@ -1,7 +1,7 @@
 //! Model strings as users type them: `model`, `provider:model`, `custom:name:model`.
 
 use hermes_config::settings::CustomProvider;
-use hermes_config::{ALIASES, canonical_provider, custom_slug};
+use hermes_config::{canonical_provider, custom_slug};
 
 use super::inputs::ProviderInputs;
 use super::registry::Provider;
@@ -89,9 +89,7 @@ pub(super) fn for_provider(provider: &Provider, model: &str) -> String {
 
 /// Tells whether a text is one of the spellings of a provider.
 pub fn is_provider(text: &str) -> bool {
-    let wanted = text.trim().to_lowercase();
-    canonical_provider(&wanted).is_ok_and(|id| id != "auto")
-        || ALIASES.iter().any(|(alias, _)| *alias == wanted)
+    canonical_provider(text).is_ok_and(|id| id != "auto")
 }
 
 #[cfg(test)]

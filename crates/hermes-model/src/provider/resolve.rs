@@ -8,7 +8,6 @@ use hermes_config::settings::CustomProvider;
 use hermes_config::{ProgramSurface, canonical_provider, custom_slug, precedence};
 use hermes_types::Secret;
 
-use super::catalogue;
 use super::custom_endpoint::{self, RequestedProvider};
 use super::detection::{self, DetectedProvider};
 use super::error::ResolveError;
@@ -299,7 +298,7 @@ impl TargetResolver<'_> {
         let said = if assumed { ModelChoice::Default } else { ModelChoice::Explicit };
         let own = name::for_provider(provider, &model);
         let foreign = own.contains('/') && !provider.uses_vendor_prefix();
-        match catalogue::models(provider.id).first() {
+        match super::registry::models(provider.id).first() {
             Some(default) if foreign && (assumed || !self.config_applies()) => {
                 ((*default).to_owned(), ModelChoice::Default)
             }

@@ -2,7 +2,7 @@
 //!
 //! `plan` decides without a query; `validate` queries the endpoint and never refuses, because lists are incomplete.
 //! Invariant: a switch never selects a provider without credentials, and never an aggregator merely because its
-//! catalogue contains a name.
+//! list of models contains a name.
 
 use hermes_config::ProgramSurface;
 use hermes_types::Cancel;
@@ -13,7 +13,7 @@ use super::inputs::ProviderInputs;
 use super::registry::{self, Provider, ProviderKind, REGISTRY};
 use super::resolve::{ProviderChoice, ResolvedModel, resolve};
 use super::target::ModelTarget;
-use super::{catalogue, name, name_similarity};
+use super::{name, name_similarity};
 use crate::discovery::{ListFreshness, ModelDiscovery, ModelListError};
 
 /// The reason why nothing is switched.
@@ -104,10 +104,10 @@ fn guess(
     if name::is_provider(text)
         && let Some(provider) = registry::find_named(text)
     {
-        let model = catalogue::models(provider.id).first().map(|model| (*model).to_owned());
+        let model = registry::models(provider.id).first().map(|model| (*model).to_owned());
         return ProviderChoice { provider: Some(provider.id.to_owned()), model, ..ProviderChoice::default() };
     }
-    let serves = |provider: &Provider| catalogue::models(provider.id).iter().any(|id| is_same(id, text));
+    let serves = |provider: &Provider| registry::models(provider.id).iter().any(|id| is_same(id, text));
     if current.is_some_and(serves) {
         return stay(text);
     }
@@ -118,7 +118,7 @@ fn guess(
     if let Some(provider) = hits.iter().find(|provider| usable(provider)) {
         return ProviderChoice::of(provider.id, text);
     }
-    let slug = catalogue::models("openrouter")
+    let slug = registry::models("openrouter")
         .iter()
         .find(|slug| is_same(slug, text) || slug.rsplit('/').next().is_some_and(|bare| is_same(bare, text)));
     match (slug, current) {
@@ -133,7 +133,7 @@ fn guess(
     }
 }
 
-/// Tells whether the provider's catalogue is its own. Excludes GitHub, whose tokens are in many environments for
+/// Tells whether the provider's list of models is its own. Excludes GitHub, whose tokens are in many environments for
 /// other reasons.
 fn is_direct(provider: &Provider) -> bool {
     let own = matches!(provider.kind, ProviderKind::ApiKey | ProviderKind::Anthropic | ProviderKind::OAuth);
@@ -169,7 +169,7 @@ pub async fn validate(
         }
         // A missing list is not worth a notice if the model is known.
         Err(ModelListError::NoList { .. })
-            if catalogue::models(target.provider()).contains(&target.model.as_str()) =>
+            if registry::models(target.provider()).contains(&target.model.as_str()) =>
         {
             None
         }

@@ -17,8 +17,8 @@ use crate::credential::{CredentialContext, KeySource};
 use crate::discovery::ListedModel;
 use crate::price::ModelPrices;
 use crate::wire::{
-    ApiMode, AwsAuth, CredentialKind, EndpointVendor, Guardrail, ModelRoute, ParameterSupport,
-    UpstreamRouting, WireOptions,
+    AwsAuth, CredentialKind, EndpointVendor, Guardrail, ModelRoute, ParameterSupport, UpstreamRouting,
+    WireOptions,
 };
 
 /// Tells whether the user chose the model, or it is only the default.
@@ -63,14 +63,15 @@ impl ModelTarget {
     pub(super) fn build(search: &TargetResolver<'_>, parts: TargetParts) -> Self {
         let facts = search.inputs;
         let provider = parts.provider.id;
-        let mode = ApiMode::choose(&ModelRoute {
+        let mode = ModelRoute {
             provider,
             base_url: &parts.base_url,
             model: &parts.model,
             explicit: parts.api_mode.as_deref(),
             endpoints: &[],
             aws: parts.aws,
-        });
+        }
+        .api_mode();
         let mut wire = WireOptions::new(mode, provider, &parts.base_url);
         wire.credential = parts.credential;
         wire.aws = parts.aws;
@@ -133,13 +134,14 @@ impl ModelTarget {
         if self.provider() != "copilot" || endpoints.is_empty() {
             return;
         }
-        let mode = ApiMode::choose(&ModelRoute {
+        let mode = ModelRoute {
             provider: self.provider(),
             base_url: self.base_url(),
             model: &self.model,
             endpoints: &endpoints,
             ..ModelRoute::default()
-        });
+        }
+        .api_mode();
         self.wire.mode = mode;
         self.key_source = self.key_source.clone().for_mode(mode);
     }

@@ -1,15 +1,8 @@
 //! Selects one of the four wires for a provider.
 
-use super::base_url::BaseUrl;
+pub use hermes_types::ApiMode;
 
-/// An API format of a model provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ApiMode {
-    Chat,
-    Responses,
-    Anthropic,
-    Converse,
-}
+use super::base_url::BaseUrl;
 
 /// The authorization of requests to AWS; it decides which of its wires can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,52 +25,36 @@ pub struct ModelRoute<'a> {
     pub aws: AwsAuth,
 }
 
-impl ApiMode {
-    pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Converse];
-
-    /// Returns the name used in configuration files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat_completions",
-            Self::Responses => "codex_responses",
-            Self::Anthropic => "anthropic_messages",
-            Self::Converse => "bedrock_converse",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim().to_ascii_lowercase();
-        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
-    }
-
-    pub fn choose(route: &ModelRoute<'_>) -> Self {
-        if let Some(mode) = route.explicit.and_then(Self::parse) {
+impl ModelRoute<'_> {
+    /// Returns the wire format of the route: the configured one, or the one its provider, address and model need.
+    pub fn api_mode(&self) -> ApiMode {
+        if let Some(mode) = self.explicit.and_then(ApiMode::parse) {
             return mode;
         }
-        let base = BaseUrl::parse(route.base_url);
-        let provider = route.provider.trim().to_ascii_lowercase();
+        let base = BaseUrl::parse(self.base_url);
+        let provider = self.provider.trim().to_ascii_lowercase();
         match provider.as_str() {
-            "openai-codex" => return Self::Responses,
-            "anthropic" => return Self::Anthropic,
-            "openai" | "openai-api" if base.host().is_empty() => return Self::Responses,
+            "openai-codex" => return ApiMode::Responses,
+            "anthropic" => return ApiMode::Anthropic,
+            "openai" | "openai-api" if base.host().is_empty() => return ApiMode::Responses,
             "bedrock" => {
-                let messages = is_bedrock_claude(route.model) && route.aws == AwsAuth::Signed;
-                return if messages { Self::Anthropic } else { Self::Converse };
+                let messages = is_bedrock_claude(self.model) && self.aws == AwsAuth::Signed;
+                return if messages { ApiMode::Anthropic } else { ApiMode::Converse };
             }
-            "copilot" => return for_copilot(route),
-            "minimax" | "minimax-cn" if !base.path().ends_with("/v1") => return Self::Anthropic,
+            "copilot" => return for_copilot(self),
+            "minimax" | "minimax-cn" if !base.path().ends_with("/v1") => return ApiMode::Anthropic,
             _ => {}
         }
         if base.host() == "api.openai.com" || is_codex_backend(&base) {
-            return Self::Responses;
+            return ApiMode::Responses;
         }
         if base.host() == "api.anthropic.com" || base.path().ends_with("/anthropic") {
-            return Self::Anthropic;
+            return ApiMode::Anthropic;
         }
         if base.is_under("githubcopilot.com") {
-            return for_copilot(route);
+            return for_copilot(self);
         }
-        Self::Chat
+        ApiMode::Chat
     }
 }
 
@@ -117,7 +94,7 @@ mod tests {
     #[track_caller]
     fn check(provider: &str, base_url: &str, model: &str, mode: ApiMode) {
         let route = ModelRoute { provider, base_url, model, ..ModelRoute::default() };
-        assert_eq!(ApiMode::choose(&route), mode, "{provider} {base_url} {model}");
+        assert_eq!(route.api_mode(), mode, "{provider} {base_url} {model}");
     }
 
     #[test]
@@ -151,8 +128,8 @@ mod tests {
             explicit: Some(explicit),
             ..ModelRoute::default()
         };
-        assert_eq!(ApiMode::choose(&route("chat_completions")), ApiMode::Chat);
-        assert_eq!(ApiMode::choose(&route("chat")), ApiMode::Anthropic);
+        assert_eq!(route("chat_completions").api_mode(), ApiMode::Chat);
+        assert_eq!(route("chat").api_mode(), ApiMode::Anthropic);
     }
 
     #[test]
@@ -163,13 +140,13 @@ mod tests {
             aws: AwsAuth::Bearer,
             ..ModelRoute::default()
         };
-        assert_eq!(ApiMode::choose(&bearer), ApiMode::Converse);
+        assert_eq!(bearer.api_mode(), ApiMode::Converse);
         let only_messages = ModelRoute {
             provider: "copilot",
             model: "c",
             endpoints: &["/v1/messages"],
             ..ModelRoute::default()
         };
-        assert_eq!(ApiMode::choose(&only_messages), ApiMode::Anthropic);
+        assert_eq!(only_messages.api_mode(), ApiMode::Anthropic);
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
 use hermes_config::env::bridge::exported_variables;
-use hermes_config::env::variables::VARIABLES;
+use hermes_config::env::variables;
 use hermes_config::settings::TerminalSettings;
 use hermes_config::{Config, Env, ProgramSurface, user_home};
 use hermes_exec::SandboxState;
@@ -84,7 +84,7 @@ fn environment(context: &ProgramContext, config: &Config) -> Vec<String> {
 
 fn api_keys(keys: KeyFilter, env: &Env) -> Vec<String> {
     let chat = |name: &str| PLATFORMS.iter().any(|platform| name.starts_with(&platform.name.to_uppercase()));
-    let rows = VARIABLES
+    let rows = variables::all()
         .iter()
         .filter(|variable| variable.secret && !chat(variable.name))
         .filter(|variable| keys == KeyFilter::All || env.is_set(variable.name))

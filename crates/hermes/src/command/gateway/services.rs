@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_config::provider::registry::{ProviderKind, REGISTRY};
 use hermes_config::settings::McpServer;
 use hermes_config::yaml::{KeyPath as Key, YamlValue};
-use hermes_config::{ManagedMode, PROVIDERS, ProgramSurface, set, write};
+use hermes_config::{ManagedMode, ProgramSurface, set, write};
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_gateway::{JobScriptOutcome, JobScriptRequest, LiveSettings, Services};
 use hermes_knowledge::{Personality, personality, personality_names};
@@ -134,14 +135,18 @@ impl ProgramServices {
         };
         let current = of(&ProviderChoice::default()).map(|target| target.provider().to_owned());
         let mut lines = vec![format!("🔌 **Provider:** {}", current.as_deref().unwrap_or("offline"))];
-        for name in PROVIDERS {
-            let choice = ProviderChoice { provider: Some((*name).to_owned()), ..ProviderChoice::default() };
-            let signed_in = *name != "bedrock"
+        for provider in REGISTRY.iter().filter(|provider| provider.kind != ProviderKind::Offline) {
+            let name = provider.id;
+            let choice = ProviderChoice { provider: Some(name.to_owned()), ..ProviderChoice::default() };
+            let signed_in = provider.kind != ProviderKind::Aws
                 || settings.env.is_set("AWS_ACCESS_KEY_ID")
                 || settings.env.is_set("AWS_PROFILE");
-            let usable = current.as_deref() == Some(*name)
+            let usable = current.as_deref() == Some(name)
                 || (signed_in && of(&choice).is_some_and(|target| target.key_origin.is_some()));
-            lines.push(format!("{} {name}", if usable { "✅" } else { "❌" }));
+            // One that needs an address from the user is listed when it has one.
+            if usable || provider.kind != ProviderKind::ApiKey || !provider.base_url.is_empty() {
+                lines.push(format!("{} {name}", if usable { "✅" } else { "❌" }));
+            }
         }
         lines.push("\n`/model PROVIDER:MODEL` changes it.".to_owned());
         lines.join("\n")
