@@ -124,7 +124,7 @@ pub(crate) async fn run_in_task(
     };
     let stop = app.tasks.cancel_token().child_token();
     let _guard = StopOnDrop(stop.clone());
-    let mut watched = app.repeats.track(fingerprint, turn_id.clone(), app.gateway.clock.clone());
+    let mut watched = app.repeats.track(fingerprint, turn_id.clone(), app.clock.clone());
     let owner = app.clone();
     let task = app.tasks.spawn_cooperative("an API turn", move |_| async move {
         let _room = room;
@@ -213,7 +213,7 @@ async fn finish_turn(
         || conversation.messages().iter().any(|message| message.role == Role::Tool);
     match tools {
         ToolState::Kept if !used_tools => {}
-        ToolState::Kept => app.idle.record_use(conversation.task(), app.gateway.clock.monotonic()),
+        ToolState::Kept => app.idle.record_use(conversation.task(), app.clock.monotonic()),
         ToolState::Dropped => agent.release_task(conversation.task()),
     }
     let ran = match outcome {
@@ -227,7 +227,7 @@ async fn finish_turn(
     }
     // Repeating a turn that called tools would call them again: client libraries that retry failures are told not
     // to.
-    let calls = app.gateway.store.tool_calls(turn).await?;
+    let calls = app.store.tool_calls(turn).await?;
     ran.map_err(|error| error.after_tool_calls(&calls))
 }
 
@@ -244,7 +244,7 @@ fn completed_turn(
 
 pub(crate) fn build_agent(app: &App, instructions: Option<String>) -> Result<Agent, ApiError> {
     let wish = AgentRequest { platform: "api_server", context: instructions, ..AgentRequest::default() };
-    app.gateway.ports.agents.agent(&wish).map_err(|reason| {
+    app.agents.agent(&wish).map_err(|reason| {
         ApiError::new(axum::http::StatusCode::SERVICE_UNAVAILABLE, "provider_not_configured", reason)
     })
 }
@@ -359,7 +359,7 @@ async fn matches_client_history(
     if conversation.session() == first {
         return Ok(false);
     }
-    let whole = app.gateway.store.full_conversation(conversation.session()).await?;
+    let whole = app.store.full_conversation(conversation.session()).await?;
     let whole: Vec<Message> = whole.into_iter().map(|row| row.message).collect();
     Ok(matches_transcript(&whole, told))
 }

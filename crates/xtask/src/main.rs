@@ -10,6 +10,7 @@ mod docs;
 mod layers;
 mod lengths;
 mod names;
+mod platform_names;
 #[cfg(test)]
 mod settings;
 mod workspace;
@@ -43,9 +44,10 @@ fn laws() -> Result<ExitCode> {
     let crates = workspace::root().join("crates");
     breaches.extend(lengths::check(&crates)?);
     breaches.extend(names::check(&crates)?);
+    breaches.extend(platform_names::check(&crates)?);
     for breach in &breaches {
         println!("{breach}");
     }
-    println!("{} breaches of the laws about layers, lengths and names", breaches.len());
+    println!("{} breaches of the laws about layers, lengths, names and platforms", breaches.len());
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -11,9 +11,8 @@ use hermes_config::{Home, ProgramSurface};
 use hermes_gateway::{AgentProvider, AgentRequest, GatewaySettings, LiveSettings};
 use hermes_model::provider::ProviderChoice;
 use hermes_store::Store;
-use hermes_types::{Clock, TaskId};
+use hermes_types::{Clock, MessageSender, TaskId};
 
-use super::message_sender::DeferredMessageSender;
 use super::{AgentRuntime, AgentSpec, CommandRuntime, build_agent};
 use crate::cli::ChatArguments;
 use crate::context::{ProgramContext, local_time};
@@ -26,7 +25,7 @@ pub(crate) struct AgentFactory {
     clock: Arc<dyn Clock>,
     command_runtime: CommandRuntime,
     logs: Arc<DeferredSessionLogs>,
-    message_sender: Arc<DeferredMessageSender>,
+    message_sender: Arc<dyn MessageSender>,
     cache: Mutex<HashMap<String, CachedAgent>>,
 }
 
@@ -39,28 +38,17 @@ struct CachedAgent {
 }
 
 impl AgentFactory {
-    /// Creates a factory without agents; the agents it builds share `command_runtime`.
+    /// Creates a factory without agents; the agents it builds share `command_runtime` and send through
+    /// `message_sender`.
     pub(crate) fn new(
         live: LiveSettings,
         store: Store,
         clock: Arc<dyn Clock>,
         command_runtime: CommandRuntime,
         logs: Arc<DeferredSessionLogs>,
+        message_sender: Arc<dyn MessageSender>,
     ) -> Self {
-        Self {
-            live,
-            store,
-            clock,
-            command_runtime,
-            logs,
-            message_sender: Arc::default(),
-            cache: Mutex::default(),
-        }
-    }
-
-    /// Returns the message sender of the tools, which needs the gateway once that exists.
-    pub(crate) fn message_sender(&self) -> &DeferredMessageSender {
-        &self.message_sender
+        Self { live, store, clock, command_runtime, logs, message_sender, cache: Mutex::default() }
     }
 
     fn runtime(&self, wish: &AgentRequest<'_>) -> Result<Arc<AgentRuntime>, String> {

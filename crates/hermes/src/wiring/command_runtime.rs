@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::settings::{
-    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SandboxMode,
-    SecuritySettings, TerminalSettings,
+    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SecuritySettings,
+    TerminalSettings,
 };
 use hermes_config::yaml::{KeyPath as Key, YamlValue};
 use hermes_config::{Config, Home, ManagedMode, ProgramSurface, set};
@@ -97,12 +97,6 @@ impl CommandRuntime {
         // Processes left by a killed run are recovered, so that they can be ended. Done here, because their notices
         // now have a receiver.
         processes.recover();
-        // Files a conversation may not read are sent to no chat, even where no sandbox keeps commands from reading
-        // them.
-        let described = TerminalSettings { sandbox: SandboxMode::Auto, ..settings.clone() };
-        let sandbox = sandbox::sandbox(&described, &shared.user_home, context);
-        let anchor = shared.folder.to_owned();
-        hermes_gateway::refuse_files_by(move |path| sandbox.read_refusal(&anchor, path).is_some());
         let folders = shared.folders.clone();
         let approvals = approvals(shared, context, config);
         if settings.backend == "local" {

@@ -46,6 +46,7 @@ use crate::context::{ProgramContext, local_time};
 use crate::output::Console;
 
 pub(crate) use command_runtime::CommandRuntime;
+use message_sender::SandboxFilePolicy;
 use model::ModelSet;
 pub(crate) use model::net_config;
 use temporary_delivery::OutboxMessageSender;
@@ -123,7 +124,7 @@ pub(crate) fn build_runtime(
         command_runtime: None,
         excluded_toolsets: &[],
         logs: SessionLogMode::Immediate(context.home.join("sessions")),
-        message_sender: chat_message_sender(context, &store, &clock),
+        message_sender: chat_message_sender(context, &config, &store, &clock)?,
     };
     let wired = build_agent(&order, context, config, store, clock, output)?;
     for note in &wired.models.notes {
@@ -135,12 +136,16 @@ pub(crate) fn build_runtime(
 /// Returns a sender with which a terminal chat can write to other chats while a gateway runs for its home.
 fn chat_message_sender(
     context: &ProgramContext,
+    config: &Config,
     store: &Store,
     clock: &Arc<dyn Clock>,
-) -> Option<Arc<dyn MessageSender>> {
-    process::running_pid(&context.home)?;
+) -> Result<Option<Arc<dyn MessageSender>>> {
+    if process::running_pid(&context.home).is_none() {
+        return Ok(None);
+    }
     let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
-    Some(Arc::new(OutboxMessageSender::new(live, store.clone(), clock.clone())))
+    let files = Arc::new(SandboxFilePolicy::new(context, config)?);
+    Ok(Some(Arc::new(OutboxMessageSender::new(live, store.clone(), clock.clone(), files))))
 }
 
 /// Describes the agent to build.

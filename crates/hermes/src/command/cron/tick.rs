@@ -9,8 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hermes_agent::{DeferredSessionLogs, SessionLogMode};
 use hermes_config::{Env, ProgramSurface};
-use hermes_gateway::cron::tick_once;
-use hermes_gateway::{Gateway, GatewayPorts, LiveSettings, NoObserver};
+use hermes_gateway::{Gateway, GatewayPorts, LiveSettings};
 use hermes_model::provider::ProviderChoice;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
@@ -21,6 +20,7 @@ use crate::command::gateway::ProgramServices;
 use crate::context::{ProgramContext, local_time, now};
 use crate::output::Console;
 use crate::wiring::agent_factory::{AgentFactory, context as context_of};
+use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
 use crate::wiring::temporary_delivery::TemporaryDelivery;
 use crate::wiring::{AgentSpec, build_agent, references};
 
@@ -62,23 +62,33 @@ async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     };
     let wired = build_agent(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
     let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
-    let staff = Arc::new(AgentFactory::new(
+    let cancel = Cancel::new();
+    let files = Arc::new(SandboxFilePolicy::new(&own, &settings.config)?);
+    let sender = chat_sender(live.clone(), store.clone(), clock.clone(), files, &cancel);
+    let agents = Arc::new(AgentFactory::new(
         live.clone(),
         store.clone(),
         clock.clone(),
         wired.command_runtime.clone(),
         logs.clone(),
+        Arc::new(sender.clone()),
     ));
     let (references, restart) =
         (references(folder, context, &wired.config, clock.clone())?, Arc::new(Notify::new()));
     let services =
         ProgramServices::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart);
     let services = Arc::new(services);
-    let ports = GatewayPorts { agents: staff, services, observer: Arc::new(NoObserver) };
-    let cancel = Cancel::new();
-    let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &cancel);
-    let ran = tick_once(&gateway).await;
-    if let Some(stand_in) = TemporaryDelivery::start(&gateway).await {
+    let ports = GatewayPorts {
+        commands: services.clone(),
+        skills: services.clone(),
+        processes: services.clone(),
+        programs: services.clone(),
+        expansion: services,
+        ..GatewayPorts::new(agents)
+    };
+    let gateway = Gateway::new(&sender, Arc::new(local_time), &ports, &cancel);
+    let ran = gateway.scheduler().tick_once().await;
+    if let Some(stand_in) = TemporaryDelivery::start(&sender).await {
         stand_in.finish(TIMEOUT).await;
     }
     gateway.stop().await;
