@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use data_encoding::HEXLOWER;
 use hermes_store::{KeyedRequest, RequestClaim, RequestRetention};
 use hermes_types::{Cancel, Frontend, Message, Timestamp, TurnId, TurnState};
 use serde::{Deserialize, Serialize};
@@ -155,7 +156,7 @@ fn full_fingerprint(identity: &RequestIdentity<'_>) -> String {
         digest.update(value.to_string().as_bytes());
         digest.update([0]);
     }
-    run::hex(&digest.finalize())
+    HEXLOWER.encode(&digest.finalize())
 }
 
 fn fingerprint(body: &BodyObject, fields: &[&str]) -> String {
@@ -164,7 +165,7 @@ fn fingerprint(body: &BodyObject, fields: &[&str]) -> String {
         digest.update(body.get(*field).unwrap_or(&Value::Null).to_string().as_bytes());
         digest.update([0]);
     }
-    run::hex(&digest.finalize())
+    HEXLOWER.encode(&digest.finalize())
 }
 
 /// Looks up a request and stores it if it is new.

@@ -1,9 +1,9 @@
 //! Runs a turn for a request: selects its session and history, and ends it when nobody waits for it any more.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use hermes_agent::{
     Agent, Conversation, Error as AgentError, PastTurn, TurnInput as Question, TurnOutcome, TurnRequest,
     TurnResult, TurnWork,
@@ -87,15 +87,7 @@ pub(crate) fn derived_session(instructions: Option<&str>, first_words: &str) -> 
     digest.update(b"\n");
     digest.update(first_words.as_bytes());
     let digest = digest.finalize();
-    SessionId::new(format!("api-{}", hex(digest.get(..8).unwrap_or_default())))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    SessionId::new(format!("api-{}", HEXLOWER.encode(digest.get(..8).unwrap_or_default())))
 }
 
 /// Stops a turn when dropped, because its client has left.

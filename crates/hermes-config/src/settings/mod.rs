@@ -11,8 +11,6 @@ mod model;
 mod terminal;
 mod toolsets;
 
-use std::fmt;
-
 pub use agent::{
     AgentSettings, AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings,
     DelegationSettings, MemorySettings,
@@ -28,27 +26,6 @@ pub use terminal::{ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
 pub use toolsets::{CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode};
 
 use crate::{Config, Env, ProgramSurface};
-
-/// A text that must not be shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretText(String);
-
-impl SecretText {
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// Returns the text itself, for the one place that sends it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("********")
-    }
-}
 
 /// The sections most of the program needs.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The settings of the main model, its endpoint and its fallbacks.
 
-use super::SecretText;
 use crate::yaml::{YamlMap, YamlValue};
 use crate::{Config, Env, ProgramSurface, custom_slug, precedence};
+use hermes_types::Secret;
 
 /// The main model as configured; the provider layer finds the credentials.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub struct ModelSettings {
     /// The provider as requested: an id, an alias, a custom name, or `auto`.
     pub provider: String,
     pub base_url: Option<String>,
-    pub api_key: Option<SecretText>,
+    pub api_key: Option<Secret>,
     pub api_mode: Option<String>,
     pub context_length: Option<u64>,
     pub max_tokens: Option<u64>,
@@ -28,7 +28,7 @@ impl ModelSettings {
             model: precedence::model(config, env, surface, None),
             base_url: precedence::base_url(config, &provider),
             provider,
-            api_key: config.non_empty_text("model.api_key").map(SecretText::new),
+            api_key: config.non_empty_text("model.api_key").map(Secret::new),
             api_mode: config.non_empty_text("model.api_mode"),
             context_length: positive(config, "model.context_length"),
             max_tokens: positive(config, "model.max_tokens"),
@@ -61,7 +61,7 @@ fn text(map: &YamlMap, key: &str) -> Option<String> {
 pub struct CustomProvider {
     pub name: String,
     pub base_url: String,
-    pub api_key: Option<SecretText>,
+    pub api_key: Option<Secret>,
     /// The variable that holds the key; only the newer mapping form has it.
     pub api_key_env: Option<String>,
     pub api_mode: Option<String>,
@@ -102,7 +102,7 @@ impl CustomProvider {
         Some(Self {
             name: text(map, "name").or_else(|| name.map(str::to_owned))?,
             base_url: base_url.trim_end_matches('/').to_owned(),
-            api_key: text(map, "api_key").map(SecretText::new),
+            api_key: text(map, "api_key").map(Secret::new),
             api_key_env: text(map, "key_env").or_else(|| text(map, "api_key_env")),
             api_mode: text(map, "api_mode"),
             model: text(map, "model").or_else(|| text(map, "default_model")),
