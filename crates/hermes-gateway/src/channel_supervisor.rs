@@ -31,15 +31,14 @@ pub enum ChannelHealth {
     Failed(String),
 }
 
-/// Keeps channels listening. Clones supervise the same channels.
-#[derive(Clone)]
+/// Keeps channels listening.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct ChannelSupervisor {
     intake: MessageIntake,
     delivery: Delivery,
     clock: Arc<dyn Clock>,
     tasks: Arc<TaskGroup>,
-    health: Arc<Mutex<BTreeMap<String, ChannelHealth>>>,
+    health: Mutex<BTreeMap<String, ChannelHealth>>,
 }
 
 impl ChannelSupervisor {
@@ -49,16 +48,16 @@ impl ChannelSupervisor {
         clock: Arc<dyn Clock>,
         tasks: Arc<TaskGroup>,
     ) -> Self {
-        Self { intake, delivery, clock, tasks, health: Arc::default() }
+        Self { intake, delivery, clock, tasks, health: Mutex::default() }
     }
 
     /// Connects a platform and listens to it until the gateway ends.
-    pub fn supervise(&self, channel: Arc<dyn Channel>, state: Arc<StateFile>) {
+    pub fn supervise(self: &Arc<Self>, channel: Arc<dyn Channel>, state: Arc<StateFile>) {
         let platform = channel.platform().to_owned();
         self.set_health(&platform, ChannelHealth::Active);
         state.platform(&platform, "connecting", None, self.clock.now());
         self.delivery.connect(channel.clone());
-        let supervisor = self.clone();
+        let supervisor = Arc::clone(self);
         drop(self.tasks.spawn_cooperative(format!("listening to {platform}"), move |cancel| async move {
             let door = SupervisedIntake {
                 supervisor: supervisor.clone(),
@@ -149,7 +148,7 @@ fn error_reason(error: ChannelError) -> String {
 
 /// The intake a channel passes its messages and connection status to.
 struct SupervisedIntake {
-    supervisor: ChannelSupervisor,
+    supervisor: Arc<ChannelSupervisor>,
     state: Arc<StateFile>,
     /// The failed attempts since the last connection.
     failures: AtomicU32,

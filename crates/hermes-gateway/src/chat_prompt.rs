@@ -67,7 +67,7 @@ fn source_line(chat: ChatParty<'_>, mask: bool) -> String {
         ChatKind::Webhook => format!("webhook {name}"),
     };
     let thread = place.thread_id.as_deref().map(|id| format!(", thread {id}")).unwrap_or_default();
-    format!("{} — {what}{thread}", platform)
+    format!("{platform} — {what}{thread}")
 }
 
 /// Returns twelve hex digits of the id's hash; a prefix such as `group:` stays.

@@ -51,7 +51,6 @@ pub(crate) enum LoadError {
 }
 
 /// The sessions of chats.
-#[derive(Clone)]
 pub(crate) struct ChatSessions {
     store: Store,
     clock: Arc<dyn Clock>,

@@ -34,11 +34,11 @@ pub struct Gateway {
     clock: Arc<dyn Clock>,
     index: Arc<SessionIndex>,
     delivery: Delivery,
-    workers: ConversationWorkers,
+    workers: Arc<ConversationWorkers>,
     intake: MessageIntake,
-    channels: ChannelSupervisor,
-    scheduler: Scheduler,
-    maintenance: Maintenance,
+    channels: Arc<ChannelSupervisor>,
+    scheduler: Arc<Scheduler>,
+    maintenance: Arc<Maintenance>,
     status: GatewayStatus,
     tasks: Arc<TaskGroup>,
     /// The tasks of turns; they end first: turns stop where they are and are resumed at the next start.
@@ -71,13 +71,13 @@ impl Gateway {
         let inbox = Inbox::new(store.clone(), clock.clone(), outbox.clone());
         let questions = ChatQuestions::new(&resources, conversations.clone(), outbox.clone());
         let agents = ChatAgents::new(ports.agents.clone(), settings.clone(), delivery.clone());
-        let sessions = ChatSessions::new(
+        let sessions = Arc::new(ChatSessions::new(
             &resources,
             index.clone(),
             agents.clone(),
             outbox.clone(),
             ports.processes.clone(),
-        );
+        ));
         let commands = CommandParts {
             access: access.clone(),
             conversations: conversations.clone(),
@@ -103,7 +103,7 @@ impl Gateway {
             commands: ChatCommands::new(&resources, commands, ports),
             runner: TurnRunner::new(&resources, turn),
         };
-        let workers = ConversationWorkers::new(&resources, work);
+        let workers = Arc::new(ConversationWorkers::new(&resources, work));
         let intake = MessageIntake::new(&resources, access, outbox.clone(), workers.clone());
         let jobs = SchedulerParts {
             destinations: sender.destinations().clone(),
@@ -111,21 +111,15 @@ impl Gateway {
             outbox: outbox.clone(),
         };
         let (directory, tasks) = (sender.directory().clone(), resources.tasks.clone());
+        let channels = ChannelSupervisor::new(intake.clone(), delivery.clone(), clock.clone(), tasks);
+        let maintenance =
+            Maintenance::new(&resources, index.clone(), sessions, conversations.clone(), directory);
+        let draining = resources.draining.clone();
         Self {
-            channels: ChannelSupervisor::new(intake.clone(), delivery.clone(), clock.clone(), tasks),
-            scheduler: Scheduler::new(&resources, jobs, ports),
-            maintenance: Maintenance::new(
-                &resources,
-                index.clone(),
-                sessions,
-                conversations.clone(),
-                directory,
-            ),
-            status: GatewayStatus {
-                conversations,
-                delivery: delivery.clone(),
-                draining: resources.draining.clone(),
-            },
+            channels: Arc::new(channels),
+            scheduler: Arc::new(Scheduler::new(&resources, jobs, ports)),
+            maintenance: Arc::new(maintenance),
+            status: GatewayStatus { conversations, delivery: delivery.clone(), draining },
             index: index.clone(),
             delivery: delivery.clone(),
             workers,
@@ -143,12 +137,12 @@ impl Gateway {
     }
 
     /// Returns the supervisor of the channels.
-    pub fn channels(&self) -> &ChannelSupervisor {
+    pub fn channels(&self) -> &Arc<ChannelSupervisor> {
         &self.channels
     }
 
     /// Returns the scheduler of jobs.
-    pub fn scheduler(&self) -> &Scheduler {
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
         &self.scheduler
     }
 

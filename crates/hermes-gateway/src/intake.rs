@@ -24,7 +24,7 @@ pub struct MessageIntake {
     settings: LiveSettings,
     access: SenderAccess,
     outbox: Outbox,
-    workers: ConversationWorkers,
+    workers: Arc<ConversationWorkers>,
 }
 
 impl Intake for MessageIntake {
@@ -38,7 +38,7 @@ impl MessageIntake {
         resources: &GatewayResources,
         access: SenderAccess,
         outbox: Outbox,
-        workers: ConversationWorkers,
+        workers: Arc<ConversationWorkers>,
     ) -> Self {
         Self {
             store: resources.store.clone(),

@@ -22,14 +22,13 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(5);
 const FILE_RETENTION: Duration = Duration::from_hours(24);
 const PRUNED_AT_ONCE: usize = 200;
 
-/// Work that is due from time to time. Clones share the same parts.
-#[derive(Clone)]
+/// Work that is due from time to time.
 pub(crate) struct Maintenance {
     store: Store,
     clock: Arc<dyn Clock>,
     settings: LiveSettings,
     index: Arc<SessionIndex>,
-    sessions: ChatSessions,
+    sessions: Arc<ChatSessions>,
     conversations: Arc<ActiveConversations>,
     directory: ChatDirectory,
     tasks: Arc<TaskGroup>,
@@ -39,7 +38,7 @@ impl Maintenance {
     pub(crate) fn new(
         resources: &GatewayResources,
         index: Arc<SessionIndex>,
-        sessions: ChatSessions,
+        sessions: Arc<ChatSessions>,
         conversations: Arc<ActiveConversations>,
         directory: ChatDirectory,
     ) -> Self {
@@ -56,8 +55,8 @@ impl Maintenance {
     }
 
     /// Starts maintenance; it ends with the gateway.
-    pub(crate) fn start(&self) {
-        let maintenance = self.clone();
+    pub(crate) fn start(self: &Arc<Self>) {
+        let maintenance = Arc::clone(self);
         drop(self.tasks.spawn("housekeeping", async move {
             maintenance.clock.sleep(FIRST_RUN_DELAY).await;
             loop {

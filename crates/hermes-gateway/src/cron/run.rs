@@ -58,17 +58,16 @@ struct JobOutcome {
     source: AnswerSource,
 }
 
-/// Runs jobs that are due. Clones refer to the same slots.
-#[derive(Clone)]
+/// Runs jobs that are due.
 pub(super) struct JobRunner {
     store: Store,
     clock: Arc<dyn Clock>,
     settings: LiveSettings,
     holder: HolderId,
     jobs: JobList,
-    agents: Arc<JobAgents>,
-    scripts: Arc<JobScriptStep>,
-    prompts: Arc<JobPrompts>,
+    agents: JobAgents,
+    scripts: JobScriptStep,
+    prompts: JobPrompts,
     messenger: JobMessenger,
     slots: Arc<JobSlots>,
     turns: Arc<TaskGroup>,
@@ -92,9 +91,9 @@ impl JobRunner {
             settings: resources.settings.clone(),
             holder: resources.holder.clone(),
             jobs,
-            agents: Arc::new(agents),
-            scripts: Arc::new(scripts),
-            prompts: Arc::new(prompts),
+            agents,
+            scripts,
+            prompts,
             messenger,
             slots: Arc::default(),
             turns: resources.turns.clone(),
@@ -102,8 +101,8 @@ impl JobRunner {
     }
 
     /// Starts a run, which waits for a slot first.
-    pub(super) fn start(&self, ordered: ClaimedRun) -> JobTask {
-        let runner = self.clone();
+    pub(super) fn start(self: &Arc<Self>, ordered: ClaimedRun) -> JobTask {
+        let runner = Arc::clone(self);
         let name = format!("job {}", ordered.job.id);
         self.turns.spawn(name.clone(), async move {
             let _slot = runner.slots.acquire(|| runner.max_concurrent_jobs()).await;

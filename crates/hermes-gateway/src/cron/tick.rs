@@ -25,8 +25,7 @@ const TICK_INTERVAL: Duration = Duration::from_mins(1);
 /// The time without a renewed lease after which a process counts as dead, even if its pid exists.
 const HOLDER_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Checks the jobs every minute. Clones refer to the same scheduler.
-#[derive(Clone)]
+/// Checks the jobs every minute.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Scheduler {
     store: Store,
@@ -35,7 +34,7 @@ pub struct Scheduler {
     holder: HolderId,
     draining: DrainSwitch,
     jobs: JobList,
-    runner: JobRunner,
+    runner: Arc<JobRunner>,
     messenger: JobMessenger,
     delivery: Delivery,
     tasks: Arc<TaskGroup>,
@@ -71,7 +70,7 @@ impl Scheduler {
             holder: resources.holder.clone(),
             draining: resources.draining.clone(),
             jobs,
-            runner: JobRunner::new(resources, run),
+            runner: Arc::new(JobRunner::new(resources, run)),
             messenger,
             delivery,
             tasks: resources.tasks.clone(),
@@ -79,8 +78,8 @@ impl Scheduler {
     }
 
     /// Starts the ticker. It ends with the gateway.
-    pub fn start(&self) {
-        let scheduler = self.clone();
+    pub fn start(self: &Arc<Self>) {
+        let scheduler = Arc::clone(self);
         drop(self.tasks.spawn("scheduled jobs", async move {
             loop {
                 scheduler.write_heartbeat("ticker_heartbeat");

@@ -56,7 +56,6 @@ impl SlashCommandOutcome {
 }
 
 /// Runs the commands of chats.
-#[derive(Clone)]
 pub(crate) struct ChatCommands {
     store: Store,
     clock: Arc<dyn Clock>,
@@ -64,7 +63,7 @@ pub(crate) struct ChatCommands {
     access: SenderAccess,
     conversations: Arc<ActiveConversations>,
     agents: ChatAgents,
-    sessions: ChatSessions,
+    sessions: Arc<ChatSessions>,
     questions: ChatQuestions,
     delivery: Delivery,
     program: Arc<dyn ProgramCommands>,
@@ -78,7 +77,7 @@ pub(crate) struct CommandParts {
     pub(crate) access: SenderAccess,
     pub(crate) conversations: Arc<ActiveConversations>,
     pub(crate) agents: ChatAgents,
-    pub(crate) sessions: ChatSessions,
+    pub(crate) sessions: Arc<ChatSessions>,
     pub(crate) questions: ChatQuestions,
     pub(crate) delivery: Delivery,
 }

@@ -74,7 +74,7 @@ pub(crate) struct TurnRunner {
     settings: LiveSettings,
     conversations: Arc<ActiveConversations>,
     agents: ChatAgents,
-    sessions: ChatSessions,
+    sessions: Arc<ChatSessions>,
     inbox: Inbox,
     outbox: Outbox,
     display: TurnDisplay,
@@ -90,7 +90,7 @@ pub(crate) struct TurnRunner {
 pub(crate) struct TurnParts {
     pub(crate) conversations: Arc<ActiveConversations>,
     pub(crate) agents: ChatAgents,
-    pub(crate) sessions: ChatSessions,
+    pub(crate) sessions: Arc<ChatSessions>,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
     pub(crate) display: TurnDisplay,

@@ -1,5 +1,7 @@
 //! Decides what a new message means for its conversation: it waits, interrupts the turn, or is handled beside it.
 
+use std::sync::Arc;
+
 use hermes_store::WaitingMessage;
 use hermes_types::{ApprovalDecision, Envelope, InboxId, UserAnswer};
 
@@ -33,7 +35,7 @@ enum SideAction {
 impl ConversationWorkers {
     /// Assigns a stored message to a worker, or handles it at once, outside the worker, if it concerns the
     /// running turn.
-    pub(crate) fn dispatch(&self, row: WaitingMessage) {
+    pub(crate) fn dispatch(self: &Arc<Self>, row: WaitingMessage) {
         let key = row.conversation.clone();
         let Some(busy) = self.conversations.busy_state(&key) else {
             if !self.draining.is_draining() {
@@ -71,7 +73,7 @@ impl ConversationWorkers {
         drop(self.tasks.spawn("saying that it waits", async move { outbox.say(&key, reply).await }));
     }
 
-    async fn run_side_action(&self, row: WaitingMessage, action: SideAction) {
+    async fn run_side_action(self: &Arc<Self>, row: WaitingMessage, action: SideAction) {
         let key = row.conversation.clone();
         let text = match action {
             SideAction::Approve(approval) => {
@@ -100,7 +102,7 @@ impl ConversationWorkers {
         self.finish_side_row(&key, row.id);
     }
 
-    fn finish_side_row(&self, key: &str, row: InboxId) {
+    fn finish_side_row(self: &Arc<Self>, key: &str, row: InboxId) {
         self.conversations.clear_side_row(key, row);
         // The worker may have skipped this row while it was handled here.
         self.wake_worker(key);

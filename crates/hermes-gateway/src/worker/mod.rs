@@ -42,8 +42,7 @@ impl WorkItem {
     }
 }
 
-/// The workers of all conversations. Clones refer to the same workers.
-#[derive(Clone)]
+/// The workers of all conversations.
 pub(crate) struct ConversationWorkers {
     store: Store,
     clock: Arc<dyn Clock>,
@@ -53,7 +52,7 @@ pub(crate) struct ConversationWorkers {
     outbox: Outbox,
     questions: ChatQuestions,
     commands: ChatCommands,
-    runner: Arc<TurnRunner>,
+    runner: TurnRunner,
     draining: DrainSwitch,
     tasks: Arc<TaskGroup>,
     turns: Arc<TaskGroup>,
@@ -81,7 +80,7 @@ impl ConversationWorkers {
             outbox,
             questions,
             commands,
-            runner: Arc::new(runner),
+            runner,
             draining: resources.draining.clone(),
             tasks: resources.tasks.clone(),
             turns: resources.turns.clone(),
@@ -89,7 +88,7 @@ impl ConversationWorkers {
     }
 
     /// Starts a worker for each conversation with waiting messages or a cut-off turn.
-    pub(crate) async fn resume(&self) -> Result<(), StoreError> {
+    pub(crate) async fn resume(self: &Arc<Self>) -> Result<(), StoreError> {
         for key in self.store.waiting_conversations().await? {
             self.wake_worker(&key);
         }
@@ -97,7 +96,7 @@ impl ConversationWorkers {
     }
 
     /// Has the messages of a conversation processed: by its worker or, where there is none, by a new one.
-    fn wake_worker(&self, key: &str) {
+    fn wake_worker(self: &Arc<Self>, key: &str) {
         if self.conversations.record_arrival(key) == ArrivalAction::Queued {
             return;
         }
@@ -111,7 +110,7 @@ impl ConversationWorkers {
     }
 
     /// Processes messages until none waits.
-    async fn run_worker(&self, key: &str) {
+    async fn run_worker(self: &Arc<Self>, key: &str) {
         while !self.draining.is_draining() {
             let seen = self.conversations.arrivals(key);
             self.conversations.start_preparing(key);
@@ -225,7 +224,7 @@ impl ConversationWorkers {
         slash::parse(&text)
     }
 
-    async fn run_work_item(&self, key: &str, work: WorkItem) {
+    async fn run_work_item(self: &Arc<Self>, key: &str, work: WorkItem) {
         match work {
             WorkItem::Command(row, typed) => match self.commands.run(&row, &typed).await {
                 SlashCommandOutcome::Reply(text) => self.inbox.answer(&row, text).await,

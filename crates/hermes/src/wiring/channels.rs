@@ -55,7 +55,7 @@ pub(crate) struct ChannelLocks {
 
 /// Opens every configured platform. A failure is reported and does not affect the others.
 pub(crate) fn open(
-    supervisor: &ChannelSupervisor,
+    supervisor: &Arc<ChannelSupervisor>,
     live: &LiveSettings,
     clock: &Arc<dyn Clock>,
     state: &Arc<StateFile>,
