@@ -768,7 +768,7 @@ async fn a_button_of_somebody_elses_question_is_told_so() {
     bench.channel.until_said("ann", "requires approval").await;
     let says = bench.channel.posted().into_iter().find_map(|posted| posted.choices.first().cloned()).unwrap();
     bench.channel.write("bob", &says);
-    bench.channel.until_said("bob", "put to somebody else").await;
+    bench.channel.until_said("bob", "is for another user").await;
 }
 
 #[tokio::test]

@@ -281,7 +281,7 @@ async fn without_a_person_the_answer_says_how_to_allow_it() {
     let result = desk.ask(json!({"command": "rm -rf x"}), &person).await;
     let error = result["error"].as_str().unwrap();
     assert!(
-        error.contains("nobody could be asked")
+        error.contains("there is no one to ask")
             && error.contains("`recursive delete`")
             && error.contains("command_allowlist")
     );

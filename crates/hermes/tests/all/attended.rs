@@ -195,7 +195,7 @@ default: {reply: {text: a title}}
     let messages = sessions[0]["messages"].as_array().unwrap();
     let result = messages.iter().find(|message| message["role"] == "tool").unwrap();
     let told = result["content"].as_str().unwrap();
-    assert!(told.contains("nobody answered in time") && !told.contains("denied"), "{told}");
+    assert!(told.contains("no answer came in time") && !told.contains("denied"), "{told}");
 }
 
 const SERVER_AND_HANGING: &str = r#"

@@ -111,7 +111,7 @@ fn claim(replace: bool, context: &ProgramContext, output: &Console) -> Result<Op
         };
         if taken.pid.is_none() && clock.monotonic().saturating_sub(began) < LOCK_RELEASE_TIMEOUT {
             if !std::mem::replace(&mut waiting, true) {
-                output.notice("A gateway of this home has just ended; waiting until all of it is gone.");
+                output.notice("A gateway of this home has just ended; waiting for its processes to end.");
             }
             std::thread::sleep(POLL_INTERVAL);
             continue;

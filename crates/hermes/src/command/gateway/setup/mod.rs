@@ -102,7 +102,7 @@ pub(crate) fn run(
         api_server::configure(&desk)?;
     } else if !arguments.service && !desk.choose()? {
         output.error(
-            "nobody can be asked here; say it with flags, as in `hermes gateway setup --api-server --port 8642 --yes` or \
+            "no terminal to ask on; use flags, for example `hermes gateway setup --api-server --port 8642 --yes` or \
              `hermes gateway setup telegram --set TELEGRAM_BOT_TOKEN=- --yes`",
         );
         return Ok(ExitCode::FAILURE);

@@ -162,7 +162,7 @@ fn explain_access(desk: &SetupDialog<'_>, platform: &Platform, now: &Options) {
         (true, _) => format!("  Everybody on {} may talk to the agent ({upper}_ALLOW_ALL_USERS).", platform.label()),
         (false, true) => format!("  Those in {upper}_ALLOWED_USERS may talk to the agent; others get a pairing code."),
         (false, false) => format!(
-            "  Nobody is let in yet: whoever writes gets a code, and `hermes pairing approve {} CODE` lets them in.",
+            "  No users are allowed yet. Unknown users get a code; `hermes pairing approve {} CODE` allows them.",
             platform.name
         ),
     });
