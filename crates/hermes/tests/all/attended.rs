@@ -262,7 +262,7 @@ fn pasted_lines_are_one_message_and_commands_wait() {
     window.say("/yolo");
     window.until_shown("Dangerous commands are asked about again");
     window.say("/undo 2");
-    window.until_shown("Taken back: 2 exchanges");
+    window.until_shown("Undid 4 message(s)");
     window.say("/insights --days 7");
     window.until_shown("7 days");
     window.say("/quit --delete");
