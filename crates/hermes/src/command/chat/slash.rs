@@ -29,7 +29,7 @@ pub(crate) enum CommandEffect {
 }
 
 /// Runs a command line.
-pub(crate) async fn run(talk: &mut ChatLoop<'_>, line: &str) -> Result<CommandEffect> {
+pub(crate) async fn run(chat: &mut ChatLoop<'_>, line: &str) -> Result<CommandEffect> {
     let (name, rest) = line
         .trim_start_matches('/')
         .split_once(char::is_whitespace)
@@ -37,19 +37,19 @@ pub(crate) async fn run(talk: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
     let rest = rest.trim();
     let typed_as = name.to_lowercase();
     if slash::find(&typed_as, CommandSurface::Terminal).is_none()
-        && let Some(words) = invoke(talk, &typed_as, rest)
+        && let Some(words) = invoke(chat, &typed_as, rest)
     {
-        talk.output.line(&format!("⚡ Loading skill: {typed_as}"));
+        chat.output.line(&format!("⚡ Loading skill: {typed_as}"));
         return Ok(CommandEffect::Invoke(words));
     }
     let command = match find(&typed_as) {
         CommandMatch::Command(command) => command,
         CommandMatch::Several(names) => {
-            talk.output.line(&format!("Ambiguous command: /{name} ({})", names.join(", ")));
+            chat.output.line(&format!("Ambiguous command: /{name} ({})", names.join(", ")));
             return Ok(CommandEffect::Continue);
         }
         CommandMatch::Nothing => {
-            talk.output.line(&format!("Unknown command: /{name}\nType /help for available commands"));
+            chat.output.line(&format!("Unknown command: /{name}\nType /help for available commands"));
             return Ok(CommandEffect::Continue);
         }
     };
@@ -58,69 +58,69 @@ pub(crate) async fn run(talk: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
         SlashCommandId::Conversation(ConversationCommand::Queue) if typed_as == "q" && rest.is_empty() => {
             Ok(CommandEffect::Quit)
         }
-        SlashCommandId::Conversation(which) => run_conversation_command(talk, which, rest).await,
+        SlashCommandId::Conversation(which) => run_conversation_command(chat, which, rest).await,
         SlashCommandId::Program(which) => {
-            run_program_command(talk, which, rest).await?;
+            run_program_command(chat, which, rest).await?;
             Ok(CommandEffect::Continue)
         }
-        SlashCommandId::Terminal(which) => run_terminal_command(talk, which, rest).await,
+        SlashCommandId::Terminal(which) => run_terminal_command(chat, which, rest).await,
         SlashCommandId::Chat(_) | SlashCommandId::Service(_) => {
-            talk.output.line(&format!("/{} works in chats only.", command.name));
+            chat.output.line(&format!("/{} works in chats only.", command.name));
             Ok(CommandEffect::Continue)
         }
     }
 }
 
 async fn run_conversation_command(
-    talk: &mut ChatLoop<'_>,
+    chat: &mut ChatLoop<'_>,
     command: ConversationCommand,
     rest: &str,
 ) -> Result<CommandEffect> {
     let reply = match command {
         ConversationCommand::New => {
-            start_new_session(talk).await?;
+            start_new_session(chat).await?;
             if rest.is_empty() {
                 return Ok(CommandEffect::Continue);
             }
-            title(talk, rest).await?
+            title(chat, rest).await?
         }
         ConversationCommand::Queue => {
             if !rest.is_empty() {
-                talk.output.line(&format!("Queued for the next turn: {rest}"));
-                talk.queue.push_back(rest.to_owned());
+                chat.output.line(&format!("Queued for the next turn: {rest}"));
+                chat.queue.push_back(rest.to_owned());
             }
             return Ok(CommandEffect::Continue);
         }
         ConversationCommand::Plan => {
-            let prompt = invoke(talk, "plan", rest);
+            let prompt = invoke(chat, "plan", rest);
             return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
         }
         ConversationCommand::Resume => {
-            resume(talk, rest).await?;
+            resume(chat, rest).await?;
             return Ok(CommandEffect::Continue);
         }
         ConversationCommand::Help => {
-            help(talk);
+            help(chat);
             return Ok(CommandEffect::Continue);
         }
         ConversationCommand::Undo => {
-            slash::undo(&talk.runtime.agent, &mut talk.opened.conversation, rest).await?
+            slash::undo(&chat.runtime.agent, &mut chat.opened.conversation, rest).await?
         }
         ConversationCommand::Retry => {
-            slash::retry(&talk.runtime.agent, &mut talk.opened.conversation).await?
+            slash::retry(&chat.runtime.agent, &mut chat.opened.conversation).await?
         }
-        ConversationCommand::Title => title(talk, rest).await?,
+        ConversationCommand::Title => title(chat, rest).await?,
         ConversationCommand::Usage => {
-            slash::usage(&talk.runtime.agent.store, talk.opened.conversation.session()).await?
+            slash::usage(&chat.runtime.agent.store, chat.opened.conversation.session()).await?
         }
         ConversationCommand::Compress => {
-            if talk.runtime.agent.compression.mode == hermes_agent::CompressionMode::Off {
-                talk.output.line("Compression is turned off (compression.enabled in config.yaml).");
+            if chat.runtime.agent.compression.mode == hermes_agent::CompressionMode::Off {
+                chat.output.line("Compression is turned off (compression.enabled in config.yaml).");
                 return Ok(CommandEffect::Continue);
             }
-            let (agent, conversation) = (&talk.runtime.agent, &mut talk.opened.conversation);
+            let (agent, conversation) = (&chat.runtime.agent, &mut chat.opened.conversation);
             let cancel = Cancel::new();
-            match slash::compress(agent, conversation, rest, &talk.terminal, &cancel).await? {
+            match slash::compress(agent, conversation, rest, &chat.terminal, &cancel).await? {
                 Some(reply) => reply,
                 None => return Ok(CommandEffect::Continue),
             }
@@ -128,78 +128,78 @@ async fn run_conversation_command(
     };
     Ok(match reply {
         ConversationReply::Text(text) => {
-            show(talk, &text);
+            show(chat, &text);
             CommandEffect::Continue
         }
         ConversationReply::Ask(text) => CommandEffect::Say(text),
     })
 }
 
-async fn run_program_command(talk: &mut ChatLoop<'_>, command: ProgramCommand, rest: &str) -> Result<()> {
+async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, rest: &str) -> Result<()> {
     let input = CommandInput {
         arguments: rest,
-        context: talk.context.clone(),
-        config: talk.runtime.config.clone(),
-        store: &talk.runtime.agent.store,
-        now: talk.runtime.agent.clock.now(),
-        checkpoints: talk.runtime.checkpoints.clone(),
+        context: chat.context.clone(),
+        config: chat.runtime.config.clone(),
+        store: &chat.runtime.agent.store,
+        now: chat.runtime.agent.clock.now(),
+        checkpoints: chat.runtime.checkpoints.clone(),
         // A folder that is gone has no checkpoints.
-        folder: working_folder(talk.context, &talk.runtime.config).unwrap_or_default(),
-        effort: talk.runtime.agent.request_options.effort,
-        tool_progress: Some(talk.terminal.display.tool_progress),
-        yolo: talk.yolo,
+        folder: working_folder(chat.context, &chat.runtime.config).unwrap_or_default(),
+        effort: chat.runtime.agent.request_options.effort,
+        tool_progress: Some(chat.terminal.display.tool_progress),
+        yolo: chat.yolo,
         yolo_scope: YoloScope::Program,
     };
     let CommandReply { text, change, not_saved } = command::slash::run(command, input).await;
     if let Some(error) = not_saved {
         // The change applies to this chat all the same.
-        talk.output.notice(&format!("not saved: {error}"));
+        chat.output.notice(&format!("not saved: {error}"));
     }
-    show(talk, &text);
+    show(chat, &text);
     match change {
         None => {}
         Some(SessionChange::Model) => {
-            if let Err(error) = talk.runtime.change_model(talk.context) {
-                talk.output.line(&format!("{error:#}"));
+            if let Err(error) = chat.runtime.change_model(chat.context) {
+                chat.output.line(&format!("{error:#}"));
             }
         }
         Some(SessionChange::SystemPrompt(prompt)) => {
-            talk.runtime.agent.request_options.ephemeral = prompt;
+            chat.runtime.agent.request_options.ephemeral = prompt;
         }
-        Some(SessionChange::Effort(effort)) => talk.runtime.agent.request_options.effort = Some(effort),
-        Some(SessionChange::ShowReasoning(shown)) => talk.terminal.display.show_reasoning = shown,
-        Some(SessionChange::ToolProgress(progress)) => talk.terminal.display.tool_progress = progress,
+        Some(SessionChange::Effort(effort)) => chat.runtime.agent.request_options.effort = Some(effort),
+        Some(SessionChange::ShowReasoning(shown)) => chat.terminal.display.show_reasoning = shown,
+        Some(SessionChange::ToolProgress(progress)) => chat.terminal.display.tool_progress = progress,
         Some(SessionChange::Yolo(yolo)) => {
-            talk.yolo = yolo;
-            talk.runtime.command_runtime.approvals.set_yolo(yolo);
+            chat.yolo = yolo;
+            chat.runtime.command_runtime.approvals.set_yolo(yolo);
         }
         Some(SessionChange::FilesRestored) => {
-            talk.runtime.agent.undo_last_exchange(&mut talk.opened.conversation).await?;
+            chat.runtime.agent.undo_last_exchange(&mut chat.opened.conversation).await?;
         }
     }
     Ok(())
 }
 
 async fn run_terminal_command(
-    talk: &mut ChatLoop<'_>,
+    chat: &mut ChatLoop<'_>,
     command: TerminalCommand,
     rest: &str,
 ) -> Result<CommandEffect> {
     match command {
-        TerminalCommand::History => history(talk),
-        TerminalCommand::Save => save(talk)?,
-        TerminalCommand::Tools => super::list_tools(talk.runtime, talk.output),
-        TerminalCommand::Toolsets => super::list_toolsets(talk.runtime, talk.output),
-        TerminalCommand::Cron => command::cron::run_in_chat(rest, talk.context, talk.output)?,
+        TerminalCommand::History => history(chat),
+        TerminalCommand::Save => save(chat)?,
+        TerminalCommand::Tools => super::list_tools(chat.runtime, chat.output),
+        TerminalCommand::Toolsets => super::list_toolsets(chat.runtime, chat.output),
+        TerminalCommand::Cron => command::cron::run_in_chat(rest, chat.context, chat.output)?,
         TerminalCommand::Clear => {
-            start_new_session(talk).await?;
-            talk.output.text("\u{1b}[2J\u{1b}[H");
+            start_new_session(chat).await?;
+            chat.output.text("\u{1b}[2J\u{1b}[H");
         }
         TerminalCommand::Quit => {
             if rest == "--delete" {
-                delete(talk).await?;
+                delete(chat).await?;
             } else if !rest.is_empty() {
-                talk.output.line("Usage: /quit [--delete]");
+                chat.output.line("Usage: /quit [--delete]");
                 return Ok(CommandEffect::Continue);
             }
             return Ok(CommandEffect::Quit);
@@ -209,18 +209,18 @@ async fn run_terminal_command(
 }
 
 /// Shows a reply that chats get, too: without the emphasis, which a terminal does not render.
-fn show(talk: &ChatLoop<'_>, text: &str) {
-    talk.output.line(text.replace("**", "").trim_end());
+fn show(chat: &ChatLoop<'_>, text: &str) {
+    chat.output.line(text.replace("**", "").trim_end());
 }
 
-fn skill_commands(talk: &ChatLoop<'_>) -> SkillCommands {
-    let context = talk.context;
-    SkillCommands::for_platform(&context.home, &talk.runtime.config, &context.env, "cli")
+fn skill_commands(chat: &ChatLoop<'_>) -> SkillCommands {
+    let context = chat.context;
+    SkillCommands::for_platform(&context.home, &chat.runtime.config, &context.env, "cli")
 }
 
 /// Returns the text of a skill.
-fn invoke(talk: &ChatLoop<'_>, name: &str, rest: &str) -> Option<String> {
-    skill_commands(talk).invoke(name, rest, local_time(talk.runtime.agent.clock.now()))
+fn invoke(chat: &ChatLoop<'_>, name: &str, rest: &str) -> Option<String> {
+    skill_commands(chat).invoke(name, rest, local_time(chat.runtime.agent.clock.now()))
 }
 
 enum CommandMatch {
@@ -248,32 +248,32 @@ fn find(name: &str) -> CommandMatch {
     }
 }
 
-fn help(talk: &ChatLoop<'_>) {
+fn help(chat: &ChatLoop<'_>) {
     for command in slash::commands(CommandSurface::Terminal) {
         let left = command.synopsis();
-        talk.output.line(&format!("  {left:<34} {}", command.description));
+        chat.output.line(&format!("  {left:<34} {}", command.description));
     }
-    for (name, about) in skill_commands(talk).commands() {
-        talk.output.line(&format!("  {:<34} {about}", format!("/{name}")));
+    for (name, about) in skill_commands(chat).commands() {
+        chat.output.line(&format!("  {:<34} {about}", format!("/{name}")));
     }
-    talk.output.line("Anything else is said to the model. Ctrl-C interrupts it, twice leaves.");
+    chat.output.line("Anything else is said to the model. Ctrl-C interrupts it, twice leaves.");
 }
 
-async fn start_new_session(talk: &mut ChatLoop<'_>) -> Result<()> {
-    let agent = &talk.runtime.agent;
-    if agent.flush_due(&talk.opened.conversation) {
-        agent.flush_memories(&talk.opened.conversation, &Cancel::new()).await;
+async fn start_new_session(chat: &mut ChatLoop<'_>) -> Result<()> {
+    let agent = &chat.runtime.agent;
+    if agent.flush_due(&chat.opened.conversation) {
+        agent.flush_memories(&chat.opened.conversation, &Cancel::new()).await;
     }
-    agent.end_conversation(&talk.opened.conversation, EndReason::NewSession).await?;
-    let source = talk.opened.conversation.source().to_owned();
+    agent.end_conversation(&chat.opened.conversation, EndReason::NewSession).await?;
+    let source = chat.opened.conversation.source().to_owned();
     let conversation = agent.new_conversation(source, SessionKind::Local);
-    talk.opened = OpenedConversation { conversation, title: None, resumed: false, unfinished_turn: None };
-    talk.output.line("(^_^)v New session started!");
+    chat.opened = OpenedConversation { conversation, title: None, resumed: false, unfinished_turn: None };
+    chat.output.line("(^_^)v New session started!");
     Ok(())
 }
 
-fn history(talk: &ChatLoop<'_>) {
-    let messages = talk.opened.conversation.messages();
+fn history(chat: &ChatLoop<'_>) {
+    let messages = chat.opened.conversation.messages();
     let tools = messages.iter().filter(|message| message.role == Role::Tool).count();
     for message in messages {
         let who = match message.role {
@@ -283,14 +283,14 @@ fn history(talk: &ChatLoop<'_>) {
         };
         let text = message.content.text();
         if !text.trim().is_empty() {
-            talk.output.line(&format!("{who}: {}", head(text.trim(), 400)));
+            chat.output.line(&format!("{who}: {}", head(text.trim(), 400)));
         }
     }
-    talk.output.line(&format!("({} messages, {tools} of them tool results)", messages.len()));
+    chat.output.line(&format!("({} messages, {tools} of them tool results)", messages.len()));
 }
 
-fn save(talk: &ChatLoop<'_>) -> Result<()> {
-    let agent = &talk.runtime.agent;
+fn save(chat: &ChatLoop<'_>) -> Result<()> {
+    let agent = &chat.runtime.agent;
     let now = local_time(agent.clock.now());
     let name = format!(
         "hermes_conversation_{:04}{:02}{:02}_{:02}{:02}{:02}.json",
@@ -299,64 +299,64 @@ fn save(talk: &ChatLoop<'_>) -> Result<()> {
     let content = json!({
         "model": agent.model_name,
         "session_start": now.to_string(),
-        "messages": talk.opened.conversation.messages(),
+        "messages": chat.opened.conversation.messages(),
     });
     let path = std::env::current_dir()?.join(&name);
     hermes_config::write::replace(&path, serde_json::to_string_pretty(&content)?.as_bytes())?;
-    talk.output.line(&format!("Saved to {name}"));
+    chat.output.line(&format!("Saved to {name}"));
     Ok(())
 }
 
 /// Deletes this session permanently.
-async fn delete(talk: &mut ChatLoop<'_>) -> Result<()> {
-    let session = talk.opened.conversation.session().clone();
-    let source = talk.opened.conversation.source().to_owned();
-    talk.opened.conversation = talk.runtime.agent.new_conversation(source, SessionKind::Local);
-    talk.runtime.agent.store.delete_session(&session).await?;
-    talk.output.line("This conversation was deleted.");
+async fn delete(chat: &mut ChatLoop<'_>) -> Result<()> {
+    let session = chat.opened.conversation.session().clone();
+    let source = chat.opened.conversation.source().to_owned();
+    chat.opened.conversation = chat.runtime.agent.new_conversation(source, SessionKind::Local);
+    chat.runtime.agent.store.delete_session(&session).await?;
+    chat.output.line("This conversation was deleted.");
     Ok(())
 }
 
-async fn title(talk: &mut ChatLoop<'_>, name: &str) -> Result<ConversationReply> {
-    let agent = &talk.runtime.agent;
-    let conversation = &talk.opened.conversation;
+async fn title(chat: &mut ChatLoop<'_>, name: &str) -> Result<ConversationReply> {
+    let agent = &chat.runtime.agent;
+    let conversation = &chat.opened.conversation;
     let (session, source) = (conversation.session(), conversation.source());
     let reply = slash::title(&agent.store, session, source, name, agent.clock.now()).await?;
     if let Some(row) = agent.store.session(session).await? {
-        talk.opened.title = row.title;
+        chat.opened.title = row.title;
     }
     Ok(reply)
 }
 
-async fn resume(talk: &mut ChatLoop<'_>, name: &str) -> Result<()> {
+async fn resume(chat: &mut ChatLoop<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        command::sessions::recent(&talk.runtime.agent.store, talk.output)?;
-        talk.output.line("Go on with one: /resume ID or NAME");
+        command::sessions::recent(&chat.runtime.agent.store, chat.output)?;
+        chat.output.line("Go on with one: /resume ID or NAME");
         return Ok(());
     }
-    let agent = &talk.runtime.agent;
+    let agent = &chat.runtime.agent;
     let Some(id) = agent.store.resolve(name).await? else {
-        talk.output.line(&format!("Session not found: {name}"));
+        chat.output.line(&format!("Session not found: {name}"));
         return Ok(());
     };
     let taken = match agent.load_conversation(&id).await {
         Ok(taken) => taken,
         Err(error) => {
-            talk.output.line(&error.to_string());
+            chat.output.line(&error.to_string());
             return Ok(());
         }
     };
-    agent.end_conversation(&talk.opened.conversation, EndReason::ResumedOther).await?;
+    agent.end_conversation(&chat.opened.conversation, EndReason::ResumedOther).await?;
     if let Some(cut_off) = &taken.unfinished_turn {
-        talk.output.line(&opening::describe_unfinished_turn(cut_off));
+        chat.output.line(&opening::describe_unfinished_turn(cut_off));
         agent.drop_turn(cut_off).await?;
     }
-    talk.opened = OpenedConversation {
+    chat.opened = OpenedConversation {
         conversation: taken.conversation,
         title: taken.title,
         resumed: true,
         unfinished_turn: None,
     };
-    talk.output.line(&opening::greeting(&talk.opened));
+    chat.output.line(&opening::greeting(&chat.opened));
     Ok(())
 }
