@@ -86,6 +86,30 @@ async fn a_file_that_is_named_is_sent_after_the_text() {
 }
 
 #[tokio::test]
+async fn a_file_waits_for_the_configured_delay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::fs::canonicalize(folder.path()).unwrap().join("chart.png");
+    std::fs::write(&path, "x").unwrap();
+    let text = format!("Here it is.\nMEDIA:{}", path.display());
+    let mut plan = GatewayFixturePlan::new(TestModel::new(move |_, _| ModelStep::Say(text.clone())));
+    plan.env = &[
+        ("FAKE_ALLOW_ALL_USERS", "1"),
+        ("FAKE_HOME_CHANNEL", "home"),
+        ("HERMES_HUMAN_DELAY_MODE", "custom"),
+        ("HERMES_HUMAN_DELAY_MIN_MS", "60000"),
+        ("HERMES_HUMAN_DELAY_MAX_MS", "60000"),
+    ];
+    let bench = plan.start().await;
+    bench.channel.write("ann", "draw");
+    bench.channel.until_said("ann", "Here it is.").await;
+    let before = bench.clock.monotonic();
+    let file = bench.channel.until(|posted| posted.iter().any(|p| !p.files.is_empty()).then_some(()));
+    passing(&bench, file).await;
+    let waited = bench.clock.monotonic().saturating_sub(before);
+    assert!(waited >= Duration::from_secs(60), "the file was sent after {waited:?}");
+}
+
+#[tokio::test]
 async fn a_reply_whose_fate_is_unknown_is_sent_again_and_marked() {
     let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.fail_next(SendFault::TakeAndFail);
