@@ -253,6 +253,10 @@ async fn undo_title_resume_and_background() {
     bench.until_quiet().await;
     bench.channel.write("ann", "/undo");
     bench.channel.until_said("ann", "↩️ Undid 2 message(s).").await;
+    bench.channel.write("ann", "/undo soon");
+    bench.channel.until_said("ann", "Usage: /undo [N]").await;
+    bench.channel.write("ann", "/undo 5");
+    bench.channel.until_said("ann", "↩️ Undid 2 message(s).\nRemoved: \"first\"").await;
     bench.channel.write("ann", "/background look into it");
     bench.channel.until_said("ann", "🔄 Background task started").await;
     bench

@@ -1,9 +1,10 @@
 //! Tests of platforms that do not accept what is sent.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_gateway::PlatformCatalog;
+use hermes_gateway::{FileSendPolicy, PlatformCatalog};
 use hermes_store::OutboxState;
 use hermes_task::SystemClock;
 use hermes_testkit::{FakeChannel, SendFault};
@@ -227,4 +228,33 @@ async fn a_long_answer_of_a_command_is_sent_whole() {
     for number in 0..2_000 {
         assert!(texts.iter().any(|text| text.contains(&format!("line {number}"))), "line {number}");
     }
+}
+
+/// Refuses every file with one name.
+struct NoDiaries;
+
+impl FileSendPolicy for NoDiaries {
+    fn refuses(&self, path: &Path) -> bool {
+        path.ends_with("diary.pdf")
+    }
+}
+
+#[tokio::test]
+async fn a_file_the_program_refuses_is_named_and_not_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, "x").unwrap();
+        std::fs::canonicalize(path).unwrap().to_string_lossy().into_owned()
+    };
+    let (diary, report) = (file("diary.pdf"), file("report.pdf"));
+    let text = format!("MEDIA:{diary}\nMEDIA:{report}");
+    let plan = GatewayFixturePlan::new(TestModel::new(move |_, _| ModelStep::Say(text.clone())));
+    let bench = GatewayFixturePlan { files: Arc::new(NoDiaries), ..plan }.start().await;
+    bench.channel.write("ann", "send me both");
+    let said = bench.channel.until_said("ann", "diary.pdf").await;
+    assert!(said.contains(&format!("📎 File: {diary}")), "{said}");
+    bench.until_quiet().await;
+    let files: Vec<String> = bench.channel.posted().into_iter().flat_map(|posted| posted.files).collect();
+    assert_eq!(files, [report]);
 }

@@ -84,9 +84,20 @@ impl ProgramServices {
             config,
         };
         let CommandReply { text, change, not_saved } = slash::run(command, input).await;
-        // The other settings are read anew for each turn.
-        if let Some(SessionChange::Yolo(yolo)) = change {
-            self.approvals.set_yolo_in(&TaskId::new(from.conversation.clone()), yolo);
+        match change {
+            Some(SessionChange::Yolo(yolo)) => {
+                self.approvals.set_yolo_in(&TaskId::new(from.conversation.clone()), yolo);
+            }
+            // A chat reads these settings anew for each turn; its last exchange stays when files are restored.
+            Some(
+                SessionChange::Model
+                | SessionChange::SystemPrompt(_)
+                | SessionChange::Effort(_)
+                | SessionChange::ShowReasoning(_)
+                | SessionChange::ToolProgress(_)
+                | SessionChange::FilesRestored,
+            )
+            | None => {}
         }
         not_saved.map_or(text, |error| format!("⚠️ {error}"))
     }
