@@ -107,7 +107,7 @@ impl Conversation {
 impl Agent {
     /// Returns the context window of the model in this conversation, as far as it is known.
     pub fn window(&self, conversation: &Conversation) -> u64 {
-        let known = self.model.context_window(&self.model_name);
+        let known = self.models.window();
         conversation.window.map_or(known, |learnt| learnt.min(known))
     }
 
@@ -244,7 +244,7 @@ impl Agent {
         let external = self.external_memory.as_ref().and_then(|memory| memory.prompt_block());
         self.prompt.layers(&prompt::PromptInputs {
             session,
-            model: &self.model_name,
+            models: &self.models,
             tools: &names,
             now: self.today(),
             external_memory: external.as_deref(),

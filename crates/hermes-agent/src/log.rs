@@ -13,8 +13,9 @@ use hermes_types::{CivilTime, Message, SessionId, Timestamp, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::agent::{Agent, Calendar, SessionLogMode};
+use crate::agent::{Agent, Calendar};
 use crate::conversation::Conversation;
+use crate::settings::SessionLogMode;
 
 #[derive(Serialize)]
 struct SessionLogFile<'a> {
@@ -48,16 +49,16 @@ struct LogHeader {
 impl LogHeader {
     fn from_agent(agent: &Agent) -> Self {
         Self {
-            model: agent.model_name.clone(),
-            base_url: agent.base_url.clone(),
+            model: agent.models.name.clone(),
+            base_url: agent.models.base_url.clone(),
             platform: agent.prompt.platform.clone(),
             tools: agent.tools.clone(),
         }
     }
 
     fn matches_agent(&self, agent: &Agent) -> bool {
-        self.model == agent.model_name
-            && self.base_url == agent.base_url
+        self.model == agent.models.name
+            && self.base_url == agent.models.base_url
             && self.platform == agent.prompt.platform
             && self.tools.len() == agent.tools.len()
     }

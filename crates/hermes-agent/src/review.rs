@@ -96,8 +96,8 @@ impl Agent {
         let mut messages = conversation.messages.clone();
         messages.push(Message::user(words));
         let aside = SideTaskRun {
-            model: self.model.clone(),
-            model_name: self.model_name.clone(),
+            model: self.models.main.clone(),
+            model_name: self.models.name.clone(),
             system: conversation.system.clone().unwrap_or_default(),
             messages,
             tools,
@@ -118,7 +118,7 @@ impl Agent {
         if conversation.messages.len() < MIN_MESSAGES {
             return;
         }
-        let side = self.side_model();
+        let side = self.models.side();
         let mut messages = conversation.messages.clone();
         messages.push(Message::user(FLUSH));
         let aside = SideTaskRun {

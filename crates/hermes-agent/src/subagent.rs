@@ -13,8 +13,9 @@ use hermes_types::{
     TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
 };
 
-use crate::agent::{Agent, ReviewIntervals};
+use crate::agent::Agent;
 use crate::prompt::ContextFiles;
+use crate::settings::{ReviewIntervals, SessionLogMode};
 use crate::turn::{RunningTurn, TurnInput};
 
 const ROLE: &str = include_str!("texts/subagent.md").trim_ascii();
@@ -111,7 +112,7 @@ impl TurnSubagentSpawner<'_> {
                 error: Some(error.to_string()),
                 api_calls: 0,
                 duration: took,
-                model: agent.model_name.clone(),
+                model: agent.models.name.clone(),
                 usage: Usage::default(),
                 tool_calls: trace,
             },
@@ -125,14 +126,14 @@ impl TurnSubagentSpawner<'_> {
             let name = &tool.spec().name;
             job.tools.as_ref().is_none_or(|names| names.contains(name)) && !job.excluded_tools.contains(name)
         });
-        if let Some(SideModel { model, name, .. }) = agent.subagent_model.take() {
-            (agent.model, agent.model_name) = (model, name);
+        if let Some(SideModel { model, name, .. }) = agent.models.subagents.take() {
+            (agent.models.main, agent.models.name) = (model, name);
         }
         agent.limits.iterations = job.max_iterations;
         agent.limits.time = self.deadline.remaining(&*agent.clock);
         agent.review_intervals = ReviewIntervals::default();
         agent.external_memory = None;
-        agent.folders.logs = crate::SessionLogMode::None;
+        agent.folders.logs = SessionLogMode::None;
         agent.prompt.files = ContextFiles::Skip;
         agent.prompt.memory = None;
         agent.prompt.user_profile = None;

@@ -30,7 +30,7 @@ impl Agent {
                 .map(|message| head(&message.content.text(), MAX_EXCERPT_CHARS).to_owned())
         };
         let (user, assistant) = (said(Role::User)?, said(Role::Assistant)?);
-        let side = self.side_model();
+        let side = self.models.side();
         let request = ModelRequest {
             model: side.name.clone(),
             system: INSTRUCTIONS.to_owned(),

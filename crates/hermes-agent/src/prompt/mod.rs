@@ -14,6 +14,8 @@ use hermes_types::{CivilTime, ContextItem, Provenance, SessionId, platform_facts
 
 pub use enforcement::ToolUseEnforcement;
 
+use crate::agent::{AgentModels, ModelIdentityLine};
+
 /// Says whether the context files of the working folder and the home are part of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ContextFiles {
@@ -42,7 +44,6 @@ pub struct PromptSource {
     pub environment_hint: Option<String>,
     /// A text from the frontend, such as who is talking in which chat.
     pub surface: Option<String>,
-    pub provider: String,
     pub session_id: SessionIdLine,
 }
 
@@ -64,10 +65,11 @@ pub enum SessionIdLine {
 }
 
 /// The inputs of the layers beside their sources.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "it borrows ports")]
 pub struct PromptInputs<'a> {
     pub session: &'a SessionId,
-    pub model: &'a str,
+    pub models: &'a AgentModels,
     pub tools: &'a [&'a str],
     pub now: CivilTime,
     /// An external memory's description of itself.
@@ -88,7 +90,6 @@ impl PromptSource {
             platform_hint: HintChange::None,
             environment_hint: None,
             surface: None,
-            provider: String::new(),
             session_id: SessionIdLine::Omit,
         }
     }
@@ -102,7 +103,7 @@ impl PromptSource {
         };
         let has = |name: &str| about.tools.contains(&name);
         let skills = ["skills_list", "skill_view", "skill_manage"].iter().any(|name| has(name));
-        let enforced = !about.tools.is_empty() && self.enforcement.applies(about.model);
+        let enforced = !about.tools.is_empty() && self.enforcement.applies(&about.models.name);
         let layers = [
             layer(Provenance::System, "identity", Some(identity.unwrap_or_else(|| IDENTITY.to_owned()))),
             layer(Provenance::System, "tool guidance", guidance(about.tools)),
@@ -129,15 +130,15 @@ impl PromptSource {
         if self.session_id == SessionIdLine::Include {
             lines.push(format!("Session ID: {}", about.session));
         }
-        if !about.model.is_empty() {
-            lines.push(format!("Model: {}", about.model));
+        let AgentModels { name, provider, identity, .. } = about.models;
+        if !name.is_empty() {
+            lines.push(format!("Model: {name}"));
         }
-        if !self.provider.is_empty() {
-            lines.push(format!("Provider: {}", self.provider));
+        if !provider.is_empty() {
+            lines.push(format!("Provider: {provider}"));
         }
-        // This provider's models give another name when asked who they are.
-        if self.provider == "alibaba" {
-            lines.push(format!("You are the model {}; say so when asked which model you are.", about.model));
+        if *identity == ModelIdentityLine::Include {
+            lines.push(format!("You are the model {name}; say so when asked which model you are."));
         }
         lines.join("\n")
     }

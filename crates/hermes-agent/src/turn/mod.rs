@@ -141,7 +141,7 @@ impl Agent {
             conversation.source.clone(),
             conversation.started_at,
         );
-        session.model = Some(self.model_name.clone());
+        session.model = Some(self.models.name.clone());
         session.user_id.clone_from(&conversation.user_id);
         session.system_prompt.clone_from(&conversation.system);
         session.model_config = Some(self.model_config(conversation));

@@ -115,7 +115,7 @@ impl Gateway {
     async fn run_job_agent(&self, job: &Job, prompt: &str) -> Result<String, JobFailure> {
         let left = self.remaining_budget(job).await?;
         let toolsets = job.toolsets();
-        let mut agent = self
+        let agent = self
             .ports
             .agents
             .agent(&AgentRequest {
@@ -128,8 +128,8 @@ impl Gateway {
                 ..AgentRequest::default()
             })
             .map_err(|words| JobFailure::new("Configuration", words))?;
-        agent.job = Some(job.id.to_string());
-        self.filter_own_targets(job, &mut agent.tools).await;
+        let tools = self.filter_own_targets(job, agent.tools().to_vec()).await;
+        let agent = agent.into_builder().job(job.id.to_string()).tools(tools).build();
         let session = self.unused_session_id(job).await?;
         let mut conversation = agent.new_conversation_with_id(session, "cron", SessionKind::Gateway);
         if let Some(folder) = job.extra("workdir") {

@@ -22,11 +22,16 @@ struct FilteredSendTool {
 
 impl Gateway {
     /// Wraps the send tool, where a run has one, in the filter.
-    pub(super) async fn filter_own_targets(&self, job: &Job, tools: &mut [Arc<dyn Tool>]) {
+    pub(super) async fn filter_own_targets(
+        &self,
+        job: &Job,
+        mut tools: Vec<Arc<dyn Tool>>,
+    ) -> Vec<Arc<dyn Tool>> {
         for tool in tools.iter_mut().filter(|tool| tool.spec().name == SEND) {
             let own = self.job_destinations(job).await.found;
             *tool = Arc::new(FilteredSendTool { inner: tool.clone(), gateway: self.clone(), own });
         }
+        tools
     }
 }
 

@@ -134,7 +134,7 @@ impl Gateway {
     ) -> Result<(), TurnError> {
         let Some(first) = rows.first() else { return Ok(()) };
         let envelope = rows.last().map_or(&first.envelope, |last| &last.envelope);
-        let mut agent = self.agent_for(envelope).map_err(TurnError::Rejected)?;
+        let agent = self.agent_for(envelope).map_err(TurnError::Rejected)?;
         let begun = match &first.turn {
             Some(turn) => self.store.turn(turn).await?,
             None => None,
@@ -150,7 +150,7 @@ impl Gateway {
             }
             None => self.open_conversation(&agent, key, envelope).await?,
         };
-        self.introduce(&mut agent, opened.conversation.session()).await?;
+        let agent = self.introduce(agent, opened.conversation.session()).await?;
         if opened.is_new {
             self.suggest_home_channel(key, envelope).await;
         }
@@ -194,18 +194,16 @@ impl Gateway {
 
     /// Adds the introduction while there is only one conversation: the same text in each of its turns, so that
     /// the provider's cache stays valid.
-    async fn introduce(&self, agent: &mut Agent, own: &SessionId) -> Result<(), StoreError> {
+    async fn introduce(&self, agent: Agent, own: &SessionId) -> Result<Agent, StoreError> {
         if self.has_other_sessions.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(agent);
         }
         let sessions = self.store.list_sessions(SessionFilter::default(), 2).await?;
         self.has_other_sessions.store(sessions.len() > 1, Ordering::Relaxed);
         if sessions.iter().all(|session| session.id == *own) {
-            let own = agent.request_options.ephemeral.take();
-            let texts: Vec<String> = own.into_iter().chain([INTRODUCE.to_owned()]).collect();
-            agent.request_options.ephemeral = Some(texts.join("\n\n"));
+            return Ok(agent.into_builder().system_text(INTRODUCE).build());
         }
-        Ok(())
+        Ok(agent)
     }
 
     fn emit_turn_ended(&self, mut about: serde_json::Value, reply: Option<&str>) {

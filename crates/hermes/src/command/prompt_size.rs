@@ -22,10 +22,10 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     let wired = wiring::build_runtime(arguments, platform, context, output)?;
     let agent = &wired.agent;
-    let session = SessionId::generate(SessionKind::Local, local_time(agent.clock.now()));
+    let session = SessionId::generate(SessionKind::Local, local_time(agent.clock().now()));
     let layers = agent.prompt_layers(&session);
     let tools: Vec<(String, usize, u64)> = agent
-        .tools
+        .tools()
         .iter()
         .map(|tool| {
             let spec = tool.spec();

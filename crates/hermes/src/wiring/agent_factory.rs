@@ -109,11 +109,11 @@ impl AgentFactory {
 
 impl AgentProvider for AgentFactory {
     fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String> {
-        let mut agent = self.runtime(wish)?.agent_for_turn();
-        let own = agent.request_options.ephemeral.take();
-        let texts: Vec<String> = own.into_iter().chain(wish.context.clone()).collect();
-        agent.request_options.ephemeral = (!texts.is_empty()).then(|| texts.join("\n\n"));
-        Ok(agent)
+        let agent = self.runtime(wish)?.agent_for_turn();
+        Ok(match &wish.context {
+            Some(text) => agent.into_builder().system_text(text).build(),
+            None => agent,
+        })
     }
 
     fn set_working_folder(&self, task: &TaskId, folder: &std::path::Path) {

@@ -76,7 +76,7 @@ impl AgentRuntime {
     pub(crate) fn change_model(&mut self, context: &ProgramContext) -> Result<()> {
         let config = Config::load(&context.home, &context.env);
         config.require_usable(&context.env)?;
-        let (clock, store) = (self.agent.clock.clone(), self.agent.store.clone());
+        let (clock, store) = (self.agent.clock().clone(), self.agent.store().clone());
         let models = model::choose_models(
             &ProviderChoice::default(),
             context,
@@ -85,9 +85,6 @@ impl AgentRuntime {
             &clock,
             &store,
         )?;
-        self.agent.model_name.clone_from(&models.name);
-        self.agent.base_url.clone_from(&models.base_url);
-        self.agent.prompt.provider.clone_from(&models.provider);
         (self.models, self.config) = (models, config);
         self.renew_budget();
         Ok(())
@@ -95,9 +92,12 @@ impl AgentRuntime {
 
     /// Returns the agent with the budget of one turn.
     pub(crate) fn agent_for_turn(&self) -> Agent {
-        let mut agent = self.agent.clone();
-        (agent.model, agent.side_model, agent.subagent_model) = self.models.for_turn();
-        agent
+        self.agent.clone().into_builder().models(self.models.for_turn()).build()
+    }
+
+    /// Changes the options of all further requests.
+    pub(crate) fn set_request_options(&mut self, options: RequestOptions) {
+        self.agent = self.agent.clone().into_builder().request_options(options).build();
     }
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn build_agent(
     let AgentSpec { arguments, platform, surface, .. } = *order;
     let folder = working_folder(context, &config)?;
     let models = model::choose_models(&order.choice, context, config.clone(), surface, &clock, &store)?;
-    let (main, side, children) = models.for_turn();
+    let of_turn = models.for_turn();
     let remembering = memory_stores(arguments, context, &config);
     let user_home = user_home(&context.env)?;
     let checkpoints = tools::checkpoints(arguments, context, &config, user_home.clone(), &clock);
@@ -192,16 +192,11 @@ pub(crate) fn build_agent(
         },
         context,
         &config,
-        (&store, &clock, side.clone()),
+        (&store, &clock, of_turn.side.clone()),
     );
-    let prompt = prompt_source(arguments, platform, folder, context, &config, &remembering, &models, &chosen);
+    let prompt = prompt_source(arguments, platform, folder, context, &config, &remembering, &chosen);
     let agent_settings = AgentSettings::resolve(&config, &context.env, surface);
-    let mut agent = Agent::new(main, models.name.clone(), store, clock, prompt);
-    agent.base_url.clone_from(&models.base_url);
-    agent.tools = chosen.registry.tools().to_vec();
-    agent.calendar = Arc::new(local_time);
-    agent.limits = limits(arguments, context, &config, models.cap);
-    agent.request_options = RequestOptions {
+    let request_options = RequestOptions {
         max_tokens: config
             .int("model.max_tokens")
             .and_then(|tokens| u64::try_from(tokens).ok())
@@ -210,11 +205,15 @@ pub(crate) fn build_agent(
         ephemeral: agent_settings.ephemeral_prompt,
         prefill: prefill(context, &config, output),
     };
-    agent.compression = compression(context, &config);
-    agent.review_intervals = review_intervals(&config);
-    agent.side_model = side;
-    agent.subagent_model = children;
-    agent.folders = AgentFolders { results: Some(context.home.join("results")), logs: order.logs.clone() };
+    let agent = Agent::builder(of_turn, store, clock, prompt)
+        .tools(chosen.registry.tools().to_vec())
+        .calendar(Arc::new(local_time))
+        .limits(limits(arguments, context, &config, models.cap))
+        .request_options(request_options)
+        .compression(compression(context, &config))
+        .review_intervals(review_intervals(&config))
+        .folders(AgentFolders { results: Some(context.home.join("results")), logs: order.logs.clone() })
+        .build();
     Ok(AgentRuntime {
         agent,
         models,
@@ -272,7 +271,6 @@ fn memory_stores(arguments: &ChatArguments, context: &ProgramContext, config: &C
     MemoryStores { notes: memory(settings.memory_enabled), profile: memory(settings.user_profile_enabled) }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the prompt is where everything meets")]
 fn prompt_source(
     arguments: &ChatArguments,
     platform: &str,
@@ -280,14 +278,12 @@ fn prompt_source(
     context: &ProgramContext,
     config: &Config,
     remembering: &MemoryStores,
-    models: &ModelSet,
     tools: &RunTools,
 ) -> PromptSource {
     // If the home is not writable, the file is not created; the built-in text is the same.
     let _ = create_soul(&context.home);
     let mut source = PromptSource::new(context.home.clone(), folder);
     platform.clone_into(&mut source.platform);
-    source.provider.clone_from(&models.provider);
     source.memory.clone_from(&remembering.notes);
     source.user_profile.clone_from(&remembering.profile);
     source.enforcement = enforcement(config);
@@ -329,9 +325,19 @@ fn enforcement(config: &Config) -> ToolUseEnforcement {
         Some(YamlValue::Bool(true)) => ToolUseEnforcement::Always,
         Some(YamlValue::Bool(false)) => ToolUseEnforcement::Never,
         Some(YamlValue::Seq(_)) => ToolUseEnforcement::Names(config.list("agent.tool_use_enforcement")),
-        Some(YamlValue::Str(text)) => ToolUseEnforcement::parse(&text),
-        _ => ToolUseEnforcement::Auto,
+        Some(YamlValue::Str(text)) => match text.trim().to_lowercase().as_str() {
+            "true" | "always" | "yes" | "on" => ToolUseEnforcement::Always,
+            "false" | "never" | "no" | "off" => ToolUseEnforcement::Never,
+            _ => announcing_models(),
+        },
+        _ => announcing_models(),
     }
+}
+
+/// Names the models that tend to announce work instead of doing it.
+fn announcing_models() -> ToolUseEnforcement {
+    const NAMES: [&str; 8] = ["gpt", "codex", "gemini", "gemma", "grok", "glm", "qwen", "deepseek"];
+    ToolUseEnforcement::Names(NAMES.map(str::to_owned).to_vec())
 }
 
 fn platform_hint(config: &Config, platform: &str) -> HintChange {

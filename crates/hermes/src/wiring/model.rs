@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use hermes_agent::{AgentModels, ModelIdentityLine};
 use hermes_config::settings::{ApprovalMode, ApprovalSettings, BudgetSettings, SecuritySettings};
 use hermes_config::{Config, Env, ProgramSurface};
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
@@ -32,16 +33,10 @@ const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The models of a run. Each turn gets them with its own budget.
 pub(crate) struct ModelSet {
-    main: Arc<dyn Model>,
-    pub(crate) name: String,
-    pub(crate) provider: String,
-    pub(crate) base_url: String,
-    /// The model for side tasks, when not the main one.
-    side: Option<SideModel>,
+    /// The models without a budget.
+    models: AgentModels,
     /// The model that decides about dangerous commands; only in smart mode.
     judge: Option<SideModel>,
-    /// The model for subagents, when not the main one.
-    children: Option<SideModel>,
     pub(crate) cap: SpendingCap,
     /// The budget of the day, shared by all turns.
     day: Option<SpendingAccount>,
@@ -50,8 +45,8 @@ pub(crate) struct ModelSet {
 }
 
 impl ModelSet {
-    /// Returns the main model, the one for side tasks and the one for subagents, with a fresh budget for one turn.
-    pub(crate) fn for_turn(&self) -> (Arc<dyn Model>, Option<SideModel>, Option<SideModel>) {
+    /// Returns the models with a fresh budget for one turn.
+    pub(crate) fn for_turn(&self) -> AgentModels {
         let budget = self.budget();
         let within = |model: &Arc<dyn Model>| -> Arc<dyn Model> {
             Arc::new(BudgetedModel::new(model.clone(), budget.clone()))
@@ -59,7 +54,13 @@ impl ModelSet {
         let beside = |side: &Option<SideModel>| {
             side.as_ref().map(|side| SideModel { model: within(&side.model), ..side.clone() })
         };
-        (within(&self.main), beside(&self.side), beside(&self.children))
+        let AgentModels { main, side, subagents, .. } = &self.models;
+        AgentModels {
+            main: within(main),
+            side: beside(side),
+            subagents: beside(subagents),
+            ..self.models.clone()
+        }
     }
 
     /// Returns the model that decides about dangerous commands, within the budget of the day.
@@ -101,11 +102,8 @@ pub(crate) fn choose_models(
     let target = match resolve(&facts, choice, surface)? {
         ResolvedModel::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
-            let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
-            let base_url = String::new();
-            let (side, judge, children) = (None, None, None);
-            let notes = Vec::new();
-            return Ok(ModelSet { main, name, provider, base_url, side, judge, children, cap, day, notes });
+            let models = AgentModels { provider: "offline".to_owned(), ..AgentModels::new(main, MODEL_NAME) };
+            return Ok(ModelSet { models, judge: None, cap, day, notes: Vec::new() });
         }
         ResolvedModel::Target(target) => target,
     };
@@ -146,10 +144,21 @@ pub(crate) fn choose_models(
             })
         });
     let parent = ProviderChoice { model: Some(target.model.clone()), ..choice.clone() };
-    let children = delegation::subagent_model(&facts, &parent, &net, &means, clock);
-    let (provider, base_url) = (target.provider().to_owned(), target.base_url().to_owned());
-    let name = target.model.clone();
-    Ok(ModelSet { main, name, provider, base_url, side, judge, children, cap, day, notes })
+    let subagents = delegation::subagent_model(&facts, &parent, &net, &means, clock);
+    let models = AgentModels {
+        provider: target.provider().to_owned(),
+        base_url: target.base_url().to_owned(),
+        identity: identity_line(target.provider()),
+        side,
+        subagents,
+        ..AgentModels::new(main, target.model.clone())
+    };
+    Ok(ModelSet { models, judge, cap, day, notes })
+}
+
+/// Models of this provider give another name when asked who they are.
+fn identity_line(provider: &str) -> ModelIdentityLine {
+    if provider == "alibaba" { ModelIdentityLine::Include } else { ModelIdentityLine::Omit }
 }
 
 /// Returns the model for a side task; `None` when the main model has to do it.

@@ -58,9 +58,9 @@ pub(crate) async fn run(
     let display = display_settings(wired, arguments, context);
     let recap = display.resume_display != "minimal";
     let input = ChatInput::person();
-    let (patience, clock) = (QuestionTimeouts::from_config(&wired.config), wired.agent.clock.clone());
+    let (patience, clock) = (QuestionTimeouts::from_config(&wired.config), wired.agent.clock().clone());
     let terminal = TerminalFrontend::new(output, DisplayMode::Full, display, clock, patience, &input);
-    let began = wired.agent.clock.now();
+    let began = wired.agent.clock().now();
     let mut talk = ChatLoop {
         runtime: wired,
         opened,
@@ -111,8 +111,8 @@ impl ChatLoop<'_> {
         self.output.line(&format!(
             "{} · {} · {} tools · /help for commands",
             cli::version(),
-            agent.model_name,
-            agent.tools.len()
+            agent.models().name,
+            agent.tools().len()
         ));
         if let Some(notice) = self.runtime.command_runtime.sandbox_notice() {
             self.output.line(&notice);
@@ -285,7 +285,7 @@ impl ChatLoop<'_> {
         let due = agent.review_due(&conversation);
         let unnamed = self.opened.title.is_none();
         // The offline model can neither title nor review a conversation.
-        if agent.prompt.provider == "offline" || (due == ReviewDue::default() && !unnamed) {
+        if agent.models().provider == "offline" || (due == ReviewDue::default() && !unnamed) {
             return;
         }
         let cancel = self.follow_up_tasks.cancel_token().clone();
@@ -312,13 +312,13 @@ impl ChatLoop<'_> {
             }
             tokio::select! {
                 () = self.follow_up_tasks.join() => {}
-                () = agent.clock.sleep(EXIT_TIMEOUT) => {}
+                () = agent.clock().sleep(EXIT_TIMEOUT) => {}
                 _ = self.signals.next() => {}
             }
         }
         agent.end_conversation(conversation, EndReason::CliClose).await?;
-        let title = agent.store.session(conversation.session()).await?.and_then(|row| row.title);
-        let seconds = agent.clock.now().since(self.started_at).as_secs();
+        let title = agent.store().session(conversation.session()).await?.and_then(|row| row.title);
+        let seconds = agent.clock().now().since(self.started_at).as_secs();
         self.output.text(&summary::exit_summary(conversation, title.as_deref(), seconds));
         Ok(self.signals.exit_code().unwrap_or(ExitCode::SUCCESS))
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use hermes_agent::CompressionReport;
+use hermes_agent::{CompressionMode, CompressionReport, RequestOptions};
 use hermes_config::set;
 use hermes_config::settings::ToolProgress;
 use hermes_gateway::slash::{self, CommandSurface};
@@ -114,10 +114,10 @@ pub(crate) async fn run(talk: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
                 return Ok(CommandEffect::Continue);
             };
             let text = command::insights::report(
-                &talk.runtime.agent.store,
+                talk.runtime.agent.store(),
                 days,
                 None,
-                talk.runtime.agent.clock.now(),
+                talk.runtime.agent.clock().now(),
             )?;
             talk.output.text(&text);
         }
@@ -133,7 +133,7 @@ fn skill_commands(talk: &ChatLoop<'_>) -> SkillCommands {
 
 /// Returns the text of a skill.
 fn invoke(talk: &ChatLoop<'_>, name: &str, rest: &str) -> Option<String> {
-    skill_commands(talk).invoke(name, rest, local_time(talk.runtime.agent.clock.now()))
+    skill_commands(talk).invoke(name, rest, local_time(talk.runtime.agent.clock().now()))
 }
 
 enum CommandMatch {
@@ -204,13 +204,13 @@ fn history(talk: &ChatLoop<'_>) {
 
 fn save(talk: &ChatLoop<'_>) -> Result<()> {
     let agent = &talk.runtime.agent;
-    let now = local_time(agent.clock.now());
+    let now = local_time(agent.clock().now());
     let name = format!(
         "hermes_conversation_{:04}{:02}{:02}_{:02}{:02}{:02}.json",
         now.year, now.month, now.day, now.hour, now.minute, now.second
     );
     let content = json!({
-        "model": agent.model_name,
+        "model": agent.models().name,
         "session_start": now.to_string(),
         "messages": talk.opened.conversation.messages(),
     });
@@ -289,7 +289,7 @@ async fn delete(talk: &mut ChatLoop<'_>) -> Result<()> {
     let session = talk.opened.conversation.session().clone();
     let source = talk.opened.conversation.source().to_owned();
     talk.opened.conversation = talk.runtime.agent.new_conversation(source, SessionKind::Local);
-    talk.runtime.agent.store.delete_session(&session).await?;
+    talk.runtime.agent.store().delete_session(&session).await?;
     talk.output.line("This conversation was deleted.");
     Ok(())
 }
@@ -301,7 +301,7 @@ async fn undo(talk: &mut ChatLoop<'_>) -> Result<Option<String>> {
 async fn title(talk: &mut ChatLoop<'_>, name: &str) -> Result<()> {
     let agent = &talk.runtime.agent;
     if name.is_empty() {
-        let row = agent.store.session(talk.opened.conversation.session()).await?;
+        let row = agent.store().session(talk.opened.conversation.session()).await?;
         let title = row.and_then(|row| row.title).or_else(|| talk.opened.title.clone());
         talk.output.line(title.as_deref().unwrap_or("This conversation has no name yet."));
         return Ok(());
@@ -323,11 +323,11 @@ async fn title(talk: &mut ChatLoop<'_>, name: &str) -> Result<()> {
         let new = hermes_store::NewSession::new(
             conversation.session().clone(),
             conversation.source(),
-            agent.clock.now(),
+            agent.clock().now(),
         );
-        agent.store.create_session(new).await?;
+        agent.store().create_session(new).await?;
     }
-    match agent.store.set_title(conversation.session(), Some(title.clone())).await {
+    match agent.store().set_title(conversation.session(), Some(title.clone())).await {
         Ok(()) => {
             talk.opened.title = Some(title.as_str().to_owned());
             talk.output.line(&format!("Named: {}", title.as_str()));
@@ -342,7 +342,7 @@ async fn compress(talk: &mut ChatLoop<'_>, focus: &str) -> Result<()> {
         talk.output.line("There is too little to compress; at least 4 messages are needed.");
         return Ok(());
     }
-    if talk.runtime.agent.compression.mode == hermes_agent::CompressionMode::Off {
+    if talk.runtime.agent.compression().mode == CompressionMode::Off {
         talk.output.line("Compression is turned off (compression.enabled in config.yaml).");
         return Ok(());
     }
@@ -452,12 +452,12 @@ fn describe_restored(restored: &hermes_tools::RestoreReport) -> String {
 
 async fn resume(talk: &mut ChatLoop<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        command::sessions::recent(&talk.runtime.agent.store, talk.output)?;
+        command::sessions::recent(talk.runtime.agent.store(), talk.output)?;
         talk.output.line("Go on with one: /resume ID or NAME");
         return Ok(());
     }
     let agent = &talk.runtime.agent;
-    let Some(id) = agent.store.resolve(name).await? else {
+    let Some(id) = agent.store().resolve(name).await? else {
         talk.output.line(&format!("Session not found: {name}"));
         return Ok(());
     };
@@ -510,14 +510,15 @@ fn set_personality(talk: &mut ChatLoop<'_>, name: &str) {
             talk.output.notice(&format!("not saved: {error}"));
         }
     }
-    talk.runtime.agent.request_options.ephemeral = prompt;
+    let options = RequestOptions { ephemeral: prompt, ..talk.runtime.agent.request_options().clone() };
+    talk.runtime.set_request_options(options);
     talk.output.line(&format!("Personality: {name}"));
 }
 
 fn reasoning(talk: &mut ChatLoop<'_>, level: &str) {
     if level.is_empty() {
-        let effort =
-            talk.runtime.agent.request_options.effort.map_or("medium (the default)", ReasoningEffort::as_str);
+        let effort = talk.runtime.agent.request_options().effort;
+        let effort = effort.map_or("medium (the default)", ReasoningEffort::as_str);
         talk.output.line(&format!("Reasoning effort: {effort}"));
         return;
     }
@@ -536,7 +537,8 @@ fn reasoning(talk: &mut ChatLoop<'_>, level: &str) {
         return;
     };
     save_setting(talk, "agent.reasoning_effort", effort.as_str());
-    talk.runtime.agent.request_options.effort = Some(effort);
+    let options = RequestOptions { effort: Some(effort), ..talk.runtime.agent.request_options().clone() };
+    talk.runtime.set_request_options(options);
     talk.output.line(&format!("Reasoning effort: {}", effort.as_str()));
 }
 
@@ -572,7 +574,7 @@ async fn usage(talk: &ChatLoop<'_>) -> Result<()> {
     ));
     talk.output.line(&format!("  Output tokens:       {}", number(usage.output)));
     talk.output.line(&format!("  Total tokens:        {}", number(usage.total())));
-    let row = talk.runtime.agent.store.session(conversation.session()).await?;
+    let row = talk.runtime.agent.store().session(conversation.session()).await?;
     match row.and_then(|row| row.estimated_cost_usd) {
         Some(cost) => talk.output.line(&format!("  Estimated cost:      ${cost:.4}")),
         None => talk.output.line("  Estimated cost:      unknown"),
