@@ -9,7 +9,7 @@ use std::time::Duration;
 use hermes_store::Store;
 use hermes_types::{
     CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, Model, ModelError, ModelRequest,
-    SideModel, Timestamp, Tool, ToolSpec, TurnHooks,
+    SideModel, Timestamp, Tool, ToolRole, TurnHooks,
 };
 
 use crate::builder::AgentBuilder;
@@ -137,12 +137,10 @@ impl Agent {
         self.compression
     }
 
-    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.iter().map(|tool| tool.spec().clone()).collect()
-    }
-
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.iter().find(|tool| tool.spec().name == name)
+    /// Returns the tools with one of these roles.
+    pub(crate) fn tools_for(&self, roles: &[ToolRole]) -> Vec<Arc<dyn Tool>> {
+        let wanted = |tool: &&Arc<dyn Tool>| tool.descriptor().role.is_some_and(|role| roles.contains(&role));
+        self.tools.iter().filter(wanted).cloned().collect()
     }
 
     /// Asks the side model, and the main one if that fails: a stale key for the side model must not stop what the

@@ -136,21 +136,20 @@ impl DeferredSessionLogs {
     }
 }
 
-impl Agent {
-    pub(crate) fn write_log(&self, conversation: &Conversation) {
-        match &self.folders.logs {
-            SessionLogMode::None => {}
-            SessionLogMode::Deferred(later) => later.mark_changed(self, &conversation.session),
-            SessionLogMode::Immediate(folder) => {
-                let body = LogBody {
-                    session: &conversation.session,
-                    system_prompt: conversation.system.as_deref().unwrap_or_default(),
-                    started: (self.calendar)(conversation.started_at),
-                    now: (self.calendar)(self.clock.now()),
-                    messages: &conversation.messages,
-                };
-                write_log(folder, &LogHeader::from_agent(self), &body);
-            }
+/// Writes the log of a conversation, or records that it is to be written.
+pub(crate) fn write_after_turn(agent: &Agent, conversation: &Conversation) {
+    match &agent.folders.logs {
+        SessionLogMode::None => {}
+        SessionLogMode::Deferred(later) => later.mark_changed(agent, &conversation.session),
+        SessionLogMode::Immediate(folder) => {
+            let body = LogBody {
+                session: &conversation.session,
+                system_prompt: conversation.system.as_deref().unwrap_or_default(),
+                started: (agent.calendar)(conversation.started_at),
+                now: (agent.calendar)(agent.clock.now()),
+                messages: &conversation.messages,
+            };
+            write_log(folder, &LogHeader::from_agent(agent), &body);
         }
     }
 }

@@ -10,7 +10,7 @@ use hermes_store::{EndReason, ToolCallRecord};
 use hermes_types::{
     BoxFuture, Cancel, Deadline, Frontend, Message, OutcomeStatus, Role, SessionId, SessionKind, SideModel,
     SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, SubagentToolCall, TaskId, ToolEvent,
-    TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
+    ToolUser, TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
 };
 
 use crate::agent::Agent;
@@ -123,8 +123,8 @@ impl TurnSubagentSpawner<'_> {
     fn subagent(&self, job: &SubagentTask) -> Agent {
         let mut agent = self.agent.clone();
         agent.tools.retain(|tool| {
-            let name = &tool.spec().name;
-            job.tools.as_ref().is_none_or(|names| names.contains(name)) && !job.excluded_tools.contains(name)
+            job.tools.as_ref().is_none_or(|names| names.contains(&tool.spec().name))
+                && !tool.descriptor().is_withheld_from(ToolUser::Subagent)
         });
         if let Some(SideModel { model, name, .. }) = agent.models.subagents.take() {
             (agent.models.main, agent.models.name) = (model, name);

@@ -19,6 +19,7 @@ mod provenance;
 mod raw_json;
 mod secret;
 mod tool;
+mod tool_descriptor;
 mod turn;
 mod usage;
 
@@ -58,6 +59,7 @@ pub use tool::{
     CallKind, CallPolicy, CallVerdict, Concurrency, Danger, OutcomeStatus, ResultSize, ToolEvent,
     ToolInvocation, ToolOutcome, ToolSpec,
 };
+pub use tool_descriptor::{PreviewKind, ResultAuthor, ToolDescriptor, ToolDisplay, ToolRole, ToolUser};
 pub use turn::{Turn, TurnState};
 pub use usage::{Cost, CostStatus, SpendingCap, Usage};
 

@@ -9,6 +9,7 @@ mod budgets;
 mod docs;
 mod layers;
 mod lengths;
+mod literals;
 mod names;
 #[cfg(test)]
 mod settings;
@@ -43,9 +44,10 @@ fn laws() -> Result<ExitCode> {
     let crates = workspace::root().join("crates");
     breaches.extend(lengths::check(&crates)?);
     breaches.extend(names::check(&crates)?);
+    breaches.extend(literals::check(&crates)?);
     for breach in &breaches {
         println!("{breach}");
     }
-    println!("{} breaches of the laws about layers, lengths and names", breaches.len());
+    println!("{} breaches of the laws about layers, lengths, names and literals", breaches.len());
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

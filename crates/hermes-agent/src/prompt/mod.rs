@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use hermes_config::Home;
 use hermes_knowledge::{IDENTITY, MemoryFile, MemoryStore, project_context, soul};
-use hermes_types::{CivilTime, ContextItem, Provenance, SessionId, platform_facts};
+use hermes_types::{CivilTime, ContextItem, Provenance, SessionId, ToolDescriptor, ToolRole, platform_facts};
 
 pub use enforcement::ToolUseEnforcement;
 
@@ -70,7 +70,8 @@ pub enum SessionIdLine {
 pub struct PromptInputs<'a> {
     pub session: &'a SessionId,
     pub models: &'a AgentModels,
-    pub tools: &'a [&'a str],
+    /// The tools of the session, sorted by name.
+    pub tools: &'a [ToolDescriptor<'a>],
     pub now: CivilTime,
     /// An external memory's description of itself.
     pub external_memory: Option<&'a str>,
@@ -101,8 +102,10 @@ impl PromptSource {
         let block = |memory: &Option<MemoryStore>, target| {
             memory.as_ref().and_then(|memory| memory.prompt_block(target))
         };
-        let has = |name: &str| about.tools.contains(&name);
-        let skills = ["skills_list", "skill_view", "skill_manage"].iter().any(|name| has(name));
+        let is_for_skills = |tool: &ToolDescriptor<'_>| {
+            matches!(tool.role, Some(ToolRole::SkillReader | ToolRole::SkillEditor))
+        };
+        let skills = about.tools.iter().any(is_for_skills);
         let enforced = !about.tools.is_empty() && self.enforcement.applies(&about.models.name);
         let layers = [
             layer(Provenance::System, "identity", Some(identity.unwrap_or_else(|| IDENTITY.to_owned()))),
@@ -114,7 +117,7 @@ impl PromptSource {
             ),
             layer(Provenance::Memory, "external memory", about.external_memory.map(str::to_owned)),
             layer(Provenance::System, "surface", self.surface.clone()),
-            layer(Provenance::Memory, "memory", block(&self.memory, MemoryFile::Memory)),
+            layer(Provenance::Memory, MemoryFile::Memory.as_str(), block(&self.memory, MemoryFile::Memory)),
             layer(Provenance::Memory, "user profile", block(&self.user_profile, MemoryFile::User)),
             layer(Provenance::Skill, "skills", self.skills.clone().filter(|_| skills)),
             layer(Provenance::System, "project", if load { project_context(&self.folder) } else { None }),
@@ -176,18 +179,10 @@ fn text(file: &str) -> String {
     file.trim().to_owned()
 }
 
-/// Returns the guidance about memory, past sessions and skills that fits the available tools.
-fn guidance(tools: &[&str]) -> Option<String> {
-    let paragraphs = [
-        ("memory", include_str!("../texts/guidance_memory.md")),
-        ("session_search", include_str!("../texts/guidance_search.md")),
-        ("skill_manage", include_str!("../texts/guidance_skills.md")),
-    ];
-    let present: Vec<String> = paragraphs
-        .into_iter()
-        .filter(|(name, _)| tools.contains(name))
-        .map(|(_, file)| text(file).replace('\n', " "))
-        .collect();
+/// Returns the guidance of the available tools, one paragraph.
+fn guidance(tools: &[ToolDescriptor<'_>]) -> Option<String> {
+    let present: Vec<String> =
+        tools.iter().filter_map(|tool| Some(text(tool.guidance?).replace('\n', " "))).collect();
     (!present.is_empty()).then(|| present.join(" "))
 }
 

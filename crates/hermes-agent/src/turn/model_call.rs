@@ -66,7 +66,7 @@ impl RunningTurn<'_> {
                 match &delta {
                     Delta::Text(text) => heard.push_str(text),
                     Delta::Restart => heard.clear(),
-                    _ => {}
+                    Delta::Reasoning(_) | Delta::ToolStarted { .. } | Delta::Status(_) => {}
                 }
                 frontend.show(TurnEvent::Delta(delta));
             })

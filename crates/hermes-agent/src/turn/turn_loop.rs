@@ -122,7 +122,7 @@ impl<'a> RunningTurn<'a> {
             },
             bounds: ResultBounds::for_window(window),
             result_store: ResultStore::new(agent.folders.results.clone()),
-            specs: agent.specs(),
+            specs: agent.tools.iter().map(|tool| tool.spec().clone()).collect(),
             budget: agent.limits.iterations,
             pending_charges: Vec::new(),
             turn_context: None,

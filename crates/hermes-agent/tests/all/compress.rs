@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hermes_agent::{Conversation, ReviewIntervals, TurnInput as Words};
-use hermes_types::{Message, ModelError, Role, ToolCall, ToolOutcome};
+use hermes_types::{Message, ModelError, Role, ToolCall, ToolDescriptor, ToolOutcome, ToolRole};
 
 use super::support::{
     AgentFixture, RecordingFrontend, ScriptedAnswer, ScriptedModel, ScriptedTool, call_answer, text_answer,
@@ -199,10 +199,11 @@ async fn memory_is_asked_for_before_anything_leaves() {
         bench(8_000, [call_answer(&[("memory", r#"{"action":"add"}"#)]), text_answer("## Goal\nx")]);
     let saved = Arc::new(AtomicUsize::new(0));
     let count = saved.clone();
-    let bench = bench.tool(ScriptedTool::new("memory", move |_| {
+    let memory = ScriptedTool::new("memory", move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         ToolOutcome::done("{}")
-    }));
+    });
+    let bench = bench.tool(memory.with_facts(|tool| ToolDescriptor { role: Some(ToolRole::Memory), ..tool }));
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 16, 900).await;
     assert_eq!(saved.load(Ordering::SeqCst), 1);

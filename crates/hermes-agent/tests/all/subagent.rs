@@ -3,7 +3,7 @@
 use hermes_store::ChargeRange;
 use hermes_types::{
     BoxFuture, OutcomeStatus, RawJson, SubagentOutcome, SubagentReport, SubagentTask, TaskId, Tool,
-    ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+    ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome, ToolSpec, ToolUser,
 };
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +21,10 @@ impl Tool for DelegatingTool {
         &self.spec
     }
 
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        ToolDescriptor { withheld_from: &[ToolUser::Subagent], ..ToolDescriptor::unknown(&self.spec.name) }
+    }
+
     fn run<'a>(&'a self, _: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let report = context.spawn.unwrap().run(self.job.clone()).await;
@@ -36,7 +40,6 @@ fn job() -> SubagentTask {
         goal: "count the beans".into(),
         context: "They are in the jar.".into(),
         tools: None,
-        excluded_tools: vec!["hand_on".into()],
         max_iterations: 3,
         label: "1/1".into(),
     }

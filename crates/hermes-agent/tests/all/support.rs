@@ -15,7 +15,8 @@ use hermes_testkit::TestClock;
 use hermes_types::{
     BoxFuture, CallPolicy, Cancel, Completion, Cost, CostStatus, Delta, DeltaSink, FinishReason, Frontend,
     Message, Model, ModelError, ModelRequest, RawJson, SessionId, SessionKind, SideModel, SpendingCap, Tool,
-    ToolCall, ToolContext, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, Usage, UserAnswer, UserQuestion,
+    ToolCall, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, Usage,
+    UserAnswer, UserQuestion,
 };
 use tempfile::TempDir;
 
@@ -81,16 +82,31 @@ pub(crate) type ToolBody = dyn Fn(&ToolInvocation) -> ToolOutcome + Send + Sync;
 /// A tool that runs the test's closure.
 pub(crate) struct ScriptedTool {
     spec: ToolSpec,
+    descriptor: ToolDescriptor<'static>,
     manner: CallPolicy,
     run: Box<ToolBody>,
 }
 
 impl ScriptedTool {
     pub(crate) fn new(
-        name: &str,
+        name: &'static str,
         run: impl Fn(&ToolInvocation) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        Self { spec: spec(name), manner: CallPolicy::default(), run: Box::new(run) }
+        Self {
+            spec: spec(name),
+            descriptor: ToolDescriptor::unknown(name),
+            manner: CallPolicy::default(),
+            run: Box::new(run),
+        }
+    }
+
+    /// Changes the facts about the tool.
+    pub(crate) fn with_facts(
+        mut self,
+        change: impl FnOnce(ToolDescriptor<'static>) -> ToolDescriptor<'static>,
+    ) -> Self {
+        self.descriptor = change(self.descriptor);
+        self
     }
 
     pub(crate) fn with_policy(mut self, manner: CallPolicy) -> Self {
@@ -102,6 +118,10 @@ impl ScriptedTool {
 impl Tool for ScriptedTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        self.descriptor
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

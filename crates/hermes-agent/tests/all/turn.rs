@@ -2,8 +2,8 @@
 
 use hermes_store::ChargeRange;
 use hermes_types::{
-    CallKind, CallPolicy, Concurrency, FinishReason, Message, ModelError, Timestamp, ToolCall, ToolOutcome,
-    TurnState,
+    CallKind, CallPolicy, Concurrency, FinishReason, Message, ModelError, Timestamp, ToolCall,
+    ToolDescriptor, ToolOutcome, TurnState,
 };
 
 use super::support::{
@@ -104,8 +104,10 @@ async fn equal_calls_run_once_and_only_three_delegations() {
     let mut calls: Vec<(&str, &str)> =
         calls.iter().map(|(name, arguments)| (*name, arguments.as_str())).collect();
     calls.extend([("echo_back", "{}"), ("echo_back", "{}")]);
-    let bench = AgentFixture::new([call_answer(&calls), text_answer("ok")])
-        .tool(ScriptedTool::new("delegate_task", |_| ToolOutcome::done("sent")));
+    let bench = AgentFixture::new([call_answer(&calls), text_answer("ok")]).tool(
+        ScriptedTool::new("delegate_task", |_| ToolOutcome::done("sent"))
+            .with_facts(|tool| ToolDescriptor { max_calls_per_answer: Some(3), ..tool }),
+    );
     bench.run(&RecordingFrontend::default()).await;
     let answered = bench.stored().await.iter().filter(|(role, _)| role == "tool").count();
     assert_eq!(answered, 4);

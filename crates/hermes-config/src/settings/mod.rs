@@ -9,7 +9,6 @@ mod code;
 mod mcp;
 mod model;
 mod terminal;
-mod toolsets;
 
 use std::fmt;
 
@@ -25,7 +24,6 @@ pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ModelSettings, ProviderRouting};
 pub use terminal::{ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
-pub use toolsets::{CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode};
 
 use crate::{Config, Env, ProgramSurface};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use hermes_config::precedence::{self, base_url, max_iterations, model, provider};
 use hermes_config::settings::{
-    ApprovalMode, AuxiliaryTaskSettings, McpChoice, McpServer, McpTransport, PlatformToolsets, SandboxMode,
-    TerminalSettings, ToolProgress, ToolsetMode,
+    ApprovalMode, AuxiliaryTaskSettings, McpServer, McpTransport, SandboxMode, TerminalSettings, ToolProgress,
 };
 use hermes_config::yaml::YamlValue;
 use hermes_config::{ConfigFileState, Home, ProgramSettings, ProgramSurface};
@@ -179,27 +178,6 @@ fn t41_13_unresolved_variables_are_found() {
     assert_eq!(found(&[])[0].key, "model.api_key");
     assert!(found(&[("MY_KEY", "x")]).is_empty());
     assert!(config("model: '${M}'\n", &[("M", "m")]).findings().is_empty());
-}
-
-/// Shows that an empty list means no tools, and an absent one the preset.
-#[test]
-fn t41_16_platform_toolsets() {
-    let of = |text: &str, platform: &str| PlatformToolsets::of(&config(text, &[]), platform);
-    assert_eq!(of("", "api_server").mode, ToolsetMode::Presets(vec!["hermes-api-server".into()]));
-    let absent = of("", "telegram");
-    assert_eq!(absent.mode, ToolsetMode::Presets(vec!["hermes-telegram".into()]));
-    assert_eq!(absent.mcp, McpChoice::AllEnabled);
-    let empty = of("platform_toolsets: {cli: []}\n", "cli");
-    assert_eq!((empty.mode.clone(), empty.mcp.clone()), (ToolsetMode::Explicit(vec![]), McpChoice::None));
-    assert!(!empty.is_plugin_enabled("any"));
-    let mixed = "platform_toolsets: {cli: [hermes-cli, web, mine, github]}\nmcp_servers: {github: {command: x}, other: {command: y}}\nknown_plugin_toolsets: {cli: [seen]}\n";
-    let mixed = of(mixed, "cli");
-    assert_eq!(mixed.mode, ToolsetMode::Explicit(vec!["web".into()]));
-    assert_eq!(mixed.mcp, McpChoice::Only(vec!["github".into()]));
-    assert_eq!(mixed.extras, ["mine"]);
-    assert!(mixed.is_plugin_enabled("unseen") && !mixed.is_plugin_enabled("seen"));
-    assert_eq!(mixed.to_save(&["web", "file"], &[]), ["file", "web", "mine", "github"]);
-    assert_eq!(of("platform_toolsets: {cli: [hermes-cli, no_mcp]}\n", "cli").mcp, McpChoice::None);
 }
 
 /// Shows that the endpoint of one provider is not used for another.

@@ -7,7 +7,7 @@ use hermes_config::settings::BudgetSettings;
 use hermes_schedule::{DocumentedRun, Job, RunDocuments, RunStatus};
 use hermes_store::{ChargeRange, EndReason, JobRunEnd, JobRunState};
 use hermes_task::TaskError;
-use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp, TurnId};
+use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp, ToolUser, TurnId};
 
 use super::script::ScriptDirective;
 use super::unattended_frontend::{DangerousCommands, UnattendedFrontend};
@@ -15,8 +15,6 @@ use super::{JobTask, TickError, messages, to_micros};
 use crate::gateway::Gateway;
 use crate::ports::AgentRequest;
 
-/// The toolsets a run does not get: no recursion, no messages of its own, no questions.
-const EXCLUDED_TOOLSETS: [&str; 3] = ["cronjob", "messaging", "clarify"];
 /// The time without activity after which a run is stopped.
 const TIMEOUT: Duration = Duration::from_mins(10);
 /// The time a run may take after a stop request.
@@ -120,7 +118,7 @@ impl Gateway {
             .agents
             .agent(&AgentRequest {
                 platform: "cron",
-                excluded_toolsets: &EXCLUDED_TOOLSETS,
+                tool_user: Some(ToolUser::Job),
                 model: job.model.as_deref(),
                 provider: job.provider.as_deref(),
                 base_url: job.base_url.as_deref(),

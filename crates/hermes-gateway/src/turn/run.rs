@@ -177,7 +177,7 @@ impl Gateway {
             stopped,
             self.settings.current().display_on(&envelope.platform).show_reasoning,
         );
-        deliver::attach_tool_files(&mut reply, opened.conversation.messages());
+        deliver::attach_tool_files(&mut reply, opened.conversation.messages(), agent.tools());
         self.after_turn(&agent, opened, &result).await?;
         marks.replace_with(if result.failure.is_none() && reply.is_some() {
             MessageStatus::Answered

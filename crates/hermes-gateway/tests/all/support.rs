@@ -14,7 +14,7 @@ use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_testkit::{EndRecordingTool, FakeChannel, PlainTool, RiskyTool, TestClock};
 pub(crate) use hermes_testkit::{ModelStep, TestModel};
-use hermes_types::{Cancel, Channel, CivilTime, Clock};
+use hermes_types::{Cancel, Channel, CivilTime, Clock, ToolRole};
 use tempfile::TempDir;
 
 pub(crate) struct TestAgentProvider {
@@ -43,7 +43,7 @@ impl AgentProvider for TestAgentProvider {
         }
         if wish.platform == "noted" {
             agent = agent
-                .tool(Arc::new(PlainTool::named("memory")))
+                .tool(Arc::new(PlainTool::named("memory").with_role(ToolRole::Memory)))
                 .review_intervals(ReviewIntervals { flush_after: 1, ..ReviewIntervals::default() });
         }
         Ok(agent.build())

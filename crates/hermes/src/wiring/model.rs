@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hermes_agent::{AgentModels, ModelIdentityLine};
+use hermes_agent::{Agent, AgentModels, ModelIdentityLine};
 use hermes_config::settings::{ApprovalMode, ApprovalSettings, BudgetSettings, SecuritySettings};
-use hermes_config::{Config, Env, ProgramSurface};
+use hermes_config::{Env, ProgramSurface};
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_model::client::{
     BackgroundDiscovery, Budget, BudgetedModel, DumpEcho, DumpScope, ModelClient, RequestDumper, RetryPolicy,
@@ -24,8 +24,9 @@ use hermes_store::{ChargeRange, Store};
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
 use super::delegation;
+use super::program_runtime::ProgramConfig;
 use super::programs::CredentialHelpers;
-use crate::context::{ProgramContext, local_time};
+use crate::context::local_time;
 use crate::output::Console;
 
 /// Limits the time for the assessment of a command.
@@ -63,6 +64,11 @@ impl ModelSet {
         }
     }
 
+    /// Gives an agent these models with the budget of one turn.
+    pub(crate) fn renew_budget(&self, agent: Agent) -> Agent {
+        agent.into_builder().models(self.for_turn()).build()
+    }
+
     /// Returns the model that decides about dangerous commands, within the budget of the day.
     pub(crate) fn judge(&self) -> Option<SideModel> {
         let judge = self.judge.clone()?;
@@ -79,15 +85,26 @@ impl ModelSet {
     }
 }
 
+/// Returns the model that decides about dangerous commands, where one is configured. Fails where no model can be
+/// used.
+pub(crate) fn configured_judge(
+    from: ProgramConfig<'_>,
+    surface: ProgramSurface,
+    clock: &Arc<dyn Clock>,
+    store: &Store,
+) -> Result<Option<SideModel>> {
+    Ok(choose_models(&ProviderChoice::default(), from, surface, clock, store)?.judge())
+}
+
 pub(crate) fn choose_models(
     choice: &ProviderChoice,
-    context: &ProgramContext,
-    config: Config,
+    from: ProgramConfig<'_>,
     surface: ProgramSurface,
     clock: &Arc<dyn Clock>,
     store: &Store,
 ) -> Result<ModelSet> {
-    let settings = BudgetSettings::from_config(&config);
+    let ProgramConfig { context, config } = from;
+    let settings = BudgetSettings::from_config(config);
     let tokens = config.int("budget.per_turn_tokens").and_then(|tokens| u64::try_from(tokens).ok());
     let tokens = tokens.filter(|tokens| *tokens > 0);
     let cap = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens };
@@ -98,7 +115,7 @@ pub(crate) fn choose_models(
         }
         None => None,
     };
-    let facts = ProviderInputs::read(&context.home, config, context.env.clone());
+    let facts = ProviderInputs::read(&context.home, config.clone(), context.env.clone());
     let target = match resolve(&facts, choice, surface)? {
         ResolvedModel::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);

@@ -9,9 +9,8 @@ use hermes_agent::{
 };
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
-use hermes_tools::{ProcessNotice, Yolo};
+use hermes_tools::Yolo;
 use hermes_types::Cancel;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::input::{ChatInput, is_command};
 use super::opening::{self, OpenedConversation};
@@ -94,14 +93,6 @@ async fn resume(
         TurnOutcome::Ended(result) => Ok(*result),
         // Another process has ended it after this one looked.
         TurnOutcome::Abandoned | TurnOutcome::Parked(_) => Err(hermes_agent::Error::NotFound(session)),
-    }
-}
-
-/// Waits for the next notice of a background process; never completes where there is no source of notices.
-async fn next_notice(notices: &mut Option<UnboundedReceiver<ProcessNotice>>) -> Option<ProcessNotice> {
-    match notices {
-        Some(notices) => notices.recv().await,
-        None => std::future::pending().await,
     }
 }
 
@@ -212,7 +203,7 @@ impl ChatLoop<'_> {
                     self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
                 }
                 line = self.input.next() => return line,
-                Some(notice) = next_notice(&mut self.runtime.notices) => {
+                Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
             }

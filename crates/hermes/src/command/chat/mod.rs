@@ -23,7 +23,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
-use crate::wiring::{self, AgentRuntime};
+use crate::wiring::AgentRuntime;
 
 pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     if arguments.list_tools || arguments.list_toolsets {
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     }
     let question = question(arguments)?;
     output.ignore_closed_stdout();
-    let mut wired = wiring::build_runtime(arguments, "cli", context, output)?;
+    let mut wired = AgentRuntime::open(arguments, "cli", context, output)?;
     if arguments.toolsets.is_some() && wired.agent.tools().is_empty() && !wired.unknown_toolsets.is_empty() {
         output.error(&format!(
             "unknown toolsets: {}. `hermes chat --list-toolsets` shows those there are",
@@ -86,7 +86,7 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
 }
 
 fn list(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
-    let wired = wiring::build_runtime(arguments, "cli", context, output)?;
+    let wired = AgentRuntime::open(arguments, "cli", context, output)?;
     if arguments.list_tools {
         list_tools(&wired, output);
     } else {
