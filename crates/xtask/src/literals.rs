@@ -1,4 +1,4 @@
-//! The laws about literals: the agent names no tool and no provider, and the gateway and the frontends name no icon.
+//! The laws about literals: the agent names no tool and no provider, and the frontends choose no icon by a tool's name.
 //!
 //! Such facts come from the tools' descriptors and from the program. The check compares whole string literals outside
 //! tests; names inside longer texts are not found.
@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use hermes_config::PROVIDERS;
+use hermes_config::provider::registry;
 use hermes_tools::BUILT_IN_TOOLS;
 
 use crate::lengths::source_files;
@@ -36,7 +36,7 @@ fn judge(owner: &str, place: &str, text: &str) -> Vec<String> {
     for (at, line) in lines.filter(|(_, line)| !line.trim_start().starts_with("//")) {
         let found: Vec<&str> = literals(line);
         if owner == AGENT {
-            let named = found.iter().filter(|literal| is_tool(literal) || PROVIDERS.contains(literal));
+            let named = found.iter().filter(|literal| is_tool(literal) || registry::find(literal).is_some());
             breaches
                 .extend(named.map(|name| format!("{place}:{}: the agent must not name \"{name}\"", at + 1)));
         }
