@@ -56,8 +56,8 @@ pub use provenance::{ContextItem, Provenance};
 pub use raw_json::{JsonFields, RawJson};
 pub use secret::Secret;
 pub use tool::{
-    CallKind, CallPolicy, CallVerdict, Concurrency, Danger, OutcomeStatus, ResultSize, ToolEvent,
-    ToolInvocation, ToolOutcome, ToolSpec,
+    CallKind, CallPolicy, Concurrency, Danger, OutcomeStatus, ResultSize, ToolEvent, ToolInvocation,
+    ToolOutcome, ToolSpec,
 };
 pub use tool_descriptor::{PreviewKind, ResultAuthor, ToolDescriptor, ToolDisplay, ToolRole, ToolUser};
 pub use turn::{Turn, TurnState};

@@ -6,7 +6,7 @@ use hermes_agent::{
     Compression, CompressionMode, ContextFiles, RequestOptions, ReviewIntervals, TurnLimits,
     UnknownPricePolicy,
 };
-use hermes_config::settings::{AgentSettings, BudgetSettings, CompressionSettings, MemorySettings};
+use hermes_config::settings::{BudgetSettings, CompressionSettings, MemorySettings};
 use hermes_config::{Config, ProgramSurface, precedence};
 use hermes_knowledge::{MemoryLimits, MemoryStore};
 use hermes_types::{Message, ReasoningEffort, SpendingCap};
@@ -31,15 +31,16 @@ impl MemoryStores {
 }
 
 pub(crate) fn request_options(surface: ProgramSurface, from: ProgramConfig<'_>) -> RequestOptions {
-    let settings = AgentSettings::resolve(from.config, &from.context.env, surface);
+    let ProgramConfig { context, config } = from;
     RequestOptions {
-        max_tokens: from
-            .config
+        max_tokens: config
             .int("model.max_tokens")
             .and_then(|tokens| u64::try_from(tokens).ok())
             .filter(|n| *n > 0),
-        effort: settings.reasoning_effort.as_deref().and_then(ReasoningEffort::parse),
-        ephemeral: settings.ephemeral_prompt,
+        effort: precedence::reasoning_effort(config, &context.env, surface)
+            .as_deref()
+            .and_then(ReasoningEffort::parse),
+        ephemeral: precedence::ephemeral_prompt(config, &context.env),
         prefill: prefill(from),
     }
 }
