@@ -1,6 +1,7 @@
 //! Decides who may talk to the agent: nobody, unless a setting or a pairing allows it.
 
 use hermes_config::{Env, env::split_list};
+use hermes_types::{PlatformTrait, platform_has};
 
 /// The facts about a sender that the decision is based on.
 #[derive(Debug, Clone, Copy)]
@@ -20,12 +21,9 @@ pub enum AccessDecision {
     Denied,
 }
 
-/// Platforms whose transport has checked the sender already.
-const CHECKED_BY_TRANSPORT: [&str; 2] = ["homeassistant", "webhook"];
-
 /// Decides in the documented order: transport, id, platform open to all, paired, listed.
 pub fn decide(asker: AccessRequest<'_>, env: &Env) -> AccessDecision {
-    if CHECKED_BY_TRANSPORT.contains(&asker.platform) {
+    if delivers_external_events(asker.platform) {
         return AccessDecision::Granted;
     }
     let Some(user) = asker.user_id.filter(|id| !id.is_empty()) else { return AccessDecision::Denied };
@@ -46,9 +44,9 @@ pub fn decide(asker: AccessRequest<'_>, env: &Env) -> AccessDecision {
 }
 
 /// Tells whether a platform delivers events of other services, whose text anybody may have written: data, never
-/// commands.
+/// commands. Its transport has checked the sender already.
 pub fn delivers_external_events(platform: &str) -> bool {
-    CHECKED_BY_TRANSPORT.contains(&platform)
+    platform_has(platform, PlatformTrait::ExternalEvents)
 }
 
 /// Tells whether a user is allowed individually: paired, or on a list by id or handle. A rule that allows
@@ -64,8 +62,8 @@ pub fn is_owner(asker: AccessRequest<'_>, env: &Env) -> bool {
 
 /// Tells whether an entry of a list means this user.
 fn entry_matches(entry: &str, user: &str, asker: AccessRequest<'_>) -> bool {
-    // A WhatsApp id is a number, `@` and a server; on other platforms the part before the `@` proves nothing.
-    let number = user.split_once('@').filter(|_| asker.platform == "whatsapp").map(|(number, _)| number);
+    let has_number = platform_has(asker.platform, PlatformTrait::NumberIds);
+    let number = user.split_once('@').filter(|_| has_number).map(|(number, _)| number);
     // An entry of digits only is an id. It must not match a handle, because anybody could choose such a handle.
     let is_id = !entry.is_empty() && entry.chars().all(|c| c.is_ascii_digit());
     entry == user

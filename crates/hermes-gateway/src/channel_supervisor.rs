@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hermes_task::TaskGroup;
 use hermes_types::{
-    BoxFuture, Cancel, Channel, ChannelError, ConnectionStatus, Envelope, Intake, IntakeOutcome,
+    BoxFuture, Cancel, Channel, ChannelError, Clock, ConnectionStatus, Envelope, Intake, IntakeOutcome,
 };
 
-use crate::gateway::Gateway;
+use crate::deliver::Delivery;
+use crate::intake::MessageIntake;
 use crate::process::StateFile;
 
 const INITIAL_DELAY: Duration = Duration::from_secs(2);
@@ -29,49 +31,58 @@ pub enum ChannelHealth {
     Failed(String),
 }
 
-/// The supervised platforms and their health.
-#[derive(Debug, Default)]
-pub(crate) struct SupervisedChannels(Mutex<BTreeMap<String, ChannelHealth>>);
-
-impl SupervisedChannels {
-    fn set(&self, platform: &str, outlook: ChannelHealth) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(platform.to_owned(), outlook);
-    }
-
-    fn all(&self) -> BTreeMap<String, ChannelHealth> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
+/// Keeps channels listening.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct ChannelSupervisor {
+    intake: MessageIntake,
+    delivery: Delivery,
+    clock: Arc<dyn Clock>,
+    tasks: Arc<TaskGroup>,
+    health: Mutex<BTreeMap<String, ChannelHealth>>,
 }
 
-impl Gateway {
+impl ChannelSupervisor {
+    pub(crate) fn new(
+        intake: MessageIntake,
+        delivery: Delivery,
+        clock: Arc<dyn Clock>,
+        tasks: Arc<TaskGroup>,
+    ) -> Self {
+        Self { intake, delivery, clock, tasks, health: Mutex::default() }
+    }
+
     /// Connects a platform and listens to it until the gateway ends.
-    pub fn supervise(&self, channel: Arc<dyn Channel>, state: Arc<StateFile>) {
+    pub fn supervise(self: &Arc<Self>, channel: Arc<dyn Channel>, state: Arc<StateFile>) {
         let platform = channel.platform().to_owned();
-        self.supervised.set(&platform, ChannelHealth::Active);
+        self.set_health(&platform, ChannelHealth::Active);
         state.platform(&platform, "connecting", None, self.clock.now());
-        self.connect(channel.clone());
-        let gateway = self.clone();
+        self.delivery.connect(channel.clone());
+        let supervisor = Arc::clone(self);
         drop(self.tasks.spawn_cooperative(format!("listening to {platform}"), move |cancel| async move {
             let door = SupervisedIntake {
-                gateway: gateway.clone(),
+                supervisor: supervisor.clone(),
                 state,
                 failures: AtomicU32::new(0),
                 last_connection: Mutex::default(),
             };
-            gateway.listen_with_retries(&*channel, &door, &cancel).await;
+            supervisor.listen_with_retries(&*channel, &door, &cancel).await;
         }));
     }
 
     /// Marks a platform that cannot be opened as failed.
     pub fn mark_failed(&self, platform: &str, code: &str, reason: String, state: &StateFile) {
         tracing::error!(platform, %reason, "a platform is left alone");
-        self.supervised.set(platform, ChannelHealth::Failed(reason.clone()));
+        self.set_health(platform, ChannelHealth::Failed(reason.clone()));
         state.platform(platform, "fatal", Some((code, reason)), self.clock.now());
     }
 
     /// Returns the health of each supervised platform.
-    pub fn channel_health(&self) -> BTreeMap<String, ChannelHealth> {
-        self.supervised.all()
+    pub fn health(&self) -> BTreeMap<String, ChannelHealth> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_health(&self, platform: &str, health: ChannelHealth) {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).insert(platform.to_owned(), health);
     }
 
     async fn listen_with_retries(&self, channel: &dyn Channel, door: &SupervisedIntake, cancel: &Cancel) {
@@ -93,7 +104,7 @@ impl Gateway {
                 Err(ChannelError::Retry { after, reason }) => (after, reason),
                 Err(ChannelError::DeliveryUnknown(reason)) => (None, reason),
                 Err(error) => {
-                    self.disconnect(platform);
+                    self.delivery.disconnect(platform);
                     let code = error_code(platform, &error);
                     return self.mark_failed(platform, &code, error_reason(error), &door.state);
                 }
@@ -137,7 +148,7 @@ fn error_reason(error: ChannelError) -> String {
 
 /// The intake a channel passes its messages and connection status to.
 struct SupervisedIntake {
-    gateway: Gateway,
+    supervisor: Arc<ChannelSupervisor>,
     state: Arc<StateFile>,
     /// The failed attempts since the last connection.
     failures: AtomicU32,
@@ -147,7 +158,7 @@ struct SupervisedIntake {
 
 impl Intake for SupervisedIntake {
     fn accept(&self, envelope: Envelope) -> BoxFuture<'_, Result<IntakeOutcome, ChannelError>> {
-        self.gateway.accept(envelope)
+        self.supervisor.intake.accept(envelope)
     }
 
     fn report_connection(&self, platform: &str, connection: ConnectionStatus) {
@@ -156,16 +167,16 @@ impl Intake for SupervisedIntake {
         if before.as_ref() == Some(&connection) {
             return;
         }
-        let now = self.gateway.clock.now();
+        let now = self.supervisor.clock.now();
         match connection {
             ConnectionStatus::Up => {
                 self.failures.store(0, Ordering::Relaxed);
                 tracing::info!(target: "hermes::life", platform, "connected");
                 // This also runs on the first connection: replies an earlier process postponed may be deliverable
                 // now.
-                let (gateway, name) = (self.gateway.clone(), platform.to_owned());
-                let hurry = async move { gateway.delivery.make_due(&name).await };
-                drop(self.gateway.tasks.spawn("sending what was put off", hurry));
+                let (delivery, name) = (self.supervisor.delivery.clone(), platform.to_owned());
+                let work = async move { delivery.make_due(&name).await };
+                drop(self.supervisor.tasks.spawn("sending what was put off", work));
                 self.state.platform(platform, "connected", None, now);
             }
             ConnectionStatus::Down(reason) => {

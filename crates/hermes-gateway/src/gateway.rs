@@ -1,93 +1,154 @@
-//! The gateway: what its parts share, and how it starts and stops.
+//! The gateway: builds its parts, starts and stops them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use hermes_agent::Calendar;
 use hermes_store::{Error, Store};
 use hermes_task::TaskGroup;
-use hermes_types::{Cancel, Channel, ChatPart, Clock, HolderId, OutgoingMessage};
+use hermes_types::{Cancel, Clock, HolderId};
 
 use crate::active_conversations::ActiveConversations;
-use crate::channel_supervisor::SupervisedChannels;
-use crate::cron::JobSlots;
-use crate::deliver::{self, Delivery};
-use crate::pairing::PairingStore;
+use crate::channel_supervisor::ChannelSupervisor;
+use crate::chat_agents::ChatAgents;
+use crate::chat_sessions::ChatSessions;
+use crate::cron::{Scheduler, SchedulerParts};
+use crate::deliver::Delivery;
+use crate::inbox::Inbox;
+use crate::intake::MessageIntake;
+use crate::maintenance::Maintenance;
+use crate::message_sender::ChatMessageSender;
 use crate::ports::GatewayPorts;
+use crate::questions::ChatQuestions;
+use crate::resources::{DrainSwitch, GatewayResources};
+use crate::sender_access::SenderAccess;
 use crate::session::SessionIndex;
-use crate::settings::LiveSettings;
+use crate::slash::{ChatCommands, CommandParts};
+use crate::turn::{MessageReader, TurnDisplay, TurnParts, TurnRunner};
+use crate::worker::{ConversationWorkers, WorkerParts};
 
 /// A handle to the gateway. Clones refer to the same gateway.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Gateway {
-    inner: Arc<GatewayParts>,
-}
-
-/// The parts of a gateway.
-#[expect(missing_debug_implementations, reason = "it holds ports")]
-pub struct GatewayParts {
-    pub store: Store,
-    pub clock: Arc<dyn Clock>,
-    pub calendar: Calendar,
-    pub settings: LiveSettings,
-    pub ports: GatewayPorts,
-    pub(crate) holder: HolderId,
-    pub(crate) pairing: PairingStore,
-    pub(crate) index: SessionIndex,
-    pub(crate) conversations: ActiveConversations,
-    pub(crate) delivery: Delivery,
-    pub(crate) supervised: SupervisedChannels,
-    /// The slots of the running scheduled jobs.
-    pub(crate) job_slots: Arc<JobSlots>,
-    pub(crate) tasks: TaskGroup,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    index: Arc<SessionIndex>,
+    delivery: Delivery,
+    workers: Arc<ConversationWorkers>,
+    intake: MessageIntake,
+    channels: Arc<ChannelSupervisor>,
+    scheduler: Arc<Scheduler>,
+    maintenance: Arc<Maintenance>,
+    status: GatewayStatus,
+    tasks: Arc<TaskGroup>,
     /// The tasks of turns; they end first: turns stop where they are and are resumed at the next start.
-    pub(crate) turns: TaskGroup,
-    /// Set when new messages are kept for the next process.
-    draining: AtomicBool,
-    /// Set when there has been more than one conversation.
-    pub(crate) has_other_sessions: AtomicBool,
-}
-
-impl std::ops::Deref for Gateway {
-    type Target = GatewayParts;
-
-    fn deref(&self) -> &GatewayParts {
-        &self.inner
-    }
+    turns: Arc<TaskGroup>,
 }
 
 impl Gateway {
+    /// Builds a gateway that sends through `sender`. Nothing runs yet.
     pub fn new(
-        store: Store,
-        clock: Arc<dyn Clock>,
+        sender: &ChatMessageSender,
         calendar: Calendar,
-        live: LiveSettings,
-        ports: GatewayPorts,
+        ports: &GatewayPorts,
         cancel: &Cancel,
     ) -> Self {
-        let home = live.home().clone();
+        let resources = GatewayResources {
+            store: sender.store().clone(),
+            clock: sender.clock().clone(),
+            calendar,
+            settings: sender.settings().clone(),
+            observer: ports.observer.clone(),
+            holder: HolderId::generate(),
+            draining: DrainSwitch::default(),
+            tasks: Arc::new(TaskGroup::new(cancel)),
+            turns: Arc::new(TaskGroup::new(cancel)),
+        };
+        let (store, clock, settings) = (&resources.store, &resources.clock, &resources.settings);
+        let (delivery, outbox, index) = (sender.delivery(), sender.outbox(), sender.index());
+        let conversations = Arc::new(ActiveConversations::default());
+        let access = SenderAccess::new(settings.clone());
+        let inbox = Inbox::new(store.clone(), clock.clone(), outbox.clone());
+        let questions = ChatQuestions::new(&resources, conversations.clone(), outbox.clone());
+        let agents = ChatAgents::new(ports.agents.clone(), settings.clone(), delivery.clone());
+        let sessions = Arc::new(ChatSessions::new(
+            &resources,
+            index.clone(),
+            agents.clone(),
+            outbox.clone(),
+            ports.processes.clone(),
+        ));
+        let commands = CommandParts {
+            access: access.clone(),
+            conversations: conversations.clone(),
+            agents: agents.clone(),
+            sessions: sessions.clone(),
+            questions: questions.clone(),
+            delivery: delivery.clone(),
+        };
+        let turn = TurnParts {
+            conversations: conversations.clone(),
+            agents,
+            sessions: sessions.clone(),
+            inbox: inbox.clone(),
+            outbox: outbox.clone(),
+            display: TurnDisplay::new(&resources, delivery.clone(), questions.clone()),
+            messages: MessageReader::new(ports.skills.clone(), ports.expansion.clone()),
+        };
+        let work = WorkerParts {
+            conversations: conversations.clone(),
+            inbox,
+            outbox: outbox.clone(),
+            questions,
+            commands: ChatCommands::new(&resources, commands, ports),
+            runner: TurnRunner::new(&resources, turn),
+        };
+        let workers = Arc::new(ConversationWorkers::new(&resources, work));
+        let intake = MessageIntake::new(&resources, access, outbox.clone(), workers.clone());
+        let jobs = SchedulerParts {
+            destinations: sender.destinations().clone(),
+            delivery: delivery.clone(),
+            outbox: outbox.clone(),
+        };
+        let (directory, tasks) = (sender.directory().clone(), resources.tasks.clone());
+        let channels = ChannelSupervisor::new(intake.clone(), delivery.clone(), clock.clone(), tasks);
+        let maintenance =
+            Maintenance::new(&resources, index.clone(), sessions, conversations.clone(), directory);
+        let draining = resources.draining.clone();
         Self {
-            inner: Arc::new(GatewayParts {
-                index: SessionIndex::new(&home, store.clone(), calendar.clone()),
-                pairing: PairingStore::new(&home),
-                delivery: Delivery::new(store.clone(), clock.clone(), ports.services.clone(), live.clone()),
-                supervised: SupervisedChannels::default(),
-                conversations: ActiveConversations::default(),
-                job_slots: Arc::default(),
-                holder: HolderId::generate(),
-                tasks: TaskGroup::new(cancel),
-                turns: TaskGroup::new(cancel),
-                draining: AtomicBool::new(false),
-                has_other_sessions: AtomicBool::new(false),
-                store,
-                clock,
-                calendar,
-                settings: live,
-                ports,
-            }),
+            channels: Arc::new(channels),
+            scheduler: Arc::new(Scheduler::new(&resources, jobs, ports)),
+            maintenance: Arc::new(maintenance),
+            status: GatewayStatus { conversations, delivery: delivery.clone(), draining },
+            index: index.clone(),
+            delivery: delivery.clone(),
+            workers,
+            intake,
+            store: resources.store,
+            clock: resources.clock,
+            tasks: resources.tasks,
+            turns: resources.turns,
         }
+    }
+
+    /// Returns the intake, to which messages are passed.
+    pub fn intake(&self) -> &MessageIntake {
+        &self.intake
+    }
+
+    /// Returns the supervisor of the channels.
+    pub fn channels(&self) -> &Arc<ChannelSupervisor> {
+        &self.channels
+    }
+
+    /// Returns the scheduler of jobs.
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.scheduler
+    }
+
+    /// Returns a handle that tells what the gateway is doing.
+    pub fn status(&self) -> &GatewayStatus {
+        &self.status
     }
 
     /// Recovers what an earlier process left, before any platform is connected, so that a reply it was sending is
@@ -107,93 +168,22 @@ impl Gateway {
 
     /// Continues with waiting messages and cut-off turns, after the platforms are connected.
     pub async fn resume_work(&self) -> Result<(), Error> {
-        for key in self.store.waiting_conversations().await? {
-            if self.conversations.record_arrival(&key)
-                == crate::active_conversations::ArrivalAction::StartWorker
-            {
-                self.start_worker(key);
-            }
-        }
-        Ok(())
+        self.workers.resume().await
     }
 
-    /// Connects a platform: replies queued for it are sent from now on.
-    pub fn connect(&self, channel: Arc<dyn Channel>) {
-        self.delivery.connect(channel, &self.tasks);
+    /// Starts periodic maintenance.
+    pub fn start_maintenance(&self) {
+        self.maintenance.start();
     }
 
-    /// Disconnects a platform; replies queued for it wait.
-    pub fn disconnect(&self, platform: &str) {
-        self.delivery.disconnect(platform);
-    }
-
-    /// Makes the postponed replies of connected platforms due.
-    pub async fn make_due(&self) {
-        for platform in self.platforms() {
-            self.delivery.make_due(&platform).await;
-        }
-    }
-
-    /// Waits at most `patience` until the replies queued for connected platforms have been sent.
-    pub async fn flush_outbox(&self, patience: Duration) {
-        self.delivery.flush(patience).await;
-    }
-
-    /// Queues a message for a chat of a platform.
-    pub async fn enqueue(&self, reply: OutgoingMessage) -> Result<(), Error> {
-        let platform = reply.platform.clone();
-        let conversation = format!("{platform}:{}", reply.place.chat_id);
-        for part in deliver::split_reply(reply, self.delivery.abilities(&platform)) {
-            self.store.enqueue(&conversation, part, self.clock.now()).await?;
-        }
-        self.delivery.wake(&platform);
-        Ok(())
-    }
-
-    /// Sends a text to the chat of a conversation. Does nothing for a conversation without a chat.
-    pub async fn notify_conversation(&self, key: &str, text: String, idempotency_key: String) {
-        let found = match self.index.find(key).await {
-            Ok(entry) => entry.and_then(|entry| entry.origin),
-            Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
-        };
-        let (platform, place) = match found {
-            Some(origin) => (origin.platform.clone(), origin.place()),
-            // Background work has no chat of its own: it replies in the chat it was requested in.
-            None => match self.store.newest_envelope(key).await {
-                Ok(Some(envelope)) => (envelope.platform, envelope.place),
-                Ok(None) => return,
-                Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
-            },
-        };
-        let reply = OutgoingMessage {
-            platform,
-            place,
-            pieces: vec![ChatPart::Text { text }],
-            reply_to: None,
-            choices: Vec::new(),
-            draft: None,
-            idempotency_key,
-        };
-        self.queue_reply(key, reply).await;
-    }
-
-    /// Returns the connected platforms.
-    pub fn platforms(&self) -> Vec<String> {
-        self.delivery.platforms()
-    }
-
-    /// Returns the number of turns that are running or about to.
-    pub fn active_turns(&self) -> usize {
-        self.conversations.len()
+    /// Updates the files for other programs; called periodically.
+    pub async fn export_files(&self) {
+        self.maintenance.export_files().await;
     }
 
     /// Stops new turns from starting: incoming messages are stored and wait for the next process.
     pub fn drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-    }
-
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.status.draining.begin();
     }
 
     /// Stops everything cleanly. Turns that still run are left to the next process, which resumes them; that does
@@ -212,14 +202,32 @@ impl Gateway {
     pub async fn abort(&self) {
         self.turns.shut_down().await;
         self.tasks.shut_down().await;
+        self.delivery.stop().await;
+    }
+}
+
+/// Tells what a gateway is doing. Clones tell about the same gateway.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct GatewayStatus {
+    conversations: Arc<ActiveConversations>,
+    delivery: Delivery,
+    draining: DrainSwitch,
+}
+
+impl GatewayStatus {
+    /// Returns the connected platforms.
+    pub fn platforms(&self) -> Vec<String> {
+        self.delivery.platforms()
     }
 
-    /// Updates the files for other programs; called periodically.
-    pub async fn export_files(&self) {
-        match self.index.export().await {
-            Ok(true) => self.write_directory().await,
-            Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "the list of chats was not brought up to date"),
-        }
+    /// Returns the number of turns that are running or about to.
+    pub fn active_turns(&self) -> usize {
+        self.conversations.len()
+    }
+
+    /// Tells whether new messages are kept for the next process.
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_draining()
     }
 }

@@ -8,27 +8,37 @@
 mod active_conversations;
 pub mod authorise;
 mod channel_supervisor;
-mod chat_names;
+mod chat_agents;
+mod chat_prompt;
+mod chat_sessions;
 pub mod cron;
 mod deliver;
-mod directory;
 mod gateway;
+mod inbox;
 mod intake;
 mod maintenance;
 mod message_sender;
 pub mod pairing;
 mod ports;
 pub mod process;
+mod questions;
+mod resources;
+mod sender_access;
 pub mod session;
 mod settings;
+mod silent_frontend;
 pub mod slash;
 mod turn;
+mod worker;
 
-pub use channel_supervisor::ChannelHealth;
-pub use deliver::refuse_files_by;
-pub use gateway::{Gateway, GatewayParts};
+pub use channel_supervisor::{ChannelHealth, ChannelSupervisor};
+pub use deliver::{Delivery, Outbox};
+pub use gateway::{Gateway, GatewayStatus};
+pub use intake::MessageIntake;
+pub use message_sender::{ChatMessageSender, DeliveryPorts};
 pub use ports::{
-    AgentProvider, AgentRequest, EventObserver, GatewayPorts, JobScriptOutcome, JobScriptRequest, NoObserver,
-    NoServices, ScriptLanguage, Services,
+    AgentProvider, AgentRequest, EventObserver, FileSendPolicy, GatewayPorts, HelperPrograms,
+    JobScriptOutcome, JobScriptRequest, MessageExpansion, NoObserver, NoServices, PlatformCatalog,
+    ProcessInfo, ProgramCommands, ScriptLanguage, SkillPrompts,
 };
 pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy};

@@ -3,71 +3,135 @@
 //! Messages go through the outbox like every answer: they are sent while a gateway runs, in this process or
 //! another. If the chat has a conversation, the message is added to it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_schedule::{DeliveryTarget, parse_targets};
-use hermes_store::{NewMessage, OutboxState};
+use hermes_agent::Calendar;
+use hermes_store::{NewMessage, OutboxState, Store};
 use hermes_types::{
-    BoxFuture, ChannelError, DeliveryCertainty, DeliveryReceipt, Message, MessageSender, OutboxId,
-    SendOutcome, SessionId, random_hex,
+    BoxFuture, Cancel, ChannelError, Clock, DeliveryCertainty, DeliveryReceipt, Message, MessageSender,
+    OutboxId, SendOutcome, SessionId, random_hex,
 };
-use serde_json::Value;
 
-use crate::cron::destination::{ChatDestination, home_destination};
-use crate::deliver::{self, DeliveryProblem};
-use crate::gateway::Gateway;
+use crate::deliver::{
+    ChatDestination, ChatDestinations, ChatDirectory, Delivery, DeliveryProblem, Outbox, ReplyTarget,
+};
+use crate::ports::{FileSendPolicy, PlatformCatalog};
+use crate::session::SessionIndex;
+use crate::settings::LiveSettings;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-impl MessageSender for Gateway {
-    fn deliver<'a>(
-        &'a self,
-        target: &'a str,
-        text: &'a str,
-        from: Option<&'a SessionId>,
-    ) -> BoxFuture<'a, Result<SendOutcome, ChannelError>> {
-        Box::pin(self.send_to_target(target, text, from))
-    }
-
-    fn targets(&self) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(async move {
-            let text = std::fs::read_to_string(self.settings.home().channel_directory()).unwrap_or_default();
-            let directory: Value = serde_json::from_str(&text).unwrap_or_default();
-            let mut lines = Vec::new();
-            for (platform, chats) in
-                directory.get("platforms").and_then(Value::as_object).into_iter().flatten()
-            {
-                for chat in chats.as_array().into_iter().flatten() {
-                    let field = |key: &str| chat.get(key).and_then(Value::as_str).unwrap_or_default();
-                    lines.push(format!("{platform}:{} ({}, {})", field("id"), field("name"), field("type")));
-                }
-            }
-            lines
-        })
-    }
+/// The outgoing half of a gateway: platforms, outbox and addresses. It works alone where no turns are run. Clones
+/// refer to the same parts.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct ChatMessageSender {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    settings: LiveSettings,
+    index: Arc<SessionIndex>,
+    delivery: Delivery,
+    outbox: Outbox,
+    directory: ChatDirectory,
+    destinations: ChatDestinations,
 }
 
-impl Gateway {
+/// The ports through which messages leave.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct DeliveryPorts {
+    pub platforms: Arc<dyn PlatformCatalog>,
+    pub files: Arc<dyn FileSendPolicy>,
+}
+
+impl ChatMessageSender {
+    /// Creates a sender without platforms. Nothing is read or sent before the first message.
+    pub fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        calendar: Calendar,
+        settings: LiveSettings,
+        ports: DeliveryPorts,
+        cancel: &Cancel,
+    ) -> Self {
+        let DeliveryPorts { platforms, files } = ports;
+        let home = settings.home().clone();
+        let index = Arc::new(SessionIndex::new(&home, store.clone(), calendar));
+        let delivery = Delivery::new(store.clone(), clock.clone(), settings.clone(), platforms, cancel);
+        let outbox = Outbox::new(store.clone(), clock.clone(), delivery.clone(), files);
+        let directory = ChatDirectory::new(index.clone(), delivery.clone(), clock.clone(), home);
+        let destinations = ChatDestinations::new(settings.clone(), directory.clone());
+        Self { store, clock, settings, index, delivery, outbox, directory, destinations }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub fn settings(&self) -> &LiveSettings {
+        &self.settings
+    }
+
+    /// Returns the connected platforms and their queues.
+    pub fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    pub(crate) fn index(&self) -> &Arc<SessionIndex> {
+        &self.index
+    }
+
+    pub(crate) fn directory(&self) -> &ChatDirectory {
+        &self.directory
+    }
+
+    pub(crate) fn destinations(&self) -> &ChatDestinations {
+        &self.destinations
+    }
+
+    /// Sends a text to the chat of a conversation. Does nothing for a conversation without a chat.
+    pub async fn notify_conversation(&self, key: &str, text: String, idempotency_key: String) {
+        let found = match self.index.find(key).await {
+            Ok(entry) => entry.and_then(|entry| entry.origin),
+            Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
+        };
+        let (platform, place) = match found {
+            Some(origin) => (origin.platform.clone(), origin.place()),
+            // Background work has no chat of its own: it replies in the chat it was requested in.
+            None => match self.store.newest_envelope(key).await {
+                Ok(Some(envelope)) => (envelope.platform, envelope.place),
+                Ok(None) => return,
+                Err(error) => return tracing::warn!(%error, key, "a chat could not be told something"),
+            },
+        };
+        self.outbox.say(key, ReplyTarget::chat(&platform, &place).reply(text, idempotency_key)).await;
+    }
+
     async fn send_to_target(
         &self,
         target: &str,
         text: &str,
         from: Option<&SessionId>,
     ) -> Result<SendOutcome, ChannelError> {
-        let (address, note) = self.resolve_destination(target).await.map_err(ChannelError::Refused)?;
+        let (address, note) = self.destinations.resolve(target).await.map_err(ChannelError::Refused)?;
         let ChatDestination { platform, place } = address;
-        let abilities = self.delivery.abilities(&platform);
         let key = format!("post:{}", random_hex(24));
-        let replies = deliver::plan_replies_at(&platform, &place, text, abilities, &key);
+        let replies = self.outbox.plan(ReplyTarget::chat(&platform, &place), text, &key);
         let later =
             |error: hermes_store::Error| ChannelError::Retry { after: None, reason: error.to_string() };
         let conversation = format!("{platform}:{}", place.chat_id);
         self.delivery.record_problem(&platform, None);
-        let mut parts = Vec::new();
-        for reply in replies {
-            parts.push(self.store.enqueue(&conversation, reply, self.clock.now()).await.map_err(later)?);
-        }
+        let parts = self.outbox.store_parts(&conversation, replies).await.map_err(later)?;
         self.delivery.wake(&platform);
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
             return Err(ChannelError::Refused("there is nothing to send".to_owned()));
@@ -87,33 +151,6 @@ impl Gateway {
         Ok(SendOutcome { platform, chat_id: place.chat_id, receipt, note, mirrored })
     }
 
-    /// Resolves a target; a platform alone means its home channel.
-    async fn resolve_destination(&self, target: &str) -> Result<(ChatDestination, Option<String>), String> {
-        let settings = self.settings.current();
-        let found = parse_targets(target).into_iter().next();
-        let (mut address, note) = match found {
-            Some(DeliveryTarget::Platform(platform)) => {
-                let home = home_destination(&settings, &platform)
-                    .ok_or_else(|| format!("{platform} has no home channel; name a chat as {platform}:ID, or send /sethome in one"))?;
-                let note = format!("Sent to {platform} home channel (chat_id: {})", home.place.chat_id);
-                (home, Some(note))
-            }
-            Some(DeliveryTarget::Chat { platform, chat, thread }) => {
-                let named = self.find_chat_by_name(&platform, &chat)?;
-                let (chat, thread) =
-                    named.map_or((chat, thread.clone()), |(chat, of_name)| (chat, thread.or(of_name)));
-                (ChatDestination::new(&platform, chat, thread), None)
-            }
-            _ => {
-                return Err(format!(
-                    "`{target}` is no place to send to; write platform, platform:ID or platform:#name"
-                ));
-            }
-        };
-        self.fill_chat_metadata(&mut address).await;
-        Ok((address, note))
-    }
-
     /// Waits for the result of a send. Returns `None` when the message stays in the queue until a process sends
     /// it.
     async fn wait_for_receipt(
@@ -123,7 +160,7 @@ impl Gateway {
     ) -> Result<Option<DeliveryReceipt>, ChannelError> {
         let began = self.clock.monotonic();
         loop {
-            let mut settled = std::pin::pin!(self.delivery.settled.notified());
+            let mut settled = std::pin::pin!(self.delivery.settled());
             // Enabled before the check, so that no wake-up is missed between the check and the wait.
             settled.as_mut().enable();
             match self.store.outbox_state(id).await {
@@ -175,5 +212,20 @@ impl Gateway {
             Ok(Some(row)) => row.source,
             Ok(None) | Err(_) => "another session".to_owned(),
         }
+    }
+}
+
+impl MessageSender for ChatMessageSender {
+    fn deliver<'a>(
+        &'a self,
+        target: &'a str,
+        text: &'a str,
+        from: Option<&'a SessionId>,
+    ) -> BoxFuture<'a, Result<SendOutcome, ChannelError>> {
+        Box::pin(self.send_to_target(target, text, from))
+    }
+
+    fn targets(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async move { self.directory.list_lines() })
     }
 }

@@ -5,16 +5,17 @@
 //! are locked out.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use hermes_config::lock::{FileLock, LockTimeout};
 use hermes_config::{Home, write};
 use hermes_types::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
 
 /// Letters and digits that are not mistaken for one another.
 const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -255,35 +256,18 @@ fn find(pending: &PendingRequests, code: &str) -> Option<String> {
     let matches = |(key, request): &(&String, &PairingRequest)| match (&request.hash, &request.salt) {
         (Some(hash), Some(salt)) => {
             let mut digest = Sha256::new();
-            digest.update(from_hex(salt));
+            digest.update(HEXLOWER_PERMISSIVE.decode(salt.as_bytes()).unwrap_or_default());
             digest.update(code.as_bytes());
-            constant_time_eq(to_hex(&digest.finalize()).as_bytes(), hash.as_bytes())
+            is_equal(&HEXLOWER.encode(&digest.finalize()), hash)
         }
-        _ => constant_time_eq(key.as_bytes(), code.as_bytes()),
+        _ => is_equal(key, code),
     };
     pending.iter().find(matches).map(|(key, _)| key.clone())
 }
 
 /// Compares in constant time, so that the duration does not tell how much was right.
-fn constant_time_eq(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |all, (a, b)| all | (a ^ b)) == 0
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-fn from_hex(text: &str) -> Vec<u8> {
-    let digits: Vec<char> = text.chars().collect();
-    digits
-        .chunks(2)
-        .filter_map(|pair| u8::from_str_radix(&pair.iter().collect::<String>(), 16).ok())
-        .collect()
+fn is_equal(left: &str, right: &str) -> bool {
+    bool::from(left.as_bytes().ct_eq(right.as_bytes()))
 }
 
 fn is_locked(limits: &PairingLimits, platform: &str, now: f64) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hermes_agent::Agent;
 pub use hermes_schedule::ScriptLanguage;
 use hermes_store::WaitingMessage;
-use hermes_types::{BoxFuture, ChannelCapabilities, TaskId, ToolUser};
+use hermes_types::{Attachment, BoxFuture, ChannelCapabilities, TaskId, ToolUser};
 use serde_json::Value;
 
 /// Creates the agents that run turns. Called before each turn, because the configuration may have changed.
@@ -55,83 +55,73 @@ pub struct JobScriptOutcome {
     pub code: Option<i32>,
 }
 
-/// The program's services: commands that are not about one conversation, skills, platforms, processes and files.
-pub trait Services: Send + Sync {
+/// The commands of chats that are about the whole program and not about one conversation.
+pub trait ProgramCommands: Send + Sync {
     /// Runs a command. Returns `None` when the program has no such command.
-    fn command<'a>(
+    fn run<'a>(
         &'a self,
         name: &'a str,
-        rest: &'a str,
+        arguments: &'a str,
         from: &'a WaitingMessage,
-    ) -> BoxFuture<'a, Option<String>> {
-        let _ = (name, rest, from);
-        Box::pin(std::future::ready(None))
-    }
+    ) -> BoxFuture<'a, Option<String>>;
+}
 
-    /// Returns the prompt for a skill called by name, or `None` when there is no such skill.
-    fn skill(&self, name: &str, rest: &str) -> Option<String> {
-        let _ = (name, rest);
-        None
-    }
+/// The skills a user can call by name.
+pub trait SkillPrompts: Send + Sync {
+    /// Returns the prompt for a skill, or `None` when there is no such skill.
+    fn prompt(&self, name: &str, request: &str) -> Option<String>;
 
-    /// Returns the names of the skills that can be called, with a description of each.
-    fn skills(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
+    /// Returns the names of the skills, with a description of each.
+    fn list(&self) -> Vec<(String, String)>;
+}
 
+/// The platforms this program can connect to.
+pub trait PlatformCatalog: Send + Sync {
     /// Returns the capabilities of a platform, also while it is not connected, or `None` when there is no such
     /// platform.
-    fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
-        let _ = platform;
-        None
-    }
+    fn abilities(&self, platform: &str) -> Option<ChannelCapabilities>;
 
     /// Tells whether the user has set up a platform, connected or not.
-    fn is_set_up(&self, platform: &str) -> bool {
-        let _ = platform;
-        false
-    }
+    fn is_set_up(&self, platform: &str) -> bool;
+}
 
+/// The background processes of conversations.
+pub trait ProcessInfo: Send + Sync {
     /// Tells whether a background process of a conversation still runs.
-    fn has_running_process(&self, task: &TaskId) -> bool {
-        let _ = task;
-        false
-    }
+    fn has_running_process(&self, task: &TaskId) -> bool;
+}
 
+/// Runs programs of this machine for the user.
+pub trait HelperPrograms: Send + Sync {
     /// Runs a user's own shell command and returns its output.
-    fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
-        let _ = command;
-        Box::pin(std::future::ready(Err("commands cannot be run here".to_owned())))
-    }
+    fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>>;
 
     /// Runs a program without a shell and returns its output.
-    fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
-        let _ = argv;
-        Box::pin(std::future::ready(Err("programs cannot be run here".to_owned())))
-    }
+    fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>>;
 
     /// Runs a script of a job, without secrets in its environment.
-    fn script<'a>(&'a self, order: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
-        let _ = order;
-        Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
-    }
+    fn script<'a>(&'a self, request: JobScriptRequest<'a>)
+    -> BoxFuture<'a, Result<JobScriptOutcome, String>>;
+}
 
+/// Adds to a message what it refers to and what came with it.
+pub trait MessageExpansion: Send + Sync {
     /// Expands the references in a message; returns `None` when it has none. An error is for the user, and the
     /// message is not processed further.
     fn expand_references<'a>(
         &'a self,
-        words: &'a str,
+        text: &'a str,
         window: u64,
-    ) -> BoxFuture<'a, Result<Option<String>, String>> {
-        let _ = (words, window);
-        Box::pin(std::future::ready(Ok(None)))
-    }
+    ) -> BoxFuture<'a, Result<Option<String>, String>>;
 
     /// Describes a file that came with a message: a transcript, a description.
-    fn describe_file<'a>(&'a self, file: &'a hermes_types::Attachment) -> BoxFuture<'a, Option<String>> {
-        let _ = file;
-        Box::pin(std::future::ready(None))
-    }
+    fn describe_file<'a>(&'a self, file: &'a Attachment) -> BoxFuture<'a, Option<String>>;
+}
+
+/// Decides which files may be sent to chats, in addition to the folders that are never sent from.
+pub trait FileSendPolicy: Send + Sync {
+    /// Tells whether a file is refused; the path has its links resolved.
+    fn refuses(&self, path: &Path) -> bool;
 }
 
 /// Receives the gateway's events. Must not block; errors in handling them do not concern the gateway.
@@ -147,17 +137,97 @@ impl EventObserver for NoObserver {
     fn emit(&self, _: &str, _: Value) {}
 }
 
-/// Services of a program that offers none.
+/// Stands for every service a program does not offer: it runs and finds nothing, and refuses no file.
 #[derive(Debug, Clone, Copy)]
 pub struct NoServices;
 
-impl Services for NoServices {}
+impl ProgramCommands for NoServices {
+    fn run<'a>(&'a self, _: &'a str, _: &'a str, _: &'a WaitingMessage) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+}
 
-/// All ports of a gateway.
+impl SkillPrompts for NoServices {
+    fn prompt(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+
+    fn list(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+impl PlatformCatalog for NoServices {
+    fn abilities(&self, _: &str) -> Option<ChannelCapabilities> {
+        None
+    }
+
+    fn is_set_up(&self, _: &str) -> bool {
+        false
+    }
+}
+
+impl ProcessInfo for NoServices {
+    fn has_running_process(&self, _: &TaskId) -> bool {
+        false
+    }
+}
+
+impl HelperPrograms for NoServices {
+    fn shell<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Err("commands cannot be run here".to_owned())))
+    }
+
+    fn program<'a>(&'a self, _: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Err("programs cannot be run here".to_owned())))
+    }
+
+    fn script<'a>(&'a self, _: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
+    }
+}
+
+impl MessageExpansion for NoServices {
+    fn expand_references<'a>(&'a self, _: &'a str, _: u64) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn describe_file<'a>(&'a self, _: &'a Attachment) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+impl FileSendPolicy for NoServices {
+    fn refuses(&self, _: &Path) -> bool {
+        false
+    }
+}
+
+/// The ports of a gateway.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct GatewayPorts {
     pub agents: Arc<dyn AgentProvider>,
-    pub services: Arc<dyn Services>,
+    pub commands: Arc<dyn ProgramCommands>,
+    pub skills: Arc<dyn SkillPrompts>,
+    pub processes: Arc<dyn ProcessInfo>,
+    pub programs: Arc<dyn HelperPrograms>,
+    pub expansion: Arc<dyn MessageExpansion>,
     pub observer: Arc<dyn EventObserver>,
+}
+
+impl GatewayPorts {
+    /// Returns ports with agents and no services.
+    pub fn new(agents: Arc<dyn AgentProvider>) -> Self {
+        let none = Arc::new(NoServices);
+        Self {
+            agents,
+            commands: none.clone(),
+            skills: none.clone(),
+            processes: none.clone(),
+            programs: none.clone(),
+            expansion: none,
+            observer: Arc::new(NoObserver),
+        }
+    }
 }

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hermes_gateway::Gateway;
-use hermes_store::ResponseStore;
+use hermes_gateway::cron::JobList;
+use hermes_gateway::{AgentProvider, GatewayStatus, LiveSettings};
+use hermes_store::{ResponseStore, Store};
 use hermes_task::TaskGroup;
-use hermes_types::{Cancel, Timestamp};
+use hermes_types::{Cancel, Clock, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::error::{ApiError, StartError};
@@ -25,7 +26,12 @@ pub struct App {
 
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct AppState {
-    pub(crate) gateway: Gateway,
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) live: LiveSettings,
+    pub(crate) agents: Arc<dyn AgentProvider>,
+    pub(crate) jobs: JobList,
+    pub(crate) gateway: GatewayStatus,
     pub(crate) settings: ServerSettings,
     pub(crate) responses: ResponseStore,
     /// The keyed requests that run in this process.
@@ -50,17 +56,28 @@ impl std::ops::Deref for App {
     }
 }
 
+/// What the server runs turns with, and what it tells about.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct ServerParts {
+    pub store: Store,
+    pub clock: Arc<dyn Clock>,
+    pub live: LiveSettings,
+    pub agents: Arc<dyn AgentProvider>,
+    pub gateway: GatewayStatus,
+}
+
 impl App {
     pub fn new(
-        gateway: Gateway,
+        parts: ServerParts,
         settings: ServerSettings,
         version: &str,
         cancel: &Cancel,
     ) -> Result<Self, StartError> {
         settings.check()?;
-        let responses = ResponseStore::open(&gateway.settings.home().join("response_store.db"))?;
+        let ServerParts { store, clock, live, agents, gateway } = parts;
+        let responses = ResponseStore::open(&live.home().join("response_store.db"))?;
         let turns = Arc::new(Semaphore::new(settings.max_turns));
-        let started_at = gateway.clock.now();
+        let started_at = clock.now();
         Ok(Self {
             inner: Arc::new(AppState {
                 running_requests: idempotency::RunningRequests::default(),
@@ -70,6 +87,11 @@ impl App {
                 tasks: TaskGroup::new(cancel),
                 active: Mutex::default(),
                 version: version.to_owned(),
+                jobs: JobList::new(live.clone()),
+                store,
+                clock,
+                live,
+                agents,
                 gateway,
                 settings,
                 responses,
@@ -101,7 +123,7 @@ impl App {
 
     pub(crate) fn unix_seconds(&self) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds since 1970")]
-        let seconds = self.gateway.clock.now().seconds().max(0.0) as u64;
+        let seconds = self.clock.now().seconds().max(0.0) as u64;
         seconds
     }
 

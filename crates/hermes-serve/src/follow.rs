@@ -206,7 +206,7 @@ pub(crate) async fn follow(
             () = left.cancelled() => {
                 return if app.tasks.cancel_token().is_cancelled() { Ok(Err(ApiError::shutting_down())) } else { Err(ClientGone) };
             }
-            () = app.gateway.clock.sleep(KEEP_ALIVE) => tell(ClientUpdate::KeepAlive)?,
+            () = app.clock.sleep(KEEP_ALIVE) => tell(ClientUpdate::KeepAlive)?,
         }
     }
 }

@@ -112,7 +112,7 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Res
     let reading = Limited::new(body, most).collect();
     let read = tokio::select! {
         read = reading => read,
-        () = app.gateway.clock.sleep(BODY_TIMEOUT) => {
+        () = app.clock.sleep(BODY_TIMEOUT) => {
             return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", "The body took too long to arrive"));
         }
     };

@@ -18,7 +18,7 @@ pub(crate) async fn plain(State(app): State<App>) -> Json<Value> {
 /// Responds whatever is wrong: a queue that cannot be read is `null`, and the checks say why.
 pub(crate) async fn detailed(State(app): State<App>) -> Json<Value> {
     let gateway = &app.gateway;
-    let now = gateway.clock.now();
+    let now = app.clock.now();
     let checks = checks(&app).await;
     let sound = checks.iter().all(|(_, problem)| problem.is_none());
     let told: serde_json::Map<String, Value> = checks
@@ -30,8 +30,8 @@ pub(crate) async fn detailed(State(app): State<App>) -> Json<Value> {
         let oldest = depth.oldest.map(|oldest| now.since(oldest).as_secs());
         Some(json!({"waiting": depth.waiting, "oldest_seconds": oldest}))
     };
-    let inbox = depth(gateway.store.inbox_depth().await);
-    let outbox = depth(gateway.store.outbox_depth().await);
+    let inbox = depth(app.store.inbox_depth().await);
+    let outbox = depth(app.store.outbox_depth().await);
     let active = gateway.active_turns() + app.active_turns();
     Json(json!({
         "status": if sound { "ok" } else { "degraded" },
@@ -50,16 +50,14 @@ pub(crate) async fn detailed(State(app): State<App>) -> Json<Value> {
 
 /// Runs the checks and returns each with its problem, if any.
 async fn checks(app: &App) -> Vec<(&'static str, Option<String>)> {
-    let gateway = &app.gateway;
-    let warnings =
-        gateway.settings.current().config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let warnings = app.live.current().config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
     // The files as they are now: if they cannot be used, older settings are in force.
-    let config = gateway.settings.problem().or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
+    let config = app.live.problem().or_else(|| (!warnings.is_empty()).then(|| warnings.join("; ")));
     vec![
-        ("state_db", gateway.store.probe().await.err().map(|error| error.to_string())),
+        ("state_db", app.store.probe().await.err().map(|error| error.to_string())),
         ("config", config),
         ("model", run::build_agent(app, None).err().map(|error| error.message)),
-        ("gateway", gateway.is_draining().then(|| "the gateway takes no new turns".to_owned())),
+        ("gateway", app.gateway.is_draining().then(|| "the gateway takes no new turns".to_owned())),
     ]
 }
 

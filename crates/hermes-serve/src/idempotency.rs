@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use data_encoding::HEXLOWER;
 use hermes_store::{KeyedRequest, RequestClaim, RequestRetention};
 use hermes_types::{Cancel, Frontend, Message, Timestamp, TurnId, TurnState};
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,7 @@ pub(crate) async fn admit(app: &App, identity: &RequestIdentity<'_>) -> Result<R
         RequestClaim::Known { turn: begun, answer: None } => {
             if app.running_requests.is_running(&request) || !ended_without_effect(app, &begun).await? {
                 (begun, RequestStatus::Begun)
-            } else if app.gateway.store.reassign_request(&begun, &turn, app.gateway.clock.now()).await? {
+            } else if app.store.reassign_request(&begun, &turn, app.clock.now()).await? {
                 (turn, RequestStatus::New)
             } else {
                 return Err(run::session_in_use());
@@ -119,7 +120,7 @@ pub(crate) async fn admit(app: &App, identity: &RequestIdentity<'_>) -> Result<R
 
 /// Tells whether a turn has ended without an answer and without calling tools: then it may run again.
 async fn ended_without_effect(app: &App, turn: &TurnId) -> Result<bool, ApiError> {
-    let store = &app.gateway.store;
+    let store = &app.store;
     let state = store.turn(turn).await?.map(|turn| turn.state);
     Ok(matches!(state, Some(TurnState::Failed | TurnState::Interrupted))
         && store.tool_calls(turn).await?.is_empty())
@@ -155,7 +156,7 @@ fn full_fingerprint(identity: &RequestIdentity<'_>) -> String {
         digest.update(value.to_string().as_bytes());
         digest.update([0]);
     }
-    run::hex(&digest.finalize())
+    HEXLOWER.encode(&digest.finalize())
 }
 
 fn fingerprint(body: &BodyObject, fields: &[&str]) -> String {
@@ -164,13 +165,13 @@ fn fingerprint(body: &BodyObject, fields: &[&str]) -> String {
         digest.update(body.get(*field).unwrap_or(&Value::Null).to_string().as_bytes());
         digest.update([0]);
     }
-    run::hex(&digest.finalize())
+    HEXLOWER.encode(&digest.finalize())
 }
 
 /// Looks up a request and stores it if it is new.
 async fn claim(app: &App, request: &KeyedRequest, turn: &TurnId) -> Result<RequestClaim, ApiError> {
-    let now = app.gateway.clock.now();
-    Ok(app.gateway.store.claim_request(request, turn, horizon(now, app.started_at), now).await?)
+    let now = app.clock.now();
+    Ok(app.store.claim_request(request, turn, horizon(now, app.started_at), now).await?)
 }
 
 /// Returns how long requests are kept. After a start, clients of the previous process get more time to come back.
@@ -282,7 +283,7 @@ pub(crate) async fn complete_turn(
     frontend: &dyn Frontend,
     cancel: &Cancel,
 ) -> Result<CompletedTurn, ApiError> {
-    let Some(turn) = app.gateway.store.turn(id).await? else {
+    let Some(turn) = app.store.turn(id).await? else {
         return run::run_turn(app, id.clone(), asked.clone(), frontend, cancel).await;
     };
     match turn.state {
@@ -311,11 +312,11 @@ async fn store_answer(
     turn: &TurnId,
     ran: Result<CompletedTurn, ApiError>,
 ) -> Result<CompletedTurn, ApiError> {
-    let store = &app.gateway.store;
+    let store = &app.store;
     if let Some(ran) = ran.as_ref().ok().filter(|ran| ran.answer.finish != ApiFinishReason::Error) {
         let kept = StoredAnswer { said: ran.answer.clone(), first: ran.first, end: ran.messages.len() };
         let text = serde_json::to_string(&kept).map_err(|error| ApiError::internal(error.to_string()))?;
-        store.answer_request(turn, text, app.gateway.clock.now()).await?;
+        store.answer_request(turn, text, app.clock.now()).await?;
     } else {
         let state = store.turn(turn).await?.map(|turn| turn.state);
         let can_go_on = matches!(state, Some(TurnState::Running | TurnState::Parked));
@@ -331,7 +332,7 @@ async fn load_answer(app: &App, text: &str) -> Result<CompletedTurn, ApiError> {
         ApiError::internal(format!("The answer kept under this Idempotency-Key cannot be read: {error}"))
     };
     let StoredAnswer { said, first, end } = serde_json::from_str(text).map_err(unreadable)?;
-    let rows = app.gateway.store.transcript(&said.session).await?;
+    let rows = app.store.transcript(&said.session).await?;
     let messages: Vec<Message> = rows.into_iter().take(end).map(|row| row.message).collect();
     Ok(CompletedTurn { answer: said, first: first.min(messages.len()), messages })
 }

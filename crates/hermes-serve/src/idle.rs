@@ -47,14 +47,14 @@ pub(crate) fn start_idle_cleanup(app: &App) {
     let owner = app.clone();
     drop(app.tasks.spawn("idle API sessions", async move {
         loop {
-            owner.gateway.clock.sleep(POLL_INTERVAL).await;
+            owner.clock.sleep(POLL_INTERVAL).await;
             release_expired(&owner);
         }
     }));
 }
 
 fn release_expired(app: &App) {
-    let over = app.idle.take_expired(app.gateway.clock.monotonic());
+    let over = app.idle.take_expired(app.clock.monotonic());
     if over.is_empty() {
         return;
     }

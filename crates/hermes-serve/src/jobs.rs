@@ -74,7 +74,7 @@ pub(crate) async fn list(State(app): State<App>, Query(query): Query<Vec<(String
         name == "include_disabled" && matches!(value.to_lowercase().as_str(), "true" | "1")
     });
     let listed = if all { JobFilter::All } else { JobFilter::Enabled };
-    let jobs = app.gateway.with_jobs(move |jobs| jobs.list(listed)).await?;
+    let jobs = app.jobs.with_jobs(move |jobs| jobs.list(listed)).await?;
     Ok(Json(json!({"jobs": jobs})))
 }
 
@@ -151,8 +151,8 @@ async fn respond_with_job(
     app: &App,
     work: impl FnOnce(&JobStore, Timestamp) -> Result<Job, JobError> + Send + 'static,
 ) -> JobResponse {
-    let now = app.gateway.clock.now();
-    let job = app.gateway.with_jobs(move |jobs| work(jobs, now)).await??;
+    let now = app.clock.now();
+    let job = app.jobs.with_jobs(move |jobs| work(jobs, now)).await??;
     Ok(Json(json!({"job": job})))
 }
 

@@ -27,11 +27,11 @@ mod turn_answer;
 mod unread;
 mod webhook;
 
-pub use app::App;
+pub use app::{App, ServerParts};
 pub use error::StartError;
 pub use server::{ServerHandle, start};
 pub use settings::{ServerSettings, ToolItems};
 pub use webhook::{
-    WebhookChannel, WebhookRoute, WebhookSettings, WebhookSubscriptions, is_valid_route_name, sign,
-    start_webhooks,
+    WebhookChannel, WebhookParts, WebhookRoute, WebhookSettings, WebhookSubscriptions, is_valid_route_name,
+    sign, start_webhooks,
 };

@@ -71,7 +71,7 @@ impl Drop for TrackedRequest {
 
 /// Rejects a request that repeats one which called tools and failed.
 pub(crate) async fn refuse_repeat(app: &App, fingerprint: &str) -> Result<(), ApiError> {
-    let Some(turn) = app.repeats.find(fingerprint, app.gateway.clock.monotonic()) else { return Ok(()) };
+    let Some(turn) = app.repeats.find(fingerprint, app.clock.monotonic()) else { return Ok(()) };
     let Some(past) = run::past_turn(app, &turn).await? else { return Ok(()) };
     match past.turn.state {
         // The client has left, and the turn is being stopped.

@@ -1,9 +1,9 @@
 //! Runs a turn for a request: selects its session and history, and ends it when nobody waits for it any more.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use hermes_agent::{
     Agent, Conversation, Error as AgentError, PastTurn, TurnInput as Question, TurnOutcome, TurnRequest,
     TurnResult, TurnWork,
@@ -87,15 +87,7 @@ pub(crate) fn derived_session(instructions: Option<&str>, first_words: &str) -> 
     digest.update(b"\n");
     digest.update(first_words.as_bytes());
     let digest = digest.finalize();
-    SessionId::new(format!("api-{}", hex(digest.get(..8).unwrap_or_default())))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    SessionId::new(format!("api-{}", HEXLOWER.encode(digest.get(..8).unwrap_or_default())))
 }
 
 /// Stops a turn when dropped, because its client has left.
@@ -124,7 +116,7 @@ pub(crate) async fn run_in_task(
     };
     let stop = app.tasks.cancel_token().child_token();
     let _guard = StopOnDrop(stop.clone());
-    let mut watched = app.repeats.track(fingerprint, turn_id.clone(), app.gateway.clock.clone());
+    let mut watched = app.repeats.track(fingerprint, turn_id.clone(), app.clock.clone());
     let owner = app.clone();
     let task = app.tasks.spawn_cooperative("an API turn", move |_| async move {
         let _room = room;
@@ -213,7 +205,7 @@ async fn finish_turn(
         || conversation.messages().iter().any(|message| message.role == Role::Tool);
     match tools {
         ToolState::Kept if !used_tools => {}
-        ToolState::Kept => app.idle.record_use(conversation.task(), app.gateway.clock.monotonic()),
+        ToolState::Kept => app.idle.record_use(conversation.task(), app.clock.monotonic()),
         ToolState::Dropped => agent.release_task(conversation.task()),
     }
     let ran = match outcome {
@@ -227,7 +219,7 @@ async fn finish_turn(
     }
     // Repeating a turn that called tools would call them again: client libraries that retry failures are told not
     // to.
-    let calls = app.gateway.store.tool_calls(turn).await?;
+    let calls = app.store.tool_calls(turn).await?;
     ran.map_err(|error| error.after_tool_calls(&calls))
 }
 
@@ -244,7 +236,7 @@ fn completed_turn(
 
 pub(crate) fn build_agent(app: &App, instructions: Option<String>) -> Result<Agent, ApiError> {
     let wish = AgentRequest { platform: "api_server", context: instructions, ..AgentRequest::default() };
-    app.gateway.ports.agents.agent(&wish).map_err(|reason| {
+    app.agents.agent(&wish).map_err(|reason| {
         ApiError::new(axum::http::StatusCode::SERVICE_UNAVAILABLE, "provider_not_configured", reason)
     })
 }
@@ -359,7 +351,7 @@ async fn matches_client_history(
     if conversation.session() == first {
         return Ok(false);
     }
-    let whole = app.gateway.store.full_conversation(conversation.session()).await?;
+    let whole = app.store.full_conversation(conversation.session()).await?;
     let whole: Vec<Message> = whole.into_iter().map(|row| row.message).collect();
     Ok(matches_transcript(&whole, told))
 }

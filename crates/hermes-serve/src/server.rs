@@ -40,7 +40,7 @@ impl ServerHandle {
     /// Stops the turns of the API, then the connections.
     pub async fn stop(self, app: &App) {
         app.tasks.shut_down().await;
-        self.close(&*app.gateway.clock).await;
+        self.close(&*app.clock).await;
     }
 
     /// Accepts no more requests, gives running responses a grace period, and closes.
@@ -55,7 +55,7 @@ impl ServerHandle {
 /// Listens and serves until it is stopped.
 pub async fn start(app: App, cancel: &Cancel) -> Result<ServerHandle, StartError> {
     let address = format!("{}:{}", app.settings.host, app.settings.port);
-    let clock = app.gateway.clock.clone();
+    let clock = app.clock.clone();
     idle::start_idle_cleanup(&app);
     let listening = listen(&address, router(app), clock, cancel).await?;
     tracing::info!(target: "hermes::life", "API server listening on http://{}", listening.address);

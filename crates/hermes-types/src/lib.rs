@@ -44,7 +44,7 @@ pub use message::{ContentPart, FinishReason, Message, MessageContent, Role};
 pub use model::{Completion, Delta, ModelError, ModelRequest, ReasoningEffort};
 pub use platform::{
     PLATFORM_FACTS, PlatformFacts, PlatformKind, PlatformTrait, TextForm, chat_platforms, platform_facts,
-    platform_label,
+    platform_has, platform_label,
 };
 pub use port::{
     Channel, ChannelCapabilities, ChannelError, CommandOutput, ConnectionStatus, DeltaSink, Environment,

@@ -29,6 +29,11 @@ pub enum PlatformTrait {
     MentionsOnly,
     /// A chat is not told how to choose a home channel.
     SilentAboutHome,
+    /// The transport has checked the sender. What comes in are events of other services, whose text anybody may have
+    /// written: data, never commands.
+    ExternalEvents,
+    /// An id is a number, `@` and a server. Elsewhere the part before an `@` proves nothing.
+    NumberIds,
 }
 
 impl PlatformFacts {
@@ -83,12 +88,17 @@ const fn chat(
     PlatformFacts { name, label, kind: PlatformKind::Chat, text_form, home_variable, traits }
 }
 
-const fn requests(name: &'static str, label: &'static str, home_variable: &'static str) -> PlatformFacts {
-    let facts = chat(name, label, Unspecified, home_variable, &[SilentAboutHome]);
+const fn requests(
+    name: &'static str,
+    label: &'static str,
+    home_variable: &'static str,
+    traits: &'static [PlatformTrait],
+) -> PlatformFacts {
+    let facts = chat(name, label, Unspecified, home_variable, traits);
     PlatformFacts { kind: PlatformKind::Requests, ..facts }
 }
 
-use PlatformTrait::{MaskableIds, MentionsOnly, SilentAboutHome, ThreadTargets};
+use PlatformTrait::{ExternalEvents, MaskableIds, MentionsOnly, NumberIds, SilentAboutHome, ThreadTargets};
 use TextForm::{Email, MarkdownChat, PlainChat, TextMessage, Unspecified};
 
 /// All platforms, in the order users see.
@@ -96,22 +106,33 @@ pub const PLATFORM_FACTS: &[PlatformFacts] = &[
     chat("telegram", "Telegram", MarkdownChat, "TELEGRAM_HOME_CHANNEL", &[ThreadTargets, MaskableIds]),
     chat("discord", "Discord", MarkdownChat, "DISCORD_HOME_CHANNEL", &[ThreadTargets, MentionsOnly]),
     chat("slack", "Slack", MarkdownChat, "SLACK_HOME_CHANNEL", &[ThreadTargets, MentionsOnly]),
-    chat("whatsapp", "WhatsApp", PlainChat, "WHATSAPP_HOME_CHANNEL", &[MaskableIds]),
+    chat("whatsapp", "WhatsApp", PlainChat, "WHATSAPP_HOME_CHANNEL", &[MaskableIds, NumberIds]),
     chat("whatsapp_cloud", "WhatsApp Cloud", PlainChat, "WHATSAPP_CLOUD_HOME_CHANNEL", &[MaskableIds]),
     chat("signal", "Signal", PlainChat, "SIGNAL_HOME_CHANNEL", &[MaskableIds]),
     chat("matrix", "Matrix", Unspecified, "MATRIX_HOME_ROOM", &[]),
     chat("mattermost", "Mattermost", Unspecified, "MATTERMOST_HOME_CHANNEL", &[ThreadTargets]),
-    chat("homeassistant", "Home Assistant", Unspecified, "HOMEASSISTANT_HOME_CHANNEL", &[SilentAboutHome]),
+    chat(
+        "homeassistant",
+        "Home Assistant",
+        Unspecified,
+        "HOMEASSISTANT_HOME_CHANNEL",
+        &[SilentAboutHome, ExternalEvents],
+    ),
     chat("dingtalk", "DingTalk", Unspecified, "DINGTALK_HOME_CHANNEL", &[]),
     chat("email", "Email", Email, "EMAIL_HOME_ADDRESS", &[SilentAboutHome]),
     chat("sms", "SMS", TextMessage, "SMS_HOME_CHANNEL", &[]),
-    requests("webhook", "Webhooks", "WEBHOOK_HOME_CHANNEL"),
-    requests("api_server", "API server", "API_SERVER_HOME_CHANNEL"),
+    requests("webhook", "Webhooks", "WEBHOOK_HOME_CHANNEL", &[SilentAboutHome, ExternalEvents]),
+    requests("api_server", "API server", "API_SERVER_HOME_CHANNEL", &[SilentAboutHome]),
 ];
 
 /// Returns the facts about the platform of that name.
 pub fn platform_facts(name: &str) -> Option<&'static PlatformFacts> {
     PLATFORM_FACTS.iter().find(|platform| platform.name == name)
+}
+
+/// Tells whether the platform of that name has a property. An unknown one has none.
+pub fn platform_has(name: &str, wanted: PlatformTrait) -> bool {
+    platform_facts(name).is_some_and(|platform| platform.has(wanted))
 }
 
 /// Returns the names of the platforms that messages can be sent to.

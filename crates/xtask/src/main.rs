@@ -11,6 +11,7 @@ mod layers;
 mod lengths;
 mod literals;
 mod names;
+mod platform_names;
 #[cfg(test)]
 mod settings;
 mod workspace;
@@ -45,9 +46,10 @@ fn laws() -> Result<ExitCode> {
     breaches.extend(lengths::check(&crates)?);
     breaches.extend(names::check(&crates)?);
     breaches.extend(literals::check(&crates)?);
+    breaches.extend(platform_names::check(&crates)?);
     for breach in &breaches {
         println!("{breach}");
     }
-    println!("{} breaches of the laws about layers, lengths, names and literals", breaches.len());
+    println!("{} breaches of the laws about layers, lengths, names, literals and platforms", breaches.len());
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::SecretText;
 use crate::{Config, Env};
+use hermes_types::Secret;
 
 /// The settings for when conversations are summarised and how much is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ pub struct DelegationSettings {
     pub model: Option<String>,
     pub provider: Option<String>,
     pub base_url: Option<String>,
-    pub api_key: Option<SecretText>,
+    pub api_key: Option<Secret>,
     pub max_iterations: usize,
 }
 
@@ -76,7 +76,7 @@ impl DelegationSettings {
             model: config.non_empty_text("delegation.model"),
             provider: config.non_empty_text("delegation.provider"),
             base_url: config.non_empty_text("delegation.base_url"),
-            api_key: config.non_empty_text("delegation.api_key").map(SecretText::new),
+            api_key: config.non_empty_text("delegation.api_key").map(Secret::new),
             max_iterations: config.count("delegation.max_iterations"),
         }
     }
@@ -126,7 +126,7 @@ pub struct AuxiliaryTaskSettings {
     pub provider: String,
     pub model: Option<String>,
     pub base_url: Option<String>,
-    pub api_key: Option<SecretText>,
+    pub api_key: Option<Secret>,
     pub timeout: Duration,
 }
 
@@ -160,7 +160,7 @@ impl AuxiliaryTaskSettings {
             provider: field("provider").unwrap_or_else(|| "auto".to_owned()),
             model: field("model"),
             base_url: field("base_url").map(|url| url.trim_end_matches('/').to_owned()),
-            api_key: field("api_key").map(SecretText::new),
+            api_key: field("api_key").map(Secret::new),
             timeout: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(30)),
         }
     }

@@ -10,8 +10,6 @@ mod mcp;
 mod model;
 mod terminal;
 
-use std::fmt;
-
 pub use agent::{
     AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings, DelegationSettings,
     MemorySettings,
@@ -24,24 +22,3 @@ pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ProviderRouting};
 pub use terminal::{ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
-
-/// A text that must not be shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretText(String);
-
-impl SecretText {
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// Returns the text itself, for the one place that sends it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("********")
-    }
-}

@@ -1,8 +1,8 @@
 //! The endpoints the user named, the fallbacks, and the routing of aggregators.
 
-use super::SecretText;
 use crate::yaml::{YamlMap, YamlValue};
 use crate::{Config, custom_slug};
+use hermes_types::Secret;
 
 fn text(map: &YamlMap, key: &str) -> Option<String> {
     map.get(key)
@@ -16,7 +16,7 @@ fn text(map: &YamlMap, key: &str) -> Option<String> {
 pub struct CustomProvider {
     pub name: String,
     pub base_url: String,
-    pub api_key: Option<SecretText>,
+    pub api_key: Option<Secret>,
     /// The variable that holds the key; only the newer mapping form has it.
     pub api_key_env: Option<String>,
     pub api_mode: Option<String>,
@@ -57,7 +57,7 @@ impl CustomProvider {
         Some(Self {
             name: text(map, "name").or_else(|| name.map(str::to_owned))?,
             base_url: base_url.trim_end_matches('/').to_owned(),
-            api_key: text(map, "api_key").map(SecretText::new),
+            api_key: text(map, "api_key").map(Secret::new),
             api_key_env: text(map, "key_env").or_else(|| text(map, "api_key_env")),
             api_mode: text(map, "api_mode"),
             model: text(map, "model").or_else(|| text(map, "default_model")),

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use super::SecretText;
 use crate::env::split_list;
 use crate::yaml::YamlValue;
 use crate::{Config, Env};
+use hermes_types::Secret;
 
 /// Decides whether local commands run inside the OS sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct TerminalSettings {
     pub ssh_user: Option<String>,
     pub ssh_port: u16,
     pub ssh_key: Option<String>,
-    pub sudo_password: Option<SecretText>,
+    pub sudo_password: Option<Secret>,
     pub sandbox: SandboxMode,
     pub sandbox_network: SandboxNetwork,
     pub sandbox_writable: Vec<String>,
@@ -110,7 +110,7 @@ impl TerminalSettings {
             ssh_user: read.text("ssh_user", "TERMINAL_SSH_USER"),
             ssh_port: read.port_if(ssh),
             ssh_key: read.text("ssh_key", "TERMINAL_SSH_KEY"),
-            sudo_password: read.text("sudo_password", "SUDO_PASSWORD").map(SecretText::new),
+            sudo_password: read.text("sudo_password", "SUDO_PASSWORD").map(Secret::new),
             sandbox: match config.text("terminal.sandbox").as_str() {
                 "on" => SandboxMode::On,
                 "off" => SandboxMode::Off,

@@ -1,15 +1,16 @@
 //! Sends messages about jobs to the chats that receive them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hermes_schedule::{Job, JobId};
-use hermes_store::{JobRun, JobRunState};
-use hermes_types::{Envelope, OutgoingMessage, Sender};
+use hermes_store::{JobRun, JobRunState, Store};
+use hermes_types::{Clock, OutgoingMessage};
 
-use super::destination::ChatDestination;
+use super::job_destinations::JobAddressing;
+use super::job_list::JobList;
 use super::{TickError, messages};
-use crate::deliver::{self, OutgoingAnswer};
-use crate::gateway::Gateway;
+use crate::deliver::{Outbox, ReplyTarget};
 
 /// The messages about a run.
 #[derive(Debug, Default)]
@@ -29,44 +30,49 @@ impl JobReplies {
     }
 }
 
-impl Gateway {
+/// Writes the messages about jobs.
+#[derive(Clone)]
+pub(super) struct JobMessenger {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    jobs: JobList,
+    addressing: JobAddressing,
+    outbox: Outbox,
+}
+
+impl JobMessenger {
+    pub(super) fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        jobs: JobList,
+        addressing: JobAddressing,
+        outbox: Outbox,
+    ) -> Self {
+        Self { store, clock, jobs, addressing, outbox }
+    }
+
     /// Builds a message for every destination of a job. Without a text there are no messages.
-    pub(super) async fn job_replies(&self, job: &Job, text: Option<&str>, key: &str) -> JobReplies {
+    pub(super) async fn replies(&self, job: &Job, text: Option<&str>, key: &str) -> JobReplies {
         let Some(text) = text else { return JobReplies::default() };
-        let addresses = self.job_destinations(job).await;
+        let addresses = self.addressing.resolve(job).await;
         for problem in &addresses.problems {
             tracing::warn!(job = %job.id, name = job.name(), problem, "a job's answer cannot be delivered");
         }
         let replies = addresses.found.iter().enumerate().flat_map(|(at, address)| {
             let conversation = format!("{}:{}", address.platform, address.place.chat_id);
-            let planned = self.plan_job_reply(address, text, &format!("{key}:{at}"));
+            let target = ReplyTarget::chat(&address.platform, &address.place);
+            let planned = self.outbox.plan(target, text, &format!("{key}:{at}"));
             planned.into_iter().map(move |reply| (conversation.clone(), reply))
         });
         let problem = (!addresses.problems.is_empty()).then(|| addresses.problems.join("; "));
         JobReplies { replies: replies.collect(), problem }
     }
 
-    fn plan_job_reply(&self, address: &ChatDestination, text: &str, key: &str) -> Vec<OutgoingMessage> {
-        let envelope = Envelope {
-            platform: address.platform.clone(),
-            platform_key: String::new(),
-            place: address.place.clone(),
-            sender: Sender::default(),
-            parts: Vec::new(),
-            message_id: None,
-            reply_to: None,
-            reply_to_text: None,
-            skill: None,
-            quiet_ms: 0,
-            received_at: self.clock.now(),
-        };
-        deliver::plan_replies(&OutgoingAnswer {
-            text,
-            envelope: &envelope,
-            abilities: self.delivery.abilities(&address.platform),
-            drafts: Vec::new(),
-            key,
-        })
+    /// Has stored messages sent.
+    pub(super) fn wake(&self, platforms: &[String]) {
+        for platform in platforms {
+            self.outbox.wake(platform);
+        }
     }
 
     /// Reports missed and cut-off runs once, in one line per job. A job that is running is left to finish first.
@@ -79,8 +85,7 @@ impl Gateway {
             }
         }
         for (id, runs) in by_job {
-            let seen = JobId::new(id.clone());
-            let job = self.with_jobs(move |jobs| jobs.get(&seen)).await?;
+            let job = self.jobs.find(&JobId::new(id.clone())).await?;
             let Some(job) = job else {
                 tracing::warn!(
                     job = id,
@@ -90,17 +95,14 @@ impl Gateway {
                 self.store.notify_job_runs(ids(&runs), Vec::new(), self.clock.now()).await?;
                 continue;
             };
-            let text = messages::describe_missed_runs(&job, &runs, self.zone());
+            let text = messages::describe_missed_runs(&job, &runs, self.jobs.zone());
             tracing::warn!("{text}");
             let last = runs.iter().map(|run| run.id.0).max().unwrap_or_default();
             let attempts: u32 = runs.iter().map(|run| run.attempts).sum();
-            let sent =
-                self.job_replies(&job, Some(&text), &format!("cron:{id}:missed:{last}:{attempts}")).await;
+            let sent = self.replies(&job, Some(&text), &format!("cron:{id}:missed:{last}:{attempts}")).await;
             let platforms = sent.platforms();
             self.store.notify_job_runs(ids(&runs), sent.replies, self.clock.now()).await?;
-            for platform in platforms {
-                self.delivery.wake(&platform);
-            }
+            self.wake(&platforms);
         }
         Ok(())
     }

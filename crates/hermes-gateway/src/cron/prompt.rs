@@ -1,21 +1,33 @@
 //! Builds the prompt of a run.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use hermes_schedule::{Job, JobId, RunDocuments};
+use hermes_schedule::{Job, JobId};
 use hermes_text::head;
 use serde_json::Value;
 
-use crate::gateway::Gateway;
+use super::job_list::JobList;
+use crate::ports::SkillPrompts;
 
 const SILENT: &str = include_str!("texts/silent.md");
 const SKILLS: &str = include_str!("texts/skills.md");
 /// The most characters included of another job's document.
 const LONGEST_CONTEXT: usize = 8000;
 
-impl Gateway {
+/// Builds the prompts of runs.
+pub(super) struct JobPrompts {
+    jobs: JobList,
+    skills: Arc<dyn SkillPrompts>,
+}
+
+impl JobPrompts {
+    pub(super) fn new(jobs: JobList, skills: Arc<dyn SkillPrompts>) -> Self {
+        Self { jobs, skills }
+    }
+
     /// Builds the whole prompt; `prelude` is the output of the job's script.
-    pub(super) fn job_prompt(&self, job: &Job, prelude: &str) -> String {
+    pub(super) fn build(&self, job: &Job, prelude: &str) -> String {
         let mut instruction = format!("{}\n\n{prelude}", SILENT.trim());
         for other in self.other_results(job) {
             instruction.push_str(&other);
@@ -27,7 +39,7 @@ impl Gateway {
         }
         let (mut blocks, mut missing) = (Vec::new(), Vec::new());
         for name in skills {
-            match self.ports.services.skill(&name, "") {
+            match self.skills.prompt(&name, "") {
                 Some(text) => blocks.push(text.trim().to_owned()),
                 None => missing.push(name),
             }
@@ -42,7 +54,7 @@ impl Gateway {
             Some(Value::String(id)) => vec![id.as_str()],
             _ => Vec::new(),
         };
-        let documents = RunDocuments::new(self.settings.home().clone(), self.zone());
+        let documents = self.jobs.documents();
         let read = |id: &str| {
             let text = documents.newest(&JobId::new(id))?;
             let answer = text.split_once("\n## Response\n").map_or(text.as_str(), |(_, answer)| answer);

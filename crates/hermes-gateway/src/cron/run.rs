@@ -1,24 +1,22 @@
 //! One run of a job: a new agent without a user; its answer goes to a file and to the job's destinations.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use hermes_agent::{Agent, Conversation, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
-use hermes_config::settings::BudgetSettings;
-use hermes_schedule::{DocumentedRun, Job, RunDocuments, RunStatus};
-use hermes_store::{ChargeRange, EndReason, JobRunEnd, JobRunState};
-use hermes_task::TaskError;
-use hermes_types::{JobRunId, ModelError, SessionId, SessionKind, Timestamp, ToolUser, TurnId};
+use hermes_schedule::{DocumentedRun, Job, RunStatus};
+use hermes_store::{JobRunEnd, JobRunState, Store};
+use hermes_task::{TaskError, TaskGroup};
+use hermes_types::{Clock, HolderId, JobRunId, Timestamp};
 
-use super::script::ScriptDirective;
-use super::unattended_frontend::{DangerousCommands, UnattendedFrontend};
+use super::job_agent::JobAgents;
+use super::job_list::JobList;
+use super::job_replies::JobMessenger;
+use super::job_script::{JobScriptStep, ScriptDirective};
+use super::job_slots::JobSlots;
+use super::prompt::JobPrompts;
 use super::{JobTask, TickError, messages, to_micros};
-use crate::gateway::Gateway;
-use crate::ports::AgentRequest;
+use crate::resources::GatewayResources;
+use crate::settings::LiveSettings;
 
-/// The time without activity after which a run is stopped.
-const TIMEOUT: Duration = Duration::from_mins(10);
-/// The time a run may take after a stop request.
-const GRACE: Duration = Duration::from_secs(5);
 const KEPT_DOCUMENTS: i64 = 50;
 
 /// A run that this process has claimed.
@@ -60,13 +58,55 @@ struct JobOutcome {
     source: AnswerSource,
 }
 
-impl Gateway {
-    pub(super) fn begin_run(&self, ordered: ClaimedRun) -> JobTask {
-        let gateway = self.clone();
+/// Runs jobs that are due.
+pub(super) struct JobRunner {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    settings: LiveSettings,
+    holder: HolderId,
+    jobs: JobList,
+    agents: JobAgents,
+    scripts: JobScriptStep,
+    prompts: JobPrompts,
+    messenger: JobMessenger,
+    slots: Arc<JobSlots>,
+    turns: Arc<TaskGroup>,
+}
+
+/// What a run of a job passes through.
+pub(super) struct JobRunParts {
+    pub(super) jobs: JobList,
+    pub(super) agents: JobAgents,
+    pub(super) scripts: JobScriptStep,
+    pub(super) prompts: JobPrompts,
+    pub(super) messenger: JobMessenger,
+}
+
+impl JobRunner {
+    pub(super) fn new(resources: &GatewayResources, parts: JobRunParts) -> Self {
+        let JobRunParts { jobs, agents, scripts, prompts, messenger } = parts;
+        Self {
+            store: resources.store.clone(),
+            clock: resources.clock.clone(),
+            settings: resources.settings.clone(),
+            holder: resources.holder.clone(),
+            jobs,
+            agents,
+            scripts,
+            prompts,
+            messenger,
+            slots: Arc::default(),
+            turns: resources.turns.clone(),
+        }
+    }
+
+    /// Starts a run, which waits for a slot first.
+    pub(super) fn start(self: &Arc<Self>, ordered: ClaimedRun) -> JobTask {
+        let runner = Arc::clone(self);
         let name = format!("job {}", ordered.job.id);
         self.turns.spawn(name.clone(), async move {
-            let _place = gateway.job_slots.acquire(|| gateway.max_concurrent_jobs()).await;
-            match gateway.store.start_job_run(ordered.run, &gateway.holder, gateway.clock.now()).await {
+            let _slot = runner.slots.acquire(|| runner.max_concurrent_jobs()).await;
+            match runner.store.start_job_run(ordered.run, &runner.holder, runner.clock.now()).await {
                 Ok(true) => {}
                 // Another process took this one for dead and reports the run.
                 Ok(false) => return,
@@ -74,8 +114,8 @@ impl Gateway {
                     return tracing::error!(%error, name, "a run could not be written down; it is not begun");
                 }
             }
-            let (inner, job) = (gateway.clone(), ordered.job.clone());
-            let came = gateway.turns.spawn(name.clone(), async move { inner.run_job(&job).await }).await;
+            let (inner, job) = (runner.clone(), ordered.job.clone());
+            let came = runner.turns.spawn(name.clone(), async move { inner.run_job(&job).await }).await;
             let came = match came {
                 Ok(came) => came,
                 // The gateway is stopping; the next start finds the run and reports it.
@@ -86,7 +126,7 @@ impl Gateway {
                     source: AnswerSource::Agent,
                 },
             };
-            if let Err(error) = gateway.record_outcome(&ordered, came).await {
+            if let Err(error) = runner.record_outcome(&ordered, came).await {
                 tracing::error!(%error, name, "what a job came to could not be written down");
             }
         })
@@ -94,10 +134,10 @@ impl Gateway {
 
     async fn run_job(&self, job: &Job) -> JobOutcome {
         if job.is_script_only() {
-            let outcome = self.run_script_only(job).await;
+            let outcome = self.scripts.run_alone(job).await;
             return JobOutcome { prompt: String::new(), outcome, source: AnswerSource::Script };
         }
-        let words = match self.run_prelude_script(job).await {
+        let words = match self.scripts.run_prelude(job).await {
             ScriptDirective::Nothing => String::new(),
             ScriptDirective::Prepend(words) => words,
             ScriptDirective::SkipAgent => {
@@ -105,128 +145,9 @@ impl Gateway {
                 return JobOutcome { prompt: job.prompt().to_owned(), outcome, source: AnswerSource::Agent };
             }
         };
-        let prompt = self.job_prompt(job, &words);
-        let outcome = self.run_job_agent(job, &prompt).await;
+        let prompt = self.prompts.build(job, &words);
+        let outcome = self.agents.run(job, &prompt).await;
         JobOutcome { prompt, outcome, source: AnswerSource::Agent }
-    }
-
-    async fn run_job_agent(&self, job: &Job, prompt: &str) -> Result<String, JobFailure> {
-        let left = self.remaining_budget(job).await?;
-        let toolsets = job.toolsets();
-        let agent = self
-            .ports
-            .agents
-            .agent(&AgentRequest {
-                platform: "cron",
-                tool_user: Some(ToolUser::Job),
-                model: job.model.as_deref(),
-                provider: job.provider.as_deref(),
-                base_url: job.base_url.as_deref(),
-                toolsets: toolsets.as_deref(),
-                ..AgentRequest::default()
-            })
-            .map_err(|words| JobFailure::new("Configuration", words))?;
-        let tools = self.filter_own_targets(job, agent.tools().to_vec()).await;
-        let agent = agent.into_builder().job(job.id.to_string()).tools(tools).build();
-        let session = self.unused_session_id(job).await?;
-        let mut conversation = agent.new_conversation_with_id(session, "cron", SessionKind::Gateway);
-        if let Some(folder) = job.extra("workdir") {
-            let folder = std::path::Path::new(folder);
-            if !folder.is_absolute() || !folder.is_dir() {
-                let words = format!("the working folder {} does not exist", folder.display());
-                return Err(JobFailure::new("Configuration", words));
-            }
-            self.ports.agents.set_working_folder(conversation.task(), folder);
-        }
-        let ran = self.run_with_idle_timeout(&agent, &mut conversation, prompt, left).await;
-        if let Err(error) = agent.end_conversation(&conversation, EndReason::CronComplete).await {
-            tracing::warn!(%error, "the session of a job could not be closed");
-        }
-        answer_or_failure(ran?)
-    }
-
-    /// Returns `cron_<job>_YYYYMMDD_HHMMSS`, with a number for a second run in the same second.
-    async fn unused_session_id(&self, job: &Job) -> Result<SessionId, JobFailure> {
-        let time = self.zone().local(self.clock.now()).format("%Y%m%d_%H%M%S").to_string();
-        let base = format!("cron_{}_{time}", job.id);
-        let mut session = SessionId::new(base.clone());
-        for number in 2.. {
-            let known = self
-                .store
-                .session(&session)
-                .await
-                .map_err(|error| JobFailure::new("Storage", error.to_string()))?;
-            if known.is_none() {
-                break;
-            }
-            session = SessionId::new(format!("{base}_{number}"));
-        }
-        Ok(session)
-    }
-
-    /// Runs the turn and stops it when it shows no activity for too long.
-    async fn run_with_idle_timeout(
-        &self,
-        agent: &Agent,
-        conversation: &mut Conversation,
-        prompt: &str,
-        left: Option<u64>,
-    ) -> Result<TurnResult, JobFailure> {
-        let cancel = self.turns.cancel_token().child_token();
-        let commands = DangerousCommands::configured(&self.settings.current().config);
-        let watch = UnattendedFrontend::new(self.clock.clone(), left, cancel.clone(), commands);
-        let patience = self.job_idle_timeout();
-        let silence = async {
-            match patience {
-                Some(patience) => watch.wait_until_silent(patience).await,
-                None => std::future::pending().await,
-            }
-        };
-        let said = Box::new(TurnInput::text(prompt));
-        let work = TurnWork::Begin { id: TurnId::generate(), input: said };
-        let request = TurnRequest { work, frontend: &watch, cancel: &cancel, grace: Some(GRACE) };
-        let running = agent.drive(conversation, request);
-        tokio::pin!(running);
-        let ended = tokio::select! {
-            ended = &mut running => Some(ended),
-            () = silence => None,
-        };
-        let Some(ended) = ended else {
-            cancel.cancel();
-            if let Err(error) = running.await {
-                tracing::warn!(%error, "a run that would not stop could not be closed");
-            }
-            let seconds = patience.unwrap_or_default().as_secs();
-            return Err(JobFailure::new("Timeout", format!("nothing happened for {seconds} seconds")));
-        };
-        if watch.is_budget_spent() {
-            return Err(budget_exceeded());
-        }
-        match ended.map_err(|error| JobFailure::new("Session", error.to_string()))? {
-            TurnOutcome::Ended(result) => Ok(*result),
-            TurnOutcome::Abandoned | TurnOutcome::Parked(_) => {
-                Err(JobFailure::new("Timeout", "the run did not stop when told to"))
-            }
-        }
-    }
-
-    /// Returns the millionths of a dollar this job may still spend; `None` means no limit.
-    async fn remaining_budget(&self, job: &Job) -> Result<Option<u64>, JobFailure> {
-        let Some(cap) = BudgetSettings::from_config(&self.settings.current().config).per_job_usd else {
-            return Ok(None);
-        };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a sum of money, not negative"
-        )]
-        let cap = (cap * 1e6) as u64;
-        let spent = self.store.spending(ChargeRange::Job(job.id.to_string(), Timestamp(0.0))).await;
-        let spent = spent.map_err(|error| JobFailure::new("Storage", error.to_string()))?.micro_usd;
-        match cap.checked_sub(spent).filter(|left| *left > 0) {
-            Some(left) => Ok(Some(left)),
-            None => Err(budget_exceeded()),
-        }
     }
 
     /// Returns how many jobs may run at once; `None` means no limit.
@@ -235,16 +156,6 @@ impl Gateway {
         let from_env = settings.env.get("HERMES_CRON_MAX_PARALLEL").and_then(|text| text.trim().parse().ok());
         let most = from_env.or_else(|| settings.config.int("cron.max_parallel_jobs"));
         most.and_then(|most| usize::try_from(most).ok()).filter(|most| *most > 0)
-    }
-
-    fn job_idle_timeout(&self) -> Option<Duration> {
-        let settings = self.settings.current();
-        let seconds =
-            settings.env.get("HERMES_CRON_TIMEOUT").and_then(|text| text.trim().parse::<f64>().ok());
-        match seconds {
-            None => Some(TIMEOUT),
-            Some(seconds) => Duration::try_from_secs_f64(seconds).ok().filter(|patience| !patience.is_zero()),
-        }
     }
 
     /// Writes the document, the message, the row and the list, in this order.
@@ -262,21 +173,21 @@ impl Gateway {
             (AnswerSource::Script, Ok(words)) => Some(words.clone()).filter(|words| !words.trim().is_empty()),
             (_, outcome) => messages::message_for_run(job, outcome, wrapped),
         };
-        let sent =
-            self.job_replies(job, text.as_deref(), &format!("cron:{}:{}:{run}", job.id, due.seconds())).await;
+        let sent = self
+            .messenger
+            .replies(job, text.as_deref(), &format!("cron:{}:{}:{run}", job.id, due.seconds()))
+            .await;
         let platforms = sent.platforms();
         let end = JobRunEnd { state, error: error.clone(), replies: sent.replies, at: ended };
         if !self.store.finish_job_run(*run, &self.holder, end).await? {
             tracing::warn!(job = %job.id, "a run was given up for dead and ended after all; nothing is said about it");
             return Ok(());
         }
-        for platform in platforms {
-            self.delivery.wake(&platform);
-        }
+        self.messenger.wake(&platforms);
         let status = error.map_or(RunStatus::Ok, RunStatus::Failed);
-        self.record_run_end(&job.id, left_at.clone(), status, ended).await?;
+        self.jobs.record_run_end(&job.id, left_at.clone(), status, ended).await?;
         let (id, problem) = (job.id.clone(), sent.problem);
-        self.with_jobs(move |jobs| jobs.note_delivery(&id, problem, ended)).await??;
+        self.jobs.with_jobs(move |jobs| jobs.note_delivery(&id, problem, ended)).await??;
         self.store.mark_job_run_recorded(*run).await?;
         Ok(())
     }
@@ -290,31 +201,10 @@ impl Gateway {
         };
         let keep = self.settings.current().config.int("cron.output_retention").unwrap_or(KEPT_DOCUMENTS);
         let keep = usize::try_from(keep).ok().filter(|keep| *keep > 0);
-        let documents = RunDocuments::new(self.settings.home().clone(), self.zone());
+        let documents = self.jobs.documents();
         let run = DocumentedRun { at, prompt: &came.prompt, outcome };
         if let Err(error) = documents.write(job, &run, keep) {
             tracing::error!(%error, job = %job.id, "the document of a run could not be written; its answer is in the session");
         }
     }
-}
-
-/// Returns the answer of a turn, or why it has none.
-fn answer_or_failure(result: TurnResult) -> Result<String, JobFailure> {
-    if let Some(failure) = &result.failure {
-        let kind = match failure {
-            ModelError::Budget(_) => "Budget",
-            ModelError::Configure(_) => "Configuration",
-            _ => "Model",
-        };
-        return Err(JobFailure::new(kind, result.error.clone().unwrap_or_else(|| failure.to_string())));
-    }
-    match (result.response, result.error) {
-        (Some(answer), _) if !answer.trim().is_empty() => Ok(answer),
-        (_, Some(error)) => Err(JobFailure::new("Turn", error)),
-        (answer, None) => Ok(answer.unwrap_or_default()),
-    }
-}
-
-fn budget_exceeded() -> JobFailure {
-    JobFailure::new("Budget", "this job has spent its limit. Raise `budget.per_job_usd` to let it go on")
 }

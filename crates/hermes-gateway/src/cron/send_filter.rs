@@ -2,53 +2,37 @@
 
 use std::sync::Arc;
 
-use hermes_schedule::{DeliveryTarget, Job, parse_targets};
+use hermes_schedule::Job;
 use hermes_types::{
     BoxFuture, CallPolicy, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome,
     ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
-use super::destination::{ChatDestination, home_destination};
-use crate::gateway::Gateway;
+use super::job_destinations::JobAddressing;
+use crate::deliver::ChatDestination;
 
 const SEND: &str = "send_message";
 
 /// The send tool, without the chats the job is delivered to.
 struct FilteredSendTool {
     inner: Arc<dyn Tool>,
-    gateway: Gateway,
+    addressing: JobAddressing,
     own: Vec<ChatDestination>,
 }
 
-impl Gateway {
-    /// Wraps the send tool, where a run has one, in the filter.
-    pub(super) async fn filter_own_targets(
-        &self,
-        job: &Job,
-        mut tools: Vec<Arc<dyn Tool>>,
-    ) -> Vec<Arc<dyn Tool>> {
-        for tool in tools.iter_mut().filter(|tool| tool.spec().name == SEND) {
-            let own = self.job_destinations(job).await.found;
-            *tool = Arc::new(FilteredSendTool { inner: tool.clone(), gateway: self.clone(), own });
-        }
-        tools
+/// Wraps the send tool, where a run has one, in the filter.
+pub(super) async fn filter_own_targets(addressing: &JobAddressing, job: &Job, tools: &mut [Arc<dyn Tool>]) {
+    for tool in tools.iter_mut().filter(|tool| tool.spec().name == SEND) {
+        let own = addressing.resolve(job).await.found;
+        *tool = Arc::new(FilteredSendTool { inner: tool.clone(), addressing: addressing.clone(), own });
     }
 }
 
 impl FilteredSendTool {
     /// Tells whether a target is one of the job's own destinations.
     fn is_own(&self, target: &str) -> bool {
-        let settings = self.gateway.settings.current();
-        let meant = match parse_targets(target).into_iter().next() {
-            Some(DeliveryTarget::Platform(platform)) => home_destination(&settings, &platform),
-            Some(DeliveryTarget::Chat { platform, chat, thread }) => {
-                let named = self.gateway.find_chat_by_name(&platform, &chat).ok().flatten();
-                let (chat, of_name) = named.unwrap_or((chat, None));
-                Some(ChatDestination::new(&platform, chat, thread.or(of_name)))
-            }
-            _ => None,
-        };
+        let meant = self.addressing.find_target(target);
         meant.is_some_and(|meant| self.own.iter().any(|own| own.is_same_chat(&meant)))
     }
 }

@@ -1,21 +1,128 @@
 //! One check of the jobs: first it settles runs of earlier processes, then it starts what is due.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_schedule::{DueInstants, Job, JobFilter, JobId, RunStatus, ScanFinding, TickLock, scan};
-use hermes_store::{CutOffRetry, JobClaim, JobRun, JobRunState, MissedRunNotice};
-use hermes_types::{HolderId, Timestamp};
+use hermes_store::{CutOffRetry, JobClaim, JobRun, JobRunState, MissedRunNotice, Store};
+use hermes_task::TaskGroup;
+use hermes_types::{Clock, HolderId, Timestamp};
 
-use super::run::ClaimedRun;
+use super::job_agent::JobAgents;
+use super::job_destinations::JobAddressing;
+use super::job_list::JobList;
+use super::job_replies::JobMessenger;
+use super::job_script::JobScriptStep;
+use super::prompt::JobPrompts;
+use super::run::{ClaimedRun, JobRunParts, JobRunner};
 use super::{JobTask, TickError};
-use crate::gateway::Gateway;
+use crate::deliver::{ChatDestinations, Delivery, Outbox};
+use crate::ports::GatewayPorts;
+use crate::resources::{DrainSwitch, GatewayResources};
+use crate::settings::LiveSettings;
 
+const TICK_INTERVAL: Duration = Duration::from_mins(1);
 /// The time without a renewed lease after which a process counts as dead, even if its pid exists.
 const HOLDER_TIMEOUT: Duration = Duration::from_mins(10);
 
-impl Gateway {
+/// Checks the jobs every minute.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct Scheduler {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    settings: LiveSettings,
+    holder: HolderId,
+    draining: DrainSwitch,
+    jobs: JobList,
+    runner: Arc<JobRunner>,
+    messenger: JobMessenger,
+    delivery: Delivery,
+    tasks: Arc<TaskGroup>,
+}
+
+/// What scheduled jobs are passed to.
+pub(crate) struct SchedulerParts {
+    pub(crate) destinations: ChatDestinations,
+    pub(crate) delivery: Delivery,
+    pub(crate) outbox: Outbox,
+}
+
+impl Scheduler {
+    pub(crate) fn new(resources: &GatewayResources, parts: SchedulerParts, ports: &GatewayPorts) -> Self {
+        let SchedulerParts { destinations, delivery, outbox } = parts;
+        let (store, clock) = (resources.store.clone(), resources.clock.clone());
+        let settings = resources.settings.clone();
+        let jobs = JobList::new(settings.clone());
+        let addressing = JobAddressing::new(destinations, delivery.clone());
+        let messenger =
+            JobMessenger::new(store.clone(), clock.clone(), jobs.clone(), addressing.clone(), outbox);
+        let run = JobRunParts {
+            jobs: jobs.clone(),
+            agents: JobAgents::new(resources, ports.agents.clone(), jobs.clone(), addressing),
+            scripts: JobScriptStep::new(settings.clone(), ports.programs.clone()),
+            prompts: JobPrompts::new(jobs.clone(), ports.skills.clone()),
+            messenger: messenger.clone(),
+        };
+        Self {
+            store,
+            clock,
+            settings,
+            holder: resources.holder.clone(),
+            draining: resources.draining.clone(),
+            jobs,
+            runner: Arc::new(JobRunner::new(resources, run)),
+            messenger,
+            delivery,
+            tasks: resources.tasks.clone(),
+        }
+    }
+
+    /// Starts the ticker. It ends with the gateway.
+    pub fn start(self: &Arc<Self>) {
+        let scheduler = Arc::clone(self);
+        drop(self.tasks.spawn("scheduled jobs", async move {
+            loop {
+                scheduler.write_heartbeat("ticker_heartbeat");
+                match scheduler.tick().await {
+                    Ok(begun) => {
+                        scheduler.write_heartbeat("ticker_last_success");
+                        drop(begun);
+                    }
+                    Err(error) => tracing::error!(%error, "the scheduled jobs could not be looked at"),
+                }
+                // Replies that another process queued are sent now instead of at the next poll.
+                for platform in scheduler.delivery.platforms() {
+                    scheduler.delivery.wake(&platform);
+                }
+                scheduler.clock.sleep(TICK_INTERVAL).await;
+            }
+        }));
+    }
+
+    /// Checks the jobs once, waits for the runs this starts and returns their number.
+    pub async fn tick_once(&self) -> Result<usize, TickError> {
+        let begun = self.tick().await?;
+        let count = begun.len();
+        for run in begun {
+            // A failed run has already been reported.
+            let _: Result<(), _> = run.await;
+        }
+        Ok(count)
+    }
+
+    /// Writes a timestamp by which other programs see that the ticker runs.
+    fn write_heartbeat(&self, name: &str) {
+        let now = self.clock.now().seconds();
+        let written = self.settings.home().folder("cron").and_then(|folder| {
+            hermes_config::write::replace(&folder.join(name), format!("{now:.3}").as_bytes())
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, "the ticker's sign of life could not be written");
+        }
+    }
+
     /// Checks all jobs and starts what is due. Does nothing while another process checks.
-    pub(super) async fn tick(&self) -> Result<Vec<JobTask>, TickError> {
+    async fn tick(&self) -> Result<Vec<JobTask>, TickError> {
         let Some(_lock) = TickLock::try_acquire(self.settings.home())? else { return Ok(Vec::new()) };
         let now = self.clock.now();
         self.store.acquire_lease(&cron_lease_name(&self.holder), &self.holder, now, HOLDER_TIMEOUT).await?;
@@ -23,10 +130,10 @@ impl Gateway {
         self.record_ended_runs().await?;
         let open = self.store.open_job_runs().await?;
         // Missed runs are reported before anything runs again.
-        self.report_missed_runs(&open).await?;
+        self.messenger.report_missed_runs(&open).await?;
         let mut begun = Vec::new();
-        if !self.is_draining() {
-            for job in self.with_jobs(|jobs| jobs.list(JobFilter::Enabled)).await? {
+        if !self.draining.is_draining() {
+            for job in self.jobs.with_jobs(|jobs| jobs.list(JobFilter::Enabled)).await? {
                 let name = job.name().to_owned();
                 match self.process_job(job, &open, now).await {
                     Ok(run) => begun.extend(run),
@@ -35,7 +142,7 @@ impl Gateway {
                 }
             }
         }
-        self.report_missed_runs(&open).await?;
+        self.messenger.report_missed_runs(&open).await?;
         Ok(begun)
     }
 
@@ -45,10 +152,10 @@ impl Gateway {
         open: &[JobRun],
         now: Timestamp,
     ) -> Result<Option<JobTask>, TickError> {
-        match scan(&job, now, self.zone()) {
+        match scan(&job, now, self.jobs.zone()) {
             ScanFinding::Nothing => Ok(None),
             ScanFinding::SetNext(next) => {
-                self.advance(&job, Some(next), now).await?;
+                self.jobs.advance(&job, Some(next), now).await?;
                 Ok(None)
             }
             ScanFinding::Broken => {
@@ -57,7 +164,7 @@ impl Gateway {
                     schedule = job.display(),
                     "this schedule gives no time to run at"
                 );
-                self.advance(&job, None, now).await?;
+                self.jobs.advance(&job, None, now).await?;
                 Ok(None)
             }
             ScanFinding::Due(due) => self.begin_due(job, due, open, now).await,
@@ -91,16 +198,19 @@ impl Gateway {
             .await?;
         }
         let Some(at) = due.run else {
-            self.advance(&job, due.next, now).await?;
+            self.jobs.advance(&job, due.next, now).await?;
             return Ok(None);
         };
         // A recurring job runs again by itself; a one-time job gets a second attempt after a crash.
         let retry = if recurs { CutOffRetry::Never } else { CutOffRetry::Once };
         match self.store.claim_job_run(job.id.as_str(), at, &self.holder, retry, now).await? {
             JobClaim::Granted(run) => {
-                let left_at =
-                    if recurs { self.advance(&job, due.next, now).await? } else { job.next_run_at.clone() };
-                Ok(Some(self.begin_run(ClaimedRun { job, run, due: at, expected_next_run: left_at })))
+                let left_at = if recurs {
+                    self.jobs.advance(&job, due.next, now).await?
+                } else {
+                    job.next_run_at.clone()
+                };
+                Ok(Some(self.runner.start(ClaimedRun { job, run, due: at, expected_next_run: left_at })))
             }
             JobClaim::Taken(run) => {
                 self.reconcile_run(&job, &run, due.next, now).await?;
@@ -118,15 +228,11 @@ impl Gateway {
         now: Timestamp,
     ) -> Result<(), TickError> {
         if job.schedule.recurs() {
-            self.advance(job, next, now).await?;
+            self.jobs.advance(job, next, now).await?;
         } else if !run.state.is_open() {
-            self.record_run_end(
-                &job.id,
-                job.next_run_at.clone(),
-                status_of(run),
-                run.ended_at.unwrap_or(now),
-            )
-            .await?;
+            self.jobs
+                .record_run_end(&job.id, job.next_run_at.clone(), status_of(run), run.ended_at.unwrap_or(now))
+                .await?;
         }
         Ok(())
     }
@@ -142,29 +248,6 @@ impl Gateway {
         if !due.is_empty() {
             self.store.record_missed_runs(job.id.as_str(), due, reason, telling, now).await?;
         }
-        Ok(())
-    }
-
-    async fn advance(
-        &self,
-        job: &Job,
-        next: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<Option<String>, TickError> {
-        let seen = job.clone();
-        Ok(self.with_jobs(move |jobs| jobs.advance(&seen, next, now)).await??)
-    }
-
-    /// Writes a run's end into the list.
-    pub(super) async fn record_run_end(
-        &self,
-        id: &JobId,
-        left_at: Option<String>,
-        status: RunStatus,
-        ended: Timestamp,
-    ) -> Result<(), TickError> {
-        let id = id.clone();
-        self.with_jobs(move |jobs| jobs.record(&id, left_at.as_deref(), &status, ended)).await??;
         Ok(())
     }
 
@@ -193,11 +276,12 @@ impl Gateway {
                 continue;
             }
             let (id, ended) = (JobId::new(run.job.clone()), run.ended_at.unwrap_or(run.claimed_at));
-            let seen = id.clone();
             // A one-time job whose next time differs was edited meanwhile.
-            let job = self.with_jobs(move |jobs| jobs.get(&seen)).await?;
+            let job = self.jobs.find(&id).await?;
             let left = job.filter(|job| job.schedule.recurs() || job.next_run() == Some(run.due_at));
-            self.record_run_end(&id, left.and_then(|job| job.next_run_at), status_of(&run), ended).await?;
+            self.jobs
+                .record_run_end(&id, left.and_then(|job| job.next_run_at), status_of(&run), ended)
+                .await?;
             self.store.mark_job_run_recorded(run.id).await?;
         }
         Ok(())

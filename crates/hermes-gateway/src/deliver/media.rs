@@ -5,7 +5,7 @@
 //! names it.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use hermes_types::{Attachment, AttachmentKind, Message, ResultAuthor, Role, Tool, WebImage};
 use regex::Regex;
@@ -46,13 +46,17 @@ static BARE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Extracts the files from a text.
-pub(crate) fn extract(text: &str, of_the_web: WebPictures) -> ExtractedMedia {
+/// Extracts the files from a text; those that `refuses` names stay where they are.
+pub(crate) fn extract(
+    text: &str,
+    of_the_web: WebPictures,
+    refuses: &dyn Fn(&Path) -> bool,
+) -> ExtractedMedia {
     let voice = text.contains(AS_VOICE);
     let mut text = text.replace(AS_VOICE, "");
     let mut files: Vec<Attachment> = Vec::new();
     let mut add = |path: &str| {
-        let Some(file) = sendable_attachment(path, voice) else { return false };
+        let Some(file) = sendable_attachment(path, voice, refuses) else { return false };
         if !files.iter().any(|known| known.path == file.path) {
             files.push(file);
         }
@@ -189,22 +193,10 @@ fn collapse(text: &str) -> String {
     out
 }
 
-/// Tells whether no conversation may read a file; the path has its links resolved.
-type Refuses = Box<dyn Fn(&Path) -> bool + Send + Sync>;
-
-static REFUSES: OnceLock<Refuses> = OnceLock::new();
-
-/// Registers a check that refuses files before they are sent, in addition to the built-in folders. The first
-/// registration stays.
-pub fn refuse_files_by(refuses: impl Fn(&Path) -> bool + Send + Sync + 'static) {
-    // All callers in a process register the same check, so a second registration can be ignored.
-    let _ = REFUSES.set(Box::new(refuses));
-}
-
 /// Returns the file if it exists and may be sent.
-fn sendable_attachment(path: &str, as_voice: bool) -> Option<Attachment> {
+fn sendable_attachment(path: &str, as_voice: bool, refuses: &dyn Fn(&Path) -> bool) -> Option<Attachment> {
     let real = std::fs::canonicalize(expand(path)?).ok()?;
-    if !real.is_file() || is_secret(&real) || REFUSES.get().is_some_and(|refuses| refuses(&real)) {
+    if !real.is_file() || refuses(&real) {
         return None;
     }
     let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -277,7 +269,8 @@ const SECRET_FILES: [&str; 24] = [
 ];
 const SYSTEM: [&str; 6] = ["/etc", "/proc", "/sys", "/dev", "/boot", "/run"];
 
-fn is_secret(path: &Path) -> bool {
+/// Tells whether a file is in a folder of secrets or of the system, or holds secrets itself.
+pub(super) fn is_secret(path: &Path) -> bool {
     let named = |names: &[&str], part: &std::ffi::OsStr| names.iter().any(|name| part == *name);
     SYSTEM.iter().any(|root| path.starts_with(root))
         || path.iter().any(|part| named(&SECRET_FOLDERS, part))
@@ -314,7 +307,7 @@ mod tests {
     }
 
     fn files_of(text: &str) -> ExtractedMedia {
-        extract(text, WebPictures::Keep)
+        extract(text, WebPictures::Keep, &is_secret)
     }
 
     #[test]

@@ -1,47 +1,62 @@
 //! Splits an answer into the messages it is sent in: text in parts, then images and files.
 
+use std::path::Path;
+
 use hermes_text::split;
 use hermes_types::{ChannelCapabilities, ChatAddress, ChatPart, Envelope, OutgoingMessage};
 
 use super::media::{self, ExtractedMedia, WebPictures};
 
-/// An answer and its destination.
-pub(crate) struct OutgoingAnswer<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) envelope: &'a Envelope,
-    pub(crate) abilities: ChannelCapabilities,
-    /// The ids of messages that already show its beginning.
-    pub(crate) drafts: Vec<String>,
-    /// The prefix of the idempotency keys of all its messages.
-    pub(crate) key: &'a str,
+/// The chat a reply goes to, and the message it answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplyTarget<'a> {
+    pub(crate) platform: &'a str,
+    pub(crate) place: &'a ChatAddress,
+    /// The platform's id of the answered message.
+    pub(crate) answers: Option<&'a str>,
 }
 
-/// Returns the messages, in order. Each has its own key, so that each is sent once.
-pub(crate) fn plan_replies(spoken: &OutgoingAnswer<'_>) -> Vec<OutgoingMessage> {
-    let Envelope { platform, place, message_id, .. } = spoken.envelope;
-    let mut replies = plan_replies_at(platform, place, spoken.text, spoken.abilities, spoken.key);
-    for (reply, draft) in replies.iter_mut().zip(&spoken.drafts) {
-        if matches!(reply.pieces.first(), Some(ChatPart::Text { .. })) {
-            reply.draft = Some(draft.clone());
+impl<'a> ReplyTarget<'a> {
+    /// Returns the target of a reply to a message.
+    pub(crate) fn of(envelope: &'a Envelope) -> Self {
+        let Envelope { platform, place, message_id, .. } = envelope;
+        Self { platform, place, answers: message_id.as_deref() }
+    }
+
+    /// Returns the target of a text that answers nothing.
+    pub(crate) fn chat(platform: &'a str, place: &'a ChatAddress) -> Self {
+        Self { platform, place, answers: None }
+    }
+
+    /// Creates a reply of one text.
+    pub(crate) fn reply(self, text: String, idempotency_key: String) -> OutgoingMessage {
+        self.message(ChatPart::Text { text }, idempotency_key)
+    }
+
+    fn message(self, piece: ChatPart, idempotency_key: String) -> OutgoingMessage {
+        OutgoingMessage {
+            platform: self.platform.to_owned(),
+            place: self.place.clone(),
+            pieces: vec![piece],
+            reply_to: self.answers.map(str::to_owned),
+            choices: Vec::new(),
+            draft: None,
+            idempotency_key,
         }
     }
-    // Only the first part is a reply to the question.
-    if let Some(first) = replies.first_mut() {
-        first.reply_to.clone_from(message_id);
-    }
-    replies
 }
 
-/// Plans the messages for a text that replies to no message.
-pub(crate) fn plan_replies_at(
-    platform: &str,
-    place: &ChatAddress,
+/// Returns the messages, in order. Each has its own key, so that each is sent once. Only the first replies to the
+/// answered message.
+pub(super) fn plan_replies(
+    target: ReplyTarget<'_>,
     text: &str,
     abilities: ChannelCapabilities,
     key: &str,
+    refuses: &dyn Fn(&Path) -> bool,
 ) -> Vec<OutgoingMessage> {
     let of_the_web = if abilities.web_images { WebPictures::Extract } else { WebPictures::Keep };
-    let ExtractedMedia { text, pictures, files } = media::extract(text, of_the_web);
+    let ExtractedMedia { text, pictures, files } = media::extract(text, of_the_web, refuses);
     let mut pieces = Vec::new();
     if !text.is_empty() {
         let parts = split(&text, abilities.max_length, abilities.unit);
@@ -49,21 +64,25 @@ pub(crate) fn plan_replies_at(
     }
     pieces.extend(pictures.into_iter().map(ChatPart::Picture));
     pieces.extend(files.into_iter().map(ChatPart::File));
-    let reply = |(at, piece): (usize, ChatPart)| OutgoingMessage {
-        platform: platform.to_owned(),
-        place: place.clone(),
-        pieces: vec![piece],
-        reply_to: None,
-        choices: Vec::new(),
-        draft: None,
-        idempotency_key: format!("{key}:{at}"),
+    let message = |(at, piece): (usize, ChatPart)| {
+        let target = if at == 0 { target } else { ReplyTarget { answers: None, ..target } };
+        target.message(piece, format!("{key}:{at}"))
     };
-    pieces.into_iter().enumerate().map(reply).collect()
+    pieces.into_iter().enumerate().map(message).collect()
+}
+
+/// Makes the first replies the final text of messages that already show the beginning of the answer.
+pub(crate) fn replace_drafts(replies: &mut [OutgoingMessage], drafts: &[String]) {
+    for (reply, draft) in replies.iter_mut().zip(drafts) {
+        if matches!(reply.pieces.first(), Some(ChatPart::Text { .. })) {
+            reply.draft = Some(draft.clone());
+        }
+    }
 }
 
 /// Splits a reply into as many messages as its text needs. The first keeps its key and what it replies to, the
 /// last its choices.
-pub(crate) fn split_reply(reply: OutgoingMessage, abilities: ChannelCapabilities) -> Vec<OutgoingMessage> {
+pub(super) fn split_reply(reply: OutgoingMessage, abilities: ChannelCapabilities) -> Vec<OutgoingMessage> {
     let [ChatPart::Text { text }] = reply.pieces.as_slice() else { return vec![reply] };
     let parts = split(text, abilities.max_length, abilities.unit);
     if parts.len() < 2 {

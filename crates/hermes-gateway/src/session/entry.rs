@@ -1,7 +1,7 @@
 //! The stored data of a chat beside its transcript: the entry of `sessions.json`, which other programs read and
 //! write.
 
-use hermes_types::{ChatAddress, ChatKind, CivilTime, Envelope, SessionId, Usage};
+use hermes_types::{ChatAddress, ChatKind, CivilTime, Envelope, Sender, SessionId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -83,6 +83,11 @@ impl ChatOrigin {
             user_id_alt: sender.alt_id.clone(),
             chat_id_alt: place.alt_id.clone(),
         }
+    }
+
+    /// Returns the person the conversation is with.
+    pub fn sender(&self) -> Sender {
+        Sender { user_id: self.user_id.clone(), user_name: self.user_name.clone(), ..Sender::default() }
     }
 
     /// Returns the address to send to.

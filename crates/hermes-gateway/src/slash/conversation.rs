@@ -1,81 +1,32 @@
 //! Commands about a chat's current conversation.
 
-use std::fmt::Write as _;
-
-use hermes_agent::{Agent, CompressionReport, Conversation, Error as AgentError};
+use hermes_agent::CompressionReport;
 use hermes_store::{NewSession, SessionFilter, WaitingMessage};
 use hermes_text::{Title, head, single_line, with_commas};
-use hermes_types::{
-    BoxFuture, Cancel, Envelope, Frontend, SessionId, SessionKind, TaskId, TurnEvent, UserAnswer,
-    UserQuestion,
-};
+use hermes_types::{Cancel, SessionId, TaskId};
 
-use super::SlashCommandOutcome;
-use crate::gateway::Gateway;
-use crate::session::SessionEntry;
+use super::{ChatCommands, SlashCommandOutcome};
+use crate::chat_sessions::{LoadError, LoadedChat};
+use crate::silent_frontend::SilentFrontend;
 use crate::turn::GRACE;
 
 /// The outcome of a command, or the error that kept it from running.
-pub(super) type SlashCommandResult = Result<SlashCommandOutcome, SlashCommandError>;
-
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SlashCommandError {
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    #[error(transparent)]
-    Store(#[from] hermes_store::Error),
-    #[error("{0}")]
-    Message(String),
-}
+pub(super) type SlashCommandResult = Result<SlashCommandOutcome, LoadError>;
 
 const MAX_LISTED: usize = 10;
 const MIN_TO_COMPRESS: usize = 4;
 const NOTHING_TO_RETRY: &str = "No previous message to retry.";
 const TOO_LITTLE: &str = "There is too little to compress; at least 4 messages are needed.";
 
-impl Gateway {
+impl ChatCommands {
     pub(super) async fn start_new_session(&self, row: &WaitingMessage) -> SlashCommandResult {
-        let key = row.conversation.as_str();
-        let (now, envelope) = (self.clock.now(), &row.envelope);
-        let old = self.index.find(key).await?;
-        let had_one = old.is_some();
-        if let Some(entry) = old {
-            self.flush_in_background(&row.envelope, &entry);
-            self.end_previous_session(&entry).await?;
-            // Approvals remembered for the old conversation end with it.
-            if let Ok(agent) = self.agent_for(envelope) {
-                agent.release_task(&TaskId::new(key));
-            }
-            self.emit("session:end", envelope, &entry);
-        }
-        let civil = (self.calendar)(now);
-        let session = SessionId::generate(SessionKind::Gateway, civil);
-        let entry = SessionEntry::new(key, &session, envelope, civil);
-        self.index.persist_used(entry.clone(), now).await?;
-        self.emit("session:reset", envelope, &entry);
+        let had_one = self.sessions.replace(&row.conversation, &row.envelope).await?;
         let first = if had_one { "✨ Session reset! Starting fresh." } else { "✨ New session started!" };
-        Ok(SlashCommandOutcome::reply(format!("{first}{}", self.info_block(envelope))))
-    }
-
-    /// Returns the model, its provider and its endpoint.
-    pub(crate) fn info_block(&self, envelope: &Envelope) -> String {
-        let Ok(agent) = self.agent_for(envelope) else { return String::new() };
-        let window = agent.models().window();
-        let mut text = format!(
-            "\n\n◆ Model: `{}`\n◆ Provider: {}\n◆ Context: {}K tokens",
-            agent.models().name,
-            agent.models().provider,
-            window / 1000
-        );
-        if ["localhost", "127.0.0.1", "[::1]"].iter().any(|local| agent.models().base_url.contains(local)) {
-            // Writing to a `String` cannot fail.
-            let _ = write!(text, "\n◆ Endpoint: {}", agent.models().base_url);
-        }
-        text
+        Ok(SlashCommandOutcome::reply(format!("{first}{}", self.agents.describe_model(&row.envelope))))
     }
 
     pub(super) async fn undo(&self, row: &WaitingMessage) -> SlashCommandResult {
-        let Some((agent, mut conversation, _)) = self.current_conversation(row).await? else {
+        let Some(LoadedChat { agent, mut conversation, .. }) = self.load_current(row).await? else {
             return Ok(SlashCommandOutcome::reply("Nothing to undo."));
         };
         let before = conversation.messages().len();
@@ -92,7 +43,7 @@ impl Gateway {
     }
 
     pub(super) async fn retry(&self, row: &WaitingMessage) -> SlashCommandResult {
-        let Some((agent, mut conversation, _)) = self.current_conversation(row).await? else {
+        let Some(LoadedChat { agent, mut conversation, .. }) = self.load_current(row).await? else {
             return Ok(SlashCommandOutcome::reply(NOTHING_TO_RETRY));
         };
         match agent.undo_last_exchange(&mut conversation).await? {
@@ -102,7 +53,7 @@ impl Gateway {
     }
 
     pub(super) async fn title(&self, row: &WaitingMessage, name: &str) -> SlashCommandResult {
-        let Some(entry) = self.index.find(&row.conversation).await? else {
+        let Some(entry) = self.sessions.find(&row.conversation).await? else {
             return Ok(SlashCommandOutcome::reply("There is no conversation yet; say something first."));
         };
         let session = SessionId::new(entry.session_id);
@@ -149,24 +100,12 @@ impl Gateway {
                 "No session named '{name}' was found. /resume lists them."
             )));
         }
-        let agent = self.agent_for(&row.envelope).map_err(SlashCommandError::Message)?;
+        let agent = self.agents.agent_for(&row.envelope).map_err(LoadError::NoAgent)?;
         let taken = agent.load_conversation_as(&session, TaskId::new(row.conversation.clone())).await?;
         if let Some(cut_off) = &taken.unfinished_turn {
             agent.drop_turn(cut_off).await?;
         }
-        let now = self.clock.now();
-        if let Some(entry) = self.index.find(&row.conversation).await? {
-            self.flush_in_background(&row.envelope, &entry);
-            let old = SessionId::new(entry.session_id);
-            self.store.end_session(&old, hermes_store::EndReason::SessionSwitch, now).await?;
-        }
-        self.store.reopen_session(&session).await?;
-        self.index
-            .persist_used(
-                SessionEntry::new(&row.conversation, &session, &row.envelope, (self.calendar)(now)),
-                now,
-            )
-            .await?;
+        self.sessions.switch(&row.conversation, &row.envelope, &session).await?;
         let name = taken.title.unwrap_or_else(|| session.as_str().to_owned());
         Ok(SlashCommandOutcome::reply(format!(
             "↻ Resumed session **{name}** ({} messages). Conversation restored.",
@@ -198,7 +137,7 @@ impl Gateway {
     }
 
     pub(super) async fn compress(&self, row: &WaitingMessage, focus: &str) -> SlashCommandResult {
-        let Some((agent, mut conversation, mut entry)) = self.current_conversation(row).await? else {
+        let Some(LoadedChat { agent, mut conversation, mut entry }) = self.load_current(row).await? else {
             return Ok(SlashCommandOutcome::reply(TOO_LITTLE));
         };
         if conversation.messages().len() < MIN_TO_COMPRESS {
@@ -229,7 +168,7 @@ impl Gateway {
             return Ok(SlashCommandOutcome::reply("The conversation could not be made shorter."));
         };
         entry.session_id = conversation.session().as_str().to_owned();
-        self.index.persist_used(entry, self.clock.now()).await?;
+        self.sessions.persist_used(entry).await?;
         let late = if cancel.is_cancelled() { "It was too late to stop the compression. " } else { "" };
         Ok(SlashCommandOutcome::reply(format!(
             "{late}🗜️ Compressed: {messages_before} → {messages_after} messages, ~{} → ~{} tokens",
@@ -239,7 +178,7 @@ impl Gateway {
     }
 
     pub(super) async fn usage(&self, row: &WaitingMessage) -> SlashCommandResult {
-        let Some(entry) = self.index.find(&row.conversation).await? else {
+        let Some(entry) = self.sessions.find(&row.conversation).await? else {
             return Ok(SlashCommandOutcome::reply("Nothing was used yet in this conversation."));
         };
         let Some(stored) = self.store.session(&SessionId::new(entry.session_id)).await? else {
@@ -263,32 +202,7 @@ impl Gateway {
         )))
     }
 
-    /// Returns a chat's current conversation, or `None` when it has no messages yet.
-    async fn current_conversation(
-        &self,
-        row: &WaitingMessage,
-    ) -> Result<Option<(Agent, Conversation, SessionEntry)>, SlashCommandError> {
-        let agent = self.agent_for(&row.envelope).map_err(SlashCommandError::Message)?;
-        let Some(entry) = self.index.find(&row.conversation).await? else { return Ok(None) };
-        let session = SessionId::new(entry.session_id.clone());
-        let taken = match agent.load_conversation_as(&session, TaskId::new(row.conversation.clone())).await {
-            Err(AgentError::NotFound(_)) => return Ok(None),
-            taken => taken?,
-        };
-        if let Some(cut_off) = &taken.unfinished_turn {
-            agent.drop_turn(cut_off).await?;
-        }
-        Ok(Some((agent, taken.conversation, entry)))
-    }
-}
-
-/// A frontend that shows nothing and asks nobody.
-pub(crate) struct SilentFrontend;
-
-impl Frontend for SilentFrontend {
-    fn show(&self, _: TurnEvent) {}
-
-    fn ask<'a>(&'a self, _: UserQuestion, _: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
-        Box::pin(std::future::ready(UserAnswer::Unavailable))
+    async fn load_current(&self, row: &WaitingMessage) -> Result<Option<LoadedChat>, LoadError> {
+        self.sessions.load_current(&row.conversation, &row.envelope).await
     }
 }

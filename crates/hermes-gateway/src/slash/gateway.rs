@@ -8,15 +8,14 @@ use hermes_store::{QueueDepth, WaitingMessage};
 use hermes_text::head;
 use hermes_types::{Timestamp, random_hex};
 
-use super::SlashCommandOutcome;
 use super::conversation::SlashCommandResult;
-use crate::gateway::Gateway;
-use crate::intake::reply_to;
-use crate::turn::background;
+use super::{ChatCommands, SlashCommandOutcome};
+use crate::active_conversations::WorkerPhase;
+use crate::turn;
 
-impl Gateway {
+impl ChatCommands {
     pub(super) async fn status(&self, row: &WaitingMessage) -> SlashCommandResult {
-        let entry = self.index.find(&row.conversation).await?;
+        let entry = self.sessions.find(&row.conversation).await?;
         let mut text = String::from("📊 **Hermes Gateway Status**\n\n");
         if let Some(entry) = &entry {
             let _ = writeln!(text, "**Session ID:** `{}...`", head(&entry.session_id, 12));
@@ -27,7 +26,7 @@ impl Gateway {
         let running = self
             .conversations
             .busy_state(&row.conversation)
-            .is_some_and(|busy| busy.phase == crate::active_conversations::WorkerPhase::Running);
+            .is_some_and(|busy| busy.phase == WorkerPhase::Running);
         let _ = writeln!(text, "**Agent running:** {}", if running { "Yes ⚡" } else { "No" });
         let now = self.clock.now();
         let mut waiting = self.store.inbox_depth().await?;
@@ -36,7 +35,7 @@ impl Gateway {
         let _ = writeln!(text, "**Waiting:** {}", describe_depth(waiting, now));
         let _ =
             writeln!(text, "**On the way out:** {}", describe_depth(self.store.outbox_depth().await?, now));
-        let _ = write!(text, "\n**Connected platforms:** {}", self.platforms().join(", "));
+        let _ = write!(text, "\n**Connected platforms:** {}", self.delivery.platforms().join(", "));
         Ok(SlashCommandOutcome::reply(text))
     }
 
@@ -78,25 +77,14 @@ impl Gateway {
         if prompt.is_empty() {
             return SlashCommandOutcome::reply("Usage: /background <prompt>");
         }
-        let civil = (self.calendar)(self.clock.now());
+        let civil = self.sessions.local_time();
         let id = format!("bg_{:02}{:02}{:02}_{}", civil.hour, civil.minute, civil.second, random_hex(6));
-        let work = background::background_message(&row.envelope, prompt, &id, self.clock.now());
+        let work = turn::background_message(&row.envelope, prompt, &id, self.clock.now());
         let text = format!(
             "🔄 Background task started: \"{}\"\nTask ID: {id}\nYou can keep chatting; the result comes here when it is done.",
-            background::shortened(prompt)
+            turn::shortened(prompt)
         );
         SlashCommandOutcome::Start(text, Box::new(work))
-    }
-
-    /// Sends a text to a chat.
-    pub async fn notify_chat(
-        &self,
-        envelope: &hermes_types::Envelope,
-        key: &str,
-        text: String,
-        idempotency_key: String,
-    ) {
-        self.queue_reply(key, reply_to(envelope, text, idempotency_key)).await;
     }
 }
 

@@ -7,13 +7,21 @@ mod gateway;
 mod quick;
 mod table;
 
-use hermes_store::{FollowUpWork, WaitingMessage};
-use hermes_types::ApprovalDecision;
+use std::sync::Arc;
 
-use crate::gateway::Gateway;
-use crate::intake::ApprovalSelector;
+use hermes_store::{FollowUpWork, Store, WaitingMessage};
+use hermes_types::{ApprovalDecision, Clock};
 
-pub(crate) use conversation::SilentFrontend;
+use crate::active_conversations::ActiveConversations;
+use crate::chat_agents::ChatAgents;
+use crate::chat_sessions::ChatSessions;
+use crate::deliver::Delivery;
+use crate::ports::{EventObserver, GatewayPorts, HelperPrograms, ProgramCommands, SkillPrompts};
+use crate::questions::{ApprovalSelector, ChatQuestions};
+use crate::resources::GatewayResources;
+use crate::sender_access::SenderAccess;
+use crate::settings::LiveSettings;
+
 pub use table::{BusyPolicy, COMMANDS, CommandSurface, ParsedCommand, SlashCommand, commands, find, parse};
 
 /// The most characters of a reason that are passed on.
@@ -47,20 +55,62 @@ impl SlashCommandOutcome {
     }
 }
 
-impl Gateway {
+/// Runs the commands of chats.
+pub(crate) struct ChatCommands {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    settings: LiveSettings,
+    access: SenderAccess,
+    conversations: Arc<ActiveConversations>,
+    agents: ChatAgents,
+    sessions: Arc<ChatSessions>,
+    questions: ChatQuestions,
+    delivery: Delivery,
+    program: Arc<dyn ProgramCommands>,
+    skills: Arc<dyn SkillPrompts>,
+    programs: Arc<dyn HelperPrograms>,
+    observer: Arc<dyn EventObserver>,
+}
+
+/// What commands act on.
+pub(crate) struct CommandParts {
+    pub(crate) access: SenderAccess,
+    pub(crate) conversations: Arc<ActiveConversations>,
+    pub(crate) agents: ChatAgents,
+    pub(crate) sessions: Arc<ChatSessions>,
+    pub(crate) questions: ChatQuestions,
+    pub(crate) delivery: Delivery,
+}
+
+impl ChatCommands {
+    pub(crate) fn new(resources: &GatewayResources, parts: CommandParts, ports: &GatewayPorts) -> Self {
+        let CommandParts { access, conversations, agents, sessions, questions, delivery } = parts;
+        Self {
+            store: resources.store.clone(),
+            clock: resources.clock.clone(),
+            settings: resources.settings.clone(),
+            access,
+            conversations,
+            agents,
+            sessions,
+            questions,
+            delivery,
+            program: ports.commands.clone(),
+            skills: ports.skills.clone(),
+            programs: ports.programs.clone(),
+            observer: resources.observer.clone(),
+        }
+    }
+
     /// Runs a command. Never fails: an error becomes the answer.
-    pub(crate) async fn run_command(
-        &self,
-        row: &WaitingMessage,
-        typed: &ParsedCommand,
-    ) -> SlashCommandOutcome {
+    pub(crate) async fn run(&self, row: &WaitingMessage, typed: &ParsedCommand) -> SlashCommandOutcome {
         let Some(command) = find(&typed.name, CommandSurface::Chat) else {
             return self.run_quick_command(row, typed).await;
         };
-        if self.requires_owner(command.name, row) && !self.is_from_owner(&row.envelope) {
+        if self.requires_owner(command.name, row) && !self.access.is_from_owner(&row.envelope) {
             return SlashCommandOutcome::reply(owner_required_message(command.name, &row.envelope.platform));
         }
-        self.ports.observer.emit(
+        self.observer.emit(
             &format!("command:{}", command.name),
             serde_json::json!({
                 "platform": row.envelope.platform,
@@ -76,7 +126,7 @@ impl Gateway {
             "help" => Ok(SlashCommandOutcome::reply(self.help())),
             "stop" => Ok(SlashCommandOutcome::reply("No active task to stop.")),
             "approve" => Ok(self.approve(key, rest)),
-            "deny" => Ok(SlashCommandOutcome::reply(self.resolve_approval(
+            "deny" => Ok(SlashCommandOutcome::reply(self.questions.resolve_approval(
                 key,
                 ApprovalDecision::Deny,
                 parse_selector(rest),
@@ -119,14 +169,14 @@ impl Gateway {
             "always" | "permanent" | "permanently" => ApprovalDecision::Always,
             _ => ApprovalDecision::Once,
         };
-        SlashCommandOutcome::reply(self.resolve_approval(key, approval, parse_selector(rest), None))
+        SlashCommandOutcome::reply(self.questions.resolve_approval(key, approval, parse_selector(rest), None))
     }
 
     async fn run_program_command(&self, row: &WaitingMessage, name: &str, rest: &str) -> SlashCommandOutcome {
-        if let Some(text) = self.ports.services.command(name, rest, row).await {
+        if let Some(text) = self.program.run(name, rest, row).await {
             return SlashCommandOutcome::reply(text);
         }
-        match self.ports.services.skill(name, rest) {
+        match self.skills.prompt(name, rest) {
             Some(words) => SlashCommandOutcome::Prompt(words),
             None => SlashCommandOutcome::reply(format!("/{name} is not available here.")),
         }
@@ -143,7 +193,7 @@ impl Gateway {
                 if command.arguments.is_empty() { String::new() } else { format!(" {}", command.arguments) };
             lines.push(format!("`{}{arguments}` — {}", names.join(", "), command.description));
         }
-        let skills = self.ports.services.skills();
+        let skills = self.skills.list();
         if !skills.is_empty() {
             lines.push("\n⚡ **Skills**".to_owned());
             lines.extend(skills.into_iter().map(|(name, about)| format!("`/{name}` — {about}")));

@@ -2,11 +2,10 @@
 
 use hermes_store::WaitingMessage;
 
-use super::{CommandSurface, ParsedCommand, SlashCommandOutcome, find, parse};
-use crate::gateway::Gateway;
+use super::{ChatCommands, CommandSurface, ParsedCommand, SlashCommandOutcome, find, parse};
 use crate::settings::QuickCommand;
 
-impl Gateway {
+impl ChatCommands {
     pub(super) async fn run_quick_command(
         &self,
         row: &WaitingMessage,
@@ -17,10 +16,10 @@ impl Gateway {
             Some(QuickCommand::Exec(line)) if line.trim().is_empty() => {
                 SlashCommandOutcome::reply(format!("The quick command /{} has no `command`.", typed.name))
             }
-            Some(QuickCommand::Exec(_)) if !self.is_from_owner(&row.envelope) => {
+            Some(QuickCommand::Exec(_)) if !self.access.is_from_owner(&row.envelope) => {
                 SlashCommandOutcome::reply(super::owner_required_message(&typed.name, &row.envelope.platform))
             }
-            Some(QuickCommand::Exec(line)) => match self.ports.services.shell(&line).await {
+            Some(QuickCommand::Exec(line)) => match self.programs.shell(&line).await {
                 Ok(output) if output.trim().is_empty() => SlashCommandOutcome::reply("(no output)"),
                 Ok(output) => SlashCommandOutcome::reply(output.trim()),
                 Err(error) => SlashCommandOutcome::reply(format!("⚠️ /{}: {error}", typed.name)),
@@ -32,9 +31,9 @@ impl Gateway {
                 match parse(&line) {
                     // An alias resolves in one step only, because aliases of aliases could form a cycle.
                     Some(next) if find(&next.name, CommandSurface::Chat).is_some() => {
-                        Box::pin(self.run_command(row, &next)).await
+                        Box::pin(self.run(row, &next)).await
                     }
-                    Some(next) => match self.ports.services.skill(&next.name, &next.arguments) {
+                    Some(next) => match self.skills.prompt(&next.name, &next.arguments) {
                         Some(words) => SlashCommandOutcome::Prompt(words),
                         None => SlashCommandOutcome::Prompt(line.trim().to_owned()),
                     },

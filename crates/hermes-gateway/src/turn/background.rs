@@ -3,26 +3,27 @@
 //! The work is a message like any other: a row of the inbox under its own key, stored with the answer to the
 //! command. If the process ends, the row stays, and the next process continues with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_agent::{Error as AgentError, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
-use hermes_store::{FollowUpWork, InboxCloseReason, WaitingMessage};
+use hermes_store::{FollowUpWork, InboxCloseReason, Store, WaitingMessage};
 use hermes_text::{head, single_line};
 use hermes_types::{
-    Cancel, ChatPart, Envelope, SessionId, SessionKind, TaskId, Timestamp, TurnId, TurnState,
+    Cancel, ChatPart, Clock, Envelope, SessionId, SessionKind, TaskId, Timestamp, TurnId, TurnState,
 };
 
 use super::run::{parked_message, undelivered_reply};
-use crate::deliver::{self, OutgoingAnswer};
-use crate::gateway::Gateway;
-use crate::ports::AgentRequest;
-use crate::slash::SilentFrontend;
+use crate::chat_agents::ChatAgents;
+use crate::deliver::{Outbox, ReplyTarget};
+use crate::inbox::Inbox;
+use crate::silent_frontend::SilentFrontend;
 
 const PREFIX: &str = "background:";
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Tells whether a conversation is background work.
-pub(crate) fn is_key(conversation: &str) -> bool {
+pub(crate) fn is_background(conversation: &str) -> bool {
     conversation.starts_with(PREFIX)
 }
 
@@ -45,86 +46,102 @@ pub(crate) fn shortened(prompt: &str) -> String {
     format!("{}{more}", head(&line, 60))
 }
 
-/// Runs or resumes the work and reports its result.
-pub(super) async fn run_background_turn(gateway: &Gateway, row: &WaitingMessage) {
-    let prompt = row.envelope.text();
-    let id = row.conversation.trim_start_matches(PREFIX);
-    let text = loop {
-        match run(gateway, row, &prompt, id).await {
-            Ok(Ok(answer)) => {
-                break format!("✅ Background task complete\nPrompt: \"{}\"\n\n{answer}", shortened(&prompt));
-            }
-            Ok(Err(error)) => break format!("❌ Background task {id} failed: {error}"),
-            Err(error) => {
-                tracing::error!(%error, id, "a background task could not be worked on; trying again");
-                gateway.clock.sleep(PAUSE).await;
-            }
-        }
-    };
-    let replies = deliver::plan_replies(&OutgoingAnswer {
-        text: &text,
-        envelope: &row.envelope,
-        abilities: gateway.delivery.abilities(&row.envelope.platform),
-        drafts: Vec::new(),
-        key: id,
-    });
-    let rows = std::slice::from_ref(row);
-    let settled =
-        gateway.settle_with(&row.conversation, rows, &row.envelope, InboxCloseReason::Done, replies).await;
-    if let Err(error) = settled {
-        tracing::error!(%error, id, "the answer of a background task could not be written down; it will be made again");
-    }
+/// Runs background work.
+pub(super) struct BackgroundTurns {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    agents: ChatAgents,
+    inbox: Inbox,
+    outbox: Outbox,
 }
 
-/// Returns the answer, or why there is none. The outer error is worth a retry.
-async fn run(
-    gateway: &Gateway,
-    row: &WaitingMessage,
-    prompt: &str,
-    id: &str,
-) -> Result<Result<String, String>, AgentError> {
-    let envelope = &row.envelope;
-    let agent = match gateway
-        .ports
-        .agents
-        .agent(&AgentRequest { platform: &envelope.platform, ..AgentRequest::default() })
-    {
-        Ok(agent) => agent,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    let task = TaskId::new(row.conversation.clone());
-    let begun = match &row.turn {
-        Some(turn) => gateway.store.turn(turn).await?,
-        None => None,
-    };
-    let (mut conversation, work) = match begun {
-        Some(turn) if turn.state == TurnState::Running => {
-            let taken = agent.load_conversation_as(&turn.session, task).await?;
-            let Some(cut_off) = taken.unfinished_turn else {
-                return Ok(Err("it was ended by another process".to_owned()));
-            };
-            (taken.conversation, TurnWork::Resume(cut_off))
+impl BackgroundTurns {
+    pub(super) fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        agents: ChatAgents,
+        inbox: Inbox,
+        outbox: Outbox,
+    ) -> Self {
+        Self { store, clock, agents, inbox, outbox }
+    }
+
+    /// Runs or resumes the work and reports its result.
+    pub(super) async fn run(&self, row: &WaitingMessage) {
+        let prompt = row.envelope.text();
+        let id = row.conversation.trim_start_matches(PREFIX);
+        let text = loop {
+            match self.try_run(row, &prompt, id).await {
+                Ok(Ok(answer)) => {
+                    break format!(
+                        "✅ Background task complete\nPrompt: \"{}\"\n\n{answer}",
+                        shortened(&prompt)
+                    );
+                }
+                Ok(Err(error)) => break format!("❌ Background task {id} failed: {error}"),
+                Err(error) => {
+                    tracing::error!(%error, id, "a background task could not be worked on; trying again");
+                    self.clock.sleep(PAUSE).await;
+                }
+            }
+        };
+        let replies = self.outbox.plan(ReplyTarget::of(&row.envelope), &text, id);
+        let rows = std::slice::from_ref(row);
+        if let Err(error) = self.inbox.close(rows, InboxCloseReason::Done, replies).await {
+            tracing::error!(%error, id, "the answer of a background task could not be written down; it will be made again");
         }
-        Some(turn) => {
-            let reply = undelivered_reply(&agent, &turn).await?;
-            return Ok(reply.ok_or_else(|| "it was stopped".to_owned()));
-        }
-        None => {
-            let begun = agent
-                .new_conversation_with_id(SessionId::new(id), envelope.platform.clone(), SessionKind::Gateway)
-                .with_task(task)
-                .with_user(envelope.sender.user_id.clone());
-            let said = Box::new(TurnInput { inbox_rows: vec![row.id], ..TurnInput::text(prompt) });
-            (begun, TurnWork::Begin { id: TurnId::generate(), input: said })
-        }
-    };
-    let cancel = Cancel::new();
-    let request = TurnRequest { work, frontend: &SilentFrontend, cancel: &cancel, grace: None };
-    Ok(match agent.drive(&mut conversation, request).await? {
-        TurnOutcome::Ended(result) => answer(*result),
-        TurnOutcome::Abandoned => Err("it did not stop when told to".to_owned()),
-        TurnOutcome::Parked(cut_off) => Err(parked_message(&cut_off)),
-    })
+    }
+
+    /// Returns the answer, or why there is none. The outer error is worth a retry.
+    async fn try_run(
+        &self,
+        row: &WaitingMessage,
+        prompt: &str,
+        id: &str,
+    ) -> Result<Result<String, String>, AgentError> {
+        let envelope = &row.envelope;
+        let agent = match self.agents.background_agent(&envelope.platform) {
+            Ok(agent) => agent,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let task = TaskId::new(row.conversation.clone());
+        let begun = match &row.turn {
+            Some(turn) => self.store.turn(turn).await?,
+            None => None,
+        };
+        let (mut conversation, work) = match begun {
+            Some(turn) if turn.state == TurnState::Running => {
+                let taken = agent.load_conversation_as(&turn.session, task).await?;
+                let Some(cut_off) = taken.unfinished_turn else {
+                    return Ok(Err("it was ended by another process".to_owned()));
+                };
+                (taken.conversation, TurnWork::Resume(cut_off))
+            }
+            Some(turn) => {
+                let reply = undelivered_reply(&agent, &turn).await?;
+                return Ok(reply.ok_or_else(|| "it was stopped".to_owned()));
+            }
+            None => {
+                let begun = agent
+                    .new_conversation_with_id(
+                        SessionId::new(id),
+                        envelope.platform.clone(),
+                        SessionKind::Gateway,
+                    )
+                    .with_task(task)
+                    .with_user(envelope.sender.user_id.clone());
+                let input = Box::new(TurnInput { inbox_rows: vec![row.id], ..TurnInput::text(prompt) });
+                (begun, TurnWork::Begin { id: TurnId::generate(), input })
+            }
+        };
+        let cancel = Cancel::new();
+        let request = TurnRequest { work, frontend: &SilentFrontend, cancel: &cancel, grace: None };
+        Ok(match agent.drive(&mut conversation, request).await? {
+            TurnOutcome::Ended(result) => answer(*result),
+            TurnOutcome::Abandoned => Err("it did not stop when told to".to_owned()),
+            TurnOutcome::Parked(cut_off) => Err(parked_message(&cut_off)),
+        })
+    }
 }
 
 fn answer(result: TurnResult) -> Result<String, String> {

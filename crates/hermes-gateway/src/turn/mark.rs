@@ -1,32 +1,29 @@
 //! Marks users' messages on the platform: as seen, then with their outcome.
 
-use hermes_store::WaitingMessage;
-use hermes_types::{ChatAddress, MessageStatus};
-use tokio::sync::oneshot;
+use std::sync::Arc;
 
-use crate::gateway::Gateway;
+use hermes_store::WaitingMessage;
+use hermes_task::TaskGroup;
+use hermes_types::{Channel, ChatAddress, MessageStatus};
+use tokio::sync::oneshot;
 
 /// The marks of messages. When dropped without an outcome, the messages count as failed.
 pub(super) struct MessageMarks(oneshot::Sender<MessageStatus>);
 
 impl MessageMarks {
-    pub(super) fn replace_with(self, mark: MessageStatus) {
-        // The receiver is gone when the gateway has ended.
-        let _ = self.0.send(mark);
-    }
-}
-
-impl Gateway {
-    /// Marks messages as seen in the background; the turn never waits for it.
-    pub(super) fn mark_seen(&self, rows: &[WaitingMessage]) -> MessageMarks {
+    /// Marks messages as seen, in a task.
+    pub(super) fn show(
+        rows: &[WaitingMessage],
+        channel: Option<Arc<dyn Channel>>,
+        tasks: &TaskGroup,
+    ) -> Self {
         let (end, ended) = oneshot::channel();
-        let channel = rows.first().and_then(|row| self.delivery.channel(&row.envelope.platform));
         let messages: Vec<(ChatAddress, String)> = rows
             .iter()
             .filter_map(|row| Some((row.envelope.place.clone(), row.envelope.message_id.clone()?)))
             .collect();
         if let Some(channel) = channel {
-            drop(self.tasks.spawn("marks", async move {
+            drop(tasks.spawn("marks", async move {
                 for (place, message) in &messages {
                     channel.show_message_status(place, message, MessageStatus::Processing).await;
                 }
@@ -36,6 +33,11 @@ impl Gateway {
                 }
             }));
         }
-        MessageMarks(end)
+        Self(end)
+    }
+
+    pub(super) fn replace_with(self, mark: MessageStatus) {
+        // The receiver is gone when the gateway has ended.
+        let _ = self.0.send(mark);
     }
 }

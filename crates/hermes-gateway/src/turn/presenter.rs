@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::settings::{StreamingSettings, ToolProgress};
-use hermes_task::Task;
+use hermes_store::WaitingMessage;
+use hermes_task::{Task, TaskGroup};
 use hermes_text::{head, length, single_line, split};
 use hermes_types::{
     BoxFuture, Cancel, Channel, ChannelCapabilities, ChatAddress, Clock, Delta, Envelope, Frontend,
@@ -16,7 +17,12 @@ use hermes_types::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::gateway::Gateway;
+use super::mark::MessageMarks;
+use crate::deliver::Delivery;
+use crate::ports::EventObserver;
+use crate::questions::ChatQuestions;
+use crate::resources::GatewayResources;
+use crate::settings::LiveSettings;
 
 /// The shortest time between two edits of one message.
 const MIN_EDIT_INTERVAL: Duration = Duration::from_millis(300);
@@ -34,12 +40,80 @@ pub(super) struct ShownDrafts {
 
 impl ShownDrafts {
     /// Removes the cursor, where no answer follows that would replace it.
-    pub(super) async fn remove_cursor(self, gateway: &Gateway, envelope: &Envelope) {
+    async fn remove_cursor(self, delivery: &Delivery, envelope: &Envelope) {
         let Some((message, text)) = self.unfinished else { return };
-        let Some(channel) = gateway.delivery.channel(&envelope.platform) else { return };
+        let Some(channel) = delivery.channel(&envelope.platform) else { return };
         if let Err(error) = channel.edit(&envelope.place, &message, &text).await {
             tracing::debug!(%error, "a cursor stays in the chat");
         }
+    }
+}
+
+/// Makes the presenters of turns, and marks the messages they answer.
+pub(crate) struct TurnDisplay {
+    settings: LiveSettings,
+    delivery: Delivery,
+    clock: Arc<dyn Clock>,
+    questions: ChatQuestions,
+    observer: Arc<dyn EventObserver>,
+    tasks: Arc<TaskGroup>,
+    turns: Arc<TaskGroup>,
+}
+
+impl TurnDisplay {
+    pub(crate) fn new(resources: &GatewayResources, delivery: Delivery, questions: ChatQuestions) -> Self {
+        Self {
+            settings: resources.settings.clone(),
+            delivery,
+            clock: resources.clock.clone(),
+            questions,
+            observer: resources.observer.clone(),
+            tasks: resources.tasks.clone(),
+            turns: resources.turns.clone(),
+        }
+    }
+
+    /// Starts showing a turn.
+    pub(super) fn present(&self, key: &str, envelope: &Envelope, session: &SessionId) -> Presenter {
+        let (events, received) = unbounded_channel();
+        let settings = self.settings.current();
+        let streams = settings.streaming.enabled && settings.streaming.transport != "off";
+        let cancel = self.turns.cancel_token().child_token();
+        let channel = self.delivery.channel(&envelope.platform);
+        let abilities = channel.as_ref().map(|channel| channel.capabilities()).unwrap_or_default();
+        let screen = ProgressDisplay {
+            channel,
+            abilities,
+            place: envelope.place.clone(),
+            clock: self.clock.clone(),
+            mode: settings.display_on(&envelope.platform).tool_progress,
+            streaming: (streams && abilities.edits).then(|| settings.streaming.clone()),
+            lines: ToolLines::default(),
+            draft: AnswerDraft::default(),
+            ended: Vec::new(),
+        };
+        let running = cancel.clone();
+        let screen = self.tasks.spawn("showing a turn", async move { screen.run(received, running).await });
+        let frontend = ChatFrontend {
+            questions: self.questions.clone(),
+            observer: self.observer.clone(),
+            key: key.to_owned(),
+            envelope: envelope.clone(),
+            session: session.clone(),
+            events,
+        };
+        Presenter { frontend, screen, cancel }
+    }
+
+    /// Marks messages as seen in the background; the turn never waits for it.
+    pub(super) fn mark_seen(&self, rows: &[WaitingMessage]) -> MessageMarks {
+        let channel = rows.first().and_then(|row| self.delivery.channel(&row.envelope.platform));
+        MessageMarks::show(rows, channel, &self.tasks)
+    }
+
+    /// Removes the cursor of drafts, where no answer follows that would replace it.
+    pub(super) async fn remove_cursor(&self, shown: ShownDrafts, envelope: &Envelope) {
+        shown.remove_cursor(&self.delivery, envelope).await;
     }
 }
 
@@ -51,37 +125,6 @@ pub(super) struct Presenter {
 }
 
 impl Presenter {
-    pub(super) fn start(gateway: &Gateway, key: &str, envelope: &Envelope, session: &SessionId) -> Self {
-        let (events, received) = unbounded_channel();
-        let settings = gateway.settings.current();
-        let streams = settings.streaming.enabled && settings.streaming.transport != "off";
-        let cancel = gateway.turns.cancel_token().child_token();
-        let channel = gateway.delivery.channel(&envelope.platform);
-        let abilities = channel.as_ref().map(|channel| channel.capabilities()).unwrap_or_default();
-        let screen = ProgressDisplay {
-            channel,
-            abilities,
-            place: envelope.place.clone(),
-            clock: gateway.clock.clone(),
-            mode: settings.display_on(&envelope.platform).tool_progress,
-            streaming: (streams && abilities.edits).then(|| settings.streaming.clone()),
-            lines: ToolLines::default(),
-            draft: AnswerDraft::default(),
-            ended: Vec::new(),
-        };
-        let running = cancel.clone();
-        let screen =
-            gateway.tasks.spawn("showing a turn", async move { screen.run(received, running).await });
-        let frontend = ChatFrontend {
-            gateway: gateway.clone(),
-            key: key.to_owned(),
-            envelope: envelope.clone(),
-            session: session.clone(),
-            events,
-        };
-        Self { frontend, screen, cancel }
-    }
-
     pub(super) fn frontend(&self) -> &dyn Frontend {
         &self.frontend
     }
@@ -96,7 +139,8 @@ impl Presenter {
 }
 
 struct ChatFrontend {
-    gateway: Gateway,
+    questions: ChatQuestions,
+    observer: Arc<dyn EventObserver>,
     key: String,
     envelope: Envelope,
     session: SessionId,
@@ -106,7 +150,7 @@ struct ChatFrontend {
 impl Frontend for ChatFrontend {
     fn show(&self, event: TurnEvent) {
         if let TurnEvent::Step { iteration, previous_tools } = &event {
-            self.gateway.ports.observer.emit(
+            self.observer.emit(
                 "agent:step",
                 serde_json::json!({
                     "platform": self.envelope.platform,
@@ -122,7 +166,7 @@ impl Frontend for ChatFrontend {
     }
 
     fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
-        Box::pin(self.gateway.ask(&self.key, &self.envelope, question, cancel))
+        Box::pin(self.questions.ask(&self.key, &self.envelope, question, cancel))
     }
 }
 

@@ -1,29 +1,33 @@
 //! One turn of a chat: finds its conversation, composes the input, runs the turn and settles its messages.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, Conversation, Error as AgentError, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork,
-    UnfinishedTurn,
+    Agent, Conversation, Error as AgentError, TurnOutcome, TurnRequest, TurnResult, TurnWork, UnfinishedTurn,
 };
-use hermes_store::{EndReason, Error as StoreError, InboxCloseReason, SessionFilter, WaitingMessage};
+use hermes_store::{Error as StoreError, InboxCloseReason, SessionFilter, Store, WaitingMessage};
+use hermes_task::TaskGroup;
 use hermes_text::head;
 use hermes_types::{
-    Cancel, Envelope, MessageContent, MessageStatus, OutgoingMessage, PlatformKind, PlatformTrait, Role,
-    SessionId, SessionKind, TaskId, Turn, TurnId, TurnState, platform_facts, platform_label,
+    Cancel, Clock, Envelope, MessageStatus, PlatformKind, PlatformTrait, Role, SessionId, Turn, TurnId,
+    TurnState, platform_facts, platform_has, platform_label,
 };
 
-use super::GRACE;
-use super::background;
-use super::context::context_prompt;
-use super::presenter::Presenter;
-use super::settle::final_message;
-use crate::deliver;
-use crate::gateway::Gateway;
-use crate::intake::reply_to;
-use crate::ports::AgentRequest;
-use crate::session::{ResetReason, SessionEntry, reset_reason};
+use super::background::{BackgroundTurns, is_background};
+use super::final_message::final_message;
+use super::message::MessageReader;
+use super::presenter::{Presenter, ShownDrafts, TurnDisplay};
+use super::{GRACE, STORE_RETRY_DELAY};
+use crate::active_conversations::ActiveConversations;
+use crate::chat_agents::ChatAgents;
+use crate::chat_sessions::{ChatSessions, OpenedChat};
+use crate::deliver::{self, Outbox, ReplyTarget};
+use crate::inbox::Inbox;
+use crate::ports::EventObserver;
+use crate::resources::GatewayResources;
+use crate::settings::LiveSettings;
 
 /// The instruction for the model when there has been no other conversation.
 const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
@@ -31,16 +35,6 @@ const INTRODUCE: &str = include_str!("introduce.md").trim_ascii();
 const MAX_HOOK_TEXT: usize = 500;
 /// The delay before a conversation that another process holds is tried again.
 const BUSY_RETRY_DELAY: Duration = Duration::from_secs(2);
-
-/// A chat's conversation, ready for a turn.
-struct OpenedChat {
-    conversation: Conversation,
-    entry: SessionEntry,
-    /// Set when the conversation begins with this turn.
-    is_new: bool,
-    reset: Option<ResetReason>,
-    unfinished_turn: Option<UnfinishedTurn>,
-}
 
 /// The reason why no turn ran.
 enum TurnError {
@@ -73,17 +67,65 @@ impl From<AgentError> for TurnError {
     }
 }
 
-impl Gateway {
+/// Runs the turns of chats.
+pub(crate) struct TurnRunner {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    settings: LiveSettings,
+    conversations: Arc<ActiveConversations>,
+    agents: ChatAgents,
+    sessions: Arc<ChatSessions>,
+    inbox: Inbox,
+    outbox: Outbox,
+    display: TurnDisplay,
+    messages: MessageReader,
+    background: BackgroundTurns,
+    observer: Arc<dyn EventObserver>,
+    tasks: Arc<TaskGroup>,
+    /// Set when there has been more than one conversation.
+    has_other_sessions: AtomicBool,
+}
+
+/// What a turn of a chat passes through.
+pub(crate) struct TurnParts {
+    pub(crate) conversations: Arc<ActiveConversations>,
+    pub(crate) agents: ChatAgents,
+    pub(crate) sessions: Arc<ChatSessions>,
+    pub(crate) inbox: Inbox,
+    pub(crate) outbox: Outbox,
+    pub(crate) display: TurnDisplay,
+    pub(crate) messages: MessageReader,
+}
+
+impl TurnRunner {
+    pub(crate) fn new(resources: &GatewayResources, parts: TurnParts) -> Self {
+        let TurnParts { conversations, agents, sessions, inbox, outbox, display, messages } = parts;
+        let (store, clock) = (resources.store.clone(), resources.clock.clone());
+        let background =
+            BackgroundTurns::new(store.clone(), clock.clone(), agents.clone(), inbox.clone(), outbox.clone());
+        Self {
+            store,
+            clock,
+            settings: resources.settings.clone(),
+            conversations,
+            agents,
+            sessions,
+            inbox,
+            outbox,
+            display,
+            messages,
+            background,
+            observer: resources.observer.clone(),
+            tasks: resources.tasks.clone(),
+            has_other_sessions: AtomicBool::new(false),
+        }
+    }
+
     /// Runs a turn for these rows and settles them. A temporary failure is retried.
-    pub(super) async fn run_turn_for_rows(
-        &self,
-        key: &str,
-        rows: Vec<WaitingMessage>,
-        words: Option<String>,
-    ) {
+    pub(crate) async fn run(&self, key: &str, rows: Vec<WaitingMessage>, words: Option<String>) {
         let Some(last) = rows.last() else { return };
-        if background::is_key(key) {
-            return background::run_background_turn(self, last).await;
+        if is_background(key) {
+            return self.background.run(last).await;
         }
         let envelope = last.envelope.clone();
         let mut told = false;
@@ -91,21 +133,19 @@ impl Gateway {
             match self.try_turn(key, &rows, words.as_deref()).await {
                 Ok(()) => return,
                 Err(TurnError::Rejected(text)) => {
-                    return self
-                        .settle_all(key, &rows, &envelope, InboxCloseReason::Reported, vec![text])
-                        .await;
+                    return self.inbox.report(&rows, InboxCloseReason::Reported, Some(text)).await;
                 }
                 Err(TurnError::Abandoned) => {
-                    return self.settle_all(key, &rows, &envelope, InboxCloseReason::Done, Vec::new()).await;
+                    return self.inbox.report(&rows, InboxCloseReason::Done, None).await;
                 }
                 // The reply has the turn's key, as after the next start: however often the turn is found, it is
                 // reported once.
                 Err(TurnError::Parked(turn, text)) => {
-                    match self.settle_turn(key, &rows, &envelope, &turn, Some(text), None).await {
+                    match self.settle(&rows, &turn, Some(&text), None).await {
                         Ok(()) => return,
                         Err(error) => {
                             tracing::error!(%error, key, "a notice could not be written down; trying again");
-                            self.clock.sleep(super::STORE_RETRY_DELAY).await;
+                            self.clock.sleep(STORE_RETRY_DELAY).await;
                         }
                     }
                 }
@@ -114,13 +154,14 @@ impl Gateway {
                         told = true;
                         let text = "This conversation is open in another Hermes; I go on when it is free."
                             .to_owned();
-                        self.queue_reply(key, reply_to(&envelope, text, format!("taken:{}", last.id))).await;
+                        let reply = ReplyTarget::of(&envelope).reply(text, format!("taken:{}", last.id));
+                        self.outbox.say(key, reply).await;
                     }
                     self.clock.sleep(BUSY_RETRY_DELAY).await;
                 }
                 Err(TurnError::Store(error)) => {
                     tracing::error!(%error, key, "a turn could not be written down; trying again");
-                    self.clock.sleep(super::STORE_RETRY_DELAY).await;
+                    self.clock.sleep(STORE_RETRY_DELAY).await;
                 }
             }
         }
@@ -134,41 +175,41 @@ impl Gateway {
     ) -> Result<(), TurnError> {
         let Some(first) = rows.first() else { return Ok(()) };
         let envelope = rows.last().map_or(&first.envelope, |last| &last.envelope);
-        let agent = self.agent_for(envelope).map_err(TurnError::Rejected)?;
+        let agent = self.agents.agent_for(envelope).map_err(TurnError::Rejected)?;
         let begun = match &first.turn {
             Some(turn) => self.store.turn(turn).await?,
             None => None,
         };
         let mut opened = match begun {
             Some(turn) if turn.state == TurnState::Running => {
-                self.open_unfinished(&agent, key, envelope, &turn).await?
+                self.sessions.open_unfinished(&agent, key, envelope, &turn).await?
             }
             Some(turn) => {
                 let reply = undelivered_reply(&agent, &turn).await?;
-                self.settle_turn(key, rows, envelope, &turn.id, reply, None).await?;
+                self.settle(rows, &turn.id, reply.as_deref(), None).await?;
                 return Ok(());
             }
-            None => self.open_conversation(&agent, key, envelope).await?,
+            None => self.sessions.open(&agent, key, envelope).await?,
         };
         let agent = self.introduce(agent, opened.conversation.session()).await?;
         if opened.is_new {
             self.suggest_home_channel(key, envelope).await;
         }
         let cancel = Cancel::new();
-        let presenter = Presenter::start(self, key, envelope, opened.conversation.session());
-        let marks = self.mark_seen(rows);
+        let presenter = self.display.present(key, envelope, opened.conversation.session());
+        let marks = self.display.mark_seen(rows);
         let is_resumed =
             opened.unfinished_turn.as_ref().is_some_and(|cut_off| is_turn_for_rows(rows, cut_off));
         self.conversations.start_turn(key, cancel.clone(), is_resumed.then(|| self.clock.now()));
         let about = about_turn(envelope, opened.conversation.session());
-        self.ports.observer.emit("agent:start", about.clone());
+        self.observer.emit("agent:start", about.clone());
         let ran = self.drive_turn(&agent, &mut opened, rows, words, &presenter, &cancel).await;
         let stopped = self.conversations.end_turn(key);
         let shown = presenter.finish().await;
         let result = match ran {
             Ok(result) => result,
             Err(reason) => {
-                shown.remove_cursor(self, envelope).await;
+                self.display.remove_cursor(shown, envelope).await;
                 return Err(reason);
             }
         };
@@ -186,9 +227,9 @@ impl Gateway {
         });
         self.emit_turn_ended(about, reply.as_deref());
         if reply.is_none() {
-            shown.clone().remove_cursor(self, envelope).await;
+            self.display.remove_cursor(shown.clone(), envelope).await;
         }
-        self.settle_turn(key, rows, envelope, &result.turn, reply, Some(shown)).await?;
+        self.settle(rows, &result.turn, reply.as_deref(), Some(shown)).await?;
         Ok(())
     }
 
@@ -208,14 +249,13 @@ impl Gateway {
 
     fn emit_turn_ended(&self, mut about: serde_json::Value, reply: Option<&str>) {
         about["response"] = serde_json::json!(head(reply.unwrap_or_default(), MAX_HOOK_TEXT));
-        self.ports.observer.emit("agent:end", about);
+        self.observer.emit("agent:end", about);
     }
 
     /// Tells a new chat once how to set a home channel, if the platform has none.
     async fn suggest_home_channel(&self, key: &str, envelope: &Envelope) {
         let platform = envelope.platform.as_str();
-        let facts = platform_facts(platform);
-        if facts.is_some_and(|facts| facts.has(PlatformTrait::SilentAboutHome))
+        if platform_has(platform, PlatformTrait::SilentAboutHome)
             || self.settings.current().home_channel(platform).is_some()
         {
             return;
@@ -226,7 +266,7 @@ impl Gateway {
             platform_label(platform)
         );
         let key_of_notice = format!("home:{platform}:{}", envelope.place.chat_id);
-        self.queue_reply(key, reply_to(envelope, text, key_of_notice)).await;
+        self.outbox.say(key, ReplyTarget::of(envelope).reply(text, key_of_notice)).await;
     }
 
     /// Runs the turn. A turn that does not stop when told to is abandoned.
@@ -249,9 +289,9 @@ impl Gateway {
                     agent.drop_turn(&cut_off).await?;
                 }
                 let window = agent.window(&opened.conversation);
-                let said =
-                    self.compose_input(rows, words, opened, window).await.map_err(TurnError::Rejected)?;
-                TurnWork::Begin { id: TurnId::generate(), input: Box::new(said) }
+                let input =
+                    self.messages.compose(rows, words, opened, window).await.map_err(TurnError::Rejected)?;
+                TurnWork::Begin { id: TurnId::generate(), input: Box::new(input) }
             }
         };
         let request = TurnRequest { work, frontend: presenter.frontend(), cancel, grace: Some(GRACE) };
@@ -264,175 +304,27 @@ impl Gateway {
         }
     }
 
-    /// Returns the agent for a message in its chat.
-    pub(crate) fn agent_for(&self, envelope: &Envelope) -> Result<Agent, String> {
-        let settings = self.settings.current();
-        let context = context_prompt(envelope, &settings, &self.platforms());
-        self.ports.agents.agent(&AgentRequest {
-            platform: &envelope.platform,
-            context: Some(context),
-            ..AgentRequest::default()
-        })
-    }
-
-    /// Opens the chat's conversation: the current one, or a new one where there is none or it has expired.
-    async fn open_conversation(
-        &self,
-        agent: &Agent,
-        key: &str,
-        envelope: &Envelope,
-    ) -> Result<OpenedChat, TurnError> {
-        let now = self.clock.now();
-        let civil = (self.calendar)(now);
-        let entry = self.index.find(key).await?;
-        let settings = self.settings.current();
-        let policy = settings.reset_policy(&envelope.platform, envelope.place.kind);
-        let task = TaskId::new(key);
-        let over = entry.as_ref().and_then(|entry| self.is_over(key, entry, &policy));
-        if let (Some(mut entry), None) = (entry.clone(), over) {
-            let session = SessionId::new(entry.session_id.clone());
-            entry.origin = Some(crate::session::ChatOrigin::from_envelope(envelope));
-            return match agent.load_conversation_as(&session, task.clone()).await {
-                Ok(taken) => {
-                    let fresh = taken.conversation.messages().is_empty();
-                    Ok(OpenedChat {
-                        conversation: taken.conversation,
-                        entry,
-                        is_new: fresh,
-                        reset: None,
-                        unfinished_turn: taken.unfinished_turn,
-                    })
-                }
-                // The session is bound but has no messages yet.
-                Err(AgentError::NotFound(_)) => {
-                    let conversation = new_chat_conversation(agent, session, envelope, task);
-                    Ok(OpenedChat { conversation, entry, is_new: true, reset: None, unfinished_turn: None })
-                }
-                Err(error) => Err(error.into()),
-            };
-        }
-        let session = SessionId::generate(SessionKind::Gateway, civil);
-        if let (Some(entry), Some(reason)) = (&entry, over) {
-            self.flush_in_background(envelope, entry);
-            self.end_previous_session(entry).await?;
-            agent.release_task(&task);
-            self.notify_reset(key, envelope, entry, reason, &policy).await;
-        }
-        let entry = SessionEntry::new(key, &session, envelope, civil);
-        self.index.persist_used(entry.clone(), now).await?;
-        let conversation = new_chat_conversation(agent, session, envelope, task);
-        self.emit("session:start", envelope, &entry);
-        Ok(OpenedChat { conversation, entry, is_new: true, reset: over, unfinished_turn: None })
-    }
-
-    /// Returns why a chat's conversation is over. While a process it started still runs, it is not.
-    pub(crate) fn is_over(
-        &self,
-        key: &str,
-        entry: &SessionEntry,
-        policy: &hermes_config::settings::SessionResetSettings,
-    ) -> Option<ResetReason> {
-        let now = (self.calendar)(self.clock.now());
-        let reason = reset_reason(policy, entry.last_used()?, now)?;
-        (!self.ports.services.has_running_process(&TaskId::new(key))).then_some(reason)
-    }
-
-    /// Opens the conversation of an unfinished turn, in its current session, however long ago it began.
-    async fn open_unfinished(
-        &self,
-        agent: &Agent,
-        key: &str,
-        envelope: &Envelope,
-        turn: &Turn,
-    ) -> Result<OpenedChat, TurnError> {
-        let taken = agent.load_conversation_as(&turn.session, TaskId::new(key)).await?;
-        let session = taken.conversation.session().clone();
-        let mut entry = match self.index.find(key).await? {
-            Some(entry) => entry,
-            None => SessionEntry::new(key, &session, envelope, (self.calendar)(self.clock.now())),
-        };
-        session.as_str().clone_into(&mut entry.session_id);
-        entry.origin = Some(crate::session::ChatOrigin::from_envelope(envelope));
-        Ok(OpenedChat {
-            conversation: taken.conversation,
-            entry,
-            is_new: false,
-            reset: None,
-            unfinished_turn: taken.unfinished_turn,
-        })
-    }
-
-    /// Ends the chat's previous session.
-    pub(crate) async fn end_previous_session(&self, entry: &SessionEntry) -> Result<(), StoreError> {
-        let session = SessionId::new(entry.session_id.clone());
-        self.store.end_session(&session, EndReason::SessionReset, self.clock.now()).await
-    }
-
-    async fn notify_reset(
-        &self,
-        key: &str,
-        envelope: &Envelope,
-        entry: &SessionEntry,
-        reason: ResetReason,
-        policy: &hermes_config::settings::SessionResetSettings,
-    ) {
-        if !policy.notify
-            || entry.total_tokens == 0
-            || policy.notify_exclude_platforms.contains(&envelope.platform)
-        {
-            return;
-        }
-        let text = format!(
-            "◐ Session automatically reset ({}). Conversation history cleared.\n/resume goes back to an earlier one; \
-             `session_reset` in config.yaml says when this happens.{}",
-            reason.user_text(),
-            self.info_block(envelope)
-        );
-        self.queue_reply(key, reply_to(envelope, text, format!("reset:{}", entry.session_id))).await;
-    }
-
     async fn notify_resumed(&self, rows: &[WaitingMessage], cut_off: &UnfinishedTurn) {
         let Some(row) = rows.last().filter(|_| !cut_off.parked) else { return };
         let text = "⚠️ I was restarted in the middle of your request. I am going on with it.".to_owned();
         let key = format!("resumed:{}:{}", cut_off.turn.id, cut_off.turn.cut_offs);
-        self.queue_reply(&row.conversation, reply_to(&row.envelope, text, key)).await;
+        self.outbox.say(&row.conversation, ReplyTarget::of(&row.envelope).reply(text, key)).await;
     }
 
-    /// Composes the model's input from all messages.
-    async fn compose_input(
+    /// Closes the messages of a turn together with its answer.
+    async fn settle(
         &self,
         rows: &[WaitingMessage],
-        words: Option<&str>,
-        opened: &OpenedChat,
-        window: u64,
-    ) -> Result<TurnInput, String> {
-        let mut texts: Vec<String> = Vec::new();
-        for row in rows {
-            let text = match words {
-                Some(words) => words.to_owned(),
-                None => self.message_for_model(&row.envelope, &opened.conversation, window).await?,
-            };
-            // Every image of an album may carry its caption.
-            if !text.is_empty() && !texts.contains(&text) {
-                texts.push(text);
-            }
+        turn: &TurnId,
+        text: Option<&str>,
+        shown: Option<ShownDrafts>,
+    ) -> Result<(), StoreError> {
+        let mut replies = Vec::new();
+        if let (Some(text), Some(last)) = (text, rows.last()) {
+            replies = self.outbox.plan(ReplyTarget::of(&last.envelope), text, &format!("turn:{turn}"));
+            deliver::replace_drafts(&mut replies, &shown.map(|shown| shown.drafts).unwrap_or_default());
         }
-        let with_files = rows.iter().any(|row| row.envelope.files().next().is_some());
-        let mut text = texts.join(if with_files { "\n\n" } else { "\n" });
-        if let Some(reason) = opened.reset {
-            text = format!("{}\n\n{text}", reason.model_text());
-        } else if opened.is_new
-            && let Some(skill) = rows.first().and_then(|row| row.envelope.skill.as_deref())
-            && let Some(loaded) = self.ports.services.skill(skill, &text)
-        {
-            text = loaded;
-        }
-        Ok(TurnInput {
-            content: MessageContent::Text(text),
-            stored: None,
-            earlier_messages: Vec::new(),
-            inbox_rows: rows.iter().map(|row| row.id).collect(),
-        })
+        self.inbox.close(rows, InboxCloseReason::Done, replies).await
     }
 
     async fn after_turn(
@@ -444,7 +336,7 @@ impl Gateway {
         // Compression may have moved the conversation to another session.
         opened.entry.session_id = result.session.as_str().to_owned();
         opened.entry.set_usage(opened.conversation.usage(), result.last_prompt_tokens);
-        self.index.persist_used(opened.entry, self.clock.now()).await?;
+        self.sessions.persist_used(opened.entry).await?;
         self.title_and_review(agent, opened.conversation);
         Ok(())
     }
@@ -466,29 +358,6 @@ impl Gateway {
             }
         }));
     }
-
-    /// Queues a reply.
-    pub(crate) async fn queue_reply(&self, key: &str, reply: OutgoingMessage) {
-        let platform = reply.platform.clone();
-        for part in deliver::split_reply(reply, self.delivery.abilities(&platform)) {
-            if let Err(error) = self.store.enqueue(key, part, self.clock.now()).await {
-                tracing::error!(%error, key, "something could not be said");
-            }
-        }
-        self.delivery.wake(&platform);
-    }
-
-    pub(crate) fn emit(&self, event: &str, envelope: &Envelope, entry: &SessionEntry) {
-        self.ports.observer.emit(
-            event,
-            serde_json::json!({
-                "platform": envelope.platform,
-                "user_id": envelope.sender.user_id,
-                "session_id": entry.session_id,
-                "session_key": entry.session_key,
-            }),
-        );
-    }
 }
 
 /// Tells whether a cut-off turn was the answer to these messages.
@@ -507,18 +376,6 @@ fn about_turn(envelope: &Envelope, session: &SessionId) -> serde_json::Value {
         "session_id": session.as_str(),
         "message": head(&envelope.text(), MAX_HOOK_TEXT),
     })
-}
-
-fn new_chat_conversation(
-    agent: &Agent,
-    session: SessionId,
-    envelope: &Envelope,
-    task: TaskId,
-) -> Conversation {
-    agent
-        .new_conversation_with_id(session, envelope.platform.clone(), SessionKind::Gateway)
-        .with_task(task)
-        .with_user(envelope.sender.user_id.clone())
 }
 
 const PARKED_MESSAGE: &str = "I was cut off twice while working on your message, so I have stopped trying. What was done until then is \

@@ -22,7 +22,7 @@ async fn attended(breaks: &[ChannelError]) -> (GatewayFixture, FakeChannel) {
         channel.break_next(error.clone());
     }
     let state = Arc::new(StateFile::new(&Home::new(bench.folder.path()), bench.clock.now()));
-    bench.gateway.supervise(Arc::new(channel.clone()), state);
+    bench.gateway.channels().supervise(Arc::new(channel.clone()), state);
     (bench, channel)
 }
 
@@ -66,8 +66,8 @@ async fn what_cannot_work_is_left_alone_and_said() {
         let state = until_state(&bench, "fatal").await;
         assert_eq!(state["error_code"], code);
         let reason = state["error_message"].as_str().unwrap().to_owned();
-        assert_eq!(bench.gateway.channel_health()["other"], ChannelHealth::Failed(reason));
-        assert_eq!(bench.gateway.platforms(), ["fake"]);
+        assert_eq!(bench.gateway.channels().health()["other"], ChannelHealth::Failed(reason));
+        assert_eq!(bench.gateway.status().platforms(), ["fake"]);
         assert_eq!(channel.listened(), 1);
     }
 }

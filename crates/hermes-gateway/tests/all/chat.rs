@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hermes_gateway::Services;
+use hermes_gateway::{MessageExpansion, ProcessInfo, SkillPrompts};
 use hermes_testkit::FakeChannel;
-use hermes_types::{BoxFuture, Clock as _, MessageStatus, ModelError, Role};
+use hermes_types::{Attachment, BoxFuture, Clock as _, MessageStatus, ModelError, Role};
 
 use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
@@ -278,11 +278,11 @@ async fn a_chat_begins_anew_after_silence_and_says_so() {
     bench.channel.until_said("ann", "1 messages: [System note").await;
 }
 
-/// Services that report a running process until told otherwise.
+/// A process list that reports a running process until told otherwise.
 #[derive(Default)]
 struct AtWork(std::sync::atomic::AtomicBool);
 
-impl Services for AtWork {
+impl ProcessInfo for AtWork {
     fn has_running_process(&self, task: &hermes_types::TaskId) -> bool {
         assert!(task.as_str().contains("chat-ann"), "{task}");
         !self.0.load(std::sync::atomic::Ordering::Relaxed)
@@ -295,7 +295,7 @@ async fn a_chat_with_a_running_process_does_not_begin_anew() {
         ModelStep::Say(format!("{} messages: {said}", request.messages.len()))
     });
     let at_work = Arc::new(AtWork::default());
-    let mut plan = GatewayFixturePlan { services: at_work.clone(), ..GatewayFixturePlan::new(model) };
+    let mut plan = GatewayFixturePlan { processes: at_work.clone(), ..GatewayFixturePlan::new(model) };
     plan.config = "session_reset: {mode: both, idle_minutes: 60}\n";
     let bench = plan.start().await;
     bench.channel.write("ann", "one");
@@ -349,7 +349,7 @@ async fn conversations_that_rest_cost_no_slot() {
     }
     bench.channel.until(|posted| (posted.len() == 50).then_some(())).await;
     bench.until_quiet().await;
-    assert_eq!(bench.gateway.active_turns(), 0);
+    assert_eq!(bench.gateway.status().active_turns(), 0);
 }
 
 #[tokio::test]
@@ -571,14 +571,20 @@ async fn a_button_answers_its_own_question_and_no_other() {
     bench.channel.until_said("ann", "Command approved").await;
 }
 
-/// Services that expand the word after `@` and reject `@all` as too large.
+/// Expands the word after `@` and rejects `@all` as too large.
 struct Pointing;
 
-impl Services for Pointing {
-    fn skill(&self, name: &str, rest: &str) -> Option<String> {
+impl SkillPrompts for Pointing {
+    fn prompt(&self, name: &str, rest: &str) -> Option<String> {
         (name == "review").then(|| format!("look at @all, {rest}"))
     }
 
+    fn list(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+impl MessageExpansion for Pointing {
     fn expand_references<'a>(
         &'a self,
         words: &'a str,
@@ -592,14 +598,21 @@ impl Services for Pointing {
             Ok(found)
         }))
     }
+
+    fn describe_file<'a>(&'a self, _: &'a Attachment) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
 }
 
 #[tokio::test]
 async fn what_a_message_points_at_is_attached_and_too_much_is_told() {
-    let bench =
-        GatewayFixturePlan { services: Arc::new(Pointing), ..GatewayFixturePlan::new(TestModel::echo()) }
-            .start()
-            .await;
+    let bench = GatewayFixturePlan {
+        skills: Arc::new(Pointing),
+        expansion: Arc::new(Pointing),
+        ..GatewayFixturePlan::new(TestModel::echo())
+    }
+    .start()
+    .await;
     let mut quoting = bench.channel.envelope("ann", "see @a");
     quoting.reply_to_text = Some("mine: @secret".to_owned());
     bench.channel.deliver(quoting);
@@ -720,7 +733,7 @@ async fn the_older_file_of_the_gateway_counts_where_the_configuration_is_silent(
     plan.env = &[("FAKE_ALLOW_ALL_USERS", "1")];
     plan.config = "quick_commands: {me: {type: alias, target: /help}}\nplatforms: {fake: {extra: {b: 3}}}\n";
     let bench = plan.start_in(folder).await;
-    let settings = bench.gateway.settings.current();
+    let settings = bench.sender.settings().current();
     assert_eq!(settings.home_channel("fake").as_deref(), Some("c9"));
     assert_eq!(settings.config.text("platforms.fake.token"), "old");
     let extra = |key: &str| settings.config.int(&format!("platforms.fake.extra.{key}"));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_gateway::cron::{start, tick_once};
 use hermes_schedule::{Job, JobChange, JobFilter, JobId, JobOrigin, JobStore, NewJob, Zone};
 use hermes_store::{CutOffRetry, JobClaim, JobRun, JobRunState, SessionFilter};
 use hermes_types::{Clock as _, HolderId, ModelError};
@@ -56,7 +55,7 @@ impl Scheduled for GatewayFixture {
 
     async fn tick_after(&self, seconds: u64) -> usize {
         self.clock.advance(Duration::from_secs(seconds));
-        tick_once(&self.gateway).await.unwrap()
+        self.gateway.scheduler().tick_once().await.unwrap()
     }
 
     async fn runs(&self) -> Vec<JobRun> {
@@ -116,7 +115,7 @@ async fn the_ticker_looks_at_once_and_every_minute_and_is_held_up_by_nothing() {
     bench.create(NewJob { prompt: "slow".into(), name: Some("Slow".into()), ..new("every 1m") });
     bench.create(NewJob { name: Some("Quick".into()), ..new("every 5m") });
     bench.clock.advance(Duration::from_mins(1));
-    start(&bench.gateway);
+    bench.gateway.scheduler().start();
     bench.until_asked(1).await;
     // While the slow job runs, minutes pass and the quick one runs.
     for looks in 1..=6 {
@@ -264,7 +263,7 @@ async fn a_gateway_that_is_killed_in_the_middle_of_a_run_tells_of_it_at_the_next
     let bench = bench(TestModel::new(|_, _| ModelStep::Stuck)).await;
     bench.create(new("0 * * * *"));
     bench.clock.advance(Duration::from_hours(1));
-    start(&bench.gateway);
+    bench.gateway.scheduler().start();
     bench.until_asked(1).await;
     let clock = bench.clock.clone();
     let folder = bench.kill().await;
@@ -273,7 +272,7 @@ async fn a_gateway_that_is_killed_in_the_middle_of_a_run_tells_of_it_at_the_next
     let bench = GatewayFixturePlan { env: UTC, clock, ..GatewayFixturePlan::new(TestModel::echo()) }
         .start_in(folder)
         .await;
-    assert_eq!(tick_once(&bench.gateway).await.unwrap(), 0);
+    assert_eq!(bench.gateway.scheduler().tick_once().await.unwrap(), 0);
     bench.channel.until_said("ann", "Hermes was stopped while it ran").await;
     assert_eq!(bench.states().await, [JobRunState::Unknown]);
 }
@@ -311,10 +310,11 @@ async fn two_gateways_on_one_home_never_run_the_same_instant_twice() {
     let mut begun = 0;
     for _ in 0..10 {
         one.clock.advance(Duration::from_mins(1));
-        let (a, b) = tokio::join!(tick_once(&one.gateway), tick_once(&two.gateway));
+        let (a, b) = tokio::join!(one.gateway.scheduler().tick_once(), two.gateway.scheduler().tick_once());
         begun += a.unwrap() + b.unwrap();
         // The one that did not get the lock checks again, as it would a minute later.
-        begun += tick_once(&two.gateway).await.unwrap() + tick_once(&one.gateway).await.unwrap();
+        begun += two.gateway.scheduler().tick_once().await.unwrap()
+            + one.gateway.scheduler().tick_once().await.unwrap();
     }
     assert_eq!(begun, 51);
     assert_eq!(one.model.questions().len(), 51);
@@ -330,8 +330,9 @@ async fn changes_made_during_a_run_are_kept() {
     let removed = bench.create(new("every 10m"));
     bench.clock.advance(Duration::from_mins(10));
     let (gateway, model) = (bench.gateway.clone(), bench.model.clone());
-    let ticking =
-        hermes_task::spawn_named("tick", &bench.cancel, async move { tick_once(&gateway).await.unwrap() });
+    let ticking = hermes_task::spawn_named("tick", &bench.cancel, async move {
+        gateway.scheduler().tick_once().await.unwrap()
+    });
     bench.until_asked(2).await;
     let change = JobChange {
         prompt: Some("other words".into()),
@@ -356,8 +357,9 @@ async fn a_run_that_gives_no_sign_of_life_is_ended_and_told() {
     let job = bench.create(new("every 10m"));
     bench.clock.advance(Duration::from_mins(10));
     let gateway = bench.gateway.clone();
-    let ticking =
-        hermes_task::spawn_named("tick", &bench.cancel, async move { tick_once(&gateway).await.unwrap() });
+    let ticking = hermes_task::spawn_named("tick", &bench.cancel, async move {
+        gateway.scheduler().tick_once().await.unwrap()
+    });
     bench.until_asked(1).await;
     while !ticking.is_finished() {
         bench.clock.advance(Duration::from_secs(30));

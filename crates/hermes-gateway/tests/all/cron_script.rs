@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_config::Home;
-use hermes_gateway::cron::tick_once;
-use hermes_gateway::{JobScriptOutcome, JobScriptRequest, Services};
+use hermes_gateway::{HelperPrograms, JobScriptOutcome, JobScriptRequest};
 use hermes_schedule::{Job, JobChange, JobOrigin, JobStore, NewJob, Zone};
 use hermes_store::JobRunState;
 use hermes_types::{BoxFuture, Clock as _, Role};
@@ -16,20 +15,28 @@ use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
 const UTC: &[(&str, &str)] = &[("HERMES_TIMEZONE", "UTC"), ("FAKE_HOME_CHANNEL", "home")];
 
-/// Services on which every script has the result the test sets.
-struct ScriptedServices {
+/// Programs among which every script has the result the test sets.
+struct ScriptedPrograms {
     end: Result<JobScriptOutcome, String>,
     ran: Mutex<Vec<String>>,
 }
 
-impl ScriptedServices {
+impl ScriptedPrograms {
     fn new(output: &str, complaints: &str, code: Option<i32>) -> Arc<Self> {
         let end = JobScriptOutcome { stdout: output.into(), stderr: complaints.into(), code };
         Arc::new(Self { end: Ok(end), ran: Mutex::default() })
     }
 }
 
-impl Services for ScriptedServices {
+impl HelperPrograms for ScriptedPrograms {
+    fn shell<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Err("no shell".to_owned())))
+    }
+
+    fn program<'a>(&'a self, _: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Err("no program".to_owned())))
+    }
+
     fn script<'a>(&'a self, order: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         let name = order.file.file_name().unwrap().to_string_lossy().into_owned();
         let folder = order.directory.file_name().unwrap().to_string_lossy().into_owned();
@@ -39,9 +46,9 @@ impl Services for ScriptedServices {
     }
 }
 
-async fn bench(machine: Arc<ScriptedServices>, config: &'static str) -> GatewayFixture {
+async fn bench(machine: Arc<ScriptedPrograms>, config: &'static str) -> GatewayFixture {
     let model = TestModel::new(|_, _| ModelStep::Say("the answer".into()));
-    let bench = GatewayFixturePlan { env: UTC, services: machine, config, ..GatewayFixturePlan::new(model) }
+    let bench = GatewayFixturePlan { env: UTC, programs: machine, config, ..GatewayFixturePlan::new(model) }
         .start()
         .await;
     let scripts = bench.folder.path().join("scripts");
@@ -80,7 +87,7 @@ fn create(bench: &GatewayFixture, more: Value) -> Job {
 
 async fn tick(bench: &GatewayFixture) -> usize {
     bench.clock.advance(Duration::from_mins(10));
-    tick_once(&bench.gateway).await.unwrap()
+    bench.gateway.scheduler().tick_once().await.unwrap()
 }
 
 async fn states(bench: &GatewayFixture) -> Vec<JobRunState> {
@@ -89,7 +96,7 @@ async fn states(bench: &GatewayFixture) -> Vec<JobRunState> {
 
 #[tokio::test]
 async fn what_a_script_prints_goes_before_the_prompt() {
-    let machine = ScriptedServices::new("3 new mails\n", "a warning", Some(0));
+    let machine = ScriptedPrograms::new("3 new mails\n", "a warning", Some(0));
     let bench = bench(machine.clone(), "cron: {script_timeout_seconds: 7}\n").await;
     create(&bench, json!({"script": "watch.sh"}));
     assert_eq!(tick(&bench).await, 1);
@@ -104,7 +111,7 @@ async fn what_a_script_prints_goes_before_the_prompt() {
 #[tokio::test]
 async fn a_script_can_let_the_agent_rest() {
     for output in ["", "looked\n{\"wakeAgent\": false}\n"] {
-        let bench = bench(ScriptedServices::new(output, "", Some(0)), "").await;
+        let bench = bench(ScriptedPrograms::new(output, "", Some(0)), "").await;
         create(&bench, json!({"script": "count.py"}));
         assert_eq!(tick(&bench).await, 1);
         bench.until_quiet().await;
@@ -116,7 +123,7 @@ async fn a_script_can_let_the_agent_rest() {
 #[tokio::test]
 async fn a_script_that_fails_is_told_to_the_model() {
     let bench =
-        bench(ScriptedServices::new("", "no such host, token sk-proj-abcdefghijklmnopqrstuvwx", Some(3)), "")
+        bench(ScriptedPrograms::new("", "no such host, token sk-proj-abcdefghijklmnopqrstuvwx", Some(3)), "")
             .await;
     create(&bench, json!({"script": "watch.sh"}));
     tick(&bench).await;
@@ -127,7 +134,7 @@ async fn a_script_that_fails_is_told_to_the_model() {
 
 #[tokio::test]
 async fn a_script_alone_is_delivered_as_it_is() {
-    let machine = ScriptedServices::new("disk at 91 %\n[SILENT] is no order here\n", "", Some(0));
+    let machine = ScriptedPrograms::new("disk at 91 %\n[SILENT] is no order here\n", "", Some(0));
     let bench = bench(machine.clone(), "").await;
     let folder = bench.folder.path().join("project").to_string_lossy().into_owned();
     let more = json!({"script": "count.py", "no_agent": true, "workdir": folder});
@@ -142,14 +149,14 @@ async fn a_script_alone_is_delivered_as_it_is() {
 
 #[tokio::test]
 async fn a_script_alone_is_silent_or_an_alarm() {
-    let quiet = bench(ScriptedServices::new(" \n", "", Some(0)), "").await;
+    let quiet = bench(ScriptedPrograms::new(" \n", "", Some(0)), "").await;
     create(&quiet, json!({"script": "watch.sh", "no_agent": true}));
     tick(&quiet).await;
     quiet.until_quiet().await;
     assert!(quiet.channel.posted().is_empty());
     assert_eq!(states(&quiet).await, [JobRunState::Completed]);
     for (code, words) in [(Some(2), "ended with 2"), (None, "took too long")] {
-        let bench = bench(ScriptedServices::new("half", "broken pipe", code), "").await;
+        let bench = bench(ScriptedPrograms::new("half", "broken pipe", code), "").await;
         let job = create(&bench, json!({"script": "watch.sh", "no_agent": true}));
         tick(&bench).await;
         bench.channel.until_said("ann", words).await;
@@ -160,7 +167,7 @@ async fn a_script_alone_is_silent_or_an_alarm() {
 
 #[tokio::test]
 async fn a_script_lies_in_its_folder_and_does_not_stop_the_gateway() {
-    let bench = bench(ScriptedServices::new("x", "", Some(0)), "").await;
+    let bench = bench(ScriptedPrograms::new("x", "", Some(0)), "").await;
     let scripts = bench.folder.path().join("scripts");
     std::fs::write(bench.folder.path().join("outside.sh"), "echo\n").unwrap();
     std::os::unix::fs::symlink(bench.folder.path().join("outside.sh"), scripts.join("link.sh")).unwrap();
@@ -192,7 +199,7 @@ async fn a_script_lies_in_its_folder_and_does_not_stop_the_gateway() {
 
 #[tokio::test]
 async fn a_job_has_the_toolsets_it_names() {
-    let bench = bench(ScriptedServices::new("", "", Some(0)), "").await;
+    let bench = bench(ScriptedPrograms::new("", "", Some(0)), "").await;
     create(&bench, json!({"enabled_toolsets": ["web", "terminal"]}));
     tick(&bench).await;
     let wishes = bench.wishes.lock().unwrap().join("\n");
@@ -215,7 +222,12 @@ async fn no_more_jobs_run_at_once_than_may() {
     }
     bench.clock.advance(Duration::from_mins(10));
     let gateway = bench.gateway.clone();
-    let ticking = hermes_task::spawn_named("a tick", &bench.cancel, async move { tick_once(&gateway).await });
+    let ticking =
+        hermes_task::spawn_named(
+            "a tick",
+            &bench.cancel,
+            async move { gateway.scheduler().tick_once().await },
+        );
     for done in 0..5 {
         bench.until_asked((done + 2).min(5)).await;
         let running = states(&bench).await.iter().filter(|state| **state == JobRunState::Running).count();

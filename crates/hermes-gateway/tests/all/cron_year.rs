@@ -12,7 +12,6 @@ use chrono::{
 };
 use chrono_tz::Tz;
 use hermes_config::Home;
-use hermes_gateway::cron::tick_once;
 use hermes_schedule::{JobFilter, JobOrigin, JobStore, NewJob, Zone, earliest_next_run};
 use hermes_store::JobRunState;
 use hermes_testkit::{FakeChannel, TestClock};
@@ -167,7 +166,7 @@ async fn year(name: &'static str, env: &'static [(&'static str, &'static str)], 
         let mut now = window.from;
         while now <= window.to {
             clock.set_wall(seconds(now));
-            tick_once(&bench.gateway).await.unwrap();
+            bench.gateway.scheduler().tick_once().await.unwrap();
             let next = earliest_next_run(&jobs.list(JobFilter::Enabled)).unwrap().seconds();
             #[expect(clippy::cast_possible_truncation, reason = "whole seconds of a year")]
             let wait = (next as i64 - now).max(1);

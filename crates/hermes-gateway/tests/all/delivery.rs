@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_gateway::Services;
+use hermes_gateway::PlatformCatalog;
 use hermes_store::OutboxState;
 use hermes_task::SystemClock;
 use hermes_testkit::{FakeChannel, SendFault};
@@ -128,7 +128,7 @@ async fn a_picture_on_the_web_is_sent_after_the_text_and_named_when_it_is_refuse
         idempotency_key: "refused".to_owned(),
     };
     bench.channel.fail_next(SendFault::Refuse);
-    bench.gateway.enqueue(reply).await.unwrap();
+    bench.sender.outbox().enqueue(reply).await.unwrap();
     let said = bench.channel.until_said("ann", "https://e.org/no.png").await;
     assert_eq!(said, "(Response formatting failed, plain text:)\n🖼️ Image: https://e.org/no.png");
 }
@@ -143,23 +143,27 @@ async fn where_pictures_cannot_be_shown_their_address_stays_in_the_text() {
     assert_eq!(bench.channel.until_said("ann", "cat").await, text);
 }
 
-/// Services that know one platform, which is not connected.
+/// A catalog that knows one platform, which is not connected.
 struct OneMore;
 
-impl Services for OneMore {
+impl PlatformCatalog for OneMore {
     fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
         (platform == "small")
             .then(|| ChannelCapabilities { max_length: 100, ..ChannelCapabilities::default() })
+    }
+
+    fn is_set_up(&self, _: &str) -> bool {
+        false
     }
 }
 
 #[tokio::test]
 async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
     let mut plan = GatewayFixturePlan::new(TestModel::echo());
-    plan.services = Arc::new(OneMore);
+    plan.platforms = Arc::new(OneMore);
     let bench = plan.start().await;
     let text = "word ".repeat(50);
-    let post = bench.gateway.deliver("small:chat-ann", &text, None);
+    let post = bench.sender.deliver("small:chat-ann", &text, None);
     let queued = async {
         let clock = SystemClock::new();
         while bench.store.outbox_depth().await.unwrap().waiting < 3 {
@@ -171,8 +175,8 @@ async fn what_waits_for_a_platform_is_cut_to_its_size_before_it_is_connected() {
         () = queued => {}
     }
     let small = FakeChannel::new("small");
-    bench.gateway.connect(Arc::new(small.clone()));
-    bench.gateway.flush_outbox(Duration::from_mins(1)).await;
+    bench.sender.delivery().connect(Arc::new(small.clone()));
+    bench.sender.delivery().flush(Duration::from_mins(1)).await;
     let said = small.texts("ann");
     assert_eq!(said.len(), 3, "all of it has left");
     assert!(said.iter().all(|part| part.chars().count() <= 100), "{said:?}");
@@ -192,7 +196,7 @@ async fn a_long_answer_of_a_command_is_sent_whole() {
         draft: None,
         idempotency_key: "long".into(),
     };
-    bench.gateway.enqueue(reply).await.unwrap();
+    bench.sender.outbox().enqueue(reply).await.unwrap();
     bench.channel.until_said("ann", "line 1999").await;
     let texts = bench.channel.texts("ann");
     assert!(texts.len() > 1, "{} messages", texts.len());

@@ -12,7 +12,7 @@ async fn a_chat_is_written_to_by_id_by_name_and_as_the_home_channel() {
     bench.channel.write("ann", "hello");
     bench.channel.until_said("ann", "you said: hello").await;
     bench.until_quiet().await;
-    let sent = bench.gateway.deliver("fake:chat-ann", "dinner is ready", None).await.unwrap();
+    let sent = bench.sender.deliver("fake:chat-ann", "dinner is ready", None).await.unwrap();
     assert_eq!((sent.platform.as_str(), sent.chat_id.as_str(), sent.mirrored), ("fake", "chat-ann", true));
     assert_eq!(sent.receipt.message_ids.len(), 1);
     assert_eq!(bench.channel.texts("ann"), ["you said: hello", "dinner is ready"]);
@@ -29,17 +29,17 @@ async fn a_chat_is_written_to_by_id_by_name_and_as_the_home_channel() {
     bench.until_quiet().await;
     let bound = bench.store.bindings().await.unwrap();
     let other = bound.iter().find(|bound| bound.session != session).unwrap().session.clone();
-    bench.gateway.deliver("fake:chat-ann", "from bob's chat", Some(&other)).await.unwrap();
+    bench.sender.deliver("fake:chat-ann", "from bob's chat", Some(&other)).await.unwrap();
     let rows = bench.store.transcript(&session).await.unwrap();
     assert_eq!(rows.last().unwrap().message.content.text(), "[Delivered from fake] from bob's chat");
-    let home = bench.gateway.deliver("fake", "unasked", None).await.unwrap();
+    let home = bench.sender.deliver("fake", "unasked", None).await.unwrap();
     assert_eq!(home.note.as_deref(), Some("Sent to fake home channel (chat_id: chat-home)"));
     bench.gateway.export_files().await;
-    let targets = bench.gateway.targets().await;
+    let targets = bench.sender.targets().await;
     assert_eq!(targets, ["fake:chat-ann (ann's name, dm)", "fake:chat-bob (bob's name, dm)"]);
-    let named = bench.gateway.deliver("fake:#ann's name", "by name", None).await.unwrap();
+    let named = bench.sender.deliver("fake:#ann's name", "by name", None).await.unwrap();
     assert_eq!(named.chat_id, "chat-ann");
-    let long = bench.gateway.deliver("fake:chat-ann", &"word ".repeat(900), None).await.unwrap();
+    let long = bench.sender.deliver("fake:chat-ann", &"word ".repeat(900), None).await.unwrap();
     let first = bench.channel.posted().into_iter().find(|posted| posted.text.ends_with("(1/3)")).unwrap();
     assert_eq!(long.receipt.message_ids, [first.id], "a message is known by its first part");
 }
@@ -52,12 +52,12 @@ async fn what_cannot_be_reached_is_said() {
     for (target, words) in
         [("fake", "no home channel"), ("local", "no place to send to"), ("fake:#nobody", "nobody")]
     {
-        let refused = bench.gateway.deliver(target, "x", None).await;
+        let refused = bench.sender.deliver(target, "x", None).await;
         assert!(
             matches!(&refused, Err(ChannelError::Refused(why)) if why.contains(words)),
             "{target}: {refused:?}"
         );
     }
     bench.channel.fail_next(hermes_testkit::SendFault::Refuse);
-    assert!(bench.gateway.deliver("fake:1", "x", None).await.is_err());
+    assert!(bench.sender.deliver("fake:1", "x", None).await.is_err());
 }

@@ -369,7 +369,7 @@ async fn work_in_the_background_outlives_the_process() {
         // Notices of a process it started also reach the chat.
         let session = bench.store.list_sessions(SessionFilter::default(), 5).await.unwrap()[0].id.clone();
         let key = format!("background:{session}");
-        bench.gateway.notify_conversation(&key, "the process has ended".into(), "n".into()).await;
+        bench.sender.notify_conversation(&key, "the process has ended".into(), "n".into()).await;
         bench.channel.until_said("ann", "the process has ended").await;
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use hermes_agent::{Agent, AgentModels, PromptSource, RequestOptions, ReviewIntervals};
 use hermes_config::{Env, Home};
 use hermes_gateway::{
-    AgentProvider, AgentRequest, EventObserver, Gateway, GatewayPorts, LiveSettings, NoObserver, NoServices,
-    Services,
+    AgentProvider, AgentRequest, ChatMessageSender, DeliveryPorts, EventObserver, Gateway, GatewayPorts,
+    HelperPrograms, LiveSettings, MessageExpansion, NoServices, PlatformCatalog, ProcessInfo, SkillPrompts,
 };
 use hermes_store::Store;
 use hermes_task::SystemClock;
@@ -64,6 +64,7 @@ pub(crate) struct GatewayFixture {
     pub(crate) events: Arc<EventRecorder>,
     pub(crate) witness: Arc<EndRecordingTool>,
     pub(crate) gateway: Gateway,
+    pub(crate) sender: ChatMessageSender,
     pub(crate) channel: FakeChannel,
     pub(crate) model: Arc<TestModel>,
     pub(crate) clock: TestClock,
@@ -82,7 +83,11 @@ pub(crate) struct GatewayFixturePlan {
     pub(crate) clock: TestClock,
     /// The result of the plain tool.
     pub(crate) says: Option<String>,
-    pub(crate) services: Arc<dyn Services>,
+    pub(crate) platforms: Arc<dyn PlatformCatalog>,
+    pub(crate) skills: Arc<dyn SkillPrompts>,
+    pub(crate) processes: Arc<dyn ProcessInfo>,
+    pub(crate) programs: Arc<dyn HelperPrograms>,
+    pub(crate) expansion: Arc<dyn MessageExpansion>,
 }
 
 impl GatewayFixturePlan {
@@ -98,7 +103,11 @@ impl GatewayFixturePlan {
             channel: FakeChannel::new("fake"),
             clock: TestClock::new(),
             says: None,
-            services: Arc::new(NoServices),
+            platforms: Arc::new(NoServices),
+            skills: Arc::new(NoServices),
+            processes: Arc::new(NoServices),
+            programs: Arc::new(NoServices),
+            expansion: Arc::new(NoServices),
         }
     }
 
@@ -129,12 +138,27 @@ impl GatewayFixturePlan {
             folder: folder.path().to_owned(),
         });
         let events = Arc::new(EventRecorder::default());
-        let ports = GatewayPorts { agents, services: self.services.clone(), observer: events.clone() };
         let cancel = Cancel::new();
-        let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
+        let sender = ChatMessageSender::new(
+            store.clone(),
+            clock,
+            Arc::new(CivilTime::utc),
+            live,
+            DeliveryPorts { platforms: self.platforms.clone(), files: Arc::new(NoServices) },
+            &cancel,
+        );
+        let ports = GatewayPorts {
+            skills: self.skills.clone(),
+            processes: self.processes.clone(),
+            programs: self.programs.clone(),
+            expansion: self.expansion.clone(),
+            observer: events.clone(),
+            ..GatewayPorts::new(agents)
+        };
+        let gateway = Gateway::new(&sender, Arc::new(CivilTime::utc), &ports, &cancel);
         gateway.recover().await.unwrap();
-        gateway.connect(Arc::new(self.channel.clone()));
-        let (listener, intake, stop) = (self.channel.clone(), gateway.clone(), cancel.clone());
+        sender.delivery().connect(Arc::new(self.channel.clone()));
+        let (listener, intake, stop) = (self.channel.clone(), gateway.intake().clone(), cancel.clone());
         drop(hermes_task::spawn_named("listening", &cancel, async move {
             let _ = listener.listen(&intake, &stop).await;
         }));
@@ -143,6 +167,7 @@ impl GatewayFixturePlan {
             events,
             witness,
             gateway,
+            sender,
             channel: self.channel,
             model: self.model,
             clock: self.clock,
@@ -173,7 +198,7 @@ impl GatewayFixture {
         loop {
             let inbox = self.store.inbox_depth().await.unwrap().waiting;
             let outbox = self.store.outbox_depth().await.unwrap().waiting;
-            if inbox == 0 && outbox == 0 && self.gateway.active_turns() == 0 {
+            if inbox == 0 && outbox == 0 && self.gateway.status().active_turns() == 0 {
                 return;
             }
             clock.sleep(Duration::from_millis(2)).await;
@@ -214,13 +239,21 @@ pub(crate) async fn start_for_real(home: &Path, model: Arc<TestModel>, channel: 
         folder: home.to_owned(),
         wishes: Arc::default(),
     });
-    let ports = GatewayPorts { agents, services: Arc::new(NoServices), observer: Arc::new(NoObserver) };
     let cancel = Cancel::new();
-    let gateway = Gateway::new(store, clock, Arc::new(CivilTime::utc), live, ports, &cancel);
+    let none = Arc::new(NoServices);
+    let sender = ChatMessageSender::new(
+        store,
+        clock,
+        Arc::new(CivilTime::utc),
+        live,
+        DeliveryPorts { platforms: none.clone(), files: none },
+        &cancel,
+    );
+    let gateway = Gateway::new(&sender, Arc::new(CivilTime::utc), &GatewayPorts::new(agents), &cancel);
     gateway.recover().await.unwrap();
-    gateway.connect(channel.clone());
+    sender.delivery().connect(channel.clone());
     gateway.resume_work().await.unwrap();
-    let intake = gateway.clone();
+    let intake = gateway.intake().clone();
     drop(hermes_task::spawn_named("listening", &cancel, async move {
         let _ = channel.listen(&intake, &Cancel::new()).await;
     }));

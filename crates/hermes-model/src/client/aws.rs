@@ -1,5 +1,6 @@
 //! The AWS signature, version 4, for one JSON request.
 
+use data_encoding::HEXLOWER;
 use hermes_net::Url;
 use hermes_types::{CivilTime, Secret, Timestamp};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -26,15 +27,17 @@ pub(super) fn sign(keys: &AwsKeys, url: &Url, body: &[u8], now: Timestamp) -> Ve
         signed.iter().fold(String::new(), |text, (name, value)| text + name + ":" + value.trim() + "\n");
     // The signed path is the sent path with each segment escaped once more, as every service but S3 requires.
     let path = escape_path(url.path());
-    let canonical = format!("POST\n{path}\n\n{lines}\n{names}\n{}", hex(&Sha256::digest(body)));
+    let canonical = format!("POST\n{path}\n\n{lines}\n{names}\n{}", HEXLOWER.encode(&Sha256::digest(body)));
     let scope = format!("{date}/{}/{SERVICE}/aws4_request", keys.region);
-    let to_sign =
-        format!("AWS4-HMAC-SHA256\n{moment}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
+    let to_sign = format!(
+        "AWS4-HMAC-SHA256\n{moment}\n{scope}\n{}",
+        HEXLOWER.encode(&Sha256::digest(canonical.as_bytes()))
+    );
     let mut key = format!("AWS4{}", keys.secret_key.expose()).into_bytes();
     for part in [date.as_str(), keys.region.as_str(), SERVICE, "aws4_request"] {
         key = mac(&key, part.as_bytes());
     }
-    let signature = hex(&mac(&key, to_sign.as_bytes()));
+    let signature = HEXLOWER.encode(&mac(&key, to_sign.as_bytes()));
     let credential = format!("{}/{scope}", keys.access_key);
     let authorization =
         format!("AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}");
@@ -53,15 +56,6 @@ fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     mac.update(text);
     mac.finalize().into_bytes().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn escape_path(path: &str) -> String {
@@ -85,7 +79,7 @@ mod tests {
         for part in ["20150830", "us-east-1", "iam", "aws4_request"] {
             key = mac(&key, part.as_bytes());
         }
-        assert_eq!(hex(&key), "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9");
+        assert_eq!(HEXLOWER.encode(&key), "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9");
     }
 
     #[test]

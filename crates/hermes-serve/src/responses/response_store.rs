@@ -18,7 +18,7 @@ pub(crate) struct LoadedResponse {
 }
 
 pub(crate) async fn load(app: &App, id: &str) -> Result<Option<LoadedResponse>, ApiError> {
-    let Some(text) = app.responses.find(id, app.gateway.clock.now()).await? else { return Ok(None) };
+    let Some(text) = app.responses.find(id, app.clock.now()).await? else { return Ok(None) };
     let data: Value = serde_json::from_str(&text).unwrap_or_default();
     let history = data.get("conversation_history").cloned().unwrap_or_default();
     Ok(Some(LoadedResponse {
@@ -38,7 +38,7 @@ pub(crate) async fn load_conversation(app: &App, name: &str) -> Result<Option<Lo
         return Ok(Some(stored));
     }
     let Some(conversation) = app.responses.conversation(name).await? else { return Ok(None) };
-    let store = &app.gateway.store;
+    let store = &app.store;
     let newest = store.continuation(&conversation.session).await?.newest;
     let history = store.transcript(&newest).await?.into_iter().map(|row| row.message).collect();
     Ok(Some(LoadedResponse {
@@ -122,7 +122,7 @@ async fn write(
         id: response.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
         data: data.to_string(),
         conversation,
-        at: app.gateway.clock.now(),
+        at: app.clock.now(),
     };
     app.responses.save(kept).await?;
     Ok(())

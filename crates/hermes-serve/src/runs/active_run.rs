@@ -44,7 +44,7 @@ pub(super) async fn start_run(
     };
     let (stored, is_stored) = oneshot::channel();
     let run = || ApiRun::new(cancel.clone(), Some(stored));
-    if app.runs.insert(&id, run, app.gateway.clock.monotonic()) == InsertOutcome::Existing {
+    if app.runs.insert(&id, run, app.clock.monotonic()) == InsertOutcome::Existing {
         return id;
     }
     let work = ActiveRun { app: app.clone(), id: id.clone(), turn, origin: beginning };
@@ -75,7 +75,7 @@ fn restore_ended_run(app: &App, turn: &TurnId, answer: &str) -> String {
         Some("run.cancelled") => "cancelled",
         _ => "failed",
     };
-    let now = app.gateway.clock.monotonic();
+    let now = app.clock.monotonic();
     let run = || {
         let mut run = ApiRun::new(Cancel::new(), None);
         run.end(status, event, now);
@@ -92,7 +92,7 @@ pub(super) async fn restore_run(app: &App, id: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let Some(turn) = turn_id(id) else { return Ok(()) };
-    let store = &app.gateway.store;
+    let store = &app.store;
     let Some(turn) = store.turn(&turn).await? else { return Ok(()) };
     let session = store.session(&turn.session).await?;
     if session.is_none_or(|session| session.source != "api_server") {
@@ -114,7 +114,7 @@ pub(super) async fn restore_run(app: &App, id: &str) -> Result<(), ApiError> {
             "Hermes was restarted in the middle of this run; what was done until then is in its session",
         ),
     };
-    let now = app.gateway.clock.monotonic();
+    let now = app.clock.monotonic();
     let run = || {
         let mut run = ApiRun::new(Cancel::new(), None);
         run.end(status, event, now);
@@ -173,10 +173,9 @@ impl ActiveRun {
             Err(_) if cancel.is_cancelled() => ("cancelled", json!({"event": "run.cancelled"})),
             Err(error) => ("failed", json!({"event": "run.failed", "error": error.message})),
         };
-        let clock = &self.app.gateway.clock;
+        let clock = &self.app.clock;
         if self.origin != RunOrigin::Plain && ended {
-            let kept =
-                self.app.gateway.store.answer_request(&self.turn, event.to_string(), clock.now()).await;
+            let kept = self.app.store.answer_request(&self.turn, event.to_string(), clock.now()).await;
             if let Err(error) = kept {
                 tracing::error!(%error, "how a run ended could not be kept");
             }
@@ -193,7 +192,7 @@ impl ActiveRun {
 
     /// Tells whether the turn can no longer be resumed.
     async fn has_ended(&self) -> bool {
-        let turn = self.app.gateway.store.turn(&self.turn).await;
+        let turn = self.app.store.turn(&self.turn).await;
         turn.is_ok_and(|turn| turn.is_none_or(|turn| turn.state != TurnState::Running))
     }
 
@@ -241,7 +240,7 @@ impl Frontend for ActiveRun {
             let answer = tokio::select! {
                 answer = answer => answer.unwrap_or(UserAnswer::Unavailable),
                 () = cancel.cancelled() => UserAnswer::Unavailable,
-                () = self.app.gateway.clock.sleep(TIMEOUT) => UserAnswer::TimedOut,
+                () = self.app.clock.sleep(TIMEOUT) => UserAnswer::TimedOut,
             };
             self.app.runs.update(&self.id, |run| {
                 run.status = "running";

@@ -1,6 +1,8 @@
 //! Delivers the answers to webhook events.
 
-use hermes_gateway::Gateway;
+use std::sync::Arc;
+
+use hermes_gateway::{HelperPrograms, LiveSettings, Outbox};
 use hermes_types::{
     BoxFuture, Cancel, Channel, ChannelCapabilities, ChannelError, ChatAddress, ChatKind, ChatPart,
     DeliveryCertainty, DeliveryReceipt, Intake, OutgoingMessage,
@@ -18,12 +20,14 @@ pub(super) struct WebhookTarget {
 /// The platform `webhook`, which only sends.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct WebhookChannel {
-    gateway: Gateway,
+    outbox: Outbox,
+    live: LiveSettings,
+    programs: Arc<dyn HelperPrograms>,
 }
 
 impl WebhookChannel {
-    pub fn new(gateway: Gateway) -> Self {
-        Self { gateway }
+    pub fn new(outbox: Outbox, live: LiveSettings, programs: Arc<dyn HelperPrograms>) -> Self {
+        Self { outbox, live, programs }
     }
 
     async fn deliver(&self, reply: &OutgoingMessage) -> Result<DeliveryReceipt, ChannelError> {
@@ -56,7 +60,7 @@ impl WebhookChannel {
             ));
         };
         let argv = ["gh", "pr", "comment", &number, "--repo", repo, "--body", text];
-        match self.gateway.ports.services.program(&argv).await {
+        match self.programs.program(&argv).await {
             Ok(_) => Ok(()),
             Err(reason) => Err(ChannelError::Refused(reason)),
         }
@@ -72,7 +76,7 @@ impl WebhookChannel {
         let text = |key: &str| {
             extra.get(key).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         };
-        let chat = text("chat_id").or_else(|| self.gateway.settings.current().home_channel(platform));
+        let chat = text("chat_id").or_else(|| self.live.current().home_channel(platform));
         let Some(chat) = chat else {
             return Err(ChannelError::Refused(format!(
                 "there is no chat to send to: set `chat_id` in `deliver_extra`, or the home channel of {platform}"
@@ -89,7 +93,7 @@ impl WebhookChannel {
             draft: None,
             idempotency_key: format!("passed:{}", reply.idempotency_key),
         };
-        self.gateway
+        self.outbox
             .enqueue(passed)
             .await
             .map_err(|error| ChannelError::Retry { after: None, reason: error.to_string() })

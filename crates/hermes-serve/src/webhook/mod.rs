@@ -19,8 +19,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use hermes_gateway::Gateway;
-use hermes_types::{Cancel, ChatAddress, ChatKind, ChatPart, Envelope, Intake as _, IntakeOutcome, Sender};
+use hermes_config::Home;
+use hermes_gateway::SkillPrompts;
+use hermes_types::{Cancel, ChatAddress, ChatKind, ChatPart, Clock, Envelope, Intake, IntakeOutcome, Sender};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -41,7 +42,9 @@ type SeenEvent = (String, [u8; 32]);
 /// The webhook server. Clones refer to the same server.
 #[derive(Clone)]
 struct WebhookServer {
-    gateway: Gateway,
+    intake: Arc<dyn Intake>,
+    clock: Arc<dyn Clock>,
+    skills: Arc<dyn SkillPrompts>,
     settings: Arc<WebhookSettings>,
     subscriptions: Arc<WebhookSubscriptions>,
     /// The times at which each route was used in the last minute.
@@ -50,18 +53,29 @@ struct WebhookServer {
     seen: Arc<Mutex<HashMap<SeenEvent, (String, Duration)>>>,
 }
 
+/// What events become messages with.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct WebhookParts {
+    pub intake: Arc<dyn Intake>,
+    pub clock: Arc<dyn Clock>,
+    pub skills: Arc<dyn SkillPrompts>,
+    pub home: Home,
+}
+
 /// Listens for webhooks until it is stopped.
 pub async fn start_webhooks(
-    gateway: Gateway,
+    parts: WebhookParts,
     settings: WebhookSettings,
     cancel: &Cancel,
 ) -> Result<ServerHandle, StartError> {
     settings.check()?;
     let address = format!("{}:{}", settings.host, settings.port);
-    let subscriptions = WebhookSubscriptions::new(gateway.settings.home().join("webhook_subscriptions.json"));
-    let clock = gateway.clock.clone();
+    let WebhookParts { intake, clock, skills, home } = parts;
+    let subscriptions = WebhookSubscriptions::new(home.join("webhook_subscriptions.json"));
     let webhooks = WebhookServer {
-        gateway,
+        intake,
+        clock: clock.clone(),
+        skills,
         settings: Arc::new(settings),
         subscriptions: Arc::new(subscriptions),
         used: Arc::default(),
@@ -111,7 +125,7 @@ impl WebhookServer {
         }
         let body = self.read_body(headers, body).await?;
         let secret = route.secret.as_deref().or(self.settings.secret.as_deref()).unwrap_or_default();
-        let now = self.gateway.clock.now().seconds();
+        let now = self.clock.now().seconds();
         if !signature::is_valid_signature(headers, &body, secret, now, self.settings.is_loopback()) {
             tracing::warn!(route = name, "a webhook with a wrong signature was refused");
             return Err(error_response(StatusCode::UNAUTHORIZED, "Invalid signature"));
@@ -135,7 +149,7 @@ impl WebhookServer {
             return Ok((StatusCode::OK, Json(json!({"status": "duplicate", "delivery_id": delivery}))));
         }
         let envelope = self.envelope(name, &route, &event, &delivery, &payload);
-        match self.gateway.accept(envelope).await {
+        match self.intake.accept(envelope).await {
             Ok(IntakeOutcome::New) => Ok((
                 StatusCode::ACCEPTED,
                 Json(json!({"status": "accepted", "route": name, "event": event, "delivery_id": delivery})),
@@ -158,7 +172,7 @@ impl WebhookServer {
         }
         tokio::select! {
             read = Limited::new(body, limit).collect() => read.map(http_body_util::Collected::to_bytes).map_err(|_| too_large()),
-            () = self.gateway.clock.sleep(BODY_TIMEOUT) => {
+            () = self.clock.sleep(BODY_TIMEOUT) => {
                 Err(error_response(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive"))
             }
         }
@@ -168,7 +182,7 @@ impl WebhookServer {
     /// recorded request.
     fn is_replay(&self, name: &str, delivery: &str, body: &Bytes, span: Duration) -> bool {
         let digest: [u8; 32] = Sha256::digest(body).into();
-        let now = self.gateway.clock.monotonic();
+        let now = self.clock.monotonic();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.retain(|_, (_, at)| now.saturating_sub(*at) < signature::SIGNED_REPLAY_WINDOW);
         let known = seen.entry((name.to_owned(), digest)).or_insert_with(|| (delivery.to_owned(), now));
@@ -182,7 +196,7 @@ impl WebhookServer {
     /// Tells whether a route is within its limit. Only requests with a valid signature count, so that others
     /// cannot use up a route.
     fn is_within_rate_limit(&self, name: &str) -> bool {
-        let now = self.gateway.clock.monotonic();
+        let now = self.clock.monotonic();
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let times = used.entry(name.to_owned()).or_default();
         times.retain(|at| now.saturating_sub(*at) < MINUTE);
@@ -205,11 +219,10 @@ impl WebhookServer {
             Some(prompt) => template::fill(prompt, event, payload),
             None => template::default_prompt(name, event, payload),
         };
-        let text =
-            match route.skills.first().and_then(|skill| self.gateway.ports.services.skill(skill, &prompt)) {
-                Some(text) => text,
-                None => prompt,
-            };
+        let text = match route.skills.first().and_then(|skill| self.skills.prompt(skill, &prompt)) {
+            Some(text) => text,
+            None => prompt,
+        };
         let target = channel::WebhookTarget {
             deliver: route.deliver.clone(),
             extra: template::fill_all(&route.deliver_extra, event, payload),
@@ -232,7 +245,7 @@ impl WebhookServer {
             reply_to_text: None,
             skill: None,
             quiet_ms: 0,
-            received_at: self.gateway.clock.now(),
+            received_at: self.clock.now(),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Verifies that an event comes from a sender who knows the secret. Pure; comparisons take constant time.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
@@ -34,7 +34,7 @@ pub(super) fn is_valid_signature(
     if let Some(given) = header(headers, "x-hub-signature-256") {
         return given
             .strip_prefix("sha256=")
-            .is_some_and(|hex| constant_time_eq(hex, &to_hex(&mac(secret.as_bytes(), &[body]))));
+            .is_some_and(|hex| constant_time_eq(hex, &HEXLOWER.encode(&mac(secret.as_bytes(), &[body]))));
     }
     if let Some(given) = header(headers, "x-gitlab-token") {
         return constant_time_eq(given, secret);
@@ -42,10 +42,13 @@ pub(super) fn is_valid_signature(
     if let Some(given) = header(headers, "x-webhook-signature-v2") {
         let Some(time) = header(headers, "x-webhook-timestamp") else { return false };
         return is_recent(time, now)
-            && constant_time_eq(given, &to_hex(&mac(secret.as_bytes(), &[time.as_bytes(), b".", body])));
+            && constant_time_eq(
+                given,
+                &HEXLOWER.encode(&mac(secret.as_bytes(), &[time.as_bytes(), b".", body])),
+            );
     }
     header(headers, "x-webhook-signature")
-        .is_some_and(|given| constant_time_eq(given, &to_hex(&mac(secret.as_bytes(), &[body]))))
+        .is_some_and(|given| constant_time_eq(given, &HEXLOWER.encode(&mac(secret.as_bytes(), &[body]))))
 }
 
 /// The replay window of GitHub-style events: they hold times and ids, so the same bytes are the same event.
@@ -69,7 +72,7 @@ pub(super) fn replay_window(headers: &HeaderMap) -> Option<Duration> {
 
 /// Computes the GitHub-style signature for `X-Hub-Signature-256`.
 pub fn sign(secret: &str, body: &[u8]) -> String {
-    format!("sha256={}", to_hex(&mac(secret.as_bytes(), &[body])))
+    format!("sha256={}", HEXLOWER.encode(&mac(secret.as_bytes(), &[body])))
 }
 
 fn svix(headers: &HeaderMap, body: &[u8], secret: &str, given: &str, now: f64) -> bool {
@@ -77,13 +80,13 @@ fn svix(headers: &HeaderMap, body: &[u8], secret: &str, given: &str, now: f64) -
         return false;
     };
     let key = match secret.strip_prefix("whsec_") {
-        Some(encoded) => match from_base64(encoded) {
+        Some(encoded) => match BASE64_NOPAD.decode(encoded.trim_end_matches('=').as_bytes()).ok() {
             Some(key) => key,
             None => return false,
         },
         None => secret.as_bytes().to_vec(),
     };
-    let expected = to_base64(&mac(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", body]));
+    let expected = BASE64.encode(&mac(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", body]));
     is_recent(time, now)
         && given
             .split(' ')
@@ -108,46 +111,6 @@ fn constant_time_eq(given: &str, expected: &str) -> bool {
     !expected.is_empty() && bool::from(given.as_bytes().ct_eq(expected.as_bytes()))
 }
 
-fn to_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn to_base64(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits =
-            chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for at in 0..4 {
-            let digit = (bits >> (18 - 6 * at)) & 63;
-            let digit = DIGITS.get(digit as usize).copied().unwrap_or(b'=');
-            text.push(if at <= chunk.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
-}
-
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    for c in text.trim_end_matches('=').bytes() {
-        let digit = DIGITS.iter().position(|known| *known == c)?;
-        bits = bits << 6 | u32::try_from(digit).ok()?;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from((bits >> count) & 255).ok()?);
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,7 +125,7 @@ mod tests {
     #[test]
     fn each_manner_of_signing_is_known_and_forgeries_are_not() {
         let (secret, body, now) = ("s3cret", b"{\"a\":1}".as_slice(), 1_700_000_000.0);
-        let hex = to_hex(&mac(secret.as_bytes(), &[body]));
+        let hex = HEXLOWER.encode(&mac(secret.as_bytes(), &[body]));
         let check =
             |pairs: &[(&'static str, &str)]| is_valid_signature(&headers(pairs), body, secret, now, false);
         assert!(check(&[("x-hub-signature-256", &format!("sha256={hex}"))]));
@@ -174,7 +137,7 @@ mod tests {
         assert!(check(&[("x-gitlab-token", "s3cret")]));
         assert!(!check(&[("x-gitlab-token", "s3cre")]));
         assert!(check(&[("x-webhook-signature", &hex)]));
-        let v2 = to_hex(&mac(secret.as_bytes(), &[b"1700000000", b".", body]));
+        let v2 = HEXLOWER.encode(&mac(secret.as_bytes(), &[b"1700000000", b".", body]));
         assert!(check(&[("x-webhook-signature-v2", &v2), ("x-webhook-timestamp", "1700000000")]));
         assert!(
             !check(&[("x-webhook-signature-v2", &v2), ("x-webhook-timestamp", "1699999000")]),
@@ -187,7 +150,7 @@ mod tests {
         ]));
         assert!(!check(&[]));
         assert!(!is_valid_signature(&headers(&[("x-gitlab-token", "")]), body, "", now, true));
-        let old = to_hex(&mac(secret.as_bytes(), &[b"1699999000", b".", body]));
+        let old = HEXLOWER.encode(&mac(secret.as_bytes(), &[b"1699999000", b".", body]));
         assert!(
             !check(&[("x-webhook-signature-v2", &old), ("x-webhook-timestamp", "1699999000")]),
             "a replay"

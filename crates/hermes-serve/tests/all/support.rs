@@ -9,9 +9,10 @@ use std::time::Duration;
 use hermes_agent::{Agent, AgentModels, PromptSource, RequestOptions};
 use hermes_config::{Config, Env, Home};
 use hermes_gateway::{
-    AgentProvider, AgentRequest, Gateway, GatewayPorts, LiveSettings, NoObserver, NoServices,
+    AgentProvider, AgentRequest, ChatMessageSender, DeliveryPorts, Gateway, GatewayPorts, LiveSettings,
+    NoServices,
 };
-use hermes_serve::{App, ServerHandle, ServerSettings};
+use hermes_serve::{App, ServerHandle, ServerParts, ServerSettings};
 use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_testkit::{EndRecordingTool, RiskyTool, TestClock};
@@ -49,6 +50,7 @@ pub(crate) struct ServerFixture {
     pub(crate) address: SocketAddr,
     pub(crate) folder: Arc<TempDir>,
     pub(crate) gateway: Gateway,
+    pub(crate) sender: ChatMessageSender,
     witness: Arc<EndRecordingTool>,
     app: App,
     listening: Option<ServerHandle>,
@@ -124,13 +126,24 @@ impl ServerFixture {
             folder: folder.path().to_owned(),
             witness: witness.clone(),
         });
-        let ports = GatewayPorts { agents, services: Arc::new(NoServices), observer: Arc::new(NoObserver) };
         let cancel = Cancel::new();
-        let gateway = Gateway::new(store.clone(), clock, Arc::new(CivilTime::utc), live, ports, &cancel);
-        let app = App::new(gateway.clone(), settings, "v0", &cancel).unwrap();
+        let none = Arc::new(NoServices);
+        let sender = ChatMessageSender::new(
+            store.clone(),
+            clock.clone(),
+            Arc::new(CivilTime::utc),
+            live.clone(),
+            DeliveryPorts { platforms: none.clone(), files: none },
+            &cancel,
+        );
+        let ports = GatewayPorts::new(agents.clone());
+        let gateway = Gateway::new(&sender, Arc::new(CivilTime::utc), &ports, &cancel);
+        let parts =
+            ServerParts { store: store.clone(), clock, live, agents, gateway: gateway.status().clone() };
+        let app = App::new(parts, settings, "v0", &cancel).unwrap();
         let listening = hermes_serve::start(app.clone(), &cancel).await.unwrap();
         let address = listening.address;
-        Self { model, store, address, folder, gateway, witness, app, listening: Some(listening) }
+        Self { model, store, address, folder, gateway, sender, witness, app, listening: Some(listening) }
     }
 
     /// Returns the conversations whose state tools were told to drop.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hermes_config::{Config, Env, Home};
-use hermes_serve::{WebhookChannel, WebhookSettings, sign, start_webhooks};
+use hermes_gateway::NoServices;
+use hermes_serve::{WebhookChannel, WebhookParts, WebhookSettings, sign, start_webhooks};
 use hermes_testkit::FakeChannel;
 use hermes_types::Cancel;
 use serde_json::{Value, json};
@@ -28,6 +29,15 @@ platforms:
         plain: {secret: s3cret}
 "#;
 
+fn webhook_parts(bench: &ServerFixture) -> WebhookParts {
+    WebhookParts {
+        intake: Arc::new(bench.gateway.intake().clone()),
+        clock: bench.sender.clock().clone(),
+        skills: Arc::new(NoServices),
+        home: bench.sender.settings().home().clone(),
+    }
+}
+
 struct Hooked {
     bench: ServerFixture,
     address: std::net::SocketAddr,
@@ -40,10 +50,13 @@ impl Hooked {
         let env = Env::from_pairs([("X", "1")]);
         let settings =
             WebhookSettings::resolve(&Config::load(&Home::new(bench.folder.path()), &env), &env).unwrap();
-        let listening = start_webhooks(bench.gateway.clone(), settings, &Cancel::new()).await.unwrap();
+        let listening = start_webhooks(webhook_parts(&bench), settings, &Cancel::new()).await.unwrap();
         let fake = FakeChannel::new("fake");
-        bench.gateway.connect(Arc::new(fake.clone()));
-        bench.gateway.connect(Arc::new(WebhookChannel::new(bench.gateway.clone())));
+        let sender = &bench.sender;
+        sender.delivery().connect(Arc::new(fake.clone()));
+        let (outbox, live) = (sender.outbox().clone(), sender.settings().clone());
+        let answers = WebhookChannel::new(outbox, live, Arc::new(NoServices));
+        sender.delivery().connect(Arc::new(answers));
         let address = listening.address;
         // Dropping the handle would stop the server; it ends with the test.
         std::mem::forget(listening);
@@ -153,7 +166,7 @@ fn a_route_without_a_secret_does_not_start() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let refused = runtime.block_on(async {
             let bench = ServerFixture::with(TestModel::echo()).await;
-            start_webhooks(bench.gateway.clone(), settings, &Cancel::new()).await
+            start_webhooks(webhook_parts(&bench), settings, &Cancel::new()).await
         });
         assert!(refused.unwrap_err().to_string().contains("has no secret"));
     }

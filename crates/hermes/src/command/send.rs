@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use hermes_config::Env;
-use hermes_gateway::{LiveSettings, process};
+use hermes_gateway::{LiveSettings, NoServices, process};
 use hermes_task::SystemClock;
 use hermes_types::{ChannelError, Clock, MessageSender as _, SendOutcome};
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &SendArguments, context: &ProgramContext, output: &
     let store = context.store(output)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
-    let messenger = OutboxMessageSender::new(live, store.clone(), clock);
+    let messenger = OutboxMessageSender::new(live, store.clone(), clock, Arc::new(NoServices));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let Some(target) = target.filter(|_| !arguments.list) else {
         list(&runtime.block_on(messenger.targets()), arguments.json, output);

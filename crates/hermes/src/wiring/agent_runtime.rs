@@ -15,6 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::CommandRuntime;
 use super::agent_factory::{AgentFactory, BuiltAgent};
 use super::agent_spec::{AgentSpec, RuntimeSpec};
+use super::message_sender::SandboxFilePolicy;
 use super::model::{ModelSet, choose_models};
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::temporary_delivery::OutboxMessageSender;
@@ -53,7 +54,7 @@ impl AgentRuntime {
             (RuntimeSpec::from_arguments(arguments), AgentSpec::from_arguments(arguments, platform));
         let from = ProgramConfig { context, config: &config };
         let models = choose_models(&spec.provider_choice(), from, runtime_spec.surface, &clock, &store)?;
-        let sender = chat_message_sender(context, &store, &clock);
+        let sender = chat_message_sender(from, &store, &clock)?;
         let (runtime, notices) =
             ProgramRuntime::open(runtime_spec, from, store, clock, sender, models.judge())?;
         let logs = SessionLogMode::Immediate(context.home.join("sessions"));
@@ -101,11 +102,15 @@ impl AgentRuntime {
 
 /// Returns a sender with which a terminal chat can write to other chats while a gateway runs for its home.
 fn chat_message_sender(
-    context: &ProgramContext,
+    from: ProgramConfig<'_>,
     store: &Store,
     clock: &Arc<dyn Clock>,
-) -> Option<Arc<dyn MessageSender>> {
-    process::running_pid(&context.home)?;
+) -> Result<Option<Arc<dyn MessageSender>>> {
+    let ProgramConfig { context, config } = from;
+    if process::running_pid(&context.home).is_none() {
+        return Ok(None);
+    }
     let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
-    Some(Arc::new(OutboxMessageSender::new(live, store.clone(), clock.clone())))
+    let files = Arc::new(SandboxFilePolicy::new(context, config)?);
+    Ok(Some(Arc::new(OutboxMessageSender::new(live, store.clone(), clock.clone(), files))))
 }

@@ -12,9 +12,11 @@ use hermes_config::settings::SecuritySettings;
 use hermes_config::yaml::{KeyPath, YamlValue as Yaml};
 use hermes_config::{Config, Env, Home, ManagedMode, set, write};
 use hermes_gateway::process::{LockError, ScopedLock, StateFile, lock, lock_folder};
-use hermes_gateway::{Gateway, GatewaySettings, LiveSettings, slash};
+use hermes_gateway::{ChannelSupervisor, Delivery, GatewaySettings, LiveSettings, PlatformCatalog, slash};
 use hermes_net::{HttpClient, PrivateAddresses};
-use hermes_types::{Attachment, AttachmentKind, BoxFuture, ChannelCapabilities, random_hex};
+use hermes_types::{
+    Attachment, AttachmentKind, BoxFuture, ChannelCapabilities, Clock, Timestamp, random_hex,
+};
 use serde_json::Value;
 
 use super::model::net_config;
@@ -52,57 +54,74 @@ pub(crate) struct ChannelLocks {
 }
 
 /// Opens every configured platform. A failure is reported and does not affect the others.
-pub(crate) fn open(gateway: &Gateway, state: &Arc<StateFile>) -> ChannelLocks {
-    let settings = gateway.settings.current();
+pub(crate) fn open(
+    supervisor: &Arc<ChannelSupervisor>,
+    live: &LiveSettings,
+    clock: &Arc<dyn Clock>,
+    state: &Arc<StateFile>,
+) -> ChannelLocks {
+    let settings = live.current();
     let mut channels = ChannelLocks::default();
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
         if !platform.is_configured(&options) {
             continue;
         }
-        match acquire_lock(platform, &options, gateway, &settings.env) {
+        match acquire_lock(platform, &options, clock.now(), &settings.env) {
             Ok(held) => channels.locks.extend(held),
             Err((code, reason)) => {
-                gateway.mark_failed(platform.name, &format!("{}_{code}", platform.name), reason, state);
+                supervisor.mark_failed(platform.name, &format!("{}_{code}", platform.name), reason, state);
                 continue;
             }
         }
-        match channel_context(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
-            Ok(channel) => gateway.supervise(channel, state.clone()),
+        let context = channel_context(live, clock, &settings);
+        match context.and_then(|context| (platform.open)(&options, context)) {
+            Ok(channel) => supervisor.supervise(channel, state.clone()),
             Err(reason) => {
-                gateway.mark_failed(
-                    platform.name,
-                    &format!("{}_connect_error", platform.name),
-                    reason,
-                    state,
-                );
+                let code = format!("{}_connect_error", platform.name);
+                supervisor.mark_failed(platform.name, &code, reason, state);
             }
         }
     }
     channels
 }
 
-/// Returns the capabilities of a platform, configured or not.
-pub(crate) fn abilities(name: &str) -> Option<ChannelCapabilities> {
-    platform(name).map(|platform| platform.abilities)
+/// The platforms of this release, with the present configuration.
+pub(crate) struct ConfiguredPlatforms {
+    live: LiveSettings,
 }
 
-/// Tells whether all required settings of a platform are present.
-pub(crate) fn is_set_up(name: &str, settings: &GatewaySettings) -> bool {
-    platform(name)
-        .is_some_and(|platform| platform.is_configured(&options(platform, &settings.config, &settings.env)))
+impl ConfiguredPlatforms {
+    pub(crate) fn new(live: LiveSettings) -> Self {
+        Self { live }
+    }
+}
+
+impl PlatformCatalog for ConfiguredPlatforms {
+    fn abilities(&self, name: &str) -> Option<ChannelCapabilities> {
+        platform(name).map(|platform| platform.abilities)
+    }
+
+    /// Tells whether all required settings of a platform are present.
+    fn is_set_up(&self, name: &str) -> bool {
+        let settings = self.live.current();
+        platform(name).is_some_and(|platform| {
+            platform.is_configured(&options(platform, &settings.config, &settings.env))
+        })
+    }
 }
 
 /// Opens every configured platform for sending only.
-pub(crate) fn connect(gateway: &Gateway) {
-    let settings = gateway.settings.current();
+pub(crate) fn connect(delivery: &Delivery, live: &LiveSettings, clock: &Arc<dyn Clock>) {
+    let settings = live.current();
     for platform in PLATFORMS {
         let options = options(platform, &settings.config, &settings.env);
         if !platform.is_configured(&options) {
             continue;
         }
-        match channel_context(gateway, &settings).and_then(|around| (platform.open)(&options, around)) {
-            Ok(channel) => gateway.connect(channel),
+        let context = channel_context(live, clock, &settings);
+        match context.and_then(|context| (platform.open)(&options, context)) {
+            Ok(channel) => delivery.connect(channel),
             Err(reason) => tracing::warn!(platform = platform.name, reason, "nothing is sent there"),
         }
     }
@@ -112,12 +131,12 @@ pub(crate) fn connect(gateway: &Gateway) {
 fn acquire_lock(
     platform: &Platform,
     options: &Options,
-    gateway: &Gateway,
+    now: Timestamp,
     env: &Env,
 ) -> Result<Option<ScopedLock>, (&'static str, String)> {
     let Some((scope, variable)) = platform.lock else { return Ok(None) };
     let (Some(identity), Some(folder)) = (options.text(variable), lock_folder(env)) else { return Ok(None) };
-    match lock(&folder, scope, identity, gateway.clock.now()) {
+    match lock(&folder, scope, identity, now) {
         Ok(held) => Ok(Some(held)),
         Err(LockError::Held { pid }) => {
             let reason =
@@ -132,16 +151,20 @@ fn acquire_lock(
     }
 }
 
-fn channel_context(gateway: &Gateway, settings: &GatewaySettings) -> Result<ChannelContext, String> {
-    let mut net = net_config(&settings.env, &gateway.clock);
+fn channel_context(
+    live: &LiveSettings,
+    clock: &Arc<dyn Clock>,
+    settings: &GatewaySettings,
+) -> Result<ChannelContext, String> {
+    let mut net = net_config(&settings.env, clock);
     if SecuritySettings::resolve(&settings.config, &settings.env).allow_private_urls {
         net.policy.private = PrivateAddresses::Allow;
     }
     let client = HttpClient::new(net).map_err(|error| error.to_string())?;
     Ok(ChannelContext {
         client,
-        clock: gateway.clock.clone(),
-        host: Arc::new(HomeHost { live: gateway.settings.clone() }),
+        clock: clock.clone(),
+        host: Arc::new(HomeHost { live: live.clone() }),
         commands: menu(),
     })
 }

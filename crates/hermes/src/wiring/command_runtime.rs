@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hermes_config::settings::{
-    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SandboxMode,
-    SecuritySettings, TerminalSettings,
+    ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SecuritySettings,
+    TerminalSettings,
 };
 use hermes_config::yaml::{KeyPath as Key, YamlValue};
 use hermes_config::{Home, ManagedMode, ProgramSurface, set, user_home};
@@ -95,12 +95,6 @@ impl CommandRuntime {
         // Processes left by a killed run are recovered, so that they can be ended. Done here, because their notices
         // now have a receiver.
         processes.recover();
-        // Files a conversation may not read are sent to no chat, even where no sandbox keeps commands from reading
-        // them.
-        let described = TerminalSettings { sandbox: SandboxMode::Auto, ..settings.clone() };
-        let sandbox = sandbox::sandbox(&described, &user_home, context);
-        let anchor = folder.clone();
-        hermes_gateway::refuse_files_by(move |path| sandbox.read_refusal(&anchor, path).is_some());
         let folders = TaskFolders::new(folder.clone());
         let approvals = approvals(spec, judge, from, &clock);
         if settings.backend == "local" {

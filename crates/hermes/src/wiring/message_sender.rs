@@ -1,40 +1,49 @@
-//! A message sender for tools, which are built before the gateway that sends for them.
+//! Senders of messages to chats, for the gateway and for commands that run without it.
 
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use hermes_gateway::Gateway;
-use hermes_types::{BoxFuture, ChannelError, MessageSender, SendOutcome, SessionId};
+use anyhow::Result;
+use hermes_config::settings::{SandboxMode, TerminalSettings};
+use hermes_config::{Config, user_home};
+use hermes_exec::Sandbox;
+use hermes_gateway::{ChatMessageSender, DeliveryPorts, FileSendPolicy, LiveSettings};
+use hermes_store::Store;
+use hermes_types::{Cancel, Clock};
 
-/// Sends messages once the gateway is set.
-#[derive(Default)]
-pub(crate) struct DeferredMessageSender(OnceLock<Gateway>);
+use super::channels::ConfiguredPlatforms;
+use super::{sandbox, working_folder};
+use crate::context::{ProgramContext, local_time};
 
-impl DeferredMessageSender {
-    /// Sets the gateway. Only the first call has an effect.
-    pub(crate) fn set_gateway(&self, gateway: Gateway) {
-        let _ = self.0.set(gateway);
+/// Creates a sender that is connected to no platform yet.
+pub(crate) fn chat_sender(
+    live: LiveSettings,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    files: Arc<dyn FileSendPolicy>,
+    cancel: &Cancel,
+) -> ChatMessageSender {
+    let ports = DeliveryPorts { platforms: Arc::new(ConfiguredPlatforms::new(live.clone())), files };
+    ChatMessageSender::new(store, clock, Arc::new(local_time), live, ports, cancel)
+}
+
+/// Refuses to send files that a conversation may not read, even where no sandbox keeps commands from reading them.
+pub(crate) struct SandboxFilePolicy {
+    sandbox: Sandbox,
+    anchor: PathBuf,
+}
+
+impl SandboxFilePolicy {
+    pub(crate) fn new(context: &ProgramContext, config: &Config) -> Result<Self> {
+        let settings = TerminalSettings::resolve(config, &context.env);
+        let settings = TerminalSettings { sandbox: SandboxMode::Auto, ..settings };
+        let sandbox = sandbox::sandbox(&settings, &user_home(&context.env)?, context);
+        Ok(Self { sandbox, anchor: working_folder(context, config)? })
     }
 }
 
-impl MessageSender for DeferredMessageSender {
-    fn deliver<'a>(
-        &'a self,
-        target: &'a str,
-        text: &'a str,
-        from: Option<&'a SessionId>,
-    ) -> BoxFuture<'a, Result<SendOutcome, ChannelError>> {
-        match self.0.get() {
-            Some(gateway) => gateway.deliver(target, text, from),
-            None => Box::pin(std::future::ready(Err(ChannelError::Refused(
-                "the gateway is not running".to_owned(),
-            )))),
-        }
-    }
-
-    fn targets(&self) -> BoxFuture<'_, Vec<String>> {
-        match self.0.get() {
-            Some(gateway) => gateway.targets(),
-            None => Box::pin(std::future::ready(Vec::new())),
-        }
+impl FileSendPolicy for SandboxFilePolicy {
+    fn refuses(&self, path: &Path) -> bool {
+        self.sandbox.read_refusal(&self.anchor, path).is_some()
     }
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hermes_agent::{DeferredSessionLogs, SessionLogMode};
 use hermes_config::Env;
-use hermes_gateway::cron::tick_once;
-use hermes_gateway::{Gateway, GatewayPorts, LiveSettings, NoObserver};
+use hermes_gateway::{Gateway, GatewayPorts, LiveSettings};
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 use tokio::sync::Notify;
@@ -21,6 +20,7 @@ use crate::output::Console;
 use crate::wiring::agent_factory::AgentFactory;
 use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::live_agents::{LiveAgents, context as context_of};
+use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
 use crate::wiring::model::configured_judge;
 use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
 use crate::wiring::references;
@@ -60,15 +60,24 @@ async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
     let factory = AgentFactory::new(runtime.clone(), SessionLogMode::Deferred(logs.clone()));
     let agents = Arc::new(LiveAgents::new(live.clone(), factory));
+    let cancel = Cancel::new();
+    let files = Arc::new(SandboxFilePolicy::new(&own, &settings.config)?);
+    let sender = chat_sender(live.clone(), store.clone(), clock.clone(), files, &cancel);
     let (references, restart) =
         (references(folder, context, &settings.config, clock.clone())?, Arc::new(Notify::new()));
     let services = ProgramServices::new(live.clone(), &runtime, checkpoints, references, restart);
     let services = Arc::new(services);
-    let ports = GatewayPorts { agents, services, observer: Arc::new(NoObserver) };
-    let cancel = Cancel::new();
-    let gateway = Gateway::new(store.clone(), clock, Arc::new(local_time), live, ports, &cancel);
-    let ran = tick_once(&gateway).await;
-    if let Some(stand_in) = TemporaryDelivery::start(&gateway).await {
+    let ports = GatewayPorts {
+        commands: services.clone(),
+        skills: services.clone(),
+        processes: services.clone(),
+        programs: services.clone(),
+        expansion: services,
+        ..GatewayPorts::new(agents)
+    };
+    let gateway = Gateway::new(&sender, Arc::new(local_time), &ports, &cancel);
+    let ran = gateway.scheduler().tick_once().await;
+    if let Some(stand_in) = TemporaryDelivery::start(&sender).await {
         stand_in.finish(TIMEOUT).await;
     }
     gateway.stop().await;

@@ -11,13 +11,17 @@ use hermes_config::settings::SecuritySettings;
 use hermes_config::{Config, Env, user_home};
 use hermes_exec::release_memory;
 use hermes_gateway::process::{self, HomeClaim, SendingLock, StateFile};
-use hermes_gateway::{ChannelHealth, Gateway, GatewayPorts, LiveSettings};
-use hermes_serve::{
-    App, ServerHandle, ServerSettings, StartError, WebhookChannel, WebhookSettings, start_webhooks,
+use hermes_gateway::{
+    ChannelHealth, ChatMessageSender, EventObserver as _, Gateway, GatewayPorts, LiveSettings,
 };
+use hermes_serve::{
+    App, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
+    WebhookSettings, start_webhooks,
+};
+use hermes_store::Store;
 use hermes_task::{SystemClock, TaskGroup};
 use hermes_tools::ProcessNotice;
-use hermes_types::{Cancel, Clock};
+use hermes_types::{Cancel, Clock, MessageSender};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::Notify;
@@ -34,7 +38,7 @@ use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::channels::{self, ChannelLocks};
 use crate::wiring::hooks::HookScripts;
 use crate::wiring::live_agents::{LiveAgents, context as context_of};
-use crate::wiring::message_sender::DeferredMessageSender;
+use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
 use crate::wiring::model::configured_judge;
 use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
 use crate::wiring::{CommandRuntime, references};
@@ -142,6 +146,10 @@ fn claim(replace: bool, context: &ProgramContext, output: &Console) -> Result<Op
 /// The running parts, which are ended in order.
 struct GatewayRuntime {
     gateway: Gateway,
+    sender: ChatMessageSender,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    live: LiveSettings,
     api: Option<(App, ServerHandle)>,
     webhooks: Option<ServerHandle>,
     /// The platforms and the locks that keep other gateways off them.
@@ -182,7 +190,7 @@ async fn serve(context: &ProgramContext, output: &Console) -> Result<ExitMode> {
     state.set("running", None, clock.now());
     notify("READY=1\nSTATUS=Running");
     output.notice(&running.greeting());
-    tracing::info!(target: LIFE, platforms = running.gateway.platforms().join(","), "the gateway is running");
+    tracing::info!(target: LIFE, platforms = running.gateway.status().platforms().join(","), "the gateway is running");
     let ending = running.wait_for_exit(&mut signals).await;
     notify(if ending == ExitMode::Restart { "RELOADING=1" } else { "STOPPING=1" });
     tracing::info!(target: LIFE, ?ending, "the gateway is stopping");
@@ -223,9 +231,11 @@ async fn start(
         tracing::error!(error = format!("{error:#}"), "no model can be used");
         None
     });
-    let sender = Arc::new(DeferredMessageSender::default());
-    let (runtime, notices) =
-        ProgramRuntime::open(spec, from, store.clone(), clock.clone(), Some(sender.clone()), judge)?;
+    let cancel = Cancel::new();
+    let files = Arc::new(SandboxFilePolicy::new(&own, &settings.config)?);
+    let sender = chat_sender(live.clone(), store.clone(), clock.clone(), files, &cancel);
+    let of_tools = Some(Arc::new(sender.clone()) as Arc<dyn MessageSender>);
+    let (runtime, notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), of_tools, judge)?;
     let checkpoints = runtime.checkpoint_manager(from)?;
     let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
     let factory = AgentFactory::new(runtime.clone(), SessionLogMode::Deferred(logs.clone()));
@@ -234,26 +244,37 @@ async fn start(
     let references = references(folder, context, &settings.config, clock.clone())?;
     let services = ProgramServices::new(live.clone(), &runtime, checkpoints, references, restart.clone());
     let services = Arc::new(services);
-    let cancel = Cancel::new();
     let beside = TaskGroup::new(&cancel);
     let watchers = Arc::new(HookScripts::start(context.home.path(), &settings.env, clock.clone(), &beside));
-    let ports = GatewayPorts { agents, services, observer: watchers };
-    let gateway = Gateway::new(store, clock.clone(), Arc::new(local_time), live, ports, &cancel);
-    sender.set_gateway(gateway.clone());
-    drop(beside.spawn("notices of processes", forward_notices(gateway.clone(), notices)));
-    let sending = acquire_sending_lock(&gateway).await?;
+    let ports = GatewayPorts {
+        agents,
+        commands: services.clone(),
+        skills: services.clone(),
+        processes: services.clone(),
+        programs: services.clone(),
+        expansion: services,
+        observer: watchers.clone(),
+    };
+    let gateway = Gateway::new(&sender, Arc::new(local_time), &ports, &cancel);
+    drop(beside.spawn("notices of processes", forward_notices(sender.clone(), notices)));
+    let sending = acquire_sending_lock(&live, &*clock).await?;
     gateway.recover().await?;
-    let webhooks = start_webhook_server(&gateway, &settings.config, &settings.env, &state, &cancel).await;
-    let channels = channels::open(&gateway, &state);
+    let servers = ServerStarter { gateway: &gateway, sender: &sender, state: &state, cancel: &cancel };
+    let webhooks = servers.start_webhooks(&ports).await;
+    let channels = channels::open(gateway.channels(), &live, &clock, &state);
     gateway.resume_work().await?;
     // Last, so that a successful health check means that everything has started.
-    let api = start_api(&gateway, &settings.config, &settings.env, &state, &cancel).await;
-    hermes_gateway::cron::start(&gateway);
+    let api = servers.start_api(&ports).await;
+    gateway.scheduler().start();
     gateway.start_maintenance();
-    let platforms = gateway.platforms();
-    gateway.ports.observer.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
+    let platforms = gateway.status().platforms();
+    watchers.emit("gateway:startup", serde_json::json!({"platforms": platforms}));
     Ok(GatewayRuntime {
         gateway,
+        sender,
+        store,
+        clock,
+        live,
         api,
         webhooks,
         channels,
@@ -268,81 +289,101 @@ async fn start(
 }
 
 /// Waits for a command that is sending in place of the gateway.
-async fn acquire_sending_lock(gateway: &Gateway) -> Result<Option<SendingLock>> {
-    let began = gateway.clock.monotonic();
+async fn acquire_sending_lock(live: &LiveSettings, clock: &dyn Clock) -> Result<Option<SendingLock>> {
+    let began = clock.monotonic();
     loop {
-        let right = SendingLock::try_acquire(gateway.settings.home())?;
+        let right = SendingLock::try_acquire(live.home())?;
         if right.is_some() {
             return Ok(right);
         }
-        if gateway.clock.monotonic().saturating_sub(began) > SENDING_LOCK_TIMEOUT {
+        if clock.monotonic().saturating_sub(began) > SENDING_LOCK_TIMEOUT {
             tracing::warn!("another process of this home does not stop sending; a reply may be sent twice");
             return Ok(None);
         }
-        gateway.clock.sleep(POLL_INTERVAL).await;
+        clock.sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Sends notices of background processes to the chats that started them.
-async fn forward_notices(gateway: Gateway, mut notices: UnboundedReceiver<ProcessNotice>) {
+async fn forward_notices(sender: ChatMessageSender, mut notices: UnboundedReceiver<ProcessNotice>) {
     while let Some(notice) = notices.recv().await {
         let key = format!("process:{}:{}", notice.process, hermes_types::random_hex(8));
-        gateway.notify_conversation(notice.task.as_str(), notice.text, key).await;
+        sender.notify_conversation(notice.task.as_str(), notice.text, key).await;
     }
 }
 
-/// Starts the webhook server, if it is enabled. Like a failed platform, a server that cannot start does not affect
-/// the others.
-async fn start_webhook_server(
-    gateway: &Gateway,
-    config: &Config,
-    env: &Env,
-    state: &StateFile,
-    cancel: &Cancel,
-) -> Option<ServerHandle> {
-    let settings = WebhookSettings::resolve(config, env)?;
-    let now = gateway.clock.now();
-    match start_webhooks(gateway.clone(), settings, cancel).await {
-        Ok(listening) => {
-            gateway.connect(Arc::new(WebhookChannel::new(gateway.clone())));
-            state.platform("webhook", "connected", None, now);
-            Some(listening)
-        }
-        Err(error) => {
-            gateway.mark_failed("webhook", "webhook_start_failed", error.to_string(), state);
-            None
-        }
-    }
+/// Starts the servers beside the platforms. Like a failed platform, a server that cannot start does not affect the
+/// others.
+struct ServerStarter<'a> {
+    gateway: &'a Gateway,
+    sender: &'a ChatMessageSender,
+    state: &'a StateFile,
+    cancel: &'a Cancel,
 }
 
-async fn start_api(
-    gateway: &Gateway,
-    config: &Config,
-    env: &Env,
-    state: &StateFile,
-    cancel: &Cancel,
-) -> Option<(App, ServerHandle)> {
-    let settings = ServerSettings::resolve(config, env)?;
-    let app = App::new(gateway.clone(), settings, &cli::version(), cancel);
-    let started = match app {
-        Ok(app) => hermes_serve::start(app.clone(), cancel).await.map(|listening| (app, listening)),
-        Err(error) => Err(error),
-    };
-    let now = gateway.clock.now();
-    match started {
-        Ok(started) => {
-            state.platform("api_server", "connected", None, now);
-            Some(started)
+impl ServerStarter<'_> {
+    /// Starts the webhook server, if it is enabled.
+    async fn start_webhooks(&self, ports: &GatewayPorts) -> Option<ServerHandle> {
+        let (live, clock) = (self.sender.settings(), self.sender.clock());
+        let current = live.current();
+        let settings = WebhookSettings::resolve(&current.config, &current.env)?;
+        let now = clock.now();
+        let parts = WebhookParts {
+            intake: Arc::new(self.gateway.intake().clone()),
+            clock: clock.clone(),
+            skills: ports.skills.clone(),
+            home: live.home().clone(),
+        };
+        match start_webhooks(parts, settings, self.cancel).await {
+            Ok(listening) => {
+                let outbox = self.sender.outbox().clone();
+                let answers = WebhookChannel::new(outbox, live.clone(), ports.programs.clone());
+                self.sender.delivery().connect(Arc::new(answers));
+                self.state.platform("webhook", "connected", None, now);
+                Some(listening)
+            }
+            Err(error) => {
+                self.mark_failed("webhook", "webhook_start_failed", &error);
+                None
+            }
         }
-        Err(error) => {
-            let code = match &error {
-                StartError::Address { .. } => "api_server_port_in_use",
-                StartError::NoKey => "api_server_no_key",
-                _ => "api_server_start_failed",
-            };
-            gateway.mark_failed("api_server", code, error.to_string(), state);
-            None
+    }
+
+    /// Starts the API server, if it is enabled.
+    async fn start_api(&self, ports: &GatewayPorts) -> Option<(App, ServerHandle)> {
+        let (live, clock) = (self.sender.settings(), self.sender.clock());
+        let current = live.current();
+        let settings = ServerSettings::resolve(&current.config, &current.env)?;
+        let parts = ServerParts {
+            store: self.sender.store().clone(),
+            clock: clock.clone(),
+            live: live.clone(),
+            agents: ports.agents.clone(),
+            gateway: self.gateway.status().clone(),
+        };
+        let started = match App::new(parts, settings, &cli::version(), self.cancel) {
+            Ok(app) => hermes_serve::start(app.clone(), self.cancel).await.map(|listening| (app, listening)),
+            Err(error) => Err(error),
+        };
+        match started {
+            Ok(started) => {
+                self.state.platform("api_server", "connected", None, clock.now());
+                Some(started)
+            }
+            Err(error) => {
+                let code = match &error {
+                    StartError::Address { .. } => "api_server_port_in_use",
+                    StartError::NoKey => "api_server_no_key",
+                    _ => "api_server_start_failed",
+                };
+                self.mark_failed("api_server", code, &error);
+                None
+            }
         }
+    }
+
+    fn mark_failed(&self, platform: &str, code: &str, error: &StartError) {
+        self.gateway.channels().mark_failed(platform, code, error.to_string(), self.state);
     }
 }
 
@@ -357,7 +398,7 @@ fn working_folder(context: &ProgramContext) -> Result<PathBuf> {
 
 impl GatewayRuntime {
     async fn wait_for_exit(&mut self, signals: &mut GatewaySignals) -> ExitMode {
-        let clock = self.gateway.clock.clone();
+        let clock = self.clock.clone();
         let mut released = clock.monotonic();
         // The exit mode and the deadline, once a stop was requested; running turns may end earlier.
         let mut leaving: Option<(ExitMode, Duration)> = None;
@@ -367,10 +408,10 @@ impl GatewayRuntime {
             }
             if clock.monotonic().saturating_sub(released) > RELEASE_INTERVAL {
                 released = clock.monotonic();
-                self.gateway.store.release_memory();
+                self.store.release_memory();
                 release_memory();
             }
-            let wait = if self.gateway.is_draining() { POLL_INTERVAL } else { EXPORT_INTERVAL };
+            let wait = if self.gateway.status().is_draining() { POLL_INTERVAL } else { EXPORT_INTERVAL };
             let wanted = tokio::select! {
                 heard = signals.next() => match heard {
                     GatewaySignal::Stop => Some(ExitMode::Stop),
@@ -387,9 +428,9 @@ impl GatewayRuntime {
                 () = self.restart.notified() => Some(ExitMode::Restart),
                 () = clock.sleep(wait) => {
                     self.gateway.export_files().await;
-                    update::report(&self.gateway).await;
+                    update::report(self.live.home(), self.sender.outbox(), clock.now()).await;
                     let most = if self.active_turns() == 0 { LOGS_WHEN_IDLE } else { LOGS_AT_ONCE };
-                    self.logs.write_pending(&self.gateway.settings.home().sessions(), most, clock.now()).await;
+                    self.logs.write_pending(&self.live.home().sessions(), most, clock.now()).await;
                     None
                 }
             };
@@ -404,7 +445,7 @@ impl GatewayRuntime {
             let is_idle = self.active_turns() == 0;
             match leaving {
                 Some((ending, latest)) if is_idle || clock.monotonic() >= latest => return ending,
-                None if self.gateway.is_draining() && is_idle => return ExitMode::Stop,
+                None if self.gateway.status().is_draining() && is_idle => return ExitMode::Stop,
                 _ => {}
             }
         }
@@ -412,7 +453,7 @@ impl GatewayRuntime {
 
     /// Reloads the configuration. Running turns keep the one they began with.
     fn reload(&self) {
-        let settings = self.gateway.settings.reload();
+        let settings = self.live.reload();
         for warning in settings.config.warnings() {
             tracing::warn!("{warning}");
         }
@@ -423,24 +464,23 @@ impl GatewayRuntime {
     fn drain(&self) {
         tracing::info!(target: LIFE, running = self.active_turns(), "the gateway takes no new turns");
         self.gateway.drain();
-        self.state.set("draining", None, self.gateway.clock.now());
+        self.state.set("draining", None, self.clock.now());
     }
 
     /// Returns the number of running turns, in chats and for the API.
     fn active_turns(&self) -> usize {
-        self.gateway.active_turns() + self.api.as_ref().map_or(0, |(app, _)| app.active_turns())
+        self.gateway.status().active_turns() + self.api.as_ref().map_or(0, |(app, _)| app.active_turns())
     }
 
     /// Returns how long running turns may take to end when the gateway stops.
     fn drain_timeout(&self) -> Duration {
-        let seconds =
-            self.gateway.settings.current().config.int("agent.restart_drain_timeout").unwrap_or_default();
+        let seconds = self.live.current().config.int("agent.restart_drain_timeout").unwrap_or_default();
         Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
     }
 
     /// Describes what runs and how it is reached.
     fn greeting(&self) -> String {
-        let home = self.gateway.settings.home();
+        let home = self.live.home();
         let mut lines = vec![format!("{} gateway, home {}", cli::version(), home.path().display())];
         if let Some((_, listening)) = &self.api {
             lines.push(format!("  API server: http://{}/v1", listening.address));
@@ -448,7 +488,7 @@ impl GatewayRuntime {
         if let Some(listening) = &self.webhooks {
             lines.push(format!("  Webhooks: http://{}/webhooks/", listening.address));
         }
-        let outlooks = self.gateway.channel_health();
+        let outlooks = self.gateway.channels().health();
         for (platform, outlook) in &outlooks {
             lines.push(match outlook {
                 ChannelHealth::Active => format!("  {platform}: connecting"),
@@ -467,7 +507,7 @@ impl GatewayRuntime {
 
     /// Tells whether every platform has failed and no server runs.
     fn is_unusable(&self) -> bool {
-        let outlooks = self.gateway.channel_health();
+        let outlooks = self.gateway.channels().health();
         let given_up = outlooks.values().all(|outlook| matches!(outlook, ChannelHealth::Failed(_)));
         !outlooks.is_empty() && given_up && self.api.is_none() && self.webhooks.is_none()
     }
@@ -478,12 +518,16 @@ impl GatewayRuntime {
             ChannelHealth::Failed(reason) => Some(format!("  {platform}: {reason}")),
             ChannelHealth::Active => None,
         };
-        self.gateway.channel_health().into_iter().filter_map(line).collect::<Vec<_>>().join("\n")
+        self.gateway.channels().health().into_iter().filter_map(line).collect::<Vec<_>>().join("\n")
     }
 
     async fn stop(self) {
         let Self {
             gateway,
+            sender: _,
+            store,
+            clock,
+            live,
             api,
             webhooks,
             channels,
@@ -496,27 +540,27 @@ impl GatewayRuntime {
             cancel,
         } = self;
         if let Some(webhooks) = webhooks {
-            webhooks.close(&*gateway.clock).await;
-            state.platform("webhook", "disconnected", None, gateway.clock.now());
+            webhooks.close(&*clock).await;
+            state.platform("webhook", "disconnected", None, clock.now());
         }
         if let Some((app, listening)) = api {
             listening.stop(&app).await;
-            state.platform("api_server", "disconnected", None, gateway.clock.now());
+            state.platform("api_server", "disconnected", None, clock.now());
         }
         gateway.stop().await;
         drop(channels);
         drop(sending);
-        let folder = gateway.settings.home().sessions();
-        let rest = async { while logs.write_pending(&folder, LOGS_AT_ONCE, gateway.clock.now()).await {} };
+        let folder = live.home().sessions();
+        let rest = async { while logs.write_pending(&folder, LOGS_AT_ONCE, clock.now()).await {} };
         tokio::select! {
             () = rest => {}
-            () = gateway.clock.sleep(FINAL_LOGS_TIMEOUT) => {}
+            () = clock.sleep(FINAL_LOGS_TIMEOUT) => {}
         }
         beside.shut_down().await;
         cancel.cancel();
         command_runtime.processes.end_recovered().await;
         command_runtime.shut_down().await;
-        if let Err(error) = gateway.store.close().await {
+        if let Err(error) = store.close().await {
             tracing::warn!(%error, "the database was not closed in order");
         }
     }

@@ -8,14 +8,15 @@ use hermes_config::settings::McpServer;
 use hermes_config::yaml::{KeyPath as Key, YamlValue};
 use hermes_config::{ManagedMode, ProgramSurface, set, write};
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
-use hermes_gateway::{JobScriptOutcome, JobScriptRequest, LiveSettings, Services};
+use hermes_gateway::{
+    HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
+    ProgramCommands, SkillPrompts,
+};
 use hermes_knowledge::{Personality, personality, personality_names};
 use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
 use hermes_store::{Store, WaitingMessage};
 use hermes_tools::{Approvals, CheckpointManager, ProcessRegistry, ReferenceResolver, ReferenceResult, Yolo};
-use hermes_types::{
-    Attachment, AttachmentKind, BoxFuture, Cancel, ChannelCapabilities, Clock, ReasoningEffort, TaskId,
-};
+use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, ReasoningEffort, TaskId};
 
 use tokio::sync::Notify;
 
@@ -27,7 +28,7 @@ use crate::context::{ProgramContext, local_time};
 use crate::wiring::live_agents::context as context_of;
 use crate::wiring::program_runtime::ProgramRuntime;
 use crate::wiring::skills::SkillCommands;
-use crate::wiring::{CommandRuntime, channels, child_variables};
+use crate::wiring::{CommandRuntime, child_variables};
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
@@ -339,15 +340,17 @@ fn read_text_file(file: &Attachment) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-impl Services for ProgramServices {
-    fn skill(&self, name: &str, rest: &str) -> Option<String> {
-        self.skill_commands().invoke(name, rest, local_time(self.clock.now()))
+impl SkillPrompts for ProgramServices {
+    fn prompt(&self, name: &str, request: &str) -> Option<String> {
+        self.skill_commands().invoke(name, request, local_time(self.clock.now()))
     }
 
-    fn skills(&self) -> Vec<(String, String)> {
+    fn list(&self) -> Vec<(String, String)> {
         self.skill_commands().commands()
     }
+}
 
+impl MessageExpansion for ProgramServices {
     fn expand_references<'a>(
         &'a self,
         words: &'a str,
@@ -368,19 +371,15 @@ impl Services for ProgramServices {
             _ => None,
         }))
     }
+}
 
-    fn abilities(&self, platform: &str) -> Option<ChannelCapabilities> {
-        channels::abilities(platform)
-    }
-
-    fn is_set_up(&self, platform: &str) -> bool {
-        channels::is_set_up(platform, &self.live.current())
-    }
-
+impl ProcessInfo for ProgramServices {
     fn has_running_process(&self, task: &TaskId) -> bool {
         self.processes.has_running(task)
     }
+}
 
+impl HelperPrograms for ProgramServices {
     fn shell<'a>(&'a self, command: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(self.run_shell(command))
     }
@@ -392,13 +391,15 @@ impl Services for ProgramServices {
     fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(self.run_program(argv))
     }
+}
 
-    fn command<'a>(
+impl ProgramCommands for ProgramServices {
+    fn run<'a>(
         &'a self,
         name: &'a str,
-        rest: &'a str,
+        arguments: &'a str,
         from: &'a WaitingMessage,
     ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(self.run_command(name, rest, from))
+        Box::pin(self.run_command(name, arguments, from))
     }
 }

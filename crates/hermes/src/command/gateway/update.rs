@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hermes_config::{Home, write};
 use hermes_exec::{Variables, start_detached};
-use hermes_gateway::Gateway;
+use hermes_gateway::Outbox;
 use hermes_store::WaitingMessage;
 use hermes_text::tail;
 use hermes_types::{ChatAddress, ChatPart, OutgoingMessage, Timestamp};
@@ -84,12 +84,12 @@ pub(super) fn begin(home: &Home, variables: &Variables, from: &WaitingMessage, n
 }
 
 /// Reports the result to the requesting chat. Does nothing until the update has ended.
-pub(super) async fn report(gateway: &Gateway) {
-    let files = UpdateFiles::in_home(gateway.settings.home());
+pub(super) async fn report(home: &Home, outbox: &Outbox, now: Timestamp) {
+    let files = UpdateFiles::in_home(home);
     if !files.claimed.exists() {
         let Some(asked) = read(&files.pending) else { return };
         let since = Timestamp(asked["timestamp"].as_f64().unwrap_or_default());
-        let overdue = gateway.clock.now().since(since) > LONGEST;
+        let overdue = now.since(since) > LONGEST;
         if !files.exit_code.exists() && !overdue {
             return;
         }
@@ -99,7 +99,7 @@ pub(super) async fn report(gateway: &Gateway) {
     }
     let Some(asked) = read(&files.claimed) else { return files.remove() };
     let Some(reply) = report_reply(&asked, &files) else { return files.remove() };
-    match gateway.enqueue(reply).await {
+    match outbox.enqueue(reply).await {
         Ok(()) => files.remove(),
         Err(error) => tracing::warn!(%error, "how the update went could not be told yet"),
     }

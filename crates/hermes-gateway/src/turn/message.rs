@@ -1,91 +1,23 @@
-//! Describes the chat of a conversation for the model.
+//! Returns messages as the model reads them.
 
-use std::fmt::Write as _;
+use std::sync::Arc;
 
-use hermes_types::{Attachment, AttachmentKind, ChatKind, Envelope, PlatformTrait, platform_facts};
-use sha2::{Digest as _, Sha256};
-
-use hermes_agent::Conversation;
+use hermes_agent::{Conversation, TurnInput};
+use hermes_store::WaitingMessage;
+use hermes_types::{Attachment, AttachmentKind, Envelope, MessageContent};
 
 use crate::authorise;
-use crate::gateway::Gateway;
-use crate::settings::GatewaySettings;
+use crate::chat_sessions::OpenedChat;
+use crate::ports::{MessageExpansion, SkillPrompts};
 use crate::slash;
 
 const LONGEST_QUOTE: usize = 500;
 const QUOTE_TO_LOOK_FOR: usize = 200;
 
-/// Returns the section of the system text about this chat.
-pub(super) fn context_prompt(
-    envelope: &Envelope,
-    settings: &GatewaySettings,
-    connected: &[String],
-) -> String {
-    let facts = platform_facts(&envelope.platform);
-    let mask = settings.config.flag("privacy.redact_pii")
-        && facts.is_some_and(|facts| facts.has(PlatformTrait::MaskableIds));
-    let mut text = String::from("## Current Session Context\n\n");
-    // Writing to a `String` cannot fail.
-    let _ = writeln!(text, "**Source:** {}", source_line(envelope, mask));
-    if let Some(topic) = envelope.place.topic.as_deref().filter(|topic| !topic.trim().is_empty()) {
-        let _ = writeln!(text, "**Channel topic:** {topic}");
-    }
-    let user = envelope.sender.user_name.as_deref().map(str::to_owned);
-    let id = envelope
-        .sender
-        .user_id
-        .as_deref()
-        .map(|id| if mask { format!("user_{}", short_hash(id)) } else { id.to_owned() });
-    match (user, id) {
-        (Some(name), Some(id)) => _ = writeln!(text, "**User:** {name} (ID: {id})"),
-        (Some(one), None) | (None, Some(one)) => _ = writeln!(text, "**User:** {one}"),
-        (None, None) => {}
-    }
-    if facts.is_some_and(|facts| facts.has(PlatformTrait::MentionsOnly)) {
-        text.push_str("\nOnly messages addressed to you reach you here. You cannot search the channel's history, pin messages or administer it.\n");
-    }
-    let mut platforms: Vec<&str> = connected.iter().map(String::as_str).collect();
-    platforms.sort_unstable();
-    let _ = writeln!(text, "\n**Connected platforms:** local, {}", platforms.join(", "));
-    let homes: Vec<String> = platforms
-        .iter()
-        .filter_map(|platform| {
-            let home = settings.home_channel(platform)?;
-            let home = if mask { short_hash(&home) } else { home };
-            Some(format!("- {platform}: {home}"))
-        })
-        .collect();
-    if !homes.is_empty() {
-        let _ = writeln!(text, "**Home channels:**\n{}", homes.join("\n"));
-    }
-    text.push_str("**Where scheduled tasks can deliver to:** `origin` (this chat), `local` (a file only), a platform's name (its home channel), `platform:chat_id`.");
-    text
-}
-
-fn source_line(envelope: &Envelope, mask: bool) -> String {
-    let place = &envelope.place;
-    let chat = if mask { short_hash(&place.chat_id) } else { place.chat_id.clone() };
-    let name = place.chat_name.as_deref().unwrap_or(&chat);
-    let what = match place.kind {
-        ChatKind::Dm => "direct message".to_owned(),
-        ChatKind::Group => format!("group {name} (ID: {chat})"),
-        ChatKind::Channel => format!("channel {name} (ID: {chat})"),
-        ChatKind::Thread => format!("thread {name} (ID: {chat})"),
-        ChatKind::Webhook => format!("webhook {name}"),
-    };
-    let thread = place.thread_id.as_deref().map(|id| format!(", thread {id}")).unwrap_or_default();
-    format!("{} — {what}{thread}", envelope.platform)
-}
-
-/// Returns twelve hex digits of the id's hash; a prefix such as `group:` stays.
-fn short_hash(id: &str) -> String {
-    let (prefix, rest) = id.rsplit_once(':').map_or(("", id), |(prefix, rest)| (prefix, rest));
-    let digest = Sha256::digest(rest.as_bytes());
-    let mut hex = String::new();
-    for byte in digest.iter().take(6) {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    if prefix.is_empty() { hex } else { format!("{prefix}:{hex}") }
+/// Composes the model's input from messages, and from what they refer to.
+pub(crate) struct MessageReader {
+    skills: Arc<dyn SkillPrompts>,
+    expansion: Arc<dyn MessageExpansion>,
 }
 
 /// The text of a message by its author. References are expanded only in a user's own text.
@@ -94,10 +26,51 @@ enum MessageText {
     Skill(String),
 }
 
-impl Gateway {
+impl MessageReader {
+    pub(crate) fn new(skills: Arc<dyn SkillPrompts>, expansion: Arc<dyn MessageExpansion>) -> Self {
+        Self { skills, expansion }
+    }
+
+    /// Composes the input of a turn from all its messages. `words` replaces their texts.
+    pub(super) async fn compose(
+        &self,
+        rows: &[WaitingMessage],
+        words: Option<&str>,
+        opened: &OpenedChat,
+        window: u64,
+    ) -> Result<TurnInput, String> {
+        let mut texts: Vec<String> = Vec::new();
+        for row in rows {
+            let text = match words {
+                Some(words) => words.to_owned(),
+                None => self.message_for_model(&row.envelope, &opened.conversation, window).await?,
+            };
+            // Every image of an album may carry its caption.
+            if !text.is_empty() && !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let with_files = rows.iter().any(|row| row.envelope.files().next().is_some());
+        let mut text = texts.join(if with_files { "\n\n" } else { "\n" });
+        if let Some(reason) = opened.reset {
+            text = format!("{}\n\n{text}", reason.model_text());
+        } else if opened.is_new
+            && let Some(skill) = rows.first().and_then(|row| row.envelope.skill.as_deref())
+            && let Some(loaded) = self.skills.prompt(skill, &text)
+        {
+            text = loaded;
+        }
+        Ok(TurnInput {
+            content: MessageContent::Text(text),
+            stored: None,
+            earlier_messages: Vec::new(),
+            inbox_rows: rows.iter().map(|row| row.id).collect(),
+        })
+    }
+
     /// Returns a message as the model reads it: its text with references expanded, the descriptions of its files,
     /// the message it replies to. References in text of others, such as the quoted message, are not expanded.
-    pub(super) async fn message_for_model(
+    async fn message_for_model(
         &self,
         envelope: &Envelope,
         conversation: &Conversation,
@@ -108,7 +81,7 @@ impl Gateway {
         }
         let mut text = match self.message_text(envelope) {
             MessageText::Own(words) => {
-                self.ports.services.expand_references(&words, window).await?.unwrap_or(words)
+                self.expansion.expand_references(&words, window).await?.unwrap_or(words)
             }
             MessageText::Skill(words) => words,
         };
@@ -134,14 +107,11 @@ impl Gateway {
         {
             return MessageText::Own(typed.arguments);
         }
-        self.ports
-            .services
-            .skill(&typed.name, &typed.arguments)
-            .map_or(MessageText::Own(text), MessageText::Skill)
+        self.skills.prompt(&typed.name, &typed.arguments).map_or(MessageText::Own(text), MessageText::Skill)
     }
 
     async fn describe_attachment(&self, file: &Attachment) -> String {
-        let said = self.ports.services.describe_file(file).await;
+        let said = self.expansion.describe_file(file).await;
         let name = plain_name(file);
         match (file.kind, said) {
             (AttachmentKind::Image, Some(said)) => {

@@ -1,20 +1,57 @@
 //! Asks a person in a chat and receives the answer.
 
+use std::sync::Arc;
+
 use hermes_text::head;
 use hermes_types::{
-    ApprovalDecision, Cancel, ChatPart, Envelope, OutgoingMessage, QuickReply, UserAnswer, UserQuestion,
+    ApprovalDecision, Cancel, Clock, Envelope, HolderId, OutgoingMessage, QuickReply, UserAnswer,
+    UserQuestion,
 };
 
-use crate::active_conversations::{PendingQuestion, QuestionKind};
-use crate::gateway::Gateway;
-use crate::intake::ApprovalSelector;
+use crate::active_conversations::{ActiveConversations, PendingQuestion, QuestionKind};
+use crate::deliver::{Outbox, ReplyTarget};
+use crate::resources::GatewayResources;
+use crate::settings::LiveSettings;
 
 /// The most characters of a command that are shown; they fit into a message of every platform.
 const LONGEST_COMMAND: usize = 3_000;
 
-impl Gateway {
+/// Selects the open question an approval answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ApprovalSelector<'a> {
+    Oldest,
+    All,
+    /// The question with this tag, as a button names it.
+    Tagged(&'a str),
+}
+
+/// Puts questions into chats, and matches answers with them.
+#[derive(Clone)]
+pub(crate) struct ChatQuestions {
+    conversations: Arc<ActiveConversations>,
+    outbox: Outbox,
+    clock: Arc<dyn Clock>,
+    settings: LiveSettings,
+    holder: HolderId,
+}
+
+impl ChatQuestions {
+    pub(crate) fn new(
+        resources: &GatewayResources,
+        conversations: Arc<ActiveConversations>,
+        outbox: Outbox,
+    ) -> Self {
+        Self {
+            conversations,
+            outbox,
+            clock: resources.clock.clone(),
+            settings: resources.settings.clone(),
+            holder: resources.holder.clone(),
+        }
+    }
+
     /// Asks a question in the chat and waits for an answer, the end of the turn, or the timeout.
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         key: &str,
         envelope: &Envelope,
@@ -41,16 +78,9 @@ impl Gateway {
                 choice.text = format!("{} #{tag}", choice.text);
             }
         }
-        let reply = OutgoingMessage {
-            platform: envelope.platform.clone(),
-            place: envelope.place.clone(),
-            pieces: vec![ChatPart::Text { text }],
-            reply_to: None,
-            choices,
-            draft: None,
-            idempotency_key: format!("question:{}:{id}", self.holder),
-        };
-        self.queue_reply(key, reply).await;
+        let target = ReplyTarget::chat(&envelope.platform, &envelope.place);
+        let question = target.reply(text, format!("question:{}:{id}", self.holder));
+        self.outbox.say(key, OutgoingMessage { choices, ..question }).await;
         let settings = self.settings.current();
         let patience = match kind {
             QuestionKind::Approval => settings.question_timeout,
@@ -66,7 +96,7 @@ impl Gateway {
                     QuestionKind::Clarification => "⏳ No answer came; I am going on without it.",
                 };
                 let key_of_notice = format!("expired:{}:{id}", self.holder);
-                self.queue_reply(key, crate::intake::reply_to(envelope, text.to_owned(), key_of_notice)).await;
+                self.outbox.say(key, ReplyTarget::of(envelope).reply(text.to_owned(), key_of_notice)).await;
                 UserAnswer::TimedOut
             }
         }

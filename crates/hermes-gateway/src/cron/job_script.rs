@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_guard::{Redaction, redact};
@@ -10,8 +11,8 @@ use hermes_text::head;
 use serde_json::Value;
 
 use super::run::JobFailure;
-use crate::gateway::Gateway;
-use crate::ports::{JobScriptOutcome, JobScriptRequest};
+use crate::ports::{HelperPrograms, JobScriptOutcome, JobScriptRequest};
+use crate::settings::LiveSettings;
 
 const LIMIT: Duration = Duration::from_hours(1);
 /// The most bytes of a script's output that the model reads.
@@ -29,9 +30,19 @@ pub(super) enum ScriptDirective {
     SkipAgent,
 }
 
-impl Gateway {
+/// Runs the scripts of jobs.
+pub(super) struct JobScriptStep {
+    settings: LiveSettings,
+    programs: Arc<dyn HelperPrograms>,
+}
+
+impl JobScriptStep {
+    pub(super) fn new(settings: LiveSettings, programs: Arc<dyn HelperPrograms>) -> Self {
+        Self { settings, programs }
+    }
+
     /// Runs the script of a job that also has an agent. A failure is reported to the model.
-    pub(super) async fn run_prelude_script(&self, job: &Job) -> ScriptDirective {
+    pub(super) async fn run_prelude(&self, job: &Job) -> ScriptDirective {
         let Some(name) = job.extra("script") else { return ScriptDirective::Nothing };
         let failed = |words: &str| {
             let words = redact(words, Redaction::default());
@@ -51,7 +62,7 @@ impl Gateway {
     }
 
     /// Runs the script of a job without an agent. Its output is the answer.
-    pub(super) async fn run_script_only(&self, job: &Job) -> Result<String, JobFailure> {
+    pub(super) async fn run_alone(&self, job: &Job) -> Result<String, JobFailure> {
         let Some(name) = job.extra("script") else {
             return Err(JobFailure::new(
                 "Configuration",
@@ -81,7 +92,7 @@ impl Gateway {
             directory,
             limit: self.script_limit(),
         };
-        self.ports.services.script(order).await
+        self.programs.script(order).await
     }
 
     fn script_limit(&self) -> Duration {

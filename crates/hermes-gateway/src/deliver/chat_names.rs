@@ -6,11 +6,11 @@
 use serde_json::Value;
 
 /// A chat, and the thread or topic in it.
-pub(crate) type ChatMatch = (String, Option<String>);
+pub(super) type ChatMatch = (String, Option<String>);
 
 /// Returns the chat with a name: by the whole name, by its last part, or, where a `#` marks it as a name and not
 /// an id, by the beginning of exactly one last part.
-pub(crate) fn find(entries: &[Value], name: &str) -> Option<ChatMatch> {
+pub(super) fn find(entries: &[Value], name: &str) -> Option<ChatMatch> {
     let wanted = name_parts(name).join("/");
     if wanted.is_empty() {
         return None;

@@ -1,82 +1,12 @@
-//! Composes the final message of a turn and closes its messages.
+//! Composes the final message of a turn.
 
 use hermes_agent::TurnResult;
-use hermes_store::{Error as StoreError, InboxCloseReason, InboxSettlement, WaitingMessage};
-use hermes_types::{Envelope, ModelError, OutgoingMessage, TurnId};
+use hermes_types::ModelError;
 
-use super::presenter::ShownDrafts;
 use crate::active_conversations::StopReason;
-use crate::deliver;
-use crate::gateway::Gateway;
-use crate::intake::reply_to;
 
 /// The most lines of reasoning that are shown.
 const LONGEST_THOUGHTS: usize = 15;
-
-impl Gateway {
-    pub(super) async fn settle_turn(
-        &self,
-        key: &str,
-        rows: &[WaitingMessage],
-        envelope: &Envelope,
-        turn: &TurnId,
-        text: Option<String>,
-        shown: Option<ShownDrafts>,
-    ) -> Result<(), StoreError> {
-        let replies = match text {
-            Some(text) => deliver::plan_replies(&deliver::OutgoingAnswer {
-                text: &text,
-                envelope,
-                abilities: self.delivery.abilities(&envelope.platform),
-                drafts: shown.map(|shown| shown.drafts).unwrap_or_default(),
-                key: &format!("turn:{turn}"),
-            }),
-            None => Vec::new(),
-        };
-        self.settle_with(key, rows, envelope, InboxCloseReason::Done, replies).await
-    }
-
-    pub(super) async fn settle_all(
-        &self,
-        key: &str,
-        rows: &[WaitingMessage],
-        envelope: &Envelope,
-        closing: InboxCloseReason,
-        texts: Vec<String>,
-    ) {
-        let id = rows.last().map_or(0, |row| row.id.0);
-        let replies = texts
-            .into_iter()
-            .enumerate()
-            .map(|(at, text)| reply_to(envelope, text, format!("told:{id}:{at}")))
-            .flat_map(|reply| deliver::split_reply(reply, self.delivery.abilities(&envelope.platform)))
-            .collect();
-        if let Err(error) = self.settle_with(key, rows, envelope, closing, replies).await {
-            tracing::error!(%error, key, "an answer could not be written down; it will be made again");
-        }
-    }
-
-    pub(super) async fn settle_with(
-        &self,
-        key: &str,
-        rows: &[WaitingMessage],
-        envelope: &Envelope,
-        closing: InboxCloseReason,
-        replies: Vec<OutgoingMessage>,
-    ) -> Result<(), StoreError> {
-        let settled = InboxSettlement {
-            inbox: rows.iter().map(|row| row.id).collect(),
-            closing,
-            note: None,
-            conversation: key.to_owned(),
-            replies,
-            at: self.clock.now(),
-        };
-        self.store.settle_inbox(settled).await?;
-        self.delivery.wake(&envelope.platform);
-        Ok(())
-    }
-}
 
 /// Returns the final message of a turn; none for one that was stopped.
 pub(super) fn final_message(
