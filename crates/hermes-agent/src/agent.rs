@@ -1,17 +1,20 @@
-//! The agent's parts: its ports, limits and settings. It holds no conversation.
+//! The agent: its ports and settings. It holds no conversation.
+//!
+//! Invariant: an agent does not change. Another model, another limit or a further tool is another agent, made from
+//! this one by [`Agent::into_builder`].
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_store::Store;
 use hermes_types::{
-    CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, Message, Model, ModelError,
-    ModelRequest, ReasoningEffort, SideModel, SpendingCap, Timestamp, Tool, ToolSpec, TurnHooks,
+    CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, Model, ModelError, ModelRequest,
+    SideModel, Timestamp, Tool, ToolRole, TurnHooks,
 };
 
-use crate::log::DeferredSessionLogs;
+use crate::builder::AgentBuilder;
 use crate::prompt::PromptSource;
+use crate::settings::{AgentFolders, Compression, RequestOptions, ReviewIntervals, TurnLimits};
 
 /// Converts a point in time to the date and time in the user's time zone.
 pub type Calendar = Arc<dyn Fn(Timestamp) -> CivilTime + Send + Sync>;
@@ -20,203 +23,141 @@ pub type Calendar = Arc<dyn Fn(Timestamp) -> CivilTime + Send + Sync>;
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct Agent {
-    pub model: Arc<dyn Model>,
-    pub model_name: String,
-    /// The base URL of the model's endpoint, for the session log.
-    pub base_url: String,
-    pub tools: Vec<Arc<dyn Tool>>,
-    pub store: Store,
-    pub clock: Arc<dyn Clock>,
-    pub calendar: Calendar,
+    pub(crate) models: AgentModels,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) calendar: Calendar,
     /// The id under which this process holds leases.
-    pub holder: HolderId,
+    pub(crate) holder: HolderId,
     /// The scheduled job the agent works for, recorded in the ledger.
-    pub job: Option<String>,
-    pub limits: TurnLimits,
-    pub prompt: PromptSource,
-    pub request_options: RequestOptions,
-    pub compression: Compression,
-    pub review_intervals: ReviewIntervals,
+    pub(crate) job: Option<String>,
+    pub(crate) limits: TurnLimits,
+    pub(crate) prompt: PromptSource,
+    pub(crate) request_options: RequestOptions,
+    pub(crate) compression: Compression,
+    pub(crate) review_intervals: ReviewIntervals,
+    pub(crate) external_memory: Option<Arc<dyn ExternalMemory>>,
+    pub(crate) hooks: Option<Arc<dyn TurnHooks>>,
+    pub(crate) folders: AgentFolders,
+}
+
+/// The models of an agent.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct AgentModels {
+    pub main: Arc<dyn Model>,
+    /// The name of the main model.
+    pub name: String,
+    pub provider: String,
+    /// The base URL of the main model's endpoint.
+    pub base_url: String,
+    pub identity: ModelIdentityLine,
     /// The model that writes summaries and titles; the main model when absent.
-    pub side_model: Option<SideModel>,
+    pub side: Option<SideModel>,
     /// The model that answers subagents; the main model when absent.
-    pub subagent_model: Option<SideModel>,
-    pub external_memory: Option<Arc<dyn ExternalMemory>>,
-    pub hooks: Option<Arc<dyn TurnHooks>>,
-    pub folders: AgentFolders,
+    pub subagents: Option<SideModel>,
 }
 
-/// Limits one turn.
-#[derive(Debug, Clone, Copy)]
-pub struct TurnLimits {
-    /// The most model calls of one turn.
-    pub iterations: u32,
-    pub time: Duration,
-    pub cap: SpendingCap,
-    pub unknown_price: UnknownPricePolicy,
-}
-
-/// Says what happens when there is a limit in dollars and the model's price is unknown.
+/// Says whether the prompt tells the model to answer with its name when asked who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UnknownPricePolicy {
-    /// Does nothing; used where no limit in dollars is set.
+pub enum ModelIdentityLine {
     #[default]
-    Ignore,
-    /// Warns the user once per conversation.
-    Warn,
-    /// Ends the turn.
-    Refuse,
+    Omit,
+    /// For providers whose models give another name.
+    Include,
 }
 
-impl Default for TurnLimits {
-    fn default() -> Self {
+impl AgentModels {
+    /// Returns one model for everything.
+    pub fn new(main: Arc<dyn Model>, name: impl Into<String>) -> Self {
         Self {
-            iterations: 60,
-            time: Duration::from_hours(1),
-            cap: SpendingCap::default(),
-            unknown_price: UnknownPricePolicy::Ignore,
-        }
-    }
-}
-
-/// The options every request of this agent carries; none of them is stored.
-#[derive(Debug, Clone, Default)]
-pub struct RequestOptions {
-    pub max_tokens: Option<u64>,
-    pub effort: Option<ReasoningEffort>,
-    /// A text added to the system text of each call.
-    pub ephemeral: Option<String>,
-    /// Messages sent before the conversation's own.
-    pub prefill: Vec<Message>,
-}
-
-/// Settings for shortening a long conversation.
-#[derive(Debug, Clone, Copy)]
-pub struct Compression {
-    pub mode: CompressionMode,
-    /// The share of the context window at which compression starts.
-    pub threshold: f64,
-    /// The share of the threshold that is kept word for word.
-    pub target_ratio: f64,
-    pub protect_first: usize,
-    pub protect_last: usize,
-}
-
-/// Turns compression on or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompressionMode {
-    On,
-    Off,
-}
-
-impl Default for Compression {
-    fn default() -> Self {
-        Self {
-            mode: CompressionMode::On,
-            threshold: 0.85,
-            target_ratio: 0.20,
-            protect_first: 3,
-            protect_last: 20,
-        }
-    }
-}
-
-/// The intervals at which the agent reviews what it learned. Zero means never.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ReviewIntervals {
-    /// User turns without a memory entry between two reviews.
-    pub memory_every: usize,
-    /// Model calls without a skill change between two reviews.
-    pub skills_every: usize,
-    /// User turns a conversation needs to be reviewed when it ends.
-    pub flush_after: usize,
-}
-
-/// The folders for files outside the database; without one, no such files are written.
-#[derive(Clone, Default)]
-#[expect(missing_debug_implementations, reason = "logs may hold agents")]
-pub struct AgentFolders {
-    /// The folder for full results whose short form is in the conversation.
-    pub results: Option<PathBuf>,
-    pub logs: SessionLogMode,
-}
-
-/// Says when session logs for other programs are written.
-#[derive(Clone, Default)]
-#[expect(missing_debug_implementations, reason = "it may hold agents, and they hold ports")]
-pub enum SessionLogMode {
-    #[default]
-    None,
-    /// Writes the log at the end of each turn.
-    Immediate(PathBuf),
-    /// Records the changed session; the owner of [`DeferredSessionLogs`] writes the log later.
-    Deferred(Arc<DeferredSessionLogs>),
-}
-
-impl Agent {
-    /// Creates an agent with default settings and no tools.
-    pub fn new(
-        model: Arc<dyn Model>,
-        model_name: impl Into<String>,
-        store: Store,
-        clock: Arc<dyn Clock>,
-        prompt: PromptSource,
-    ) -> Self {
-        Self {
-            model,
-            model_name: model_name.into(),
+            main,
+            name: name.into(),
+            provider: String::new(),
             base_url: String::new(),
-            tools: Vec::new(),
-            store,
-            clock,
-            calendar: Arc::new(CivilTime::utc),
-            holder: HolderId::generate(),
-            job: None,
-            limits: TurnLimits::default(),
-            prompt,
-            request_options: RequestOptions::default(),
-            compression: Compression::default(),
-            review_intervals: ReviewIntervals::default(),
-            side_model: None,
-            subagent_model: None,
-            external_memory: None,
-            hooks: None,
-            folders: AgentFolders::default(),
+            identity: ModelIdentityLine::Omit,
+            side: None,
+            subagents: None,
         }
     }
 
-    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.iter().map(|tool| tool.spec().clone()).collect()
-    }
-
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.iter().find(|tool| tool.spec().name == name)
+    /// Returns the context window of the main model, as far as it is known without a request.
+    pub fn window(&self) -> u64 {
+        self.main.context_window(&self.name)
     }
 
     /// Returns the model for side tasks.
-    pub(crate) fn side_model(&self) -> SideModel {
-        self.side_model.clone().unwrap_or_else(|| SideModel {
-            model: self.model.clone(),
-            name: self.model_name.clone(),
+    pub(crate) fn side(&self) -> SideModel {
+        self.side.clone().unwrap_or_else(|| SideModel {
+            model: self.main.clone(),
+            name: self.name.clone(),
             timeout: Duration::from_mins(2),
         })
+    }
+}
+
+impl Agent {
+    /// Begins an agent with default settings and no tools.
+    pub fn builder(
+        models: AgentModels,
+        store: Store,
+        clock: Arc<dyn Clock>,
+        prompt: PromptSource,
+    ) -> AgentBuilder {
+        AgentBuilder::new(models, store, clock, prompt)
+    }
+
+    /// Begins another agent that differs from this one in what is set next.
+    pub fn into_builder(self) -> AgentBuilder {
+        AgentBuilder::from_agent(self)
+    }
+
+    pub fn models(&self) -> &AgentModels {
+        &self.models
+    }
+
+    pub fn tools(&self) -> &[Arc<dyn Tool>] {
+        &self.tools
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub fn request_options(&self) -> &RequestOptions {
+        &self.request_options
+    }
+
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Returns the tools with one of these roles.
+    pub(crate) fn tools_for(&self, roles: &[ToolRole]) -> Vec<Arc<dyn Tool>> {
+        let wanted = |tool: &&Arc<dyn Tool>| tool.descriptor().role.is_some_and(|role| roles.contains(&role));
+        self.tools.iter().filter(wanted).cloned().collect()
     }
 
     /// Asks the side model, and the main one if that fails: a stale key for the side model must not stop what the
     /// main model can do.
     pub(crate) async fn ask_side_model(&self, mut request: ModelRequest) -> Result<Completion, ModelError> {
-        let SideModel { model, name, timeout: patience } = self.side_model();
+        let SideModel { model, name, timeout: patience } = self.models.side();
         request.model = name;
         let answer = model.complete(&request, &mut |_| ()).await;
         let Err(error) = answer else { return answer };
         let is_final = matches!(error, ModelError::Cancelled | ModelError::Budget(_));
-        if is_final || self.side_model.is_none() {
+        if is_final || self.models.side.is_none() {
             return Err(error);
         }
         tracing::warn!(%error, model = request.model, "a side model failed; the main model takes its place");
-        request.model.clone_from(&self.model_name);
+        request.model.clone_from(&self.models.name);
         request.deadline = Deadline::after(&*self.clock, patience);
-        self.model.complete(&request, &mut |_| ()).await
+        self.models.main.complete(&request, &mut |_| ()).await
     }
 
     pub(crate) fn today(&self) -> CivilTime {

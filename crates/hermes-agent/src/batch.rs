@@ -12,8 +12,8 @@ use hermes_store::{Error as StoreError, FinishedCall, NewMessage, NewToolCall, S
 use hermes_text::{head, single_line};
 use hermes_types::{
     ApprovalDecision, BoxFuture, CallId, CallKind, Cancel, Frontend, Message, OutcomeStatus, Provenance,
-    ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, TurnEvent, TurnId, UserAnswer,
-    UserQuestion,
+    ResultSize, ToolCall, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolRole, TurnEvent, TurnId,
+    UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value};
 
@@ -196,12 +196,13 @@ impl RunningTurn<'_> {
         for tool in &agent.tools {
             tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
         }
-        let preview = preview(&ready.arguments);
+        let descriptor = ready.tool.descriptor();
         self.frontend.show(TurnEvent::ToolStarted {
             id: call.id.clone(),
             name: call.name.clone(),
-            preview,
+            preview: preview(&ready.arguments, descriptor.preview_arguments),
             arguments: ready.call.arguments.clone(),
+            display: descriptor.display(),
         });
         let veto = match &agent.hooks {
             Some(hooks) => hooks.before_tool(&call).await,
@@ -214,7 +215,7 @@ impl RunningTurn<'_> {
         if let Some(hooks) = &agent.hooks {
             hooks.after_tool(&call, &outcome);
         }
-        if call.name == "memory"
+        if descriptor.role == Some(ToolRole::Memory)
             && outcome.status == OutcomeStatus::Done
             && let Some(memory) = &agent.external_memory
         {
@@ -319,12 +320,8 @@ fn calls_of(batch: &[ReadyCall]) -> Vec<ToolCall> {
 }
 
 /// Returns the most informative argument of a call, on one line.
-fn preview(arguments: &Map<String, Value>) -> String {
-    const TELLING: [&str; 12] = [
-        "command", "query", "pattern", "path", "url", "question", "goal", "code", "name", "action", "text",
-        "patch",
-    ];
-    let telling = TELLING.iter().find_map(|key| arguments.get(*key).and_then(Value::as_str));
+fn preview(arguments: &Map<String, Value>, telling: &[&str]) -> String {
+    let telling = telling.iter().find_map(|key| arguments.get(*key).and_then(Value::as_str));
     let first = || arguments.values().find_map(Value::as_str);
     head(&single_line(telling.or_else(first).unwrap_or_default()), PREVIEW).to_owned()
 }

@@ -1,7 +1,7 @@
 //! Checks the calls of a model's answer before anything runs: names, then arguments, then how calls may run
 //! together.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use hermes_text::{closest_match, head};
@@ -10,8 +10,6 @@ use serde_json::{Map, Value};
 
 /// The similarity a name needs to a known one to be corrected to it.
 const MIN_NAME_SIMILARITY: f64 = 0.7;
-const MAX_DELEGATIONS: usize = 3;
-const DELEGATE: &str = "delegate_task";
 
 /// A call that can be run.
 pub(crate) struct ReadyCall {
@@ -61,7 +59,7 @@ pub(crate) fn check(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) -> CallC
         });
         return CallCheck::BrokenArguments { answers: answers.collect() };
     }
-    drop_repeated(calls);
+    drop_repeated(calls, tools);
     CallCheck::Run(calls.iter().filter_map(|call| prepare_call(call, tools)).collect())
 }
 
@@ -123,18 +121,15 @@ fn unknown_answers(calls: &[ToolCall], tools: &[Arc<dyn Tool>]) -> Vec<String> {
     calls.iter().map(answer).collect()
 }
 
-/// Keeps the first of equal calls, and the first [`MAX_DELEGATIONS`] delegations.
-fn drop_repeated(calls: &mut Vec<ToolCall>) {
+/// Keeps the first of equal calls, and as many calls of a tool as its descriptor allows in one answer.
+fn drop_repeated(calls: &mut Vec<ToolCall>, tools: &[Arc<dyn Tool>]) {
     let mut seen = HashSet::new();
-    let mut delegations = 0;
+    let mut counts: HashMap<String, usize> = HashMap::new();
     calls.retain(|call| {
-        if call.name == DELEGATE {
-            delegations += 1;
-            if delegations > MAX_DELEGATIONS {
-                return false;
-            }
-        }
-        seen.insert((call.name.clone(), call.arguments.clone()))
+        let most = find(&call.name, tools).and_then(|tool| tool.descriptor().max_calls_per_answer);
+        let count = counts.entry(call.name.clone()).or_default();
+        *count += 1;
+        most.is_none_or(|most| *count <= most) && seen.insert((call.name.clone(), call.arguments.clone()))
     });
 }
 

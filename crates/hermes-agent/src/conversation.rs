@@ -5,13 +5,14 @@
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolEvent, Turn, TurnId, Usage,
+    Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor, ToolEvent, Turn, TurnId,
+    Usage,
 };
 
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::gauge::Gauge;
-use crate::open_calls::can_ask_again;
+use crate::open_calls::{answer_open_calls, can_ask_again};
 use crate::prompt;
 use crate::{iteration_notice, review};
 
@@ -107,7 +108,7 @@ impl Conversation {
 impl Agent {
     /// Returns the context window of the model in this conversation, as far as it is known.
     pub fn window(&self, conversation: &Conversation) -> u64 {
-        let known = self.model.context_window(&self.model_name);
+        let known = self.models.window();
         conversation.window.map_or(known, |learnt| learnt.min(known))
     }
 
@@ -191,7 +192,7 @@ impl Agent {
         // A question that was open is asked again when the turn is resumed; its call stays open until then.
         let resumable = cut_off.as_ref().is_some_and(|cut_off| !cut_off.parked);
         if !(resumable && can_ask_again(&conversation.messages, &records)) {
-            self.answer_open_calls(&mut conversation, &records).await?;
+            answer_open_calls(self, &mut conversation, &records).await?;
         }
         for tool in &self.tools {
             tool.on_event(&conversation.task, ToolEvent::Resumed(&conversation.messages));
@@ -239,13 +240,13 @@ impl Agent {
 
     /// Returns the system prompt of a session, layer by layer.
     pub fn prompt_layers(&self, session: &SessionId) -> Vec<hermes_types::ContextItem> {
-        let mut names: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-        names.sort_unstable();
+        let mut tools: Vec<ToolDescriptor<'_>> = self.tools.iter().map(|tool| tool.descriptor()).collect();
+        tools.sort_unstable_by_key(|tool| tool.name);
         let external = self.external_memory.as_ref().and_then(|memory| memory.prompt_block());
         self.prompt.layers(&prompt::PromptInputs {
             session,
-            model: &self.model_name,
-            tools: &names,
+            models: &self.models,
+            tools: &tools,
             now: self.today(),
             external_memory: external.as_deref(),
         })

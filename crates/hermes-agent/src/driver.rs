@@ -14,6 +14,8 @@ use hermes_types::{Cancel, Frontend, Message, OutcomeStatus, Role, SessionId, Tu
 use crate::agent::Agent;
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
+use crate::lease;
+use crate::open_calls::answer_waiting_calls;
 use crate::reply::final_text;
 use crate::result::TurnResult;
 use crate::turn::TurnInput;
@@ -117,8 +119,8 @@ impl Agent {
                         Ok(TurnOutcome::Ended(Box::new(result)))
                     }
                     TurnWork::Resume(cut_off) => {
-                        if cut_off.parked || !self.claim_unfinished_turn(conversation, &cut_off).await? {
-                            self.answer_waiting_calls(conversation).await?;
+                        if cut_off.parked || !claim_unfinished_turn(self, conversation, &cut_off).await? {
+                            answer_waiting_calls(self, conversation).await?;
                             self.drop_turn(&cut_off).await?;
                             return Ok(TurnOutcome::Parked(cut_off));
                         }
@@ -186,18 +188,6 @@ impl Agent {
         }
     }
 
-    /// Takes over a cut-off turn. Returns false when it was cut off too often or has ended meanwhile.
-    async fn claim_unfinished_turn(
-        &self,
-        conversation: &Conversation,
-        cut_off: &UnfinishedTurn,
-    ) -> Result<bool, Error> {
-        self.acquire_lease(conversation).await?;
-        let state =
-            self.store.record_cut_off(&cut_off.turn.id, self.holder.clone(), self.clock.now()).await?;
-        Ok(state == Some(TurnState::Running))
-    }
-
     /// Returns the first session of the conversation a session belongs to, and its current one.
     pub async fn locate_conversation(
         &self,
@@ -205,4 +195,15 @@ impl Agent {
     ) -> Result<hermes_store::Continuation, StoreError> {
         self.store.continuation(session).await
     }
+}
+
+/// Takes over a cut-off turn. Returns false when it was cut off too often or has ended meanwhile.
+async fn claim_unfinished_turn(
+    agent: &Agent,
+    conversation: &Conversation,
+    cut_off: &UnfinishedTurn,
+) -> Result<bool, Error> {
+    lease::acquire(agent, conversation).await?;
+    let state = agent.store.record_cut_off(&cut_off.turn.id, agent.holder.clone(), agent.clock.now()).await?;
+    Ok(state == Some(TurnState::Running))
 }

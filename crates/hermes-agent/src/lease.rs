@@ -48,24 +48,23 @@ pub(crate) async fn keep_renewed(agent: &Agent, leased: LeasedSession) -> Infall
     }
 }
 
-impl Agent {
-    pub(crate) async fn acquire_lease(&self, conversation: &Conversation) -> Result<(), Error> {
-        let key = conversation.session.as_str();
-        match self.store.acquire_lease(key, &self.holder, self.clock.now(), LEASE_DURATION).await? {
-            LeaseOutcome::Granted => Ok(()),
-            LeaseOutcome::HeldBy { holder, .. } if !hermes_task::may_be_alive(&holder) => {
-                let now = self.clock.now();
-                let taken =
-                    self.store.acquire_lease_from(key, &holder, &self.holder, now, LEASE_DURATION).await?;
-                if taken { Ok(()) } else { Err(Error::Busy { holder }) }
-            }
-            LeaseOutcome::HeldBy { holder, .. } => Err(Error::Busy { holder }),
+/// Acquires the lease of a conversation, also from a process that has died.
+pub(crate) async fn acquire(agent: &Agent, conversation: &Conversation) -> Result<(), Error> {
+    let key = conversation.session.as_str();
+    match agent.store.acquire_lease(key, &agent.holder, agent.clock.now(), LEASE_DURATION).await? {
+        LeaseOutcome::Granted => Ok(()),
+        LeaseOutcome::HeldBy { holder, .. } if !hermes_task::may_be_alive(&holder) => {
+            let now = agent.clock.now();
+            let taken =
+                agent.store.acquire_lease_from(key, &holder, &agent.holder, now, LEASE_DURATION).await?;
+            if taken { Ok(()) } else { Err(Error::Busy { holder }) }
         }
+        LeaseOutcome::HeldBy { holder, .. } => Err(Error::Busy { holder }),
     }
+}
 
-    /// Releases the lease without waiting: later writes of this process are queued after it, and a lease that is
-    /// not released expires by itself.
-    pub(crate) fn release_lease(&self, conversation: &Conversation) {
-        drop(self.store.release_lease(conversation.session.as_str(), &self.holder));
-    }
+/// Releases the lease without waiting: later writes of this process are queued after it, and a lease that is
+/// not released expires by itagent.
+pub(crate) fn release(agent: &Agent, conversation: &Conversation) {
+    drop(agent.store.release_lease(conversation.session.as_str(), &agent.holder));
 }

@@ -7,6 +7,7 @@
 
 mod agent;
 mod batch;
+mod builder;
 mod calls;
 mod chat;
 mod compress;
@@ -24,15 +25,14 @@ mod reply;
 mod request;
 mod result;
 mod review;
+mod settings;
 mod side_task;
 mod subagent;
 mod title;
 mod turn;
 
-pub use agent::{
-    Agent, AgentFolders, Calendar, Compression, CompressionMode, RequestOptions, ReviewIntervals,
-    SessionLogMode, TurnLimits, UnknownPricePolicy,
-};
+pub use agent::{Agent, AgentModels, Calendar, ModelIdentityLine};
+pub use builder::AgentBuilder;
 pub use chat::{Chat, Interrupt};
 pub use compress::CompressionReport;
 pub use conversation::{Conversation, LoadedConversation, UnfinishedTurn};
@@ -46,4 +46,8 @@ pub use prompt::{
 pub use reply::final_text;
 pub use result::TurnResult;
 pub use review::ReviewDue;
+pub use settings::{
+    AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,
+    UnknownPricePolicy,
+};
 pub use turn::TurnInput;

@@ -13,8 +13,9 @@ use hermes_types::{CivilTime, Message, SessionId, Timestamp, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::agent::{Agent, Calendar, SessionLogMode};
+use crate::agent::{Agent, Calendar};
 use crate::conversation::Conversation;
+use crate::settings::SessionLogMode;
 
 #[derive(Serialize)]
 struct SessionLogFile<'a> {
@@ -48,16 +49,16 @@ struct LogHeader {
 impl LogHeader {
     fn from_agent(agent: &Agent) -> Self {
         Self {
-            model: agent.model_name.clone(),
-            base_url: agent.base_url.clone(),
+            model: agent.models.name.clone(),
+            base_url: agent.models.base_url.clone(),
             platform: agent.prompt.platform.clone(),
             tools: agent.tools.clone(),
         }
     }
 
     fn matches_agent(&self, agent: &Agent) -> bool {
-        self.model == agent.model_name
-            && self.base_url == agent.base_url
+        self.model == agent.models.name
+            && self.base_url == agent.models.base_url
             && self.platform == agent.prompt.platform
             && self.tools.len() == agent.tools.len()
     }
@@ -135,21 +136,20 @@ impl DeferredSessionLogs {
     }
 }
 
-impl Agent {
-    pub(crate) fn write_log(&self, conversation: &Conversation) {
-        match &self.folders.logs {
-            SessionLogMode::None => {}
-            SessionLogMode::Deferred(later) => later.mark_changed(self, &conversation.session),
-            SessionLogMode::Immediate(folder) => {
-                let body = LogBody {
-                    session: &conversation.session,
-                    system_prompt: conversation.system.as_deref().unwrap_or_default(),
-                    started: (self.calendar)(conversation.started_at),
-                    now: (self.calendar)(self.clock.now()),
-                    messages: &conversation.messages,
-                };
-                write_log(folder, &LogHeader::from_agent(self), &body);
-            }
+/// Writes the log of a conversation, or records that it is to be written.
+pub(crate) fn write_after_turn(agent: &Agent, conversation: &Conversation) {
+    match &agent.folders.logs {
+        SessionLogMode::None => {}
+        SessionLogMode::Deferred(later) => later.mark_changed(agent, &conversation.session),
+        SessionLogMode::Immediate(folder) => {
+            let body = LogBody {
+                session: &conversation.session,
+                system_prompt: conversation.system.as_deref().unwrap_or_default(),
+                started: (agent.calendar)(conversation.started_at),
+                now: (agent.calendar)(agent.clock.now()),
+                messages: &conversation.messages,
+            };
+            write_log(folder, &LogHeader::from_agent(agent), &body);
         }
     }
 }

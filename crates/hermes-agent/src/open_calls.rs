@@ -16,99 +16,97 @@ use crate::error::Error;
 const MAX_REPORT_CHARS: usize = 20_000;
 const MAX_GOAL_CHARS: usize = 200;
 
-impl Agent {
-    /// Answers every open call at the end of the transcript and stores the answers.
-    pub(crate) async fn answer_open_calls(
-        &self,
-        conversation: &mut Conversation,
-        records: &[ToolCallRecord],
-    ) -> Result<(), Error> {
-        let mut missing = Vec::new();
-        let known: BTreeMap<&str, &ToolCallRecord> =
-            records.iter().map(|record| (record.id.as_str(), record)).collect();
-        for call in open_calls(&conversation.messages) {
-            let words = match known.get(call.id.as_str()) {
-                Some(record) if record.asking => {
-                    format!(
-                        "[Not run: Hermes was restarted while {} waited for the user's approval.]",
-                        call.name
-                    )
-                }
-                Some(record) if record.status.is_none() => {
-                    self.describe_unknown_outcome(conversation, record).await?
-                }
-                Some(_) => {
-                    format!("[{} had ended, but its result was lost when Hermes was cut off.]", call.name)
-                }
-                None => format!("[Not started: Hermes was cut off before {} ran.]", call.name),
-            };
-            missing.push(Message::tool(&call, words));
-        }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let now = self.clock.now();
-        let rows = missing.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
-        self.store.append_all(&conversation.session, rows).await?;
-        conversation.messages.extend(missing);
-        Ok(())
-    }
-
-    /// Answers calls that wait for a person's answer, because their turn is not resumed.
-    pub(crate) async fn answer_waiting_calls(&self, conversation: &mut Conversation) -> Result<(), Error> {
-        if open_calls(&conversation.messages).is_empty() {
-            return Ok(());
-        }
-        self.answer_open_calls(conversation, &[]).await
-    }
-
-    /// Describes a call that was started and has no recorded outcome.
-    async fn describe_unknown_outcome(
-        &self,
-        conversation: &Conversation,
-        record: &ToolCallRecord,
-    ) -> Result<String, Error> {
-        let mut words = format!(
-            "[Outcome unknown: Hermes was cut off while {} ran. It may or may not have taken effect; check before you repeat it.]",
-            record.name
-        );
-        let parts = self.store.delegated_sessions(&conversation.session, record.started_at).await?;
-        if !parts.is_empty() {
-            words.push_str("\n\nThe subagents it had started:");
-        }
-        for part in parts {
-            words.push_str("\n\n");
-            words.push_str(&self.describe_subagent(&part).await?);
-        }
-        Ok(words)
-    }
-
-    /// Describes how far a subagent got.
-    async fn describe_subagent(&self, part: &DelegatedSession) -> Result<String, Error> {
-        let messages = self.store.transcript(&part.session).await?;
-        let text = |role: Role| {
-            let mut found = messages.iter().filter(|stored| stored.message.role == role);
-            let chosen = if role == Role::User { found.next() } else { found.next_back() };
-            chosen.map(|stored| stored.message.content.text().trim().to_owned()).unwrap_or_default()
+/// Answers every open call at the end of the transcript and stores the answers.
+pub(crate) async fn answer_open_calls(
+    agent: &Agent,
+    conversation: &mut Conversation,
+    records: &[ToolCallRecord],
+) -> Result<(), Error> {
+    let mut missing = Vec::new();
+    let known: BTreeMap<&str, &ToolCallRecord> =
+        records.iter().map(|record| (record.id.as_str(), record)).collect();
+    for call in open_calls(&conversation.messages) {
+        let words = match known.get(call.id.as_str()) {
+            Some(record) if record.asking => {
+                format!("[Not run: Hermes was restarted while {} waited for the user's approval.]", call.name)
+            }
+            Some(record) if record.status.is_none() => {
+                describe_unknown_outcome(agent, conversation, record).await?
+            }
+            Some(_) => {
+                format!("[{} had ended, but its result was lost when Hermes was cut off.]", call.name)
+            }
+            None => format!("[Not started: Hermes was cut off before {} ran.]", call.name),
         };
-        let goal = single_line(&text(Role::User));
-        let goal = head(&goal, MAX_GOAL_CHARS);
-        let (answer, session) = (text(Role::Assistant), &part.session);
-        Ok(match part.state {
-            Some(TurnState::Done) if !answer.is_empty() => {
-                format!(
-                    "- \"{goal}\" had finished (session {session}). It said:\n{}",
-                    head(&answer, MAX_REPORT_CHARS)
-                )
-            }
-            Some(TurnState::Done | TurnState::Failed | TurnState::Interrupted) => {
-                format!("- \"{goal}\" had ended without an answer (session {session}).")
-            }
-            Some(TurnState::Running | TurnState::Parked) | None => {
-                format!("- \"{goal}\" was cut off before it finished (session {session}).")
-            }
-        })
+        missing.push(Message::tool(&call, words));
     }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let now = agent.clock.now();
+    let rows = missing.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
+    agent.store.append_all(&conversation.session, rows).await?;
+    conversation.messages.extend(missing);
+    Ok(())
+}
+
+/// Answers calls that wait for a person's answer, because their turn is not resumed.
+pub(crate) async fn answer_waiting_calls(
+    agent: &Agent,
+    conversation: &mut Conversation,
+) -> Result<(), Error> {
+    if open_calls(&conversation.messages).is_empty() {
+        return Ok(());
+    }
+    answer_open_calls(agent, conversation, &[]).await
+}
+
+/// Describes a call that was started and has no recorded outcome.
+async fn describe_unknown_outcome(
+    agent: &Agent,
+    conversation: &Conversation,
+    record: &ToolCallRecord,
+) -> Result<String, Error> {
+    let mut words = format!(
+        "[Outcome unknown: Hermes was cut off while {} ran. It may or may not have taken effect; check before you repeat it.]",
+        record.name
+    );
+    let parts = agent.store.delegated_sessions(&conversation.session, record.started_at).await?;
+    if !parts.is_empty() {
+        words.push_str("\n\nThe subagents it had started:");
+    }
+    for part in parts {
+        words.push_str("\n\n");
+        words.push_str(&describe_subagent(agent, &part).await?);
+    }
+    Ok(words)
+}
+
+/// Describes how far a subagent got.
+async fn describe_subagent(agent: &Agent, part: &DelegatedSession) -> Result<String, Error> {
+    let messages = agent.store.transcript(&part.session).await?;
+    let text = |role: Role| {
+        let mut found = messages.iter().filter(|stored| stored.message.role == role);
+        let chosen = if role == Role::User { found.next() } else { found.next_back() };
+        chosen.map(|stored| stored.message.content.text().trim().to_owned()).unwrap_or_default()
+    };
+    let goal = single_line(&text(Role::User));
+    let goal = head(&goal, MAX_GOAL_CHARS);
+    let (answer, session) = (text(Role::Assistant), &part.session);
+    Ok(match part.state {
+        Some(TurnState::Done) if !answer.is_empty() => {
+            format!(
+                "- \"{goal}\" had finished (session {session}). It said:\n{}",
+                head(&answer, MAX_REPORT_CHARS)
+            )
+        }
+        Some(TurnState::Done | TurnState::Failed | TurnState::Interrupted) => {
+            format!("- \"{goal}\" had ended without an answer (session {session}).")
+        }
+        Some(TurnState::Running | TurnState::Parked) | None => {
+            format!("- \"{goal}\" was cut off before it finished (session {session}).")
+        }
+    })
 }
 
 /// Tells whether the open calls can run when the turn is resumed: a person was being asked about one of them, and

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_store::{Error as StoreError, ModelCharge};
-use hermes_types::{Cancel, Message, OutcomeStatus, Role, Tool};
+use hermes_types::{Cancel, Message, OutcomeStatus, Role, Tool, ToolRole};
 use serde_json::Value;
 
 use crate::agent::Agent;
@@ -44,23 +44,23 @@ impl Agent {
     /// does not matter which process runs the next turn.
     pub fn review_due(&self, conversation: &Conversation) -> ReviewDue {
         let messages = conversation.messages();
-        let has = |name: &str| self.tool(name).is_some();
-        let since = |name: &str| since_last_call(messages, name);
+        let memory_tools = self.tools_for(&[ToolRole::Memory]);
+        let skill_tools = self.tools_for(&[ToolRole::SkillEditor]);
         let turns =
             |from: usize| messages.iter().skip(from).filter(|message| message.role == Role::User).count();
         let steps =
             |from: usize| messages.iter().skip(from).filter(|message| !message.tool_calls.is_empty()).count();
         let this_turn = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
         let crossed = |every: usize, before: usize, now: usize| every > 0 && now / every > before / every;
-        let memory_from = since("memory");
+        let memory_from = since_last_call(messages, &memory_tools);
         let memory_turns = turns(memory_from);
-        let skills_from = since("skill_manage");
+        let skills_from = since_last_call(messages, &skill_tools);
         let skill_steps = steps(skills_from);
         let new_steps = steps(this_turn.max(skills_from));
         ReviewDue {
-            memory: has("memory")
+            memory: !memory_tools.is_empty()
                 && crossed(self.review_intervals.memory_every, memory_turns.saturating_sub(1), memory_turns),
-            skills: has("skill_manage")
+            skills: !skill_tools.is_empty()
                 && crossed(
                     self.review_intervals.skills_every,
                     skill_steps.saturating_sub(new_steps),
@@ -76,10 +76,7 @@ impl Agent {
         due: ReviewDue,
         cancel: &Cancel,
     ) -> Option<String> {
-        let tools: Vec<Arc<dyn Tool>> = ["memory", "skill_manage", "skills_list", "skill_view"]
-            .iter()
-            .filter_map(|name| self.tool(name).cloned())
-            .collect();
+        let tools = self.tools_for(&[ToolRole::Memory, ToolRole::SkillEditor, ToolRole::SkillReader]);
         if tools.is_empty() || !due.is_any() {
             return None;
         }
@@ -96,8 +93,8 @@ impl Agent {
         let mut messages = conversation.messages.clone();
         messages.push(Message::user(words));
         let aside = SideTaskRun {
-            model: self.model.clone(),
-            model_name: self.model_name.clone(),
+            model: self.models.main.clone(),
+            model_name: self.models.name.clone(),
             system: conversation.system.clone().unwrap_or_default(),
             messages,
             tools,
@@ -108,17 +105,17 @@ impl Agent {
             timeout: REVIEW_TIMEOUT,
         };
         let came = aside.run(self, cancel).await;
-        self.record_side_task_costs(conversation, &came).await;
+        record_side_task_costs(self, conversation, &came).await;
         summarize_changes(&came)
     }
 
     /// Gives the model one chance to store what must not be lost.
     pub async fn flush_memories(&self, conversation: &Conversation, cancel: &Cancel) {
-        let Some(memory) = self.tool("memory") else { return };
-        if conversation.messages.len() < MIN_MESSAGES {
+        let tools = self.tools_for(&[ToolRole::Memory]);
+        if tools.is_empty() || conversation.messages.len() < MIN_MESSAGES {
             return;
         }
-        let side = self.side_model();
+        let side = self.models.side();
         let mut messages = conversation.messages.clone();
         messages.push(Message::user(FLUSH));
         let aside = SideTaskRun {
@@ -126,7 +123,7 @@ impl Agent {
             model_name: side.name,
             system: conversation.system.clone().unwrap_or_default(),
             messages,
-            tools: vec![memory.clone()],
+            tools,
             session: conversation.session.clone(),
             task: conversation.task.clone(),
             iterations: 1,
@@ -134,7 +131,7 @@ impl Agent {
             timeout: FLUSH_TIMEOUT,
         };
         let came = aside.run(self, cancel).await;
-        self.record_side_task_costs(conversation, &came).await;
+        record_side_task_costs(self, conversation, &came).await;
     }
 
     /// Tells whether a conversation that ends should be reviewed once more.
@@ -143,35 +140,36 @@ impl Agent {
             && conversation.user_turns() >= self.review_intervals.flush_after
             && conversation.messages.len() >= MIN_MESSAGES
     }
+}
 
-    /// Records the cost of a side task in the same ledger as the turns.
-    async fn record_side_task_costs(&self, conversation: &Conversation, came: &SideTaskOutcome) {
-        for completion in &came.completions {
-            if let Err(error) = self.record_usage(conversation, completion.into()).await {
-                tracing::warn!(%error, "a charge was not recorded");
-            }
+/// Records the cost of a side task in the same ledger as the turns.
+async fn record_side_task_costs(agent: &Agent, conversation: &Conversation, came: &SideTaskOutcome) {
+    for completion in &came.completions {
+        if let Err(error) = record_usage(agent, conversation, completion.into()).await {
+            tracing::warn!(%error, "a charge was not recorded");
         }
     }
+}
 
-    pub(crate) async fn record_usage(
-        &self,
-        conversation: &Conversation,
-        spent: CallUsage,
-    ) -> Result<(), StoreError> {
-        self.store
-            .record_charge(ModelCharge {
-                at: self.clock.now(),
-                session: conversation.session.clone(),
-                turn: None,
-                root_turn: None,
-                job: self.job.clone(),
-                provider: spent.provider,
-                model: spent.model,
-                usage: spent.usage,
-                cost: spent.cost,
-            })
-            .await
-    }
+pub(crate) async fn record_usage(
+    agent: &Agent,
+    conversation: &Conversation,
+    spent: CallUsage,
+) -> Result<(), StoreError> {
+    agent
+        .store
+        .record_charge(ModelCharge {
+            at: agent.clock.now(),
+            session: conversation.session.clone(),
+            turn: None,
+            root_turn: None,
+            job: agent.job.clone(),
+            provider: spent.provider,
+            model: spent.model,
+            usage: spent.usage,
+            cost: spent.cost,
+        })
+        .await
 }
 
 impl RunningTurn<'_> {
@@ -181,11 +179,12 @@ impl RunningTurn<'_> {
     }
 }
 
-/// Returns the index after the last call of a tool.
-fn since_last_call(messages: &[Message], name: &str) -> usize {
+/// Returns the index after the last call of one of these tools.
+fn since_last_call(messages: &[Message], tools: &[Arc<dyn Tool>]) -> usize {
+    let is_one = |name: &str| tools.iter().any(|tool| tool.spec().name == name);
     messages
         .iter()
-        .rposition(|message| message.tool_calls.iter().any(|call| call.name == name))
+        .rposition(|message| message.tool_calls.iter().any(|call| is_one(&call.name)))
         .map_or(0, |at| at + 1)
 }
 

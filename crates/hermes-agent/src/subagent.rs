@@ -10,11 +10,12 @@ use hermes_store::{EndReason, ToolCallRecord};
 use hermes_types::{
     BoxFuture, Cancel, Deadline, Frontend, Message, OutcomeStatus, Role, SessionId, SessionKind, SideModel,
     SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, SubagentToolCall, TaskId, ToolEvent,
-    TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
+    ToolUser, TurnEvent, TurnId, Usage, UserAnswer, UserQuestion,
 };
 
-use crate::agent::{Agent, ReviewIntervals};
+use crate::agent::Agent;
 use crate::prompt::ContextFiles;
+use crate::settings::{ReviewIntervals, SessionLogMode};
 use crate::turn::{RunningTurn, TurnInput};
 
 const ROLE: &str = include_str!("texts/subagent.md").trim_ascii();
@@ -111,7 +112,7 @@ impl TurnSubagentSpawner<'_> {
                 error: Some(error.to_string()),
                 api_calls: 0,
                 duration: took,
-                model: agent.model_name.clone(),
+                model: agent.models.name.clone(),
                 usage: Usage::default(),
                 tool_calls: trace,
             },
@@ -122,17 +123,17 @@ impl TurnSubagentSpawner<'_> {
     fn subagent(&self, job: &SubagentTask) -> Agent {
         let mut agent = self.agent.clone();
         agent.tools.retain(|tool| {
-            let name = &tool.spec().name;
-            job.tools.as_ref().is_none_or(|names| names.contains(name)) && !job.excluded_tools.contains(name)
+            job.tools.as_ref().is_none_or(|names| names.contains(&tool.spec().name))
+                && !tool.descriptor().is_withheld_from(ToolUser::Subagent)
         });
-        if let Some(SideModel { model, name, .. }) = agent.subagent_model.take() {
-            (agent.model, agent.model_name) = (model, name);
+        if let Some(SideModel { model, name, .. }) = agent.models.subagents.take() {
+            (agent.models.main, agent.models.name) = (model, name);
         }
         agent.limits.iterations = job.max_iterations;
         agent.limits.time = self.deadline.remaining(&*agent.clock);
         agent.review_intervals = ReviewIntervals::default();
         agent.external_memory = None;
-        agent.folders.logs = crate::SessionLogMode::None;
+        agent.folders.logs = SessionLogMode::None;
         agent.prompt.files = ContextFiles::Skip;
         agent.prompt.memory = None;
         agent.prompt.user_profile = None;

@@ -5,6 +5,7 @@ use hermes_types::{Cancel, Deadline, Message, ModelRequest, Role};
 
 use crate::agent::Agent;
 use crate::conversation::Conversation;
+use crate::review::record_usage;
 
 const INSTRUCTIONS: &str = include_str!("texts/title.md").trim_ascii();
 const MAX_EXCERPT_CHARS: usize = 500;
@@ -30,7 +31,7 @@ impl Agent {
                 .map(|message| head(&message.content.text(), MAX_EXCERPT_CHARS).to_owned())
         };
         let (user, assistant) = (said(Role::User)?, said(Role::Assistant)?);
-        let side = self.side_model();
+        let side = self.models.side();
         let request = ModelRequest {
             model: side.name.clone(),
             system: INSTRUCTIONS.to_owned(),
@@ -44,7 +45,7 @@ impl Agent {
             cancel: cancel.clone(),
         };
         let completion = self.ask_side_model(request).await.ok()?;
-        if let Err(error) = self.record_usage(conversation, (&completion).into()).await {
+        if let Err(error) = record_usage(self, conversation, (&completion).into()).await {
             tracing::warn!(%error, "a charge was not recorded");
         }
         let title = clean_title(&completion.message.content.text())?;

@@ -30,5 +30,4 @@ pub use load::{Config, ConfigFileState, ConfigWarning};
 pub use managed_mode::ManagedMode;
 pub use precedence::ProgramSurface;
 pub use provider::{canonical_provider, custom_slug, is_usable_key};
-pub use settings::ProgramSettings;
 pub use tree::expand_text;

@@ -57,16 +57,16 @@ impl ChatAgents {
     /// Describes the model of a chat: its name, its provider and its endpoint.
     pub(crate) fn describe_model<'a>(&self, chat: impl Into<ChatParty<'a>>) -> String {
         let Ok(agent) = self.agent_for(chat) else { return String::new() };
-        let window = agent.model.context_window(&agent.model_name);
+        let window = agent.models().window();
         let mut text = format!(
             "\n\n◆ Model: `{}`\n◆ Provider: {}\n◆ Context: {}K tokens",
-            agent.model_name,
-            agent.prompt.provider,
+            agent.models().name,
+            agent.models().provider,
             window / 1000
         );
-        if ["localhost", "127.0.0.1", "[::1]"].iter().any(|local| agent.base_url.contains(local)) {
+        if ["localhost", "127.0.0.1", "[::1]"].iter().any(|local| agent.models().base_url.contains(local)) {
             // Writing to a `String` cannot fail.
-            let _ = write!(text, "\n◆ Endpoint: {}", agent.base_url);
+            let _ = write!(text, "\n◆ Endpoint: {}", agent.models().base_url);
         }
         text
     }

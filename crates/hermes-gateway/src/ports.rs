@@ -7,7 +7,7 @@ use std::time::Duration;
 use hermes_agent::Agent;
 pub use hermes_schedule::ScriptLanguage;
 use hermes_store::WaitingMessage;
-use hermes_types::{Attachment, BoxFuture, ChannelCapabilities, TaskId};
+use hermes_types::{Attachment, BoxFuture, ChannelCapabilities, TaskId, ToolUser};
 use serde_json::Value;
 
 use crate::slash::{ProgramCommand, ServiceCommand};
@@ -29,8 +29,8 @@ pub struct AgentRequest<'a> {
     pub platform: &'a str,
     /// A description of the chat, for the system text.
     pub context: Option<String>,
-    /// Toolsets this turn does not get.
-    pub excluded_toolsets: &'a [&'a str],
+    /// The kind of conversation, where it does not get every tool of its platform.
+    pub tool_user: Option<ToolUser>,
     /// A model other than the configured one.
     pub model: Option<&'a str>,
     pub provider: Option<&'a str>,

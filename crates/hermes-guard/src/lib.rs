@@ -12,7 +12,7 @@ mod url;
 
 pub use ansi::strip_ansi;
 pub use command::{
-    CommandJudgement, HomeFolders, covers, decide, executed_words, is_same_key, judge, matches_pattern,
+    CommandJudgement, HomeFolders, covers, executed_words, is_same_key, judge, matches_pattern,
 };
 pub use injection::{InjectionFinding, TextOrigin, find_injections};
 pub use redact::{Assignments, PhoneNumbers, Redaction, redact, register_secrets};

@@ -27,10 +27,6 @@ pub enum WindowOrigin {
 
 /// The window assumed for an unknown model.
 pub const DEFAULT: u64 = 128_000;
-
-/// The sizes that are tried in turn when a provider says "too long" without a number.
-pub const STEPS: [u64; 5] = [128_000, 64_000, 32_000, 16_000, 8_000];
-
 /// Windows by family; the longest key contained in the name wins, never a name contained in a key.
 const FAMILIES: [(&str, u64); 15] = [
     ("claude-opus-4-6", 1_000_000),
@@ -69,11 +65,6 @@ pub fn bedrock_window(model: &str) -> u64 {
     if ["nova-pro", "nova-lite"].into_iter().any(|family| name.contains(family)) { 300_000 } else { DEFAULT }
 }
 
-/// Returns the next smaller step, or `None` at the smallest. A guessed size is never written to disk.
-pub fn step_down(current: u64) -> Option<u64> {
-    STEPS.into_iter().find(|step| *step < current)
-}
-
 /// Returns the key of an entry in `context_length_cache.yaml`.
 pub fn cache_key(model: &str, base_url: &str) -> String {
     format!("{model}@{base_url}")
@@ -108,11 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn steps() {
-        let path: Vec<u64> = std::iter::successors(Some(200_000), |size| step_down(*size)).skip(1).collect();
-        assert_eq!(path, STEPS);
-        assert_eq!(step_down(100_000), Some(64_000));
-        assert_eq!(step_down(8_000), None);
+    fn keys_of_the_cache() {
         assert_eq!(cache_key("m", "http://h/v1"), "m@http://h/v1");
     }
 }

@@ -117,7 +117,14 @@ fn size(event: &TurnEvent) -> usize {
         TurnEvent::Delta(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
         TurnEvent::ToolStarted { arguments, .. } => arguments.len(),
         TurnEvent::ToolEnded { result, .. } => result.len(),
-        _ => 0,
+        TurnEvent::Delta(Delta::Restart | Delta::ToolStarted { .. } | Delta::Status(_))
+        | TurnEvent::TurnStarted { .. }
+        | TurnEvent::Step { .. }
+        | TurnEvent::SegmentEnded
+        | TurnEvent::Notice { .. }
+        | TurnEvent::Spent { .. }
+        | TurnEvent::TurnEnded { .. }
+        | TurnEvent::Child { .. } => 0,
     };
     // Merged text costs only its bytes; counting the event's cost as well errs on the safe side.
     text + EVENT_COST

@@ -4,7 +4,7 @@
 //! they wrote; this crate does not parse it.
 
 use hermes_types::{SessionId, Timestamp};
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 use crate::Store;
 use crate::column;
@@ -69,19 +69,6 @@ impl Store {
                 bindings.push(read(row)?);
             }
             Ok(bindings)
-        })
-    }
-
-    /// Returns the chat that is bound to this session now.
-    pub fn conversation_of(&self, session: &SessionId) -> PendingResult<Option<String>> {
-        let session = session.clone();
-        self.read(move |scope| {
-            let key = scope
-                .connection
-                .prepare_cached("SELECT key FROM hx_conversations WHERE session_id = ?1")?
-                .query_row([session.as_str()], |row| row.get(0))
-                .optional()?;
-            Ok(key)
         })
     }
 }

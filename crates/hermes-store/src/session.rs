@@ -147,18 +147,6 @@ impl Store {
         })
     }
 
-    /// Stores the prompt prefix of this session, to be reused byte for byte.
-    pub fn set_system_prompt(&self, id: &SessionId, prompt: String) -> PendingResult<()> {
-        let id = id.clone();
-        self.write(Durability::Process, move |scope| {
-            scope.execute_cached(
-                "UPDATE sessions SET system_prompt = ?2 WHERE id = ?1",
-                params![id.as_str(), prompt],
-            )?;
-            Ok(())
-        })
-    }
-
     /// Adds to or replaces the session's usage; billing fields are set once.
     pub fn record_usage(
         &self,

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hermes_types::{
     BoxFuture, Completion, Cost, CostStatus, Danger, Delta, DeltaSink, FinishReason, Message, Model,
-    ModelError, ModelRequest, RawJson, Role, Tool, ToolCall, ToolContext, ToolInvocation, ToolOutcome,
-    ToolSpec, Usage, UserQuestion,
+    ModelError, ModelRequest, RawJson, ResultAuthor, Role, Tool, ToolCall, ToolContext, ToolDescriptor,
+    ToolInvocation, ToolOutcome, ToolRole, ToolSpec, Usage, UserQuestion,
 };
 use tokio::sync::Semaphore;
 
@@ -169,6 +169,7 @@ impl Tool for RiskyTool {
 pub struct PlainTool {
     spec: ToolSpec,
     says: String,
+    role: Option<ToolRole>,
 }
 
 impl PlainTool {
@@ -183,7 +184,7 @@ impl PlainTool {
             description: "does nothing".into(),
             parameters: RawJson::from_value(&serde_json::json!({"type": "object"})),
         };
-        Self { spec, says: "nothing was done".to_owned() }
+        Self { spec, says: "nothing was done".to_owned(), role: None }
     }
 
     /// Changes the text it returns.
@@ -191,11 +192,22 @@ impl PlainTool {
     pub fn saying(self, says: &str) -> Self {
         Self { says: says.to_owned(), ..self }
     }
+
+    /// Gives it a role.
+    #[must_use]
+    pub fn with_role(self, role: ToolRole) -> Self {
+        Self { role: Some(role), ..self }
+    }
 }
 
 impl Tool for PlainTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        let unknown = ToolDescriptor::unknown(&self.spec.name);
+        ToolDescriptor { role: self.role, result_author: ResultAuthor::Tool, ..unknown }
     }
 
     fn run<'a>(&'a self, _: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -2,14 +2,14 @@
 
 use std::ops::RangeInclusive;
 
-use hermes_types::{RawJson, ToolOutcome, ToolSpec};
+use hermes_types::{RawJson, ToolDescriptor, ToolOutcome, ToolSpec};
 use serde_json::{Map, Value, json};
 
 /// Builds the spec of a tool for the model.
-pub(crate) fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
+pub(crate) fn spec(tool: &ToolDescriptor<'_>, description: &str, parameters: &str) -> ToolSpec {
     let parameters = RawJson::parse(parameters.trim().to_owned())
         .unwrap_or_else(|_| RawJson::from_value(&json!({"type": "object", "properties": {}})));
-    ToolSpec { name: name.to_owned(), description: description.trim().to_owned(), parameters }
+    ToolSpec { name: tool.name.to_owned(), description: description.trim().to_owned(), parameters }
 }
 
 /// Returns an integer argument limited to its range. A text that holds a number is accepted.

@@ -1,7 +1,8 @@
 //! `clarify`: asks the user a question.
 
 use hermes_types::{
-    BoxFuture, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec, UserAnswer, UserQuestion,
+    BoxFuture, ResultAuthor, Tool, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome, ToolSpec,
+    ToolUser, UserAnswer, UserQuestion,
 };
 use serde_json::{Value, json};
 
@@ -9,6 +10,18 @@ use crate::answer;
 use crate::argument::{missing, spec, text};
 
 const MOST_CHOICES: usize = 4;
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "clarify",
+    toolset: "clarify",
+    summary: "Asks the user a question",
+    icon: "❓",
+    verb: "clarify",
+    preview_arguments: &["question"],
+    withheld_from: &[ToolUser::Editor, ToolUser::ApiClient, ToolUser::Job, ToolUser::Subagent],
+    result_author: ResultAuthor::Tool,
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `clarify` tool.
 #[derive(Debug)]
@@ -24,13 +37,17 @@ impl Default for ClarifyTool {
 
 impl ClarifyTool {
     pub fn new() -> Self {
-        Self { spec: spec("clarify", include_str!("texts/clarify.md"), include_str!("texts/clarify.json")) }
+        Self { spec: spec(&DESCRIPTOR, include_str!("texts/clarify.md"), include_str!("texts/clarify.json")) }
     }
 }
 
 impl Tool for ClarifyTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -8,8 +8,8 @@ use hermes_schedule::{
 };
 use hermes_store::Store;
 use hermes_types::{
-    ApprovalDecision, BoxFuture, Clock, Danger, OutcomeStatus, TaskId, Tool, ToolContext, ToolInvocation,
-    ToolOutcome, ToolSpec, UserAnswer, UserQuestion,
+    ApprovalDecision, BoxFuture, Clock, Danger, OutcomeStatus, TaskId, Tool, ToolContext, ToolDescriptor,
+    ToolInvocation, ToolOutcome, ToolSpec, ToolUser, UserAnswer, UserQuestion,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,17 @@ const MORE: [&str; 6] =
 /// The names of the three tools that `cronjob` replaced, with the action of each.
 const OLDER: [(&str, &str); 3] =
     [("schedule_cronjob", "create"), ("list_cronjobs", "list"), ("remove_cronjob", "remove")];
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "cronjob",
+    toolset: "cronjob",
+    summary: "Creates and changes scheduled jobs",
+    icon: "⏰",
+    verb: "cronjob",
+    preview_arguments: &["name", "action"],
+    withheld_from: &[ToolUser::Editor, ToolUser::Job, ToolUser::Subagent],
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `cronjob` tool.
 #[derive(Debug)]
@@ -65,7 +76,7 @@ impl Action {
 
 impl CronJobTool {
     pub fn new(jobs: JobStore, store: Store, clock: Arc<dyn Clock>) -> Self {
-        let spec = spec("cronjob", include_str!("texts/cronjob.md"), include_str!("texts/cronjob.json"));
+        let spec = spec(&DESCRIPTOR, include_str!("texts/cronjob.md"), include_str!("texts/cronjob.json"));
         Self { spec, jobs, store, clock, limits: None }
     }
 
@@ -133,6 +144,10 @@ impl CronJobTool {
 impl Tool for CronJobTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -1,12 +1,12 @@
 //! `delegate_task`: delegates tasks to subagents and returns their final reports.
 //!
-//! The agent crate implements subagents. This tool parses the request, decides which tools a subagent does not
-//! get, and returns the reports in the order of the tasks.
+//! The agent crate implements subagents. This tool parses the request and returns the reports in the order of the
+//! tasks.
 
 use futures_util::future::join_all;
 use hermes_types::{
     BoxFuture, OutcomeStatus, SubagentOutcome, SubagentReport, SubagentSpawner, SubagentTask, Tool,
-    ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+    ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome, ToolSpec, ToolUser,
 };
 use serde_json::{Map, Value, json};
 
@@ -15,9 +15,18 @@ use crate::argument::{number, spec, text};
 use crate::registry::tools_of_sets;
 
 const MOST_TASKS: usize = 3;
-/// The tools that a subagent does not get: delegating, asking the user, memory, sending messages, running
-/// scripts and scheduling jobs.
-const BLOCKED: [&str; 6] = ["delegate_task", "clarify", "memory", "send_message", "execute_code", "cronjob"];
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "delegate_task",
+    toolset: "delegation",
+    summary: "Starts up to three subagents, each with its own conversation; only their summaries are returned",
+    icon: "🔀",
+    verb: "delegate",
+    preview_arguments: &["goal"],
+    withheld_from: &[ToolUser::Subagent],
+    max_calls_per_answer: Some(3),
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `delegate_task` tool.
 #[derive(Debug)]
@@ -29,8 +38,7 @@ pub struct DelegateTool {
 impl DelegateTool {
     /// Creates the tool. `iterations` is the limit of a subagent if the call gives none.
     pub fn new(iterations: usize) -> Self {
-        let spec =
-            spec("delegate_task", include_str!("texts/delegate.md"), include_str!("texts/delegate.json"));
+        let spec = spec(&DESCRIPTOR, include_str!("texts/delegate.md"), include_str!("texts/delegate.json"));
         Self { spec, iterations }
     }
 
@@ -68,6 +76,10 @@ impl Tool for DelegateTool {
         &self.spec
     }
 
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
+    }
+
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let Some(spawn) = context.spawn else {
@@ -93,7 +105,6 @@ fn job(goal: &str, context: &str, toolsets: &[String], steps: usize, label: &str
         goal: goal.trim().to_owned(),
         context: context.to_owned(),
         tools: (!toolsets.is_empty()).then(|| tools_of_sets(toolsets)),
-        excluded_tools: BLOCKED.iter().map(|name| (*name).to_owned()).collect(),
         max_iterations: u32::try_from(steps).unwrap_or(u32::MAX),
         label: label.to_owned(),
     }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod argument;
+mod built_in;
 mod checkpoint;
 mod clarify;
 mod code;
@@ -26,8 +27,10 @@ mod session_search;
 mod similar_files;
 mod terminal;
 mod todo;
+mod tool_reference;
 mod write_file;
 
+pub use built_in::BUILT_IN_TOOLS;
 pub use checkpoint::{
     ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, RestoreReport,
     is_destructive,
@@ -49,8 +52,8 @@ pub use process::{
 pub use read_file::ReadFileTool;
 pub use reference::{ReferenceResolver, ReferenceResult};
 pub use registry::{
-    Availability, AvailabilityCheck, ResolvedToolsets, SelectedTools, ToolListing, ToolRegistry,
-    ToolSelection, ToolsetListing, coerce, toolset_names,
+    Availability, AvailabilityCheck, InPresets, PlatformToolsets, SelectedTools, TOOLSETS, ToolListing,
+    ToolRegistry, ToolSelection, Toolset, ToolsetListing, ToolsetSwitch, coerce,
 };
 pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
@@ -61,4 +64,5 @@ pub use terminal::scan::{
 };
 pub use terminal::{EnvironmentPoolOptions, EnvironmentSharing, TaskShells, TerminalOptions, TerminalTool};
 pub use todo::TodoTool;
+pub use tool_reference::tools_markdown;
 pub use write_file::WriteFileTool;

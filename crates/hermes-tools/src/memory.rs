@@ -2,12 +2,27 @@
 
 use hermes_knowledge::{MemoryChange, MemoryFile, MemoryRefusal, MemoryState, MemoryStore};
 use hermes_types::{
-    BoxFuture, CallKind, CallPolicy, OutcomeStatus, Provenance, Tool, ToolContext, ToolInvocation,
-    ToolOutcome, ToolSpec,
+    BoxFuture, CallKind, CallPolicy, OutcomeStatus, Provenance, ResultAuthor, Tool, ToolContext,
+    ToolDescriptor, ToolInvocation, ToolOutcome, ToolRole, ToolSpec, ToolUser,
 };
 use serde_json::{Map, Value, json};
 
 use crate::argument::spec;
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "memory",
+    toolset: "memory",
+    summary: "Keeps notes for later sessions",
+    condition: "while `memory.memory_enabled` or `memory.user_profile_enabled` is on",
+    icon: "🧠",
+    verb: "memory",
+    preview_arguments: &["action"],
+    role: Some(ToolRole::Memory),
+    guidance: Some(include_str!("texts/memory_guidance.md")),
+    withheld_from: &[ToolUser::Subagent],
+    result_author: ResultAuthor::Tool,
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `memory` tool. Each store is present only if its kind of memory is enabled.
 #[derive(Debug)]
@@ -19,7 +34,7 @@ pub struct MemoryTool {
 
 impl MemoryTool {
     pub fn new(notes: Option<MemoryStore>, profile: Option<MemoryStore>) -> Self {
-        let spec = spec("memory", include_str!("texts/memory.md"), include_str!("texts/memory.json"));
+        let spec = spec(&DESCRIPTOR, include_str!("texts/memory.md"), include_str!("texts/memory.json"));
         Self { spec, notes, profile }
     }
 
@@ -67,6 +82,10 @@ impl MemoryTool {
 impl Tool for MemoryTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

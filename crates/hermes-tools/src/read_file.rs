@@ -7,8 +7,8 @@ use std::path::Path;
 
 use hermes_text::head;
 use hermes_types::{
-    BoxFuture, CallPolicy, Concurrency, ResultSize, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation,
-    ToolOutcome, ToolSpec,
+    BoxFuture, CallPolicy, Concurrency, PreviewKind, ResultSize, TaskId, Tool, ToolContext, ToolDescriptor,
+    ToolEvent, ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -33,6 +33,17 @@ const SAMPLE_CHARS: usize = 1000;
 pub(crate) const UNCHANGED: &str =
     "File unchanged since you last read it. The content from that earlier read_file result is still current.";
 
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "read_file",
+    toolset: "file",
+    summary: "Reads part of a text file, with line numbers; reports if the file did not change since the last read",
+    icon: "📖",
+    verb: "read",
+    preview_arguments: &["path"],
+    preview_kind: PreviewKind::Path,
+    ..ToolDescriptor::unknown("")
+};
+
 /// The `read_file` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct ReadFileTool {
@@ -43,7 +54,7 @@ pub struct ReadFileTool {
 impl ReadFileTool {
     pub fn new(files: impl Into<FileTools>) -> Self {
         let spec =
-            spec("read_file", include_str!("texts/read_file.md"), include_str!("texts/read_file.json"));
+            spec(&DESCRIPTOR, include_str!("texts/read_file.md"), include_str!("texts/read_file.json"));
         Self { spec, files: files.into() }
     }
 }
@@ -51,6 +62,10 @@ impl ReadFileTool {
 impl Tool for ReadFileTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

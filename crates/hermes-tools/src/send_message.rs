@@ -3,11 +3,27 @@
 use std::sync::Arc;
 
 use hermes_guard::{Redaction, redact};
-use hermes_types::{BoxFuture, MessageSender, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec};
+use hermes_types::{
+    BoxFuture, MessageSender, ResultAuthor, Tool, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome,
+    ToolSpec, ToolUser,
+};
 use serde_json::json;
 
 use crate::answer;
 use crate::argument::{missing, spec, text};
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "send_message",
+    toolset: "messaging",
+    summary: "Sends a message to a chat on any platform",
+    condition: "in chats, and in the terminal while a gateway runs",
+    icon: "📨",
+    verb: "send",
+    preview_arguments: &["action", "target"],
+    withheld_from: &[ToolUser::Editor, ToolUser::ApiClient, ToolUser::Job, ToolUser::Subagent],
+    result_author: ResultAuthor::Tool,
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `send_message` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
@@ -18,11 +34,8 @@ pub struct SendMessageTool {
 
 impl SendMessageTool {
     pub fn new(sender: Arc<dyn MessageSender>) -> Self {
-        let spec = spec(
-            "send_message",
-            include_str!("texts/send_message.md"),
-            include_str!("texts/send_message.json"),
-        );
+        let spec =
+            spec(&DESCRIPTOR, include_str!("texts/send_message.md"), include_str!("texts/send_message.json"));
         Self { spec, sender }
     }
 
@@ -57,6 +70,10 @@ impl SendMessageTool {
 impl Tool for SendMessageTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use hermes_types::{
-    BoxFuture, CallKind, CallPolicy, Message, Role, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation,
-    ToolOutcome, ToolSpec,
+    BoxFuture, CallKind, CallPolicy, Message, ResultAuthor, Role, TaskId, Tool, ToolContext, ToolDescriptor,
+    ToolEvent, ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,17 @@ use crate::argument::spec;
 
 /// The heading of a list that is carried over a context compression.
 const CARRIED: &str = "[Your active task list was preserved across context compression]";
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "todo",
+    toolset: "todo",
+    summary: "Keeps the task list of a longer task; survives compression",
+    icon: "📋",
+    verb: "plan",
+    preview_arguments: &[],
+    result_author: ResultAuthor::Tool,
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `todo` tool.
 #[derive(Debug)]
@@ -66,7 +77,7 @@ impl Default for TodoTool {
 
 impl TodoTool {
     pub fn new() -> Self {
-        let spec = spec("todo", include_str!("texts/todo.md"), include_str!("texts/todo.json"));
+        let spec = spec(&DESCRIPTOR, include_str!("texts/todo.md"), include_str!("texts/todo.json"));
         Self { spec, lists: Mutex::default() }
     }
 
@@ -88,6 +99,10 @@ impl TodoTool {
 impl Tool for TodoTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use hermes_types::{
-    BoxFuture, CallPolicy, Concurrency, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome,
-    ToolSpec,
+    BoxFuture, CallPolicy, Concurrency, PreviewKind, ResultAuthor, TaskId, Tool, ToolContext, ToolDescriptor,
+    ToolEvent, ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -20,6 +20,18 @@ use crate::file::{BURIES_SECRET, FileTools};
 use crate::off_thread::off_thread;
 use crate::read_file::UNCHANGED;
 
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "write_file",
+    toolset: "file",
+    summary: "Writes a whole file in one step: either the whole file is written or nothing",
+    icon: "✍️",
+    verb: "write",
+    preview_arguments: &["path"],
+    preview_kind: PreviewKind::Path,
+    result_author: ResultAuthor::Tool,
+    ..ToolDescriptor::unknown("")
+};
+
 /// The `write_file` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct WriteFileTool {
@@ -30,7 +42,7 @@ pub struct WriteFileTool {
 impl WriteFileTool {
     pub fn new(files: FileTools) -> Self {
         let spec =
-            spec("write_file", include_str!("texts/write_file.md"), include_str!("texts/write_file.json"));
+            spec(&DESCRIPTOR, include_str!("texts/write_file.md"), include_str!("texts/write_file.json"));
         Self { spec, files }
     }
 }
@@ -38,6 +50,10 @@ impl WriteFileTool {
 impl Tool for WriteFileTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

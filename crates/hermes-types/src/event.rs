@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{CallId, SessionId};
 use crate::model::Delta;
 use crate::tool::{Danger, OutcomeStatus};
+use crate::tool_descriptor::ToolDisplay;
 use crate::usage::{Cost, Usage};
 
 /// An event in a turn. Each frontend shows as much of it as suits it.
@@ -27,6 +28,7 @@ pub enum TurnEvent {
         preview: String,
         /// All arguments, as the model wrote them.
         arguments: String,
+        display: ToolDisplay,
     },
     ToolEnded {
         id: CallId,

@@ -19,6 +19,7 @@ mod provenance;
 mod raw_json;
 mod secret;
 mod tool;
+mod tool_descriptor;
 mod turn;
 mod usage;
 
@@ -55,9 +56,10 @@ pub use provenance::{ContextItem, Provenance};
 pub use raw_json::{JsonFields, RawJson};
 pub use secret::Secret;
 pub use tool::{
-    CallKind, CallPolicy, CallVerdict, Concurrency, Danger, OutcomeStatus, ResultSize, ToolEvent,
-    ToolInvocation, ToolOutcome, ToolSpec,
+    CallKind, CallPolicy, Concurrency, Danger, OutcomeStatus, ResultSize, ToolEvent, ToolInvocation,
+    ToolOutcome, ToolSpec,
 };
+pub use tool_descriptor::{PreviewKind, ResultAuthor, ToolDescriptor, ToolDisplay, ToolRole, ToolUser};
 pub use turn::{Turn, TurnState};
 pub use usage::{Cost, CostStatus, SpendingCap, Usage};
 

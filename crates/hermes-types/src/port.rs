@@ -12,6 +12,7 @@ use crate::id::{SessionId, TaskId};
 use crate::message::Message;
 use crate::model::{Completion, Delta, ModelError, ModelRequest};
 use crate::tool::{CallPolicy, OutcomeStatus, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec};
+use crate::tool_descriptor::ToolDescriptor;
 use crate::usage::Usage;
 use crate::{BoxFuture, Cancel, Deadline, Timestamp};
 
@@ -33,6 +34,11 @@ pub trait Model: Send + Sync {
 /// A tool the model may call.
 pub trait Tool: Send + Sync {
     fn spec(&self) -> &ToolSpec;
+
+    /// Returns the facts about the tool that are not for the model.
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        ToolDescriptor::unknown(&self.spec().name)
+    }
 
     /// Runs the call. Never fails: a failure is an outcome the model reads.
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome>;
@@ -321,10 +327,9 @@ pub trait SubagentSpawner: Send + Sync {
 pub struct SubagentTask {
     pub goal: String,
     pub context: String,
-    /// The tools it may use of those its parent has; absent means all of them.
+    /// The tools it may use of those its parent has; absent means all of them. What is withheld from subagents it
+    /// never gets.
     pub tools: Option<Vec<String>>,
-    /// The tools that are always withheld from it.
-    pub excluded_tools: Vec<String>,
     pub max_iterations: u32,
     /// The subagent's position among those started together, for display: `2/3`.
     pub label: String,

@@ -91,15 +91,6 @@ pub enum ToolEvent<'a> {
     Ended,
 }
 
-/// The decision of the guard about a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallVerdict {
-    Allow,
-    /// A person has to approve the call first.
-    Ask(Danger),
-    Deny(Danger),
-}
-
 /// The reason why a call is not run without further checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Danger {

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use hermes_agent::{Agent, Chat, PromptSource};
+use hermes_agent::{Agent, AgentModels, Chat, PromptSource};
 use hermes_config::{Config, Env, Home, ProgramSurface};
 use hermes_model::client::{ModelClient, RetryPolicy};
 use hermes_model::credential::CredentialContext;
@@ -77,15 +77,16 @@ pub(crate) async fn talk(folder: &Path, address: &str) -> Result<Vec<String>, Bo
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = Store::open(&folder.join("state.db"))?;
     let prompt = PromptSource::new(home.clone(), folder.to_owned());
-    let mut agent = Agent::new(model(&home, address, &clock)?, "test-model", store, clock, prompt);
-    agent.tools.push(Arc::new(Weather(ToolSpec {
+    let weather = Weather(ToolSpec {
         name: "weather".to_owned(),
         description: "Tells the weather in a city.".to_owned(),
         parameters: RawJson::from_value(&serde_json::json!({
             "type": "object",
             "properties": {"city": {"type": "string"}},
         })),
-    })));
+    });
+    let models = AgentModels::new(model(&home, address, &clock)?, "test-model");
+    let agent = Agent::builder(models, store, clock, prompt).tool(Arc::new(weather)).build();
     let mut chat = Chat::new(Arc::new(agent), Arc::new(Screen), "example");
     let mut answers = Vec::new();
     for words in ["How is the weather in Oslo?", "Thank you!"] {

@@ -1,7 +1,9 @@
 //! The log files: `logs/errors.log` for warnings and errors, `logs/gateway.log` for the gateway's events.
 //!
-//! Events of all crates, one line each, with secrets masked, in files of limited size. If the home is not writable,
-//! there is no log.
+//! Events of all crates, one line each with the name of the task, with secrets masked, in files of limited size. If the
+//! home is not writable, there is no log.
+
+mod task_names;
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
@@ -16,6 +18,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use self::task_names::TaskNames;
 use crate::context::{local_time, now};
 use crate::output::Console;
 
@@ -37,6 +40,7 @@ struct FileLogger {
     echo: LogEcho,
     /// The lowest level that is written.
     lowest: Level,
+    tasks: TaskNames,
 }
 
 /// Says which events are also printed.
@@ -55,7 +59,8 @@ pub(crate) const LIFE: &str = "hermes::life";
 pub(crate) fn start(folder: &Path, secrets: LogMasking, lowest: Level) {
     // This file keeps only warnings and errors, whatever the level of other logs is.
     let lowest = lowest.min(Level::WARN);
-    install_logger(FileLogger { secrets, errors: errors(folder), all: None, echo: LogEcho::Nothing, lowest });
+    let (errors, echo) = (errors(folder), LogEcho::Nothing);
+    install_logger(FileLogger { secrets, errors, all: None, echo, lowest, tasks: TaskNames::default() });
 }
 
 /// Returns the level `logging.level` names; an unknown one is INFO.
@@ -71,7 +76,8 @@ pub(crate) fn level(config: &Config) -> Level {
 /// Starts the log of the gateway, which also has a file for all events.
 pub(crate) fn start_gateway(folder: &Path, secrets: LogMasking, echo: LogEcho, lowest: Level) {
     let all = RollingFile::new(folder.join("gateway.log"), 5 * MEGABYTE, 3);
-    install_logger(FileLogger { secrets, errors: errors(folder), all: Some(all), echo, lowest });
+    let errors = errors(folder);
+    install_logger(FileLogger { secrets, errors, all: Some(all), echo, lowest, tasks: TaskNames::default() });
 }
 
 fn install_logger(log: FileLogger) {
@@ -129,11 +135,21 @@ impl RollingFile {
 impl Subscriber for FileLogger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let is_life = metadata.target() == LIFE && self.echo != LogEcho::Nothing;
-        (*metadata.level() <= self.lowest || is_life) && metadata.is_event()
+        let is_logged = (*metadata.level() <= self.lowest || is_life) && metadata.is_event();
+        is_logged || TaskNames::is_task(metadata)
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        self.tasks.add(attributes)
+    }
+
+    fn clone_span(&self, id: &Id) -> Id {
+        self.tasks.clone_handle(id);
+        id.clone()
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        self.tasks.drop_handle(&id)
     }
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
@@ -144,14 +160,12 @@ impl Subscriber for FileLogger {
         let mut words = EventVisitor::default();
         event.record(&mut words);
         let metadata = event.metadata();
-        let text = format!("{}{}", words.message, words.fields).replace('\n', "\\n");
-        let what = Redaction { assignments: Assignments::AnyCase, phone_numbers: PhoneNumbers::Mask };
-        let text = match self.secrets {
-            LogMasking::Mask => redact(&text, what).into_owned(),
-            LogMasking::Show => text,
-        };
+        let text = self.masked(&format!("{}{}", words.message, words.fields));
+        // An event that names a task itself is about that one.
+        let task = if words.names_task { None } else { self.tasks.current() };
+        let task = task.map(|name| self.masked(&format!(" task={name}"))).unwrap_or_default();
         let time = local_time(now()).to_string().replace('T', " ");
-        let line = format!("{time} {} {}: {text}\n", metadata.level(), metadata.target());
+        let line = format!("{time} {} {}: {text}{task}\n", metadata.level(), metadata.target());
         if *metadata.level() <= Level::WARN {
             self.errors.write(&line);
         }
@@ -165,19 +179,38 @@ impl Subscriber for FileLogger {
         }
     }
 
-    fn enter(&self, _: &Id) {}
+    fn enter(&self, id: &Id) {
+        TaskNames::enter(id);
+    }
 
-    fn exit(&self, _: &Id) {}
+    fn exit(&self, id: &Id) {
+        TaskNames::exit(id);
+    }
+}
+
+impl FileLogger {
+    /// Puts a text on one line, without the secrets that are to be masked.
+    fn masked(&self, text: &str) -> String {
+        let text = text.replace('\n', "\\n");
+        let what = Redaction { assignments: Assignments::AnyCase, phone_numbers: PhoneNumbers::Mask };
+        match self.secrets {
+            LogMasking::Mask => redact(&text, what).into_owned(),
+            LogMasking::Show => text,
+        }
+    }
 }
 
 #[derive(Default)]
 struct EventVisitor {
     message: String,
     fields: String,
+    /// Set when one of the fields is the name of a task.
+    names_task: bool,
 }
 
 impl Visit for EventVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.names_task |= field.name() == "task";
         // Writing to a `String` cannot fail.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
@@ -187,5 +220,41 @@ impl Visit for EventVisitor {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_task::spawn_named;
+    use hermes_types::Cancel;
+
+    use super::*;
+
+    #[test]
+    fn events_of_a_task_carry_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = FileLogger {
+            secrets: LogMasking::Mask,
+            errors: errors(folder.path()),
+            all: None,
+            echo: LogEcho::Nothing,
+            lowest: Level::WARN,
+            tasks: TaskNames::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        tracing::subscriber::with_default(log, || {
+            runtime.block_on(async {
+                let inner = || spawn_named("inner work", &Cancel::new(), async { tracing::warn!("deep") });
+                let outer = async move {
+                    inner().await.unwrap();
+                    tracing::warn!(count = 2, "done");
+                };
+                spawn_named("outer work", &Cancel::new(), outer).await.unwrap();
+                tracing::warn!("outside");
+            });
+        });
+        let text = fs::read_to_string(folder.path().join("errors.log")).unwrap();
+        let lines: Vec<&str> = text.lines().map(|line| line.split(": ").nth(1).unwrap_or(line)).collect();
+        assert_eq!(lines, ["deep task=inner work", "done count=2 task=outer work", "outside"]);
     }
 }

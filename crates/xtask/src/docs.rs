@@ -10,7 +10,11 @@ use crate::workspace;
 
 /// Returns every generated page: its path and its text.
 fn pages() -> Vec<(PathBuf, String)> {
-    vec![(workspace::root().join("docs/reference/config.md"), hermes_config::keys::markdown())]
+    let folder = workspace::root().join("docs/reference");
+    vec![
+        (folder.join("config.md"), hermes_config::keys::markdown()),
+        (folder.join("tools.md"), hermes_tools::tools_markdown()),
+    ]
 }
 
 pub(crate) fn write() -> Result<ExitCode> {

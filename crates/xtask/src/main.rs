@@ -9,6 +9,7 @@ mod budgets;
 mod docs;
 mod layers;
 mod lengths;
+mod literals;
 mod names;
 mod platform_names;
 #[cfg(test)]
@@ -44,10 +45,11 @@ fn laws() -> Result<ExitCode> {
     let crates = workspace::root().join("crates");
     breaches.extend(lengths::check(&crates)?);
     breaches.extend(names::check(&crates)?);
+    breaches.extend(literals::check(&crates)?);
     breaches.extend(platform_names::check(&crates)?);
     for breach in &breaches {
         println!("{breach}");
     }
-    println!("{} breaches of the laws about layers, lengths, names and platforms", breaches.len());
+    println!("{} breaches of the laws about layers, lengths, names, literals and platforms", breaches.len());
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -235,7 +235,7 @@ impl RunningTurn<'_> {
         let id = SessionId::generate(self.conversation.kind, agent.today());
         let system = prompt::join(&agent.prompt_layers(&id));
         let mut session = NewSession::new(id.clone(), self.conversation.source.clone(), now);
-        session.model = Some(agent.model_name.clone());
+        session.model = Some(agent.models.name.clone());
         session.user_id.clone_from(&self.conversation.user_id);
         session.parent = Some(old.clone());
         session.system_prompt = Some(system.clone());

@@ -53,7 +53,7 @@ pub(crate) async fn request_summary(
     deadline: Deadline,
     cancel: &Cancel,
 ) -> Result<(String, Completion), ModelError> {
-    let side = agent.side_model();
+    let side = agent.models.side();
     let estimated: u64 = what.messages.iter().map(message_tokens).sum();
     let budget = (estimated / 5).max(MIN_SUMMARY_TOKENS).min(what.cap.max(MIN_SUMMARY_TOKENS));
     let request = ModelRequest {

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 
 use hermes_config::Home;
 use hermes_knowledge::{IDENTITY, MemoryFile, MemoryStore, project_context, soul};
-use hermes_types::{CivilTime, ContextItem, Provenance, SessionId, platform_facts};
+use hermes_types::{CivilTime, ContextItem, Provenance, SessionId, ToolDescriptor, ToolRole, platform_facts};
 
 pub use enforcement::ToolUseEnforcement;
+
+use crate::agent::{AgentModels, ModelIdentityLine};
 
 /// Says whether the context files of the working folder and the home are part of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +44,6 @@ pub struct PromptSource {
     pub environment_hint: Option<String>,
     /// A text from the frontend, such as who is talking in which chat.
     pub surface: Option<String>,
-    pub provider: String,
     pub session_id: SessionIdLine,
 }
 
@@ -64,11 +65,13 @@ pub enum SessionIdLine {
 }
 
 /// The inputs of the layers beside their sources.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "it borrows ports")]
 pub struct PromptInputs<'a> {
     pub session: &'a SessionId,
-    pub model: &'a str,
-    pub tools: &'a [&'a str],
+    pub models: &'a AgentModels,
+    /// The tools of the session, sorted by name.
+    pub tools: &'a [ToolDescriptor<'a>],
     pub now: CivilTime,
     /// An external memory's description of itself.
     pub external_memory: Option<&'a str>,
@@ -88,7 +91,6 @@ impl PromptSource {
             platform_hint: HintChange::None,
             environment_hint: None,
             surface: None,
-            provider: String::new(),
             session_id: SessionIdLine::Omit,
         }
     }
@@ -100,9 +102,11 @@ impl PromptSource {
         let block = |memory: &Option<MemoryStore>, target| {
             memory.as_ref().and_then(|memory| memory.prompt_block(target))
         };
-        let has = |name: &str| about.tools.contains(&name);
-        let skills = ["skills_list", "skill_view", "skill_manage"].iter().any(|name| has(name));
-        let enforced = !about.tools.is_empty() && self.enforcement.applies(about.model);
+        let is_for_skills = |tool: &ToolDescriptor<'_>| {
+            matches!(tool.role, Some(ToolRole::SkillReader | ToolRole::SkillEditor))
+        };
+        let skills = about.tools.iter().any(is_for_skills);
+        let enforced = !about.tools.is_empty() && self.enforcement.applies(&about.models.name);
         let layers = [
             layer(Provenance::System, "identity", Some(identity.unwrap_or_else(|| IDENTITY.to_owned()))),
             layer(Provenance::System, "tool guidance", guidance(about.tools)),
@@ -113,7 +117,7 @@ impl PromptSource {
             ),
             layer(Provenance::Memory, "external memory", about.external_memory.map(str::to_owned)),
             layer(Provenance::System, "surface", self.surface.clone()),
-            layer(Provenance::Memory, "memory", block(&self.memory, MemoryFile::Memory)),
+            layer(Provenance::Memory, MemoryFile::Memory.as_str(), block(&self.memory, MemoryFile::Memory)),
             layer(Provenance::Memory, "user profile", block(&self.user_profile, MemoryFile::User)),
             layer(Provenance::Skill, "skills", self.skills.clone().filter(|_| skills)),
             layer(Provenance::System, "project", if load { project_context(&self.folder) } else { None }),
@@ -129,15 +133,15 @@ impl PromptSource {
         if self.session_id == SessionIdLine::Include {
             lines.push(format!("Session ID: {}", about.session));
         }
-        if !about.model.is_empty() {
-            lines.push(format!("Model: {}", about.model));
+        let AgentModels { name, provider, identity, .. } = about.models;
+        if !name.is_empty() {
+            lines.push(format!("Model: {name}"));
         }
-        if !self.provider.is_empty() {
-            lines.push(format!("Provider: {}", self.provider));
+        if !provider.is_empty() {
+            lines.push(format!("Provider: {provider}"));
         }
-        // This provider's models give another name when asked who they are.
-        if self.provider == "alibaba" {
-            lines.push(format!("You are the model {}; say so when asked which model you are.", about.model));
+        if *identity == ModelIdentityLine::Include {
+            lines.push(format!("You are the model {name}; say so when asked which model you are."));
         }
         lines.join("\n")
     }
@@ -175,18 +179,10 @@ fn text(file: &str) -> String {
     file.trim().to_owned()
 }
 
-/// Returns the guidance about memory, past sessions and skills that fits the available tools.
-fn guidance(tools: &[&str]) -> Option<String> {
-    let paragraphs = [
-        ("memory", include_str!("../texts/guidance_memory.md")),
-        ("session_search", include_str!("../texts/guidance_search.md")),
-        ("skill_manage", include_str!("../texts/guidance_skills.md")),
-    ];
-    let present: Vec<String> = paragraphs
-        .into_iter()
-        .filter(|(name, _)| tools.contains(name))
-        .map(|(_, file)| text(file).replace('\n', " "))
-        .collect();
+/// Returns the guidance of the available tools, one paragraph.
+fn guidance(tools: &[ToolDescriptor<'_>]) -> Option<String> {
+    let present: Vec<String> =
+        tools.iter().filter_map(|tool| Some(text(tool.guidance?).replace('\n', " "))).collect();
     (!present.is_empty()).then(|| present.join(" "))
 }
 

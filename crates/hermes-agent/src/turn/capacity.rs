@@ -4,8 +4,8 @@ use hermes_store::Error as StoreError;
 use hermes_types::{TurnEvent, TurnNoticeKind};
 
 use super::turn_loop::RunningTurn;
-use crate::agent::CompressionMode;
 use crate::gauge::prefix_tokens;
+use crate::settings::CompressionMode;
 
 /// The most compressions for one reason in one turn.
 pub(super) const MAX_COMPRESSIONS: u32 = 3;

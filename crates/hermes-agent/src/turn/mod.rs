@@ -15,8 +15,9 @@ use crate::agent::Agent;
 use crate::compress::CompressionReport;
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
+use crate::open_calls::answer_waiting_calls;
 use crate::result::TurnResult;
-use crate::{lease, prompt};
+use crate::{lease, log, prompt};
 
 pub(crate) use model_call::CallUsage;
 use turn_loop::ModelInput;
@@ -71,11 +72,11 @@ impl Agent {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<TurnResult, Error>> {
         Box::pin(async move {
-            self.answer_waiting_calls(conversation).await?;
+            answer_waiting_calls(self, conversation).await?;
             self.open_turn(conversation, &id, &said).await?;
             let asked = ModelInput { differs_from_stored: said.stored.is_some(), content: said.content };
             let ended = self.run_with_lease(conversation, id, asked, frontend, cancel).await;
-            self.release_lease(conversation);
+            lease::release(self, conversation);
             ended
         })
     }
@@ -88,12 +89,12 @@ impl Agent {
         frontend: &dyn Frontend,
         cancel: &Cancel,
     ) -> Result<TurnResult, Error> {
-        self.acquire_lease(conversation).await?;
+        lease::acquire(self, conversation).await?;
         let asked = conversation.messages.iter().rfind(|message| message.role == Role::User);
         let content = asked.map(|message| message.content.clone()).unwrap_or_default();
         let asked = ModelInput { content, differs_from_stored: false };
         let ended = self.run_with_lease(conversation, cut_off.turn.id.clone(), asked, frontend, cancel).await;
-        self.release_lease(conversation);
+        lease::release(self, conversation);
         ended
     }
 
@@ -112,15 +113,15 @@ impl Agent {
         frontend: &dyn Frontend,
         cancel: &Cancel,
     ) -> Result<Option<CompressionReport>, Error> {
-        self.acquire_lease(conversation).await?;
-        self.answer_waiting_calls(conversation).await?;
+        lease::acquire(self, conversation).await?;
+        answer_waiting_calls(self, conversation).await?;
         let ended = {
             let asked = ModelInput { content: MessageContent::default(), differs_from_stored: false };
             let mut running =
                 RunningTurn::new(self, conversation, TurnId::generate(), asked, frontend, cancel);
             running.compress_with(Some(focus.unwrap_or_default())).await
         };
-        self.release_lease(conversation);
+        lease::release(self, conversation);
         Ok(ended?)
     }
 
@@ -141,10 +142,10 @@ impl Agent {
             conversation.source.clone(),
             conversation.started_at,
         );
-        session.model = Some(self.model_name.clone());
+        session.model = Some(self.models.name.clone());
         session.user_id.clone_from(&conversation.user_id);
         session.system_prompt.clone_from(&conversation.system);
-        session.model_config = Some(self.model_config(conversation));
+        session.model_config = Some(model_config(self, conversation));
         session.parent.clone_from(&conversation.delegated_by);
         session.cwd = Some(self.prompt.folder.display().to_string());
         let message = Message::user(said.stored.as_ref().unwrap_or(&said.content).clone());
@@ -166,7 +167,7 @@ impl Agent {
         let begin = || self.store.begin_turn(opening.clone(), &self.holder, lease::LEASE_DURATION);
         if begin().await? != LeaseOutcome::Granted {
             // The holder may be dead; then this takes its lease over.
-            self.acquire_lease(conversation).await?;
+            lease::acquire(self, conversation).await?;
             if let LeaseOutcome::HeldBy { holder, .. } = begin().await? {
                 return Err(Error::Busy { holder });
             }
@@ -176,18 +177,6 @@ impl Agent {
         }
         conversation.messages.extend(messages);
         Ok(())
-    }
-
-    fn model_config(&self, conversation: &Conversation) -> String {
-        let mut config = serde_json::json!({
-            "max_iterations": self.limits.iterations,
-            "reasoning_config": self.request_options.effort.map(|effort| serde_json::json!({"effort": effort.as_str()})),
-            "max_tokens": self.request_options.max_tokens,
-        });
-        if let Some(parent) = &conversation.delegated_by {
-            config["_delegate_from"] = serde_json::json!(parent.as_str());
-        }
-        config.to_string()
     }
 
     /// Runs the turn and renews its lease meanwhile.
@@ -228,7 +217,7 @@ impl Agent {
 
     /// Runs what follows an answer; no failure here affects the turn.
     async fn after_turn(&self, conversation: &Conversation, result: &TurnResult) {
-        self.write_log(conversation);
+        log::write_after_turn(self, conversation);
         if let Some(hooks) = &self.hooks {
             hooks.after_turn(&conversation.session, result.response.as_deref());
         }
@@ -240,4 +229,17 @@ impl Agent {
             memory.store_turn(&asked, answer).await;
         }
     }
+}
+
+/// Returns the settings that are stored with a session.
+fn model_config(agent: &Agent, conversation: &Conversation) -> String {
+    let mut config = serde_json::json!({
+        "max_iterations": agent.limits.iterations,
+        "reasoning_config": agent.request_options.effort.map(|effort| serde_json::json!({"effort": effort.as_str()})),
+        "max_tokens": agent.request_options.max_tokens,
+    });
+    if let Some(parent) = &conversation.delegated_by {
+        config["_delegate_from"] = serde_json::json!(parent.as_str());
+    }
+    config.to_string()
 }

@@ -7,8 +7,8 @@ use hermes_types::{
 
 use super::capacity::MAX_COMPRESSIONS;
 use super::turn_loop::{LoopControl, RunningTurn};
-use crate::agent::{CompressionMode, UnknownPricePolicy};
 use crate::request::{RequestAdditions, build_messages, interrupted_mark};
+use crate::settings::{CompressionMode, UnknownPricePolicy};
 
 /// The usage of one call and the model that answered it.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl RunningTurn<'_> {
             recall: self.recall.as_ref().map(|(at, text)| (*at, text.as_str())),
         };
         let request = ModelRequest {
-            model: self.agent.model_name.clone(),
+            model: self.agent.models.name.clone(),
             system: self.system_prompt(),
             messages: build_messages(&self.conversation.messages, &additions),
             tools,
@@ -56,7 +56,8 @@ impl RunningTurn<'_> {
         let mut heard = String::new();
         let answer = self
             .agent
-            .model
+            .models
+            .main
             .complete(&request, &mut |delta| {
                 retrying = match &delta {
                     Delta::Status(words) => Some(words.clone()),
@@ -65,7 +66,7 @@ impl RunningTurn<'_> {
                 match &delta {
                     Delta::Text(text) => heard.push_str(text),
                     Delta::Restart => heard.clear(),
-                    _ => {}
+                    Delta::Reasoning(_) | Delta::ToolStarted { .. } | Delta::Status(_) => {}
                 }
                 frontend.show(TurnEvent::Delta(delta));
             })
@@ -206,7 +207,7 @@ impl RunningTurn<'_> {
     pub(crate) fn record_charge(&mut self, spent: CallUsage) {
         let (store, session) = (&self.agent.store, &self.conversation.session);
         let CallUsage { usage, cost, provider, model } = spent;
-        let base_url = Some(self.agent.base_url.clone()).filter(|address| !address.is_empty());
+        let base_url = Some(self.agent.models.base_url.clone()).filter(|address| !address.is_empty());
         let billing = SessionBilling {
             provider: Some(provider.clone()),
             model: Some(model.clone()),

@@ -10,13 +10,14 @@ use hermes_types::{
 };
 
 use super::model_call::CallUsage;
-use crate::agent::{Agent, UnknownPricePolicy};
+use crate::agent::Agent;
 use crate::compress::is_summary;
 use crate::conversation::Conversation;
 use crate::lease::LeasedSession;
 use crate::long_results::{ResultBounds, ResultStore};
 use crate::reply::final_text;
 use crate::result::TurnResult;
+use crate::settings::UnknownPricePolicy;
 
 const SUM_UP: &str = include_str!("../texts/sum_up.md").trim_ascii();
 
@@ -94,7 +95,7 @@ impl<'a> RunningTurn<'a> {
         cancel: &'a Cancel,
     ) -> Self {
         let deadline = Deadline::after(&*agent.clock, agent.limits.time);
-        let window = conversation.window.unwrap_or_else(|| agent.model.context_window(&agent.model_name));
+        let window = conversation.window.unwrap_or_else(|| agent.models.window());
         let first = conversation
             .messages
             .iter()
@@ -116,12 +117,12 @@ impl<'a> RunningTurn<'a> {
                 usage: Usage::default(),
                 cost: Cost { micro_usd: Some(0), status: CostStatus::Estimated },
                 last_prompt_tokens: 0,
-                model: agent.model_name.clone(),
-                provider: agent.prompt.provider.clone(),
+                model: agent.models.name.clone(),
+                provider: agent.models.provider.clone(),
             },
             bounds: ResultBounds::for_window(window),
             result_store: ResultStore::new(agent.folders.results.clone()),
-            specs: agent.specs(),
+            specs: agent.tools.iter().map(|tool| tool.spec().clone()).collect(),
             budget: agent.limits.iterations,
             pending_charges: Vec::new(),
             turn_context: None,

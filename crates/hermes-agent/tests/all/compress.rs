@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hermes_agent::{Conversation, TurnInput as Words};
-use hermes_types::{Message, ModelError, Role, SideModel, ToolCall, ToolOutcome};
+use hermes_agent::{Conversation, ReviewIntervals, TurnInput as Words};
+use hermes_types::{Message, ModelError, Role, ToolCall, ToolDescriptor, ToolOutcome, ToolRole};
 
 use super::support::{
     AgentFixture, RecordingFrontend, ScriptedAnswer, ScriptedModel, ScriptedTool, call_answer, text_answer,
@@ -20,11 +20,7 @@ fn bench(
     *bench.model.window.lock().unwrap() = window;
     *bench.model.input.lock().unwrap() = None;
     let side = AgentFixture::new(summaries);
-    bench.agent.side_model = Some(SideModel {
-        model: side.model.clone(),
-        name: "side".into(),
-        timeout: std::time::Duration::from_secs(5),
-    });
+    bench.set_side_model(side.model.clone(), std::time::Duration::from_secs(5));
     (bench, side.model)
 }
 
@@ -50,9 +46,9 @@ async fn a_full_conversation_is_summarised_and_goes_on_in_a_new_session() {
     exchange(&bench, &mut conversation, 18, 900).await;
     let child = conversation.session().clone();
     assert_ne!(child.as_str(), "s");
-    let parent = bench.agent.store.session(&"s".into()).await.unwrap().unwrap();
+    let parent = bench.agent.store().session(&"s".into()).await.unwrap().unwrap();
     assert_eq!(parent.end_reason.as_deref(), Some("compression"));
-    let row = bench.agent.store.session(&child).await.unwrap().unwrap();
+    let row = bench.agent.store().session(&child).await.unwrap().unwrap();
     assert_eq!(row.parent.as_ref().map(hermes_types::SessionId::as_str), Some("s"));
     let kept = texts(conversation.messages());
     assert!(kept[0].starts_with("user: question 0 "), "the first words stay: {}", kept[0]);
@@ -110,8 +106,8 @@ async fn old_results_go_to_files_before_anything_is_summarised() {
     let (bench, side) = bench(60_000, []);
     let big = ScriptedTool::new("big", |_| ToolOutcome::done("r".repeat(7_000)));
     let mut bench = bench.tool(big);
-    bench.agent.limits.iterations = 60;
-    bench.agent.compression.protect_last = 2;
+    bench.set_iterations(60);
+    bench.set_protect_last(2);
     let mut conversation = bench.conversation();
     for _ in 0..30 {
         bench.script([call_answer(&[("big", "{}")])]);
@@ -150,10 +146,10 @@ async fn the_latest_instruction_open_tasks_and_files_survive() {
     }
     let (mut bench, _) =
         bench(8_000, [text_answer("## Goal\nx"), text_answer("## Goal\ny"), text_answer("## Goal\nz")]);
-    let spec = hermes_types::ToolSpec { name: "todo".into(), ..bench.agent.tools[0].spec().clone() };
-    bench.agent.tools.push(Arc::new(List(spec)));
-    bench.agent.limits.iterations = 60;
-    bench.agent.compression.protect_last = 4;
+    let spec = hermes_types::ToolSpec { name: "todo".into(), ..bench.agent.tools()[0].spec().clone() };
+    bench.change(|agent| agent.tool(Arc::new(List(spec))));
+    bench.set_iterations(60);
+    bench.set_protect_last(4);
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 2, 10).await;
     for at in 0..30 {
@@ -203,10 +199,11 @@ async fn memory_is_asked_for_before_anything_leaves() {
         bench(8_000, [call_answer(&[("memory", r#"{"action":"add"}"#)]), text_answer("## Goal\nx")]);
     let saved = Arc::new(AtomicUsize::new(0));
     let count = saved.clone();
-    let bench = bench.tool(ScriptedTool::new("memory", move |_| {
+    let memory = ScriptedTool::new("memory", move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         ToolOutcome::done("{}")
-    }));
+    });
+    let bench = bench.tool(memory.with_facts(|tool| ToolDescriptor { role: Some(ToolRole::Memory), ..tool }));
     let mut conversation = bench.conversation();
     exchange(&bench, &mut conversation, 16, 900).await;
     assert_eq!(saved.load(Ordering::SeqCst), 1);
@@ -221,8 +218,8 @@ async fn memory_is_asked_for_before_anything_leaves() {
 async fn a_summary_is_never_torn_from_the_calls_it_stands_between() {
     let (bench, _) = bench(6_000, (0..20).map(|_| text_answer("## Goal\nx")));
     let mut bench = bench;
-    bench.agent.compression.protect_last = 3;
-    bench.agent.limits.iterations = 40;
+    bench.set_protect_last(3);
+    bench.set_iterations(40);
     let mut conversation = bench.conversation();
     for at in 0..12 {
         let text = "t".repeat(400 + at * 60);
@@ -283,7 +280,9 @@ async fn a_conversation_is_compressed_when_the_user_asks_for_it() {
 #[tokio::test]
 async fn a_conversation_that_cannot_shrink_costs_nothing() {
     let mut bench = AgentFixture::new([]);
-    bench.agent.review_intervals.flush_after = 1;
+    bench.change(|agent| {
+        agent.review_intervals(ReviewIntervals { flush_after: 1, ..ReviewIntervals::default() })
+    });
     let mut conversation = bench.conversation();
     for turn in 0..6 {
         bench.script([text_answer(&format!("answer {turn}"))]);
@@ -303,11 +302,7 @@ async fn a_side_model_that_fails_is_replaced_by_the_main_one() {
     let mut bench = AgentFixture::new([text_answer("an answer"), text_answer("A title")]);
     let side = AgentFixture::new([]);
     *side.model.fallback_answer.lock().unwrap() = Some(Err(stale));
-    bench.agent.side_model = Some(SideModel {
-        model: side.model.clone(),
-        name: "side".into(),
-        timeout: std::time::Duration::from_secs(5),
-    });
+    bench.set_side_model(side.model.clone(), std::time::Duration::from_secs(5));
     let mut conversation = bench.conversation();
     bench.say(&mut conversation, "a question").await;
     let title = bench.agent.title_conversation(&conversation, &hermes_types::Cancel::new()).await;
@@ -316,7 +311,7 @@ async fn a_side_model_that_fails_is_replaced_by_the_main_one() {
     assert_eq!(bench.asked(1).model, "m");
     let spent = bench
         .agent
-        .store
+        .store()
         .spending(hermes_store::ChargeRange::Since(hermes_types::Timestamp(0.0)))
         .await
         .unwrap();

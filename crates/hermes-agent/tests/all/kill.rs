@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hermes_agent::{Agent, PromptSource, TurnInput};
+use hermes_agent::{Agent, AgentModels, PromptSource, TurnInput};
 use hermes_config::Home;
 use hermes_store::Store;
 use hermes_types::{
@@ -97,11 +97,11 @@ fn agent(folder: &Path) -> Agent {
     let prompt = PromptSource::new(Home::new(folder), folder.to_owned());
     let store = Store::open(&folder.join("state.db")).unwrap();
     let clock = Arc::new(hermes_testkit::TestClock::new());
-    let mut agent = Agent::new(Arc::new(ThreeCalls), "m", store, clock, prompt);
+    let mut agent = Agent::builder(AgentModels::new(Arc::new(ThreeCalls), "m"), store, clock, prompt);
     for name in ["one", "two", "three"] {
-        agent.tools.push(Arc::new(worker(name, folder)));
+        agent = agent.tool(Arc::new(worker(name, folder)));
     }
-    agent
+    agent.build()
 }
 
 /// Runs in the process that is killed; does nothing when run as a test.
@@ -184,8 +184,8 @@ async fn check(folder: &Path, step: usize) {
             "step {step}: {call} ran, but is said not to have"
         );
     }
-    let stored = agent.store.transcript(&"s".into()).await.unwrap();
+    let stored = agent.store().transcript(&"s".into()).await.unwrap();
     assert_eq!(stored.len(), taken.conversation.messages().len(), "step {step}");
-    assert!(agent.store.check().await.unwrap().is_sound(), "step {step}");
-    assert!(agent.store.running_turns().await.unwrap().is_empty(), "step {step}");
+    assert!(agent.store().check().await.unwrap().is_sound(), "step {step}");
+    assert!(agent.store().running_turns().await.unwrap().is_empty(), "step {step}");
 }

@@ -1,7 +1,7 @@
 //! A very long conversation: its size stays within the window, and its first task stays in the requests.
 
 use hermes_agent::message_tokens;
-use hermes_types::{SideModel, ToolOutcome};
+use hermes_types::ToolOutcome;
 
 use super::support::{AgentFixture, ScriptedTool, call_answer, text_answer};
 
@@ -17,12 +17,8 @@ async fn talk(turns: usize) -> (AgentFixture, u64, usize) {
     let side = AgentFixture::new([]);
     *side.model.fallback_answer.lock().unwrap() =
         Some(text_answer("## Goal\nfind the blue teapot\n## Progress\n### Done\nmuch"));
-    bench.agent.side_model = Some(SideModel {
-        model: side.model.clone(),
-        name: "side".into(),
-        timeout: std::time::Duration::from_mins(1),
-    });
-    bench.agent.limits.iterations = 20;
+    bench.set_side_model(side.model.clone(), std::time::Duration::from_mins(1));
+    bench.set_iterations(20);
     let mut conversation = bench.conversation();
     let (mut largest, mut sessions) = (0, 1);
     for turn in 0..turns {

@@ -23,14 +23,14 @@ async fn cut_off(bench: &AgentFixture) -> TurnId {
         cut_offs: 0,
         prefix_hash: None,
     };
-    let store = &bench.agent.store;
+    let store = bench.agent.store();
     let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
     let asked = vec![NewMessage::new(Message::user("do it"), Timestamp(1.0))];
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
     let opening = TurnOpening { session, messages: asked, turn: turn.clone(), inbox: Vec::new() };
     let span = std::time::Duration::from_mins(5);
     store.begin_turn(opening, &gone, span).await.unwrap();
-    store.acquire_lease("s", &gone, bench.agent.clock.now(), span).await.unwrap();
+    store.acquire_lease("s", &gone, bench.agent.clock().now(), span).await.unwrap();
     let message = Message::assistant("").with_calls(calls.clone());
     store.append(&"s".into(), NewMessage::new(message, Timestamp(2.0))).await.unwrap();
     for call in &calls[..2] {
@@ -67,14 +67,14 @@ async fn a_cut_off_turn_is_found_brought_to_order_and_resumed() {
     assert_eq!(sent[2], "tool: result of one");
     assert!(sent[3].starts_with("tool: [Outcome unknown: Hermes was cut off while work ran."), "{sent:?}");
     assert!(sent[4].starts_with("tool: [Not started: "), "{sent:?}");
-    assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
+    assert!(bench.agent.store().running_turns().await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
     let bench = AgentFixture::new([]);
     cut_off(&bench).await;
-    let store = &bench.agent.store;
+    let store = bench.agent.store();
     let holder = HolderId::new(format!("{}-gone", i32::MAX));
     for (at, id, answer) in
         [(2.5, "earlier", Some("of an earlier call")), (3.5, "a", Some("alpha is done")), (3.6, "b", None)]
@@ -119,7 +119,7 @@ async fn the_second_cut_off_in_a_row_parks_the_turn() {
         assert!(!found.parked, "looking at it is no cut-off");
     }
     let gone = HolderId::new(format!("{}-gone", i32::MAX));
-    bench.agent.store.record_cut_off(&turn, gone, Timestamp(5.0)).await.unwrap();
+    bench.agent.store().record_cut_off(&turn, gone, Timestamp(5.0)).await.unwrap();
     let mut second = bench.agent.load_conversation(&"s".into()).await.unwrap();
     let cut_off = second.unfinished_turn.take().unwrap();
     assert!(cut_off.parked);
@@ -133,7 +133,7 @@ async fn the_second_cut_off_in_a_row_parks_the_turn() {
     let outcome = bench.agent.drive(&mut second.conversation, request).await.unwrap();
     assert!(matches!(outcome, TurnOutcome::Parked(_)), "{outcome:?}");
     assert_eq!(bench.calls(), 0);
-    assert_eq!(bench.agent.store.turn(&turn).await.unwrap().unwrap().state, TurnState::Parked);
+    assert_eq!(bench.agent.store().turn(&turn).await.unwrap().unwrap().state, TurnState::Parked);
     assert!(
         bench.agent.load_conversation(&"s".into()).await.unwrap().unfinished_turn.is_none(),
         "and nothing more is tried"
@@ -144,7 +144,7 @@ async fn the_second_cut_off_in_a_row_parks_the_turn() {
 async fn a_turn_that_was_compressed_and_cut_off_is_found_under_every_name_of_its_conversation() {
     let bench = AgentFixture::new([text_answer("finished now")]);
     let turn = cut_off(&bench).await;
-    let store = &bench.agent.store;
+    let store = bench.agent.store();
     let entry = r#"{"session_id": "s", "mine": 7}"#.to_owned();
     let chat = hermes_store::ChatBinding {
         key: "chat".into(),
@@ -178,8 +178,8 @@ async fn a_turn_that_was_compressed_and_cut_off_is_found_under_every_name_of_its
 async fn a_conversation_somebody_else_works_in_is_left_alone() {
     let bench = AgentFixture::new([text_answer("never")]);
     let other = HolderId::generate();
-    let now = bench.agent.clock.now();
-    bench.agent.store.acquire_lease("s", &other, now, std::time::Duration::from_mins(5)).await.unwrap();
+    let now = bench.agent.clock().now();
+    bench.agent.store().acquire_lease("s", &other, now, std::time::Duration::from_mins(5)).await.unwrap();
     let mut conversation = bench.conversation();
     let watcher = RecordingFrontend::default();
     let words = hermes_agent::TurnInput::text("hello");
@@ -196,7 +196,7 @@ async fn an_answer_that_was_interrupted_is_kept_and_marked() {
     let mut conversation = bench.conversation();
     let result = bench.say(&mut conversation, "tell me").await;
     assert!(result.interrupted());
-    let stored = bench.agent.store.transcript(&"s".into()).await.unwrap();
+    let stored = bench.agent.store().transcript(&"s".into()).await.unwrap();
     assert_eq!(stored[1].message.content.text(), "The first half");
     assert_eq!(stored[1].message.finish_reason.as_ref().unwrap().as_str(), "interrupted");
     bench.say(&mut conversation, "go on").await;
@@ -216,7 +216,7 @@ async fn taking_back_the_last_exchange_spares_what_was_left_out_on_loading() {
     for message in
         [Message::user("[System: Review the conversation above. …]"), Message::assistant("Nothing to save.")]
     {
-        bench.agent.store.append(&"s".into(), NewMessage::new(message, Timestamp(5.0))).await.unwrap();
+        bench.agent.store().append(&"s".into(), NewMessage::new(message, Timestamp(5.0))).await.unwrap();
     }
     let mut again = bench.agent.load_conversation(&"s".into()).await.unwrap().conversation;
     assert_eq!(texts(again.messages()), ["user: first", "assistant: one"]);

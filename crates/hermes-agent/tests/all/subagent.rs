@@ -3,7 +3,7 @@
 use hermes_store::ChargeRange;
 use hermes_types::{
     BoxFuture, OutcomeStatus, RawJson, SubagentOutcome, SubagentReport, SubagentTask, TaskId, Tool,
-    ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+    ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome, ToolSpec, ToolUser,
 };
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +21,10 @@ impl Tool for DelegatingTool {
         &self.spec
     }
 
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        ToolDescriptor { withheld_from: &[ToolUser::Subagent], ..ToolDescriptor::unknown(&self.spec.name) }
+    }
+
     fn run<'a>(&'a self, _: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let report = context.spawn.unwrap().run(self.job.clone()).await;
@@ -36,7 +40,6 @@ fn job() -> SubagentTask {
         goal: "count the beans".into(),
         context: "They are in the jar.".into(),
         tools: None,
-        excluded_tools: vec!["hand_on".into()],
         max_iterations: 3,
         label: "1/1".into(),
     }
@@ -53,7 +56,7 @@ fn bench(
         description: "hands work on".into(),
         parameters: RawJson::from_value(&serde_json::json!({"type": "object"})),
     };
-    bench.agent.tools.push(Arc::new(DelegatingTool { spec, job, report: report.clone() }));
+    bench.change(|agent| agent.tool(Arc::new(DelegatingTool { spec, job, report: report.clone() })));
     (bench, report)
 }
 
@@ -81,9 +84,13 @@ async fn a_child_sees_only_its_task_and_its_last_word_comes_back() {
     assert_eq!((report.outcome, report.api_calls), (SubagentOutcome::Completed, 2));
     assert_eq!(report.tool_calls[0].tool, "echo_back");
 
-    let row = bench.agent.store.session(&report.session).await.unwrap().unwrap();
+    let row = bench.agent.store().session(&report.session).await.unwrap().unwrap();
     assert_eq!((row.parent.as_ref().unwrap().as_str(), row.source.as_str()), ("s", "tool"));
-    assert_eq!(bench.agent.store.resolve("s").await.unwrap().unwrap().as_str(), "s", "it is no continuation");
+    assert_eq!(
+        bench.agent.store().resolve("s").await.unwrap().unwrap().as_str(),
+        "s",
+        "it is no continuation"
+    );
     let stored = bench.stored_in(&report.session).await;
     assert_eq!(stored.len(), 4, "its conversation is in the database: {stored:?}");
 }
@@ -145,7 +152,7 @@ async fn what_a_child_started_ends_with_it_and_what_its_parent_started_does_not(
         description: "starts something".into(),
         parameters: RawJson::from_value(&serde_json::json!({"type": "object"})),
     };
-    bench.agent.tools.push(Arc::new(AbandonRecorder(spec, abandoned.clone())));
+    bench.change(|agent| agent.tool(Arc::new(AbandonRecorder(spec, abandoned.clone()))));
     bench.run(&RecordingFrontend::default()).await;
     let child = report.lock().unwrap().take().unwrap().session;
     let stored = bench.stored_in(&child).await;
@@ -159,7 +166,7 @@ async fn what_a_child_spends_belongs_to_the_turn_of_its_parent() {
     let answers = vec![call_answer(&[("hand_on", "{}")]), text_answer("counted"), text_answer("done")];
     let (bench, _) = bench(job(), answers);
     bench.run(&RecordingFrontend::default()).await;
-    let all = bench.agent.store.spending(ChargeRange::Since(hermes_types::Timestamp(0.0))).await.unwrap();
+    let all = bench.agent.store().spending(ChargeRange::Since(hermes_types::Timestamp(0.0))).await.unwrap();
     assert_eq!(all.calls, 3);
 }
 

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, AgentFolders, Conversation, PromptSource, TurnInput as Words, TurnLimits, TurnOutcome,
-    TurnRequest, TurnResult, TurnWork, UnfinishedTurn,
+    Agent, AgentBuilder, AgentFolders, AgentModels, Compression, Conversation, PromptSource,
+    TurnInput as Words, TurnLimits, TurnOutcome, TurnRequest, TurnResult, TurnWork, UnfinishedTurn,
+    UnknownPricePolicy,
 };
 use hermes_config::Home;
 use hermes_store::{Store, StoredMessage};
 use hermes_testkit::TestClock;
 use hermes_types::{
     BoxFuture, CallPolicy, Cancel, Completion, Cost, CostStatus, Delta, DeltaSink, FinishReason, Frontend,
-    Message, Model, ModelError, ModelRequest, RawJson, SessionId, SessionKind, Tool, ToolCall, ToolContext,
-    ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, Usage, UserAnswer, UserQuestion,
+    Message, Model, ModelError, ModelRequest, RawJson, SessionId, SessionKind, SideModel, SpendingCap, Tool,
+    ToolCall, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, Usage,
+    UserAnswer, UserQuestion,
 };
 use tempfile::TempDir;
 
@@ -80,16 +82,31 @@ pub(crate) type ToolBody = dyn Fn(&ToolInvocation) -> ToolOutcome + Send + Sync;
 /// A tool that runs the test's closure.
 pub(crate) struct ScriptedTool {
     spec: ToolSpec,
+    descriptor: ToolDescriptor<'static>,
     manner: CallPolicy,
     run: Box<ToolBody>,
 }
 
 impl ScriptedTool {
     pub(crate) fn new(
-        name: &str,
+        name: &'static str,
         run: impl Fn(&ToolInvocation) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        Self { spec: spec(name), manner: CallPolicy::default(), run: Box::new(run) }
+        Self {
+            spec: spec(name),
+            descriptor: ToolDescriptor::unknown(name),
+            manner: CallPolicy::default(),
+            run: Box::new(run),
+        }
+    }
+
+    /// Changes the facts about the tool.
+    pub(crate) fn with_facts(
+        mut self,
+        change: impl FnOnce(ToolDescriptor<'static>) -> ToolDescriptor<'static>,
+    ) -> Self {
+        self.descriptor = change(self.descriptor);
+        self
     }
 
     pub(crate) fn with_policy(mut self, manner: CallPolicy) -> Self {
@@ -101,6 +118,10 @@ impl ScriptedTool {
 impl Tool for ScriptedTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        self.descriptor
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
@@ -171,6 +192,14 @@ impl Frontend for RecordingFrontend {
     }
 }
 
+/// The limits of a fixture's agent.
+pub(crate) const LIMITS: TurnLimits = TurnLimits {
+    iterations: 5,
+    time: Duration::from_mins(1),
+    cap: SpendingCap { micro_usd: None, tokens: None },
+    unknown_price: UnknownPricePolicy::Ignore,
+};
+
 pub(crate) struct AgentFixture {
     pub(crate) model: Arc<ScriptedModel>,
     pub(crate) agent: Agent,
@@ -193,17 +222,39 @@ impl AgentFixture {
         std::fs::create_dir(&project).unwrap();
         let prompt = PromptSource::new(Home::new(folder.path()), project);
         let store = Store::open(&folder.path().join("state.db")).unwrap();
-        let mut agent = Agent::new(model.clone(), "m", store, Arc::new(TestClock::new()), prompt);
-        agent.tools = vec![Arc::new(EchoTool(spec("echo_back")))];
-        agent.limits = TurnLimits { iterations: 5, time: Duration::from_mins(1), ..TurnLimits::default() };
-        agent.folders =
-            AgentFolders { results: Some(folder.path().join("results")), ..AgentFolders::default() };
+        let models = AgentModels::new(model.clone(), "m");
+        let results = Some(folder.path().join("results"));
+        let agent = Agent::builder(models, store, Arc::new(TestClock::new()), prompt)
+            .tool(Arc::new(EchoTool(spec("echo_back"))))
+            .limits(LIMITS)
+            .folders(AgentFolders { results, ..AgentFolders::default() })
+            .build();
         Self { model, agent, folder }
     }
 
     pub(crate) fn tool(mut self, tool: ScriptedTool) -> Self {
-        self.agent.tools.push(Arc::new(tool));
+        self.change(|agent| agent.tool(Arc::new(tool)));
         self
+    }
+
+    /// Replaces the agent by one that differs from it.
+    pub(crate) fn change(&mut self, edit: impl FnOnce(AgentBuilder) -> AgentBuilder) {
+        self.agent = edit(self.agent.clone().into_builder()).build();
+    }
+
+    pub(crate) fn set_iterations(&mut self, iterations: u32) {
+        self.change(|agent| agent.limits(TurnLimits { iterations, ..LIMITS }));
+    }
+
+    pub(crate) fn set_protect_last(&mut self, protect_last: usize) {
+        let compression = Compression { protect_last, ..self.agent.compression() };
+        self.change(|agent| agent.compression(compression));
+    }
+
+    pub(crate) fn set_side_model(&mut self, model: Arc<ScriptedModel>, timeout: Duration) {
+        let side = Some(SideModel { model, name: "side".into(), timeout });
+        let models = AgentModels { side, ..self.agent.models().clone() };
+        self.change(|agent| agent.models(models));
     }
 
     pub(crate) fn script(&self, answers: impl IntoIterator<Item = ScriptedAnswer>) {
@@ -231,7 +282,7 @@ impl AgentFixture {
     }
 
     pub(crate) async fn stored_in(&self, session: &SessionId) -> Vec<(String, String)> {
-        let rows: Vec<StoredMessage> = self.agent.store.transcript(session).await.unwrap();
+        let rows: Vec<StoredMessage> = self.agent.store().transcript(session).await.unwrap();
         rows.iter()
             .map(|row| (row.message.role.as_str().to_owned(), row.message.content.text().into_owned()))
             .collect()

@@ -2,14 +2,15 @@
 
 use hermes_store::ChargeRange;
 use hermes_types::{
-    CallKind, CallPolicy, Concurrency, FinishReason, Message, ModelError, Timestamp, ToolCall, ToolOutcome,
-    TurnState,
+    CallKind, CallPolicy, Concurrency, FinishReason, Message, ModelError, Timestamp, ToolCall,
+    ToolDescriptor, ToolOutcome, TurnState,
 };
 
 use super::support::{
-    AgentFixture, RecordingFrontend, ScriptedTool, answer_with_reason, call_answer, pairs, text_answer, texts,
+    AgentFixture, LIMITS, RecordingFrontend, ScriptedTool, answer_with_reason, call_answer, pairs,
+    text_answer, texts,
 };
-use hermes_agent::UnknownPricePolicy;
+use hermes_agent::{TurnLimits, UnknownPricePolicy};
 
 #[tokio::test]
 async fn a_turn_with_a_tool_is_stored_step_by_step() {
@@ -24,9 +25,9 @@ async fn a_turn_with_a_tool_is_stored_step_by_step() {
         (Some("done"), TurnState::Done, 2)
     );
     assert_eq!((result.usage.total(), result.cost.micro_usd), (30, Some(200)));
-    let spent = bench.agent.store.spending(ChargeRange::Since(Timestamp(0.0))).await.unwrap();
+    let spent = bench.agent.store().spending(ChargeRange::Since(Timestamp(0.0))).await.unwrap();
     assert_eq!((spent.calls, spent.tokens, spent.micro_usd), (2, 30, 200), "the ledger has both calls");
-    let session = bench.agent.store.session(&"s".into()).await.unwrap().unwrap();
+    let session = bench.agent.store().session(&"s".into()).await.unwrap().unwrap();
     assert_eq!((session.usage, session.estimated_cost_usd), (result.usage, Some(0.0002)));
     let stored = bench.stored().await;
     let expected = [
@@ -36,7 +37,7 @@ async fn a_turn_with_a_tool_is_stored_step_by_step() {
         ("assistant", "<think>hm</think>done"),
     ];
     assert_eq!(pairs(&stored), expected);
-    assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
+    assert!(bench.agent.store().running_turns().await.unwrap().is_empty());
     let asked = bench.model.asked.lock().unwrap();
     assert_eq!((asked[0].messages.len(), asked[1].messages.len()), (1, 3));
     assert_eq!(asked[0].tools[0].name, "echo_back");
@@ -103,8 +104,10 @@ async fn equal_calls_run_once_and_only_three_delegations() {
     let mut calls: Vec<(&str, &str)> =
         calls.iter().map(|(name, arguments)| (*name, arguments.as_str())).collect();
     calls.extend([("echo_back", "{}"), ("echo_back", "{}")]);
-    let bench = AgentFixture::new([call_answer(&calls), text_answer("ok")])
-        .tool(ScriptedTool::new("delegate_task", |_| ToolOutcome::done("sent")));
+    let bench = AgentFixture::new([call_answer(&calls), text_answer("ok")]).tool(
+        ScriptedTool::new("delegate_task", |_| ToolOutcome::done("sent"))
+            .with_facts(|tool| ToolDescriptor { max_calls_per_answer: Some(3), ..tool }),
+    );
     bench.run(&RecordingFrontend::default()).await;
     let answered = bench.stored().await.iter().filter(|(role, _)| role == "tool").count();
     assert_eq!(answered, 4);
@@ -254,7 +257,7 @@ async fn an_orphaned_result_and_an_open_call_are_repaired_in_the_copy_only() {
     ];
     for message in rows {
         let row = hermes_store::NewMessage::new(message, Timestamp(1.0));
-        bench.agent.store.append(&"s".into(), row).await.unwrap();
+        bench.agent.store().append(&"s".into(), row).await.unwrap();
     }
     let mut again = bench.agent.load_conversation(&"s".into()).await.unwrap().conversation;
     bench.script([text_answer("fine")]);
@@ -274,7 +277,7 @@ async fn a_model_that_fails_leaves_the_question_in_the_database() {
     assert_eq!((result.state, result.failure, result.response), (TurnState::Failed, Some(failure), None));
     assert_eq!(result.error.as_deref(), Some("HTTP 500: on fire"));
     assert_eq!(pairs(&bench.stored().await), [("user", "hello")]);
-    assert!(bench.agent.store.running_turns().await.unwrap().is_empty());
+    assert!(bench.agent.store().running_turns().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -352,7 +355,7 @@ async fn a_limit_in_dollars_says_once_that_it_does_not_count_a_model_without_a_p
             call_answer(&[("echo_back", "{}")]),
             text_answer("two"),
         ]);
-        bench.agent.limits.unknown_price = unpriced;
+        bench.change(|agent| agent.limits(TurnLimits { unknown_price: unpriced, ..LIMITS }));
         *bench.model.price.lock().unwrap() = None;
         let watcher = RecordingFrontend::default();
         let mut conversation = bench.conversation();

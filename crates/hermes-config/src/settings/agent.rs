@@ -2,32 +2,8 @@
 
 use std::time::Duration;
 
-use crate::yaml::YamlValue;
-use crate::{Config, Env, ProgramSurface, precedence};
+use crate::{Config, Env};
 use hermes_types::Secret;
-
-/// The settings of a turn.
-#[derive(Debug, Clone)]
-pub struct AgentSettings {
-    pub max_turns: usize,
-    pub ephemeral_prompt: Option<String>,
-    pub reasoning_effort: Option<String>,
-    /// The setting `auto`, true, false, or a list of model-name parts; the prompt builder reads it.
-    pub tool_use_enforcement: YamlValue,
-    pub timezone: Option<String>,
-}
-
-impl AgentSettings {
-    pub fn resolve(config: &Config, env: &Env, surface: ProgramSurface) -> Self {
-        Self {
-            max_turns: precedence::max_iterations(config, env, None),
-            ephemeral_prompt: precedence::ephemeral_prompt(config, env),
-            reasoning_effort: precedence::reasoning_effort(config, env, surface),
-            tool_use_enforcement: config.get("agent.tool_use_enforcement").unwrap_or(YamlValue::Null),
-            timezone: precedence::timezone(config, env),
-        }
-    }
-}
 
 /// The settings for when conversations are summarised and how much is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,9 +68,6 @@ pub struct DelegationSettings {
     pub base_url: Option<String>,
     pub api_key: Option<Secret>,
     pub max_iterations: usize,
-    pub default_toolsets: Vec<String>,
-    pub max_concurrent_children: usize,
-    pub max_spawn_depth: usize,
 }
 
 impl DelegationSettings {
@@ -105,9 +78,6 @@ impl DelegationSettings {
             base_url: config.non_empty_text("delegation.base_url"),
             api_key: config.non_empty_text("delegation.api_key").map(Secret::new),
             max_iterations: config.count("delegation.max_iterations"),
-            default_toolsets: config.list("delegation.default_toolsets"),
-            max_concurrent_children: config.count("delegation.max_concurrent_children").max(1),
-            max_spawn_depth: config.count("delegation.max_spawn_depth"),
         }
     }
 }

@@ -9,11 +9,10 @@ mod code;
 mod mcp;
 mod model;
 mod terminal;
-mod toolsets;
 
 pub use agent::{
-    AgentSettings, AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings,
-    DelegationSettings, MemorySettings,
+    AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings, DelegationSettings,
+    MemorySettings,
 };
 pub use chat::{
     ApprovalMode, ApprovalSettings, DisplaySettings, ResetMode, SecuritySettings, SessionResetSettings,
@@ -21,49 +20,5 @@ pub use chat::{
 };
 pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
-pub use model::{CustomProvider, FallbackModel, ModelSettings, ProviderRouting};
+pub use model::{CustomProvider, FallbackModel, ProviderRouting};
 pub use terminal::{ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
-pub use toolsets::{CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode};
-
-use crate::{Config, Env, ProgramSurface};
-
-/// The sections most of the program needs.
-#[derive(Debug, Clone)]
-pub struct ProgramSettings {
-    pub model: ModelSettings,
-    pub agent: AgentSettings,
-    pub terminal: TerminalSettings,
-    pub compression: CompressionSettings,
-    pub memory: MemorySettings,
-    pub delegation: DelegationSettings,
-    pub checkpoints: CheckpointSettings,
-    pub budget: BudgetSettings,
-    pub display: DisplaySettings,
-    pub approvals: ApprovalSettings,
-    pub security: SecuritySettings,
-    pub session_reset: SessionResetSettings,
-    pub streaming: StreamingSettings,
-    pub mcp_servers: Vec<McpServer>,
-}
-
-impl ProgramSettings {
-    /// Resolves file, environment and defaults for one program.
-    pub fn resolve(config: &Config, env: &Env, surface: ProgramSurface) -> Self {
-        Self {
-            model: ModelSettings::resolve(config, env, surface),
-            agent: AgentSettings::resolve(config, env, surface),
-            terminal: TerminalSettings::resolve(config, env),
-            compression: CompressionSettings::resolve(config, env),
-            memory: MemorySettings::from_config(config),
-            delegation: DelegationSettings::from_config(config),
-            checkpoints: CheckpointSettings::from_config(config),
-            budget: BudgetSettings::from_config(config),
-            display: DisplaySettings::resolve(config, env),
-            approvals: ApprovalSettings::from_config(config),
-            security: SecuritySettings::resolve(config, env),
-            session_reset: SessionResetSettings::resolve(config, env),
-            streaming: StreamingSettings::from_config(config),
-            mcp_servers: McpServer::all(config),
-        }
-    }
-}

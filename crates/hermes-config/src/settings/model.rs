@@ -1,53 +1,8 @@
-//! The settings of the main model, its endpoint and its fallbacks.
+//! The endpoints the user named, the fallbacks, and the routing of aggregators.
 
 use crate::yaml::{YamlMap, YamlValue};
-use crate::{Config, Env, ProgramSurface, custom_slug, precedence};
+use crate::{Config, custom_slug};
 use hermes_types::Secret;
-
-/// The main model as configured; the provider layer finds the credentials.
-#[derive(Debug, Clone)]
-pub struct ModelSettings {
-    pub model: String,
-    /// The provider as requested: an id, an alias, a custom name, or `auto`.
-    pub provider: String,
-    pub base_url: Option<String>,
-    pub api_key: Option<Secret>,
-    pub api_mode: Option<String>,
-    pub context_length: Option<u64>,
-    pub max_tokens: Option<u64>,
-    pub custom_providers: Vec<CustomProvider>,
-    /// The fallbacks, in the order to try.
-    pub fallbacks: Vec<FallbackModel>,
-    pub routing: ProviderRouting,
-}
-
-impl ModelSettings {
-    pub fn resolve(config: &Config, env: &Env, surface: ProgramSurface) -> Self {
-        let provider = precedence::provider(config, env, None);
-        Self {
-            model: precedence::model(config, env, surface, None),
-            base_url: precedence::base_url(config, &provider),
-            provider,
-            api_key: config.non_empty_text("model.api_key").map(Secret::new),
-            api_mode: config.non_empty_text("model.api_mode"),
-            context_length: positive(config, "model.context_length"),
-            max_tokens: positive(config, "model.max_tokens"),
-            custom_providers: CustomProvider::all(config),
-            fallbacks: FallbackModel::chain(config),
-            routing: ProviderRouting::from_config(config),
-        }
-    }
-
-    /// Finds a custom provider by name, with or without `custom:`.
-    pub fn custom_provider(&self, name: &str) -> Option<&CustomProvider> {
-        let slug = custom_slug(name);
-        self.custom_providers.iter().find(|provider| custom_slug(&provider.name) == slug)
-    }
-}
-
-fn positive(config: &Config, dotted: &str) -> Option<u64> {
-    config.int(dotted).and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0)
-}
 
 fn text(map: &YamlMap, key: &str) -> Option<String> {
     map.get(key)

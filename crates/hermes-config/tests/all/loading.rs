@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use hermes_config::precedence::{self, base_url, max_iterations, model, provider};
 use hermes_config::settings::{
-    ApprovalMode, AuxiliaryTaskSettings, McpChoice, McpServer, McpTransport, PlatformToolsets, SandboxMode,
-    TerminalSettings, ToolProgress, ToolsetMode,
+    ApprovalMode, ApprovalSettings, AuxiliaryTaskSettings, CompressionSettings, CustomProvider,
+    DelegationSettings, DisplaySettings, FallbackModel, McpServer, McpTransport, ProviderRouting,
+    SandboxMode, TerminalSettings, ToolProgress,
 };
 use hermes_config::yaml::YamlValue;
-use hermes_config::{ConfigFileState, Home, ProgramSettings, ProgramSurface};
+use hermes_config::{ConfigFileState, Home, ProgramSurface, custom_slug};
 
 use crate::support::{ConfigFixture, config, env};
 
@@ -131,10 +132,9 @@ fn t41_1_booleans_become_the_words_again() {
         &[],
     );
     assert!(loaded.warnings().is_empty());
-    let settings = ProgramSettings::resolve(&loaded, &env(&[]), ProgramSurface::Cli);
-    assert_eq!(settings.approvals.mode, ApprovalMode::Off);
-    assert_eq!(settings.display.tool_progress, ToolProgress::Off);
-    assert_eq!(settings.terminal.sandbox, SandboxMode::Off);
+    assert_eq!(ApprovalSettings::from_config(&loaded).mode, ApprovalMode::Off);
+    assert_eq!(DisplaySettings::resolve(&loaded, &env(&[])).tool_progress, ToolProgress::Off);
+    assert_eq!(TerminalSettings::resolve(&loaded, &env(&[])).sandbox, SandboxMode::Off);
     assert_eq!(loaded.list("skills.disabled"), ["1234567890123456789"]);
     assert_eq!(config("display: {tool_progress: on}\n", &[]).text("display.tool_progress"), "all");
 }
@@ -179,27 +179,6 @@ fn t41_13_unresolved_variables_are_found() {
     assert_eq!(found(&[])[0].key, "model.api_key");
     assert!(found(&[("MY_KEY", "x")]).is_empty());
     assert!(config("model: '${M}'\n", &[("M", "m")]).findings().is_empty());
-}
-
-/// Shows that an empty list means no tools, and an absent one the preset.
-#[test]
-fn t41_16_platform_toolsets() {
-    let of = |text: &str, platform: &str| PlatformToolsets::of(&config(text, &[]), platform);
-    assert_eq!(of("", "api_server").mode, ToolsetMode::Presets(vec!["hermes-api-server".into()]));
-    let absent = of("", "telegram");
-    assert_eq!(absent.mode, ToolsetMode::Presets(vec!["hermes-telegram".into()]));
-    assert_eq!(absent.mcp, McpChoice::AllEnabled);
-    let empty = of("platform_toolsets: {cli: []}\n", "cli");
-    assert_eq!((empty.mode.clone(), empty.mcp.clone()), (ToolsetMode::Explicit(vec![]), McpChoice::None));
-    assert!(!empty.is_plugin_enabled("any"));
-    let mixed = "platform_toolsets: {cli: [hermes-cli, web, mine, github]}\nmcp_servers: {github: {command: x}, other: {command: y}}\nknown_plugin_toolsets: {cli: [seen]}\n";
-    let mixed = of(mixed, "cli");
-    assert_eq!(mixed.mode, ToolsetMode::Explicit(vec!["web".into()]));
-    assert_eq!(mixed.mcp, McpChoice::Only(vec!["github".into()]));
-    assert_eq!(mixed.extras, ["mine"]);
-    assert!(mixed.is_plugin_enabled("unseen") && !mixed.is_plugin_enabled("seen"));
-    assert_eq!(mixed.to_save(&["web", "file"], &[]), ["file", "web", "mine", "github"]);
-    assert_eq!(of("platform_toolsets: {cli: [hermes-cli, no_mcp]}\n", "cli").mcp, McpChoice::None);
 }
 
 /// Shows that the endpoint of one provider is not used for another.
@@ -250,7 +229,7 @@ fn precedence_of_models_providers_and_limits() {
     let compression = |text: &str| {
         let shell =
             env(&[("CONTEXT_COMPRESSION_THRESHOLD", "0.5"), ("CONTEXT_COMPRESSION_ENABLED", "False")]);
-        ProgramSettings::resolve(&config(text, &[]), &shell, ProgramSurface::Cli).compression
+        CompressionSettings::resolve(&config(text, &[]), &shell)
     };
     assert_eq!((compression("").threshold, compression("").enabled), (0.5, false));
     assert!((compression("compression: {threshold: 0.7, target_ratio: 3}\n").threshold - 0.7).abs() < 1e-9);
@@ -272,9 +251,10 @@ fn minimal_deployment_files_load_without_a_word() {
     assert!(loaded.warnings().is_empty() && loaded.findings().is_empty());
     // The file contains `1`, not `true`.
     assert_eq!(layered.bool("API_SERVER_ENABLED"), Some(true));
-    let settings = ProgramSettings::resolve(&loaded, &layered, ProgramSurface::Gateway);
-    assert_eq!((settings.model.provider.as_str(), settings.model.model.as_str()), ("custom", "local-model"));
-    assert_eq!(settings.model.base_url.as_deref(), Some("http://127.0.0.1:9000/v1"));
+    let named = provider(&loaded, &layered, None);
+    let chosen = model(&loaded, &layered, ProgramSurface::Gateway, None);
+    assert_eq!((named.as_str(), chosen.as_str()), ("custom", "local-model"));
+    assert_eq!(base_url(&loaded, &named).as_deref(), Some("http://127.0.0.1:9000/v1"));
     assert_eq!(temp.config_text(), text);
 }
 
@@ -292,20 +272,21 @@ fn providers_fallbacks_and_side_tasks_are_typed() {
         &[],
     );
     let none = env(&[]);
-    let settings = ProgramSettings::resolve(&loaded, &none, ProgramSurface::Cli);
-    assert_eq!(settings.model.custom_providers.len(), 2);
-    let own = settings.model.custom_provider("custom:my-box").expect("found by slug");
+    let endpoints = CustomProvider::all(&loaded);
+    assert_eq!(endpoints.len(), 2);
+    let own = endpoints.iter().find(|own| custom_slug(&own.name) == "my-box").expect("found by slug");
     assert_eq!((own.base_url.as_str(), own.context_lengths[0].1), ("http://b/v1", 8192));
-    let chain: Vec<_> = settings.model.fallbacks.iter().map(|entry| entry.model.as_str()).collect();
+    let fallbacks = FallbackModel::chain(&loaded);
+    let chain: Vec<_> = fallbacks.iter().map(|entry| entry.model.as_str()).collect();
     assert_eq!(chain, ["h", "glm"]);
-    assert_eq!(settings.model.routing.require_parameters, Some(true));
+    assert_eq!(ProviderRouting::from_config(&loaded).require_parameters, Some(true));
     let vision = AuxiliaryTaskSettings::resolve(&loaded, &none, "vision");
     assert_eq!((vision.provider.as_str(), vision.timeout), ("openrouter", Duration::from_secs(10)));
     let compression = AuxiliaryTaskSettings::resolve(&loaded, &none, "compression");
     assert_eq!((compression.model.as_deref(), compression.timeout), (Some("sm"), Duration::from_mins(2)));
     let by_env = AuxiliaryTaskSettings::resolve(&loaded, &env(&[("AUXILIARY_VISION_MODEL", "v")]), "vision");
     assert_eq!(by_env.model.as_deref(), Some("v"));
-    let shown = format!("{settings:?} {loaded:?}");
+    let shown = format!("{endpoints:?} {:?} {loaded:?}", DelegationSettings::from_config(&loaded));
     assert!(!shown.contains("sk-secret") && !shown.contains("hidden-key"), "secrets stay out of Debug");
 }
 

@@ -8,7 +8,7 @@ use hermes_config::settings::BudgetSettings;
 use hermes_schedule::Job;
 use hermes_store::{ChargeRange, EndReason, Store};
 use hermes_task::TaskGroup;
-use hermes_types::{Clock, ModelError, SessionId, SessionKind, Timestamp, TurnId};
+use hermes_types::{Clock, ModelError, SessionId, SessionKind, Timestamp, ToolUser, TurnId};
 
 use super::job_destinations::JobAddressing;
 use super::job_list::JobList;
@@ -19,8 +19,6 @@ use crate::ports::{AgentProvider, AgentRequest};
 use crate::resources::GatewayResources;
 use crate::settings::LiveSettings;
 
-/// The toolsets a run does not get: no recursion, no messages of its own, no questions.
-const EXCLUDED_TOOLSETS: [&str; 3] = ["cronjob", "messaging", "clarify"];
 /// The time without activity after which a run is stopped.
 const TIMEOUT: Duration = Duration::from_mins(10);
 /// The time a run may take after a stop request.
@@ -59,11 +57,11 @@ impl JobAgents {
     pub(super) async fn run(&self, job: &Job, prompt: &str) -> Result<String, JobFailure> {
         let left = self.remaining_budget(job).await?;
         let toolsets = job.toolsets();
-        let mut agent = self
+        let agent = self
             .agents
             .agent(&AgentRequest {
                 platform: "cron",
-                excluded_toolsets: &EXCLUDED_TOOLSETS,
+                tool_user: Some(ToolUser::Job),
                 model: job.model.as_deref(),
                 provider: job.provider.as_deref(),
                 base_url: job.base_url.as_deref(),
@@ -71,8 +69,9 @@ impl JobAgents {
                 ..AgentRequest::default()
             })
             .map_err(|words| JobFailure::new("Configuration", words))?;
-        agent.job = Some(job.id.to_string());
-        filter_own_targets(&self.addressing, job, &mut agent.tools).await;
+        let mut tools = agent.tools().to_vec();
+        filter_own_targets(&self.addressing, job, &mut tools).await;
+        let agent = agent.into_builder().job(job.id.to_string()).tools(tools).build();
         let session = self.unused_session_id(job).await?;
         let mut conversation = agent.new_conversation_with_id(session, "cron", SessionKind::Gateway);
         if let Some(folder) = job.extra("workdir") {

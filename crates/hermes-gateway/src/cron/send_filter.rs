@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hermes_schedule::Job;
 use hermes_types::{
-    BoxFuture, CallPolicy, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec,
+    BoxFuture, CallPolicy, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -39,6 +40,10 @@ impl FilteredSendTool {
 impl Tool for FilteredSendTool {
     fn spec(&self) -> &ToolSpec {
         self.inner.spec()
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        self.inner.descriptor()
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -5,9 +5,9 @@
 //! names it.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use hermes_types::{Attachment, AttachmentKind, Message, Role, WebImage};
+use hermes_types::{Attachment, AttachmentKind, Message, ResultAuthor, Role, Tool, WebImage};
 use regex::Regex;
 
 use super::picture;
@@ -127,23 +127,9 @@ fn without_empty_fences(text: &str) -> String {
     kept.join("\n")
 }
 
-/// Tools whose results contain text of other people: a tag in them is not from the agent.
-const EXTERNAL_CONTENT_TOOLS: [&str; 11] = [
-    "web_search",
-    "web_extract",
-    "read_file",
-    "search_files",
-    "session_search",
-    "browser_snapshot",
-    "terminal",
-    "process",
-    "execute_code",
-    "delegate_task",
-    "cronjob",
-];
-
-/// Adds tags for the files the tools of the last turn created, where the answer names none.
-pub(crate) fn attach_tool_files(reply: &mut Option<String>, messages: &[Message]) {
+/// Adds tags for the files the tools of the last turn created, where the answer names none. A tag in the words of
+/// others is not from a tool.
+pub(crate) fn attach_tool_files(reply: &mut Option<String>, messages: &[Message], tools: &[Arc<dyn Tool>]) {
     let (Some(text), Some(tag)) = (reply, TAG.as_ref()) else { return };
     if text.contains("MEDIA:") {
         return;
@@ -151,9 +137,12 @@ pub(crate) fn attach_tool_files(reply: &mut Option<String>, messages: &[Message]
     let begin = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
     let (before, turn) = messages.split_at(begin);
     let known = |found: &str| before.iter().any(|message| message.content.text().contains(found));
+    let is_author = |name: &str| {
+        let tool = tools.iter().find(|tool| tool.spec().name == name);
+        tool.is_some_and(|tool| tool.descriptor().result_author == ResultAuthor::Tool)
+    };
     let own = |message: &&Message| {
-        message.role == Role::Tool
-            && !message.tool_name.as_deref().is_some_and(|name| EXTERNAL_CONTENT_TOOLS.contains(&name))
+        message.role == Role::Tool && message.tool_name.as_deref().is_some_and(is_author)
     };
     let mut tags: Vec<String> = Vec::new();
     let mut as_voice = false;

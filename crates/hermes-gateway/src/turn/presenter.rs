@@ -264,8 +264,8 @@ impl ProgressDisplay {
 
     fn apply_event(&mut self, event: TurnEvent) {
         match event {
-            TurnEvent::ToolStarted { name, preview, arguments, .. } => {
-                self.lines.add(self.mode, &name, &preview, &arguments);
+            TurnEvent::ToolStarted { name, preview, arguments, display, .. } => {
+                self.lines.add(self.mode, &name, &display.icon, &preview, &arguments);
             }
             TurnEvent::Delta(Delta::Text(text)) if self.streaming.is_some() => {
                 self.draft.text.push_str(&text);
@@ -279,7 +279,19 @@ impl ProgressDisplay {
             TurnEvent::Notice { kind: TurnNoticeKind::ContextPressure | TurnNoticeKind::Lifecycle, text } => {
                 self.lines.note(self.mode, &text);
             }
-            _ => {}
+            TurnEvent::Notice {
+                kind: TurnNoticeKind::Retry | TurnNoticeKind::Sandbox | TurnNoticeKind::Learning,
+                ..
+            }
+            | TurnEvent::Delta(
+                Delta::Text(_) | Delta::Reasoning(_) | Delta::ToolStarted { .. } | Delta::Status(_),
+            )
+            | TurnEvent::TurnStarted { .. }
+            | TurnEvent::Step { .. }
+            | TurnEvent::ToolEnded { .. }
+            | TurnEvent::Spent { .. }
+            | TurnEvent::TurnEnded { .. }
+            | TurnEvent::Child { .. } => {}
         }
     }
 
@@ -301,10 +313,9 @@ impl ProgressDisplay {
 }
 
 impl ToolLines {
-    fn add(&mut self, mode: ToolProgress, tool: &str, preview: &str, arguments: &str) {
+    fn add(&mut self, mode: ToolProgress, tool: &str, icon: &str, preview: &str, arguments: &str) {
         let repeated = self.last_tool == tool;
         tool.clone_into(&mut self.last_tool);
-        let icon = icon(tool);
         let line = match mode {
             ToolProgress::Off => return,
             ToolProgress::New if repeated => return,
@@ -455,28 +466,4 @@ fn truncate_arguments(arguments: &str) -> String {
 async fn drain_events(mut events: UnboundedReceiver<TurnEvent>) -> ShownDrafts {
     while events.recv().await.is_some() {}
     ShownDrafts::default()
-}
-
-fn icon(tool: &str) -> &'static str {
-    match tool {
-        "terminal" => "💻",
-        "web_search" => "🔍",
-        "web_extract" => "📄",
-        "execute_code" => "🐍",
-        "read_file" => "📖",
-        "write_file" => "✍️",
-        "patch" => "🔧",
-        "search_files" => "🔎",
-        "memory" => "🧠",
-        "todo" => "📋",
-        "delegate_task" => "🔀",
-        "cronjob" => "⏰",
-        "send_message" => "📨",
-        "vision_analyze" => "👁️",
-        "image_generate" => "🎨",
-        "text_to_speech" => "🔊",
-        name if name.starts_with("skill") => "📚",
-        name if name.starts_with("browser") => "🌐",
-        _ => "⚙️",
-    }
 }

@@ -175,7 +175,7 @@ impl TurnRunner {
     ) -> Result<(), TurnError> {
         let Some(first) = rows.first() else { return Ok(()) };
         let envelope = rows.last().map_or(&first.envelope, |last| &last.envelope);
-        let mut agent = self.agents.agent_for(envelope).map_err(TurnError::Rejected)?;
+        let agent = self.agents.agent_for(envelope).map_err(TurnError::Rejected)?;
         let begun = match &first.turn {
             Some(turn) => self.store.turn(turn).await?,
             None => None,
@@ -191,7 +191,7 @@ impl TurnRunner {
             }
             None => self.sessions.open(&agent, key, envelope).await?,
         };
-        self.introduce(&mut agent, opened.conversation.session()).await?;
+        let agent = self.introduce(agent, opened.conversation.session()).await?;
         if opened.is_new {
             self.suggest_home_channel(key, envelope).await;
         }
@@ -218,7 +218,7 @@ impl TurnRunner {
             stopped,
             self.settings.current().display_on(&envelope.platform).show_reasoning,
         );
-        deliver::attach_tool_files(&mut reply, opened.conversation.messages());
+        deliver::attach_tool_files(&mut reply, opened.conversation.messages(), agent.tools());
         self.after_turn(&agent, opened, &result).await?;
         marks.replace_with(if result.failure.is_none() && reply.is_some() {
             MessageStatus::Answered
@@ -235,18 +235,16 @@ impl TurnRunner {
 
     /// Adds the introduction while there is only one conversation: the same text in each of its turns, so that
     /// the provider's cache stays valid.
-    async fn introduce(&self, agent: &mut Agent, own: &SessionId) -> Result<(), StoreError> {
+    async fn introduce(&self, agent: Agent, own: &SessionId) -> Result<Agent, StoreError> {
         if self.has_other_sessions.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(agent);
         }
         let sessions = self.store.list_sessions(SessionFilter::default(), 2).await?;
         self.has_other_sessions.store(sessions.len() > 1, Ordering::Relaxed);
         if sessions.iter().all(|session| session.id == *own) {
-            let own = agent.request_options.ephemeral.take();
-            let texts: Vec<String> = own.into_iter().chain([INTRODUCE.to_owned()]).collect();
-            agent.request_options.ephemeral = Some(texts.join("\n\n"));
+            return Ok(agent.into_builder().system_text(INTRODUCE).build());
         }
-        Ok(())
+        Ok(agent)
     }
 
     fn emit_turn_ended(&self, mut about: serde_json::Value, reply: Option<&str>) {

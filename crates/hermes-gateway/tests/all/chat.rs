@@ -181,7 +181,7 @@ async fn tools_and_the_answer_are_shown_as_they_come() {
     plan.clock = hermes_testkit::TestClock::auto_advance_up_to(std::time::Duration::from_secs(1));
     let bench = plan.start().await;
     bench.channel.write("ann", "go");
-    bench.channel.until_said("ann", "⚙️ risky").await;
+    bench.channel.until_said("ann", "⚡ risky").await;
     bench.channel.write("ann", "yes");
     let whole = |posted: &[hermes_testkit::PostedMessage]| {
         posted.iter().find(|p| p.text == "the answer in many words").cloned()
@@ -720,7 +720,7 @@ async fn verbose_progress_shows_the_arguments() {
     bench.channel.write("ann", "go");
     bench.channel.until_said("ann", "done").await;
     let lines = bench.channel.until_said("ann", "plain(").await;
-    assert_eq!(lines, "⚙️ plain(['path', 'limit'])\n{\"path\": \"a.txt\", \"limit\": 3}");
+    assert_eq!(lines, "⚡ plain(['path', 'limit'])\n{\"path\": \"a.txt\", \"limit\": 3}");
 }
 
 #[tokio::test]

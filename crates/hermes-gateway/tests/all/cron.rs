@@ -82,8 +82,7 @@ async fn a_job_runs_alone_and_its_answer_is_delivered_and_kept() {
     assert!(asked[0].contains("[SILENT]") && asked[0].ends_with("\n\nread the news"), "{}", asked[0]);
     let wishes = bench.wishes.lock().unwrap().clone();
     assert!(
-        wishes[0].contains("platform: \"cron\"")
-            && wishes[0].contains("[\"cronjob\", \"messaging\", \"clarify\"]"),
+        wishes[0].contains("platform: \"cron\"") && wishes[0].contains("tool_user: Some(Job)"),
         "{wishes:?}"
     );
     assert!(wishes[0].contains("model: Some(\"big\")"), "{wishes:?}");

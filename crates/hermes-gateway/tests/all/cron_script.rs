@@ -204,7 +204,7 @@ async fn a_job_has_the_toolsets_it_names() {
     tick(&bench).await;
     let wishes = bench.wishes.lock().unwrap().join("\n");
     assert!(wishes.contains(r#"toolsets: Some(["web", "terminal"])"#), "{wishes}");
-    assert!(wishes.contains(r#"excluded_toolsets: ["cronjob", "messaging", "clarify"]"#), "{wishes}");
+    assert!(wishes.contains("tool_user: Some(Job)"), "{wishes}");
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ async fn a_file_waits_for_the_configured_delay() {
     let file = bench.channel.until(|posted| posted.iter().any(|p| !p.files.is_empty()).then_some(()));
     passing(&bench, file).await;
     let waited = bench.clock.monotonic().saturating_sub(before);
-    assert!(waited >= Duration::from_secs(60), "the file was sent after {waited:?}");
+    assert!(waited >= Duration::from_mins(1), "the file was sent after {waited:?}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hermes_agent::{Agent, PromptSource};
+use hermes_agent::{Agent, AgentModels, PromptSource, RequestOptions, ReviewIntervals};
 use hermes_config::{Env, Home};
 use hermes_gateway::{
     AgentProvider, AgentRequest, ChatMessageSender, DeliveryPorts, EventObserver, FileSendPolicy, Gateway,
@@ -15,7 +15,7 @@ use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_testkit::{EndRecordingTool, FakeChannel, PlainTool, RiskyTool, TestClock};
 pub(crate) use hermes_testkit::{ModelStep, TestModel};
-use hermes_types::{Cancel, Channel, CivilTime, Clock};
+use hermes_types::{Cancel, Channel, CivilTime, Clock, ToolRole};
 use tempfile::TempDir;
 
 pub(crate) struct TestAgentProvider {
@@ -34,18 +34,20 @@ impl AgentProvider for TestAgentProvider {
     fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String> {
         self.wishes.lock().unwrap().push(format!("{wish:?}"));
         let prompt = PromptSource::new(Home::new(&self.folder), self.folder.join("project"));
-        let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
+        let models = AgentModels::new(self.model.clone(), "m");
         let plain = self.says.as_deref().map_or_else(PlainTool::new, |says| PlainTool::new().saying(says));
-        agent.tools = vec![Arc::new(RiskyTool::new()), Arc::new(plain), self.witness.clone()];
+        let mut agent = Agent::builder(models, self.store.clone(), self.clock.clone(), prompt)
+            .tools(vec![Arc::new(RiskyTool::new()), Arc::new(plain), self.witness.clone()])
+            .request_options(RequestOptions { ephemeral: wish.context.clone(), ..RequestOptions::default() });
         if wish.platform == "cron" {
-            agent.tools.push(Arc::new(PlainTool::named("send_message").saying("sent")));
+            agent = agent.tool(Arc::new(PlainTool::named("send_message").saying("sent")));
         }
         if wish.platform == "noted" {
-            agent.tools.push(Arc::new(PlainTool::named("memory")));
-            agent.review_intervals.flush_after = 1;
+            agent = agent
+                .tool(Arc::new(PlainTool::named("memory").with_role(ToolRole::Memory)))
+                .review_intervals(ReviewIntervals { flush_after: 1, ..ReviewIntervals::default() });
         }
-        agent.request_options.ephemeral.clone_from(&wish.context);
-        Ok(agent)
+        Ok(agent.build())
     }
 }
 

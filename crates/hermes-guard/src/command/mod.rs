@@ -21,7 +21,7 @@ mod shell;
 mod shell_input;
 mod unwrap;
 
-use hermes_types::{CallVerdict, Danger};
+use hermes_types::Danger;
 
 pub use allow::{covers, is_same_key, matches_pattern};
 
@@ -101,16 +101,5 @@ impl CommandJudgement {
             (asked @ Self::Ask(_), Self::Allow) | (Self::Allow, asked @ Self::Ask(_)) => asked,
             (Self::Allow, Self::Allow) => Self::Allow,
         }
-    }
-}
-
-/// Judges a command and returns the first danger only.
-pub fn decide(command: &str, places: HomeFolders<'_>) -> CallVerdict {
-    match judge(command, places) {
-        CommandJudgement::Allow => CallVerdict::Allow,
-        CommandJudgement::Ask(dangers) => {
-            dangers.into_iter().next().map_or(CallVerdict::Allow, CallVerdict::Ask)
-        }
-        CommandJudgement::Deny(danger) => CallVerdict::Deny(danger),
     }
 }

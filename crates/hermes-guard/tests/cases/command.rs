@@ -10,8 +10,7 @@ mod quiet;
 mod spellings;
 mod week;
 
-use hermes_guard::{CommandJudgement, HomeFolders, decide, judge};
-use hermes_types::CallVerdict;
+use hermes_guard::{CommandJudgement, HomeFolders, judge};
 use proptest::prelude::*;
 
 use asked::{DANGEROUS, DENIED, DISGUISED};
@@ -179,8 +178,8 @@ fn every_difference_from_the_patterns_is_meant() {
 fn every_danger_of_a_command_is_told() {
     let both = keys("rm -rf x && systemctl stop y; rm -rf z");
     assert_eq!(both, ["recursive delete", "stop/disable system service"]);
-    match decide("sudo sh -c 'rm -rf x'", PLACES) {
-        CallVerdict::Ask(danger) => assert_eq!(danger.reason, "recursive delete: rm -rf x"),
+    match judge("sudo sh -c 'rm -rf x'", PLACES) {
+        CommandJudgement::Ask(dangers) => assert_eq!(dangers[0].reason, "recursive delete: rm -rf x"),
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Limits the spending of a turn, a day or a job, and is checked before each call.
+//! Limits the spending of a turn and of a day, and is checked before each call.
 //!
 //! Counts in memory only. The caller that keeps the ledger passes earlier spending in as a number. Invariant: a
 //! call is refused as soon as one of the accounts it is charged to has reached its limit, and the refusal names the
@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hermes_config::settings::BudgetSettings;
 use hermes_types::{
     BoxFuture, Completion, Cost, DeltaSink, Model, ModelError, ModelRequest, SpendingCap, Usage,
 };
@@ -17,7 +16,6 @@ use hermes_types::{
 enum Scope {
     Turn,
     Day,
-    Job,
 }
 
 /// One limit and the amount spent under it; clones share the count.
@@ -39,21 +37,16 @@ impl SpendingAccount {
     /// Creates the account of the current day, of which `spent` has been used already. The next day needs a new
     /// account.
     pub fn day(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
-        Self::with_spent(Scope::Day, limit_micro_usd, spent_micro_usd)
-    }
-
-    /// Creates the account of a scheduled job, whose earlier runs have used `spent` of the limit.
-    pub fn job(limit_micro_usd: u64, spent_micro_usd: u64) -> Self {
-        Self::with_spent(Scope::Job, limit_micro_usd, spent_micro_usd)
+        let micro_usd = AtomicU64::new(spent_micro_usd);
+        Self {
+            scope: Scope::Day,
+            cap: SpendingCap { micro_usd: Some(limit_micro_usd), tokens: None },
+            spent: Arc::new(SpendingCounters { micro_usd, ..SpendingCounters::default() }),
+        }
     }
 
     fn turn(cap: SpendingCap) -> Self {
         Self { scope: Scope::Turn, cap, spent: Arc::default() }
-    }
-
-    fn with_spent(scope: Scope, limit: u64, spent: u64) -> Self {
-        let spent = SpendingCounters { micro_usd: AtomicU64::new(spent), ..SpendingCounters::default() };
-        Self { scope, cap: SpendingCap { micro_usd: Some(limit), tokens: None }, spent: Arc::new(spent) }
     }
 
     fn check(&self) -> Result<(), ModelError> {
@@ -62,7 +55,6 @@ impl SpendingAccount {
             let (who, key) = match self.scope {
                 Scope::Turn => ("This turn has", "budget.per_turn_usd"),
                 Scope::Day => ("Today's calls have", "budget.per_day_usd"),
-                Scope::Job => ("This job has", "budget.per_job_usd"),
             };
             let its = if self.scope == Scope::Day { "their" } else { "its" };
             return Err(ModelError::Budget(format!(
@@ -101,14 +93,6 @@ pub struct Budget {
     others: Vec<SpendingAccount>,
 }
 
-/// The spending before this turn according to the ledger, in millionths of a dollar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PriorSpending {
-    pub today: u64,
-    /// The job's spending; absent when the turn belongs to no job.
-    pub job: Option<u64>,
-}
-
 impl Default for Budget {
     fn default() -> Self {
         Self::new(SpendingCap::default())
@@ -119,18 +103,6 @@ impl Budget {
     /// Creates a budget with a limit for one turn.
     pub fn new(cap: SpendingCap) -> Self {
         Self { turn: SpendingAccount::turn(cap), others: Vec::new() }
-    }
-
-    /// Creates a budget with every limit that the user set.
-    pub fn from_settings(settings: &BudgetSettings, before: PriorSpending) -> Self {
-        let turn = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens: None };
-        let day =
-            settings.per_day_usd.and_then(micro_usd).map(|limit| SpendingAccount::day(limit, before.today));
-        let job = settings.per_job_usd.and_then(micro_usd).zip(before.job);
-        let mut budget = Self::new(turn);
-        budget.others.extend(day);
-        budget.others.extend(job.map(|(limit, spent)| SpendingAccount::job(limit, spent)));
-        budget
     }
 
     /// Adds an account that is charged too, and that other turns may share.
@@ -154,11 +126,6 @@ impl Budget {
         self.turn.micro_usd()
     }
 
-    /// Returns the turn's own limits, as they are stored with it.
-    pub fn turn_cap(&self) -> SpendingCap {
-        self.turn.cap
-    }
-
     /// Returns the number of calls without a known price, which a limit in dollars cannot count.
     pub fn unpriced_calls(&self) -> u64 {
         self.turn.spent.unpriced.load(Ordering::Relaxed)
@@ -167,12 +134,6 @@ impl Budget {
     fn accounts(&self) -> impl Iterator<Item = &SpendingAccount> {
         std::iter::once(&self.turn).chain(&self.others)
     }
-}
-
-/// Converts dollars of a setting to millionths; an invalid amount sets no limit.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a sum people pay")]
-fn micro_usd(dollars: f64) -> Option<u64> {
-    (dollars.is_finite() && (0.0..1e9).contains(&dollars)).then_some((dollars * 1e6).round() as u64)
 }
 
 fn dollars(micro_usd: u64) -> String {
@@ -248,9 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn days_and_jobs_begin_with_what_was_spent() {
-        let settings = BudgetSettings { per_turn_usd: None, per_day_usd: Some(5.0), per_job_usd: Some(2.0) };
-        let day = Budget::from_settings(&settings, PriorSpending { today: 4_000_000, job: None });
+    fn a_day_begins_with_what_was_spent() {
+        let day = Budget::default().with_account(SpendingAccount::day(5_000_000, 4_000_000));
         assert_eq!(day.check(), Ok(()));
         day.charge(Usage::default(), A_DOLLAR);
         assert_eq!(
@@ -258,14 +218,6 @@ mod tests {
             "Today's calls have spent $5.0000 of their limit of $5.0000. Raise `budget.per_day_usd` to go on."
         );
         assert_eq!(day.micro_usd(), 1_000_000);
-        let job = Budget::from_settings(&settings, PriorSpending { today: 0, job: Some(2_000_000) });
-        assert_eq!(
-            refusal(&job),
-            "This job has spent $2.0000 of its limit of $2.0000. Raise `budget.per_job_usd` to go on."
-        );
-        let none = BudgetSettings { per_turn_usd: None, per_day_usd: None, per_job_usd: Some(f64::NAN) };
-        let free = Budget::from_settings(&none, PriorSpending { today: u64::MAX, job: Some(u64::MAX) });
-        assert_eq!(free.check(), Ok(()));
     }
 
     #[test]

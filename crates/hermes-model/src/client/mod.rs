@@ -34,7 +34,7 @@ use exchange::{ExchangeError, ExchangeOptions, ExchangeTimeouts, exchange};
 use replay_filter::ReplayFilter;
 
 pub use background_discovery::BackgroundDiscovery;
-pub use budget::{Budget, BudgetedModel, PriorSpending, SpendingAccount};
+pub use budget::{Budget, BudgetedModel, SpendingAccount};
 pub use dump::{DumpEcho, DumpScope, RequestDumper};
 pub use endpoint::{
     AwsKeys, CredentialProvider, CredentialUnavailable, Endpoint, FixedCredential, KeyRefusal,

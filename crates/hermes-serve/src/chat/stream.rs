@@ -98,7 +98,18 @@ impl ChunkWriter {
                 let status = if status == OutcomeStatus::Done { "completed" } else { status.as_str() };
                 self.progress(json!({"tool": name, "toolCallId": id.as_str(), "status": status}))
             }
-            _ => Ok(()),
+            TurnEvent::Delta(
+                Delta::Restart | Delta::Reasoning(_) | Delta::ToolStarted { .. } | Delta::Status(_),
+            )
+            | TurnEvent::TurnStarted { .. }
+            | TurnEvent::Step { .. }
+            | TurnEvent::SegmentEnded
+            | TurnEvent::ToolStarted { .. }
+            | TurnEvent::ToolEnded { .. }
+            | TurnEvent::Notice { .. }
+            | TurnEvent::Spent { .. }
+            | TurnEvent::TurnEnded { .. }
+            | TurnEvent::Child { .. } => Ok(()),
         }
     }
 

@@ -109,7 +109,15 @@ impl ResponseEventWriter {
                 Ok(())
             }
             TurnEvent::ToolEnded { id, result, .. } => self.end_call(&id, &result),
-            _ => Ok(()),
+            TurnEvent::Delta(
+                Delta::Restart | Delta::Reasoning(_) | Delta::ToolStarted { .. } | Delta::Status(_),
+            )
+            | TurnEvent::TurnStarted { .. }
+            | TurnEvent::Step { .. }
+            | TurnEvent::Notice { .. }
+            | TurnEvent::Spent { .. }
+            | TurnEvent::TurnEnded { .. }
+            | TurnEvent::Child { .. } => Ok(()),
         }
     }
 

@@ -216,7 +216,13 @@ impl Frontend for ActiveRun {
             TurnEvent::ToolEnded { id, name, status, .. } => {
                 json!({"event": "tool.completed", "tool": name, "status": status.as_str(), "tool_call_id": id.as_str()})
             }
-            _ => return,
+            TurnEvent::Delta(Delta::Restart | Delta::ToolStarted { .. } | Delta::Status(_))
+            | TurnEvent::Step { .. }
+            | TurnEvent::SegmentEnded
+            | TurnEvent::Notice { .. }
+            | TurnEvent::Spent { .. }
+            | TurnEvent::TurnEnded { .. }
+            | TurnEvent::Child { .. } => return,
         };
         self.push_event(&told);
     }

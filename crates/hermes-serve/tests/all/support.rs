@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_agent::{Agent, PromptSource};
+use hermes_agent::{Agent, AgentModels, PromptSource, RequestOptions};
 use hermes_config::{Config, Env, Home};
 use hermes_gateway::{
     AgentProvider, AgentRequest, ChatMessageSender, DeliveryPorts, Gateway, GatewayPorts, LiveSettings,
@@ -34,10 +34,11 @@ struct FixtureAgents {
 impl AgentProvider for FixtureAgents {
     fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String> {
         let prompt = PromptSource::new(Home::new(&self.folder), self.folder.join("project"));
-        let mut agent = Agent::new(self.model.clone(), "m", self.store.clone(), self.clock.clone(), prompt);
-        agent.tools = vec![Arc::new(RiskyTool::new()), self.witness.clone()];
-        agent.request_options.ephemeral.clone_from(&wish.context);
-        Ok(agent)
+        let models = AgentModels::new(self.model.clone(), "m");
+        let agent = Agent::builder(models, self.store.clone(), self.clock.clone(), prompt)
+            .tools(vec![Arc::new(RiskyTool::new()), self.witness.clone()])
+            .request_options(RequestOptions { ephemeral: wish.context.clone(), ..RequestOptions::default() });
+        Ok(agent.build())
     }
 }
 

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use hermes_exec::{ScriptCommand, ScriptOutcome, ScriptRunner, Variables};
 use hermes_types::{
-    BoxFuture, CallKind, CallPolicy, Clock, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome,
-    ToolSpec, random_hex,
+    BoxFuture, CallKind, CallPolicy, Clock, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation,
+    ToolOutcome, ToolSpec, ToolUser, random_hex,
 };
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
@@ -28,8 +28,8 @@ use crate::argument::text;
 use crate::file::SecretMasking;
 use crate::folders::TaskFolders;
 use interpreter::InterpreterSearch;
-use module::CALLABLE;
 pub use module::CodeExecutionMode;
+use module::callable_names;
 use result::CodeRunFacts;
 use rpc::ToolRpcService;
 use staging::StagingFolder;
@@ -64,6 +64,17 @@ pub struct CallableTools<'a> {
     pub all: &'a [Arc<dyn Tool>],
 }
 
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "execute_code",
+    toolset: "code_execution",
+    summary: "Runs a Python script that calls other tools; only what it prints is returned",
+    icon: "🐍",
+    verb: "exec",
+    preview_arguments: &["code"],
+    withheld_from: &[ToolUser::Subagent],
+    ..ToolDescriptor::unknown("")
+};
+
 /// The `execute_code` tool.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct ExecuteCodeTool {
@@ -78,6 +89,9 @@ pub struct ExecuteCodeTool {
 }
 
 impl ExecuteCodeTool {
+    /// The name of the tool.
+    pub const NAME: &str = DESCRIPTOR.name;
+
     pub fn new(
         options: CodeOptions,
         choice: CallableTools<'_>,
@@ -86,7 +100,7 @@ impl ExecuteCodeTool {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let mut tools = callable(choice.session);
-        let mut names: Vec<&str> = CALLABLE.to_vec();
+        let mut names: Vec<&str> = callable_names();
         if tools.is_empty() {
             tools = callable(choice.all);
         } else {
@@ -202,6 +216,10 @@ impl Tool for ExecuteCodeTool {
         &self.spec
     }
 
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
+    }
+
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(self.execute(call, context))
     }
@@ -211,9 +229,10 @@ impl Tool for ExecuteCodeTool {
     }
 }
 
-/// Returns the tools that a script may call, in the order of `CALLABLE`.
+/// Returns the tools that a script may call, in the order of the Python module.
 fn callable(tools: &[Arc<dyn Tool>]) -> Vec<Arc<dyn Tool>> {
-    CALLABLE.iter().filter_map(|name| tools.iter().find(|tool| tool.spec().name == *name).cloned()).collect()
+    let find = |name: &str| tools.iter().find(|tool| tool.spec().name == name).cloned();
+    callable_names().into_iter().filter_map(find).collect()
 }
 
 fn existing(folder: PathBuf) -> Option<PathBuf> {

@@ -7,9 +7,7 @@ use std::time::Duration;
 use hermes_types::{RawJson, ToolSpec};
 use serde_json::json;
 
-/// Tools a script may call, in the order the model reads them.
-pub(super) const CALLABLE: [&str; 7] =
-    ["web_search", "web_extract", "read_file", "write_file", "search_files", "patch", "terminal"];
+use super::DESCRIPTOR;
 
 const MODULE: &str = include_str!("hermes_tools.py");
 const DESCRIPTION: &str = include_str!("description.md");
@@ -25,6 +23,11 @@ pub enum CodeExecutionMode {
     Project,
     /// Scripts run in an empty folder, with Hermes' own Python.
     Strict,
+}
+
+/// Returns the tools a script may call: those the module has a section for, in its order.
+pub(super) fn callable_names() -> Vec<&'static str> {
+    MODULE.lines().filter_map(|line| line.strip_prefix(SECTION)).map(str::trim).collect()
 }
 
 /// Returns the text of the module with the functions of these tools.
@@ -72,7 +75,7 @@ pub(super) fn spec(
         "properties": {"code": {"type": "string", "description": hint}},
         "required": ["code"],
     });
-    ToolSpec { name: "execute_code".to_owned(), description, parameters: RawJson::from_value(&parameters) }
+    ToolSpec { name: DESCRIPTOR.name.to_owned(), description, parameters: RawJson::from_value(&parameters) }
 }
 
 /// Returns two names for the import example.
@@ -108,7 +111,7 @@ mod tests {
             "{text}"
         );
         assert!(module(&[]).contains("def json_parse("), "the helpers are always there");
-        for name in CALLABLE {
+        for name in callable_names() {
             assert!(module(&[name]).contains(&format!("def {name}(")), "{name}");
         }
     }
@@ -116,8 +119,8 @@ mod tests {
     #[test]
     fn the_model_reads_of_what_it_has() {
         let told = |tools: &[&str]| spec(tools, CodeExecutionMode::Project, Duration::from_mins(5), 50);
-        let all = told(&CALLABLE).description;
-        for name in CALLABLE {
+        let all = told(&callable_names()).description;
+        for name in callable_names() {
             assert!(all.contains(&format!("\n{name}(")), "{name}: {all}");
         }
         assert!(all.contains("import web_search, terminal`") && all.contains("5 minutes"), "{all}");

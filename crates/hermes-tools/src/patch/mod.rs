@@ -10,7 +10,8 @@ use std::path::PathBuf;
 
 use hermes_text::{PatchOp, parse_patch};
 use hermes_types::{
-    BoxFuture, CallPolicy, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec,
+    BoxFuture, CallPolicy, PreviewKind, ResultAuthor, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent,
+    ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -21,6 +22,18 @@ use crate::file::lint::lint;
 use crate::file::{FileTools, Linter};
 use crate::off_thread::off_thread;
 use crate::write_file::path_call_policy;
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "patch",
+    toolset: "file",
+    summary: "Changes a file by text, or several files by a patch; finds the location even if spaces, quotes or escapes differ",
+    icon: "🔧",
+    verb: "patch",
+    preview_arguments: &["path", "patch"],
+    preview_kind: PreviewKind::Path,
+    result_author: ResultAuthor::Tool,
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `patch` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
@@ -58,7 +71,7 @@ impl From<String> for PatchFailure {
 
 impl PatchTool {
     pub fn new(files: FileTools) -> Self {
-        let spec = spec("patch", include_str!("../texts/patch.md"), include_str!("../texts/patch.json"));
+        let spec = spec(&DESCRIPTOR, include_str!("../texts/patch.md"), include_str!("../texts/patch.json"));
         Self { spec, files }
     }
 }
@@ -66,6 +79,10 @@ impl PatchTool {
 impl Tool for PatchTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

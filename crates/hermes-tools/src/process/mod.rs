@@ -10,7 +10,8 @@ use std::time::Duration;
 use hermes_exec::strip_ansi;
 use hermes_text::{head, tail};
 use hermes_types::{
-    BoxFuture, CallPolicy, Clock, Timestamp, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+    BoxFuture, CallPolicy, Clock, Timestamp, Tool, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome,
+    ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -29,6 +30,16 @@ const PREVIEW: usize = 200;
 const POLLED: usize = 1000;
 const WAITED: usize = 2000;
 const LOG_LINES: usize = 200;
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "process",
+    toolset: "terminal",
+    summary: "Manages background processes: list, read, write, wait, end",
+    icon: "⚙️",
+    verb: "proc",
+    preview_arguments: &["action"],
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `process` tool.
 #[derive(Debug)]
@@ -51,7 +62,7 @@ impl ProcessTool {
         local: LocalTime,
     ) -> Self {
         let spec =
-            spec("process", include_str!("../texts/process.md"), include_str!("../texts/process.json"));
+            spec(&DESCRIPTOR, include_str!("../texts/process.md"), include_str!("../texts/process.json"));
         Self { spec, processes, max_wait, secrets, clock, local }
     }
 
@@ -204,6 +215,10 @@ impl ProcessTool {
 impl Tool for ProcessTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

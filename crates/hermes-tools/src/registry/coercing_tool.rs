@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use hermes_types::{
-    BoxFuture, CallPolicy, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec,
+    BoxFuture, CallPolicy, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome,
+    ToolSpec,
 };
 use serde_json::{Map, Value};
 
@@ -24,6 +25,10 @@ impl CoercingTool {
 impl Tool for CoercingTool {
     fn spec(&self) -> &ToolSpec {
         self.tool.spec()
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        self.tool.descriptor()
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
@@ -47,6 +52,10 @@ impl Tool for CoercingTool {
 
     fn end_background_work(&self, task: &TaskId) {
         self.tool.end_background_work(task);
+    }
+
+    fn upgrade_legacy_call(&self, name: &str, arguments: &Map<String, Value>) -> Option<Map<String, Value>> {
+        self.tool.upgrade_legacy_call(name, arguments)
     }
 
     fn carry_over(&self, task: &TaskId) -> Option<String> {

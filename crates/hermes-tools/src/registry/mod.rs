@@ -5,6 +5,7 @@
 
 mod coerce;
 mod coercing_tool;
+mod platform_toolsets;
 mod select;
 mod toolset;
 
@@ -12,24 +13,22 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use hermes_types::Tool;
+use hermes_types::{Tool, ToolDescriptor};
 
-use crate::file::{FileGuard, FileTools};
+use crate::built_in::BUILT_IN_TOOLS;
+use crate::file::FileTools;
 use crate::patch::PatchTool;
 use crate::read_file::ReadFileTool;
 use crate::search_files::SearchFilesTool;
 use crate::write_file::WriteFileTool;
 use coercing_tool::CoercingTool;
-use toolset::{ToolsByToolset, resolve};
+use toolset::{resolve, toolset_names};
 
 pub use coerce::coerce;
+pub use platform_toolsets::PlatformToolsets;
 pub use select::{SelectedTools, ToolSelection};
-pub use toolset::{ResolvedToolsets, toolset_names};
-
-/// Lists the tools of some toolsets, registered or not.
-pub(crate) fn tools_of_sets(names: &[String]) -> Vec<String> {
-    resolve(names.iter().map(String::as_str), &ToolsByToolset::new()).tools.into_iter().collect()
-}
+pub(crate) use toolset::tools_of_sets;
+pub use toolset::{InPresets, TOOLSETS, Toolset, ToolsetSwitch};
 
 /// A function that tells whether a tool can be used now.
 pub type AvailabilityCheck = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -47,7 +46,6 @@ pub struct ToolRegistry {
 #[derive(Clone)]
 struct RegistryEntry {
     tool: Arc<dyn Tool>,
-    toolset: String,
     check: Option<AvailabilityCheck>,
 }
 
@@ -82,30 +80,35 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// Returns a registry with the file tools, which work in the guard's folder.
-    pub fn built_in(guard: &FileGuard) -> Self {
-        Self::file_tools(&FileTools::from(guard.clone()))
-    }
-
     /// Returns a registry with the four file tools, which share their state.
     pub fn file_tools(files: &FileTools) -> Self {
         let mut registry = Self::new();
-        registry.register("file", Arc::new(ReadFileTool::new(files.clone())), None);
-        registry.register("file", Arc::new(WriteFileTool::new(files.clone())), None);
-        registry.register("file", Arc::new(PatchTool::new(files.clone())), None);
-        registry.register("file", Arc::new(SearchFilesTool::new(files.clone())), None);
+        registry.register(Arc::new(ReadFileTool::new(files.clone())));
+        registry.register(Arc::new(WriteFileTool::new(files.clone())));
+        registry.register(Arc::new(PatchTool::new(files.clone())));
+        registry.register(Arc::new(SearchFilesTool::new(files.clone())));
         registry
     }
 
     /// Adds a tool, or replaces the tool of the same name.
-    pub fn register(&mut self, toolset: &str, tool: Arc<dyn Tool>, check: Option<AvailabilityCheck>) {
+    pub fn register(&mut self, tool: Arc<dyn Tool>) {
+        self.add(tool, None);
+    }
+
+    /// Adds a tool that is available only while a check passes.
+    pub fn register_checked(&mut self, tool: Arc<dyn Tool>, check: AvailabilityCheck) {
+        self.add(tool, Some(check));
+    }
+
+    fn add(&mut self, tool: Arc<dyn Tool>, check: Option<AvailabilityCheck>) {
         let tool: Arc<dyn Tool> = Arc::new(CoercingTool::new(tool));
         let name = tool.spec().name.clone();
-        let entry = RegistryEntry { tool: tool.clone(), toolset: toolset.to_owned(), check };
+        let entry = RegistryEntry { tool: tool.clone(), check };
         match self.entries.iter_mut().find(|known| known.tool.spec().name == name) {
             Some(known) => {
-                if known.toolset != toolset {
-                    tracing::warn!(tool = %name, from = %known.toolset, to = %toolset, "a tool was taken over by another toolset");
+                let (from, to) = (known.tool.descriptor().toolset, tool.descriptor().toolset);
+                if from != to {
+                    tracing::warn!(tool = %name, %from, %to, "a tool was taken over by another toolset");
                 }
                 *known = entry;
             }
@@ -130,16 +133,11 @@ impl ToolRegistry {
         self.tools.iter().map(|tool| tool.spec().name.as_str())
     }
 
-    /// Resolves a list of toolset names to tools, registered or not.
-    pub fn resolve(&self, names: &[String]) -> ResolvedToolsets {
-        resolve(names.iter().map(String::as_str), &self.owned())
-    }
-
     /// Lists every tool for people.
     pub fn list_tools(&self) -> Vec<ToolListing> {
         let list = self.entries.iter().map(|entry| ToolListing {
             name: entry.tool.spec().name.clone(),
-            toolset: entry.toolset.clone(),
+            toolset: entry.tool.descriptor().toolset.to_owned(),
             summary: first_sentence(&entry.tool.spec().description),
             availability: entry.availability(),
         });
@@ -151,32 +149,34 @@ impl ToolRegistry {
     pub fn list_toolsets(&self) -> Vec<ToolsetListing> {
         let mut names: Vec<String> = toolset_names().map(str::to_owned).collect();
         for entry in &self.entries {
-            if !names.contains(&entry.toolset) {
-                names.push(entry.toolset.clone());
+            let toolset = entry.tool.descriptor().toolset;
+            if !names.iter().any(|name| name == toolset) {
+                names.push(toolset.to_owned());
             }
         }
-        let owned = self.owned();
+        let known = self.known();
         let listing = names.into_iter().filter_map(|name| {
-            let wanted = resolve([name.as_str()], &owned).tools;
+            let wanted = resolve([name.as_str()], &known).tools;
             let tools: Vec<String> =
                 self.names().filter(|tool| wanted.contains(*tool)).map(str::to_owned).collect();
-            let check = self.entries.iter().find(|entry| entry.toolset == name && entry.check.is_some());
+            let check = self
+                .entries
+                .iter()
+                .find(|entry| entry.tool.descriptor().toolset == name && entry.check.is_some());
             let availability = check.map_or(Availability::Available, RegistryEntry::availability);
             (!tools.is_empty()).then_some(ToolsetListing { name, tools, availability })
         });
         listing.collect()
     }
 
-    fn owned(&self) -> ToolsByToolset {
-        let mut owned = ToolsByToolset::new();
-        for entry in &self.entries {
-            owned.entry(entry.toolset.clone()).or_default().insert(entry.tool.spec().name.clone());
-        }
-        owned
+    /// Returns the descriptors of the built-in tools, registered or not, and of the registered ones.
+    fn known(&self) -> Vec<ToolDescriptor<'_>> {
+        let registered = self.entries.iter().map(|entry| entry.tool.descriptor());
+        BUILT_IN_TOOLS.iter().copied().chain(registered).collect()
     }
 
     /// Returns the wanted tools that can be used now. A check that several tools share runs once.
-    fn available(&self, wanted: impl Fn(&str) -> bool) -> Self {
+    fn available(&self, wanted: impl Fn(&ToolDescriptor<'_>) -> bool) -> Self {
         let mut asked: Vec<(AvailabilityCheck, Availability)> = Vec::new();
         let mut availability = |entry: &RegistryEntry| {
             let Some(check) = &entry.check else { return Availability::Available };
@@ -190,7 +190,9 @@ impl ToolRegistry {
         let entries: Vec<RegistryEntry> = self
             .entries
             .iter()
-            .filter(|entry| wanted(&entry.tool.spec().name) && availability(entry) == Availability::Available)
+            .filter(|entry| {
+                wanted(&entry.tool.descriptor()) && availability(entry) == Availability::Available
+            })
             .cloned()
             .collect();
         let kept: BTreeSet<&str> = entries.iter().map(|entry| entry.tool.spec().name.as_str()).collect();

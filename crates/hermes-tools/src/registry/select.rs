@@ -2,37 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use hermes_config::settings::{
-    CONFIGURABLE_TOOLSETS, DEFAULT_OFF_TOOLSETS, McpChoice, PlatformToolsets, ToolsetMode,
-};
+use hermes_types::{ToolDescriptor, ToolUser};
 
 use super::ToolRegistry;
-use super::toolset::{ToolsByToolset, resolve, toolset_names};
+use super::platform_toolsets::{McpChoice, PlatformToolsets, ToolsetMode};
+use super::toolset::{TOOLSETS, ToolsetSwitch, resolve, toolset_names};
 
 /// The rule by which the tools of a session are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolSelection {
-    Everything,
     /// Exactly these toolsets.
     Only(Vec<String>),
-    /// All toolsets except these.
-    Without(Vec<String>),
     /// The toolsets that the user configured for a platform.
     Platform(PlatformToolsets),
-}
-
-impl ToolSelection {
-    /// Builds a selection from toolsets to enable and toolsets to disable. The second list is used only if the
-    /// first is empty.
-    pub fn from_lists(enabled: &[String], disabled: &[String]) -> Self {
-        if !enabled.is_empty() {
-            Self::Only(enabled.to_vec())
-        } else if disabled.is_empty() {
-            Self::Everything
-        } else {
-            Self::Without(disabled.to_vec())
-        }
-    }
 }
 
 /// The tools of a session, and the toolset names that could not be resolved.
@@ -44,52 +26,52 @@ pub struct SelectedTools {
 }
 
 impl ToolRegistry {
-    /// Returns the selected tools that are available now.
-    pub fn select(&self, selection: &ToolSelection) -> SelectedTools {
-        let owned = self.owned();
+    /// Returns the selected tools that are available now and not withheld from `user`.
+    pub fn select(&self, selection: &ToolSelection, user: Option<ToolUser>) -> SelectedTools {
+        let known = self.known();
         let (wanted, unknown) = match selection {
-            ToolSelection::Everything => (None, Vec::new()),
             ToolSelection::Only(names) => {
-                let resolved = resolve(names.iter().map(String::as_str), &owned);
-                (Some(resolved.tools), resolved.unknown)
+                let resolved = resolve(names.iter().map(String::as_str), &known);
+                (resolved.tools, resolved.unknown)
             }
-            ToolSelection::Without(names) => {
-                let resolved = resolve(names.iter().map(String::as_str), &owned);
-                let all = self.names().filter(|name| !resolved.tools.contains(*name)).map(str::to_owned);
-                (Some(all.collect()), resolved.unknown)
-            }
-            ToolSelection::Platform(platform) => {
-                let (tools, unknown) = for_platform(platform, &owned);
-                (Some(tools), unknown)
-            }
+            ToolSelection::Platform(platform) => for_platform(platform, &known),
         };
-        let wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(name));
+        let wanted = |tool: &ToolDescriptor<'_>| {
+            wanted.contains(tool.name) && !user.is_some_and(|user| tool.is_withheld_from(user))
+        };
         SelectedTools { registry: self.available(wanted), unknown }
     }
 }
 
-fn for_platform(platform: &PlatformToolsets, owned: &ToolsByToolset) -> (BTreeSet<String>, Vec<String>) {
+fn for_platform(
+    platform: &PlatformToolsets,
+    known: &[ToolDescriptor<'_>],
+) -> (BTreeSet<String>, Vec<String>) {
     let mut names: Vec<&str> = platform.extras.iter().map(String::as_str).collect();
     let mut tools = BTreeSet::new();
     let mut unknown = Vec::new();
     match &platform.mode {
         ToolsetMode::Explicit(listed) => names.extend(listed.iter().map(String::as_str)),
         ToolsetMode::Presets(presets) => {
-            let inside = resolve(presets.iter().map(String::as_str), owned);
-            let of = |name: &str| resolve([name], owned).tools;
-            let switchable: Vec<&str> = CONFIGURABLE_TOOLSETS
-                .iter()
-                .copied()
-                .filter(|name| !DEFAULT_OFF_TOOLSETS.contains(name) && of(name).is_subset(&inside.tools))
-                .collect();
-            // Tools that no configurable toolset contains are enabled together with their preset.
-            let covered: BTreeSet<String> = CONFIGURABLE_TOOLSETS.iter().flat_map(|name| of(name)).collect();
+            let inside = resolve(presets.iter().map(String::as_str), known);
+            let of = |name: &str| resolve([name], known).tools;
+            let switchable = TOOLSETS.iter().filter(|set| set.switch != ToolsetSwitch::None);
+            let is_on = |name: &&str| of(name).is_subset(&inside.tools);
+            names.extend(
+                switchable
+                    .clone()
+                    .filter(|set| set.switch == ToolsetSwitch::On)
+                    .map(|set| set.name)
+                    .filter(is_on),
+            );
+            // Tools that no switchable toolset contains are enabled together with their preset.
+            let covered: BTreeSet<String> = switchable.flat_map(|set| of(set.name)).collect();
             tools.extend(inside.tools.difference(&covered).cloned());
-            names.extend(switchable);
             unknown = inside.unknown;
         }
     }
-    for name in owned.keys() {
+    let owners: BTreeSet<&str> = known.iter().map(|tool| tool.toolset).collect();
+    for name in owners {
         let is_on = match name.strip_prefix("mcp-") {
             Some(server) => match &platform.mcp {
                 McpChoice::AllEnabled => true,
@@ -102,7 +84,7 @@ fn for_platform(platform: &PlatformToolsets, owned: &ToolsByToolset) -> (BTreeSe
             names.push(name);
         }
     }
-    let resolved = resolve(names, owned);
+    let resolved = resolve(names, known);
     tools.extend(resolved.tools);
     unknown.extend(resolved.unknown);
     (tools, unknown)

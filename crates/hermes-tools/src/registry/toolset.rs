@@ -1,259 +1,207 @@
 //! Toolsets: names for groups of tools, and the resolution of such names to tools.
 //!
-//! This module holds a table and its resolution; the registry knows which tools exist. Invariant: every name is
-//! followed once, so that toolsets that include each other do not recurse forever.
+//! A tool's own descriptor says which toolset owns it; the table here adds only what is a fact about a toolset.
+//! Invariant: every name is followed once, so that toolsets that include each other do not recurse forever.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-/// The members of a toolset.
-enum Members {
-    /// Tools, and toolsets whose tools are included.
-    Own(&'static [&'static str], &'static [&'static str]),
-    /// The core tools that every platform gets, except these.
-    Core(&'static [&'static str]),
+use hermes_types::{ToolDescriptor, ToolUser};
+
+use crate::built_in::BUILT_IN_TOOLS;
+
+/// A named group of tools.
+#[derive(Debug, Clone, Copy)]
+pub struct Toolset {
+    pub name: &'static str,
+    /// The tools of other toolsets that also belong to this one.
+    pub tools: &'static [&'static str],
+    /// The toolsets whose tools also belong to this one.
+    pub includes: &'static [&'static str],
+    pub switch: ToolsetSwitch,
+    pub presets: InPresets,
 }
 
-const CORE: &[&str] = &[
-    "web_search",
-    "web_extract",
-    "terminal",
-    "process",
-    "read_file",
-    "write_file",
-    "patch",
-    "search_files",
-    "vision_analyze",
-    "image_generate",
-    "mixture_of_agents",
-    "skills_list",
-    "skill_view",
-    "skill_manage",
-    "browser_navigate",
-    "browser_snapshot",
-    "browser_click",
-    "browser_type",
-    "browser_scroll",
-    "browser_back",
-    "browser_press",
-    "browser_close",
-    "browser_get_images",
-    "browser_vision",
-    "browser_console",
-    "text_to_speech",
-    "todo",
-    "memory",
-    "session_search",
-    "clarify",
-    "execute_code",
-    "delegate_task",
-    "cronjob",
-    "send_message",
-    "honcho_context",
-    "honcho_profile",
-    "honcho_search",
-    "honcho_conclude",
-    "ha_list_entities",
-    "ha_get_state",
-    "ha_list_services",
-    "ha_call_service",
+/// Says whether a user can switch a toolset per platform.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolsetSwitch {
+    /// Not individually: its tools come with the platform's preset.
+    None,
+    /// It is on unless the platform's list leaves it out.
+    On,
+    /// It is off unless the platform's list names it.
+    Off,
+}
+
+/// Says whether the tools of a toolset are in the presets of the platforms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InPresets {
+    Yes,
+    No,
+}
+
+impl Toolset {
+    const fn new(name: &'static str, switch: ToolsetSwitch) -> Self {
+        Self { name, tools: &[], includes: &[], switch, presets: InPresets::Yes }
+    }
+
+    /// Returns a toolset that owns no tool.
+    const fn group(
+        name: &'static str,
+        tools: &'static [&'static str],
+        includes: &'static [&'static str],
+    ) -> Self {
+        Self { name, tools, includes, switch: ToolsetSwitch::None, presets: InPresets::No }
+    }
+}
+
+/// The toolsets, in the order in which people see them. Those without a tool in this release are names that
+/// configurations may contain.
+pub const TOOLSETS: &[Toolset] = &[
+    Toolset::new("web", ToolsetSwitch::On),
+    Toolset { tools: &["web_search"], ..Toolset::new("browser", ToolsetSwitch::On) },
+    Toolset::new("terminal", ToolsetSwitch::On),
+    Toolset::new("file", ToolsetSwitch::On),
+    Toolset::new("code_execution", ToolsetSwitch::On),
+    Toolset::new("vision", ToolsetSwitch::On),
+    Toolset::new("image_gen", ToolsetSwitch::On),
+    Toolset::new("moa", ToolsetSwitch::Off),
+    Toolset::new("tts", ToolsetSwitch::On),
+    Toolset::new("skills", ToolsetSwitch::On),
+    Toolset::new("todo", ToolsetSwitch::On),
+    Toolset::new("memory", ToolsetSwitch::On),
+    Toolset::new("session_search", ToolsetSwitch::On),
+    Toolset::new("clarify", ToolsetSwitch::On),
+    Toolset::new("delegation", ToolsetSwitch::On),
+    Toolset::new("cronjob", ToolsetSwitch::On),
+    Toolset { presets: InPresets::No, ..Toolset::new("rl", ToolsetSwitch::Off) },
+    Toolset::new("homeassistant", ToolsetSwitch::Off),
+    Toolset::new("messaging", ToolsetSwitch::None),
+    Toolset::new("honcho", ToolsetSwitch::None),
+    Toolset::group("search", &["web_search"], &[]),
+    Toolset::group("debugging", &[], &["terminal", "web", "file"]),
+    Toolset::group("safe", &[], &["moa", "web", "vision", "image_gen"]),
 ];
 
-const BROWSER: &[&str] = &[
-    "browser_navigate",
-    "browser_snapshot",
-    "browser_click",
-    "browser_type",
-    "browser_scroll",
-    "browser_back",
-    "browser_press",
-    "browser_close",
-    "browser_get_images",
-    "browser_vision",
-    "browser_console",
+/// The presets: the tools of a platform, without those withheld from its users.
+const PRESETS: &[(&str, Option<ToolUser>)] = &[
+    ("hermes-cli", None),
+    ("hermes-telegram", None),
+    ("hermes-discord", None),
+    ("hermes-whatsapp", None),
+    ("hermes-slack", None),
+    ("hermes-signal", None),
+    ("hermes-homeassistant", None),
+    ("hermes-email", None),
+    ("hermes-sms", None),
+    ("hermes-mattermost", None),
+    ("hermes-matrix", None),
+    ("hermes-dingtalk", None),
+    ("hermes-webhook", None),
+    ("hermes-cron", None),
+    ("hermes-gateway", None),
+    ("hermes-acp", Some(ToolUser::Editor)),
+    ("hermes-api-server", Some(ToolUser::ApiClient)),
 ];
 
-const FILE: &[&str] = &["read_file", "write_file", "patch", "search_files"];
-const WEB: &[&str] = &["web_search", "web_extract"];
-const SKILLS: &[&str] = &["skills_list", "skill_view", "skill_manage"];
-const HOME_ASSISTANT: &[&str] = &["ha_list_entities", "ha_get_state", "ha_list_services", "ha_call_service"];
-const HONCHO: &[&str] = &["honcho_context", "honcho_profile", "honcho_search", "honcho_conclude"];
-const RL: &[&str] = &[
-    "rl_list_environments",
-    "rl_select_environment",
-    "rl_get_current_config",
-    "rl_edit_config",
-    "rl_start_training",
-    "rl_check_status",
-    "rl_stop_training",
-    "rl_get_results",
-    "rl_list_runs",
-    "rl_test_inference",
+/// The preset that an older configuration may name.
+const OLDER_PRESET: (&str, Option<ToolUser>) = ("hermes", Some(ToolUser::ApiClient));
+
+/// Names of older configurations, and the toolset whose own tools each of them holds.
+const OLDER_NAMES: &[(&str, &str)] = &[
+    ("web_tools", "web"),
+    ("vision_tools", "vision"),
+    ("moa_tools", "moa"),
+    ("image_tools", "image_gen"),
+    ("skills_tools", "skills"),
+    ("browser_tools", "browser"),
+    ("cronjob_tools", "cronjob"),
+    ("rl_tools", "rl"),
+    ("file_tools", "file"),
+    ("tts_tools", "tts"),
 ];
 
-/// Tools that need a person to ask, to show something to or to speak to; editors do not get them.
-const NOT_FOR_EDITORS: &[&str] = &[
-    "clarify",
-    "cronjob",
-    "send_message",
-    "text_to_speech",
-    "image_generate",
-    "mixture_of_agents",
-    "ha_list_entities",
-    "ha_get_state",
-    "ha_list_services",
-    "ha_call_service",
-    "honcho_context",
-    "honcho_profile",
-    "honcho_search",
-    "honcho_conclude",
-];
-const NOT_FOR_API: &[&str] = &["clarify", "send_message", "text_to_speech"];
-
-const MESSENGERS: &[&str] = &[
-    "hermes-telegram",
-    "hermes-discord",
-    "hermes-whatsapp",
-    "hermes-slack",
-    "hermes-signal",
-    "hermes-homeassistant",
-    "hermes-email",
-    "hermes-sms",
-    "hermes-mattermost",
-    "hermes-matrix",
-    "hermes-dingtalk",
-    "hermes-webhook",
-];
-
-const TABLE: &[(&str, Members)] = &[
-    ("web", Members::Own(WEB, &[])),
-    ("search", Members::Own(&["web_search"], &[])),
-    ("terminal", Members::Own(&["terminal", "process"], &[])),
-    ("file", Members::Own(FILE, &[])),
-    ("browser", Members::Own(&["web_search"], &["browser_tools"])),
-    ("vision", Members::Own(&["vision_analyze"], &[])),
-    ("image_gen", Members::Own(&["image_generate"], &[])),
-    ("moa", Members::Own(&["mixture_of_agents"], &[])),
-    ("skills", Members::Own(SKILLS, &[])),
-    ("tts", Members::Own(&["text_to_speech"], &[])),
-    ("todo", Members::Own(&["todo"], &[])),
-    ("memory", Members::Own(&["memory"], &[])),
-    ("session_search", Members::Own(&["session_search"], &[])),
-    ("clarify", Members::Own(&["clarify"], &[])),
-    ("code_execution", Members::Own(&["execute_code"], &[])),
-    ("delegation", Members::Own(&["delegate_task"], &[])),
-    ("cronjob", Members::Own(&["cronjob"], &[])),
-    ("messaging", Members::Own(&["send_message"], &[])),
-    ("homeassistant", Members::Own(HOME_ASSISTANT, &[])),
-    ("honcho", Members::Own(HONCHO, &[])),
-    ("rl", Members::Own(RL, &[])),
-    ("debugging", Members::Own(&["terminal", "process"], &["web", "file"])),
-    ("safe", Members::Own(&["mixture_of_agents"], &["web", "vision", "image_gen"])),
-    ("hermes-cli", Members::Core(&[])),
-    ("hermes-telegram", Members::Core(&[])),
-    ("hermes-discord", Members::Core(&[])),
-    ("hermes-whatsapp", Members::Core(&[])),
-    ("hermes-slack", Members::Core(&[])),
-    ("hermes-signal", Members::Core(&[])),
-    ("hermes-homeassistant", Members::Core(&[])),
-    ("hermes-email", Members::Core(&[])),
-    ("hermes-sms", Members::Core(&[])),
-    ("hermes-mattermost", Members::Core(&[])),
-    ("hermes-matrix", Members::Core(&[])),
-    ("hermes-dingtalk", Members::Core(&[])),
-    ("hermes-webhook", Members::Core(&[])),
-    ("hermes-cron", Members::Core(&[])),
-    ("hermes-acp", Members::Core(NOT_FOR_EDITORS)),
-    ("hermes-api-server", Members::Core(NOT_FOR_API)),
-    ("hermes-gateway", Members::Own(&[], MESSENGERS)),
-];
-
-/// Toolset names of older configurations.
-const LEGACY: &[(&str, Members)] = &[
-    ("hermes", Members::Core(NOT_FOR_API)),
-    ("web_tools", Members::Own(WEB, &[])),
-    ("terminal_tools", Members::Own(&["terminal"], &[])),
-    ("vision_tools", Members::Own(&["vision_analyze"], &[])),
-    ("moa_tools", Members::Own(&["mixture_of_agents"], &[])),
-    ("image_tools", Members::Own(&["image_generate"], &[])),
-    ("skills_tools", Members::Own(SKILLS, &[])),
-    ("browser_tools", Members::Own(BROWSER, &[])),
-    ("cronjob_tools", Members::Own(&["cronjob"], &[])),
-    ("rl_tools", Members::Own(RL, &[])),
-    ("file_tools", Members::Own(FILE, &[])),
-    ("tts_tools", Members::Own(&["text_to_speech"], &[])),
-];
-
-/// Tools grouped by the toolset they were registered under.
-pub(super) type ToolsByToolset = BTreeMap<String, BTreeSet<String>>;
+/// Groups of older configurations that hold less than a toolset of today.
+const OLDER_GROUPS: &[Toolset] = &[Toolset::group("terminal_tools", &["terminal"], &[])];
 
 /// The result of resolving a list of toolset names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ResolvedToolsets {
-    pub tools: BTreeSet<String>,
+pub(super) struct ResolvedToolsets {
+    pub(super) tools: BTreeSet<String>,
     /// Names that are not in the table.
-    pub unknown: Vec<String>,
+    pub(super) unknown: Vec<String>,
 }
 
-/// Lists the names of all toolsets in the table, without the legacy ones.
-pub fn toolset_names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|(name, _)| *name)
+/// Lists the names of all toolsets and presets, without the older ones.
+pub(super) fn toolset_names() -> impl Iterator<Item = &'static str> {
+    TOOLSETS.iter().map(|set| set.name).chain(PRESETS.iter().map(|(name, _)| *name))
 }
 
-/// Resolves toolsets to tools. The toolsets of MCP servers and plugins are found by the tools registered under
-/// them.
+/// Lists the tools of some toolsets, registered or not.
+pub(crate) fn tools_of_sets(names: &[String]) -> Vec<String> {
+    resolve(names.iter().map(String::as_str), BUILT_IN_TOOLS).tools.into_iter().collect()
+}
+
+/// Resolves toolsets to tools. The toolsets of MCP servers and plugins are found by their tools in `known`.
 pub(super) fn resolve<'a>(
     names: impl IntoIterator<Item = &'a str>,
-    owned: &ToolsByToolset,
+    known: &[ToolDescriptor<'_>],
 ) -> ResolvedToolsets {
-    let mut resolved = ResolvedToolsets::default();
-    let mut seen = BTreeSet::new();
+    let mut resolution = Resolution { known, seen: BTreeSet::new(), tools: BTreeSet::new() };
+    let mut unknown = Vec::new();
     for name in names {
-        if !follow(name.trim(), owned, &mut seen, &mut resolved.tools) {
-            resolved.unknown.push(name.to_owned());
+        if !resolution.follow(name.trim()) {
+            unknown.push(name.to_owned());
         }
     }
-    resolved
+    ResolvedToolsets { tools: resolution.tools, unknown }
 }
 
-/// Adds the tools of a toolset. Returns false if the toolset does not exist.
-fn follow(
-    name: &str,
-    owned: &ToolsByToolset,
-    seen: &mut BTreeSet<String>,
-    tools: &mut BTreeSet<String>,
-) -> bool {
-    if !seen.insert(name.to_owned()) {
-        return true;
-    }
-    if matches!(name, "all" | "*") {
-        for name in toolset_names() {
-            follow(name, owned, seen, tools);
+/// A resolution under way.
+struct Resolution<'a> {
+    known: &'a [ToolDescriptor<'a>],
+    seen: BTreeSet<String>,
+    tools: BTreeSet<String>,
+}
+
+impl Resolution<'_> {
+    /// Adds the tools of a toolset. Returns false if the toolset does not exist.
+    fn follow(&mut self, name: &str) -> bool {
+        if !self.seen.insert(name.to_owned()) {
+            return true;
         }
-        for name in owned.keys() {
-            follow(name, owned, seen, tools);
+        if matches!(name, "all" | "*") {
+            self.add(|_| true);
+            return true;
         }
-        return true;
-    }
-    let known = TABLE.iter().chain(LEGACY).find(|(known, _)| *known == name);
-    if let Some((_, members)) = known {
-        match members {
-            Members::Own(own, includes) => {
-                tools.extend(own.iter().map(|tool| (*tool).to_owned()));
-                for name in *includes {
-                    follow(name, owned, seen, tools);
-                }
-            }
-            Members::Core(without) => {
-                let core = CORE.iter().filter(|tool| !without.contains(tool));
-                tools.extend(core.map(|tool| (*tool).to_owned()));
+        if let Some((_, user)) = PRESETS.iter().chain([&OLDER_PRESET]).find(|(preset, _)| *preset == name) {
+            let withheld = |tool: &ToolDescriptor<'_>| user.is_some_and(|user| tool.is_withheld_from(user));
+            self.add(|tool| is_in_presets(tool.toolset) && !withheld(tool));
+            return true;
+        }
+        let table = TOOLSETS.iter().chain(OLDER_GROUPS).find(|set| set.name == name);
+        if let Some(set) = table {
+            self.tools.extend(set.tools.iter().map(|tool| (*tool).to_owned()));
+            for name in set.includes {
+                self.follow(name);
             }
         }
+        let older = OLDER_NAMES.iter().find(|(older, _)| *older == name).map(|(_, toolset)| *toolset);
+        let of_server = format!("mcp-{name}");
+        let owns = |toolset: &str| self.known.iter().any(|tool| tool.toolset == toolset);
+        let owner = older.unwrap_or(if owns(name) { name } else { &of_server });
+        let has_tools = owns(owner);
+        self.add(|tool| tool.toolset == owner);
+        table.is_some() || older.is_some() || has_tools
     }
-    let runtime = owned.get(name).or_else(|| owned.get(&format!("mcp-{name}")));
-    if let Some(runtime) = runtime {
-        tools.extend(runtime.iter().cloned());
+
+    fn add(&mut self, wanted: impl Fn(&ToolDescriptor<'_>) -> bool) {
+        let names = self.known.iter().filter(|tool| wanted(tool)).map(|tool| tool.name.to_owned());
+        self.tools.extend(names);
     }
-    known.is_some() || runtime.is_some()
+}
+
+fn is_in_presets(toolset: &str) -> bool {
+    TOOLSETS.iter().any(|set| set.name == toolset && set.presets == InPresets::Yes)
 }
 
 #[cfg(test)]
@@ -261,32 +209,42 @@ mod tests {
     use super::*;
 
     fn tools(names: &[&str]) -> Vec<String> {
-        resolve(names.iter().copied(), &ToolsByToolset::new()).tools.into_iter().collect()
+        resolve(names.iter().copied(), BUILT_IN_TOOLS).tools.into_iter().collect()
     }
 
     #[test]
-    fn sets_come_to_their_tools() {
+    fn toolsets_resolve_to_their_tools() {
         assert_eq!(tools(&["search"]), ["web_search"]);
-        assert_eq!(tools(&["safe"]).len(), 5);
-        assert_eq!(tools(&["browser"]).len(), 12);
-        assert_eq!(tools(&["browser_tools"]).len(), 11);
+        assert_eq!(tools(&["terminal"]), ["process", "terminal"]);
         assert_eq!(tools(&["terminal_tools"]), ["terminal"]);
-        assert_eq!(tools(&["hermes-cli"]).len(), CORE.len());
+        assert_eq!(tools(&["browser"]), ["web_search"], "its own tools are not built in");
+        assert_eq!(tools(&["browser_tools"]), Vec::<String>::new());
+        assert_eq!(tools(&["file_tools"]), tools(&["file"]));
+        assert_eq!(tools(&["hermes-cli"]).len(), BUILT_IN_TOOLS.len());
         assert_eq!(tools(&["hermes-gateway"]), tools(&["hermes-cli"]));
         assert_eq!(tools(&["hermes"]), tools(&["hermes-api-server"]));
-        assert_eq!(tools(&["hermes-api-server"]).len(), CORE.len() - 3);
-        assert_eq!(tools(&["all"]).len(), CORE.len() + RL.len());
+        assert_eq!(tools(&["hermes-api-server"]).len(), BUILT_IN_TOOLS.len() - 2);
+        assert_eq!(tools(&["hermes-acp"]).len(), BUILT_IN_TOOLS.len() - 3);
+        assert_eq!(tools(&["all"]).len(), BUILT_IN_TOOLS.len());
         assert_eq!(tools(&["*"]), tools(&["all"]));
         assert_eq!(tools(&["debugging", "file", "web"]), tools(&["debugging"]));
     }
 
     #[test]
-    fn what_nobody_knows_is_said() {
-        let owned = ToolsByToolset::from([(
-            "mcp-github".to_owned(),
-            BTreeSet::from(["mcp_github_issues".to_owned()]),
-        )]);
-        let resolved = resolve(["github", "nonsense", "todo"], &owned);
+    fn every_tool_belongs_to_a_toolset_of_the_table() {
+        for tool in BUILT_IN_TOOLS {
+            assert!(TOOLSETS.iter().any(|set| set.name == tool.toolset), "{}", tool.name);
+        }
+        for (_, toolset) in OLDER_NAMES {
+            assert!(TOOLSETS.iter().any(|set| set.name == *toolset), "{toolset}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_reported() {
+        let issues = ToolDescriptor { toolset: "mcp-github", ..ToolDescriptor::unknown("mcp_github_issues") };
+        let known: Vec<ToolDescriptor<'_>> = BUILT_IN_TOOLS.iter().copied().chain([issues]).collect();
+        let resolved = resolve(["github", "nonsense", "todo"], &known);
         assert_eq!(resolved.unknown, ["nonsense"]);
         assert_eq!(resolved.tools.into_iter().collect::<Vec<_>>(), ["mcp_github_issues", "todo"]);
     }

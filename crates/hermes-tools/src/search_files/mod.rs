@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use hermes_exec::SandboxAccess;
 use hermes_types::{
-    BoxFuture, CallPolicy, Cancel, Concurrency, TaskId, Tool, ToolContext, ToolEvent, ToolInvocation,
-    ToolOutcome, ToolSpec,
+    BoxFuture, CallPolicy, Cancel, Concurrency, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent,
+    ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -29,6 +29,16 @@ use crate::off_thread::off_thread;
 const DEFAULT_LIMIT: usize = 50;
 const MOST_RESULTS: usize = 1000;
 const MOST_CONTEXT: usize = 20;
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "search_files",
+    toolset: "file",
+    summary: "Finds text in files, or files by name; respects `.gitignore`, needs no other program",
+    icon: "🔎",
+    verb: "grep",
+    preview_arguments: &["pattern"],
+    ..ToolDescriptor::unknown("")
+};
 
 /// The `search_files` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
@@ -69,7 +79,7 @@ enum SearchTarget {
 impl SearchFilesTool {
     pub fn new(files: impl Into<FileTools>) -> Self {
         let spec = spec(
-            "search_files",
+            &DESCRIPTOR,
             include_str!("../texts/search_files.md"),
             include_str!("../texts/search_files.json"),
         );
@@ -129,6 +139,10 @@ impl SearchFilesTool {
 impl Tool for SearchFilesTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -16,7 +16,7 @@ use hermes_store::{ModelCharge, SearchHit, SearchScope, SessionFilter, Store};
 use hermes_text::SearchQuery;
 use hermes_types::{
     BoxFuture, CallKind, CallPolicy, CivilTime, Clock, Completion, Concurrency, SessionId, SideModel,
-    Timestamp, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+    Timestamp, Tool, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
@@ -74,6 +74,17 @@ impl SearchReader {
 /// Converts a timestamp to the user's local time.
 pub type LocalTime = fn(Timestamp) -> CivilTime;
 
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "session_search",
+    toolset: "session_search",
+    summary: "Searches past conversations",
+    icon: "🔍",
+    verb: "recall",
+    preview_arguments: &["query"],
+    guidance: Some(include_str!("../texts/session_search_guidance.md")),
+    ..ToolDescriptor::unknown("")
+};
+
 /// The `session_search` tool.
 #[expect(missing_debug_implementations, reason = "it holds a port")]
 pub struct SessionSearchTool {
@@ -88,7 +99,7 @@ impl SessionSearchTool {
     /// Creates the tool. Without a store it only returns an error.
     pub fn new(store: Option<Store>, clock: Arc<dyn Clock>, local: LocalTime) -> Self {
         let spec = spec(
-            "session_search",
+            &DESCRIPTOR,
             include_str!("../texts/session_search.md"),
             include_str!("../texts/session_search.json"),
         );
@@ -256,6 +267,10 @@ impl SessionSearchTool {
 impl Tool for SessionSearchTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -27,7 +27,8 @@ use hermes_guard::{Assignments, HomeFolders, PhoneNumbers, Redaction, redact};
 use hermes_task::spawn_named;
 use hermes_types::{
     BoxFuture, CallPolicy, Cancel, Clock, CommandOutput, OutcomeStatus, RunError, Secret, ShellCommand,
-    TaskId, Tool, ToolContext, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent, TurnNoticeKind,
+    TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation, ToolOutcome, ToolSpec, TurnEvent,
+    TurnNoticeKind,
 };
 use serde_json::{Map, Value, json};
 
@@ -60,6 +61,16 @@ pub struct TerminalOptions {
     pub secrets: SecretMasking,
 }
 
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "terminal",
+    toolset: "terminal",
+    summary: "Runs a command; `cd` and `export` stay in effect for the conversation",
+    icon: "💻",
+    verb: "$",
+    preview_arguments: &["command"],
+    ..ToolDescriptor::unknown("")
+};
+
 /// The `terminal` tool.
 #[derive(Debug)]
 pub struct TerminalTool {
@@ -83,7 +94,7 @@ impl TerminalTool {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let spec =
-            spec("terminal", include_str!("../texts/terminal.md"), include_str!("../texts/terminal.json"));
+            spec(&DESCRIPTOR, include_str!("../texts/terminal.md"), include_str!("../texts/terminal.json"));
         Self {
             spec,
             options,
@@ -397,6 +408,10 @@ pub(crate) fn mask(command: &str, output: &str) -> String {
 impl Tool for TerminalTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {

@@ -108,7 +108,7 @@ impl Bench {
             secrets: SecretMasking::Mask,
         };
         let terminal = TerminalTool::new(options, shells, processes, approvals, Arc::clone(&clock));
-        registry.register("terminal", Arc::new(terminal), None);
+        registry.register(Arc::new(terminal));
         let options = CodeOptions {
             mode: CodeExecutionMode::Project,
             timeout: LONG,
@@ -318,12 +318,10 @@ async fn the_module_has_the_parameters_of_the_tools() {
 #[tokio::test]
 async fn answers_are_one_line_whatever_is_in_them() {
     let mut bench = Bench::new();
-    bench.registry.register(
-        "web",
-        Echo::named("web_search", Some("{\"a\": 1,\n \"b\": \"x\\ny\"}\n\n[Hint: more\nlines]")),
-        None,
-    );
-    bench.registry.register("web", Echo::named("web_extract", Some("plain\ntext")), None);
+    bench
+        .registry
+        .register(Echo::named("web_search", Some("{\"a\": 1,\n \"b\": \"x\\ny\"}\n\n[Hint: more\nlines]")));
+    bench.registry.register(Echo::named("web_extract", Some("plain\ntext")));
     let seen = bench
         .printed("import json\nfrom hermes_tools import *\nprint(json.dumps([web_search('q'), web_extract(['u'])]))")
         .await;
@@ -333,7 +331,7 @@ async fn answers_are_one_line_whatever_is_in_them() {
 #[tokio::test]
 async fn threads_and_forked_processes_each_get_their_own_answer() {
     let mut bench = Bench::new();
-    bench.registry.register("web", Echo::named("web_search", None), None);
+    bench.registry.register(Echo::named("web_search", None));
     let seen = bench
         .printed(
             "import json, os\nfrom concurrent.futures import ThreadPoolExecutor\nfrom hermes_tools import web_search\n\
@@ -353,7 +351,7 @@ async fn threads_and_forked_processes_each_get_their_own_answer() {
 #[tokio::test]
 async fn the_fifty_first_call_is_refused() {
     let mut bench = Bench::new();
-    bench.registry.register("web", Echo::named("web_search", None), None);
+    bench.registry.register(Echo::named("web_search", None));
     let result = bench
         .run("from hermes_tools import web_search\nanswers = [web_search('q') for _ in range(52)]\nprint(sum('given' in a for a in answers), answers[-1]['error'])")
         .await;
@@ -369,8 +367,8 @@ async fn the_fifty_first_call_is_refused() {
 #[tokio::test]
 async fn what_is_not_allowed_is_refused_in_words() {
     let mut bench = Bench::new();
-    bench.registry.register("terminal", Echo::named("terminal", None), None);
-    bench.registry.register("delegation", Echo::named("delegate_task", None), None);
+    bench.registry.register(Echo::named("terminal", None));
+    bench.registry.register(Echo::named("delegate_task", None));
     let seen = bench
         .printed(
             "import json, os, socket, hermes_tools\n\
@@ -621,7 +619,7 @@ async fn a_script_is_inside_the_fence() {
 #[ignore = "a measurement"]
 async fn measure() {
     let mut bench = Bench::new();
-    bench.registry.register("web", Echo::named("web_search", None), None);
+    bench.registry.register(Echo::named("web_search", None));
     for _ in 0..3 {
         let empty = bench.run("pass").await;
         let began = bench.clock.monotonic();

@@ -4,8 +4,8 @@ use hermes_config::Home;
 use hermes_schedule::{JobFilter, JobStore, Zone};
 use hermes_store::{ChatBinding, Store};
 use hermes_testkit::TestClock;
-use hermes_tools::CronJobTool;
-use hermes_types::{Clock, Timestamp, Tool as _};
+use hermes_tools::{CronJobTool, ToolRegistry};
+use hermes_types::{Clock, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -13,7 +13,7 @@ use super::support::{UnattendedUser, parse, run};
 
 struct Bench {
     folder: TempDir,
-    tool: CronJobTool,
+    tool: Arc<CronJobTool>,
     jobs: JobStore,
     store: Store,
 }
@@ -23,12 +23,12 @@ fn bench() -> Bench {
     let jobs = JobStore::new(Home::new(folder.path()), Zone::named("UTC").unwrap());
     let store = Store::open(&folder.path().join("state.db")).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(TestClock::new());
-    Bench { tool: CronJobTool::new(jobs.clone(), store.clone(), clock), folder, jobs, store }
+    Bench { tool: Arc::new(CronJobTool::new(jobs.clone(), store.clone(), clock)), folder, jobs, store }
 }
 
 impl Bench {
     fn call(&self, arguments: Value) -> Value {
-        parse(&run(&self.tool, "t", arguments, &UnattendedUser))
+        parse(&run(&*self.tool, "t", arguments, &UnattendedUser))
     }
 
     #[track_caller]
@@ -173,9 +173,12 @@ fn a_job_of_a_chat_knows_where_it_comes_from() {
 #[test]
 fn older_names_are_understood_and_not_offered() {
     let bench = bench();
+    let mut registry = ToolRegistry::new();
+    registry.register(bench.tool.clone());
+    let tool = registry.find("cronjob").unwrap();
     let modern = |name: &str, arguments: Value| {
         let arguments = arguments.as_object().unwrap().clone();
-        bench.tool.upgrade_legacy_call(name, &arguments).map(Value::Object)
+        tool.upgrade_legacy_call(name, &arguments).map(Value::Object)
     };
     let create = modern("schedule_cronjob", json!({"prompt": "read", "schedule": "every 1h"})).unwrap();
     assert_eq!(create["action"], "create");
@@ -185,7 +188,7 @@ fn older_names_are_understood_and_not_offered() {
     let removed = bench.call(modern("remove_cronjob", json!({"job_id": id})).unwrap());
     assert_eq!(removed["success"], true);
     assert!(modern("cronjobs", json!({})).is_none());
-    assert_eq!(bench.tool.spec().name, "cronjob");
+    assert_eq!(tool.spec().name, "cronjob");
 }
 
 #[test]
@@ -222,7 +225,8 @@ fn a_job_works_only_where_its_conversation_may_write() {
         ..SandboxPaths::default()
     };
     let sandbox = Sandbox::new(SandboxActivation::Auto, places);
-    let tool = bench.tool.with_sandbox(sandbox, TaskFolders::new(root.join("user/proj")));
+    let tool =
+        Arc::into_inner(bench.tool).unwrap().with_sandbox(sandbox, TaskFolders::new(root.join("user/proj")));
     for (folder, allowed) in [
         ("user/proj", true),
         ("user/proj/sub", true),

@@ -67,7 +67,6 @@ fn one_goal_is_one_child_with_the_tools_that_are_left() {
     let mut tools = jobs[0].tools.clone().unwrap();
     tools.sort();
     assert_eq!(tools, ["patch", "read_file", "search_files", "write_file"]);
-    assert!(jobs[0].excluded_tools.contains(&"delegate_task".to_owned()));
     let result = &answer["results"][0];
     assert_eq!((&result["status"], &result["summary"]), (&json!("completed"), &json!("did look")));
     assert_eq!(answer["total_duration_seconds"], 1.5);
@@ -75,7 +74,7 @@ fn one_goal_is_one_child_with_the_tools_that_are_left() {
 
 #[test]
 fn several_tasks_come_back_in_their_order_and_one_failure_is_only_its_own() {
-    let tasks = json!({"goal": "ignored", "toolsets": ["web"], "tasks": [
+    let tasks = json!({"goal": "ignored", "toolsets": ["terminal"], "tasks": [
         {"goal": "one"}, {"goal": "fail", "toolsets": ["file"]}, {"goal": "three"}, {"goal": "four"},
     ]});
     let (answer, jobs) = call(&tasks);
@@ -86,7 +85,7 @@ fn several_tasks_come_back_in_their_order_and_one_failure_is_only_its_own() {
     assert_eq!(statuses, ["completed", "failed", "completed"]);
     assert_eq!(results[1]["error"], "broken");
     assert!(
-        jobs[0].tools.as_ref().unwrap().contains(&"web_search".to_owned()),
+        jobs[0].tools.as_ref().unwrap().contains(&"process".to_owned()),
         "the call's toolsets are the default"
     );
 }

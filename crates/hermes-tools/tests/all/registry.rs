@@ -1,31 +1,36 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hermes_config::settings::PlatformToolsets;
 use hermes_config::{Config, Env};
-use hermes_tools::{Availability, ToolRegistry, ToolSelection};
+use hermes_tools::{Availability, BUILT_IN_TOOLS, PlatformToolsets, ToolRegistry, ToolSelection};
 use hermes_types::{
-    BoxFuture, Concurrency, RawJson, Tool, ToolContext, ToolInvocation, ToolOutcome, ToolSpec,
+    BoxFuture, Concurrency, RawJson, Tool, ToolContext, ToolDescriptor, ToolInvocation, ToolOutcome,
+    ToolSpec, ToolUser,
 };
 use serde_json::json;
 
 use super::support::{UnattendedUser, run};
 
 /// A tool that returns its arguments.
-struct Echo(ToolSpec);
+struct Echo(ToolSpec, &'static str);
 
-fn echo(name: &str) -> Arc<dyn Tool> {
+fn echo(toolset: &'static str, name: &str) -> Arc<dyn Tool> {
     let parameters = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-    Arc::new(Echo(ToolSpec {
+    let spec = ToolSpec {
         name: name.to_owned(),
         description: format!("Says {name}. And more."),
         parameters: RawJson::from_value(&parameters),
-    }))
+    };
+    Arc::new(Echo(spec, toolset))
 }
 
 impl Tool for Echo {
     fn spec(&self) -> &ToolSpec {
         &self.0
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        ToolDescriptor { toolset: self.1, ..ToolDescriptor::unknown(&self.0.name) }
     }
 
     fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
@@ -46,15 +51,15 @@ fn registry() -> ToolRegistry {
         ("mcp-github", "mcp_github_issues"),
         ("my-plugin", "plug"),
     ] {
-        registry.register(toolset, echo(name), None);
+        registry.register(echo(toolset, name));
     }
-    registry.register("homeassistant", echo("ha_get_state"), Some(Arc::new(|| false)));
-    registry.register("rl", echo("rl_list_runs"), Some(Arc::new(|| panic!("a check that fails"))));
+    registry.register_checked(echo("homeassistant", "ha_get_state"), Arc::new(|| false));
+    registry.register_checked(echo("rl", "rl_list_runs"), Arc::new(|| panic!("a check that fails")));
     registry
 }
 
 fn names(selection: &ToolSelection) -> Vec<String> {
-    registry().select(selection).registry.names().map(str::to_owned).collect()
+    registry().select(selection, None).registry.names().map(str::to_owned).collect()
 }
 
 fn platform(yaml: &str) -> Vec<String> {
@@ -64,9 +69,7 @@ fn platform(yaml: &str) -> Vec<String> {
 
 #[test]
 fn lists_choose_toolsets() {
-    let only = |names: &[&str]| {
-        ToolSelection::from_lists(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &[])
-    };
+    let only = |names: &[&str]| ToolSelection::Only(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(names(&only(&["file", "todo"])), ["read_file", "todo"]);
     assert_eq!(
         names(&only(&["browser"])),
@@ -74,15 +77,33 @@ fn lists_choose_toolsets() {
         "the browser brings the search along"
     );
     assert_eq!(names(&only(&["github"])), ["mcp_github_issues"]);
-    assert_eq!(registry().select(&only(&["file", "nonsense"])).unknown, ["nonsense"]);
-    let without = ToolSelection::from_lists(&[], &["web".to_owned(), "all".to_owned()]);
-    assert!(names(&without).is_empty());
-    let without = names(&ToolSelection::from_lists(&[], &["file".to_owned()]));
-    assert!(!without.contains(&"read_file".to_owned()) && without.contains(&"plug".to_owned()));
-    let all = names(&ToolSelection::from_lists(&[], &[]));
+    assert_eq!(registry().select(&only(&["file", "nonsense"]), None).unknown, ["nonsense"]);
+    let all = names(&only(&["all"]));
     assert!(all.is_sorted() && all.len() == 9, "what cannot be used is left out: {all:?}");
-    let both = ToolSelection::from_lists(&["file".to_owned()], &["file".to_owned()]);
-    assert_eq!(names(&both), ["read_file"]);
+    assert_eq!(
+        names(&only(&["hermes-cli"])).len(),
+        7,
+        "a preset has no tools of servers, plugins and training"
+    );
+}
+
+#[test]
+fn tools_are_withheld_from_those_who_must_not_have_them() {
+    let mut registry = ToolRegistry::new();
+    registry.register(Arc::new(hermes_tools::ClarifyTool::new()));
+    registry.register(Arc::new(hermes_tools::TodoTool::new()));
+    let all = ToolSelection::Only(vec!["all".to_owned()]);
+    for (user, expected) in [(None, 2), (Some(ToolUser::Job), 1), (Some(ToolUser::Subagent), 1)] {
+        assert_eq!(registry.select(&all, user).registry.tools().len(), expected, "{user:?}");
+    }
+    let withheld = |user: ToolUser| -> Vec<&str> {
+        BUILT_IN_TOOLS.iter().filter(|tool| tool.is_withheld_from(user)).map(|tool| tool.name).collect()
+    };
+    assert_eq!(withheld(ToolUser::Job), ["clarify", "cronjob", "send_message"]);
+    assert_eq!(
+        withheld(ToolUser::Subagent),
+        ["execute_code", "memory", "clarify", "cronjob", "send_message", "delegate_task"]
+    );
 }
 
 #[test]
@@ -130,7 +151,7 @@ fn lists_for_people() {
 fn a_name_is_taken_over_in_its_place() {
     let mut registry = registry();
     let before = registry.list_tools().len();
-    registry.register("todo", echo("todo"), None);
+    registry.register(echo("todo", "todo"));
     assert_eq!(registry.list_tools().len(), before);
     assert_eq!(registry.names().filter(|name| *name == "todo").count(), 1);
 }
@@ -139,11 +160,11 @@ fn a_name_is_taken_over_in_its_place() {
 fn descriptions_stay_within_the_prompt_budget() {
     let folder = super::support::FileFixture::with(&[]);
     let mut registry = ToolRegistry::file_tools(&folder.files);
-    registry.register("todo", Arc::new(hermes_tools::TodoTool::new()), None);
-    registry.register("clarify", Arc::new(hermes_tools::ClarifyTool::new()), None);
+    registry.register(Arc::new(hermes_tools::TodoTool::new()));
+    registry.register(Arc::new(hermes_tools::ClarifyTool::new()));
     let clock = Arc::new(super::support::FixedClock);
     let search = hermes_tools::SessionSearchTool::new(None, clock, hermes_types::CivilTime::utc);
-    registry.register("session_search", Arc::new(search), None);
+    registry.register(Arc::new(search));
     let mut total = 0;
     for tool in registry.tools() {
         let spec = tool.spec();

@@ -70,7 +70,7 @@ impl RemoteToolsFixture {
         let approvals = Arc::new(Approvals::new(CommandApprovalMode::Manual, Vec::new(), |_| {}));
         let terminal =
             TerminalTool::new(options, shells.clone(), processes.clone(), approvals, clock.clone());
-        registry.register("terminal", Arc::new(terminal), None);
+        registry.register(Arc::new(terminal));
         let process = ProcessTool::new(
             processes.clone(),
             Duration::from_mins(1),
@@ -78,7 +78,7 @@ impl RemoteToolsFixture {
             clock,
             CivilTime::utc,
         );
-        registry.register("terminal", Arc::new(process), None);
+        registry.register(Arc::new(process));
         Self { shells, registry, processes, home, _top: top }
     }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::cli::ChatArguments;
 use crate::context::{ProgramContext, local_time};
 use crate::output::Console;
-use crate::wiring;
+use crate::wiring::AgentRuntime;
 
 pub(crate) fn run(
     arguments: &ChatArguments,
@@ -20,12 +20,12 @@ pub(crate) fn run(
     context: &ProgramContext,
     output: &Console,
 ) -> Result<ExitCode> {
-    let wired = wiring::build_runtime(arguments, platform, context, output)?;
+    let wired = AgentRuntime::open(arguments, platform, context, output)?;
     let agent = &wired.agent;
-    let session = SessionId::generate(SessionKind::Local, local_time(agent.clock.now()));
+    let session = SessionId::generate(SessionKind::Local, local_time(agent.clock().now()));
     let layers = agent.prompt_layers(&session);
     let tools: Vec<(String, usize, u64)> = agent
-        .tools
+        .tools()
         .iter()
         .map(|tool| {
             let spec = tool.spec();

@@ -1,115 +1,87 @@
-//! Agents for the gateway: one per platform and configuration snapshot, all with the command runtime of the
-//! process.
-//!
-//! The `terminal` and `approvals` sections are read when the process starts; everything else follows the files.
+//! Builds agents from a configuration: their models, tools, prompt and settings.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use hermes_agent::{Agent, DeferredSessionLogs, SessionLogMode};
-use hermes_config::{Home, ProgramSurface};
-use hermes_gateway::{AgentProvider, AgentRequest, GatewaySettings, LiveSettings};
-use hermes_model::provider::ProviderChoice;
-use hermes_store::Store;
-use hermes_types::{Clock, MessageSender, TaskId};
+use anyhow::Result;
+use hermes_agent::{Agent, AgentFolders, SessionLogMode};
+use hermes_config::user_home;
+use hermes_tools::{CheckpointManager, ToolRegistry};
 
-use super::{AgentRuntime, AgentSpec, CommandRuntime, build_agent};
-use crate::cli::ChatArguments;
-use crate::context::{ProgramContext, local_time};
-use crate::output::Console;
+use super::agent_spec::AgentSpec;
+use super::model::{ModelSet, choose_models};
+use super::program_runtime::{ProgramConfig, ProgramRuntime};
+use super::settings::{self, MemoryStores};
+use super::tools::{self, ToolParts};
+use super::{prompt, working_folder};
+use crate::context::local_time;
 
-/// Builds agents, and caches them while nothing changes.
+/// Builds the agents of a process.
 pub(crate) struct AgentFactory {
-    live: LiveSettings,
-    store: Store,
-    clock: Arc<dyn Clock>,
-    command_runtime: CommandRuntime,
-    logs: Arc<DeferredSessionLogs>,
-    message_sender: Arc<dyn MessageSender>,
-    cache: Mutex<HashMap<String, CachedAgent>>,
+    pub(crate) runtime: ProgramRuntime,
+    /// The destination of session logs.
+    logs: SessionLogMode,
 }
 
-struct CachedAgent {
-    /// The configuration snapshot the agent was built from.
-    settings: Arc<GatewaySettings>,
-    /// The day of the spending limit; spending is counted per day.
-    day: u32,
-    runtime: Arc<AgentRuntime>,
+/// An agent, and what its frontend shows of it.
+pub(crate) struct BuiltAgent {
+    /// The agent with the budget of one turn.
+    pub(crate) agent: Agent,
+    pub(crate) models: ModelSet,
+    pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
+    /// Every available tool, selected for this agent or not.
+    pub(crate) all_tools: ToolRegistry,
+    /// The requested toolsets that do not exist.
+    pub(crate) unknown_toolsets: Vec<String>,
 }
 
 impl AgentFactory {
-    /// Creates a factory without agents; the agents it builds share `command_runtime` and send through
-    /// `message_sender`.
-    pub(crate) fn new(
-        live: LiveSettings,
-        store: Store,
-        clock: Arc<dyn Clock>,
-        command_runtime: CommandRuntime,
-        logs: Arc<DeferredSessionLogs>,
-        message_sender: Arc<dyn MessageSender>,
-    ) -> Self {
-        Self { live, store, clock, command_runtime, logs, message_sender, cache: Mutex::default() }
+    pub(crate) fn new(runtime: ProgramRuntime, logs: SessionLogMode) -> Self {
+        Self { runtime, logs }
     }
 
-    fn runtime(&self, wish: &AgentRequest<'_>) -> Result<Arc<AgentRuntime>, String> {
-        let settings = self.live.current();
-        let day = local_time(self.clock.now()).day;
-        let key = format!(
-            "{} {:?} {:?} {:?} {:?} {:?}",
-            wish.platform, wish.excluded_toolsets, wish.model, wish.provider, wish.base_url, wish.toolsets
-        );
-        let mut made = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = made.get(&key)
-            && Arc::ptr_eq(&known.settings, &settings)
-            && known.day == day
-        {
-            return Ok(known.runtime.clone());
-        }
-        let context = context(self.live.home(), &settings);
-        let toolsets = wish.toolsets.map(|names| names.join(","));
-        let arguments = ChatArguments { toolsets, ..ChatArguments::default() };
-        let choice = ProviderChoice {
-            model: wish.model.map(str::to_owned),
-            provider: wish.provider.map(str::to_owned),
-            base_url: wish.base_url.map(str::to_owned),
-            ..ProviderChoice::default()
+    /// Builds an agent. Makes no network request.
+    pub(crate) fn build(&self, spec: &AgentSpec, from: ProgramConfig<'_>) -> Result<BuiltAgent> {
+        self.build_with(self.models(spec, from)?, spec, from)
+    }
+
+    /// Chooses the models of an agent.
+    pub(crate) fn models(&self, spec: &AgentSpec, from: ProgramConfig<'_>) -> Result<ModelSet> {
+        let ProgramRuntime { surface, clock, store, .. } = &self.runtime;
+        choose_models(&spec.provider_choice(), from, *surface, clock, store)
+    }
+
+    /// Builds an agent whose models are chosen.
+    pub(crate) fn build_with(
+        &self,
+        models: ModelSet,
+        spec: &AgentSpec,
+        from: ProgramConfig<'_>,
+    ) -> Result<BuiltAgent> {
+        let runtime = &self.runtime;
+        let folder = working_folder(from.context, from.config)?;
+        let of_turn = models.for_turn();
+        let memory_stores = MemoryStores::open(spec.rules, from);
+        let checkpoints = runtime.checkpoint_manager(from)?;
+        let parts = ToolParts {
+            folder: folder.clone(),
+            user_home: user_home(&from.context.env)?,
+            memory_stores: &memory_stores,
+            checkpoints: checkpoints.clone(),
+            side: of_turn.side.clone(),
         };
-        let order = AgentSpec {
-            arguments: &arguments,
-            platform: wish.platform,
-            surface: ProgramSurface::Gateway,
-            choice,
-            command_runtime: Some(self.command_runtime.clone()),
-            excluded_toolsets: wish.excluded_toolsets,
-            logs: SessionLogMode::Deferred(self.logs.clone()),
-            message_sender: Some(self.message_sender.clone()),
-        };
-        let (store, clock) = (self.store.clone(), self.clock.clone());
-        let wired = build_agent(&order, &context, settings.config.clone(), store, clock, &Console::new())
-            .map_err(|error| format!("{error:#}"))?;
-        let wired = Arc::new(wired);
-        // Agents of older snapshots are not needed any more.
-        made.retain(|_, known| Arc::ptr_eq(&known.settings, &settings));
-        made.insert(key, CachedAgent { settings, day, runtime: wired.clone() });
-        Ok(wired)
+        let tools = tools::select_tools(runtime, spec, parts, from);
+        let prompt = prompt::source(spec, folder, from, &memory_stores, &tools.registry);
+        let logs = self.logs.clone();
+        let agent = Agent::builder(of_turn, runtime.store.clone(), runtime.clock.clone(), prompt)
+            .tools(tools.registry.tools().to_vec())
+            .calendar(Arc::new(local_time))
+            .limits(settings::limits(spec.max_turns, from, models.cap))
+            .request_options(settings::request_options(runtime.surface, from))
+            .compression(settings::compression(from))
+            .review_intervals(settings::review_intervals(from.config))
+            .folders(AgentFolders { results: Some(from.context.home.join("results")), logs })
+            .build();
+        let (all_tools, unknown_toolsets) = (tools.all, tools.unknown_toolsets);
+        Ok(BuiltAgent { agent, models, checkpoints, all_tools, unknown_toolsets })
     }
-}
-
-impl AgentProvider for AgentFactory {
-    fn agent(&self, wish: &AgentRequest<'_>) -> Result<Agent, String> {
-        let mut agent = self.runtime(wish)?.agent_for_turn();
-        let own = agent.request_options.ephemeral.take();
-        let texts: Vec<String> = own.into_iter().chain(wish.context.clone()).collect();
-        agent.request_options.ephemeral = (!texts.is_empty()).then(|| texts.join("\n\n"));
-        Ok(agent)
-    }
-
-    fn set_working_folder(&self, task: &TaskId, folder: &std::path::Path) {
-        self.command_runtime.folders.set_start(task, folder.to_owned());
-    }
-}
-
-/// Builds a context for one configuration snapshot.
-pub(crate) fn context(home: &Home, settings: &GatewaySettings) -> ProgramContext {
-    ProgramContext { home: home.clone(), env: settings.env.clone() }
 }

@@ -3,18 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use hermes_config::precedence;
 use hermes_config::settings::{CodeMode as ConfiguredMode, CodeSettings, TerminalSettings};
-use hermes_config::{Config, precedence};
 use hermes_exec::{ScriptRunner, Variables};
 use hermes_tools::{
     CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool, SecretMasking, TaskFolders, ToolRegistry,
 };
 use hermes_types::Clock;
 
+use super::program_runtime::ProgramConfig;
 use super::sandbox;
-use crate::context::ProgramContext;
-
-const TOOLSET: &str = "code_execution";
 
 /// The inputs of `execute_code`, apart from the tools it may call.
 pub(crate) struct CodeExecution {
@@ -26,12 +24,13 @@ pub(crate) struct CodeExecution {
 
 impl CodeExecution {
     pub(crate) fn new(
-        (context, config): (&ProgramContext, &Config),
+        from: ProgramConfig<'_>,
         user_home: &Path,
         folders: TaskFolders,
         secrets: SecretMasking,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let ProgramConfig { context, config } = from;
         let (code, terminal) =
             (CodeSettings::from_config(config), TerminalSettings::resolve(config, &context.env));
         let options = CodeOptions {
@@ -60,6 +59,6 @@ impl CodeExecution {
         let tools = CallableTools { session: registry.tools(), all: all.tools() };
         let (folders, scripts) = (self.folders.clone(), self.scripts.clone());
         let tool = ExecuteCodeTool::new(self.options.clone(), tools, folders, scripts, self.clock.clone());
-        registry.register(TOOLSET, Arc::new(tool), None);
+        registry.register(Arc::new(tool));
     }
 }

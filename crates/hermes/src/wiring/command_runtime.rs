@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Result;
 use hermes_config::settings::{
     ApprovalMode as ConfiguredMode, ApprovalSettings, CodeSettings, DisplaySettings, SecuritySettings,
     TerminalSettings,
 };
 use hermes_config::yaml::{KeyPath as Key, YamlValue};
-use hermes_config::{Config, Home, ManagedMode, ProgramSurface, set};
+use hermes_config::{Home, ManagedMode, ProgramSurface, set, user_home};
 use hermes_exec::{LocalHost, LocalOptions, OutputBounds, ProgramRunner};
 use hermes_tools::{
     Approvals, CheckpointManager, CommandApprovalMode, CommandScanner, EnvironmentPoolOptions,
@@ -19,26 +20,19 @@ use hermes_tools::{
 use hermes_types::{Cancel, Clock, Secret, SideModel};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::agent_spec::{RuntimeSpec, ScannerInstallation};
 use super::backends::BackendBuilder;
-use super::child_variables;
 use super::model::net_config;
+use super::program_runtime::ProgramConfig;
 use super::sandbox;
-use crate::cli::ChatArguments;
+use super::{child_variables, working_folder};
 use crate::context::{ProgramContext, local_time};
 
-/// The inputs of the command runtime that it shares with other tools.
-pub(crate) struct CommandRuntimeSpec<'a> {
-    pub(crate) arguments: &'a ChatArguments,
+/// The inputs of the tools that run commands.
+pub(crate) struct CommandTools {
     pub(crate) user_home: PathBuf,
-    /// The folder the program was started in.
-    pub(crate) folder: &'a Path,
-    pub(crate) folders: TaskFolders,
     pub(crate) secrets: SecretMasking,
     pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
-    /// The model that decides about dangerous commands in smart mode.
-    pub(crate) judge: Option<SideModel>,
-    pub(crate) surface: ProgramSurface,
-    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// The command runtime as a frontend needs it. Clones share their state, for agents of the same process.
@@ -84,12 +78,16 @@ impl CommandRuntime {
     ///
     /// Also returns the receiver for notices of background processes.
     pub(crate) fn open(
-        shared: &CommandRuntimeSpec<'_>,
-        context: &ProgramContext,
-        config: &Config,
-    ) -> (Self, UnboundedReceiver<ProcessNotice>) {
+        spec: RuntimeSpec,
+        from: ProgramConfig<'_>,
+        judge: Option<SideModel>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Self, UnboundedReceiver<ProcessNotice>)> {
+        let ProgramConfig { context, config } = from;
+        let folder = working_folder(context, config)?;
+        let user_home = user_home(&context.env)?;
         let settings = TerminalSettings::resolve(config, &context.env);
-        let processes = ProcessRegistry::new(&context.home, shared.clock.clone(), Cancel::new());
+        let processes = ProcessRegistry::new(&context.home, clock.clone(), Cancel::new());
         let (sender, notices) = unbounded_channel();
         let display = DisplaySettings::resolve(config, &context.env);
         let wanted = ProcessNotificationLevel::parse(&display.background_process_notifications);
@@ -97,17 +95,17 @@ impl CommandRuntime {
         // Processes left by a killed run are recovered, so that they can be ended. Done here, because their notices
         // now have a receiver.
         processes.recover();
-        let folders = shared.folders.clone();
-        let approvals = approvals(shared, context, config);
+        let folders = TaskFolders::new(folder.clone());
+        let approvals = approvals(spec, judge, from, &clock);
         if settings.backend == "local" {
-            let host = LocalHost::new(local_options(shared, &settings, context), shared.clock.clone());
+            let host = LocalHost::new(local_options(&user_home, &settings, context), clock);
             let shells = TaskShells::new(host.clone(), folders.clone());
             let place = CommandLocation::Local(host);
-            return (Self { processes, shells, folders, approvals, location: place }, notices);
+            return Ok((Self { processes, shells, folders, approvals, location: place }, notices));
         }
-        let (folder, clock) = (shared.folder, shared.clock.clone());
         let python = CodeSettings::from_config(config).python;
-        let places = BackendBuilder { settings: &settings, context, folder, python, clock: clock.clone() };
+        let places =
+            BackendBuilder { settings: &settings, context, folder: &folder, python, clock: clock.clone() };
         let shells = match places.remote_backend() {
             Ok(elsewhere) => {
                 let options = EnvironmentPoolOptions {
@@ -123,7 +121,7 @@ impl CommandRuntime {
             }
         };
         let place = CommandLocation::Remote(places.notice());
-        (Self { processes, shells, folders, approvals, location: place }, notices)
+        Ok((Self { processes, shells, folders, approvals, location: place }, notices))
     }
 
     /// Describes the sandbox or the backend in a sentence for the user.
@@ -134,6 +132,34 @@ impl CommandRuntime {
         }
     }
 
+    /// Adds the tools that run commands.
+    pub(crate) fn register(
+        &self,
+        registry: &mut ToolRegistry,
+        parts: CommandTools,
+        clock: &Arc<dyn Clock>,
+        from: ProgramConfig<'_>,
+    ) {
+        let ProgramConfig { context, config } = from;
+        let CommandTools { user_home, secrets, checkpoints } = parts;
+        let settings = TerminalSettings::resolve(config, &context.env);
+        let options = TerminalOptions {
+            timeout: settings.timeout,
+            user_home,
+            hermes_home: context.home.path().to_owned(),
+            secrets,
+        };
+        let (shells, processes) = (self.shells.clone(), self.processes.clone());
+        let terminal =
+            TerminalTool::new(options, shells, processes.clone(), self.approvals.clone(), clock.clone())
+                .with_checkpoints(checkpoints)
+                .with_sudo(sudo_password(&settings, context))
+                .with_problem(settings.problems.first().cloned());
+        registry.register(Arc::new(terminal));
+        let process = ProcessTool::new(processes, settings.timeout, secrets, clock.clone(), local_time);
+        registry.register(Arc::new(process));
+    }
+
     /// Ends all processes and shells when the program ends.
     pub(crate) async fn shut_down(&self) {
         self.processes.end_all().await;
@@ -141,39 +167,9 @@ impl CommandRuntime {
     }
 }
 
-/// Adds `terminal` and `process`.
-pub(crate) fn register(
-    registry: &mut ToolRegistry,
-    hands: &CommandRuntime,
-    shared: CommandRuntimeSpec<'_>,
-    context: &ProgramContext,
-    config: &Config,
-) {
-    let settings = TerminalSettings::resolve(config, &context.env);
-    let (shells, processes) = (hands.shells.clone(), hands.processes.clone());
-    let options = TerminalOptions {
-        timeout: settings.timeout,
-        user_home: shared.user_home,
-        hermes_home: context.home.path().to_owned(),
-        secrets: shared.secrets,
-    };
-    let approvals = hands.approvals.clone();
-    let terminal = TerminalTool::new(options, shells, processes.clone(), approvals, shared.clock.clone())
-        .with_checkpoints(shared.checkpoints)
-        .with_sudo(sudo_password(&settings, context))
-        .with_problem(settings.problems.first().cloned());
-    registry.register("terminal", Arc::new(terminal), None);
-    let process = ProcessTool::new(processes, settings.timeout, shared.secrets, shared.clock, local_time);
-    registry.register("terminal", Arc::new(process), None);
-}
-
-fn local_options(
-    shared: &CommandRuntimeSpec<'_>,
-    settings: &TerminalSettings,
-    context: &ProgramContext,
-) -> LocalOptions {
+fn local_options(user_home: &Path, settings: &TerminalSettings, context: &ProgramContext) -> LocalOptions {
     let temp = sandbox::temp_folder(context);
-    let sandbox = sandbox::sandbox(settings, &shared.user_home, context);
+    let sandbox = sandbox::sandbox(settings, user_home, context);
     LocalOptions {
         variables: child_variables(&context.env, &settings.env_passthrough),
         temp,
@@ -182,8 +178,13 @@ fn local_options(
     }
 }
 
-fn approvals(shared: &CommandRuntimeSpec<'_>, context: &ProgramContext, config: &Config) -> Arc<Approvals> {
-    let arguments = shared.arguments;
+fn approvals(
+    spec: RuntimeSpec,
+    judge: Option<SideModel>,
+    from: ProgramConfig<'_>,
+    clock: &Arc<dyn Clock>,
+) -> Arc<Approvals> {
+    let ProgramConfig { context, config } = from;
     let settings = ApprovalSettings::from_config(config);
     let mode = match settings.mode {
         ConfiguredMode::Manual => CommandApprovalMode::Manual,
@@ -197,33 +198,28 @@ fn approvals(shared: &CommandRuntimeSpec<'_>, context: &ProgramContext, config: 
         }
     };
     let approvals = Approvals::new(mode, settings.allowlist, keep).with_denied(settings.deny);
-    let skip = arguments.yolo
-        || arguments.oneshot.is_some()
-        || context.env.bool("HERMES_YOLO_MODE").unwrap_or(false);
-    approvals.set_yolo(if skip { Yolo::On } else { Yolo::Off });
-    let approvals = approvals.with_scanner(scanner(shared, context, config));
-    let approvals = match shared.surface {
+    let is_set = context.env.bool("HERMES_YOLO_MODE").unwrap_or(false);
+    approvals.set_yolo(if is_set { Yolo::On } else { spec.yolo });
+    let approvals = approvals.with_scanner(scanner(spec, from, clock));
+    let approvals = match spec.surface {
         ProgramSurface::Gateway => approvals.with_parallel_questions(),
         ProgramSurface::Cli => approvals,
     };
-    Arc::new(match shared.judge.clone() {
-        Some(side) => approvals.with_reviewer(side, shared.clock.clone()),
+    Arc::new(match judge {
+        Some(side) => approvals.with_reviewer(side, clock.clone()),
         None => approvals,
     })
 }
 
 /// Returns the program that scans commands before they run.
-fn scanner(
-    shared: &CommandRuntimeSpec<'_>,
-    context: &ProgramContext,
-    config: &Config,
-) -> Option<CommandScanner> {
+fn scanner(spec: RuntimeSpec, from: ProgramConfig<'_>, clock: &Arc<dyn Clock>) -> Option<CommandScanner> {
+    let ProgramConfig { context, config } = from;
     let settings = SecuritySettings::resolve(config, &context.env);
     if !settings.tirith_enabled {
         return None;
     }
     let variables = child_variables(&context.env, &[]);
-    let programs = ProgramRunner::new(variables, shared.clock.clone());
+    let programs = ProgramRunner::new(variables, clock.clone());
     let options = ScanOptions {
         path: settings.tirith_path,
         hermes_home: context.home.path().to_owned(),
@@ -235,7 +231,7 @@ fn scanner(
         },
     };
     let scanner = CommandScanner::new(programs.clone(), options);
-    Some(match installer(shared, context, programs) {
+    Some(match installer(spec, context, programs, clock) {
         Some(installer) => scanner.with_installer(installer),
         None => scanner,
     })
@@ -244,22 +240,23 @@ fn scanner(
 /// Returns the installer of the scanner, for runs that last long enough. Builds for tests install nothing by
 /// themselves.
 fn installer(
-    shared: &CommandRuntimeSpec<'_>,
+    spec: RuntimeSpec,
     context: &ProgramContext,
     programs: ProgramRunner,
+    clock: &Arc<dyn Clock>,
 ) -> Option<ScannerInstaller> {
-    if shared.surface == ProgramSurface::Cli && shared.arguments.query.is_some() {
+    if spec.scanner == ScannerInstallation::Never {
         return None;
     }
     let usual = (!cfg!(debug_assertions)).then_some(ScannerInstaller::RELEASES);
     let address = context.env.get("TIRITH_RELEASES").or(usual)?;
     let options = ScannerInstallerOptions {
-        net: net_config(&context.env, &shared.clock),
+        net: net_config(&context.env, clock),
         address: address.to_owned(),
         hermes_home: context.home.path().to_owned(),
         owner: Cancel::new(),
     };
-    Some(ScannerInstaller::new(options, programs, shared.clock.clone()))
+    Some(ScannerInstaller::new(options, programs, clock.clone()))
 }
 
 /// Returns the sudo password. One that was deliberately set to empty is tried too.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use hermes_agent::{Agent, AgentModels, ModelIdentityLine};
 use hermes_config::settings::{ApprovalMode, ApprovalSettings, BudgetSettings, SecuritySettings};
-use hermes_config::{Config, Env, ProgramSurface};
+use hermes_config::{Env, ProgramSurface};
 use hermes_guard::{Assignments, PhoneNumbers, Redaction, redact};
 use hermes_model::client::{
     BackgroundDiscovery, Budget, BudgetedModel, DumpEcho, DumpScope, ModelClient, RequestDumper, RetryPolicy,
@@ -23,8 +24,9 @@ use hermes_store::{ChargeRange, Store};
 use hermes_types::{Cancel, Clock, Model, SideModel, SpendingCap, Timestamp};
 
 use super::delegation;
+use super::program_runtime::ProgramConfig;
 use super::programs::CredentialHelpers;
-use crate::context::{ProgramContext, local_time};
+use crate::context::local_time;
 use crate::output::Console;
 
 /// Limits the time for the assessment of a command.
@@ -32,16 +34,10 @@ const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The models of a run. Each turn gets them with its own budget.
 pub(crate) struct ModelSet {
-    main: Arc<dyn Model>,
-    pub(crate) name: String,
-    pub(crate) provider: String,
-    pub(crate) base_url: String,
-    /// The model for side tasks, when not the main one.
-    side: Option<SideModel>,
+    /// The models without a budget.
+    models: AgentModels,
     /// The model that decides about dangerous commands; only in smart mode.
     judge: Option<SideModel>,
-    /// The model for subagents, when not the main one.
-    children: Option<SideModel>,
     pub(crate) cap: SpendingCap,
     /// The budget of the day, shared by all turns.
     day: Option<SpendingAccount>,
@@ -50,8 +46,8 @@ pub(crate) struct ModelSet {
 }
 
 impl ModelSet {
-    /// Returns the main model, the one for side tasks and the one for subagents, with a fresh budget for one turn.
-    pub(crate) fn for_turn(&self) -> (Arc<dyn Model>, Option<SideModel>, Option<SideModel>) {
+    /// Returns the models with a fresh budget for one turn.
+    pub(crate) fn for_turn(&self) -> AgentModels {
         let budget = self.budget();
         let within = |model: &Arc<dyn Model>| -> Arc<dyn Model> {
             Arc::new(BudgetedModel::new(model.clone(), budget.clone()))
@@ -59,7 +55,18 @@ impl ModelSet {
         let beside = |side: &Option<SideModel>| {
             side.as_ref().map(|side| SideModel { model: within(&side.model), ..side.clone() })
         };
-        (within(&self.main), beside(&self.side), beside(&self.children))
+        let AgentModels { main, side, subagents, .. } = &self.models;
+        AgentModels {
+            main: within(main),
+            side: beside(side),
+            subagents: beside(subagents),
+            ..self.models.clone()
+        }
+    }
+
+    /// Gives an agent these models with the budget of one turn.
+    pub(crate) fn renew_budget(&self, agent: Agent) -> Agent {
+        agent.into_builder().models(self.for_turn()).build()
     }
 
     /// Returns the model that decides about dangerous commands, within the budget of the day.
@@ -78,15 +85,26 @@ impl ModelSet {
     }
 }
 
+/// Returns the model that decides about dangerous commands, where one is configured. Fails where no model can be
+/// used.
+pub(crate) fn configured_judge(
+    from: ProgramConfig<'_>,
+    surface: ProgramSurface,
+    clock: &Arc<dyn Clock>,
+    store: &Store,
+) -> Result<Option<SideModel>> {
+    Ok(choose_models(&ProviderChoice::default(), from, surface, clock, store)?.judge())
+}
+
 pub(crate) fn choose_models(
     choice: &ProviderChoice,
-    context: &ProgramContext,
-    config: Config,
+    from: ProgramConfig<'_>,
     surface: ProgramSurface,
     clock: &Arc<dyn Clock>,
     store: &Store,
 ) -> Result<ModelSet> {
-    let settings = BudgetSettings::from_config(&config);
+    let ProgramConfig { context, config } = from;
+    let settings = BudgetSettings::from_config(config);
     let tokens = config.int("budget.per_turn_tokens").and_then(|tokens| u64::try_from(tokens).ok());
     let tokens = tokens.filter(|tokens| *tokens > 0);
     let cap = SpendingCap { micro_usd: settings.per_turn_usd.and_then(micro_usd), tokens };
@@ -97,15 +115,12 @@ pub(crate) fn choose_models(
         }
         None => None,
     };
-    let facts = ProviderInputs::read(&context.home, config, context.env.clone());
+    let facts = ProviderInputs::read(&context.home, config.clone(), context.env.clone());
     let target = match resolve(&facts, choice, surface)? {
         ResolvedModel::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
-            let (name, provider) = (MODEL_NAME.to_owned(), "offline".to_owned());
-            let base_url = String::new();
-            let (side, judge, children) = (None, None, None);
-            let notes = Vec::new();
-            return Ok(ModelSet { main, name, provider, base_url, side, judge, children, cap, day, notes });
+            let models = AgentModels { provider: "offline".to_owned(), ..AgentModels::new(main, MODEL_NAME) };
+            return Ok(ModelSet { models, judge: None, cap, day, notes: Vec::new() });
         }
         ResolvedModel::Target(target) => target,
     };
@@ -146,10 +161,21 @@ pub(crate) fn choose_models(
             })
         });
     let parent = ProviderChoice { model: Some(target.model.clone()), ..choice.clone() };
-    let children = delegation::subagent_model(&facts, &parent, &net, &means, clock);
-    let (provider, base_url) = (target.provider().to_owned(), target.base_url().to_owned());
-    let name = target.model.clone();
-    Ok(ModelSet { main, name, provider, base_url, side, judge, children, cap, day, notes })
+    let subagents = delegation::subagent_model(&facts, &parent, &net, &means, clock);
+    let models = AgentModels {
+        provider: target.provider().to_owned(),
+        base_url: target.base_url().to_owned(),
+        identity: identity_line(target.provider()),
+        side,
+        subagents,
+        ..AgentModels::new(main, target.model.clone())
+    };
+    Ok(ModelSet { models, judge, cap, day, notes })
+}
+
+/// Models of this provider give another name when asked who they are.
+fn identity_line(provider: &str) -> ModelIdentityLine {
+    if provider == "alibaba" { ModelIdentityLine::Include } else { ModelIdentityLine::Omit }
 }
 
 /// Returns the model for a side task; `None` when the main model has to do it.

@@ -9,9 +9,8 @@ use hermes_agent::{
 };
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
-use hermes_tools::{ProcessNotice, Yolo};
+use hermes_tools::Yolo;
 use hermes_types::Cancel;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::input::{ChatInput, is_command};
 use super::opening::{self, OpenedConversation};
@@ -58,9 +57,9 @@ pub(crate) async fn run(
     let display = display_settings(wired, arguments, context);
     let recap = display.resume_display != "minimal";
     let input = ChatInput::person();
-    let (patience, clock) = (QuestionTimeouts::from_config(&wired.config), wired.agent.clock.clone());
+    let (patience, clock) = (QuestionTimeouts::from_config(&wired.config), wired.agent.clock().clone());
     let terminal = TerminalFrontend::new(output, DisplayMode::Full, display, clock, patience, &input);
-    let began = wired.agent.clock.now();
+    let began = wired.agent.clock().now();
     let mut chat = ChatLoop {
         runtime: wired,
         opened,
@@ -97,22 +96,14 @@ async fn resume(
     }
 }
 
-/// Waits for the next notice of a background process; never completes where there is no source of notices.
-async fn next_notice(notices: &mut Option<UnboundedReceiver<ProcessNotice>>) -> Option<ProcessNotice> {
-    match notices {
-        Some(notices) => notices.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
 impl ChatLoop<'_> {
     async fn greet(&mut self, recap: bool) -> Result<()> {
         let agent = &self.runtime.agent;
         self.output.line(&format!(
             "{} · {} · {} tools · /help for commands",
             cli::version(),
-            agent.model_name,
-            agent.tools.len()
+            agent.models().name,
+            agent.tools().len()
         ));
         if let Some(notice) = self.runtime.command_runtime.sandbox_notice() {
             self.output.line(&notice);
@@ -212,7 +203,7 @@ impl ChatLoop<'_> {
                     self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
                 }
                 line = self.input.next() => return line,
-                Some(notice) = next_notice(&mut self.runtime.notices) => {
+                Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
             }
@@ -285,7 +276,7 @@ impl ChatLoop<'_> {
         let due = agent.review_due(&conversation);
         let unnamed = self.opened.title.is_none();
         // The offline model can neither title nor review a conversation.
-        if agent.prompt.provider == "offline" || (due == ReviewDue::default() && !unnamed) {
+        if agent.models().provider == "offline" || (due == ReviewDue::default() && !unnamed) {
             return;
         }
         let cancel = self.follow_up_tasks.cancel_token().clone();
@@ -312,13 +303,13 @@ impl ChatLoop<'_> {
             }
             tokio::select! {
                 () = self.follow_up_tasks.join() => {}
-                () = agent.clock.sleep(EXIT_TIMEOUT) => {}
+                () = agent.clock().sleep(EXIT_TIMEOUT) => {}
                 _ = self.signals.next() => {}
             }
         }
         agent.end_conversation(conversation, EndReason::CliClose).await?;
-        let title = agent.store.session(conversation.session()).await?.and_then(|row| row.title);
-        let seconds = agent.clock.now().since(self.started_at).as_secs();
+        let title = agent.store().session(conversation.session()).await?.and_then(|row| row.title);
+        let seconds = agent.clock().now().since(self.started_at).as_secs();
         self.output.text(&summary::exit_summary(conversation, title.as_deref(), seconds));
         Ok(self.signals.exit_code().unwrap_or(ExitCode::SUCCESS))
     }

@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
-use crate::wiring::{self, AgentRuntime};
+use crate::wiring::AgentRuntime;
 
 pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     if arguments.list_tools || arguments.list_toolsets {
@@ -34,8 +34,8 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     }
     let question = question(arguments)?;
     output.ignore_closed_stdout();
-    let mut wired = wiring::build_runtime(arguments, "cli", context, output)?;
-    if arguments.toolsets.is_some() && wired.agent.tools.is_empty() && !wired.unknown_toolsets.is_empty() {
+    let mut wired = AgentRuntime::open(arguments, "cli", context, output)?;
+    if arguments.toolsets.is_some() && wired.agent.tools().is_empty() && !wired.unknown_toolsets.is_empty() {
         output.error(&format!(
             "unknown toolsets: {}. `hermes chat --list-toolsets` shows those there are",
             wired.unknown_toolsets.join(", ")
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     });
     // Background work has been waited for as long as it may take; the rest is dropped.
     runtime.shutdown_background();
-    wired.agent.store.close().wait()?;
+    wired.agent.store().close().wait()?;
     done
 }
 
@@ -85,7 +85,7 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
 }
 
 fn list(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
-    let wired = wiring::build_runtime(arguments, "cli", context, output)?;
+    let wired = AgentRuntime::open(arguments, "cli", context, output)?;
     if arguments.list_tools {
         list_tools(&wired, output);
     } else {
@@ -111,7 +111,7 @@ fn list_tools(wired: &AgentRuntime, output: &Console) {
 
 fn list_toolsets(wired: &AgentRuntime, output: &Console) {
     output.line("(^_^)b Available Toolsets\n");
-    let enabled: Vec<&str> = wired.agent.tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    let enabled: Vec<&str> = wired.agent.tools().iter().map(|tool| tool.spec().name.as_str()).collect();
     for set in wired.all_tools.list_toolsets().into_iter().filter(|set| !set.tools.is_empty()) {
         let on = set.tools.iter().all(|tool| enabled.contains(&tool.as_str()));
         let mark = if on { "(*)" } else { "   " };

@@ -41,7 +41,7 @@ pub(crate) async fn run(
     };
     let agent = &wired.agent;
     let patience = QuestionTimeouts::from_config(&wired.config);
-    let terminal = TerminalFrontend::new(output, shown, display, agent.clock.clone(), patience, &input);
+    let terminal = TerminalFrontend::new(output, shown, display, agent.clock().clone(), patience, &input);
     if let Some(cut_off) = &opened.unfinished_turn {
         output.notice(&opening::describe_unfinished_turn(cut_off));
         agent.drop_turn(cut_off).await?;
@@ -52,7 +52,7 @@ pub(crate) async fn run(
         }
         output.line(&format!("Query: {text}\n"));
     }
-    let began = agent.clock.now();
+    let began = agent.clock().now();
     let cancel = Cancel::new();
     let mut signals = ChatSignals::listen()?;
     let said = match with_references(text, agent, &opened.conversation, context, &wired.config).await? {
@@ -78,9 +78,9 @@ pub(crate) async fn run(
             output.line(&format!("\nsession_id: {}", result.session));
         }
     } else {
-        let row = agent.store.session(&result.session).await?;
+        let row = agent.store().session(&result.session).await?;
         let title = row.and_then(|row| row.title);
-        let seconds = agent.clock.now().since(began).as_secs();
+        let seconds = agent.clock().now().since(began).as_secs();
         output.text(&summary::exit_summary(&opened.conversation, title.as_deref(), seconds));
     }
     Ok(signals.exit_code().unwrap_or(code))

@@ -42,12 +42,12 @@ pub(crate) async fn open(
         }));
     };
     let id = if name.is_empty() {
-        match agent.store.newest_session("cli").await? {
-            Some(newest) => agent.store.resolve(newest.as_str()).await?,
+        match agent.store().newest_session("cli").await? {
+            Some(newest) => agent.store().resolve(newest.as_str()).await?,
             None => None,
         }
     } else {
-        agent.store.resolve(name).await?
+        agent.store().resolve(name).await?
     };
     let Some(id) = id else {
         match (name, flag) {

@@ -30,7 +30,7 @@ pub(crate) async fn with_references(
     if !text.contains('@') {
         return Ok(ReferenceOutcome::Resolved { input: TurnInput::text(text), status: None });
     }
-    let references = references(working_folder(context, config)?, context, config, agent.clock.clone())?;
+    let references = references(working_folder(context, config)?, context, config, agent.clock().clone())?;
     Ok(match references.attach(&text, agent.window(conversation), &Cancel::new()).await {
         ReferenceResult::NoReferences => {
             ReferenceOutcome::Resolved { input: TurnInput::text(text), status: None }

@@ -1,6 +1,7 @@
 //! Slash commands of the terminal chat.
 
 use anyhow::Result;
+use hermes_agent::RequestOptions;
 use hermes_gateway::slash::{
     self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, SlashCommand,
     SlashCommandId, TerminalCommand,
@@ -111,10 +112,10 @@ async fn run_conversation_command(
         }
         ConversationCommand::Title => title(chat, rest).await?,
         ConversationCommand::Usage => {
-            slash::usage(&chat.runtime.agent.store, chat.opened.conversation.session()).await?
+            slash::usage(chat.runtime.agent.store(), chat.opened.conversation.session()).await?
         }
         ConversationCommand::Compress => {
-            if chat.runtime.agent.compression.mode == hermes_agent::CompressionMode::Off {
+            if chat.runtime.agent.compression().mode == hermes_agent::CompressionMode::Off {
                 chat.output.line("Compression is turned off (compression.enabled in config.yaml).");
                 return Ok(CommandEffect::Continue);
             }
@@ -140,12 +141,12 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         arguments: rest,
         context: chat.context.clone(),
         config: chat.runtime.config.clone(),
-        store: &chat.runtime.agent.store,
-        now: chat.runtime.agent.clock.now(),
+        store: chat.runtime.agent.store(),
+        now: chat.runtime.agent.clock().now(),
         checkpoints: chat.runtime.checkpoints.clone(),
         // A folder that is gone has no checkpoints.
         folder: working_folder(chat.context, &chat.runtime.config).unwrap_or_default(),
-        effort: chat.runtime.agent.request_options.effort,
+        effort: chat.runtime.agent.request_options().effort,
         tool_progress: Some(chat.terminal.display.tool_progress),
         yolo: chat.yolo,
         yolo_scope: YoloScope::Program,
@@ -164,9 +165,15 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
             }
         }
         Some(SessionChange::SystemPrompt(prompt)) => {
-            chat.runtime.agent.request_options.ephemeral = prompt;
+            let options =
+                RequestOptions { ephemeral: prompt, ..chat.runtime.agent.request_options().clone() };
+            chat.runtime.set_request_options(options);
         }
-        Some(SessionChange::Effort(effort)) => chat.runtime.agent.request_options.effort = Some(effort),
+        Some(SessionChange::Effort(effort)) => {
+            let options =
+                RequestOptions { effort: Some(effort), ..chat.runtime.agent.request_options().clone() };
+            chat.runtime.set_request_options(options);
+        }
         Some(SessionChange::ShowReasoning(shown)) => chat.terminal.display.show_reasoning = shown,
         Some(SessionChange::ToolProgress(progress)) => chat.terminal.display.tool_progress = progress,
         Some(SessionChange::Yolo(yolo)) => {
@@ -220,7 +227,7 @@ fn skill_commands(chat: &ChatLoop<'_>) -> SkillCommands {
 
 /// Returns the text of a skill.
 fn invoke(chat: &ChatLoop<'_>, name: &str, rest: &str) -> Option<String> {
-    skill_commands(chat).invoke(name, rest, local_time(chat.runtime.agent.clock.now()))
+    skill_commands(chat).invoke(name, rest, local_time(chat.runtime.agent.clock().now()))
 }
 
 enum CommandMatch {
@@ -291,13 +298,13 @@ fn history(chat: &ChatLoop<'_>) {
 
 fn save(chat: &ChatLoop<'_>) -> Result<()> {
     let agent = &chat.runtime.agent;
-    let now = local_time(agent.clock.now());
+    let now = local_time(agent.clock().now());
     let name = format!(
         "hermes_conversation_{:04}{:02}{:02}_{:02}{:02}{:02}.json",
         now.year, now.month, now.day, now.hour, now.minute, now.second
     );
     let content = json!({
-        "model": agent.model_name,
+        "model": agent.models().name,
         "session_start": now.to_string(),
         "messages": chat.opened.conversation.messages(),
     });
@@ -312,7 +319,7 @@ async fn delete(chat: &mut ChatLoop<'_>) -> Result<()> {
     let session = chat.opened.conversation.session().clone();
     let source = chat.opened.conversation.source().to_owned();
     chat.opened.conversation = chat.runtime.agent.new_conversation(source, SessionKind::Local);
-    chat.runtime.agent.store.delete_session(&session).await?;
+    chat.runtime.agent.store().delete_session(&session).await?;
     chat.output.line("This conversation was deleted.");
     Ok(())
 }
@@ -321,8 +328,8 @@ async fn title(chat: &mut ChatLoop<'_>, name: &str) -> Result<ConversationReply>
     let agent = &chat.runtime.agent;
     let conversation = &chat.opened.conversation;
     let (session, source) = (conversation.session(), conversation.source());
-    let reply = slash::title(&agent.store, session, source, name, agent.clock.now()).await?;
-    if let Some(row) = agent.store.session(session).await? {
+    let reply = slash::title(agent.store(), session, source, name, agent.clock().now()).await?;
+    if let Some(row) = agent.store().session(session).await? {
         chat.opened.title = row.title;
     }
     Ok(reply)
@@ -330,12 +337,12 @@ async fn title(chat: &mut ChatLoop<'_>, name: &str) -> Result<ConversationReply>
 
 async fn resume(chat: &mut ChatLoop<'_>, name: &str) -> Result<()> {
     if name.is_empty() {
-        command::sessions::recent(&chat.runtime.agent.store, chat.output)?;
+        command::sessions::recent(chat.runtime.agent.store(), chat.output)?;
         chat.output.line("Go on with one: /resume ID or NAME");
         return Ok(());
     }
     let agent = &chat.runtime.agent;
-    let Some(id) = agent.store.resolve(name).await? else {
+    let Some(id) = agent.store().resolve(name).await? else {
         chat.output.line(&format!("Session not found: {name}"));
         return Ok(());
     };

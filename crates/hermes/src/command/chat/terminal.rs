@@ -8,8 +8,8 @@ use hermes_config::Config;
 use hermes_config::settings::{ApprovalSettings, DisplaySettings, ToolProgress};
 use hermes_text::escape_terminal;
 use hermes_types::{
-    ApprovalDecision, BoxFuture, CallId, Cancel, Clock, Delta, Frontend, OutcomeStatus, Secret, TurnEvent,
-    UserAnswer, UserQuestion,
+    ApprovalDecision, BoxFuture, CallId, Cancel, Clock, Delta, Frontend, OutcomeStatus, Secret, ToolDisplay,
+    TurnEvent, UserAnswer, UserQuestion,
 };
 use tokio::sync::oneshot;
 
@@ -89,10 +89,11 @@ struct TerminalState {
 }
 
 /// A tool call in progress.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RunningCall {
     number: usize,
     preview: String,
+    display: ToolDisplay,
     began: Duration,
 }
 
@@ -213,11 +214,11 @@ impl<'a> TerminalFrontend<'a> {
         self.output.line(&escape_terminal(text));
     }
 
-    fn tool_started(&self, id: CallId, name: &str, preview: String, arguments: &str) {
+    fn tool_started(&self, id: CallId, name: &str, preview: String, arguments: &str, display: ToolDisplay) {
         let number = {
             let mut state = self.state();
             state.calls += 1;
-            let call = RunningCall { number: state.calls, preview, began: self.clock.monotonic() };
+            let call = RunningCall { number: state.calls, preview, display, began: self.clock.monotonic() };
             state.running.insert(id, call);
             state.calls
         };
@@ -230,7 +231,7 @@ impl<'a> TerminalFrontend<'a> {
     fn tool_ended(&self, id: &CallId, name: &str, status: OutcomeStatus, result: &str) {
         let (call, repeated) = {
             let mut state = self.state();
-            let call = state.running.remove(id).unwrap_or_default();
+            let Some(call) = state.running.remove(id) else { return };
             let repeated = state.last_tool == name;
             name.clone_into(&mut state.last_tool);
             (call, repeated)
@@ -245,7 +246,7 @@ impl<'a> TerminalFrontend<'a> {
             ToolProgress::Off => return,
             ToolProgress::New if repeated => return,
             ToolProgress::New | ToolProgress::All => {
-                tool_lines::tool_line(name, &call.preview, seconds, suffix)
+                tool_lines::tool_line(&call.display, &call.preview, seconds, suffix)
             }
             ToolProgress::Verbose => tool_lines::verbose_end(call.number, seconds, suffix, result),
         };
@@ -261,7 +262,13 @@ impl<'a> TerminalFrontend<'a> {
             }
             TurnEvent::TurnEnded { .. } => self.print_note(&format!("  └─ [{label}] done")),
             TurnEvent::Notice { text, .. } => self.print_note(&format!("  ├─ [{label}] {text}")),
-            _ => {}
+            TurnEvent::TurnStarted { .. }
+            | TurnEvent::Step { .. }
+            | TurnEvent::Delta(_)
+            | TurnEvent::SegmentEnded
+            | TurnEvent::ToolEnded { .. }
+            | TurnEvent::Spent { .. }
+            | TurnEvent::Child { .. } => {}
         }
     }
 
@@ -337,8 +344,8 @@ impl TerminalFrontend<'_> {
 impl Frontend for TerminalFrontend<'_> {
     fn show(&self, event: TurnEvent) {
         match event {
-            TurnEvent::ToolStarted { id, name, preview, arguments } => {
-                self.tool_started(id, &name, preview, &arguments);
+            TurnEvent::ToolStarted { id, name, preview, arguments, display } => {
+                self.tool_started(id, &name, preview, &arguments, display);
             }
             _ if self.display_mode == DisplayMode::Quiet => {}
             TurnEvent::ToolEnded { id, name, status, result } => self.tool_ended(&id, &name, status, &result),

@@ -3,53 +3,28 @@
 use std::fmt::Write as _;
 
 use hermes_text::{head, tail};
-
-/// Lists emoji, verb, and whether the detail is a path, whose end matters more than its beginning.
-const KNOWN: [(&str, &str, &str, Detail); 16] = [
-    ("read_file", "📖", "read", Detail::Path),
-    ("write_file", "✍️", "write", Detail::Path),
-    ("patch", "🔧", "patch", Detail::Path),
-    ("search_files", "🔎", "grep", Detail::Text),
-    ("terminal", "💻", "$", Detail::Text),
-    ("process", "⚙️", "proc", Detail::Text),
-    ("todo", "📋", "plan", Detail::Text),
-    ("memory", "🧠", "memory", Detail::Text),
-    ("session_search", "🔍", "recall", Detail::Text),
-    ("clarify", "❓", "clarify", Detail::Text),
-    ("web_search", "🔍", "search", Detail::Text),
-    ("web_extract", "📄", "fetch", Detail::Text),
-    ("skill_view", "📚", "skill", Detail::Text),
-    ("skill_manage", "📝", "skill", Detail::Text),
-    ("execute_code", "🐍", "exec", Detail::Text),
-    ("delegate_task", "🔀", "delegate", Detail::Text),
-];
+use hermes_types::{PreviewKind, ToolDisplay};
 
 const MAX_TEXT_CHARS: usize = 42;
 const MAX_PATH_CHARS: usize = 35;
 
-#[derive(Clone, Copy)]
-enum Detail {
-    Text,
-    Path,
-}
+/// The width of the column of verbs.
+const VERB_CHARS: usize = 9;
 
 /// Formats a call, for example `  ┊ 📖 read      src/main.rs  0.1s`.
-pub(crate) fn tool_line(name: &str, preview: &str, seconds: f64, suffix: &str) -> String {
-    let known = KNOWN.iter().find(|(known, ..)| *known == name);
-    let (emoji, verb, detail) = match known {
-        Some((_, emoji, verb, detail)) => (*emoji, (*verb).to_owned(), *detail),
-        None => ("⚡", head(name, 9).to_owned(), Detail::Text),
-    };
-    let detail = match detail {
-        Detail::Text if preview.chars().count() > MAX_TEXT_CHARS => {
+pub(crate) fn tool_line(display: &ToolDisplay, preview: &str, seconds: f64, suffix: &str) -> String {
+    let ToolDisplay { icon, verb, preview_kind } = display;
+    let detail = match preview_kind {
+        PreviewKind::Text if preview.chars().count() > MAX_TEXT_CHARS => {
             format!("{}...", head(preview, MAX_TEXT_CHARS - 3))
         }
-        Detail::Path if preview.chars().count() > MAX_PATH_CHARS => {
+        PreviewKind::Path if preview.chars().count() > MAX_PATH_CHARS => {
             format!("...{}", tail(preview, MAX_PATH_CHARS - 3))
         }
         _ => preview.to_owned(),
     };
-    format!("  ┊ {emoji} {verb:<9} {detail}  {seconds:.1}s{suffix}")
+    let verb = head(verb, VERB_CHARS);
+    format!("  ┊ {icon} {verb:<VERB_CHARS$} {detail}  {seconds:.1}s{suffix}")
 }
 
 pub(crate) const REASONING_BEGINS: &str = "┌─ Reasoning";
@@ -93,13 +68,22 @@ fn bounded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hermes_tools::BUILT_IN_TOOLS;
+    use hermes_types::ToolDescriptor;
+
     use super::tool_line;
+
+    fn line(name: &str, preview: &str, seconds: f64, suffix: &str) -> String {
+        let known = BUILT_IN_TOOLS.iter().copied().find(|tool| tool.name == name);
+        let tool = known.unwrap_or_else(|| ToolDescriptor::unknown(name));
+        tool_line(&tool.display(), preview, seconds, suffix)
+    }
 
     #[test]
     fn lines_are_short_and_tell_what_happened() {
-        assert_eq!(tool_line("read_file", "a.rs", 0.12, ""), "  ┊ 📖 read      a.rs  0.1s");
+        assert_eq!(line("read_file", "a.rs", 0.12, ""), "  ┊ 📖 read      a.rs  0.1s");
         let long = format!("/very/long{}/end.rs", "/x".repeat(40));
-        assert!(tool_line("patch", &long, 0.0, " [error]").ends_with("x/end.rs  0.0s [error]"));
-        assert!(tool_line("something_new", "y", 1.0, "").contains("something"));
+        assert!(line("patch", &long, 0.0, " [error]").ends_with("x/end.rs  0.0s [error]"));
+        assert_eq!(line("something_new", "y", 1.0, ""), "  ┊ ⚡ something y  1.0s");
     }
 }

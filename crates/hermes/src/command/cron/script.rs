@@ -7,7 +7,7 @@ use hermes_exec::{ClippedOutput, ProgramExit, ProgramRunner, ScriptCommand, Scri
 use hermes_gateway::{JobScriptOutcome, JobScriptRequest, LiveSettings, ScriptLanguage};
 use hermes_types::{Cancel, Clock};
 
-use crate::wiring::agent_factory::context as context_of;
+use crate::wiring::live_agents::context as context_of;
 use crate::wiring::sandbox;
 
 /// The bytes kept of the beginning and of the end of a script's output.

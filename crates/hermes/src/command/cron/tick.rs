@@ -8,21 +8,23 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hermes_agent::{DeferredSessionLogs, SessionLogMode};
-use hermes_config::{Env, ProgramSurface};
+use hermes_config::Env;
 use hermes_gateway::{Gateway, GatewayPorts, LiveSettings};
-use hermes_model::provider::ProviderChoice;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 use tokio::sync::Notify;
 
-use crate::cli::ChatArguments;
 use crate::command::gateway::ProgramServices;
 use crate::context::{ProgramContext, local_time, now};
 use crate::output::Console;
-use crate::wiring::agent_factory::{AgentFactory, context as context_of};
+use crate::wiring::agent_factory::AgentFactory;
+use crate::wiring::agent_spec::RuntimeSpec;
+use crate::wiring::live_agents::{LiveAgents, context as context_of};
 use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
+use crate::wiring::model::configured_judge;
+use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
+use crate::wiring::references;
 use crate::wiring::temporary_delivery::TemporaryDelivery;
-use crate::wiring::{AgentSpec, build_agent, references};
 
 const LOGS_AT_ONCE: usize = 64;
 /// Limits the time for sending answers from this process.
@@ -49,34 +51,21 @@ async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     let live = LiveSettings::new(context.home.clone(), Env::process(), folder.clone());
     let settings = live.current();
     let own = context_of(&context.home, &settings);
-    let arguments = ChatArguments::default();
-    let order = AgentSpec {
-        arguments: &arguments,
-        platform: "cron",
-        surface: ProgramSurface::Gateway,
-        choice: ProviderChoice::default(),
-        command_runtime: None,
-        excluded_toolsets: &[],
-        logs: SessionLogMode::None,
-        message_sender: None,
-    };
-    let wired = build_agent(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?;
+    let from = ProgramConfig { context: &own, config: &settings.config };
+    let spec = RuntimeSpec::service();
+    let judge = configured_judge(from, spec.surface, &clock, &store)?;
+    // The tools that send messages are withheld from jobs, so no sender is needed.
+    let (runtime, _notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), None, judge)?;
+    let checkpoints = runtime.checkpoint_manager(from)?;
     let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
+    let factory = AgentFactory::new(runtime.clone(), SessionLogMode::Deferred(logs.clone()));
+    let agents = Arc::new(LiveAgents::new(live.clone(), factory));
     let cancel = Cancel::new();
     let files = Arc::new(SandboxFilePolicy::new(&own, &settings.config)?);
     let sender = chat_sender(live.clone(), store.clone(), clock.clone(), files, &cancel);
-    let agents = Arc::new(AgentFactory::new(
-        live.clone(),
-        store.clone(),
-        clock.clone(),
-        wired.command_runtime.clone(),
-        logs.clone(),
-        Arc::new(sender.clone()),
-    ));
     let (references, restart) =
-        (references(folder, context, &wired.config, clock.clone())?, Arc::new(Notify::new()));
-    let services =
-        ProgramServices::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart);
+        (references(folder, context, &settings.config, clock.clone())?, Arc::new(Notify::new()));
+    let services = ProgramServices::new(live.clone(), &runtime, checkpoints, references, restart);
     let services = Arc::new(services);
     let ports = GatewayPorts {
         commands: services.clone(),
@@ -93,7 +82,7 @@ async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     }
     gateway.stop().await;
     while logs.write_pending(&context.home.sessions(), LOGS_AT_ONCE, now()).await {}
-    wired.command_runtime.shut_down().await;
+    runtime.command_runtime.shut_down().await;
     store.close().await?;
     Ok(ran?)
 }

@@ -8,13 +8,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hermes_agent::{DeferredSessionLogs, SessionLogMode};
 use hermes_config::settings::SecuritySettings;
-use hermes_config::{Config, Env, ProgramSurface, user_home};
+use hermes_config::{Config, Env, user_home};
 use hermes_exec::release_memory;
 use hermes_gateway::process::{self, HomeClaim, SendingLock, StateFile};
 use hermes_gateway::{
     ChannelHealth, ChatMessageSender, EventObserver as _, Gateway, GatewayPorts, LiveSettings,
 };
-use hermes_model::provider::ProviderChoice;
 use hermes_serve::{
     App, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
     WebhookSettings, start_webhooks,
@@ -22,7 +21,7 @@ use hermes_serve::{
 use hermes_store::Store;
 use hermes_task::{SystemClock, TaskGroup};
 use hermes_tools::ProcessNotice;
-use hermes_types::{Cancel, Clock};
+use hermes_types::{Cancel, Clock, MessageSender};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::Notify;
@@ -30,15 +29,19 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::services::ProgramServices;
 use super::update;
-use crate::cli::{self, ChatArguments};
+use crate::cli;
 use crate::context::{ProgramContext, local_time};
 use crate::log::{self, LIFE, LogEcho};
 use crate::output::Console;
-use crate::wiring::agent_factory::{AgentFactory, context as context_of};
+use crate::wiring::agent_factory::AgentFactory;
+use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::channels::{self, ChannelLocks};
 use crate::wiring::hooks::HookScripts;
+use crate::wiring::live_agents::{LiveAgents, context as context_of};
 use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
-use crate::wiring::{AgentRuntime, AgentSpec, build_agent, references};
+use crate::wiring::model::configured_judge;
+use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
+use crate::wiring::{CommandRuntime, references};
 
 /// Limits the wait for the lock: a child process of a killed gateway may hold it for a moment.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -153,7 +156,7 @@ struct GatewayRuntime {
     channels: ChannelLocks,
     /// The lock that keeps commands from sending at the same time.
     sending_lock: Option<SendingLock>,
-    runtime: AgentRuntime,
+    command_runtime: CommandRuntime,
     /// The session logs that are still to be written.
     logs: Arc<DeferredSessionLogs>,
     state: Arc<StateFile>,
@@ -220,46 +223,26 @@ async fn start(
         tracing::warn!("{warning}");
     }
     let own = context_of(&context.home, &settings);
-    let arguments = ChatArguments::default();
-    let order = AgentSpec {
-        arguments: &arguments,
-        platform: "gateway",
-        surface: ProgramSurface::Gateway,
-        choice: ProviderChoice::default(),
-        command_runtime: None,
-        excluded_toolsets: &[],
-        logs: SessionLogMode::None,
-        message_sender: None,
-    };
-    let made = build_agent(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output);
-    let mut wired = match made {
-        Ok(wired) => wired,
-        Err(error) => {
-            // Each turn reports this until it is fixed; everything that needs no model goes on.
-            output.error(&format!("{error:#}"));
-            tracing::error!(error = format!("{error:#}"), "no model can be used");
-            let offline =
-                ProviderChoice { provider: Some("offline".to_owned()), ..ProviderChoice::default() };
-            let order = AgentSpec { choice: offline, ..order };
-            build_agent(&order, &own, settings.config.clone(), store.clone(), clock.clone(), output)?
-        }
-    };
-    let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
+    let from = ProgramConfig { context: &own, config: &settings.config };
+    let spec = RuntimeSpec::service();
+    let judge = configured_judge(from, spec.surface, &clock, &store).unwrap_or_else(|error| {
+        // Each turn reports this until it is fixed; everything that needs no model goes on.
+        output.error(&format!("{error:#}"));
+        tracing::error!(error = format!("{error:#}"), "no model can be used");
+        None
+    });
     let cancel = Cancel::new();
     let files = Arc::new(SandboxFilePolicy::new(&own, &settings.config)?);
     let sender = chat_sender(live.clone(), store.clone(), clock.clone(), files, &cancel);
-    let agents = Arc::new(AgentFactory::new(
-        live.clone(),
-        store.clone(),
-        clock.clone(),
-        wired.command_runtime.clone(),
-        logs.clone(),
-        Arc::new(sender.clone()),
-    ));
+    let of_tools = Some(Arc::new(sender.clone()) as Arc<dyn MessageSender>);
+    let (runtime, notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), of_tools, judge)?;
+    let checkpoints = runtime.checkpoint_manager(from)?;
+    let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
+    let factory = AgentFactory::new(runtime.clone(), SessionLogMode::Deferred(logs.clone()));
+    let agents = Arc::new(LiveAgents::new(live.clone(), factory));
     let restart = Arc::new(Notify::new());
-    let references = references(folder, context, &wired.config, clock.clone())?;
-    let services =
-        ProgramServices::new(live.clone(), store.clone(), clock.clone(), &wired, references, restart.clone());
+    let references = references(folder, context, &settings.config, clock.clone())?;
+    let services = ProgramServices::new(live.clone(), &runtime, checkpoints, references, restart.clone());
     let services = Arc::new(services);
     let beside = TaskGroup::new(&cancel);
     let watchers = Arc::new(HookScripts::start(context.home.path(), &settings.env, clock.clone(), &beside));
@@ -273,9 +256,7 @@ async fn start(
         observer: watchers.clone(),
     };
     let gateway = Gateway::new(&sender, Arc::new(local_time), &ports, &cancel);
-    if let Some(notices) = wired.notices.take() {
-        drop(beside.spawn("notices of processes", forward_notices(sender.clone(), notices)));
-    }
+    drop(beside.spawn("notices of processes", forward_notices(sender.clone(), notices)));
     let sending = acquire_sending_lock(&live, &*clock).await?;
     gateway.recover().await?;
     let servers = ServerStarter { gateway: &gateway, sender: &sender, state: &state, cancel: &cancel };
@@ -298,7 +279,7 @@ async fn start(
         webhooks,
         channels,
         sending_lock: sending,
-        runtime: wired,
+        command_runtime: runtime.command_runtime,
         logs,
         state,
         background: beside,
@@ -551,7 +532,7 @@ impl GatewayRuntime {
             webhooks,
             channels,
             sending_lock: sending,
-            runtime: wired,
+            command_runtime,
             logs,
             state,
             background: beside,
@@ -577,8 +558,8 @@ impl GatewayRuntime {
         }
         beside.shut_down().await;
         cancel.cancel();
-        wired.command_runtime.processes.end_recovered().await;
-        wired.command_runtime.shut_down().await;
+        command_runtime.processes.end_recovered().await;
+        command_runtime.shut_down().await;
         if let Err(error) = store.close().await {
             tracing::warn!(%error, "the database was not closed in order");
         }

@@ -23,9 +23,10 @@ use super::update;
 use crate::command::cron::JobScripts;
 use crate::command::slash::{self, CommandInput, CommandReply, SessionChange, YoloScope};
 use crate::context::{ProgramContext, local_time};
-use crate::wiring::agent_factory::context as context_of;
+use crate::wiring::live_agents::context as context_of;
+use crate::wiring::program_runtime::ProgramRuntime;
 use crate::wiring::skills::SkillCommands;
-use crate::wiring::{AgentRuntime, child_variables};
+use crate::wiring::{CommandRuntime, child_variables};
 
 const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
 
@@ -47,16 +48,15 @@ pub(crate) struct ProgramServices {
 impl ProgramServices {
     pub(crate) fn new(
         live: LiveSettings,
-        store: Store,
-        clock: Arc<dyn Clock>,
-        wired: &AgentRuntime,
+        runtime: &ProgramRuntime,
+        checkpoints: Option<Arc<CheckpointManager>>,
         references: ReferenceResolver,
         restart: Arc<Notify>,
     ) -> Self {
-        let approvals = wired.command_runtime.approvals.clone();
+        let (store, clock) = (runtime.store.clone(), runtime.clock.clone());
+        let CommandRuntime { approvals, processes, .. } = runtime.command_runtime.clone();
         let programs = ProgramRunner::new(child_variables(&live.current().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
-        let (checkpoints, processes) = (wired.checkpoints.clone(), wired.command_runtime.processes.clone());
         Self { live, store, clock, approvals, processes, checkpoints, programs, scripts, references, restart }
     }
 

@@ -1,36 +1,13 @@
 //! `platform_toolsets`: the meaning of a platform's list.
 
-use crate::Config;
-use crate::yaml::YamlValue;
+use hermes_config::Config;
+use hermes_config::yaml::YamlValue;
 
-/// The toolsets a user can switch individually.
-pub const CONFIGURABLE_TOOLSETS: &[&str] = &[
-    "web",
-    "browser",
-    "terminal",
-    "file",
-    "code_execution",
-    "vision",
-    "image_gen",
-    "moa",
-    "tts",
-    "skills",
-    "todo",
-    "memory",
-    "session_search",
-    "clarify",
-    "delegation",
-    "cronjob",
-    "rl",
-    "homeassistant",
-];
-
-/// The toolsets that are off unless listed by name.
-pub const DEFAULT_OFF_TOOLSETS: &[&str] = &["moa", "homeassistant", "rl"];
+use super::toolset::{TOOLSETS, ToolsetSwitch};
 
 /// The rule that decides about configurable toolsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToolsetMode {
+pub(super) enum ToolsetMode {
     /// Exactly these toolsets are on.
     Explicit(Vec<String>),
     /// The toolsets whose tools are all in these presets are on, without the default-off ones.
@@ -39,7 +16,7 @@ pub enum ToolsetMode {
 
 /// The MCP servers a platform gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum McpChoice {
+pub(super) enum McpChoice {
     AllEnabled,
     Only(Vec<String>),
     None,
@@ -48,14 +25,12 @@ pub enum McpChoice {
 /// The parsed list of one platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlatformToolsets {
-    pub platform: String,
-    pub mode: ToolsetMode,
-    pub mcp: McpChoice,
+    pub(super) mode: ToolsetMode,
+    pub(super) mcp: McpChoice,
     /// The custom toolsets, passed on unchanged.
-    pub extras: Vec<String>,
+    pub(super) extras: Vec<String>,
     listed: Option<Vec<String>>,
     known_plugins: Vec<String>,
-    servers: Vec<String>,
 }
 
 impl PlatformToolsets {
@@ -68,8 +43,7 @@ impl PlatformToolsets {
             }
             _ => None,
         };
-        let known_plugins =
-            config.map("known_plugin_toolsets").get(platform).map(crate::load::text_list).unwrap_or_default();
+        let known_plugins = config.list(&format!("known_plugin_toolsets.{platform}"));
         let names = listed.clone().unwrap_or_else(|| vec![format!("hermes-{}", platform.replace('_', "-"))]);
         let pick = |wanted: &dyn Fn(&str) -> bool| {
             names.iter().filter(|name| wanted(name)).cloned().collect::<Vec<_>>()
@@ -95,46 +69,62 @@ impl PlatformToolsets {
                 && name != "no_mcp"
                 && !servers.iter().any(|server| server == name)
         });
-        Self { platform: platform.to_owned(), mode, mcp, extras, listed, known_plugins, servers }
+        Self { mode, mcp, extras, listed, known_plugins }
     }
 
     /// Tells whether a plugin's toolset is on: yes, unless it was seen before and is not listed.
-    pub fn is_plugin_enabled(&self, toolset: &str) -> bool {
+    pub(super) fn is_plugin_enabled(&self, toolset: &str) -> bool {
         let lists = |names: &[String]| names.iter().any(|name| name == toolset);
         match &self.listed {
             Some(listed) => lists(listed) || (!listed.is_empty() && !lists(&self.known_plugins)),
             None => !lists(&self.known_plugins),
         }
     }
-
-    /// Returns the list to store for a choice of configurable (and plugin) toolsets: those sorted, then the other
-    /// entries of the list, without presets.
-    pub fn to_save(&self, enabled: &[&str], plugins: &[&str]) -> Vec<String> {
-        let mut names: Vec<String> = enabled.iter().map(|name| (*name).to_owned()).collect();
-        names.sort();
-        names.dedup();
-        let kept = self.listed.iter().flatten().filter(|name| {
-            !is_configurable(name)
-                && !is_preset(name)
-                && !plugins.contains(&name.as_str())
-                && !names.contains(name)
-        });
-        let kept: Vec<String> = kept.cloned().collect();
-        names.extend(kept);
-        names
-    }
-
-    /// Returns the names of all configured MCP servers.
-    pub fn configured_servers(&self) -> &[String] {
-        &self.servers
-    }
 }
 
 fn is_configurable(name: &str) -> bool {
-    CONFIGURABLE_TOOLSETS.contains(&name)
+    TOOLSETS.iter().any(|set| set.name == name && set.switch != ToolsetSwitch::None)
 }
 
-/// Tells whether a set contains other sets.
+/// Tells whether a name stands for the tools of several toolsets.
 fn is_preset(name: &str) -> bool {
     matches!(name, "hermes" | "all" | "*" | "debugging" | "safe") || name.starts_with("hermes-")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use hermes_config::Env;
+
+    use super::*;
+
+    fn of(yaml: &str, platform: &str) -> PlatformToolsets {
+        PlatformToolsets::of(&Config::from_text(Path::new("config.yaml"), yaml, &Env::default()), platform)
+    }
+
+    #[test]
+    fn an_empty_list_means_no_tools_and_an_absent_one_the_preset() {
+        assert_eq!(of("", "api_server").mode, ToolsetMode::Presets(vec!["hermes-api-server".into()]));
+        let absent = of("", "telegram");
+        assert_eq!(absent.mode, ToolsetMode::Presets(vec!["hermes-telegram".into()]));
+        assert_eq!(absent.mcp, McpChoice::AllEnabled);
+        let empty = of("platform_toolsets: {cli: []}\n", "cli");
+        assert_eq!((&empty.mode, &empty.mcp), (&ToolsetMode::Explicit(vec![]), &McpChoice::None));
+        assert!(!empty.is_plugin_enabled("any"));
+    }
+
+    #[test]
+    fn a_list_names_toolsets_servers_and_plugins() {
+        let mixed = of(
+            "platform_toolsets: {cli: [hermes-cli, web, mine, github]}\nmcp_servers: {github: {command: x}, other: \
+             {command: y}}\nknown_plugin_toolsets: {cli: [seen]}\n",
+            "cli",
+        );
+        assert_eq!(mixed.mode, ToolsetMode::Explicit(vec!["web".into()]));
+        assert_eq!(mixed.mcp, McpChoice::Only(vec!["github".into()]));
+        assert_eq!(mixed.extras, ["mine"]);
+        assert!(mixed.is_plugin_enabled("unseen") && !mixed.is_plugin_enabled("seen"));
+        assert_eq!(of("platform_toolsets: {cli: [hermes-cli, no_mcp]}\n", "cli").mcp, McpChoice::None);
+    }
 }

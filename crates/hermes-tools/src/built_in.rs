@@ -1,0 +1,21 @@
+//! The list of the built-in tools. Everything that enumerates tools without a registry is derived from it.
+
+use hermes_types::ToolDescriptor;
+
+/// The descriptors of the built-in tools, in the order in which people see them.
+pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
+    crate::read_file::DESCRIPTOR,
+    crate::write_file::DESCRIPTOR,
+    crate::patch::DESCRIPTOR,
+    crate::search_files::DESCRIPTOR,
+    crate::terminal::DESCRIPTOR,
+    crate::process::DESCRIPTOR,
+    crate::code::DESCRIPTOR,
+    crate::todo::DESCRIPTOR,
+    crate::memory::DESCRIPTOR,
+    crate::session_search::DESCRIPTOR,
+    crate::clarify::DESCRIPTOR,
+    crate::cronjob::DESCRIPTOR,
+    crate::send_message::DESCRIPTOR,
+    crate::delegate::DESCRIPTOR,
+];

@@ -1,0 +1,113 @@
+//! The settings of an agent, from the configuration.
+
+use std::time::Duration;
+
+use hermes_agent::{
+    Compression, CompressionMode, ContextFiles, RequestOptions, ReviewIntervals, TurnLimits,
+    UnknownPricePolicy,
+};
+use hermes_config::settings::{BudgetSettings, CompressionSettings, MemorySettings};
+use hermes_config::{Config, ProgramSurface, precedence};
+use hermes_knowledge::{MemoryLimits, MemoryStore};
+use hermes_types::{Message, ReasoningEffort, SpendingCap};
+
+use super::program_runtime::ProgramConfig;
+use crate::output::Console;
+
+/// The memory stores that are enabled.
+pub(crate) struct MemoryStores {
+    pub(crate) notes: Option<MemoryStore>,
+    pub(crate) profile: Option<MemoryStore>,
+}
+
+impl MemoryStores {
+    pub(crate) fn open(rules: ContextFiles, from: ProgramConfig<'_>) -> Self {
+        let settings = MemorySettings::from_config(from.config);
+        let limits = MemoryLimits { memory: settings.memory_char_limit, user: settings.user_char_limit };
+        let used = rules == ContextFiles::Load;
+        let store = |on: bool| (on && used).then(|| MemoryStore::new(&from.context.home, limits));
+        Self { notes: store(settings.memory_enabled), profile: store(settings.user_profile_enabled) }
+    }
+}
+
+pub(crate) fn request_options(surface: ProgramSurface, from: ProgramConfig<'_>) -> RequestOptions {
+    let ProgramConfig { context, config } = from;
+    RequestOptions {
+        max_tokens: config
+            .int("model.max_tokens")
+            .and_then(|tokens| u64::try_from(tokens).ok())
+            .filter(|n| *n > 0),
+        effort: precedence::reasoning_effort(config, &context.env, surface)
+            .as_deref()
+            .and_then(ReasoningEffort::parse),
+        ephemeral: precedence::ephemeral_prompt(config, &context.env),
+        prefill: prefill(from),
+    }
+}
+
+pub(crate) fn limits(max_turns: Option<usize>, from: ProgramConfig<'_>, cap: SpendingCap) -> TurnLimits {
+    let config = from.config;
+    let iterations = precedence::max_iterations(config, &from.context.env, max_turns);
+    let seconds = config.int("agent.turn_time_limit").and_then(|seconds| u64::try_from(seconds).ok());
+    let time = match seconds {
+        None => TurnLimits::default().time,
+        // A year serves as no limit.
+        Some(0) => Duration::from_hours(24 * 365),
+        Some(seconds) => Duration::from_secs(seconds),
+    };
+    let budget = BudgetSettings::from_config(config);
+    let in_dollars =
+        [budget.per_turn_usd, budget.per_day_usd, budget.per_job_usd].iter().any(Option::is_some);
+    let unpriced = match (in_dollars, config.flag("budget.strict")) {
+        (false, _) => UnknownPricePolicy::Ignore,
+        (true, false) => UnknownPricePolicy::Warn,
+        (true, true) => UnknownPricePolicy::Refuse,
+    };
+    TurnLimits {
+        iterations: u32::try_from(iterations).unwrap_or(u32::MAX),
+        time,
+        cap,
+        unknown_price: unpriced,
+    }
+}
+
+pub(crate) fn compression(from: ProgramConfig<'_>) -> Compression {
+    let settings = CompressionSettings::resolve(from.config, &from.context.env);
+    let usual = Compression::default();
+    Compression {
+        mode: if settings.enabled { CompressionMode::On } else { CompressionMode::Off },
+        threshold: settings.threshold,
+        target_ratio: settings.target_ratio,
+        protect_last: settings.protect_last_n,
+        protect_first: from
+            .config
+            .int("compression.protect_first_n")
+            .and_then(|n| usize::try_from(n).ok())
+            .unwrap_or(usual.protect_first),
+    }
+}
+
+pub(crate) fn review_intervals(config: &Config) -> ReviewIntervals {
+    let settings = MemorySettings::from_config(config);
+    ReviewIntervals {
+        memory_every: settings.nudge_interval,
+        skills_every: config.count("skills.creation_nudge_interval"),
+        flush_after: settings.flush_min_turns,
+    }
+}
+
+/// Reads the messages every conversation begins with; unreadable ones are reported and left out.
+fn prefill(from: ProgramConfig<'_>) -> Vec<Message> {
+    let ProgramConfig { context, config } = from;
+    let Some(path) = precedence::prefill_file(config, &context.env, &context.home) else { return Vec::new() };
+    let read = std::fs::read(&path)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    match read {
+        Ok(messages) => messages,
+        Err(error) => {
+            Console::new().notice(&format!("note: {} is not used as prefill: {error}", path.display()));
+            Vec::new()
+        }
+    }
+}
