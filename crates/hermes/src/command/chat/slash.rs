@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use hermes_gateway::slash::{
-    self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, SlashCommand,
+    self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, ReplyText, SlashCommand,
     SlashCommandId, TerminalCommand,
 };
 use hermes_store::EndReason;
@@ -128,7 +128,7 @@ async fn run_conversation_command(
     };
     Ok(match reply {
         ConversationReply::Text(text) => {
-            show(chat, &text);
+            show(chat, text);
             CommandEffect::Continue
         }
         ConversationReply::Ask(text) => CommandEffect::Say(text),
@@ -155,7 +155,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         // The change applies to this chat all the same.
         chat.output.notice(&format!("not saved: {error}"));
     }
-    show(chat, &text);
+    show(chat, text);
     match change {
         None => {}
         Some(SessionChange::Model) => {
@@ -208,9 +208,8 @@ async fn run_terminal_command(
     Ok(CommandEffect::Continue)
 }
 
-/// Shows a reply that chats get, too: without the emphasis, which a terminal does not render.
-fn show(chat: &ChatLoop<'_>, text: &str) {
-    chat.output.line(text.replace("**", "").trim_end());
+fn show(chat: &ChatLoop<'_>, text: ReplyText) {
+    chat.output.line(text.into_plain().trim_end());
 }
 
 fn skill_commands(chat: &ChatLoop<'_>) -> SkillCommands {
