@@ -1,6 +1,6 @@
 //! Commands typed into a chat: the table, and those that are about the conversation or the gateway itself.
 //!
-//! `undo`, `title`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
+//! `undo`, `title`, `resume`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
 //! program (models, insights) belong to the program, through its port.
 
 mod compress;
@@ -8,6 +8,7 @@ mod conversation;
 mod gateway;
 mod quick;
 mod reply;
+mod resume;
 mod table;
 mod title;
 mod undo;
@@ -31,6 +32,7 @@ use crate::settings::LiveSettings;
 
 pub use compress::compress;
 pub use reply::{ConversationReply, ReplyText};
+pub use resume::{SessionOwner, find_session};
 pub use table::{
     BusyPolicy, COMMANDS, ChatCommand, CommandAccess, CommandSurface, ConversationCommand, ParsedCommand,
     ProgramCommand, ServiceCommand, SlashCommand, SlashCommandId, TerminalCommand, commands, find, parse,

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use hermes_gateway::slash::{
-    self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, ReplyText, SlashCommand,
-    SlashCommandId, TerminalCommand,
+    self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, ReplyText, SessionOwner,
+    SlashCommand, SlashCommandId, TerminalCommand,
 };
 use hermes_store::EndReason;
 use hermes_text::head;
@@ -334,9 +334,12 @@ async fn resume(chat: &mut ChatLoop<'_>, name: &str) -> Result<()> {
         return Ok(());
     }
     let agent = &chat.runtime.agent;
-    let Some(id) = agent.store.resolve(name).await? else {
-        chat.output.line(&format!("Session not found: {name}"));
-        return Ok(());
+    let id = match slash::find_session(&agent.store, name, SessionOwner::Anybody).await? {
+        Ok(id) => id,
+        Err(message) => {
+            chat.output.line(&message);
+            return Ok(());
+        }
     };
     let taken = match agent.load_conversation(&id).await {
         Ok(taken) => taken,
