@@ -19,16 +19,16 @@ pub async fn compress(
     cancel: &Cancel,
 ) -> Result<Option<ConversationReply>, Error> {
     if conversation.messages().len() < MIN_MESSAGES {
-        return Ok(Some(ConversationReply::text(TOO_LITTLE)));
+        return Ok(Some(ConversationReply::plain(TOO_LITTLE)));
     }
     let focus = (!focus.is_empty()).then_some(focus);
     let Some(report) = agent.compress(conversation, focus, frontend, cancel).await? else {
-        let unchanged = ConversationReply::text("The conversation could not be made shorter.");
+        let unchanged = ConversationReply::plain("The conversation could not be made shorter.");
         return Ok((!cancel.is_cancelled()).then_some(unchanged));
     };
     let CompressionReport { messages_before, messages_after, tokens_before, tokens_after } = report;
     let late = if cancel.is_cancelled() { "It was too late to stop the compression. " } else { "" };
-    Ok(Some(ConversationReply::Text(format!(
+    Ok(Some(ConversationReply::plain(format!(
         "{late}🗜️ Compressed: {messages_before} → {messages_after} messages, ~{} → ~{} tokens",
         with_commas(tokens_before),
         with_commas(tokens_after)

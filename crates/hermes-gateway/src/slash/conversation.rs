@@ -5,6 +5,7 @@ use hermes_text::{head, single_line};
 use hermes_types::{Cancel, SessionId, TaskId};
 
 use super::compress::{TOO_LITTLE, compress};
+use super::resume::{SessionOwner, find_session};
 use super::undo::{NOTHING_TO_RETRY, NOTHING_TO_UNDO};
 use super::usage::NOTHING_USED;
 use super::{ChatCommands, SlashCommandOutcome};
@@ -51,21 +52,12 @@ impl ChatCommands {
         if name.is_empty() {
             return self.list_resumable(row).await;
         }
-        let Some(session) = self.store.resolve(name).await? else {
-            return Ok(SlashCommandOutcome::reply(format!(
-                "No session named '{name}' was found. /resume lists them."
-            )));
+        let (platform, user) = (&row.envelope.platform, row.envelope.sender.user_id.as_deref());
+        let owner = SessionOwner::Person { platform, user };
+        let session = match find_session(&self.store, name, owner).await? {
+            Ok(session) => session,
+            Err(message) => return Ok(SlashCommandOutcome::reply(message)),
         };
-        let stored = self.store.session(&session).await?;
-        // A user must not read another person's conversation.
-        let theirs = stored.as_ref().is_some_and(|stored| {
-            stored.source == row.envelope.platform && stored.user_id == row.envelope.sender.user_id
-        });
-        if !theirs {
-            return Ok(SlashCommandOutcome::reply(format!(
-                "No session named '{name}' was found. /resume lists them."
-            )));
-        }
         let agent = self.agents.agent_for(&row.envelope).map_err(LoadError::NoAgent)?;
         let taken = agent.load_conversation_as(&session, TaskId::new(row.conversation.clone())).await?;
         if let Some(cut_off) = &taken.unfinished_turn {

@@ -1,12 +1,14 @@
 //! Commands typed into a chat: the table, and those that are about the conversation or the gateway itself.
 //!
-//! `undo`, `title`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
+//! `undo`, `title`, `resume`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
 //! program (models, insights) belong to the program, through its port.
 
 mod compress;
 mod conversation;
 mod gateway;
 mod quick;
+mod reply;
+mod resume;
 mod table;
 mod title;
 mod undo;
@@ -29,6 +31,8 @@ use crate::sender_access::SenderAccess;
 use crate::settings::LiveSettings;
 
 pub use compress::compress;
+pub use reply::{ConversationReply, ReplyText};
+pub use resume::{SessionOwner, find_session};
 pub use table::{
     BusyPolicy, COMMANDS, ChatCommand, CommandAccess, CommandSurface, ConversationCommand, ParsedCommand,
     ProgramCommand, ServiceCommand, SlashCommand, SlashCommandId, TerminalCommand, commands, find, parse,
@@ -48,25 +52,10 @@ fn owner_required_message(name: &str, platform: &str) -> String {
     )
 }
 
-/// The outcome of a command that chats and the terminal share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConversationReply {
-    /// A text for the user, with Markdown emphasis.
-    Text(String),
-    /// A message to send to the model.
-    Ask(String),
-}
-
-impl ConversationReply {
-    fn text(text: impl Into<String>) -> Self {
-        Self::Text(text.into())
-    }
-}
-
 impl From<ConversationReply> for SlashCommandOutcome {
     fn from(reply: ConversationReply) -> Self {
         match reply {
-            ConversationReply::Text(text) => Self::reply(text),
+            ConversationReply::Text(text) => Self::reply(text.into_markdown()),
             ConversationReply::Ask(question) => Self::Prompt(question),
         }
     }

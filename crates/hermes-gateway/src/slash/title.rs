@@ -16,21 +16,23 @@ pub async fn title(
 ) -> Result<ConversationReply, Error> {
     if name.is_empty() {
         let title = store.session(session).await?.and_then(|row| row.title);
-        return Ok(ConversationReply::Text(match title {
-            Some(title) => format!("📌 Session: **{title}**"),
-            None => "This conversation has no name yet. `/title NAME` gives it one.".to_owned(),
-        }));
+        return Ok(match title {
+            Some(title) => ConversationReply::emphasized(format!("📌 Session: **{title}**")),
+            None => {
+                ConversationReply::plain("This conversation has no name yet. `/title NAME` gives it one.")
+            }
+        });
     }
     let title = match Title::sanitise(name) {
         Ok(Some(title)) => title,
-        Ok(None) => return Ok(ConversationReply::text("A name needs at least one visible character.")),
-        Err(error) => return Ok(ConversationReply::text(error.to_string())),
+        Ok(None) => return Ok(ConversationReply::plain("A name needs at least one visible character.")),
+        Err(error) => return Ok(ConversationReply::plain(error.to_string())),
     };
     if store.session(session).await?.is_none() {
         store.create_session(NewSession::new(session.clone(), source, now)).await?;
     }
-    Ok(ConversationReply::Text(match store.set_title(session, Some(title.clone())).await {
-        Ok(()) => format!("✏️ Session title set: **{}**", title.as_str()),
-        Err(error) => error.to_string(),
-    }))
+    Ok(match store.set_title(session, Some(title.clone())).await {
+        Ok(()) => ConversationReply::emphasized(format!("✏️ Session title set: **{}**", title.as_str())),
+        Err(error) => ConversationReply::plain(error.to_string()),
+    })
 }

@@ -17,7 +17,7 @@ pub async fn undo(
     arguments: &str,
 ) -> Result<ConversationReply, Error> {
     let count = if arguments.is_empty() { Some(1) } else { arguments.parse::<usize>().ok() };
-    let Some(count) = count else { return Ok(ConversationReply::text("Usage: /undo [N]")) };
+    let Some(count) = count else { return Ok(ConversationReply::plain("Usage: /undo [N]")) };
     let before = conversation.messages().len();
     let mut first = None;
     for _ in 0..count {
@@ -26,18 +26,18 @@ pub async fn undo(
             None => break,
         }
     }
-    let Some(first) = first else { return Ok(ConversationReply::text(NOTHING_TO_UNDO)) };
+    let Some(first) = first else { return Ok(ConversationReply::plain(NOTHING_TO_UNDO)) };
     let removed = before - conversation.messages().len();
     let line = single_line(&first);
     let more = if line.chars().count() > MAX_SHOWN { "..." } else { "" };
     let shown = head(&line, MAX_SHOWN);
-    Ok(ConversationReply::Text(format!("↩️ Undid {removed} message(s).\nRemoved: \"{shown}{more}\"")))
+    Ok(ConversationReply::plain(format!("↩️ Undid {removed} message(s).\nRemoved: \"{shown}{more}\"")))
 }
 
 /// Takes back the last exchange and asks again.
 pub async fn retry(agent: &Agent, conversation: &mut Conversation) -> Result<ConversationReply, Error> {
     Ok(match agent.undo_last_exchange(conversation).await? {
         Some(question) => ConversationReply::Ask(question),
-        None => ConversationReply::text(NOTHING_TO_RETRY),
+        None => ConversationReply::plain(NOTHING_TO_RETRY),
     })
 }

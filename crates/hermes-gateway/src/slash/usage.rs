@@ -11,7 +11,7 @@ pub(super) const NOTHING_USED: &str = "Nothing was used yet in this conversation
 /// Shows the tokens and the cost of a session.
 pub async fn usage(store: &Store, session: &SessionId) -> Result<ConversationReply, Error> {
     let Some(stored) = store.session(session).await? else {
-        return Ok(ConversationReply::text(NOTHING_USED));
+        return Ok(ConversationReply::plain(NOTHING_USED));
     };
     let usage = stored.usage;
     let cost = match (stored.estimated_cost_usd, stored.cost_status.as_deref()) {
@@ -21,7 +21,7 @@ pub async fn usage(store: &Store, session: &SessionId) -> Result<ConversationRep
         (Some(dollars), status) => format!("${dollars:.4} ({})", status.unwrap_or("estimated")),
         (None, _) => "not known: there is no price for this model".to_owned(),
     };
-    Ok(ConversationReply::Text(format!(
+    Ok(ConversationReply::emphasized(format!(
         "📊 **Session Token Usage**\nInput: {}\nOutput: {}\nCache read: {}\nTotal: {}\nMessages: {}\nCost: {cost}",
         with_commas(usage.input),
         with_commas(usage.output),

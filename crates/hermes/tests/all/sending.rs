@@ -92,7 +92,7 @@ fn what_cannot_leave_waits_and_says_why() {
     let output = hermes(&fixture.home, &["send", "telegram:7", "patience"]).output().unwrap();
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(said[0].starts_with("Queued for telegram:7; it leaves when a gateway runs"), "{said:?}");
-    assert!(said[1].contains("Telegram does not accept the token"), "{said:?}");
+    assert!(said[1].contains("Telegram rejected the token"), "{said:?}");
     // A postponed message is retried at once by the next sender, a command or a gateway.
     assert_eq!(fixture.run(&["send", "telegram:7", "and more"]).0, 0);
     assert_eq!(fixture.texts(), ["patience", "and more"]);

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use hermes_agent::RequestOptions;
 use hermes_gateway::slash::{
-    self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, SlashCommand,
-    SlashCommandId, TerminalCommand,
+    self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, ReplyText, SessionOwner,
+    SlashCommand, SlashCommandId, TerminalCommand,
 };
 use hermes_store::EndReason;
 use hermes_text::head;
@@ -129,7 +129,7 @@ async fn run_conversation_command(
     };
     Ok(match reply {
         ConversationReply::Text(text) => {
-            show(chat, &text);
+            show(chat, text);
             CommandEffect::Continue
         }
         ConversationReply::Ask(text) => CommandEffect::Say(text),
@@ -156,7 +156,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         // The change applies to this chat all the same.
         chat.output.notice(&format!("not saved: {error}"));
     }
-    show(chat, &text);
+    show(chat, text);
     match change {
         None => {}
         Some(SessionChange::Model) => {
@@ -215,9 +215,8 @@ async fn run_terminal_command(
     Ok(CommandEffect::Continue)
 }
 
-/// Shows a reply that chats get, too: without the emphasis, which a terminal does not render.
-fn show(chat: &ChatLoop<'_>, text: &str) {
-    chat.output.line(text.replace("**", "").trim_end());
+fn show(chat: &ChatLoop<'_>, text: ReplyText) {
+    chat.output.line(text.into_plain().trim_end());
 }
 
 fn skill_commands(chat: &ChatLoop<'_>) -> SkillCommands {
@@ -342,9 +341,12 @@ async fn resume(chat: &mut ChatLoop<'_>, name: &str) -> Result<()> {
         return Ok(());
     }
     let agent = &chat.runtime.agent;
-    let Some(id) = agent.store().resolve(name).await? else {
-        chat.output.line(&format!("Session not found: {name}"));
-        return Ok(());
+    let id = match slash::find_session(agent.store(), name, SessionOwner::Anybody).await? {
+        Ok(id) => id,
+        Err(message) => {
+            chat.output.line(&message);
+            return Ok(());
+        }
     };
     let taken = match agent.load_conversation(&id).await {
         Ok(taken) => taken,

@@ -15,7 +15,7 @@ use hermes_gateway::{
     ChannelHealth, ChatMessageSender, EventObserver as _, Gateway, GatewayPorts, LiveSettings,
 };
 use hermes_serve::{
-    App, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
+    App, AppState, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
     WebhookSettings, start_webhooks,
 };
 use hermes_store::Store;
@@ -361,7 +361,7 @@ impl ServerStarter<'_> {
             agents: ports.agents.clone(),
             gateway: self.gateway.status().clone(),
         };
-        let started = match App::new(parts, settings, &cli::version(), self.cancel) {
+        let started = match AppState::new(parts, settings, &cli::version(), self.cancel) {
             Ok(app) => hermes_serve::start(app.clone(), self.cancel).await.map(|listening| (app, listening)),
             Err(error) => Err(error),
         };

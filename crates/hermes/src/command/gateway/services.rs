@@ -99,7 +99,7 @@ impl ProgramServices {
             )
             | None => {}
         }
-        not_saved.map_or(text, |error| format!("⚠️ {error}"))
+        not_saved.map_or_else(|| text.into_markdown(), |error| format!("⚠️ {error}"))
     }
 
     fn run_service_command(&self, command: ServiceCommand, arguments: &str, from: &WaitingMessage) -> String {

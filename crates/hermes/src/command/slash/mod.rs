@@ -17,7 +17,7 @@ use std::sync::Arc;
 use hermes_config::settings::ToolProgress;
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_config::{Config, ManagedMode, set};
-use hermes_gateway::slash::ProgramCommand;
+use hermes_gateway::slash::{ProgramCommand, ReplyText};
 use hermes_store::Store;
 use hermes_tools::{CheckpointManager, Yolo};
 use hermes_types::{ReasoningEffort, Timestamp};
@@ -48,8 +48,7 @@ pub(crate) struct CommandInput<'a> {
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct CommandReply {
-    /// The text for the user, with Markdown emphasis.
-    pub(crate) text: String,
+    pub(crate) text: ReplyText,
     /// What changes for the conversation the command was typed in.
     pub(crate) change: Option<SessionChange>,
     /// The reason why a setting was not saved.
@@ -58,7 +57,11 @@ pub(crate) struct CommandReply {
 
 impl CommandReply {
     fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), change: None, not_saved: None }
+        Self { text: ReplyText::Plain(text.into()), change: None, not_saved: None }
+    }
+
+    fn emphasized(text: String) -> Self {
+        Self { text: ReplyText::Emphasized(text), change: None, not_saved: None }
     }
 
     fn changing(self, change: SessionChange) -> Self {

@@ -12,7 +12,7 @@ const KEY: &str = "agent.system_prompt";
 pub(super) fn run(name: &str, context: &ProgramContext, config: &Config) -> CommandReply {
     let names = personality_names(config);
     if name.is_empty() {
-        return CommandReply::text(format!(
+        return CommandReply::emphasized(format!(
             "🎭 **Personalities**\n{names}, none\n\n`/personality NAME` puts one on."
         ));
     }
@@ -23,7 +23,7 @@ pub(super) fn run(name: &str, context: &ProgramContext, config: &Config) -> Comm
             (Some(text.clone()), save_setting(context, KEY, YamlValue::Str(text)))
         }
     };
-    CommandReply::text(format!("🎭 Personality set to **{name}**"))
+    CommandReply::emphasized(format!("🎭 Personality set to **{name}**"))
         .changing(SessionChange::SystemPrompt(prompt))
         .saved(saved)
 }
