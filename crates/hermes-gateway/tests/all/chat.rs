@@ -823,11 +823,8 @@ async fn a_compression_can_be_stopped() {
         bench.channel.write("ann", "/stop");
         bench.channel.until_said("ann", "Force-stopped").await;
         // A compression that does not stop by itself gets a grace period of some seconds.
-        while !bench.channel.texts("ann").iter().any(|text| text.contains("Compression was stopped")) {
-            bench.clock.advance(std::time::Duration::from_secs(1));
-            tokio::task::yield_now().await;
-        }
-        bench.until_quiet().await;
+        bench.while_time_passes(bench.channel.until_said("ann", "Compression was stopped")).await;
+        bench.while_time_passes(bench.until_quiet()).await;
         assert_eq!(bench.store.bindings().await.unwrap()[0].session, session, "nothing was changed");
         bench.channel.write("ann", "and on");
         bench.channel.until_said("ann", "and on ").await;

@@ -15,32 +15,13 @@ use hermes_types::{
 
 use super::support::{GatewayFixture, GatewayFixturePlan, ModelStep, TestModel};
 
-/// Advances the clock until the text has arrived.
-async fn in_time(bench: &GatewayFixture, part: &str) {
-    passing(bench, bench.channel.until_said("ann", part)).await;
-}
-
-/// Advances the clock until the future completes.
-async fn passing<T>(bench: &GatewayFixture, come: impl Future<Output = T>) {
-    let time = async {
-        loop {
-            bench.clock.advance(Duration::from_secs(2));
-            SystemClock::new().sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::select! {
-        _ = come => {}
-        () = time => {}
-    }
-}
-
 #[tokio::test]
 async fn what_is_not_taken_is_sent_again_and_the_order_stays() {
     let bench = GatewayFixture::with(TestModel::echo()).await;
     bench.channel.fail_next(SendFault::Retry);
     bench.channel.fail_next(SendFault::Retry);
     bench.channel.write("ann", "one");
-    in_time(&bench, "you said: one").await;
+    bench.while_time_passes(bench.channel.until_said("ann", "you said: one")).await;
     bench.channel.write("ann", "two");
     bench.channel.until_said("ann", "you said: two").await;
     assert_eq!(bench.channel.texts("ann"), ["you said: one", "you said: two"]);
@@ -105,7 +86,7 @@ async fn a_file_waits_for_the_configured_delay() {
     bench.channel.until_said("ann", "Here it is.").await;
     let before = bench.clock.monotonic();
     let file = bench.channel.until(|posted| posted.iter().any(|p| !p.files.is_empty()).then_some(()));
-    passing(&bench, file).await;
+    bench.while_time_passes(file).await;
     let waited = bench.clock.monotonic().saturating_sub(before);
     assert!(waited >= Duration::from_mins(1), "the file was sent after {waited:?}");
 }
@@ -117,7 +98,7 @@ async fn a_reply_whose_fate_is_unknown_is_sent_again_and_marked() {
     bench.channel.fail_next(SendFault::Retry);
     bench.channel.write("ann", "hello");
     let again = bench.channel.until(|posted| (posted.len() == 2).then_some(()));
-    passing(&bench, again).await;
+    bench.while_time_passes(again).await;
     bench.until_quiet().await;
     let posted = bench.channel.posted();
     assert_eq!(posted[0].key, posted[1].key, "the same key, so that whoever can tell can tell");

@@ -208,6 +208,20 @@ impl GatewayFixture {
         }
     }
 
+    /// Advances the clock, at a pace other tasks can follow, until the future completes.
+    pub(crate) async fn while_time_passes<T>(&self, awaited: impl Future<Output = T>) -> T {
+        let time = async {
+            loop {
+                self.clock.advance(Duration::from_secs(2));
+                SystemClock::new().sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            done = awaited => done,
+            () = time => unreachable!("time does not end"),
+        }
+    }
+
     /// Ends the process immediately.
     pub(crate) async fn kill(self) -> Arc<TempDir> {
         self.cancel.cancel();
