@@ -8,7 +8,7 @@ use thiserror::Error;
 pub enum Error {
     /// Another process is running a turn in this conversation: wait for it, or end that process.
     #[error(
-        "another Hermes (process {}) is working in this conversation; wait until it is done",
+        "another Hermes (process {}) is working in this conversation; wait until it has finished",
         .holder.as_str().split('-').next().unwrap_or_default()
     )]
     Busy { holder: HolderId },

@@ -81,7 +81,7 @@ struct BackgroundState {
 pub enum InputError {
     #[error("its input is closed")]
     Closed,
-    #[error("it does not take input: {0}")]
+    #[error("it does not accept input: {0}")]
     Refused(String),
 }
 

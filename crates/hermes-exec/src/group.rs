@@ -98,32 +98,32 @@ impl ProcessGroup {
 
     /// Ends the group as [`Self::terminate`] does, with another grace period.
     pub(crate) async fn terminate_within(self, grace: Duration, clock: &dyn Clock) {
-        let kin = match self.scope {
+        let tree = match self.scope {
             KillScope::Tree => ProcessTree::capture(self.tree_key()).await,
             KillScope::Group => ProcessTree::Empty,
         };
         for signal in [Signal::TERM, Signal::CONT] {
             // A stopped process cannot act on the request before it continues. One that has exited already is
             // no failure.
-            kin.signal(signal);
+            tree.signal(signal);
             let _ = kill_process_group(self.leader, signal);
         }
         let end = clock.monotonic() + grace;
         let mut pause = FIRST_LOOK;
-        while self.is_alive(&kin) && clock.monotonic() < end {
+        while self.is_alive(&tree) && clock.monotonic() < end {
             clock.sleep(pause).await;
             pause = (pause * 2).min(LONGEST_LOOK);
         }
-        if self.is_alive(&kin) {
-            kin.kill();
+        if self.is_alive(&tree) {
+            tree.kill();
             let _ = kill_process_group(self.leader, Signal::KILL);
         }
-        kin.release();
+        tree.release();
     }
 
     /// Tells whether a process of the group or tree is alive. A group counts as alive until its last zombie
     /// is reaped, which may take init a second; a control group does not.
-    fn is_alive(self, kin: &ProcessTree) -> bool {
-        !kin.is_complete() && test_kill_process_group(self.leader).is_ok() || kin.is_alive()
+    fn is_alive(self, tree: &ProcessTree) -> bool {
+        !tree.is_complete() && test_kill_process_group(self.leader).is_ok() || tree.is_alive()
     }
 }

@@ -198,7 +198,7 @@ impl LocalHost {
                     }
                 });
             }
-            Err(error) => tracing::debug!(%error, "the login shell could not be asked anew"),
+            Err(error) => tracing::debug!(%error, "the login shell could not be read again"),
         }
     }
 

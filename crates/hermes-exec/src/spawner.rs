@@ -37,6 +37,6 @@ pub(crate) async fn start(command: Command) -> io::Result<Child> {
     let Some(keeper) = SPAWNER.as_ref() else {
         return Err(io::Error::other("no thread could be started for child processes"));
     };
-    keeper.send(order).map_err(|_| io::Error::other("the thread for child processes is gone"))?;
-    started.await.map_err(|_| io::Error::other("the thread for child processes is gone"))?
+    keeper.send(order).map_err(|_| io::Error::other("the thread that starts child processes has ended"))?;
+    started.await.map_err(|_| io::Error::other("the thread that starts child processes has ended"))?
 }

@@ -260,7 +260,7 @@ impl SshHost {
                         self.mark_disconnected().await;
                         output.push_str(
                             "\n[The SSH connection was lost while the command was running. It may have gone on or \
-                             stopped; look before you repeat it. The next command connects anew.]",
+                             stopped; look before you repeat it. The next command reconnects.]",
                         );
                     }
                     return Ok(CommandOutput { output, exit_code: code });

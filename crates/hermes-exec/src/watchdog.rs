@@ -83,7 +83,7 @@ fn send_line(line: &str) {
     let mut pipe = PIPE.lock().unwrap_or_else(PoisonError::into_inner);
     let told = pipe.as_mut().map(|pipe| pipe.write_all(format!("{line}\n").as_bytes()));
     if let Some(Err(error)) = told {
-        tracing::warn!(%error, "the watchdog of child processes is gone");
+        tracing::warn!(%error, "the watchdog of child processes has ended");
         *pipe = None;
     }
 }

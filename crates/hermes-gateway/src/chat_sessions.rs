@@ -9,7 +9,7 @@ use hermes_task::TaskGroup;
 use hermes_types::{CivilTime, Clock, Envelope, SessionId, SessionKind, TaskId, Turn};
 use serde_json::{Value, json};
 
-use crate::chat_agents::ChatAgents;
+use crate::chat_agents::{ChatAgents, ChatParty};
 use crate::deliver::{Outbox, ReplyTarget};
 use crate::ports::{EventObserver, ProcessInfo};
 use crate::resources::GatewayResources;
@@ -232,8 +232,7 @@ impl ChatSessions {
         if self.is_over(&entry, &policy).is_none() {
             return;
         }
-        let party =
-            crate::chat_agents::ChatParty { platform: &origin.platform, place: &place, sender: &sender };
+        let party = ChatParty { platform: &origin.platform, place: &place, sender: &sender };
         if let Ok(agent) = self.agents.agent_for(party) {
             flush_memories(&agent, &entry, &self.tasks).await;
         }

@@ -74,7 +74,7 @@ impl Maintenance {
         match self.index.export().await {
             Ok(true) => self.directory.write().await,
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "the list of chats was not brought up to date"),
+            Err(error) => tracing::warn!(%error, "the list of chats could not be written"),
         }
     }
 

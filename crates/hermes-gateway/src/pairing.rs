@@ -246,7 +246,7 @@ fn save<T: Serialize>(path: &Path, value: &T) -> hermes_config::Result<()> {
 fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
     let Ok(text) = fs::read_to_string(path) else { return T::default() };
     serde_json::from_str(&text).unwrap_or_else(|error| {
-        tracing::warn!(file = %path.display(), %error, "this file cannot be read; nobody in it is let in");
+        tracing::warn!(file = %path.display(), %error, "this file cannot be read; the users in it are denied");
         T::default()
     })
 }

@@ -10,6 +10,8 @@ use hermes_store::WaitingMessage;
 use hermes_types::{Attachment, BoxFuture, ChannelCapabilities, TaskId, ToolUser};
 use serde_json::Value;
 
+use crate::slash::{ProgramCommand, ServiceCommand};
+
 /// Creates the agents that run turns. Called before each turn, because the configuration may have changed.
 pub trait AgentProvider: Send + Sync {
     /// Returns the agent, or a message for the user that says why there is none.
@@ -57,13 +59,21 @@ pub struct JobScriptOutcome {
 
 /// The commands of chats that are about the whole program and not about one conversation.
 pub trait ProgramCommands: Send + Sync {
-    /// Runs a command. Returns `None` when the program has no such command.
+    /// Runs a command that the terminal has, too.
     fn run<'a>(
         &'a self,
-        name: &'a str,
+        command: ProgramCommand,
         arguments: &'a str,
         from: &'a WaitingMessage,
-    ) -> BoxFuture<'a, Option<String>>;
+    ) -> BoxFuture<'a, String>;
+
+    /// Runs a command about the service.
+    fn run_service<'a>(
+        &'a self,
+        command: ServiceCommand,
+        arguments: &'a str,
+        from: &'a WaitingMessage,
+    ) -> BoxFuture<'a, String>;
 }
 
 /// The skills a user can call by name.
@@ -142,8 +152,17 @@ impl EventObserver for NoObserver {
 pub struct NoServices;
 
 impl ProgramCommands for NoServices {
-    fn run<'a>(&'a self, _: &'a str, _: &'a str, _: &'a WaitingMessage) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(None))
+    fn run<'a>(&'a self, _: ProgramCommand, _: &'a str, _: &'a WaitingMessage) -> BoxFuture<'a, String> {
+        Box::pin(std::future::ready("This command is not available here.".to_owned()))
+    }
+
+    fn run_service<'a>(
+        &'a self,
+        _: ServiceCommand,
+        _: &'a str,
+        _: &'a WaitingMessage,
+    ) -> BoxFuture<'a, String> {
+        Box::pin(std::future::ready("This command is not available here.".to_owned()))
     }
 }
 

@@ -125,7 +125,7 @@ impl ChatQuestions {
         }
         let text = match (approval, count) {
             (_, 0) if tag.is_some_and(|tag| self.conversations.is_open(tag)) => {
-                "That question was put to somebody else; it is theirs to answer."
+                "This question is for another user; only they can answer it."
             }
             (_, 0) if tag.is_some() && self.conversations.asks_approval(key) => {
                 "That question is no longer open. Please answer the newer question."

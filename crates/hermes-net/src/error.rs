@@ -36,29 +36,29 @@ pub enum Error {
     Stalled { host: String, after: Duration },
     #[error("it was cancelled")]
     Cancelled,
-    #[error("the time for this turn is used up")]
+    #[error("the time limit of this turn has passed")]
     DeadlinePassed,
-    #[error("the answer of {host} is larger than {limit} bytes")]
+    #[error("the response from {host} is larger than {limit} bytes")]
     TooLarge { host: String, limit: usize },
     #[error(transparent)]
     Denied(#[from] UrlDenial),
     /// The connection ended before the response was complete.
-    #[error("{host} broke off the connection")]
+    #[error("{host} closed the connection before the response was complete")]
     ConnectionLost { host: String },
-    #[error("no secure connection to {host}: {why}")]
+    #[error("TLS connection to {host} failed: {why}")]
     Tls { host: String, why: String },
-    #[error("the proxy did not let the connection to {host} through: {why}")]
+    #[error("the proxy refused the connection to {host}: {why}")]
     Proxy { host: String, why: String },
-    #[error("this is not an address that can be asked for")]
+    #[error("not a valid URL")]
     InvalidUrl,
-    #[error("{host} redirects without end")]
+    #[error("{host}: too many redirects")]
     TooManyRedirects { host: String },
     /// The server answered a WebSocket handshake with an ordinary response.
     #[error("{host} refused the connection with status {status}")]
     Refused { host: String, status: u16 },
-    #[error("the answer of {host} is not what was expected: {why}")]
+    #[error("unexpected response from {host}: {why}")]
     Malformed { host: String, why: String },
-    #[error("the settings for connections cannot be used: {why}")]
+    #[error("invalid network settings: {why}")]
     Settings { why: String },
     #[error("the request to {host} failed: {why}")]
     Other { host: String, why: String },

@@ -20,10 +20,10 @@ pub enum Error {
     NotFound(String),
     #[error("'{reference}' fits several jobs: {}. Use the whole id", ids.join(", "))]
     Ambiguous { reference: String, ids: Vec<String> },
-    #[error("its time has passed, so it would never run. Give it a new schedule instead")]
+    #[error("its scheduled time has passed, so it would never run. Set a new schedule")]
     NoFurtherRuns,
     /// The job file cannot be parsed. The user must repair or move it; it is not overwritten.
-    #[error("{path} is not the JSON it should be. Nothing was changed; mend the file or move it away", path = path.display())]
+    #[error("{path} is not valid JSON. Nothing was changed; repair the file or move it away", path = path.display())]
     Unreadable { path: std::path::PathBuf },
     #[error(transparent)]
     File(#[from] hermes_config::Error),

@@ -110,7 +110,7 @@ impl JobFile {
         let path = self.path();
         match self.inspect() {
             JobFileReading::Unreadable => {
-                Some(format!("{} is not the JSON it should be; it is left as it is", path.display()))
+                Some(format!("{} is not valid JSON; it was left unchanged", path.display()))
             }
             JobFileReading::Failed(error) => Some(format!("{} cannot be read: {error}", path.display())),
             JobFileReading::Content(_) | JobFileReading::Repaired(_) | JobFileReading::Nothing => None,

@@ -17,13 +17,10 @@ use crate::repeats::RepeatDetector;
 use crate::runs::RunRegistry;
 use crate::settings::ServerSettings;
 
-/// A handle to the server. Clones refer to the same server.
-#[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "it holds ports")]
-pub struct App {
-    inner: Arc<AppState>,
-}
+/// A handle to the server, as the handlers get it.
+pub type App = Arc<AppState>;
 
+/// The state of the server.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct AppState {
     pub(crate) store: Store,
@@ -48,14 +45,6 @@ pub struct AppState {
     pub(crate) version: String,
 }
 
-impl std::ops::Deref for App {
-    type Target = AppState;
-
-    fn deref(&self) -> &AppState {
-        &self.inner
-    }
-}
-
 /// What the server runs turns with, and what it tells about.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct ServerParts {
@@ -66,39 +55,37 @@ pub struct ServerParts {
     pub gateway: GatewayStatus,
 }
 
-impl App {
+impl AppState {
     pub fn new(
         parts: ServerParts,
         settings: ServerSettings,
         version: &str,
         cancel: &Cancel,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Arc<Self>, StartError> {
         settings.check()?;
         let ServerParts { store, clock, live, agents, gateway } = parts;
         let responses = ResponseStore::open(&live.home().join("response_store.db"))?;
         let turns = Arc::new(Semaphore::new(settings.max_turns));
         let started_at = clock.now();
-        Ok(Self {
-            inner: Arc::new(AppState {
-                running_requests: idempotency::RunningRequests::default(),
-                repeats: RepeatDetector::default(),
-                idle: IdleSessions::default(),
-                runs: RunRegistry::default(),
-                tasks: TaskGroup::new(cancel),
-                active: Mutex::default(),
-                version: version.to_owned(),
-                jobs: JobList::new(live.clone()),
-                store,
-                clock,
-                live,
-                agents,
-                gateway,
-                settings,
-                responses,
-                turns,
-                started_at,
-            }),
-        })
+        Ok(Arc::new(Self {
+            running_requests: idempotency::RunningRequests::default(),
+            repeats: RepeatDetector::default(),
+            idle: IdleSessions::default(),
+            runs: RunRegistry::default(),
+            tasks: TaskGroup::new(cancel),
+            active: Mutex::default(),
+            version: version.to_owned(),
+            jobs: JobList::new(live.clone()),
+            store,
+            clock,
+            live,
+            agents,
+            gateway,
+            settings,
+            responses,
+            turns,
+            started_at,
+        }))
     }
 
     /// Reserves one of the turns that may run at once.
@@ -110,7 +97,7 @@ impl App {
     }
 
     /// Reserves a session for one turn. Returns `None` when a turn of this server runs in it.
-    pub(crate) fn lock_session(&self, session: &str) -> Option<SessionGuard> {
+    pub(crate) fn lock_session(self: &Arc<Self>, session: &str) -> Option<SessionGuard> {
         self.lock()
             .insert(session.to_owned())
             .then(|| SessionGuard { app: self.clone(), session: session.to_owned() })

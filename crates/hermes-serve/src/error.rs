@@ -117,7 +117,7 @@ impl ApiError {
     /// Reports a turn that was cut off twice, with a status that client libraries do not retry.
     pub(crate) fn interrupted_twice() -> Self {
         let message = "Hermes was cut off twice while it worked on this request, so it is not tried again. What was done \
-                       until then is kept; send the request with another Idempotency-Key to run it anew";
+                       until then is kept; send the request with another Idempotency-Key to run it again";
         Self { retry: ClientRetry::Never, ..Self::new(StatusCode::GONE, "cut_off_twice", message) }
     }
 
@@ -140,7 +140,7 @@ impl ApiError {
     /// Reports a request that ran before, called tools, and ended without an answer.
     pub(crate) fn repeated(past: &PastTurn) -> Self {
         let message = "This request was run before and ended without an answer. It is not run again by itself, because that \
-                       would repeat what its tools did; change it, or send it with another Idempotency-Key, to run it anew.";
+                       would repeat what its tools did; change it, or send it with another Idempotency-Key, to run it again.";
         Self::new(StatusCode::FAILED_DEPENDENCY, "already_acted", message).after_tool_calls(&past.calls)
     }
 

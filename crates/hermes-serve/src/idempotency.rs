@@ -292,7 +292,10 @@ pub(crate) async fn complete_turn(
         TurnState::Parked => Err(ApiError::interrupted_twice()),
         TurnState::Failed | TurnState::Interrupted => {
             let past = run::past_turn(app, id).await?;
-            Err(past.map_or_else(|| ApiError::internal("The turn is gone"), |past| ApiError::repeated(&past)))
+            Err(past.map_or_else(
+                || ApiError::internal("The turn no longer exists"),
+                |past| ApiError::repeated(&past),
+            ))
         }
     }
 }

@@ -27,7 +27,7 @@ mod turn_answer;
 mod unread;
 mod webhook;
 
-pub use app::{App, ServerParts};
+pub use app::{App, AppState, ServerParts};
 pub use error::StartError;
 pub use server::{ServerHandle, start};
 pub use settings::{ServerSettings, ToolItems};

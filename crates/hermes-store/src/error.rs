@@ -9,9 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Error)]
 pub enum Error {
     /// Another process held the lock through every retry: the same call may succeed later.
-    #[error(
-        "{path}: another process is using the database and did not let go in time; nothing was written, try again"
-    )]
+    #[error("{path}: another process keeps the database locked; nothing was written. Try again")]
     Busy { path: PathBuf },
 
     #[error("{path}: the disk is full; nothing was written. Free some space and try again")]
@@ -30,7 +28,7 @@ pub enum Error {
 
     /// The file itself is damaged. It is not changed.
     #[error(
-        "{path}: the database is damaged ({detail}). Nothing was changed; `hermes db repair` saves what can be read and keeps the damaged file"
+        "{path}: the database is damaged ({detail}). Nothing was changed; run `hermes db repair` to rescue what can be read; it keeps the damaged file"
     )]
     Damaged { path: PathBuf, detail: String },
 
@@ -40,7 +38,7 @@ pub enum Error {
 
     /// The file was removed, moved or replaced while it was open. Anything written now would be lost.
     #[error(
-        "{path}: the database was removed or replaced while Hermes was running; nothing is written any more. Put it back if you can, and restart Hermes"
+        "{path}: the database was removed or replaced while Hermes was running; nothing more is written. Restore the file if you can, then restart Hermes"
     )]
     Gone { path: PathBuf },
 

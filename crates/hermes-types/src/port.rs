@@ -288,12 +288,12 @@ pub enum ChannelError {
     #[error("try again{}: {reason}", .after.map(|d| format!(" in {} s", d.as_secs())).unwrap_or_default())]
     Retry { after: Option<Duration>, reason: String },
     /// The connection was lost during the request, so a retry may do it twice.
-    #[error("nobody knows whether it arrived: {0}")]
+    #[error("delivery could not be confirmed: {0}")]
     DeliveryUnknown(String),
     #[error("sign in again: {0}")]
     Reauthorise(String),
     /// Another program is connected with the same account; one of the two has to stop.
-    #[error("somebody else is connected with the same account: {0}")]
+    #[error("another program is connected with the same account: {0}")]
     Conflict(String),
     #[error("the platform refused it: {0}")]
     Refused(String),

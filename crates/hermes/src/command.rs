@@ -12,6 +12,7 @@ pub(crate) mod pairing;
 pub(crate) mod prompt_size;
 pub(crate) mod send;
 pub(crate) mod sessions;
+pub(crate) mod slash;
 pub(crate) mod status;
 pub(crate) mod update;
 pub(crate) mod webhook;

@@ -37,7 +37,7 @@ impl DiscordChannel {
         let path = format!("/applications/{application}/commands");
         let body = RequestBody::Json(menu_json(&self.commands));
         if let Err(failure) = self.api.call(Method::PUT, &path, body).await {
-            tracing::warn!(%failure, "Discord's menu of commands was not brought up to date");
+            tracing::warn!(%failure, "Discord's command menu could not be updated");
         }
     }
 

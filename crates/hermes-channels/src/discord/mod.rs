@@ -198,7 +198,7 @@ impl Channel for DiscordChannel {
         Box::pin(async move {
             let Ok(channel) = outbound::target_channel(place) else { return };
             if let Err(failure) = self.api.post(&format!("/channels/{channel}/typing"), json!({})).await {
-                tracing::debug!(%failure, "nobody sees that the bot is busy");
+                tracing::debug!(%failure, "the typing indicator could not be shown");
             }
         })
     }

@@ -60,7 +60,7 @@ impl SocketContext<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            tracing::debug!(%reason, "a connection to Slack is made anew");
+            tracing::debug!(%reason, "reconnecting to Slack");
         }
     }
 

@@ -33,13 +33,13 @@ pub(super) enum TelegramError {
     #[error("{0}")]
     Unreachable(String),
     /// The request was sent; whether it had an effect is unknown.
-    #[error("{0}; it is not known whether Telegram did it")]
+    #[error("{0}; Telegram did not confirm the request")]
     Unclear(String),
     #[error("Telegram is busy: {0}")]
     Server(String),
-    #[error("too many messages; Telegram wants a pause of {} s", .0.as_secs())]
+    #[error("too many messages; Telegram asks to wait {} s", .0.as_secs())]
     Flood(Duration),
-    #[error("Telegram does not accept the token in TELEGRAM_BOT_TOKEN; ask @BotFather for the right one")]
+    #[error("Telegram rejected the token in TELEGRAM_BOT_TOKEN; get a valid one from @BotFather")]
     Unauthorised,
     #[error("{description}")]
     Refused { code: u16, description: String, migrate_to: Option<i64> },

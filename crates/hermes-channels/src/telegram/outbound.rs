@@ -199,7 +199,7 @@ impl TelegramChannel {
                     target = TelegramTarget { chat: *chat, thread: None, reply_to: None };
                 }
                 error if target.thread.is_some() && error.description_contains("thread not found") => {
-                    tracing::warn!("a topic is gone; the message goes to the chat itself");
+                    tracing::warn!("a topic no longer exists; the message goes to the chat itself");
                     target.thread = None;
                 }
                 error

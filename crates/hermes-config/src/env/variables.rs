@@ -375,7 +375,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("AUXILIARY_FLUSH_MEMORIES_MODEL", "", "Model for the flush memories side task").kept(),
     plain("AUXILIARY_FLUSH_MEMORIES_BASE_URL", "", "Endpoint for the flush memories side task").kept(),
     secret("AUXILIARY_FLUSH_MEMORIES_API_KEY", "Key for the flush memories side task").kept(),
-    plain("SESSION_IDLE_MINUTES", "1440", "Idle minutes before a chat starts anew"),
+    plain("SESSION_IDLE_MINUTES", "1440", "Idle minutes before a new conversation starts"),
     plain("SESSION_RESET_HOUR", "4", "Hour of the daily fresh start"),
     plain("HERMES_ACCEPT_HOOKS", "", "Accept shell hooks without asking").kept(),
     plain("HERMES_SAFE_MODE", "", "Start without plugins and hooks").kept(),

@@ -33,7 +33,6 @@ fn disputed_defaults_follow_the_ruling() {
         ("checkpoints.enabled", "true"),
         ("display.show_reasoning", "false"),
         ("terminal.sandbox", "auto"),
-        ("code_execution.remote", "false"),
         ("gateway.stale_after_hours", "24"),
         ("budget.per_turn_usd", "null"),
     ] {

@@ -60,7 +60,6 @@ pub(super) const KEYS: &[KeySpec] = &[
     int("web.extract_char_limit", "15000", "Longest page text given to the model").later().kept(),
     int("code_execution.timeout", "300", "Seconds a script may run"),
     int("code_execution.max_tool_calls", "50", "Tool calls a script may make"),
-    flag("code_execution.remote", "false", "Run scripts in the terminal backend instead of on this machine").ours().kept(),
     choice("code_execution.mode", "project", &["project", "strict"], "Which folder and interpreter scripts get").later(),
     text("code_execution.python", "", "Python to use").later(),
     num("clarify.timeout", "120", "Seconds the terminal program waits for an answer to a question"),

@@ -126,7 +126,7 @@ impl DaytonaApi {
                 .0
                 .get(&["sandbox", &id], None, cancel)
                 .await?
-                .ok_or_else(|| CliError::Refused(format!("the sandbox {id} is gone")))?;
+                .ok_or_else(|| CliError::Refused(format!("the sandbox {id} no longer exists")))?;
         }
     }
 

@@ -34,22 +34,22 @@ impl ScriptTransport for DaytonaTransport<'_> {
 
     fn run_script<'a>(
         &'a self,
-        speech: ScriptRequest<'a>,
+        request: ScriptRequest<'a>,
         watch: RunContext<'a>,
     ) -> BoxFuture<'a, Result<ScriptResponse, CliError>> {
-        Box::pin(self.send(speech, watch))
+        Box::pin(self.send(request, watch))
     }
 }
 
 impl DaytonaTransport<'_> {
     async fn send(
         &self,
-        speech: ScriptRequest<'_>,
+        request: ScriptRequest<'_>,
         watch: RunContext<'_>,
     ) -> Result<ScriptResponse, CliError> {
         let RunContext { limit, cancel, bounds, .. } = watch;
-        let text = base64::encode(&payload(speech.script, speech.stdin));
-        let mut frames = FrameParser::new(speech.marks, bounds);
+        let text = base64::encode(&payload(request.script, request.stdin));
+        let mut frames = FrameParser::new(request.marks, bounds);
         let source = match self.upload(text, cancel).await {
             Ok(source) => source,
             Err(CliError::Interrupted) => {
@@ -57,7 +57,7 @@ impl DaytonaTransport<'_> {
             }
             Err(error) => return Err(error),
         };
-        let command = command_line(&source, speech.profile, limit);
+        let command = command_line(&source, request.profile, limit);
         let answer = match self.api.execute(self.id, &command, limit + MARGIN, cancel).await {
             Ok(DaytonaExecution::Answer { code, result }) => (code, result),
             Ok(DaytonaExecution::Unknown(why)) => {

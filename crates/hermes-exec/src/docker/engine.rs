@@ -94,7 +94,7 @@ impl DockerEngine {
             };
             let orphans = listed.text.lines().filter_map(|line| line.split_once(' '));
             for (id, _) in orphans.filter(|(_, label)| owner::is_gone(label)) {
-                tracing::info!(id, "removing the container of a Hermes that is gone");
+                tracing::info!(id, "removing the container of a Hermes process that has ended");
                 let _ = cli
                     .run(&["rm", "-f", "-v", id].map(str::to_owned), None, PROBE_LIMIT, &Cancel::new())
                     .await;

@@ -39,7 +39,7 @@ pub(crate) struct ClientOutput {
 pub(crate) enum CliError {
     #[error("{program} could not be started: {error}")]
     Start { program: String, error: io::Error },
-    #[error("it gave no answer within {} s", .0.as_secs())]
+    #[error("no response within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("it was interrupted")]
     Interrupted,

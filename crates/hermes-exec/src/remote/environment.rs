@@ -124,8 +124,8 @@ impl Environment for RemoteShellSession {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<CommandOutput, RunError>> {
         Box::pin(async move {
-            if let Some(luggage) = &self.uploader {
-                luggage.upload(&self.bare, &*self.bare.host, self.bounds(), cancel).await;
+            if let Some(credentials) = &self.uploader {
+                credentials.upload(&self.bare, &*self.bare.host, self.bounds(), cancel).await;
             }
             self.bare.run(command, cancel).await
         })

@@ -87,13 +87,13 @@ pub enum RemoteFileError {
     Folder,
     #[error("permission denied")]
     Denied,
-    #[error("it did not arrive whole, and nothing was changed")]
+    #[error("the transfer was incomplete; nothing was changed")]
     Cut,
-    #[error("it was changed by somebody else meanwhile, and was left as it is; read it again")]
+    #[error("another program changed it in the meantime; nothing was changed. Read it again")]
     Changed,
-    #[error("it does not hold what was written; read it again")]
+    #[error("its content is not what was written; read it again")]
     NotKept,
-    #[error("it was stopped before it was done")]
+    #[error("stopped before it was complete")]
     Stopped,
     #[error("{0}")]
     Failed(String),

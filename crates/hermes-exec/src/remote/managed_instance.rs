@@ -147,7 +147,10 @@ impl<M: InstanceProvider> ManagedInstance<M> {
                 }
                 // Nothing was run, so the command may be run again.
                 CallResult::NotStarted { .. } if again && self.provider.is_gone(&made).await => {
-                    tracing::warn!(id = made.id, "the place of commands was gone; it is made anew");
+                    tracing::warn!(
+                        id = made.id,
+                        "the remote environment no longer exists; creating a new one"
+                    );
                     self.discard(&made).await;
                     again = false;
                 }

@@ -53,7 +53,7 @@ pub(crate) trait ScriptTransport: Send + Sync {
 
     fn run_script<'a>(
         &'a self,
-        speech: ScriptRequest<'a>,
+        request: ScriptRequest<'a>,
         watch: RunContext<'a>,
     ) -> BoxFuture<'a, Result<ScriptResponse, CliError>>;
 }
@@ -69,20 +69,20 @@ impl ScriptTransport for CliTransport {
 
     fn run_script<'a>(
         &'a self,
-        speech: ScriptRequest<'a>,
+        request: ScriptRequest<'a>,
         watch: RunContext<'a>,
     ) -> BoxFuture<'a, Result<ScriptResponse, CliError>> {
-        Box::pin(run_script_over_cli(self, speech, watch))
+        Box::pin(run_script_over_cli(self, request, watch))
     }
 }
 
 async fn run_script_over_cli(
     reach: &CliTransport,
-    speech: ScriptRequest<'_>,
+    request: ScriptRequest<'_>,
     watch: RunContext<'_>,
 ) -> Result<ScriptResponse, CliError> {
     let RunContext { clock, bounds, .. } = watch;
-    let ScriptRequest { script, stdin, marks, profile } = speech;
+    let ScriptRequest { script, stdin, marks, profile } = request;
     let bytes = payload(script, stdin);
     let launch = reach.cli.launch(&reach.arguments(profile), StdioMode::InputAndOutput);
     let mut running = launch.start().await.map_err(|error| reach.cli.not_started(error))?;

@@ -100,7 +100,7 @@ impl RemoteShell {
         if self.login.lock().await.take() != Some(left) {
             return true;
         }
-        let speech = ScriptRequest {
+        let request = ScriptRequest {
             script: &script::remove_dump_script(&self.dump),
             stdin: None,
             marks: FrameMarks::new(&random_hex(12)),
@@ -109,7 +109,7 @@ impl RemoteShell {
         let cancel = Cancel::new();
         let watch =
             RunContext { limit: CLEAN_LIMIT, clock: line.clock(), cancel: &cancel, bounds: self.bounds };
-        match line.run_script(speech, watch).await {
+        match line.run_script(request, watch).await {
             Ok(heard) => heard.exit_cause == ExitCause::Exited(0),
             Err(error) => {
                 tracing::debug!(%error, "the shell's dump could not be removed");
@@ -149,10 +149,10 @@ impl RemoteShell {
         let script = script::call_script(&call, &marks, &id);
         let profile =
             if login == LoginState::EachTime { ProfileLoading::Read } else { ProfileLoading::Skipped };
-        let speech = ScriptRequest { script: &script, stdin, marks, profile };
+        let request = ScriptRequest { script: &script, stdin, marks, profile };
         let watch = RunContext { limit, clock: line.clock(), cancel, bounds: self.bounds };
         let ScriptResponse { framed, exit_cause: ending } =
-            line.run_script(speech, watch).await.map_err(unavailable)?;
+            line.run_script(request, watch).await.map_err(unavailable)?;
         if framed.began && login == LoginState::NotStarted {
             // The shell works and its profile does not.
             *self.login.lock().await =
@@ -188,10 +188,10 @@ impl RemoteShell {
         }
         let marks = FrameMarks::new(&random_hex(12));
         let script = script::dump_script(&self.dump, &self.exports, &marks);
-        let speech = ScriptRequest { script: &script, stdin: None, marks, profile: ProfileLoading::Read };
+        let request = ScriptRequest { script: &script, stdin: None, marks, profile: ProfileLoading::Read };
         let watch = RunContext { limit: LOGIN_LIMIT, clock: line.clock(), cancel, bounds: self.bounds };
         let ScriptResponse { framed, exit_cause: ending } =
-            line.run_script(speech, watch).await.map_err(unavailable)?;
+            line.run_script(request, watch).await.map_err(unavailable)?;
         let login = match (framed.end.map(|end| end.code), ending) {
             (_, ExitCause::Interrupted) => return Ok(None),
             (Some(0), _) => LoginState::Dump,

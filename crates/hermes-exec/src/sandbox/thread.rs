@@ -48,5 +48,5 @@ impl SandboxedThread {
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the thread for files is gone")
+    io::Error::other("the file thread has ended")
 }

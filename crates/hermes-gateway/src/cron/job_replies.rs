@@ -87,11 +87,7 @@ impl JobMessenger {
         for (id, runs) in by_job {
             let job = self.jobs.find(&JobId::new(id.clone())).await?;
             let Some(job) = job else {
-                tracing::warn!(
-                    job = id,
-                    runs = runs.len(),
-                    "runs of a job that is gone were missed or cut off"
-                );
+                tracing::warn!(job = id, runs = runs.len(), "runs of a removed job were missed or cut off");
                 self.store.notify_job_runs(ids(&runs), Vec::new(), self.clock.now()).await?;
                 continue;
             };

@@ -35,7 +35,7 @@ impl ResetReason {
     pub fn model_text(self) -> String {
         let why = match self {
             Self::Idle(_) => "nothing was said for a long time",
-            Self::Daily(_) => "conversations begin anew each day",
+            Self::Daily(_) => "a new conversation starts each day",
         };
         format!(
             "[System note: this is a fresh conversation because {why}. What was said before is not known here; \

@@ -1,10 +1,13 @@
 //! Commands about a chat's current conversation.
 
-use hermes_agent::CompressionReport;
-use hermes_store::{NewSession, SessionFilter, WaitingMessage};
-use hermes_text::{Title, head, single_line, with_commas};
+use hermes_store::{SessionFilter, WaitingMessage};
+use hermes_text::{head, single_line};
 use hermes_types::{Cancel, SessionId, TaskId};
 
+use super::compress::{TOO_LITTLE, compress};
+use super::resume::{SessionOwner, find_session};
+use super::undo::{NOTHING_TO_RETRY, NOTHING_TO_UNDO};
+use super::usage::NOTHING_USED;
 use super::{ChatCommands, SlashCommandOutcome};
 use crate::chat_sessions::{LoadError, LoadedChat};
 use crate::silent_frontend::SilentFrontend;
@@ -14,9 +17,6 @@ use crate::turn::GRACE;
 pub(super) type SlashCommandResult = Result<SlashCommandOutcome, LoadError>;
 
 const MAX_LISTED: usize = 10;
-const MIN_TO_COMPRESS: usize = 4;
-const NOTHING_TO_RETRY: &str = "No previous message to retry.";
-const TOO_LITTLE: &str = "There is too little to compress; at least 4 messages are needed.";
 
 impl ChatCommands {
     pub(super) async fn start_new_session(&self, row: &WaitingMessage) -> SlashCommandResult {
@@ -25,31 +25,18 @@ impl ChatCommands {
         Ok(SlashCommandOutcome::reply(format!("{first}{}", self.agents.describe_model(&row.envelope))))
     }
 
-    pub(super) async fn undo(&self, row: &WaitingMessage) -> SlashCommandResult {
+    pub(super) async fn undo(&self, row: &WaitingMessage, arguments: &str) -> SlashCommandResult {
         let Some(LoadedChat { agent, mut conversation, .. }) = self.load_current(row).await? else {
-            return Ok(SlashCommandOutcome::reply("Nothing to undo."));
+            return Ok(SlashCommandOutcome::reply(NOTHING_TO_UNDO));
         };
-        let before = conversation.messages().len();
-        let Some(taken) = agent.undo_last_exchange(&mut conversation).await? else {
-            return Ok(SlashCommandOutcome::reply("Nothing to undo."));
-        };
-        let count = before - conversation.messages().len();
-        let short = single_line(&taken);
-        let more = if short.chars().count() > 40 { "..." } else { "" };
-        Ok(SlashCommandOutcome::reply(format!(
-            "↩️ Undid {count} message(s).\nRemoved: \"{}{more}\"",
-            head(&short, 40)
-        )))
+        Ok(super::undo::undo(&agent, &mut conversation, arguments).await?.into())
     }
 
     pub(super) async fn retry(&self, row: &WaitingMessage) -> SlashCommandResult {
         let Some(LoadedChat { agent, mut conversation, .. }) = self.load_current(row).await? else {
             return Ok(SlashCommandOutcome::reply(NOTHING_TO_RETRY));
         };
-        match agent.undo_last_exchange(&mut conversation).await? {
-            Some(words) => Ok(SlashCommandOutcome::Prompt(words)),
-            None => Ok(SlashCommandOutcome::reply(NOTHING_TO_RETRY)),
-        }
+        Ok(super::undo::retry(&agent, &mut conversation).await?.into())
     }
 
     pub(super) async fn title(&self, row: &WaitingMessage, name: &str) -> SlashCommandResult {
@@ -57,49 +44,20 @@ impl ChatCommands {
             return Ok(SlashCommandOutcome::reply("There is no conversation yet; say something first."));
         };
         let session = SessionId::new(entry.session_id);
-        if name.is_empty() {
-            let title = self.store.session(&session).await?.and_then(|row| row.title);
-            return Ok(SlashCommandOutcome::reply(match title {
-                Some(title) => format!("📌 Session: **{title}**"),
-                None => "This conversation has no name yet. `/title NAME` gives it one.".to_owned(),
-            }));
-        }
-        let title = match Title::sanitise(name) {
-            Ok(Some(title)) => title,
-            Ok(None) => {
-                return Ok(SlashCommandOutcome::reply("A name needs at least one visible character."));
-            }
-            Err(error) => return Ok(SlashCommandOutcome::reply(error.to_string())),
-        };
-        if self.store.session(&session).await?.is_none() {
-            let new = NewSession::new(session.clone(), row.envelope.platform.clone(), self.clock.now());
-            self.store.create_session(new).await?;
-        }
-        match self.store.set_title(&session, Some(title.clone())).await {
-            Ok(()) => Ok(SlashCommandOutcome::reply(format!("✏️ Session title set: **{}**", title.as_str()))),
-            Err(error) => Ok(SlashCommandOutcome::reply(error.to_string())),
-        }
+        let (source, now) = (&row.envelope.platform, self.clock.now());
+        Ok(super::title::title(&self.store, &session, source, name, now).await?.into())
     }
 
     pub(super) async fn resume(&self, row: &WaitingMessage, name: &str) -> SlashCommandResult {
         if name.is_empty() {
             return self.list_resumable(row).await;
         }
-        let Some(session) = self.store.resolve(name).await? else {
-            return Ok(SlashCommandOutcome::reply(format!(
-                "No session named '{name}' was found. /resume lists them."
-            )));
+        let (platform, user) = (&row.envelope.platform, row.envelope.sender.user_id.as_deref());
+        let owner = SessionOwner::Person { platform, user };
+        let session = match find_session(&self.store, name, owner).await? {
+            Ok(session) => session,
+            Err(message) => return Ok(SlashCommandOutcome::reply(message)),
         };
-        let stored = self.store.session(&session).await?;
-        // A user must not read another person's conversation.
-        let theirs = stored.as_ref().is_some_and(|stored| {
-            stored.source == row.envelope.platform && stored.user_id == row.envelope.sender.user_id
-        });
-        if !theirs {
-            return Ok(SlashCommandOutcome::reply(format!(
-                "No session named '{name}' was found. /resume lists them."
-            )));
-        }
         let agent = self.agents.agent_for(&row.envelope).map_err(LoadError::NoAgent)?;
         let taken = agent.load_conversation_as(&session, TaskId::new(row.conversation.clone())).await?;
         if let Some(cut_off) = &taken.unfinished_turn {
@@ -140,10 +98,6 @@ impl ChatCommands {
         let Some(LoadedChat { agent, mut conversation, mut entry }) = self.load_current(row).await? else {
             return Ok(SlashCommandOutcome::reply(TOO_LITTLE));
         };
-        if conversation.messages().len() < MIN_TO_COMPRESS {
-            return Ok(SlashCommandOutcome::reply(TOO_LITTLE));
-        }
-        let focus = (!focus.is_empty()).then_some(focus);
         // Registered as a turn, so that `/stop` ends it.
         let cancel = Cancel::new();
         self.conversations.start_turn(&row.conversation, cancel.clone(), None);
@@ -153,53 +107,28 @@ impl ChatCommands {
         };
         let done = tokio::select! {
             biased;
-            done = agent.compress(&mut conversation, focus, &SilentFrontend, &cancel) => Some(done),
+            done = compress(&agent, &mut conversation, focus, &SilentFrontend, &cancel) => done,
             // A compression that does not stop in time is abandoned; the step that would have changed the
             // conversation does not run.
-            () = overdue => None,
+            () = overdue => Ok(None),
         };
         self.conversations.end_turn(&row.conversation);
-        let done = done.transpose()?.flatten();
-        if cancel.is_cancelled() && done.is_none() {
+        let Some(reply) = done? else {
             return Ok(SlashCommandOutcome::reply("Compression was stopped; nothing was changed."));
-        }
-        let Some(CompressionReport { messages_before, messages_after, tokens_before, tokens_after }) = done
-        else {
-            return Ok(SlashCommandOutcome::reply("The conversation could not be made shorter."));
         };
-        entry.session_id = conversation.session().as_str().to_owned();
-        self.sessions.persist_used(entry).await?;
-        let late = if cancel.is_cancelled() { "It was too late to stop the compression. " } else { "" };
-        Ok(SlashCommandOutcome::reply(format!(
-            "{late}🗜️ Compressed: {messages_before} → {messages_after} messages, ~{} → ~{} tokens",
-            with_commas(tokens_before),
-            with_commas(tokens_after)
-        )))
+        // Compression moves a conversation to another session.
+        if entry.session_id != conversation.session().as_str() {
+            entry.session_id = conversation.session().as_str().to_owned();
+            self.sessions.persist_used(entry).await?;
+        }
+        Ok(reply.into())
     }
 
     pub(super) async fn usage(&self, row: &WaitingMessage) -> SlashCommandResult {
         let Some(entry) = self.sessions.find(&row.conversation).await? else {
-            return Ok(SlashCommandOutcome::reply("Nothing was used yet in this conversation."));
+            return Ok(SlashCommandOutcome::reply(NOTHING_USED));
         };
-        let Some(stored) = self.store.session(&SessionId::new(entry.session_id)).await? else {
-            return Ok(SlashCommandOutcome::reply("Nothing was used yet in this conversation."));
-        };
-        let usage = stored.usage;
-        let cost = match (stored.estimated_cost_usd, stored.cost_status.as_deref()) {
-            (Some(dollars), Some("unknown")) => {
-                format!("${dollars:.4} and more: the price of some calls is not known")
-            }
-            (Some(dollars), status) => format!("${dollars:.4} ({})", status.unwrap_or("estimated")),
-            (None, _) => "not known: there is no price for this model".to_owned(),
-        };
-        Ok(SlashCommandOutcome::reply(format!(
-            "📊 **Session Token Usage**\nInput: {}\nOutput: {}\nCache read: {}\nTotal: {}\nMessages: {}\nCost: {cost}",
-            with_commas(usage.input),
-            with_commas(usage.output),
-            with_commas(usage.cache_read),
-            with_commas(usage.total()),
-            stored.message_count
-        )))
+        Ok(super::usage::usage(&self.store, &SessionId::new(entry.session_id)).await?.into())
     }
 
     async fn load_current(&self, row: &WaitingMessage) -> Result<Option<LoadedChat>, LoadError> {

@@ -1,17 +1,25 @@
 //! Commands typed into a chat: the table, and those that are about the conversation or the gateway itself.
 //!
-//! Commands about the whole program (models, skills, insights) belong to the program, through its port.
+//! `undo`, `title`, `resume`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
+//! program (models, insights) belong to the program, through its port.
 
+mod compress;
 mod conversation;
 mod gateway;
 mod quick;
+mod reply;
+mod resume;
 mod table;
+mod title;
+mod undo;
+mod usage;
 
 use std::sync::Arc;
 
 use hermes_store::{FollowUpWork, Store, WaitingMessage};
 use hermes_types::{ApprovalDecision, Clock};
 
+use self::conversation::SlashCommandResult;
 use crate::active_conversations::ActiveConversations;
 use crate::chat_agents::ChatAgents;
 use crate::chat_sessions::ChatSessions;
@@ -22,13 +30,19 @@ use crate::resources::GatewayResources;
 use crate::sender_access::SenderAccess;
 use crate::settings::LiveSettings;
 
-pub use table::{BusyPolicy, COMMANDS, CommandSurface, ParsedCommand, SlashCommand, commands, find, parse};
+pub use compress::compress;
+pub use reply::{ConversationReply, ReplyText};
+pub use resume::{SessionOwner, find_session};
+pub use table::{
+    BusyPolicy, COMMANDS, ChatCommand, CommandAccess, CommandSurface, ConversationCommand, ParsedCommand,
+    ProgramCommand, ServiceCommand, SlashCommand, SlashCommandId, TerminalCommand, commands, find, parse,
+};
+pub use title::title;
+pub use undo::{retry, undo};
+pub use usage::usage;
 
 /// The most characters of a reason that are passed on.
 const LONGEST_REASON: usize = 280;
-
-/// Commands that change the program, or its permissions, for everybody.
-const OWNERS_ONLY: [&str; 5] = ["model", "restart", "rollback", "update", "yolo"];
 
 /// Returns the message for a user who is not allowed individually.
 fn owner_required_message(name: &str, platform: &str) -> String {
@@ -36,6 +50,15 @@ fn owner_required_message(name: &str, platform: &str) -> String {
         "/{name} is for owners. Add your id (see /whoami) to {}_ALLOWED_USERS, or pair with `hermes pairing approve`.",
         platform.to_uppercase()
     )
+}
+
+impl From<ConversationReply> for SlashCommandOutcome {
+    fn from(reply: ConversationReply) -> Self {
+        match reply {
+            ConversationReply::Text(text) => Self::reply(text.into_markdown()),
+            ConversationReply::Ask(question) => Self::Prompt(question),
+        }
+    }
 }
 
 /// The outcome of a command.
@@ -107,7 +130,7 @@ impl ChatCommands {
         let Some(command) = find(&typed.name, CommandSurface::Chat) else {
             return self.run_quick_command(row, typed).await;
         };
-        if self.requires_owner(command.name, row) && !self.access.is_from_owner(&row.envelope) {
+        if self.requires_owner(command.access, row) && !self.access.is_from_owner(&row.envelope) {
             return SlashCommandOutcome::reply(owner_required_message(command.name, &row.envelope.platform));
         }
         self.observer.emit(
@@ -119,46 +142,84 @@ impl ChatCommands {
                 "args": typed.arguments,
             }),
         );
-        let key = row.conversation.as_str();
         let rest = typed.arguments.as_str();
-        let ran = match command.name {
-            "start" => Ok(SlashCommandOutcome::Reply(None)),
-            "help" => Ok(SlashCommandOutcome::reply(self.help())),
-            "stop" => Ok(SlashCommandOutcome::reply("No active task to stop.")),
-            "approve" => Ok(self.approve(key, rest)),
-            "deny" => Ok(SlashCommandOutcome::reply(self.questions.resolve_approval(
-                key,
-                ApprovalDecision::Deny,
-                parse_selector(rest),
-                parse_reason(rest).as_deref(),
-            ))),
-            "queue" => {
-                Ok(SlashCommandOutcome::reply("What is to wait for the next turn? Write `/queue TEXT`."))
+        let ran = match command.id {
+            SlashCommandId::Conversation(which) => self.run_conversation_command(which, row, rest).await,
+            SlashCommandId::Chat(which) => self.run_chat_command(which, row, rest).await,
+            SlashCommandId::Program(which) => {
+                Ok(SlashCommandOutcome::reply(self.program.run(which, rest, row).await))
             }
-            "status" => self.status(row).await,
-            "whoami" => Ok(SlashCommandOutcome::reply(whoami(row))),
-            "sethome" => Ok(SlashCommandOutcome::reply(self.set_home(row))),
-            "background" => Ok(self.start_background_work(row, rest)),
-            "new" => self.start_new_session(row).await,
-            "undo" => self.undo(row).await,
-            "retry" => self.retry(row).await,
-            "title" => self.title(row, rest).await,
-            "resume" => self.resume(row, rest).await,
-            "compress" => self.compress(row, rest).await,
-            "usage" => self.usage(row).await,
-            name => Ok(self.run_program_command(row, name, rest).await),
+            SlashCommandId::Service(which) => {
+                Ok(SlashCommandOutcome::reply(self.program.run_service(which, rest, row).await))
+            }
+            SlashCommandId::Terminal(_) => Ok(not_available(command.name)),
         };
         ran.unwrap_or_else(|error| {
             SlashCommandOutcome::reply(format!("⚠️ /{} did not work: {error}", command.name))
         })
     }
 
-    /// Tells whether a command needs an owner because it changes the program for everybody. Anybody may set the
-    /// home channel while there is none.
-    fn requires_owner(&self, name: &str, row: &WaitingMessage) -> bool {
-        match name {
-            "sethome" => self.settings.current().home_channel(&row.envelope.platform).is_some(),
-            name => OWNERS_ONLY.contains(&name),
+    async fn run_conversation_command(
+        &self,
+        command: ConversationCommand,
+        row: &WaitingMessage,
+        rest: &str,
+    ) -> SlashCommandResult {
+        match command {
+            ConversationCommand::New => self.start_new_session(row).await,
+            ConversationCommand::Retry => self.retry(row).await,
+            ConversationCommand::Undo => self.undo(row, rest).await,
+            ConversationCommand::Title => self.title(row, rest).await,
+            ConversationCommand::Resume => self.resume(row, rest).await,
+            ConversationCommand::Compress => self.compress(row, rest).await,
+            ConversationCommand::Queue => {
+                Ok(SlashCommandOutcome::reply("What is to wait for the next turn? Write `/queue TEXT`."))
+            }
+            ConversationCommand::Plan => {
+                let prompt = self.skills.prompt("plan", rest);
+                Ok(prompt.map_or_else(|| not_available("plan"), SlashCommandOutcome::Prompt))
+            }
+            ConversationCommand::Usage => self.usage(row).await,
+            ConversationCommand::Help => Ok(SlashCommandOutcome::reply(self.help())),
+        }
+    }
+
+    async fn run_chat_command(
+        &self,
+        command: ChatCommand,
+        row: &WaitingMessage,
+        rest: &str,
+    ) -> SlashCommandResult {
+        let key = row.conversation.as_str();
+        Ok(match command {
+            ChatCommand::Stop => SlashCommandOutcome::reply("No active task to stop."),
+            ChatCommand::Status => return self.status(row).await,
+            ChatCommand::Background => self.start_background_work(row, rest),
+            ChatCommand::Approve => self.approve(key, rest),
+            ChatCommand::Deny => {
+                let (which, reason) = (parse_selector(rest), parse_reason(rest));
+                let denied = ApprovalDecision::Deny;
+                SlashCommandOutcome::reply(self.questions.resolve_approval(
+                    key,
+                    denied,
+                    which,
+                    reason.as_deref(),
+                ))
+            }
+            ChatCommand::SetHome => SlashCommandOutcome::reply(self.set_home(row)),
+            ChatCommand::WhoAmI => SlashCommandOutcome::reply(whoami(row)),
+            ChatCommand::Start => SlashCommandOutcome::Reply(None),
+        })
+    }
+
+    /// Tells whether a command needs an owner now.
+    fn requires_owner(&self, access: CommandAccess, row: &WaitingMessage) -> bool {
+        match access {
+            CommandAccess::Everybody => false,
+            CommandAccess::Owners => true,
+            CommandAccess::OwnersOnceHomeIsSet => {
+                self.settings.current().home_channel(&row.envelope.platform).is_some()
+            }
         }
     }
 
@@ -172,26 +233,10 @@ impl ChatCommands {
         SlashCommandOutcome::reply(self.questions.resolve_approval(key, approval, parse_selector(rest), None))
     }
 
-    async fn run_program_command(&self, row: &WaitingMessage, name: &str, rest: &str) -> SlashCommandOutcome {
-        if let Some(text) = self.program.run(name, rest, row).await {
-            return SlashCommandOutcome::reply(text);
-        }
-        match self.skills.prompt(name, rest) {
-            Some(words) => SlashCommandOutcome::Prompt(words),
-            None => SlashCommandOutcome::reply(format!("/{name} is not available here.")),
-        }
-    }
-
     fn help(&self) -> String {
         let mut lines = vec!["📖 **Hermes Commands**".to_owned()];
         for command in commands(CommandSurface::Chat) {
-            let names: Vec<String> = std::iter::once(&command.name)
-                .chain(command.aliases)
-                .map(|name| format!("/{name}"))
-                .collect();
-            let arguments =
-                if command.arguments.is_empty() { String::new() } else { format!(" {}", command.arguments) };
-            lines.push(format!("`{}{arguments}` — {}", names.join(", "), command.description));
+            lines.push(format!("`{}` — {}", command.synopsis(), command.description));
         }
         let skills = self.skills.list();
         if !skills.is_empty() {
@@ -200,6 +245,10 @@ impl ChatCommands {
         }
         lines.join("\n")
     }
+}
+
+fn not_available(name: &str) -> SlashCommandOutcome {
+    SlashCommandOutcome::reply(format!("/{name} is not available here."))
 }
 
 fn parse_selector(rest: &str) -> ApprovalSelector<'_> {

@@ -1,11 +1,94 @@
 //! All commands of chats and the terminal: one table for help, menus and completion.
 
-/// Says where a command works.
+/// A command, sorted by what runs it. Every place that runs commands matches all of its own, so that a command
+/// without a body does not compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlashCommandId {
+    Conversation(ConversationCommand),
+    Program(ProgramCommand),
+    Chat(ChatCommand),
+    Service(ServiceCommand),
+    Terminal(TerminalCommand),
+}
+
+/// Commands of chats and the terminal about the conversation they are typed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConversationCommand {
+    New,
+    Retry,
+    Undo,
+    Title,
+    Resume,
+    Compress,
+    Queue,
+    Plan,
+    Usage,
+    Help,
+}
+
+/// Commands of chats and the terminal about the program and its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramCommand {
+    Rollback,
+    Yolo,
+    Model,
+    Personality,
+    Reasoning,
+    Verbose,
+    Insights,
+    Version,
+}
+
+/// Commands of chats that the gateway runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatCommand {
+    Stop,
+    Status,
+    Background,
+    Approve,
+    Deny,
+    SetHome,
+    WhoAmI,
+    Start,
+}
+
+/// Commands of chats about the service, which the program around the gateway runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServiceCommand {
+    Provider,
+    Voice,
+    ReloadMcp,
+    Update,
+    Restart,
+}
+
+/// Commands of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TerminalCommand {
+    History,
+    Save,
+    Tools,
+    Toolsets,
+    Cron,
+    Clear,
+    Quit,
+}
+
+/// A place where commands are typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandSurface {
     Chat,
     Terminal,
-    Both,
+}
+
+/// Says who may run a command in a chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandAccess {
+    Everybody,
+    /// It changes the program, or its permissions, for everybody.
+    Owners,
+    /// Anybody while the platform has no home channel, then only owners.
+    OwnersOnceHomeIsSet,
 }
 
 /// Says what happens to a command while a turn runs in a chat.
@@ -24,123 +107,234 @@ pub enum BusyPolicy {
 /// One command.
 #[derive(Debug, Clone, Copy)]
 pub struct SlashCommand {
+    pub id: SlashCommandId,
     pub name: &'static str,
     pub aliases: &'static [&'static str],
     /// The arguments it takes, as help shows them.
     pub arguments: &'static str,
     pub description: &'static str,
-    pub surface: CommandSurface,
     pub busy_policy: BusyPolicy,
+    pub access: CommandAccess,
 }
 
 const fn command(
+    id: SlashCommandId,
     name: &'static str,
-    aliases: &'static [&'static str],
     arguments: &'static str,
-    about: &'static str,
-    surface: CommandSurface,
-    while_busy: BusyPolicy,
+    description: &'static str,
+    busy_policy: BusyPolicy,
 ) -> SlashCommand {
-    SlashCommand { name, aliases, arguments, description: about, surface, busy_policy: while_busy }
+    let (aliases, access) = (&[], CommandAccess::Everybody);
+    SlashCommand { id, name, aliases, arguments, description, busy_policy, access }
 }
 
 use BusyPolicy::{Queue, Refuse, RunNow, StopTurn};
-use CommandSurface::{Both, Chat, Terminal};
+use SlashCommandId::{Chat, Conversation, Program, Service, Terminal};
 
 /// All commands, in the order in which help shows them.
 pub const COMMANDS: &[SlashCommand] = &[
-    command("new", &["reset"], "", "start a new conversation", Both, StopTurn),
-    command("stop", &[], "", "stop the running turn", Chat, StopTurn),
-    command("status", &[], "", "show the conversation, queues and platforms", Chat, RunNow),
-    command("history", &[], "", "show the conversation so far", Terminal, Refuse),
-    command("save", &[], "", "save the conversation to a JSON file in this folder", Terminal, Refuse),
-    command("retry", &[], "", "undo the last exchange and ask again", Both, Refuse),
-    command("undo", &[], "", "undo the last exchange", Both, Refuse),
-    command("title", &[], "[name]", "show or set the title", Both, Refuse),
-    command("resume", &[], "[name]", "list conversations, or resume one", Both, Refuse),
+    command(Conversation(ConversationCommand::New), "new", "", "start a new conversation", StopTurn)
+        .or(&["reset"]),
+    command(Chat(ChatCommand::Stop), "stop", "", "stop the running turn", StopTurn),
+    command(Chat(ChatCommand::Status), "status", "", "show the conversation, queues and platforms", RunNow),
+    command(Terminal(TerminalCommand::History), "history", "", "show the conversation so far", Refuse),
     command(
+        Terminal(TerminalCommand::Save),
+        "save",
+        "",
+        "save the conversation to a JSON file in this folder",
+        Refuse,
+    ),
+    command(
+        Conversation(ConversationCommand::Retry),
+        "retry",
+        "",
+        "undo the last exchange and ask again",
+        Refuse,
+    ),
+    command(Conversation(ConversationCommand::Undo), "undo", "[N]", "undo the last exchanges", Refuse),
+    command(Conversation(ConversationCommand::Title), "title", "[name]", "show or set the title", Refuse),
+    command(
+        Conversation(ConversationCommand::Resume),
+        "resume",
+        "[name]",
+        "list conversations, or resume one",
+        Refuse,
+    ),
+    command(
+        Conversation(ConversationCommand::Compress),
         "compress",
-        &["compact"],
         "[what matters]",
         "compress the older part of the conversation now",
-        Both,
         Refuse,
-    ),
+    )
+    .or(&["compact"]),
     command(
+        Program(ProgramCommand::Rollback),
         "rollback",
-        &[],
         "[N | diff N | N file]",
         "list, compare or restore file checkpoints",
-        Both,
         Refuse,
-    ),
-    command("queue", &["q"], "text", "send this in the next turn, without interrupting", Both, Queue),
-    command("background", &["bg"], "text", "run this in the background", Chat, RunNow),
-    command("approve", &[], "[session | always | all]", "approve the pending command", Chat, RunNow),
-    command("deny", &[], "[reason]", "deny the pending command", Chat, RunNow),
+    )
+    .for_owners(),
     command(
-        "yolo",
-        &[],
-        "[on | off]",
-        "run dangerous commands in this conversation without approval",
-        Both,
+        Conversation(ConversationCommand::Queue),
+        "queue",
+        "text",
+        "send this in the next turn, without interrupting",
+        Queue,
+    )
+    .or(&["q"]),
+    command(Chat(ChatCommand::Background), "background", "text", "run this in the background", RunNow)
+        .or(&["bg"]),
+    command(
+        Chat(ChatCommand::Approve),
+        "approve",
+        "[session | always | all]",
+        "approve the pending command",
         RunNow,
     ),
-    command("model", &[], "[provider:model]", "show the model, or choose another", Both, Refuse),
-    command("provider", &[], "", "list the providers and which are usable", Chat, Refuse),
-    command("personality", &[], "[name]", "list personalities, or switch to one", Both, Refuse),
+    command(Chat(ChatCommand::Deny), "deny", "[reason]", "deny the pending command", RunNow),
     command(
+        Program(ProgramCommand::Yolo),
+        "yolo",
+        "[on | off]",
+        "run dangerous commands in this conversation without approval",
+        RunNow,
+    )
+    .for_owners(),
+    command(
+        Program(ProgramCommand::Model),
+        "model",
+        "[provider:model]",
+        "show the model, or choose another",
+        Refuse,
+    )
+    .for_owners(),
+    command(
+        Service(ServiceCommand::Provider),
+        "provider",
+        "",
+        "list the providers and which are usable",
+        Refuse,
+    ),
+    command(
+        Program(ProgramCommand::Personality),
+        "personality",
+        "[name]",
+        "list personalities, or switch to one",
+        Refuse,
+    ),
+    command(
+        Program(ProgramCommand::Reasoning),
         "reasoning",
-        &[],
         "[level | show | hide]",
         "set the reasoning effort (none minimal low medium high xhigh), or show or hide reasoning",
-        Both,
         Refuse,
     ),
-    command("verbose", &[], "", "cycle how much of the tool calls is shown", Both, Refuse),
-    command("voice", &[], "[on | off | tts | status]", "answer with speech", Chat, Refuse),
-    command("plan", &[], "[text]", "make a plan before acting", Both, Refuse),
-    command("tools", &[], "", "list the tools", Terminal, Refuse),
-    command("toolsets", &[], "", "list the toolsets", Terminal, Refuse),
     command(
+        Program(ProgramCommand::Verbose),
+        "verbose",
+        "",
+        "cycle how much of the tool calls is shown",
+        Refuse,
+    ),
+    command(
+        Service(ServiceCommand::Voice),
+        "voice",
+        "[on | off | tts | status]",
+        "answer with speech",
+        Refuse,
+    ),
+    command(Conversation(ConversationCommand::Plan), "plan", "[text]", "make a plan before acting", Refuse),
+    command(Terminal(TerminalCommand::Tools), "tools", "", "list the tools", Refuse),
+    command(Terminal(TerminalCommand::Toolsets), "toolsets", "", "list the toolsets", Refuse),
+    command(
+        Terminal(TerminalCommand::Cron),
         "cron",
-        &[],
         "[list | add | edit | pause | resume | run | remove]",
         "manage scheduled jobs",
-        Terminal,
         Refuse,
     ),
-    command("usage", &[], "", "show the tokens and cost of this conversation", Both, RunNow),
-    command("insights", &[], "[days]", "show recent usage", Both, Refuse),
     command(
+        Conversation(ConversationCommand::Usage),
+        "usage",
+        "",
+        "show the tokens and cost of this conversation",
+        RunNow,
+    ),
+    command(Program(ProgramCommand::Insights), "insights", "[days]", "show recent usage", Refuse),
+    command(
+        Chat(ChatCommand::SetHome),
         "sethome",
-        &["set-home"],
         "",
         "use this chat for messages that answer nothing, such as job results",
-        Chat,
+        Refuse,
+    )
+    .or(&["set-home"])
+    .for_owners_once_home_is_set(),
+    command(Chat(ChatCommand::WhoAmI), "whoami", "", "show your id and this chat's id", RunNow),
+    command(Service(ServiceCommand::ReloadMcp), "reload-mcp", "", "reconnect the MCP servers", Refuse)
+        .or(&["reload_mcp"]),
+    command(Service(ServiceCommand::Update), "update", "", "update Hermes", RunNow).for_owners(),
+    command(
+        Service(ServiceCommand::Restart),
+        "restart",
+        "",
+        "restart the gateway after the running turns",
+        RunNow,
+    )
+    .for_owners(),
+    command(Program(ProgramCommand::Version), "version", "", "show the version", RunNow),
+    command(Chat(ChatCommand::Start), "start", "", "what some platforms send first", RunNow),
+    command(Conversation(ConversationCommand::Help), "help", "", "show this list", RunNow).or(&["commands"]),
+    command(
+        Terminal(TerminalCommand::Clear),
+        "clear",
+        "",
+        "clear the screen and start a new conversation",
         Refuse,
     ),
-    command("whoami", &[], "", "show your id and this chat's id", Chat, RunNow),
-    command("reload-mcp", &["reload_mcp"], "", "reconnect the MCP servers", Chat, Refuse),
-    command("update", &[], "", "update Hermes", Chat, RunNow),
-    command("restart", &[], "", "restart the gateway after the running turns", Chat, RunNow),
-    command("version", &[], "", "show the version", Both, RunNow),
-    command("start", &[], "", "what some platforms send first", Chat, RunNow),
-    command("help", &["commands"], "", "show this list", Both, RunNow),
-    command("clear", &[], "", "clear the screen and start a new conversation", Terminal, Refuse),
-    command("quit", &["exit"], "", "leave", Terminal, Refuse),
+    command(Terminal(TerminalCommand::Quit), "quit", "", "leave", Refuse).or(&["exit"]),
 ];
 
-/// Commands hidden from help and menus.
-const UNLISTED: &[&str] = &["start"];
-
 impl SlashCommand {
-    pub fn is_for(&self, surface: CommandSurface) -> bool {
-        self.surface == CommandSurface::Both || self.surface == surface
+    /// Adds other names.
+    const fn or(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
     }
 
+    const fn for_owners(mut self) -> Self {
+        self.access = CommandAccess::Owners;
+        self
+    }
+
+    const fn for_owners_once_home_is_set(mut self) -> Self {
+        self.access = CommandAccess::OwnersOnceHomeIsSet;
+        self
+    }
+
+    /// Tells whether the command works on a surface.
+    pub fn is_for(&self, surface: CommandSurface) -> bool {
+        match self.id {
+            Conversation(_) | Program(_) => true,
+            Chat(_) | Service(_) => surface == CommandSurface::Chat,
+            Terminal(_) => surface == CommandSurface::Terminal,
+        }
+    }
+
+    /// Returns its names and arguments as help shows them: `/compress, /compact [what matters]`.
+    pub fn synopsis(&self) -> String {
+        let names: Vec<String> =
+            std::iter::once(&self.name).chain(self.aliases).map(|name| format!("/{name}")).collect();
+        let space = if self.arguments.is_empty() { "" } else { " " };
+        format!("{}{space}{}", names.join(", "), self.arguments)
+    }
+
+    /// Tells whether help and menus show the command.
     pub fn is_listed(&self) -> bool {
-        !UNLISTED.contains(&self.name)
+        self.id != Chat(ChatCommand::Start)
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -192,6 +386,14 @@ mod tests {
             for name in std::iter::once(&command.name).chain(command.aliases) {
                 assert!(names.insert(*name), "{name} stands for two commands");
             }
+        }
+    }
+
+    #[test]
+    fn no_command_has_two_rows() {
+        for (at, command) in COMMANDS.iter().enumerate() {
+            let mut later = COMMANDS.iter().skip(at + 1);
+            assert!(later.all(|other| other.id != command.id), "{:?} has two rows", command.id);
         }
     }
 

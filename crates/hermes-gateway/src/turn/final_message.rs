@@ -47,7 +47,7 @@ fn describe_failure(failure: &ModelError, error: Option<&str>) -> String {
     let detail: String = error.unwrap_or_default().chars().take(300).collect();
     match failure {
         ModelError::TooLarge | ModelError::Compress { .. } => {
-            "⚠️ Session too large for the model's context window. /compact shortens it, /reset begins anew."
+            "⚠️ Session too large for the model's context window. /compact shortens it, /reset starts a new conversation."
                 .to_owned()
         }
         ModelError::Configure(_) => format!("⚠️ Provider authentication failed: {detail}"),
@@ -63,11 +63,11 @@ fn describe_failure(failure: &ModelError, error: Option<&str>) -> String {
                 _ => "Try again in a while.",
             };
             let kind = status_kind(*status);
-            format!("Sorry, I encountered an error ({kind}).\n{detail}\n\n{hint} /reset begins anew.")
+            format!("Sorry, I encountered an error ({kind}).\n{detail}\n\n{hint} /reset starts a new conversation.")
         }
         ModelError::Cancelled | ModelError::DeadlinePassed(_) => {
             format!(
-                "Sorry, I encountered an error (Timeout).\n{detail}\n\nTry again, or /reset to begin anew."
+                "Sorry, I encountered an error (Timeout).\n{detail}\n\nTry again, or /reset to start a new conversation."
             )
         }
     }

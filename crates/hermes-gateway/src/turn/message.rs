@@ -9,7 +9,7 @@ use hermes_types::{Attachment, AttachmentKind, Envelope, MessageContent};
 use crate::authorise;
 use crate::chat_sessions::OpenedChat;
 use crate::ports::{MessageExpansion, SkillPrompts};
-use crate::slash;
+use crate::slash::{self, CommandSurface, ConversationCommand, SlashCommandId};
 
 const LONGEST_QUOTE: usize = 500;
 const QUOTE_TO_LOOK_FOR: usize = 200;
@@ -18,6 +18,12 @@ const QUOTE_TO_LOOK_FOR: usize = 200;
 pub(crate) struct MessageReader {
     skills: Arc<dyn SkillPrompts>,
     expansion: Arc<dyn MessageExpansion>,
+}
+
+/// Tells whether a name means the command whose argument is a message.
+fn is_queue(name: &str) -> bool {
+    let queue = SlashCommandId::Conversation(ConversationCommand::Queue);
+    slash::find(name, CommandSurface::Chat).is_some_and(|command| command.id == queue)
 }
 
 /// The text of a message by its author. References are expanded only in a user's own text.
@@ -102,9 +108,7 @@ impl MessageReader {
     fn message_text(&self, envelope: &Envelope) -> MessageText {
         let text = envelope.text();
         let Some(typed) = slash::parse(&text) else { return MessageText::Own(text) };
-        if slash::find(&typed.name, slash::CommandSurface::Chat)
-            .is_some_and(|command| command.name == "queue")
-        {
+        if is_queue(&typed.name) {
             return MessageText::Own(typed.arguments);
         }
         self.skills.prompt(&typed.name, &typed.arguments).map_or(MessageText::Own(text), MessageText::Skill)

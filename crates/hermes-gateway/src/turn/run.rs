@@ -61,7 +61,7 @@ impl From<AgentError> for TurnError {
             AgentError::Busy { .. } => Self::Busy,
             AgentError::Store(error) => Self::Store(error),
             AgentError::NotFound(session) => {
-                Self::Rejected(format!("The session {session} is gone. /new begins another."))
+                Self::Rejected(format!("Session {session} no longer exists. /new starts another."))
             }
         }
     }

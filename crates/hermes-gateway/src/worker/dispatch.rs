@@ -10,7 +10,9 @@ use crate::active_conversations::{BusyState, QuestionKind, StopReason, WorkerPha
 use crate::authorise;
 use crate::deliver::ReplyTarget;
 use crate::questions::ApprovalSelector;
-use crate::slash::{self, BusyPolicy, CommandSurface, ParsedCommand, SlashCommandOutcome};
+use crate::slash::{
+    self, BusyPolicy, ChatCommand, CommandSurface, ParsedCommand, SlashCommandId, SlashCommandOutcome,
+};
 
 /// The immediate action for a message in a busy conversation.
 enum BusyAction {
@@ -126,18 +128,17 @@ impl ConversationWorkers {
 fn decide_busy_action(envelope: &Envelope, typed: Option<ParsedCommand>, busy: BusyState) -> BusyAction {
     let text = envelope.text();
     if let Some(typed) = typed {
-        return match slash::find(&typed.name, CommandSurface::Chat)
-            .map(|command| (command.name, command.busy_policy))
-        {
-            Some(("stop", _)) => BusyAction::Run(SideAction::Stop),
-            Some((_, BusyPolicy::StopTurn)) => BusyAction::Stop,
-            Some((_, BusyPolicy::RunNow)) => BusyAction::Run(SideAction::Command(typed)),
-            Some((_, BusyPolicy::Queue)) if typed.arguments.is_empty() => {
-                BusyAction::Run(SideAction::Command(typed))
+        let Some(command) = slash::find(&typed.name, CommandSurface::Chat) else {
+            return interrupt_or_queue(envelope, busy);
+        };
+        return match command.busy_policy {
+            BusyPolicy::StopTurn if command.id == SlashCommandId::Chat(ChatCommand::Stop) => {
+                BusyAction::Run(SideAction::Stop)
             }
-            Some((_, BusyPolicy::Queue)) => BusyAction::Queue,
-            Some((name, BusyPolicy::Refuse)) => BusyAction::Run(SideAction::Refuse(name)),
-            None => interrupt_or_queue(envelope, busy),
+            BusyPolicy::StopTurn => BusyAction::Stop,
+            BusyPolicy::Queue if !typed.arguments.is_empty() => BusyAction::Queue,
+            BusyPolicy::RunNow | BusyPolicy::Queue => BusyAction::Run(SideAction::Command(typed)),
+            BusyPolicy::Refuse => BusyAction::Run(SideAction::Refuse(command.name)),
         };
     }
     match busy.question.filter(|_| !authorise::delivers_external_events(&envelope.platform)) {

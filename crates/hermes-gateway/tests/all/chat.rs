@@ -253,6 +253,10 @@ async fn undo_title_resume_and_background() {
     bench.until_quiet().await;
     bench.channel.write("ann", "/undo");
     bench.channel.until_said("ann", "↩️ Undid 2 message(s).").await;
+    bench.channel.write("ann", "/undo soon");
+    bench.channel.until_said("ann", "Usage: /undo [N]").await;
+    bench.channel.write("ann", "/undo 5");
+    bench.channel.until_said("ann", "↩️ Undid 2 message(s).\nRemoved: \"first\"").await;
     bench.channel.write("ann", "/background look into it");
     bench.channel.until_said("ann", "🔄 Background task started").await;
     bench
@@ -768,7 +772,7 @@ async fn a_button_of_somebody_elses_question_is_told_so() {
     bench.channel.until_said("ann", "requires approval").await;
     let says = bench.channel.posted().into_iter().find_map(|posted| posted.choices.first().cloned()).unwrap();
     bench.channel.write("bob", &says);
-    bench.channel.until_said("bob", "put to somebody else").await;
+    bench.channel.until_said("bob", "is for another user").await;
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! Tests of platforms that do not accept what is sent.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_gateway::PlatformCatalog;
+use hermes_gateway::{FileSendPolicy, PlatformCatalog};
 use hermes_store::OutboxState;
 use hermes_task::SystemClock;
 use hermes_testkit::{FakeChannel, SendFault};
@@ -83,6 +84,30 @@ async fn a_file_that_is_named_is_sent_after_the_text() {
     let posted = bench.channel.posted();
     assert_eq!(posted[0].text, "Here it is.");
     assert_eq!(posted[1].files, [path.to_string_lossy()]);
+}
+
+#[tokio::test]
+async fn a_file_waits_for_the_configured_delay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::fs::canonicalize(folder.path()).unwrap().join("chart.png");
+    std::fs::write(&path, "x").unwrap();
+    let text = format!("Here it is.\nMEDIA:{}", path.display());
+    let mut plan = GatewayFixturePlan::new(TestModel::new(move |_, _| ModelStep::Say(text.clone())));
+    plan.env = &[
+        ("FAKE_ALLOW_ALL_USERS", "1"),
+        ("FAKE_HOME_CHANNEL", "home"),
+        ("HERMES_HUMAN_DELAY_MODE", "custom"),
+        ("HERMES_HUMAN_DELAY_MIN_MS", "60000"),
+        ("HERMES_HUMAN_DELAY_MAX_MS", "60000"),
+    ];
+    let bench = plan.start().await;
+    bench.channel.write("ann", "draw");
+    bench.channel.until_said("ann", "Here it is.").await;
+    let before = bench.clock.monotonic();
+    let file = bench.channel.until(|posted| posted.iter().any(|p| !p.files.is_empty()).then_some(()));
+    passing(&bench, file).await;
+    let waited = bench.clock.monotonic().saturating_sub(before);
+    assert!(waited >= Duration::from_mins(1), "the file was sent after {waited:?}");
 }
 
 #[tokio::test]
@@ -203,4 +228,33 @@ async fn a_long_answer_of_a_command_is_sent_whole() {
     for number in 0..2_000 {
         assert!(texts.iter().any(|text| text.contains(&format!("line {number}"))), "line {number}");
     }
+}
+
+/// Refuses every file with one name.
+struct NoDiaries;
+
+impl FileSendPolicy for NoDiaries {
+    fn refuses(&self, path: &Path) -> bool {
+        path.ends_with("diary.pdf")
+    }
+}
+
+#[tokio::test]
+async fn a_file_the_program_refuses_is_named_and_not_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, "x").unwrap();
+        std::fs::canonicalize(path).unwrap().to_string_lossy().into_owned()
+    };
+    let (diary, report) = (file("diary.pdf"), file("report.pdf"));
+    let text = format!("MEDIA:{diary}\nMEDIA:{report}");
+    let plan = GatewayFixturePlan::new(TestModel::new(move |_, _| ModelStep::Say(text.clone())));
+    let bench = GatewayFixturePlan { files: Arc::new(NoDiaries), ..plan }.start().await;
+    bench.channel.write("ann", "send me both");
+    let said = bench.channel.until_said("ann", "diary.pdf").await;
+    assert!(said.contains(&format!("📎 File: {diary}")), "{said}");
+    bench.until_quiet().await;
+    let files: Vec<String> = bench.channel.posted().into_iter().flat_map(|posted| posted.files).collect();
+    assert_eq!(files, [report]);
 }

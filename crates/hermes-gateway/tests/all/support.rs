@@ -7,8 +7,9 @@ use std::time::Duration;
 use hermes_agent::{Agent, AgentModels, PromptSource, RequestOptions, ReviewIntervals};
 use hermes_config::{Env, Home};
 use hermes_gateway::{
-    AgentProvider, AgentRequest, ChatMessageSender, DeliveryPorts, EventObserver, Gateway, GatewayPorts,
-    HelperPrograms, LiveSettings, MessageExpansion, NoServices, PlatformCatalog, ProcessInfo, SkillPrompts,
+    AgentProvider, AgentRequest, ChatMessageSender, DeliveryPorts, EventObserver, FileSendPolicy, Gateway,
+    GatewayPorts, HelperPrograms, LiveSettings, MessageExpansion, NoServices, PlatformCatalog, ProcessInfo,
+    SkillPrompts,
 };
 use hermes_store::Store;
 use hermes_task::SystemClock;
@@ -84,6 +85,7 @@ pub(crate) struct GatewayFixturePlan {
     /// The result of the plain tool.
     pub(crate) says: Option<String>,
     pub(crate) platforms: Arc<dyn PlatformCatalog>,
+    pub(crate) files: Arc<dyn FileSendPolicy>,
     pub(crate) skills: Arc<dyn SkillPrompts>,
     pub(crate) processes: Arc<dyn ProcessInfo>,
     pub(crate) programs: Arc<dyn HelperPrograms>,
@@ -104,6 +106,7 @@ impl GatewayFixturePlan {
             clock: TestClock::new(),
             says: None,
             platforms: Arc::new(NoServices),
+            files: Arc::new(NoServices),
             skills: Arc::new(NoServices),
             processes: Arc::new(NoServices),
             programs: Arc::new(NoServices),
@@ -144,7 +147,7 @@ impl GatewayFixturePlan {
             clock,
             Arc::new(CivilTime::utc),
             live,
-            DeliveryPorts { platforms: self.platforms.clone(), files: Arc::new(NoServices) },
+            DeliveryPorts { platforms: self.platforms.clone(), files: self.files.clone() },
             &cancel,
         );
         let ports = GatewayPorts {

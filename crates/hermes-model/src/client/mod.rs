@@ -504,7 +504,8 @@ fn give_up_error(message: String, status: Option<u16>) -> ModelError {
 }
 
 fn deadline_error(last: Option<&ProviderFailure>) -> ModelError {
-    let words = last.map_or_else(|| "the turn's time is used up".to_owned(), ProviderFailure::summary);
+    let words =
+        last.map_or_else(|| "the time limit of this turn has passed".to_owned(), ProviderFailure::summary);
     ModelError::DeadlinePassed(words)
 }
 

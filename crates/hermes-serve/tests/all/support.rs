@@ -12,7 +12,7 @@ use hermes_gateway::{
     AgentProvider, AgentRequest, ChatMessageSender, DeliveryPorts, Gateway, GatewayPorts, LiveSettings,
     NoServices,
 };
-use hermes_serve::{App, ServerHandle, ServerParts, ServerSettings};
+use hermes_serve::{App, AppState, ServerHandle, ServerParts, ServerSettings};
 use hermes_store::Store;
 use hermes_task::SystemClock;
 use hermes_testkit::{EndRecordingTool, RiskyTool, TestClock};
@@ -140,7 +140,7 @@ impl ServerFixture {
         let gateway = Gateway::new(&sender, Arc::new(CivilTime::utc), &ports, &cancel);
         let parts =
             ServerParts { store: store.clone(), clock, live, agents, gateway: gateway.status().clone() };
-        let app = App::new(parts, settings, "v0", &cancel).unwrap();
+        let app = AppState::new(parts, settings, "v0", &cancel).unwrap();
         let listening = hermes_serve::start(app.clone(), &cancel).await.unwrap();
         let address = listening.address;
         Self { model, store, address, folder, gateway, sender, witness, app, listening: Some(listening) }

@@ -116,7 +116,7 @@ pub enum CheckpointError {
     NoSuchFile(String),
     #[error("the checkpoints cannot be read: {0}")]
     Unreadable(io::Error),
-    #[error("what is there now could not be saved first ({0}); nothing was changed")]
+    #[error("the current state could not be saved first ({0}); nothing was changed")]
     NotSaved(io::Error),
 }
 

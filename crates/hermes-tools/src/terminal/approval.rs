@@ -215,7 +215,7 @@ impl Approvals {
             ApprovalAnswer::Yes => Decision::Approved(reason),
             ApprovalAnswer::Unavailable => Decision::Blocked(nobody(&open)),
             ApprovalAnswer::TimedOut => Decision::Blocked(format!(
-                "BLOCKED: this needs the user's approval ({reason}), and nobody answered in time. It was not run. Do not \
+                "BLOCKED: this needs the user's approval ({reason}), and no answer came in time. It was not run. Do not \
                  retry it or reach the same end another way; go on without it, and say that it waits for an approval."
             )),
             ApprovalAnswer::No => Decision::Blocked(format!(
@@ -294,10 +294,10 @@ impl Approvals {
                 "Write denied: the user does not want '{shown}' written. Do not retry it or reach the same end another way."
             )),
             ApprovalAnswer::TimedOut => {
-                Err(format!("Write denied: '{shown}': {reason}, and nobody answered in time."))
+                Err(format!("Write denied: '{shown}': {reason}, and no answer came in time."))
             }
             ApprovalAnswer::Unavailable => {
-                Err(format!("Write denied: '{shown}': {reason}, and nobody could be asked; {setting}."))
+                Err(format!("Write denied: '{shown}': {reason}, and there is no one to ask; {setting}."))
             }
         }
     }
@@ -417,7 +417,7 @@ fn smart_refusal(reason: &str) -> String {
 fn nobody(dangers: &[Danger]) -> String {
     let keys: Vec<String> = dangers.iter().map(|danger| format!("`{}`", danger.key)).collect();
     format!(
-        "BLOCKED: this needs a person's approval ({}) and nobody could be asked. Do not retry it. The user can allow it by \
+        "BLOCKED: this needs a person's approval ({}) and there is no one to ask. Do not retry it. The user can allow it by \
          adding the words in back quotes to `command_allowlist` in config.yaml, or by running it in a session where \
          approvals can be answered.",
         keys.join(", ")

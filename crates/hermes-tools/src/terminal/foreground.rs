@@ -10,11 +10,11 @@ const SCRIPTS: [&str; 4] = ["dev", "start", "serve", "watch"];
 pub(super) fn refuse(command: &str) -> Option<String> {
     let text = strip_literals(command);
     let why = if let Some(name) = segments(&text).find_map(|words| leaves(&words)) {
-        format!("`{name}` leaves a process behind that nobody looks after")
+        format!("`{name}` leaves an unsupervised process behind")
     } else if let Some(words) = segments(&text).find(|words| is_server(words)) {
         format!("`{}` runs until it is ended", words.join(" "))
     } else if leaves_one_running(&text) {
-        "`&` leaves a process behind that nobody looks after".to_owned()
+        "`&` leaves an unsupervised process behind".to_owned()
     } else {
         return None;
     };

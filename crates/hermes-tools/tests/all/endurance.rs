@@ -38,22 +38,22 @@ fn children() -> usize {
         .sum()
 }
 
-async fn run_often(desk: &TerminalFixture, calls: usize) {
+async fn run_often(fixture: &TerminalFixture, calls: usize) {
     for _ in 0..calls {
-        let result = desk.run(json!({"command": "true"})).await;
+        let result = fixture.run(json!({"command": "true"})).await;
         assert_eq!(result["exit_code"], 0, "{result}");
     }
 }
 
 #[tokio::test]
 async fn two_hundred_commands_leave_no_descriptor_and_no_child() {
-    let desk = TerminalFixture::new();
-    run_often(&desk, 5).await;
+    let fixture = TerminalFixture::new();
+    run_often(&fixture, 5).await;
     let before = Holdings::now();
-    run_often(&desk, 200).await;
+    run_often(&fixture, 200).await;
     let after = Holdings::now();
     assert_eq!((after.descriptors, after.children), (before.descriptors, before.children));
-    let left = std::fs::read_dir(desk.temp()).unwrap().count();
+    let left = std::fs::read_dir(fixture.temp()).unwrap().count();
     assert!(left <= 4, "{left} files were left in the temporary folder");
 }
 
@@ -64,8 +64,8 @@ async fn ten_thousand_commands() {
     const CALLS: usize = 10_000;
     const MOST_GROWTH_KB: usize = 5 * 1024;
     let clock = SystemClock::new();
-    let desk = TerminalFixture::new();
-    run_often(&desk, 500).await;
+    let fixture = TerminalFixture::new();
+    run_often(&fixture, 500).await;
     let bare = {
         let start = clock.monotonic();
         for _ in 0..500 {
@@ -75,7 +75,7 @@ async fn ten_thousand_commands() {
     };
     let before = Holdings::now();
     let start = clock.monotonic();
-    run_often(&desk, CALLS).await;
+    run_often(&fixture, CALLS).await;
     let each = clock.monotonic().saturating_sub(start) / u32::try_from(CALLS).unwrap();
     let after = Holdings::now();
     println!("per call {each:?}, a bare bash {bare:?}, over it {:?}", each.saturating_sub(bare));
@@ -87,27 +87,27 @@ async fn ten_thousand_commands() {
 
 #[tokio::test]
 async fn sixty_four_processes_run_and_one_more_is_refused() {
-    let desk = TerminalFixture::new();
+    let fixture = TerminalFixture::new();
     let mut ids = Vec::new();
     for _ in 0..64 {
-        ids.push(desk.start("sleep 600").await);
+        ids.push(fixture.start("sleep 600").await);
     }
-    let refused = desk.run(json!({"command": "sleep 600", "background": true})).await;
+    let refused = fixture.run(json!({"command": "sleep 600", "background": true})).await;
     assert_eq!(refused["status"], "error", "{refused}");
     assert!(
         refused["error"].as_str().unwrap().starts_with("64 background processes run already"),
         "{refused}"
     );
     // An ended process is removed to free its slot.
-    let killed = desk.look(json!({"action": "kill", "session_id": ids[0]})).await;
+    let killed = fixture.look(json!({"action": "kill", "session_id": ids[0]})).await;
     assert_eq!(killed["status"], "killed");
-    let next = desk.start("sleep 600").await;
-    let gone = desk.look(json!({"action": "poll", "session_id": ids[0]})).await;
+    let next = fixture.start("sleep 600").await;
+    let gone = fixture.look(json!({"action": "poll", "session_id": ids[0]})).await;
     assert_eq!(gone["status"], "not_found", "{gone}");
-    let listed = desk.look(json!({"action": "list"})).await;
+    let listed = fixture.look(json!({"action": "list"})).await;
     assert_eq!(listed["processes"].as_array().unwrap().len(), 64);
-    assert_eq!(desk.look(json!({"action": "poll", "session_id": next})).await["status"], "running");
-    desk.end().await;
+    assert_eq!(fixture.look(json!({"action": "poll", "session_id": next})).await["status"], "running");
+    fixture.end().await;
     while children() > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -114,7 +114,7 @@ fn good() -> Vec<u8> {
 }
 
 /// Creates a terminal whose commands are scanned by the program of this release.
-fn desk(address: &str) -> ApprovalFixture {
+fn fixture(address: &str) -> ApprovalFixture {
     let address = address.to_owned();
     ApprovalFixture::new(
         CommandApprovalMode::Manual,
@@ -141,8 +141,8 @@ fn desk(address: &str) -> ApprovalFixture {
 struct Homed(PathBuf);
 
 impl Homed {
-    fn of(desk: &ApprovalFixture) -> Self {
-        Self(desk.root.join("home"))
+    fn of(fixture: &ApprovalFixture) -> Self {
+        Self(fixture.root.join("home"))
     }
 
     fn program(&self) -> PathBuf {
@@ -168,22 +168,22 @@ impl Homed {
 }
 
 /// Checks that a command runs although a failed scan would block it, because the scanner is not installed yet.
-async fn runs_unseen(desk: &ApprovalFixture) {
-    let result = desk.run("echo hi", &ApprovingUser::who(UserAnswer::Unavailable)).await;
+async fn runs_unseen(fixture: &ApprovalFixture) {
+    let result = fixture.run("echo hi", &ApprovingUser::who(UserAnswer::Unavailable)).await;
     assert_eq!(result["output"], "hi", "{result:#}");
 }
 
 #[tokio::test]
 async fn it_is_fetched_once_and_looks_at_commands_from_then_on() {
     let release = Release::holding(good());
-    let desk = desk(&release.address);
-    let home = Homed::of(&desk);
-    runs_unseen(&desk).await;
+    let fixture = fixture(&release.address);
+    let home = Homed::of(&fixture);
+    runs_unseen(&fixture).await;
     assert_eq!(home.outcome().await, None);
     let mode = fs::metadata(home.program()).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, fs::read_to_string(home.program()).unwrap().as_str()), (0o755, PROGRAM));
     let person = ApprovingUser::who(UserAnswer::Approval(ApprovalDecision::Once));
-    desk.run("echo hi", &person).await;
+    fixture.run("echo hi", &person).await;
     assert_eq!(person.count(), 1, "no new start is needed");
     assert_eq!(
         *release.asked.lock().unwrap(),
@@ -217,13 +217,13 @@ async fn what_is_wrong_is_not_installed_and_is_written_down() {
     ];
     for (what, archive, said) in cases {
         let release = Release::holding(archive);
-        let desk = desk(&release.address);
-        runs_unseen(&desk).await;
-        let home = Homed::of(&desk);
+        let fixture = fixture(&release.address);
+        runs_unseen(&fixture).await;
+        let home = Homed::of(&fixture);
         let reason = home.outcome().await.unwrap_or_default();
         assert!(reason.contains(said), "{what}: {reason}");
         assert!(!home.program().exists(), "{what}");
-        let left = fs::read_dir(desk.root.join("home/bin")).unwrap().count();
+        let left = fs::read_dir(fixture.root.join("home/bin")).unwrap().count();
         assert_eq!(left, 0, "{what}: nothing is left beside");
     }
 }
@@ -246,9 +246,9 @@ async fn a_server_that_does_not_deliver_is_written_down() {
         (offline, "checksums.txt: "),
     ];
     for (address, said) in cases {
-        let desk = desk(&address);
-        runs_unseen(&desk).await;
-        let home = Homed::of(&desk);
+        let fixture = fixture(&address);
+        runs_unseen(&fixture).await;
+        let home = Homed::of(&fixture);
         let reason = home.outcome().await.unwrap_or_default();
         assert!(reason.contains(said), "{reason}");
         assert!(!home.program().exists());
@@ -258,15 +258,15 @@ async fn a_server_that_does_not_deliver_is_written_down() {
 #[tokio::test]
 async fn a_failure_is_honoured_for_a_day() {
     let release = Release::holding(good());
-    let desk = desk(&release.address);
-    let home = Homed::of(&desk);
+    let fixture = fixture(&release.address);
+    let home = Homed::of(&fixture);
     fs::write(home.marker(), "because\n").unwrap();
-    runs_unseen(&desk).await;
-    runs_unseen(&desk).await;
+    runs_unseen(&fixture).await;
+    runs_unseen(&fixture).await;
     assert!(release.asked.lock().unwrap().is_empty());
     let yesterday = SystemTime::UNIX_EPOCH + yesterday();
     fs::File::options().write(true).open(home.marker()).unwrap().set_modified(yesterday).unwrap();
-    runs_unseen(&desk).await;
+    runs_unseen(&fixture).await;
     while home.marker().exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -296,11 +296,11 @@ async fn a_signature_counts_where_it_can_be_checked() {
         ("exit 0", false, Some("checksums.txt.sig: the server answered 404 Not Found")),
     ] {
         let release = signed(signature);
-        let desk = desk(&release.address);
-        fs::create_dir(desk.root.join("tools")).unwrap();
-        put_program(&desk.root.join("tools/cosign"), cosign);
-        runs_unseen(&desk).await;
-        let reason = Homed::of(&desk).outcome().await;
+        let fixture = fixture(&release.address);
+        fs::create_dir(fixture.root.join("tools")).unwrap();
+        put_program(&fixture.root.join("tools/cosign"), cosign);
+        runs_unseen(&fixture).await;
+        let reason = Homed::of(&fixture).outcome().await;
         assert_eq!(reason.as_deref().map(str::trim), said);
     }
 }

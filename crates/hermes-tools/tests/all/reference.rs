@@ -73,39 +73,39 @@ impl ReferenceFixture {
 
 #[tokio::test]
 async fn files_and_lines_of_them_stand_behind_the_message() {
-    let desk = ReferenceFixture::new();
+    let fixture = ReferenceFixture::new();
     assert_eq!(
-        desk.attached("compare @file:notes.md:2-3 with @file:code.rs.").await,
+        fixture.attached("compare @file:notes.md:2-3 with @file:code.rs.").await,
         "compare with .\n\n--- Attached Context ---\n\n📄 @file:notes.md:2-3 (2 tokens)\n```md\ntwo\nthree\n```\n\n\
          📄 @file:code.rs (5 tokens)\n````rs\nfn main() {}\n// ```\n````"
     );
     assert_eq!(
-        desk.references.attach("no a@file:x", WINDOW, &Cancel::new()).await,
+        fixture.references.attach("no a@file:x", WINDOW, &Cancel::new()).await,
         ReferenceResult::NoReferences
     );
 }
 
 #[tokio::test]
 async fn a_folder_is_listed_without_what_is_hidden() {
-    let desk = ReferenceFixture::new();
-    let text = desk.attached("@folder:.").await;
+    let fixture = ReferenceFixture::new();
+    let text = fixture.attached("@folder:.").await;
     assert_eq!(
         text,
         "--- Attached Context ---\n\n📁 @folder:.\n- code.rs (2 lines)\n- data.bin (3 bytes)\n- deep/\n  - er/\n    - a.txt (2 lines)\n\
          - notes.md (4 lines)"
     );
     for number in 0..250 {
-        fs::write(desk.user().join(format!("work/deep/{number}")), "").unwrap();
+        fs::write(fixture.user().join(format!("work/deep/{number}")), "").unwrap();
     }
-    let text = desk.attached("@folder:deep").await;
+    let text = fixture.attached("@folder:deep").await;
     assert_eq!(text.lines().filter(|line| line.trim_start().starts_with("- ")).count(), 201);
     assert!(text.ends_with("\n- ..."));
 }
 
 #[tokio::test]
 async fn what_cannot_be_attached_is_said() {
-    let desk = ReferenceFixture::new();
-    let text = desk
+    let fixture = ReferenceFixture::new();
+    let text = fixture
         .attached(
             "@file:none.md @file:data.bin @file:notes.md:9 @file:../.bashrc @file:.env @file:link @folder:none @folder:notes.md \
              @file:deep @file:~/.ssh/id @diff @url:http://127.0.0.1/",
@@ -129,8 +129,8 @@ async fn what_cannot_be_attached_is_said() {
 
 #[tokio::test]
 async fn in_the_home_folder_keys_and_start_up_files_are_kept() {
-    let desk = ReferenceFixture::new();
-    let user = desk.user();
+    let fixture = ReferenceFixture::new();
+    let user = fixture.user();
     let references = ReferenceFixture::in_folder(&user, &user, &user.join(".hermes"));
     let text =
         match references.attach("@file:.bashrc @file:.ssh/id @folder:.ssh", WINDOW, &Cancel::new()).await {
@@ -142,58 +142,58 @@ async fn in_the_home_folder_keys_and_start_up_files_are_kept() {
 
 #[tokio::test]
 async fn what_fills_the_window_is_refused_and_half_of_that_warned_about() {
-    let desk = ReferenceFixture::new();
-    fs::write(desk.user().join("work/long.txt"), "word ".repeat(2000)).unwrap();
-    let refused = desk.references.attach("@file:long.txt", WINDOW, &Cancel::new()).await;
+    let fixture = ReferenceFixture::new();
+    fs::write(fixture.user().join("work/long.txt"), "word ".repeat(2000)).unwrap();
+    let refused = fixture.references.attach("@file:long.txt", WINDOW, &Cancel::new()).await;
     assert!(matches!(&refused, ReferenceResult::TooLarge(words) if words.contains("half")), "{refused:?}");
-    let warned = desk.references.attach("@file:long.txt", 6000, &Cancel::new()).await;
+    let warned = fixture.references.attach("@file:long.txt", 6000, &Cancel::new()).await;
     assert!(
         matches!(&warned, ReferenceResult::Attached { text, .. } if text.contains("a quarter")),
         "{warned:?}"
     );
-    fs::write(desk.user().join("work/huge.txt"), "x".repeat(80_000)).unwrap();
-    assert!(desk.attached("@file:huge.txt").await.contains("it is too large (80000 bytes)"));
+    fs::write(fixture.user().join("work/huge.txt"), "x".repeat(80_000)).unwrap();
+    assert!(fixture.attached("@file:huge.txt").await.contains("it is too large (80000 bytes)"));
 }
 
 #[tokio::test]
 async fn changes_of_a_repository_are_shown() {
-    let desk = ReferenceFixture::new();
-    desk.git(&["init", "-q"]);
-    desk.git(&["add", "notes.md"]);
-    desk.git(&["commit", "-qm", "first"]);
-    fs::write(desk.user().join("work/notes.md"), "one\n2\nthree\nfour\n").unwrap();
-    let text = desk.attached("@diff").await;
+    let fixture = ReferenceFixture::new();
+    fixture.git(&["init", "-q"]);
+    fixture.git(&["add", "notes.md"]);
+    fixture.git(&["commit", "-qm", "first"]);
+    fs::write(fixture.user().join("work/notes.md"), "one\n2\nthree\nfour\n").unwrap();
+    let text = fixture.attached("@diff").await;
     assert!(text.contains("🧾 git diff\n```diff\ndiff --git") && text.contains("\n+2\n"), "{text}");
-    assert!(desk.attached("@staged").await.contains("🧾 git diff --staged\n```diff\n(nothing)\n```"));
-    desk.git(&["add", "notes.md"]);
-    assert!(desk.attached("@staged").await.contains("\n+2\n"));
-    let log = desk.attached("@git:1").await;
+    assert!(fixture.attached("@staged").await.contains("🧾 git diff --staged\n```diff\n(nothing)\n```"));
+    fixture.git(&["add", "notes.md"]);
+    assert!(fixture.attached("@staged").await.contains("\n+2\n"));
+    let log = fixture.attached("@git:1").await;
     assert!(log.contains("🧾 git log -1 -p\n") && log.contains("    first\n"), "{log}");
     // Programs that the repository configures for git must not run.
-    let trap = desk.user().join("trap");
-    desk.git(&["config", "diff.external", &format!("touch {}", trap.display())]);
-    desk.git(&["config", "core.fsmonitor", &format!("touch {}", trap.display())]);
-    desk.attached("@staged").await;
+    let trap = fixture.user().join("trap");
+    fixture.git(&["config", "diff.external", &format!("touch {}", trap.display())]);
+    fixture.git(&["config", "core.fsmonitor", &format!("touch {}", trap.display())]);
+    fixture.attached("@staged").await;
     assert!(!trap.exists());
 }
 
 #[tokio::test]
 async fn what_a_repository_holds_of_secrets_is_not_attached_and_nothing_of_it_is_run() {
-    let desk = ReferenceFixture::new();
-    let work = desk.user().join("work");
-    desk.git(&["init", "-q"]);
+    let fixture = ReferenceFixture::new();
+    let work = fixture.user().join("work");
+    fixture.git(&["init", "-q"]);
     for name in [".env", "deep/.env.production", "server.pem", "id_ed25519", "notes.md"] {
         fs::write(work.join(name), format!("first hush-{name}\n")).unwrap();
     }
     fs::write(work.join("notes.md"), "first\n").unwrap();
-    desk.git(&["add", "-Af", "."]);
-    desk.git(&["commit", "-qm", "first"]);
+    fixture.git(&["add", "-Af", "."]);
+    fixture.git(&["commit", "-qm", "first"]);
     for name in [".env", "deep/.env.production", "server.pem", "id_ed25519"] {
         fs::write(work.join(name), format!("second hush-{name}\n")).unwrap();
     }
     let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQhushhushhushhush\n-----END RSA PRIVATE KEY-----\n";
     fs::write(work.join("notes.md"), format!("second\n{key}")).unwrap();
-    let trap = desk.user().join("trap");
+    let trap = fixture.user().join("trap");
     let trapped = format!("sh -c 'touch {}; cat'", trap.display());
     for (name, value) in [
         ("filter.x.clean", trapped.as_str()),
@@ -204,13 +204,13 @@ async fn what_a_repository_holds_of_secrets_is_not_attached_and_nothing_of_it_is
         ("core.pager", &trapped),
         ("core.hooksPath", &work.join("hooks").display().to_string()),
     ] {
-        desk.git(&["config", name, value]);
+        fixture.git(&["config", name, value]);
     }
     fs::write(work.join(".gitattributes"), "*.md filter=x diff=y\n").unwrap();
     for reference in ["@diff", "@git:1"] {
-        let text = desk.attached(reference).await;
+        let text = fixture.attached(reference).await;
         assert!(!text.contains("hush") && text.contains("first"), "{reference}: {text}");
     }
-    assert!(desk.attached("@diff").await.contains("second"));
+    assert!(fixture.attached("@diff").await.contains("second"));
     assert!(!trap.exists());
 }

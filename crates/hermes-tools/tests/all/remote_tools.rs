@@ -187,94 +187,96 @@ fn own(task: &str) -> String {
 }
 
 /// Checks what every remote environment must support through the tools. `folder` must be writable there.
-async fn works(desk: &RemoteToolsFixture, folder: &str) {
-    desk.run(&format!("mkdir -p {folder}/project/src && cd {folder}/project")).await;
-    let written = desk.call("write_file", json!({"path": "src/a.py", "content": "one = 1\ntwo = 2\n"})).await;
+async fn works(fixture: &RemoteToolsFixture, folder: &str) {
+    fixture.run(&format!("mkdir -p {folder}/project/src && cd {folder}/project")).await;
+    let written =
+        fixture.call("write_file", json!({"path": "src/a.py", "content": "one = 1\ntwo = 2\n"})).await;
     assert_eq!(written["bytes_written"], 16, "{written}");
-    assert_eq!(desk.run("cat src/a.py").await, "one = 1\ntwo = 2");
-    let read = desk.call("read_file", json!({"path": "src/a.py"})).await;
+    assert_eq!(fixture.run("cat src/a.py").await, "one = 1\ntwo = 2");
+    let read = fixture.call("read_file", json!({"path": "src/a.py"})).await;
     assert_eq!(read["content"], "     1|one = 1\n     2|two = 2", "{read}");
-    let again = desk.call("read_file", json!({"path": "src/a.py"})).await;
+    let again = fixture.call("read_file", json!({"path": "src/a.py"})).await;
     assert_eq!(again["status"], "unchanged", "{again}");
     // The file tools use the current folder of the terminal.
-    desk.run("cd src").await;
-    let patched =
-        desk.call("patch", json!({"path": "a.py", "old_string": "two = 2", "new_string": "two = 3"})).await;
+    fixture.run("cd src").await;
+    let patched = fixture
+        .call("patch", json!({"path": "a.py", "old_string": "two = 2", "new_string": "two = 3"}))
+        .await;
     assert_eq!(patched["success"], true, "{patched}");
     assert!(patched["diff"].as_str().unwrap().contains("+two = 3"), "{patched}");
-    assert_eq!(desk.run("cat a.py").await, "one = 1\ntwo = 3");
+    assert_eq!(fixture.run("cat a.py").await, "one = 1\ntwo = 3");
     let several = "*** Begin Patch\n*** Add File: b.txt\n+hello\n*** Update File: a.py\n one = 1\n-two = 3\n+two = 4\n*** End Patch";
-    let several = desk.call("patch", json!({"mode": "patch", "patch": several})).await;
+    let several = fixture.call("patch", json!({"mode": "patch", "patch": several})).await;
     assert_eq!(several["success"], true, "{several}");
-    assert_eq!(desk.run("cat b.txt; echo; cat a.py").await, "hello\none = 1\ntwo = 4");
+    assert_eq!(fixture.run("cat b.txt; echo; cat a.py").await, "hello\none = 1\ntwo = 4");
     let moved = "*** Begin Patch\n*** Move File: b.txt -> deep/c.txt\n*** End Patch";
-    let moved = desk.call("patch", json!({"mode": "patch", "patch": moved})).await;
+    let moved = fixture.call("patch", json!({"mode": "patch", "patch": moved})).await;
     assert_eq!(moved["success"], true, "{moved}");
-    searches(desk, folder).await;
-    refuses(desk).await;
-    keeps_processes(desk, folder).await;
+    searches(fixture, folder).await;
+    refuses(fixture).await;
+    keeps_processes(fixture, folder).await;
     // A deleted folder must not fail all further commands.
-    desk.run(&format!("cd {folder}/project/src && mv {folder}/project/src {folder}/project/gone")).await;
-    assert_eq!(desk.run("pwd").await, format!("{folder}/project"));
+    fixture.run(&format!("cd {folder}/project/src && mv {folder}/project/src {folder}/project/gone")).await;
+    assert_eq!(fixture.run("pwd").await, format!("{folder}/project"));
 }
 
-async fn searches(desk: &RemoteToolsFixture, folder: &str) {
-    desk.run(&format!("cd {folder}/project && mkdir -p .hidden && echo 'two = 9' > .hidden/x && printf 'a\\0two = 5' > bin.dat"))
+async fn searches(fixture: &RemoteToolsFixture, folder: &str) {
+    fixture.run(&format!("cd {folder}/project && mkdir -p .hidden && echo 'two = 9' > .hidden/x && printf 'a\\0two = 5' > bin.dat"))
         .await;
-    let found = desk.call("search_files", json!({"pattern": r"two = \d", "path": "."})).await;
+    let found = fixture.call("search_files", json!({"pattern": r"two = \d", "path": "."})).await;
     assert_eq!(
         found,
         json!({"total_count": 1, "matches": [{"path": "src/a.py", "line": 2, "content": "two = 4"}]}),
     );
     let around =
-        desk.call("search_files", json!({"pattern": "two", "context": 1, "file_glob": "*.py"})).await;
+        fixture.call("search_files", json!({"pattern": "two", "context": 1, "file_glob": "*.py"})).await;
     assert_eq!(around["total_count"], 2, "{around}");
     assert_eq!(around["matches"][0]["content"], "one = 1");
-    let files = desk
+    let files = fixture
         .call("search_files", json!({"pattern": "=|hello", "output_mode": "files_only", "path": "src"}))
         .await;
     assert_eq!(files["files"], json!(["src/a.py", "src/deep/c.txt"]), "{files}");
-    let counts = desk.call("search_files", json!({"pattern": "=", "output_mode": "count"})).await;
+    let counts = fixture.call("search_files", json!({"pattern": "=", "output_mode": "count"})).await;
     assert_eq!(counts["counts"], json!({"src/a.py": 2}), "{counts}");
-    let page = desk.call("search_files", json!({"pattern": "=", "limit": 1})).await;
+    let page = fixture.call("search_files", json!({"pattern": "=", "limit": 1})).await;
     assert_eq!((&page["truncated"], &page["total_count"]), (&json!(true), &json!(1)), "{page}");
-    let names = desk.call("search_files", json!({"pattern": "*.py", "target": "files"})).await;
+    let names = fixture.call("search_files", json!({"pattern": "*.py", "target": "files"})).await;
     assert_eq!(names["files"], json!(["src/a.py"]), "{names}");
-    let one = desk.call("search_files", json!({"pattern": "one", "path": "src/a.py"})).await;
+    let one = fixture.call("search_files", json!({"pattern": "one", "path": "src/a.py"})).await;
     assert_eq!(one["matches"][0]["path"], "src/a.py", "{one}");
-    let none = desk.call("search_files", json!({"pattern": "x", "path": "no/such"})).await;
+    let none = fixture.call("search_files", json!({"pattern": "x", "path": "no/such"})).await;
     assert_eq!(none["error"], "Path not found: no/such");
-    let bad = desk.call("search_files", json!({"pattern": "(unclosed"})).await;
+    let bad = fixture.call("search_files", json!({"pattern": "(unclosed"})).await;
     assert!(bad["error"].as_str().unwrap().contains("not a regular expression"), "{bad}");
 }
 
-async fn refuses(desk: &RemoteToolsFixture) {
-    desk.run("cd src && echo SECRET=1 > .env && ln -sf .env link").await;
+async fn refuses(fixture: &RemoteToolsFixture) {
+    fixture.run("cd src && echo SECRET=1 > .env && ln -sf .env link").await;
     for path in [".env", "link", "/dev/zero"] {
-        let refused = desk.call("read_file", json!({ "path": path })).await;
+        let refused = fixture.call("read_file", json!({ "path": path })).await;
         assert!(
             refused["error"].as_str().is_some_and(|text| !text.contains("SECRET=1")),
             "{path}: {refused}"
         );
     }
-    let system = desk.call("write_file", json!({"path": "/etc/shadow", "content": "x"})).await;
+    let system = fixture.call("write_file", json!({"path": "/etc/shadow", "content": "x"})).await;
     assert!(system["error"].as_str().unwrap().contains("Write denied"), "{system}");
-    let missing = desk.call("read_file", json!({"path": "a.pyy"})).await;
+    let missing = fixture.call("read_file", json!({"path": "a.pyy"})).await;
     assert_eq!(missing["similar_files"], json!(["a.py"]), "{missing}");
-    let nowhere = desk.call("terminal", json!({"command": "touch ran", "workdir": "no/such"})).await;
+    let nowhere = fixture.call("terminal", json!({"command": "touch ran", "workdir": "no/such"})).await;
     assert!(nowhere["error"].as_str().unwrap().contains("is not a folder"), "{nowhere}");
-    let deep = desk.call("terminal", json!({"command": "pwd", "workdir": "deep"})).await;
+    let deep = fixture.call("terminal", json!({"command": "pwd", "workdir": "deep"})).await;
     assert!(deep["output"].as_str().unwrap().ends_with("/project/src/deep"), "{deep}");
 }
 
-async fn keeps_processes(desk: &RemoteToolsFixture, folder: &str) {
+async fn keeps_processes(fixture: &RemoteToolsFixture, folder: &str) {
     let arguments =
         json!({"command": "echo begun; read x; echo $x; sleep 600", "background": true, "workdir": folder});
-    let started = desk.call("terminal", arguments).await;
+    let started = fixture.call("terminal", arguments).await;
     assert_eq!((&started["exit_code"], &started["error"]), (&json!(0), &Value::Null), "{started}");
     let id = started["session_id"].as_str().unwrap();
     let seen = loop {
-        let seen = desk.call("process", json!({"action": "poll", "session_id": id})).await;
+        let seen = fixture.call("process", json!({"action": "poll", "session_id": id})).await;
         if seen["output_preview"] != "" {
             break seen;
         }
@@ -285,58 +287,58 @@ async fn keeps_processes(desk: &RemoteToolsFixture, folder: &str) {
         (&json!("running"), &json!("begun\n\n")),
         "{seen}"
     );
-    let listed = desk.call("process", json!({"action": "list"})).await;
+    let listed = fixture.call("process", json!({"action": "list"})).await;
     assert_eq!(listed["processes"][0]["cwd"], folder, "{listed}");
-    let input = desk.call("process", json!({"action": "submit", "session_id": id, "data": "x"})).await;
+    let input = fixture.call("process", json!({"action": "submit", "session_id": id, "data": "x"})).await;
     assert_eq!(input["error"], "a process elsewhere takes no input");
-    let noted = std::fs::read_to_string(desk.home.processes()).unwrap_or_default();
+    let noted = std::fs::read_to_string(fixture.home.processes()).unwrap_or_default();
     assert!(!noted.contains(id), "its number means nothing here: {noted}");
-    let killed = desk.call("process", json!({"action": "kill", "session_id": id})).await;
+    let killed = fixture.call("process", json!({"action": "kill", "session_id": id})).await;
     assert_eq!(killed["status"], "killed", "{killed}");
     let pid = started["pid"].to_string();
     let gone = format!("! kill -0 {pid} 2>/dev/null || grep -q '^State:.Z' /proc/{pid}/status");
-    while desk.call("terminal", json!({ "command": gone })).await["exit_code"] != 0 {}
-    let polled = desk.call("process", json!({"action": "poll", "session_id": id})).await;
+    while fixture.call("terminal", json!({ "command": gone })).await["exit_code"] != 0 {}
+    let polled = fixture.call("process", json!({"action": "poll", "session_id": id})).await;
     assert_eq!((&polled["status"], &polled["exit_code"]), (&json!("exited"), &json!(-15)), "{polled}");
 
-    let short = desk.call("terminal", json!({"command": "echo done; exit 3", "background": true})).await;
+    let short = fixture.call("terminal", json!({"command": "echo done; exit 3", "background": true})).await;
     let id = short["session_id"].as_str().unwrap();
-    let waited = desk.call("process", json!({"action": "wait", "session_id": id})).await;
+    let waited = fixture.call("process", json!({"action": "wait", "session_id": id})).await;
     assert_eq!(waited, json!({"status": "exited", "exit_code": 3, "output": "done\n"}));
-    let log = desk.call("process", json!({"action": "log", "session_id": id})).await;
+    let log = fixture.call("process", json!({"action": "log", "session_id": id})).await;
     assert_eq!(log["output"], "done", "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_all_tools_work_in_a_container() {
     let Some(engine) = Engine::started() else { return };
-    let desk = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
-    works(&desk, "/workspace").await;
-    desk.shells.close_all().await;
+    let fixture = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
+    works(&fixture, "/workspace").await;
+    fixture.shells.close_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_a_container_is_shared_from_the_first_moment_and_closed_with_its_task() {
     let Some(engine) = Engine::started() else { return };
-    let desk = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
+    let fixture = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
     let task = own("together");
     let calls = [
-        desk.call_as(&task, "terminal", json!({"command": "touch /workspace/a"})),
-        desk.call_as(&task, "write_file", json!({"path": "/workspace/b", "content": "b"})),
-        desk.call_as(&task, "terminal", json!({"command": "touch /workspace/c"})),
-        desk.call_as(&task, "write_file", json!({"path": "/workspace/d", "content": "d"})),
+        fixture.call_as(&task, "terminal", json!({"command": "touch /workspace/a"})),
+        fixture.call_as(&task, "write_file", json!({"path": "/workspace/b", "content": "b"})),
+        fixture.call_as(&task, "terminal", json!({"command": "touch /workspace/c"})),
+        fixture.call_as(&task, "write_file", json!({"path": "/workspace/d", "content": "d"})),
     ];
     futures_util::future::join_all(calls).await;
     assert_eq!(engine.containers(&task), 1);
-    let listed = desk.call_as(&task, "terminal", json!({"command": "ls /workspace"})).await;
+    let listed = fixture.call_as(&task, "terminal", json!({"command": "ls /workspace"})).await;
     assert_eq!(listed["output"], "a\nb\nc\nd");
     let other = own("other");
-    let apart = desk.call_as(&other, "terminal", json!({"command": "ls /workspace"})).await;
+    let apart = fixture.call_as(&other, "terminal", json!({"command": "ls /workspace"})).await;
     assert_eq!(apart["output"], "");
-    desk.ended(&task);
+    fixture.ended(&task);
     until_gone(&engine, &task).await;
     assert_eq!(engine.containers(&other), 1);
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
     assert_eq!(engine.containers(&other), 0);
 }
 
@@ -344,72 +346,72 @@ async fn peer_a_container_is_shared_from_the_first_moment_and_closed_with_its_ta
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_tasks_share_files_and_nothing_else() {
     let Some(engine) = Engine::started() else { return };
-    let desk = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::Shared);
-    let one = |command: &str| desk.call_as("one", "terminal", json!({ "command": command }));
-    let two = |command: &str| desk.call_as("two", "terminal", json!({ "command": command }));
+    let fixture = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::Shared);
+    let one = |command: &str| fixture.call_as("one", "terminal", json!({ "command": command }));
+    let two = |command: &str| fixture.call_as("two", "terminal", json!({ "command": command }));
     one("cd /workspace && export MINE=1 && echo shared > file").await;
     assert_eq!(two("echo \"$MINE,$PWD,$(cat /workspace/file)\"").await["output"], ",/root,shared");
-    let read = desk.call_as("two", "read_file", json!({"path": "file"})).await;
+    let read = fixture.call_as("two", "read_file", json!({"path": "file"})).await;
     assert!(read["error"].as_str().unwrap().contains("File not found"), "{read}");
-    desk.ended("two");
+    fixture.ended("two");
     assert_eq!(one("echo \"$MINE,$PWD\"").await["output"], "1,/workspace");
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_a_container_nobody_uses_is_closed_and_comes_back() {
     let Some(engine) = Engine::started() else { return };
     let clock = TestClock::new();
-    let desk = RemoteToolsFixture::with_clock(
+    let fixture = RemoteToolsFixture::with_clock(
         engine.elsewhere(|options| options.retention = InstanceRetention::Persistent),
         EnvironmentSharing::PerTask,
         Arc::new(clock.clone()),
     );
     let task = own("idle");
-    let run = |command: &str| desk.call_as(&task, "terminal", json!({ "command": command }));
+    let run = |command: &str| fixture.call_as(&task, "terminal", json!({ "command": command }));
     run("cd /workspace && echo kept > file").await;
     clock.advance(Duration::from_mins(4));
-    desk.shells.close_idle().await;
+    fixture.shells.close_idle().await;
     assert_eq!(engine.containers(&task), 1, "it was used four minutes ago");
     let background =
-        desk.call_as(&task, "terminal", json!({"command": "sleep 600", "background": true})).await;
+        fixture.call_as(&task, "terminal", json!({"command": "sleep 600", "background": true})).await;
     clock.advance(Duration::from_mins(6));
-    desk.shells.close_idle().await;
+    fixture.shells.close_idle().await;
     assert_eq!(engine.containers(&task), 1, "something runs in it");
     let id = background["session_id"].clone();
-    desk.call_as(&task, "process", json!({"action": "kill", "session_id": id})).await;
+    fixture.call_as(&task, "process", json!({"action": "kill", "session_id": id})).await;
     clock.advance(Duration::from_mins(6));
-    desk.shells.close_idle().await;
+    fixture.shells.close_idle().await;
     // The periodic check may have started first and still be running.
     until_gone(&engine, &task).await;
     assert_eq!(run("cat file; pwd").await["output"], "kept\n/workspace");
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
     assert_eq!(engine.containers(&task), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_a_container_sees_nothing_of_the_host_and_keeps_to_its_limits() {
     let Some(engine) = Engine::started() else { return };
-    let desk = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
+    let fixture = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
     let secret = engine.folder.path().join("secret");
     std::fs::write(&secret, "s3cret").unwrap();
     let path = secret.to_str().unwrap();
-    let look = desk.call("terminal", json!({"command": format!("cat {path}; ls -A /home")})).await;
+    let look = fixture.call("terminal", json!({"command": format!("cat {path}; ls -A /home")})).await;
     assert_ne!(look["exit_code"], Value::Null);
     assert!(!look["output"].as_str().unwrap().contains("s3cret"), "{look}");
-    let read = desk.call("read_file", json!({ "path": path })).await;
+    let read = fixture.call("read_file", json!({ "path": path })).await;
     assert!(read["error"].as_str().unwrap().contains("File not found"), "{read}");
-    assert_eq!(desk.run("cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/memory/memory.limit_in_bytes").await, "256\n268435456");
+    assert_eq!(fixture.run("cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/memory/memory.limit_in_bytes").await, "256\n268435456");
     let crowd = "for i in $(seq 400); do sleep 1 & done 2>&1 | head -c 200; true\n";
-    desk.call("write_file", json!({"path": "/workspace/crowd.sh", "content": crowd})).await;
-    let crowd = desk.call("terminal", json!({"command": "bash /workspace/crowd.sh", "timeout": 30})).await;
+    fixture.call("write_file", json!({"path": "/workspace/crowd.sh", "content": crowd})).await;
+    let crowd = fixture.call("terminal", json!({"command": "bash /workspace/crowd.sh", "timeout": 30})).await;
     assert!(crowd["output"].as_str().unwrap().contains("fork"), "{crowd}");
     let greedy = "python3 -c 'x = bytearray(600 * 1024 * 1024); print(len(x))'";
-    let greedy = desk.call("terminal", json!({ "command": greedy })).await;
+    let greedy = fixture.call("terminal", json!({ "command": greedy })).await;
     assert_ne!(greedy["exit_code"], 0, "{greedy}");
-    let root = desk.call("terminal", json!({"command": "touch /usr/x"})).await;
+    let root = fixture.call("terminal", json!({"command": "touch /usr/x"})).await;
     assert!(root["output"].as_str().unwrap().contains("Read-only file system"), "{root}");
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
 }
 
 /// Checks that dangerous commands need no approval in a container unless it mounts a folder of the host.
@@ -417,21 +419,21 @@ async fn peer_a_container_sees_nothing_of_the_host_and_keeps_to_its_limits() {
 async fn peer_guards_are_skipped_only_where_nothing_can_be_harmed() {
     let Some(engine) = Engine::started() else { return };
     let command = json!({"command": "mkdir -p /workspace/x && rm -rf /workspace/x && echo ran"});
-    let desk = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
-    assert_eq!(desk.call("terminal", command.clone()).await["output"], "ran");
-    desk.shells.close_all().await;
+    let fixture = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
+    assert_eq!(fixture.call("terminal", command.clone()).await["output"], "ran");
+    fixture.shells.close_all().await;
     let host = engine.folder.path().join("mounted");
     std::fs::create_dir(&host).unwrap();
     std::fs::write(host.join("own"), "mine").unwrap();
     let volume = format!("{}:/workspace", host.display());
-    let desk = RemoteToolsFixture::at(
+    let fixture = RemoteToolsFixture::at(
         engine.elsewhere(|options| options.volumes.push(volume)),
         EnvironmentSharing::PerTask,
     );
-    let blocked = desk.call("terminal", command).await;
+    let blocked = fixture.call("terminal", command).await;
     assert_eq!(blocked["status"], "blocked", "{blocked}");
-    assert_eq!(desk.run("cat /workspace/own").await, "mine");
-    desk.shells.close_all().await;
+    assert_eq!(fixture.run("cat /workspace/own").await, "mine");
+    fixture.shells.close_all().await;
 }
 
 /// Checks that a container whose Hermes was killed is removed by the next one that uses the engine, and that
@@ -462,11 +464,11 @@ async fn peer_containers_of_a_killed_program_are_removed_and_their_folders_stay(
         .unwrap();
     assert!(orphan.status.success(), "{orphan:?}");
     assert_eq!(engine.containers(&task), 1);
-    let desk = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
-    desk.run("true").await;
+    let fixture = RemoteToolsFixture::at(engine.elsewhere(|_| {}), EnvironmentSharing::PerTask);
+    fixture.run("true").await;
     until_gone(&engine, &task).await;
-    desk.run("echo still here").await;
-    desk.shells.close_all().await;
+    fixture.run("echo still here").await;
+    fixture.shells.close_all().await;
 }
 
 /// Returns the label of a container of ours, with the id of a process that has ended.
@@ -518,25 +520,25 @@ impl Machine {
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_all_tools_work_on_another_machine() {
     let Some(machine) = Machine::started() else { return };
-    let desk = RemoteToolsFixture::at(machine.elsewhere(), EnvironmentSharing::Shared);
+    let fixture = RemoteToolsFixture::at(machine.elsewhere(), EnvironmentSharing::Shared);
     let folder = machine.peer.folder.path().join("there").display().to_string();
-    works(&desk, &folder).await;
-    let own = desk.call("terminal", json!({"command": format!("rm -rf {folder}")})).await;
+    works(&fixture, &folder).await;
+    let own = fixture.call("terminal", json!({"command": format!("rm -rf {folder}")})).await;
     assert_eq!(own["status"], "blocked", "another machine is the user's: {own}");
-    let key = desk.call("write_file", json!({"path": "~/.ssh/authorized_keys", "content": "x"})).await;
+    let key = fixture.call("write_file", json!({"path": "~/.ssh/authorized_keys", "content": "x"})).await;
     assert!(key["error"].as_str().unwrap().contains("Write denied"), "{key}");
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_a_connection_that_breaks_is_said_and_made_again() {
     let Some(machine) = Machine::started() else { return };
-    let desk = RemoteToolsFixture::at(machine.elsewhere(), EnvironmentSharing::Shared);
-    desk.run(&format!("cd {}", machine.peer.folder.path().display())).await;
+    let fixture = RemoteToolsFixture::at(machine.elsewhere(), EnvironmentSharing::Shared);
+    fixture.run(&format!("cd {}", machine.peer.folder.path().display())).await;
     let flag = machine.peer.folder.path().join("begun");
-    let connection = desk.run(SshServer::WHICH_CONNECTION).await;
+    let connection = fixture.run(SshServer::WHICH_CONNECTION).await;
     let command = json!({"command": "echo before; echo $$ > new; mv new begun; sleep 600"});
-    let (cut, ()) = tokio::join!(desk.call("terminal", command), async {
+    let (cut, ()) = tokio::join!(fixture.call("terminal", command), async {
         while !flag.exists() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -545,28 +547,28 @@ async fn peer_a_connection_that_breaks_is_said_and_made_again() {
     let said = cut["output"].as_str().unwrap();
     assert!(said.starts_with("before\n") && said.contains("The SSH connection was lost"), "{cut}");
     assert_ne!(cut["exit_code"], 0);
-    assert_eq!(desk.run("pwd").await, machine.peer.folder.path().display().to_string());
+    assert_eq!(fixture.run("pwd").await, machine.peer.folder.path().display().to_string());
     // Hermes does not end what a broken connection leaves running, so the test does.
     let left = std::fs::read_to_string(&flag).unwrap();
     std::process::Command::new("kill").args(["-9", "--", &format!("-{}", left.trim())]).status().unwrap();
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn peer_a_background_process_has_a_terminal_on_another_machine() {
     let Some(machine) = Machine::started() else { return };
-    let desk = RemoteToolsFixture::at(machine.elsewhere(), EnvironmentSharing::Shared);
+    let fixture = RemoteToolsFixture::at(machine.elsewhere(), EnvironmentSharing::Shared);
     let folder = machine.peer.folder.path().display().to_string();
     let start = json!({"command": "stty size; pwd; while read -r l; do echo \"heard $l\"; done; exec sleep 600",
         "background": true, "pty": true, "workdir": folder});
-    let started = desk.call("terminal", start).await;
+    let started = fixture.call("terminal", start).await;
     assert_eq!(
         (&started["output"], &started["pty_note"]),
         (&json!("Background process started"), &Value::Null)
     );
     let id = started["session_id"].clone();
     let act = async |action: &str, data: &str| {
-        desk.call("process", json!({"action": action, "session_id": id, "data": data, "timeout": 1})).await
+        fixture.call("process", json!({"action": action, "session_id": id, "data": data, "timeout": 1})).await
     };
     let until_said = async |what: &str| {
         while !act("poll", "").await["output_preview"].as_str().unwrap().contains(what) {
@@ -579,11 +581,15 @@ async fn peer_a_background_process_has_a_terminal_on_another_machine() {
     until_said("heard you").await;
     assert_eq!(act("poll", "").await["status"], "running");
     let pid = started["pid"].to_string();
-    assert_eq!(desk.run(&format!("ps -o comm= -p {pid}")).await, "bash", "its number is the one over there");
+    assert_eq!(
+        fixture.run(&format!("ps -o comm= -p {pid}")).await,
+        "bash",
+        "its number is the one over there"
+    );
     assert_eq!(act("kill", "").await["status"], "killed");
     assert_eq!(act("poll", "").await["exit_code"], -15);
-    assert_eq!(desk.run(&format!("ps -o comm= -p {pid} || echo gone")).await, "gone");
-    desk.shells.close_all().await;
+    assert_eq!(fixture.run(&format!("ps -o comm= -p {pid} || echo gone")).await, "gone");
+    fixture.shells.close_all().await;
 }
 
 const STAND_IN: &str = r#"#!/bin/bash
@@ -633,14 +639,14 @@ fn cluster(folder: &Path) -> RemoteBackend {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_tools_work_in_an_instance() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = RemoteToolsFixture::at(cluster(folder.path()), EnvironmentSharing::PerTask);
-    works(&desk, folder.path().join("there").to_str().unwrap()).await;
+    let fixture = RemoteToolsFixture::at(cluster(folder.path()), EnvironmentSharing::PerTask);
+    works(&fixture, folder.path().join("there").to_str().unwrap()).await;
     let running = || {
         let names = std::fs::read_dir(folder.path()).unwrap().flatten();
         names.filter(|entry| entry.file_name().to_string_lossy().starts_with("running-")).count()
     };
     assert_eq!(running(), 1);
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
     assert_eq!(running(), 0);
 }
 
@@ -648,23 +654,23 @@ async fn all_tools_work_in_an_instance() {
 #[tokio::test]
 async fn one_thread_is_enough() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = RemoteToolsFixture::at(cluster(folder.path()), EnvironmentSharing::Shared);
-    desk.run(&format!("cd {}", folder.path().display())).await;
-    desk.call("write_file", json!({"path": "x", "content": "1\n"})).await;
-    assert_eq!(desk.call("read_file", json!({"path": "x"})).await["content"], "     1|1");
-    desk.processes.end_all().await;
-    desk.shells.close_all().await;
+    let fixture = RemoteToolsFixture::at(cluster(folder.path()), EnvironmentSharing::Shared);
+    fixture.run(&format!("cd {}", folder.path().display())).await;
+    fixture.call("write_file", json!({"path": "x", "content": "1\n"})).await;
+    assert_eq!(fixture.call("read_file", json!({"path": "x"})).await["content"], "     1|1");
+    fixture.processes.end_all().await;
+    fixture.shells.close_all().await;
 }
 
 /// Checks the number of round trips, because each may take a second over a slow connection.
 #[tokio::test]
 async fn file_tools_make_few_round_trips() {
     let folder = tempfile::tempdir().unwrap();
-    let desk = RemoteToolsFixture::at(cluster(folder.path()), EnvironmentSharing::Shared);
+    let fixture = RemoteToolsFixture::at(cluster(folder.path()), EnvironmentSharing::Shared);
     let path = folder.path().join("file.txt");
     std::fs::write(&path, "one\ntwo\n").unwrap();
-    desk.run("cd /tmp").await;
-    desk.call("read_file", json!({"path": "/etc/hostname"})).await;
+    fixture.run("cd /tmp").await;
+    fixture.call("read_file", json!({"path": "/etc/hostname"})).await;
     let count = || std::fs::read(folder.path().join("round-trips")).unwrap().len();
     let patch =
         format!("*** Begin Patch\n*** Update File: {}\n@@\n-three\n+four\n*** End Patch", path.display());
@@ -676,12 +682,12 @@ async fn file_tools_make_few_round_trips() {
         ("write_file", json!({"path": folder.path().join("new/file.txt"), "content": "x\n"}), 2),
     ] {
         let before = count();
-        let result = desk.call(tool, arguments).await;
+        let result = fixture.call(tool, arguments).await;
         assert!(result.get("error").is_none(), "{tool}: {result}");
         assert!(count() - before <= most, "{tool} took {} round trips", count() - before);
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "five\n");
-    desk.shells.close_all().await;
+    fixture.shells.close_all().await;
 }
 
 #[tokio::test]
@@ -693,11 +699,11 @@ async fn what_is_missing_is_said_by_every_tool_and_nothing_runs_here() {
     let nowhere = RemoteToolsFixture::over(Arc::new(SystemClock::new()), |folders, _| {
         TaskShells::unavailable("no docker was found", folders)
     });
-    for desk in [&broken, &nowhere] {
+    for fixture in [&broken, &nowhere] {
         let file = folder.path().join("made-here");
         let command = format!("touch {}", file.display());
         for arguments in [json!({ "command": command }), json!({"command": command, "background": true})] {
-            let result = desk.call("terminal", arguments).await;
+            let result = fixture.call("terminal", arguments).await;
             assert_eq!(
                 (&result["status"], &result["exit_code"], &result["output"]),
                 (&json!("disabled"), &json!(-1), &json!(""))
@@ -710,7 +716,7 @@ async fn what_is_missing_is_said_by_every_tool_and_nothing_runs_here() {
             ("search_files", json!({"pattern": "x"})),
             ("patch", json!({"path": file, "old_string": "a", "new_string": "b"})),
         ] {
-            assert_eq!(desk.call(tool, arguments).await["status"], "disabled", "{tool}");
+            assert_eq!(fixture.call(tool, arguments).await["status"], "disabled", "{tool}");
         }
         assert!(!file.exists());
     }

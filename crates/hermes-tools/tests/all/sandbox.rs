@@ -116,10 +116,10 @@ fn says(approval: ApprovalDecision) -> UserAnswer {
 
 #[tokio::test]
 async fn a_refusal_is_told_and_stays_where_nobody_lets_it_out() {
-    let Some(desk) = SandboxToolsFixture::new() else { return };
+    let Some(fixture) = SandboxToolsFixture::new() else { return };
     for answer in [UserAnswer::Unavailable, says(ApprovalDecision::Deny)] {
-        let (result, asked) = desk.run("echo x > ../out/a", answer).await;
-        let path = desk.root.join("out/a");
+        let (result, asked) = fixture.run("echo x > ../out/a", answer).await;
+        let path = fixture.root.join("out/a");
         assert_ne!(result["exit_code"], 0);
         assert_eq!(result["sandbox"]["refused"], path.to_str().unwrap(), "{result:#}");
         assert!(result["sandbox"]["rule"].as_str().unwrap().contains("outside the folders"), "{result:#}");
@@ -133,54 +133,54 @@ async fn a_refusal_is_told_and_stays_where_nobody_lets_it_out() {
             asked[0].reason.contains("inside it ran once") && asked[0].reason.contains("out/a"),
             "{asked:?}"
         );
-        assert!(!desk.exists("out/a"));
+        assert!(!fixture.exists("out/a"));
     }
 }
 
 #[tokio::test]
 async fn what_somebody_lets_out_runs_once_more_outside() {
-    let Some(desk) = SandboxToolsFixture::new() else { return };
-    let (result, _) = desk.run("echo x >> runs; echo x > ../out/a", says(ApprovalDecision::Once)).await;
+    let Some(fixture) = SandboxToolsFixture::new() else { return };
+    let (result, _) = fixture.run("echo x >> runs; echo x > ../out/a", says(ApprovalDecision::Once)).await;
     assert_eq!((&result["exit_code"], &result["sandbox"]), (&json!(0), &Value::Null), "{result:#}");
     assert_eq!(result["approval"], "approved by the user: outside the sandbox");
-    assert!(desk.exists("out/a"));
-    assert_eq!(fs::read_to_string(desk.root.join("work/runs")).unwrap(), "x\nx\n", "inside, then outside");
+    assert!(fixture.exists("out/a"));
+    assert_eq!(fs::read_to_string(fixture.root.join("work/runs")).unwrap(), "x\nx\n", "inside, then outside");
     // An approval for one run does not cover the next.
-    let (_, asked) = desk.run("echo x >> runs; echo x > ../out/a", UserAnswer::Unavailable).await;
+    let (_, asked) = fixture.run("echo x >> runs; echo x > ../out/a", UserAnswer::Unavailable).await;
     assert_eq!(asked.len(), 1);
 }
 
 #[tokio::test]
 async fn an_agreement_that_lasts_is_for_that_command_alone() {
-    let Some(desk) = SandboxToolsFixture::new() else { return };
-    desk.run("echo x > ../out/a", says(ApprovalDecision::Always)).await;
-    assert_eq!(*desk.kept.lock().unwrap(), ["outside the sandbox: echo x > ../out/a"]);
-    fs::remove_file(desk.root.join("out/a")).unwrap();
-    let (result, asked) = desk.run("echo x > ../out/a", UserAnswer::Unavailable).await;
+    let Some(fixture) = SandboxToolsFixture::new() else { return };
+    fixture.run("echo x > ../out/a", says(ApprovalDecision::Always)).await;
+    assert_eq!(*fixture.kept.lock().unwrap(), ["outside the sandbox: echo x > ../out/a"]);
+    fs::remove_file(fixture.root.join("out/a")).unwrap();
+    let (result, asked) = fixture.run("echo x > ../out/a", UserAnswer::Unavailable).await;
     assert_eq!((&result["exit_code"], asked.len()), (&json!(0), 0), "{result:#}");
-    let (result, asked) = desk.run("echo x > ../out/b", UserAnswer::Unavailable).await;
+    let (result, asked) = fixture.run("echo x > ../out/b", UserAnswer::Unavailable).await;
     assert_eq!(asked.len(), 1);
     assert_ne!(result["exit_code"], 0);
 }
 
 #[tokio::test]
 async fn skipping_questions_does_not_open_the_fence() {
-    let Some(desk) = SandboxToolsFixture::new() else { return };
-    desk.approvals.set_yolo(Yolo::On);
-    let (result, asked) = desk.run("echo x > ../out/a", says(ApprovalDecision::Always)).await;
-    assert!(asked.is_empty() && !desk.exists("out/a"), "{result:#}");
+    let Some(fixture) = SandboxToolsFixture::new() else { return };
+    fixture.approvals.set_yolo(Yolo::On);
+    let (result, asked) = fixture.run("echo x > ../out/a", says(ApprovalDecision::Always)).await;
+    assert!(asked.is_empty() && !fixture.exists("out/a"), "{result:#}");
     assert!(result["sandbox"]["rule"].is_string());
 }
 
 #[tokio::test]
 async fn what_was_put_back_is_told() {
-    let Some(desk) = SandboxToolsFixture::new() else { return };
-    let (result, asked) = desk
+    let Some(fixture) = SandboxToolsFixture::new() else { return };
+    let (result, asked) = fixture
         .run(
             "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit",
             UserAnswer::Unavailable,
         )
         .await;
     assert_eq!(result["sandbox"]["restored"], json!([".git/hooks/pre-commit"]), "{result:#}");
-    assert!(asked.is_empty() && !desk.exists("work/.git/hooks/pre-commit"));
+    assert!(asked.is_empty() && !fixture.exists("work/.git/hooks/pre-commit"));
 }

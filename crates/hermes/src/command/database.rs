@@ -73,10 +73,8 @@ fn rescue(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     };
     output.line(&format!("Rescued {} sessions and {} messages.", report.sessions, report.messages));
     if report.restored_sessions > 0 {
-        output.line(&format!(
-            "{} sessions were made anew for messages that had lost theirs.",
-            report.restored_sessions
-        ));
+        output
+            .line(&format!("{} sessions were recreated for messages without one.", report.restored_sessions));
     }
     if report.unreadable > 0 {
         output.line(&format!("{} places could not be read.", report.unreadable));

@@ -58,7 +58,7 @@ pub(crate) fn run(
             Ok(ExitCode::from(130))
         }
         Err(LoginFailure::TimedOut) => {
-            output.error("Login failed: nobody confirmed the code in time");
+            output.error("Login failed: the code was not confirmed in time");
             Ok(ExitCode::FAILURE)
         }
         Err(LoginFailure::SignIn(error)) => {

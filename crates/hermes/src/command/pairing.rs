@@ -49,7 +49,7 @@ pub(crate) fn run(command: &PairingCommand, context: &ProgramContext, output: &C
 fn list(pairing: &PairingStore, output: &Console) {
     let (pending, approved) = (pairing.pending(now()), pairing.approved());
     if pending.is_empty() && approved.is_empty() {
-        output.line("Nobody has asked to be let in, and nobody was.");
+        output.line("No pending or approved users.");
         return;
     }
     if !pending.is_empty() {

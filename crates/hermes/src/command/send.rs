@@ -49,7 +49,7 @@ fn list(targets: &[String], as_json: bool, output: &Console) {
         return output.line(&json!({"targets": targets}).to_string());
     }
     if targets.is_empty() {
-        output.line("No chats are known yet. A chat is known once somebody has written in it.");
+        output.line("No known chats. A chat becomes known with its first message.");
     }
     for line in targets {
         output.line(line);

@@ -80,7 +80,7 @@ impl Consent {
                 false
             }
             Confirmation::NotInteractive => {
-                output.line("Cancelled: nobody is here to confirm. Use -y to go ahead.");
+                output.line("Cancelled: no terminal to confirm on. Use -y to skip the confirmation.");
                 false
             }
         }

@@ -126,7 +126,7 @@ fn random_secret() -> Result<String> {
 fn post(settings: &WebhookSettings, name: &str, body: &str, signature: &str) -> Result<String> {
     let address = format!("127.0.0.1:{}", settings.port);
     let mut stream = TcpStream::connect(&address)
-        .with_context(|| format!("nobody takes webhooks at {address}; is the gateway running?"))?;
+        .with_context(|| format!("nothing listens for webhooks at {address}; is the gateway running?"))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     write!(
         stream,

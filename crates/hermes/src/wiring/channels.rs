@@ -171,8 +171,7 @@ fn channel_context(
 
 /// Returns the chat commands for platform menus.
 fn menu() -> Arc<[MenuCommand]> {
-    let commands =
-        slash::COMMANDS.iter().filter(|command| command.surface != slash::CommandSurface::Terminal);
+    let commands = slash::COMMANDS.iter().filter(|command| command.is_for(slash::CommandSurface::Chat));
     let menu = commands.map(|command| MenuCommand {
         name: command.name.to_owned(),
         description: command.description.to_owned(),

@@ -123,7 +123,7 @@ impl HookWorker {
             Ok(answer) if answer == "ok" => {}
             Ok(answer) => tracing::warn!(hook = name, event, "a hook failed: {answer}"),
             Err(error) => {
-                tracing::warn!(hook = name, event, %error, "a hook does not answer; it is started anew with the next event");
+                tracing::warn!(hook = name, event, %error, "a hook does not respond; it is restarted at the next event");
                 self.worker = None;
             }
         }

@@ -67,6 +67,6 @@ pub(crate) fn working_folder(context: &ProgramContext, config: &Config) -> Resul
     let named = named.and_then(|cwd| expand_tilde(&cwd, &context.env).ok()).filter(|path| path.is_dir());
     match named {
         Some(folder) => Ok(folder),
-        None => std::env::current_dir().context("the working folder is gone"),
+        None => std::env::current_dir().context("the working directory no longer exists"),
     }
 }

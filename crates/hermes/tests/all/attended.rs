@@ -195,7 +195,7 @@ default: {reply: {text: a title}}
     let messages = sessions[0]["messages"].as_array().unwrap();
     let result = messages.iter().find(|message| message["role"] == "tool").unwrap();
     let told = result["content"].as_str().unwrap();
-    assert!(told.contains("nobody answered in time") && !told.contains("denied"), "{told}");
+    assert!(told.contains("no answer came in time") && !told.contains("denied"), "{told}");
 }
 
 const SERVER_AND_HANGING: &str = r#"
@@ -262,7 +262,7 @@ fn pasted_lines_are_one_message_and_commands_wait() {
     window.say("/yolo");
     window.until_shown("Dangerous commands are asked about again");
     window.say("/undo 2");
-    window.until_shown("Taken back: 2 exchanges");
+    window.until_shown("Undid 4 message(s)");
     window.say("/insights --days 7");
     window.until_shown("7 days");
     window.say("/quit --delete");

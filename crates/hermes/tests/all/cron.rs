@@ -83,10 +83,7 @@ fn a_list_that_cannot_be_read_is_said_and_kept() {
     let file = home.join("cron/jobs.json");
     std::fs::write(&file, "{\"jobs\": [").unwrap();
     let seen = hermes(&home, &["cron", "list"]);
-    assert!(
-        seen.starts_with("exit 1\n") && seen.contains("cron/jobs.json is not the JSON it should be"),
-        "{seen}"
-    );
+    assert!(seen.starts_with("exit 1\n") && seen.contains("cron/jobs.json is not valid JSON"), "{seen}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"jobs\": [");
 }
 
@@ -174,7 +171,7 @@ fn mistakes_are_named() {
     assert_snapshot!(hermes(&home, &["cron", "resume", "Old"]), @r"
     exit 1
     --- stderr
-    Failed to resume job: its time has passed, so it would never run. Give it a new schedule instead
+    Failed to resume job: its scheduled time has passed, so it would never run. Set a new schedule
     ");
     assert_snapshot!(hermes(&home, &["cron", "edit", "News"]), @r"
     exit 1

@@ -65,77 +65,77 @@ impl TelegramHome {
 
 #[test]
 fn from_the_shell_with_a_gateway_and_without_one() {
-    let desk = TelegramHome::new(&json!([]));
+    let fixture = TelegramHome::new(&json!([]));
     let sent = (0, format!("✓ Sent to telegram:{ANN}"));
-    assert_eq!(desk.run(&["send", "telegram:7", "no", "gateway"]), sent);
+    assert_eq!(fixture.run(&["send", "telegram:7", "no", "gateway"]), sent);
     // Telegram's limit is known without a connection: 4096 code units, two for each of these characters.
     let long = "𝄞".repeat(4000);
-    assert_eq!(desk.run(&["send", "telegram:7", &long]), sent);
-    let gateway = desk.start();
-    assert_eq!(desk.run(&["send", "telegram:7", "with a gateway"]), sent);
+    assert_eq!(fixture.run(&["send", "telegram:7", &long]), sent);
+    let gateway = fixture.start();
+    assert_eq!(fixture.run(&["send", "telegram:7", "with a gateway"]), sent);
     drop(gateway);
-    let texts = desk.texts();
+    let texts = fixture.texts();
     let lengths: Vec<usize> = texts.iter().map(|text| text.encode_utf16().count()).collect();
     assert_eq!((texts.len(), texts[0].as_str(), texts[3].as_str()), (4, "no gateway", "with a gateway"));
     assert!(lengths[1] > 4000 && lengths[1] <= 4096, "{lengths:?}");
     assert_eq!(texts[1].matches('𝄞').count() + texts[2].matches('𝄞').count(), 4000);
 
-    let (code, words) = desk.run(&["send", "slack:C1", "x"]);
+    let (code, words) = fixture.run(&["send", "slack:C1", "x"]);
     assert_eq!(code, 1);
     assert!(words.contains("slack is not set up, so nothing was sent"), "{words}");
 }
 
 #[test]
 fn what_cannot_leave_waits_and_says_why() {
-    let desk = TelegramHome::new(&json!([]));
-    desk.telegram.fails("sendMessage", TelegramFault::refuse(401, "Unauthorized"));
-    let output = hermes(&desk.home, &["send", "telegram:7", "patience"]).output().unwrap();
+    let fixture = TelegramHome::new(&json!([]));
+    fixture.telegram.fails("sendMessage", TelegramFault::refuse(401, "Unauthorized"));
+    let output = hermes(&fixture.home, &["send", "telegram:7", "patience"]).output().unwrap();
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(said[0].starts_with("Queued for telegram:7; it leaves when a gateway runs"), "{said:?}");
-    assert!(said[1].contains("Telegram does not accept the token"), "{said:?}");
+    assert!(said[1].contains("Telegram rejected the token"), "{said:?}");
     // A postponed message is retried at once by the next sender, a command or a gateway.
-    assert_eq!(desk.run(&["send", "telegram:7", "and more"]).0, 0);
-    assert_eq!(desk.texts(), ["patience", "and more"]);
-    desk.telegram.fails("sendMessage", TelegramFault::refuse(401, "Unauthorized"));
-    assert!(desk.run(&["send", "telegram:7", "at last"]).1.starts_with("Queued"));
-    let _gateway = desk.start();
-    until("the gateway has sent it", || desk.texts().len() == 3);
+    assert_eq!(fixture.run(&["send", "telegram:7", "and more"]).0, 0);
+    assert_eq!(fixture.texts(), ["patience", "and more"]);
+    fixture.telegram.fails("sendMessage", TelegramFault::refuse(401, "Unauthorized"));
+    assert!(fixture.run(&["send", "telegram:7", "at last"]).1.starts_with("Queued"));
+    let _gateway = fixture.start();
+    until("the gateway has sent it", || fixture.texts().len() == 3);
 }
 
 #[test]
 fn what_an_ended_process_left_is_sent_by_the_next_one() {
-    let desk = TelegramHome::new(&json!([]));
-    desk.telegram.fails("sendMessage", TelegramFault::Hang("never".to_owned()));
-    let mut first = hermes(&desk.home, &["send", "telegram:7", "first"]).spawn().unwrap();
-    desk.telegram.until_called_blocking("sendMessage", 1);
+    let fixture = TelegramHome::new(&json!([]));
+    fixture.telegram.fails("sendMessage", TelegramFault::Hang("never".to_owned()));
+    let mut first = hermes(&fixture.home, &["send", "telegram:7", "first"]).spawn().unwrap();
+    fixture.telegram.until_called_blocking("sendMessage", 1);
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_eq!(desk.run(&["send", "telegram:7", "second"]).0, 0);
-    assert_eq!(desk.texts(), ["first", "second"], "in order, and nothing is stuck");
+    assert_eq!(fixture.run(&["send", "telegram:7", "second"]).0, 0);
+    assert_eq!(fixture.texts(), ["first", "second"], "in order, and nothing is stuck");
 }
 
 #[test]
 fn a_terminal_chat_writes_to_other_chats_while_a_gateway_runs() {
     let call = json!({"target": "telegram:7", "message": "dinner is **ready**"});
-    let desk = TelegramHome::new(&json!([
+    let fixture = TelegramHome::new(&json!([
         {"when": {"user_contains": "tell Ann", "tool_result": "call_send"}, "text": "told"},
         {"when": {"user_contains": "tell Ann"}, "tool": {"name": "send_message", "id": "call_send", "arguments": call}},
     ]));
-    let offered = |desk: &TelegramHome| {
-        let asked = desk.server.requests().pop().unwrap().json().clone();
+    let offered = |fixture: &TelegramHome| {
+        let asked = fixture.server.requests().pop().unwrap().json().clone();
         asked["tools"].to_string().contains("send_message")
     };
-    desk.run(&["chat", "-Q", "-q", "hello"]);
-    assert!(!offered(&desk), "without a gateway there is no such tool");
-    let gateway = desk.start();
-    assert_eq!(desk.run(&["chat", "-Q", "-q", "tell Ann"]), (0, "told".to_owned()));
+    fixture.run(&["chat", "-Q", "-q", "hello"]);
+    assert!(!offered(&fixture), "without a gateway there is no such tool");
+    let gateway = fixture.start();
+    assert_eq!(fixture.run(&["chat", "-Q", "-q", "tell Ann"]), (0, "told".to_owned()));
     drop(gateway);
-    assert!(offered(&desk));
-    assert_eq!(desk.texts(), ["dinner is ready"]);
-    let asked = desk.server.requests().pop().unwrap().json().clone();
+    assert!(offered(&fixture));
+    assert_eq!(fixture.texts(), ["dinner is ready"]);
+    let asked = fixture.server.requests().pop().unwrap().json().clone();
     let result = asked["messages"].as_array().unwrap().iter().rfind(|message| message["role"] == "tool");
     let result: Value = serde_json::from_str(result.unwrap()["content"].as_str().unwrap()).unwrap();
-    let id = desk.said()[0].id.to_string();
+    let id = fixture.said()[0].id.to_string();
     let expected =
         json!({"success": true, "platform": "telegram", "chat_id": "7", "message_id": id, "mirrored": false});
     assert_eq!(result, expected);
@@ -143,10 +143,10 @@ fn a_terminal_chat_writes_to_other_chats_while_a_gateway_runs() {
 
 #[test]
 fn a_tick_without_a_gateway_runs_and_delivers_and_nothing_runs_twice() {
-    let desk = TelegramHome::new(&json!([
+    let fixture = TelegramHome::new(&json!([
         {"when": {"user_contains": "read the news"}, "repeat": "forever", "text": "Nothing new."},
     ]));
-    let (code, made) = desk.run(&[
+    let (code, made) = fixture.run(&[
         "cron",
         "create",
         "every 2h",
@@ -158,35 +158,39 @@ fn a_tick_without_a_gateway_runs_and_delivers_and_nothing_runs_twice() {
     ]);
     assert_eq!(code, 0, "{made}");
     let id = made.lines().find_map(|line| line.strip_prefix("Created job: ")).unwrap().to_owned();
-    desk.run(&["cron", "run", &id]);
-    assert_eq!(desk.run(&["cron", "tick"]), (0, "1 job(s) run.".to_owned()));
-    let texts = desk.texts();
+    fixture.run(&["cron", "run", &id]);
+    assert_eq!(fixture.run(&["cron", "tick"]), (0, "1 job(s) run.".to_owned()));
+    let texts = fixture.texts();
     assert_eq!(texts.len(), 1, "{texts:?}");
     assert!(texts[0].contains("News") && texts[0].contains("Nothing new."), "{texts:?}");
-    assert_eq!(desk.run(&["cron", "tick"]), (0, String::new()));
-    let gateway = desk.start();
-    assert_eq!((desk.server.request_count(), desk.said().len()), (1, 1), "the gateway does not run it again");
-    desk.run(&["cron", "run", &id]);
-    desk.run(&["cron", "tick"]);
-    until("the gateway has sent it", || desk.said().len() == 2);
+    assert_eq!(fixture.run(&["cron", "tick"]), (0, String::new()));
+    let gateway = fixture.start();
+    assert_eq!(
+        (fixture.server.request_count(), fixture.said().len()),
+        (1, 1),
+        "the gateway does not run it again"
+    );
+    fixture.run(&["cron", "run", &id]);
+    fixture.run(&["cron", "tick"]);
+    until("the gateway has sent it", || fixture.said().len() == 2);
     // A killed gateway might not have stored that it sent the message.
-    desk.run(&["gateway", "stop"]);
+    fixture.run(&["gateway", "stop"]);
     drop(gateway);
-    drop(desk.start());
-    assert_eq!((desk.server.request_count(), desk.said().len()), (2, 2));
+    drop(fixture.start());
+    assert_eq!((fixture.server.request_count(), fixture.said().len()), (2, 2));
 }
 
 #[test]
 fn pictures_of_an_answer_are_shown() {
-    let desk = TelegramHome::new(&json!([
+    let fixture = TelegramHome::new(&json!([
         {"when": {"user_contains": "a cat"}, "repeat": "forever",
          "text": "Look:\n\n![A cat](https://e.org/cat.png)\n\nand ![this](https://e.org/dance.gif?w=1), and `![](https://e.org/code.png)`"},
     ]));
-    let gateway = desk.start();
-    desk.telegram.person(ANN, "Ann").says(ANN, "show me a cat");
-    until("both are there", || desk.said().len() >= 3);
+    let gateway = fixture.start();
+    fixture.telegram.person(ANN, "Ann").says(ANN, "show me a cat");
+    until("both are there", || fixture.said().len() >= 3);
     drop(gateway);
-    let seen: Vec<_> = desk
+    let seen: Vec<_> = fixture
         .said()
         .into_iter()
         .map(|posted| (posted.kind, posted.text, posted.file.map(|(name, _)| name)))

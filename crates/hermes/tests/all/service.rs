@@ -287,7 +287,7 @@ fn the_api_server_is_set_up_by_flags() {
     ");
     insta::assert_snapshot!(place.run(&["gateway", "setup"]), @r"
     exit 1
-    ! error: nobody can be asked here; say it with flags, as in `hermes gateway setup --api-server --port 8642 --yes` or `hermes gateway setup telegram --set TELEGRAM_BOT_TOKEN=- --yes`
+    ! error: no terminal to ask on; use flags, for example `hermes gateway setup --api-server --port 8642 --yes` or `hermes gateway setup telegram --set TELEGRAM_BOT_TOKEN=- --yes`
     ");
     assert!(place.run(&["gateway", "setup", "--api-server", "--port", "0"]).contains("--port"));
 }

@@ -131,7 +131,7 @@ async fn failures_say_what_can_be_done() {
     bench.telegram.fails("sendMessage", TelegramFault::DropAfter);
     let unclear = send().await;
     assert!(
-        matches!(&unclear, Err(ChannelError::DeliveryUnknown(reason)) if reason.contains("not known whether")),
+        matches!(&unclear, Err(ChannelError::DeliveryUnknown(reason)) if reason.contains("did not confirm")),
         "{unclear:?}"
     );
     assert_eq!(bench.telegram.messages(ALICE).len(), 1, "it was said, and nobody knows");

@@ -110,7 +110,7 @@ async fn calls_that_hang_are_given_up() {
         bench.clock.advance(Duration::from_secs(30));
     });
     assert!(
-        matches!(&sent, Err(ChannelError::DeliveryUnknown(reason)) if reason.contains("not known whether")),
+        matches!(&sent, Err(ChannelError::DeliveryUnknown(reason)) if reason.contains("did not confirm")),
         "{sent:?}"
     );
 }

@@ -86,7 +86,7 @@ impl PythonBridge {
         };
         match word {
             Some(BridgeMessage::Done(answer)) => serde_json::from_value(answer).map_err(|error| {
-                CliError::Refused(format!("Modal's Python gave an answer nobody expected: {error}"))
+                CliError::Refused(format!("unexpected response from Modal's Python: {error}"))
             }),
             Some(BridgeMessage::Failed { why, .. }) => Err(CliError::Refused(why)),
             Some(BridgeMessage::Out(_) | BridgeMessage::Err(_)) | None => {

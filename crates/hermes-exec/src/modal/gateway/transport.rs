@@ -52,27 +52,27 @@ impl ScriptTransport for ModalGatewayTransport<'_> {
 
     fn run_script<'a>(
         &'a self,
-        speech: ScriptRequest<'a>,
+        request: ScriptRequest<'a>,
         watch: RunContext<'a>,
     ) -> BoxFuture<'a, Result<ScriptResponse, CliError>> {
-        Box::pin(self.send(speech, watch))
+        Box::pin(self.send(request, watch))
     }
 }
 
 impl ModalGatewayTransport<'_> {
     async fn send(
         &self,
-        speech: ScriptRequest<'_>,
+        request: ScriptRequest<'_>,
         watch: RunContext<'_>,
     ) -> Result<ScriptResponse, CliError> {
-        let mut frames = FrameParser::new(speech.marks, watch.bounds);
+        let mut frames = FrameParser::new(request.marks, watch.bounds);
         let exec = random_hex(32);
         let body = json!({
             "execId": exec,
-            "command": bash_fed_with_base64(speech.profile),
+            "command": bash_fed_with_base64(request.profile),
             "cwd": "/",
             "timeoutMs": watch.limit.as_millis(),
-            "stdinData": base64::encode(&payload(speech.script, speech.stdin)),
+            "stdinData": base64::encode(&payload(request.script, request.stdin)),
         });
         let path = ["v1", "sandboxes", self.id, "execs"];
         match self.service.create::<Value>(&path, &body, None, ASK_LIMIT, watch.cancel).await {

@@ -60,7 +60,7 @@ pub(crate) async fn run(
     let (patience, clock) = (QuestionTimeouts::from_config(&wired.config), wired.agent.clock().clone());
     let terminal = TerminalFrontend::new(output, DisplayMode::Full, display, clock, patience, &input);
     let began = wired.agent.clock().now();
-    let mut talk = ChatLoop {
+    let mut chat = ChatLoop {
         runtime: wired,
         opened,
         output,
@@ -73,9 +73,9 @@ pub(crate) async fn run(
         queue: std::collections::VecDeque::new(),
         yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
     };
-    talk.greet(recap && !arguments.quiet).await?;
-    talk.run_loop().await?;
-    talk.close().await
+    chat.greet(recap && !arguments.quiet).await?;
+    chat.run_loop().await?;
+    chat.close().await
 }
 
 /// Continues an interrupted turn.

@@ -12,7 +12,6 @@ mod summary;
 mod terminal;
 mod tool_lines;
 
-pub(crate) use slash::restore;
 pub(crate) use summary::format_duration;
 
 use std::io::{IsTerminal, Read};

@@ -53,10 +53,10 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     let config = context.config(output);
     let jobs = JobStore::new(context.home.clone(), Zone::configured(&config, &context.env));
-    let desk = CronCommands { jobs, now: now(), context, output };
+    let commands = CronCommands { jobs, now: now(), context, output };
     match command.unwrap_or_default() {
         CronCommand::Tick => tick::run(context, output),
-        command => desk.perform(command, CronSurface::Shell),
+        command => commands.perform(command, CronSurface::Shell),
     }
 }
 
@@ -64,14 +64,14 @@ pub(crate) fn run(
 pub(crate) fn run_in_chat(line: &str, context: &ProgramContext, output: &Console) -> Result<()> {
     let config = hermes_config::Config::load(&context.home, &context.env);
     let jobs = JobStore::new(context.home.clone(), Zone::configured(&config, &context.env));
-    let desk = CronCommands { jobs, now: now(), context, output };
+    let commands = CronCommands { jobs, now: now(), context, output };
     let Some(words) = shell_words::split(line) else {
         output.line("A quote is not closed.");
         return Ok(());
     };
     if words.is_empty() {
         output.line("  /cron list [--all]                      the jobs\n  /cron add \"every 2h\" what is to be done  schedule something\n  /cron edit|pause|resume|run|remove ID");
-        desk.list(JobFilter::Enabled);
+        commands.list(JobFilter::Enabled);
         return Ok(());
     }
     match CronLine::try_parse_from(std::iter::once("/cron".to_owned()).chain(words)) {
@@ -79,7 +79,7 @@ pub(crate) fn run_in_chat(line: &str, context: &ProgramContext, output: &Console
             output.line("Use `hermes cron tick` in a shell for that.");
         }
         Ok(CronLine { command }) => {
-            desk.perform(command.unwrap_or_default(), CronSurface::Chat)?;
+            commands.perform(command.unwrap_or_default(), CronSurface::Chat)?;
         }
         Err(error) => {
             output.line(error.to_string().trim_end());

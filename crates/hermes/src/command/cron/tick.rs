@@ -47,7 +47,7 @@ pub(super) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode
 async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = context.store(output)?;
-    let folder = std::env::current_dir().context("the working folder is gone")?;
+    let folder = std::env::current_dir().context("the working directory no longer exists")?;
     let live = LiveSettings::new(context.home.clone(), Env::process(), folder.clone());
     let settings = live.current();
     let own = context_of(&context.home, &settings);

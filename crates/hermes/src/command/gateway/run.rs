@@ -15,7 +15,7 @@ use hermes_gateway::{
     ChannelHealth, ChatMessageSender, EventObserver as _, Gateway, GatewayPorts, LiveSettings,
 };
 use hermes_serve::{
-    App, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
+    App, AppState, ServerHandle, ServerParts, ServerSettings, StartError, WebhookChannel, WebhookParts,
     WebhookSettings, start_webhooks,
 };
 use hermes_store::Store;
@@ -114,7 +114,7 @@ fn claim(replace: bool, context: &ProgramContext, output: &Console) -> Result<Op
         };
         if taken.pid.is_none() && clock.monotonic().saturating_sub(began) < LOCK_RELEASE_TIMEOUT {
             if !std::mem::replace(&mut waiting, true) {
-                output.notice("A gateway of this home has just ended; waiting until all of it is gone.");
+                output.notice("A gateway of this home has just ended; waiting for its processes to end.");
             }
             std::thread::sleep(POLL_INTERVAL);
             continue;
@@ -361,7 +361,7 @@ impl ServerStarter<'_> {
             agents: ports.agents.clone(),
             gateway: self.gateway.status().clone(),
         };
-        let started = match App::new(parts, settings, &cli::version(), self.cancel) {
+        let started = match AppState::new(parts, settings, &cli::version(), self.cancel) {
             Ok(app) => hermes_serve::start(app.clone(), self.cancel).await.map(|listening| (app, listening)),
             Err(error) => Err(error),
         };

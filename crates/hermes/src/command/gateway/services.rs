@@ -1,18 +1,17 @@
-//! Implements the chat commands beyond the conversation: models, personalities, insights, checkpoints.
+//! Implements the services the gateway asks of the program: commands, skills, programs, references.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_config::provider::registry::{ProviderKind, REGISTRY};
 use hermes_config::settings::McpServer;
-use hermes_config::yaml::{KeyPath as Key, YamlValue};
-use hermes_config::{ManagedMode, ProgramSurface, set, write};
+use hermes_config::{ProgramSurface, write};
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
+use hermes_gateway::slash::{ProgramCommand, ServiceCommand};
 use hermes_gateway::{
     HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
     ProgramCommands, SkillPrompts,
 };
-use hermes_knowledge::{Personality, personality, personality_names};
 use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
 use hermes_store::{Store, WaitingMessage};
 use hermes_tools::{Approvals, CheckpointManager, ProcessRegistry, ReferenceResolver, ReferenceResult, Yolo};
@@ -21,9 +20,8 @@ use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, Reasoni
 use tokio::sync::Notify;
 
 use super::update;
-use crate::cli;
-use crate::command;
 use crate::command::cron::JobScripts;
+use crate::command::slash::{self, CommandInput, CommandReply, SessionChange, YoloScope};
 use crate::context::{ProgramContext, local_time};
 use crate::wiring::live_agents::context as context_of;
 use crate::wiring::program_runtime::ProgramRuntime;
@@ -62,26 +60,59 @@ impl ProgramServices {
         Self { live, store, clock, approvals, processes, checkpoints, programs, scripts, references, restart }
     }
 
-    async fn run_command(&self, name: &str, rest: &str, from: &WaitingMessage) -> Option<String> {
-        Some(match name {
-            "version" => cli::version(),
-            "model" => self.model(rest).await,
-            "personality" => self.personality(rest),
-            "reasoning" => self.reasoning(rest),
-            "verbose" => self.verbose(),
-            "insights" => self.insights(rest),
-            "yolo" => self.yolo(rest, &from.conversation),
-            "rollback" => self.rollback(rest),
-            "provider" => self.providers(),
-            "update" => self.update(from),
-            "reload-mcp" => self.about_mcp(),
-            "voice" => self.voice(rest, from),
-            "restart" => {
+    async fn run_program_command(
+        &self,
+        command: ProgramCommand,
+        arguments: &str,
+        from: &WaitingMessage,
+    ) -> String {
+        let settings = self.live.current();
+        let (context, config) = (self.context(), settings.config.clone());
+        let folder = settings.env.get("TERMINAL_CWD");
+        let effort = config.non_empty_text("agent.reasoning_effort");
+        let input = CommandInput {
+            arguments,
+            store: &self.store,
+            now: self.clock.now(),
+            checkpoints: self.checkpoints.clone(),
+            folder: folder.map_or_else(|| self.live.home().path().to_owned(), Into::into),
+            effort: effort.as_deref().and_then(ReasoningEffort::parse),
+            tool_progress: settings.display.tool_progress_command.then_some(settings.display.tool_progress),
+            yolo: Yolo::Off,
+            yolo_scope: YoloScope::Conversation,
+            context,
+            config,
+        };
+        let CommandReply { text, change, not_saved } = slash::run(command, input).await;
+        match change {
+            Some(SessionChange::Yolo(yolo)) => {
+                self.approvals.set_yolo_in(&TaskId::new(from.conversation.clone()), yolo);
+            }
+            // A chat reads these settings anew for each turn; its last exchange stays when files are restored.
+            Some(
+                SessionChange::Model
+                | SessionChange::SystemPrompt(_)
+                | SessionChange::Effort(_)
+                | SessionChange::ShowReasoning(_)
+                | SessionChange::ToolProgress(_)
+                | SessionChange::FilesRestored,
+            )
+            | None => {}
+        }
+        not_saved.map_or_else(|| text.into_markdown(), |error| format!("⚠️ {error}"))
+    }
+
+    fn run_service_command(&self, command: ServiceCommand, arguments: &str, from: &WaitingMessage) -> String {
+        match command {
+            ServiceCommand::Provider => self.providers(),
+            ServiceCommand::Voice => self.voice(arguments, from),
+            ServiceCommand::ReloadMcp => self.about_mcp(),
+            ServiceCommand::Update => self.update(from),
+            ServiceCommand::Restart => {
                 self.restart.notify_one();
                 "♻️ Restarting. What I am doing in chats goes on afterwards.".to_owned()
             }
-            _ => return None,
-        })
+        }
     }
 
     fn skill_commands(&self) -> SkillCommands {
@@ -91,25 +122,6 @@ impl ProgramServices {
 
     fn context(&self) -> ProgramContext {
         context_of(self.live.home(), &self.live.current())
-    }
-
-    /// Runs `/model` on its own thread, because it may wait for the network.
-    async fn model(&self, rest: &str) -> String {
-        let (answer, done) = tokio::sync::oneshot::channel();
-        let (context, config) = (self.context(), self.live.current().config.clone());
-        let wanted = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
-        let started = std::thread::Builder::new().name("model".to_owned()).spawn(move || {
-            // There is no receiver any more when the gateway ends.
-            let _ = answer.send(command::model::answer(wanted.as_deref(), &context, config));
-        });
-        if let Err(error) = started {
-            return format!("⚠️ {error}");
-        }
-        match done.await {
-            Ok(Ok(lines)) => lines.join("\n"),
-            Ok(Err(error)) => format!("⚠️ {error:#}"),
-            Err(_) => "⚠️ The choice ended without an answer.".to_owned(),
-        }
     }
 
     fn update(&self, from: &WaitingMessage) -> String {
@@ -180,107 +192,6 @@ impl ProgramServices {
             },
             Err(error) => format!("⚠️ {error}"),
         }
-    }
-
-    fn personality(&self, name: &str) -> String {
-        if name.is_empty() {
-            return format!(
-                "🎭 **Personalities**\n{}, none\n\n`/personality NAME` puts one on.",
-                personality_names(&self.live.current().config)
-            );
-        }
-        let prompt = match personality(name, &self.live.current().config) {
-            None => {
-                return format!(
-                    "Unknown personality '{name}'. There are: {}",
-                    personality_names(&self.live.current().config)
-                );
-            }
-            Some(Personality::Plain) => String::new(),
-            Some(Personality::Prompt(text)) => text,
-        };
-        match self.save_setting("agent.system_prompt", YamlValue::Str(prompt)) {
-            Ok(()) => format!("🎭 Personality set to **{name}**"),
-            Err(error) => format!("⚠️ {error}"),
-        }
-    }
-
-    fn reasoning(&self, level: &str) -> String {
-        let show = |value: bool| self.save_setting("display.show_reasoning", YamlValue::Bool(value));
-        let kept = match level {
-            "" => {
-                let config = &self.live.current().config;
-                let effort = config.non_empty_text("agent.reasoning_effort").unwrap_or_else(|| "medium".to_owned());
-                return format!("🧠 Reasoning effort: {effort}");
-            }
-            "show" | "on" => show(true),
-            "hide" | "off" => show(false),
-            level => match ReasoningEffort::parse(level) {
-                Some(effort) => self.save_setting("agent.reasoning_effort", YamlValue::Str(effort.as_str().to_owned())),
-                None => return "Levels are none, minimal, low, medium, high and xhigh; show and hide are about seeing it.".to_owned(),
-            },
-        };
-        kept.map_or_else(|error| format!("⚠️ {error}"), |()| format!("🧠 Reasoning: {level}"))
-    }
-
-    fn verbose(&self) -> String {
-        let settings = self.live.current();
-        if !settings.display.tool_progress_command {
-            return "/verbose is turned off (`display.tool_progress_command` in config.yaml).".to_owned();
-        }
-        let next = match settings.config.text("display.tool_progress").as_str() {
-            "off" => "new",
-            "new" => "all",
-            "all" => "verbose",
-            _ => "off",
-        };
-        match self.save_setting("display.tool_progress", YamlValue::Str(next.to_owned())) {
-            Ok(()) => format!("Tool progress: {next}"),
-            Err(error) => format!("⚠️ {error}"),
-        }
-    }
-
-    fn insights(&self, rest: &str) -> String {
-        let mut words = rest.split_whitespace();
-        let mut days = 30;
-        let mut source = None;
-        while let Some(word) = words.next() {
-            match word {
-                "--source" => source = words.next().map(str::to_owned),
-                "--days" => days = words.next().and_then(|days| days.parse().ok()).unwrap_or(days),
-                word => days = word.parse().unwrap_or(days),
-            }
-        }
-        let report = command::insights::report(&self.store, days, source, self.clock.now());
-        report.unwrap_or_else(|error| format!("⚠️ {error:#}"))
-    }
-
-    /// Turns approvals off or on, only for the conversation the command came from.
-    fn yolo(&self, rest: &str, conversation: &str) -> String {
-        let yolo = if rest == "off" { Yolo::Off } else { Yolo::On };
-        self.approvals.set_yolo_in(&TaskId::new(conversation), yolo);
-        match yolo {
-            Yolo::On => "⚠️ Dangerous commands of this conversation run without asking until `/yolo off`, `/new` or a restart.".to_owned(),
-            Yolo::Off => "Dangerous commands are asked about again.".to_owned(),
-        }
-    }
-
-    fn rollback(&self, rest: &str) -> String {
-        let Some(checkpoints) = &self.checkpoints else {
-            return "Checkpoints are turned off (`checkpoints.enabled` in config.yaml).".to_owned();
-        };
-        let settings = self.live.current();
-        let folder =
-            settings.env.get("TERMINAL_CWD").map_or_else(|| self.live.home().path().to_owned(), Into::into);
-        command::chat::restore(checkpoints, &folder, rest).0
-    }
-
-    /// Writes one key of config.yaml and leaves the rest unchanged.
-    fn save_setting(&self, dotted: &str, value: YamlValue) -> hermes_config::Result<()> {
-        let Some(path) = Key::parse(dotted) else { return Ok(()) };
-        let home = self.live.home();
-        let management = ManagedMode::detect(home, &self.live.current().env);
-        set::update_value(home, management, &path, |_| Some(value))
     }
 }
 
@@ -396,10 +307,19 @@ impl HelperPrograms for ProgramServices {
 impl ProgramCommands for ProgramServices {
     fn run<'a>(
         &'a self,
-        name: &'a str,
+        command: ProgramCommand,
         arguments: &'a str,
         from: &'a WaitingMessage,
-    ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(self.run_command(name, arguments, from))
+    ) -> BoxFuture<'a, String> {
+        Box::pin(self.run_program_command(command, arguments, from))
+    }
+
+    fn run_service<'a>(
+        &'a self,
+        command: ServiceCommand,
+        arguments: &'a str,
+        from: &'a WaitingMessage,
+    ) -> BoxFuture<'a, String> {
+        Box::pin(async move { self.run_service_command(command, arguments, from) })
     }
 }

@@ -15,15 +15,15 @@ pub(super) fn state(config: &Config, env: &Env) -> SetupState {
     }
 }
 
-pub(super) fn configure(desk: &SetupDialog<'_>) -> Result<()> {
-    let env = &desk.context.env;
-    let present = ServerSettings::resolve(&Config::load(&desk.context.home, env), env);
+pub(super) fn configure(dialog: &SetupDialog<'_>) -> Result<()> {
+    let env = &dialog.context.env;
+    let present = ServerSettings::resolve(&Config::load(&dialog.context.home, env), env);
     let now = present.as_ref().map_or(ServerSettings::PORT, |server| server.port);
-    let port = desk.arguments.port.map_or_else(|| desk.ask_port(now), Ok)?.to_string();
-    let said = match &desk.arguments.key {
+    let port = dialog.arguments.port.map_or_else(|| dialog.ask_port(now), Ok)?.to_string();
+    let said = match &dialog.arguments.key {
         Some(key) => key.trim().to_owned(),
         None => {
-            desk.ask("Key callers must send [keep the present one, or a random one]: ").unwrap_or_default()
+            dialog.ask("Key callers must send [keep the present one, or a random one]: ").unwrap_or_default()
         }
     };
     let has_key = present.is_some_and(|server| server.key.is_some());
@@ -34,8 +34,9 @@ pub(super) fn configure(desk: &SetupDialog<'_>) -> Result<()> {
     };
     let mut values = vec![("API_SERVER_ENABLED", "true"), ("API_SERVER_PORT", &port)];
     values.extend(key.as_deref().map(|key| ("API_SERVER_KEY", key)));
-    desk.save(&values)?;
-    desk.output
+    dialog.save(&values)?;
+    dialog
+        .output
         .line(&format!("  The API is at http://127.0.0.1:{port}/v1; callers send the key API_SERVER_KEY."));
     Ok(())
 }

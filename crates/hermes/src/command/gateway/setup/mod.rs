@@ -46,11 +46,11 @@ impl SetupItem {
         }
     }
 
-    fn configure(self, desk: &SetupDialog<'_>) -> Result<()> {
+    fn configure(self, dialog: &SetupDialog<'_>) -> Result<()> {
         match self {
-            Self::ApiServer => api_server::configure(desk),
-            Self::Webhook => webhook::configure(desk),
-            Self::Chat(platform) => platform::configure(desk, platform),
+            Self::ApiServer => api_server::configure(dialog),
+            Self::Webhook => webhook::configure(dialog),
+            Self::Chat(platform) => platform::configure(dialog, platform),
         }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode> {
     ManagedMode::detect(&context.home, &context.env).check_allowed("run setup")?;
     context.home.ensure_for_setup()?;
-    let desk = SetupDialog { arguments, context, output };
+    let dialog = SetupDialog { arguments, context, output };
     if let Some(name) = &arguments.platform {
         let known: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).chain(["webhook"]).collect();
         let name = name.to_lowercase();
@@ -97,17 +97,17 @@ pub(crate) fn run(
         };
         let way =
             found.with_context(|| format!("`{name}` is no platform; there are: {}", known.join(", ")))?;
-        way.configure(&desk)?;
+        way.configure(&dialog)?;
     } else if arguments.api_server {
-        api_server::configure(&desk)?;
-    } else if !arguments.service && !desk.choose()? {
+        api_server::configure(&dialog)?;
+    } else if !arguments.service && !dialog.choose()? {
         output.error(
-            "nobody can be asked here; say it with flags, as in `hermes gateway setup --api-server --port 8642 --yes` or \
+            "no terminal to ask on; use flags, for example `hermes gateway setup --api-server --port 8642 --yes` or \
              `hermes gateway setup telegram --set TELEGRAM_BOT_TOKEN=- --yes`",
         );
         return Ok(ExitCode::FAILURE);
     }
-    desk.offer_service()
+    dialog.offer_service()
 }
 
 impl SetupDialog<'_> {

@@ -20,12 +20,12 @@ pub(super) fn state(platform: &Platform, config: &Config, env: &Env) -> SetupSta
 }
 
 /// Asks for the values that no flag gives, and writes the answers.
-pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
-    let mut given = values_from_flags(desk, platform)?;
-    let (config, env) = desk.read();
+pub(super) fn configure(dialog: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
+    let mut given = values_from_flags(dialog, platform)?;
+    let (config, env) = dialog.read();
     let present = options(platform, &config, &env);
-    if !desk.arguments.yes {
-        desk.output.line(&format!("\n{}\n{}\n", platform.label(), platform.guide.trim_end()));
+    if !dialog.arguments.yes {
+        dialog.output.line(&format!("\n{}\n{}\n", platform.label(), platform.guide.trim_end()));
     }
     let mut values: Vec<(&str, String)> = Vec::new();
     for variable in platform.variables {
@@ -33,9 +33,9 @@ pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<(
         let said = match given.remove(variable.name) {
             Some(value) => Some(value),
             None if is_home(platform, variable) && has.is_none() => {
-                offer_home(desk, platform, &values, &present).or_else(|| ask(desk, variable, has))
+                offer_home(dialog, platform, &values, &present).or_else(|| ask(dialog, variable, has))
             }
-            None => ask(desk, variable, has),
+            None => ask(dialog, variable, has),
         };
         match said.filter(|value| !value.is_empty()) {
             Some(value) => values.push((variable.name, value)),
@@ -47,21 +47,21 @@ pub(super) fn configure(desk: &SetupDialog<'_>, platform: &Platform) -> Result<(
     }
     let written: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     if !written.is_empty() {
-        desk.save(&written)?;
+        dialog.save(&written)?;
     }
-    ask_who_gets_in(desk, platform)?;
-    let (config, env) = desk.read();
-    explain_access(desk, platform, &options(platform, &config, &env));
+    ask_who_gets_in(dialog, platform)?;
+    let (config, env) = dialog.read();
+    explain_access(dialog, platform, &options(platform, &config, &env));
     Ok(())
 }
 
 /// Returns the values given by flags. A name the platform does not have is an error.
 fn values_from_flags<'a>(
-    desk: &'a SetupDialog<'_>,
+    dialog: &'a SetupDialog<'_>,
     platform: &Platform,
 ) -> Result<BTreeMap<&'a str, String>> {
     let mut given = BTreeMap::new();
-    for pair in &desk.arguments.values {
+    for pair in &dialog.arguments.values {
         let (name, value) = pair.split_once('=').with_context(|| format!("`{pair}`: write NAME=VALUE"))?;
         if !platform.variables.iter().any(|variable| variable.name == name) {
             let names: Vec<&str> = platform.variables.iter().map(|variable| variable.name).collect();
@@ -84,8 +84,8 @@ fn read_from_stdin(name: &str) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-fn ask(desk: &SetupDialog<'_>, variable: &PlatformVariable, has: Option<&str>) -> Option<String> {
-    if desk.arguments.yes {
+fn ask(dialog: &SetupDialog<'_>, variable: &PlatformVariable, has: Option<&str>) -> Option<String> {
+    if dialog.arguments.yes {
         return None;
     }
     let now = match (variable.kind, has) {
@@ -96,8 +96,8 @@ fn ask(desk: &SetupDialog<'_>, variable: &PlatformVariable, has: Option<&str>) -
     };
     let question = format!("{} {now}: ", variable.prompt);
     let said = match variable.kind {
-        VariableKind::RequiredSecret => desk.output.ask_secret(&question),
-        _ => desk.output.ask(&question),
+        VariableKind::RequiredSecret => dialog.output.ask_secret(&question),
+        _ => dialog.output.ask(&question),
     };
     said.map(|said| said.trim().to_owned())
 }
@@ -108,7 +108,7 @@ fn is_home(platform: &Platform, variable: &PlatformVariable) -> bool {
 
 /// Offers the first allowed user's chat as home channel, where a user's id is also the id of the direct chat.
 fn offer_home(
-    desk: &SetupDialog<'_>,
+    dialog: &SetupDialog<'_>,
     platform: &Platform,
     values: &[(&str, String)],
     present: &Options,
@@ -122,13 +122,13 @@ fn offer_home(
         hermes_config::env::split_list(said.or_else(|| present.text(&allowed))?).into_iter().next()?;
     let is_id = first.bytes().all(|byte| byte.is_ascii_digit());
     let question = format!("Use {first}, the first allowed id, as home channel? [Y/n] ");
-    let said = desk.ask(&question).filter(|_| is_id)?;
+    let said = dialog.ask(&question).filter(|_| is_id)?;
     matches!(said.to_lowercase().as_str(), "" | "y" | "yes").then_some(first)
 }
 
 /// Asks who may use the bot when no user is named: everybody, paired users, or nobody for now.
-fn ask_who_gets_in(desk: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
-    let (config, env) = desk.read();
+fn ask_who_gets_in(dialog: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
+    let (config, env) = dialog.read();
     let now = options(platform, &config, &env);
     let upper = platform.name.to_uppercase();
     let settled = now.flag(&format!("{upper}_ALLOW_ALL_USERS"), false)
@@ -139,30 +139,30 @@ fn ask_who_gets_in(desk: &SetupDialog<'_>, platform: &Platform) -> Result<()> {
     }
     let question = "Nobody is named. Who may talk to the agent?\n  open  everybody, on every platform\n  pair  whoever you \
                     approve with a pairing code\n  skip  decide later\nChoose open, pair or skip [pair]: ";
-    while let Some(said) = desk.ask(question) {
+    while let Some(said) = dialog.ask(question) {
         match said.to_lowercase().as_str() {
-            "open" | "o" | "1" => return desk.save(&[("GATEWAY_ALLOW_ALL_USERS", "true")]),
+            "open" | "o" | "1" => return dialog.save(&[("GATEWAY_ALLOW_ALL_USERS", "true")]),
             "" | "pair" | "p" | "2" | "skip" | "s" | "3" => return Ok(()),
-            other => desk.output.line(&format!("  `{other}` is none of them.")),
+            other => dialog.output.line(&format!("  `{other}` is none of them.")),
         }
     }
     Ok(())
 }
 
-fn explain_access(desk: &SetupDialog<'_>, platform: &Platform, now: &Options) {
+fn explain_access(dialog: &SetupDialog<'_>, platform: &Platform, now: &Options) {
     let upper = platform.name.to_uppercase();
-    let (_, env) = desk.read();
+    let (_, env) = dialog.read();
     let everywhere = env.bool("GATEWAY_ALLOW_ALL_USERS").unwrap_or(false);
     let listed = !now.list(&format!("{upper}_ALLOWED_USERS")).is_empty();
     let open = now.flag(&format!("{upper}_ALLOW_ALL_USERS"), false);
     if everywhere && !listed && !open {
-        return desk.output.line("  Everybody may talk to the agent (GATEWAY_ALLOW_ALL_USERS).");
+        return dialog.output.line("  Everybody may talk to the agent (GATEWAY_ALLOW_ALL_USERS).");
     }
-    desk.output.line(&match (open, listed) {
+    dialog.output.line(&match (open, listed) {
         (true, _) => format!("  Everybody on {} may talk to the agent ({upper}_ALLOW_ALL_USERS).", platform.label()),
         (false, true) => format!("  Those in {upper}_ALLOWED_USERS may talk to the agent; others get a pairing code."),
         (false, false) => format!(
-            "  Nobody is let in yet: whoever writes gets a code, and `hermes pairing approve {} CODE` lets them in.",
+            "  No users are allowed yet. Unknown users get a code; `hermes pairing approve {} CODE` allows them.",
             platform.name
         ),
     });

@@ -20,19 +20,19 @@ pub(super) fn state(config: &Config, env: &Env) -> SetupState {
 }
 
 /// Asks for port and secret, and writes them.
-pub(super) fn configure(desk: &SetupDialog<'_>) -> Result<()> {
-    let (config, env) = desk.read();
+pub(super) fn configure(dialog: &SetupDialog<'_>) -> Result<()> {
+    let (config, env) = dialog.read();
     let present = WebhookSettings::resolve(&config, &env);
     let mut said = None;
-    for pair in &desk.arguments.values {
+    for pair in &dialog.arguments.values {
         match pair.split_once('=') {
             Some((SECRET, value)) => said = Some(value.trim().to_owned()),
             _ => bail!("webhooks do not ask for `{pair}`; they ask for: {SECRET}"),
         }
     }
     let now = present.as_ref().map_or(WebhookSettings::PORT, |settings| settings.port);
-    let port = desk.ask_port(now)?.to_string();
-    let said = said.or_else(|| desk.ask("Secret for all routes [keep the present one, or a random one]: "));
+    let port = dialog.ask_port(now)?.to_string();
+    let said = said.or_else(|| dialog.ask("Secret for all routes [keep the present one, or a random one]: "));
     let has_secret = env.get(SECRET).is_some_and(|secret| !secret.is_empty());
     let secret = match said.as_deref() {
         None | Some("") if has_secret => None,
@@ -41,8 +41,8 @@ pub(super) fn configure(desk: &SetupDialog<'_>) -> Result<()> {
     };
     let mut values = vec![("WEBHOOK_ENABLED", "true"), ("WEBHOOK_PORT", port.as_str())];
     values.extend(secret.as_deref().map(|secret| (SECRET, secret)));
-    desk.save(&values)?;
-    desk.output.line(&format!(
+    dialog.save(&values)?;
+    dialog.output.line(&format!(
         "  Events are taken at http://HOST:{port}/webhooks/NAME; `hermes webhook subscribe NAME` adds a route."
     ));
     Ok(())

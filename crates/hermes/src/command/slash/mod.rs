@@ -1,0 +1,110 @@
+//! The commands of chats and the terminal that are about the program: one body per command, in a module of its name.
+//!
+//! A body gets values and returns a reply. The places where commands are typed fill in the values, show the text and
+//! apply the change to what runs there. The table of all commands is in `hermes_gateway::slash`.
+
+mod insights;
+mod model;
+mod personality;
+mod reasoning;
+mod rollback;
+mod verbose;
+mod yolo;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hermes_config::settings::ToolProgress;
+use hermes_config::yaml::{KeyPath, YamlValue};
+use hermes_config::{Config, ManagedMode, set};
+use hermes_gateway::slash::{ProgramCommand, ReplyText};
+use hermes_store::Store;
+use hermes_tools::{CheckpointManager, Yolo};
+use hermes_types::{ReasoningEffort, Timestamp};
+
+use crate::cli;
+use crate::context::ProgramContext;
+
+pub(crate) use yolo::YoloScope;
+
+/// What a command needs to know about the place where it was typed.
+pub(crate) struct CommandInput<'a> {
+    pub(crate) arguments: &'a str,
+    pub(crate) context: ProgramContext,
+    pub(crate) config: Config,
+    pub(crate) store: &'a Store,
+    pub(crate) now: Timestamp,
+    pub(crate) checkpoints: Option<Arc<CheckpointManager>>,
+    /// The folder whose checkpoints are meant.
+    pub(crate) folder: PathBuf,
+    pub(crate) effort: Option<ReasoningEffort>,
+    /// How much of tool calls is shown; `None` where that cannot be changed by a command.
+    pub(crate) tool_progress: Option<ToolProgress>,
+    /// Whether dangerous commands run without approval.
+    pub(crate) yolo: Yolo,
+    pub(crate) yolo_scope: YoloScope,
+}
+
+/// The result of a command.
+#[derive(Debug)]
+pub(crate) struct CommandReply {
+    pub(crate) text: ReplyText,
+    /// What changes for the conversation the command was typed in.
+    pub(crate) change: Option<SessionChange>,
+    /// The reason why a setting was not saved.
+    pub(crate) not_saved: Option<String>,
+}
+
+impl CommandReply {
+    fn text(text: impl Into<String>) -> Self {
+        Self { text: ReplyText::Plain(text.into()), change: None, not_saved: None }
+    }
+
+    fn emphasized(text: String) -> Self {
+        Self { text: ReplyText::Emphasized(text), change: None, not_saved: None }
+    }
+
+    fn changing(self, change: SessionChange) -> Self {
+        Self { change: Some(change), ..self }
+    }
+
+    fn saved(self, saved: hermes_config::Result<()>) -> Self {
+        Self { not_saved: saved.err().map(|error| error.to_string()), ..self }
+    }
+}
+
+/// A change that a conversation in memory has to follow. Conversations that read the settings anew do not need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SessionChange {
+    /// Another model was chosen.
+    Model,
+    SystemPrompt(Option<String>),
+    Effort(ReasoningEffort),
+    ShowReasoning(bool),
+    ToolProgress(ToolProgress),
+    Yolo(Yolo),
+    /// All files of the last exchange were restored, so it is taken back.
+    FilesRestored,
+}
+
+/// Runs a command. Never fails: an error becomes the text.
+pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> CommandReply {
+    let arguments = input.arguments;
+    match command {
+        ProgramCommand::Rollback => rollback::run(input.checkpoints.as_deref(), &input.folder, arguments),
+        ProgramCommand::Yolo => yolo::run(arguments, input.yolo, input.yolo_scope),
+        ProgramCommand::Model => model::run(arguments, input.context, input.config).await,
+        ProgramCommand::Personality => personality::run(arguments, &input.context, &input.config),
+        ProgramCommand::Reasoning => reasoning::run(arguments, input.effort, &input.context),
+        ProgramCommand::Verbose => verbose::run(input.tool_progress, &input.context),
+        ProgramCommand::Insights => insights::run(arguments, input.store, input.now),
+        ProgramCommand::Version => CommandReply::text(cli::version()),
+    }
+}
+
+/// Writes one key of config.yaml and leaves the rest unchanged.
+fn save_setting(context: &ProgramContext, dotted: &str, value: YamlValue) -> hermes_config::Result<()> {
+    let Some(path) = KeyPath::parse(dotted) else { return Ok(()) };
+    let management = ManagedMode::detect(&context.home, &context.env);
+    set::update_value(&context.home, management, &path, |_| Some(value))
+}
