@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_config::settings::CompressionSettings;
 use hermes_types::{Message, ReasoningEffort, SpendingCap};
 
 use crate::log::DeferredSessionLogs;
@@ -31,10 +32,12 @@ pub enum UnknownPricePolicy {
 }
 
 impl Default for TurnLimits {
+    /// Returns the documented defaults of the configuration.
     fn default() -> Self {
+        let count = hermes_config::keys::default_count;
         Self {
-            iterations: 60,
-            time: Duration::from_hours(1),
+            iterations: u32::try_from(count("agent.max_turns")).unwrap_or(u32::MAX),
+            time: Duration::from_secs(count("agent.turn_time_limit") as u64),
             cap: SpendingCap::default(),
             unknown_price: UnknownPricePolicy::Ignore,
         }
@@ -73,12 +76,18 @@ pub enum CompressionMode {
 
 impl Default for Compression {
     fn default() -> Self {
+        Self::from(CompressionSettings::default())
+    }
+}
+
+impl From<CompressionSettings> for Compression {
+    fn from(settings: CompressionSettings) -> Self {
         Self {
-            mode: CompressionMode::On,
-            threshold: 0.85,
-            target_ratio: 0.20,
-            protect_first: 3,
-            protect_last: 20,
+            mode: if settings.enabled { CompressionMode::On } else { CompressionMode::Off },
+            threshold: settings.threshold,
+            target_ratio: settings.target_ratio,
+            protect_first: settings.protect_first_n,
+            protect_last: settings.protect_last_n,
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::keys::{self, DefaultsScope};
 use crate::tree::{expand, fold_legacy_keys, merge, normalise};
@@ -254,12 +255,24 @@ impl Config {
 
     /// Returns a non-negative count; a value out of range results in the documented default.
     pub fn count(&self, dotted: &str) -> usize {
-        let read = |value: Option<YamlValue>| value.and_then(|value| usize::try_from(value.as_int()?).ok());
-        read(self.get(dotted)).or_else(|| read(keys::default_of(dotted))).unwrap_or_default()
+        let given = self.get(dotted).and_then(|value| usize::try_from(value.as_int()?).ok());
+        given.unwrap_or_else(|| keys::default_count(dotted))
     }
 
     pub fn number(&self, dotted: &str) -> Option<f64> {
         self.get(dotted)?.as_float().filter(|value| value.is_finite())
+    }
+
+    /// Returns a number that passes a check; any other value results in the documented default.
+    pub fn number_where(&self, dotted: &str, is_valid: impl Fn(f64) -> bool) -> f64 {
+        let given = self.number(dotted).filter(|value| is_valid(*value));
+        given.unwrap_or_else(|| keys::default_number(dotted))
+    }
+
+    /// Returns a span of more than zero seconds; any other value results in the documented default.
+    pub fn seconds(&self, dotted: &str) -> Duration {
+        let is_span = |seconds: f64| seconds > 0.0 && Duration::try_from_secs_f64(seconds).is_ok();
+        Duration::try_from_secs_f64(self.number_where(dotted, is_span)).unwrap_or_default()
     }
 
     /// Returns text, empty when there is none.

@@ -40,7 +40,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     int("checkpoints.min_interval_hours", "24", "Hours between clean-ups").later().kept(),
     flag("compression.enabled", "true", "Summarise the middle of long conversations"),
     num("compression.threshold", "0.85", "Fraction of the context window that starts a summary"),
-    num("compression.target_ratio", "0.2", "Fraction of the window kept verbatim at the end, 0.10 to 0.80"),
+    num("compression.target_ratio", "0.2", "Fraction of the threshold kept verbatim at the end, 0.10 to 0.80"),
     int("compression.protect_last_n", "20", "Last messages that are never summarised"),
     text("compression.summary_model", "''", "Model for summaries; auxiliary.compression wins").kept(),
     text("compression.summary_provider", "auto", "Provider for summaries; auxiliary.compression wins").kept(),

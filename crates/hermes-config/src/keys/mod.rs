@@ -113,6 +113,16 @@ pub fn default_of(dotted: &str) -> Option<YamlValue> {
     find(dotted).and_then(default_value)
 }
 
+/// Returns the documented default of a number.
+pub fn default_number(dotted: &str) -> f64 {
+    default_of(dotted).and_then(|value| value.as_float()).unwrap_or_default()
+}
+
+/// Returns the documented default of a count.
+pub fn default_count(dotted: &str) -> usize {
+    default_of(dotted).and_then(|value| usize::try_from(value.as_int()?).ok()).unwrap_or_default()
+}
+
 pub(crate) fn default_value(spec: &KeySpec) -> Option<YamlValue> {
     if spec.default.is_empty() {
         return None;

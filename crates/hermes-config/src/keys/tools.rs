@@ -1,11 +1,12 @@
 //! The keys of the tools: the terminal, the browser, the web and MCP servers.
 
 use super::spec::{KeySpec, choice, flag, int, list, map, num, text};
+use crate::settings::CommandBackend;
 
 #[rustfmt::skip]
 pub(super) const KEYS: &[KeySpec] = &[
-    choice("terminal.backend", "local", &["local", "docker", "ssh", "singularity", "modal", "daytona"], "Where commands run"),
-    choice("terminal.env_type", "", &["local", "docker", "ssh", "singularity", "modal", "daytona"], "Older name of terminal.backend").kept(),
+    choice("terminal.backend", "local", CommandBackend::NAMES, "Where commands run"),
+    choice("terminal.env_type", "", CommandBackend::NAMES, "Older name of terminal.backend").kept(),
     text("terminal.cwd", ".", "Working folder; ., auto and cwd mean the launch folder locally and the backend's own elsewhere"),
     int("terminal.timeout", "180", "Seconds per command"),
     int("terminal.lifetime_seconds", "300", "Idle life of an environment"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Config, Env};
+use crate::{Config, Env, keys};
 use hermes_types::Secret;
 
 /// The settings for when conversations are summarised and how much is kept.
@@ -11,9 +11,23 @@ pub struct CompressionSettings {
     pub enabled: bool,
     /// The fraction of the context window at which compression begins.
     pub threshold: f64,
-    /// The fraction of the window kept verbatim, 0.10 to 0.80.
+    /// The fraction of the threshold kept verbatim at the end, 0.10 to 0.80.
     pub target_ratio: f64,
+    pub protect_first_n: usize,
     pub protect_last_n: usize,
+}
+
+impl Default for CompressionSettings {
+    /// Returns the documented defaults.
+    fn default() -> Self {
+        Self {
+            enabled: keys::default_of("compression.enabled").and_then(|value| value.as_bool()) == Some(true),
+            threshold: keys::default_number("compression.threshold"),
+            target_ratio: keys::default_number("compression.target_ratio"),
+            protect_first_n: keys::default_count("compression.protect_first_n"),
+            protect_last_n: keys::default_count("compression.protect_last_n"),
+        }
+    }
 }
 
 impl CompressionSettings {
@@ -22,14 +36,14 @@ impl CompressionSettings {
         let from_file = |key: &str| config.is_user_set(&format!("compression.{key}"));
         let enabled = env.bool("CONTEXT_COMPRESSION_ENABLED").filter(|_| !from_file("enabled"));
         let threshold = env.number("CONTEXT_COMPRESSION_THRESHOLD").filter(|_| !from_file("threshold"));
-        let in_range = |value: &f64| *value > 0.0 && *value <= 1.0;
+        let in_range = |value: f64| value > 0.0 && value <= 1.0;
         Self {
             enabled: enabled.unwrap_or_else(|| config.flag("compression.enabled")),
             threshold: threshold
-                .filter(in_range)
-                .or_else(|| config.number("compression.threshold").filter(in_range))
-                .unwrap_or(0.85),
-            target_ratio: config.number("compression.target_ratio").unwrap_or(0.20).clamp(0.10, 0.80),
+                .filter(|value| in_range(*value))
+                .unwrap_or_else(|| config.number_where("compression.threshold", in_range)),
+            target_ratio: config.number_where("compression.target_ratio", |_| true).clamp(0.10, 0.80),
+            protect_first_n: config.count("compression.protect_first_n"),
             protect_last_n: config.count("compression.protect_last_n"),
         }
     }

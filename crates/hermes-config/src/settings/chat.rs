@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::keys::default_count;
 use crate::{Config, Env, precedence};
 
 /// The tool calls that are shown.
@@ -77,14 +78,13 @@ pub struct ApprovalSettings {
 
 impl ApprovalSettings {
     pub fn from_config(config: &Config) -> Self {
-        let seconds = config.number("approvals.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(60.0);
         Self {
             mode: match config.text("approvals.mode").as_str() {
                 "off" => ApprovalMode::Off,
                 "smart" => ApprovalMode::Smart,
                 _ => ApprovalMode::Manual,
             },
-            timeout: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(1)),
+            timeout: config.seconds("approvals.timeout"),
             allowlist: config.list("command_allowlist"),
             deny: config.list("approvals.deny"),
         }
@@ -111,7 +111,7 @@ impl SecuritySettings {
     /// `HERMES_REDACT_SECRETS`; resolve it once at start, so that nothing the model does later can switch it off.
     pub fn resolve(config: &Config, env: &Env) -> Self {
         let flag = |name: &str, dotted: &str| env.bool(name).unwrap_or_else(|| config.flag(dotted));
-        let seconds = env.number("TIRITH_TIMEOUT").or_else(|| config.number("security.tirith_timeout"));
+        let tirith_timeout = env.number("TIRITH_TIMEOUT").filter(|seconds| *seconds > 0.0);
         let from_file = config.is_user_set("security.redact_secrets");
         Self {
             redact_secrets: env
@@ -123,10 +123,9 @@ impl SecuritySettings {
             tirith_path: env
                 .get("TIRITH_BIN")
                 .map_or_else(|| config.text("security.tirith_path"), str::to_owned),
-            tirith_timeout: seconds
-                .filter(|seconds| *seconds > 0.0)
+            tirith_timeout: tirith_timeout
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-                .unwrap_or(Duration::from_secs(5)),
+                .unwrap_or_else(|| config.seconds("security.tirith_timeout")),
             tirith_fail_open: flag("TIRITH_FAIL_OPEN", "security.tirith_fail_open"),
             blocklist_enabled: config.flag("security.website_blocklist.enabled"),
             blocked_domains: config.list("security.website_blocklist.domains"),
@@ -171,11 +170,11 @@ impl SessionResetSettings {
             at_hour: hour
                 .filter(in_day)
                 .or_else(|| u8::try_from(config.count("session_reset.at_hour")).ok().filter(in_day))
-                .unwrap_or(4),
+                .unwrap_or_else(|| u8::try_from(default_count("session_reset.at_hour")).unwrap_or_default()),
             idle_minutes: idle
                 .or_else(|| u64::try_from(config.count("session_reset.idle_minutes")).ok())
                 .filter(|minutes| *minutes > 0)
-                .unwrap_or(1440),
+                .unwrap_or_else(|| default_count("session_reset.idle_minutes") as u64),
             notify: config.flag("session_reset.notify"),
             notify_exclude_platforms: config.list("session_reset.notify_exclude_platforms"),
         }
@@ -194,12 +193,12 @@ pub struct StreamingSettings {
 
 impl StreamingSettings {
     pub fn from_config(config: &Config) -> Self {
-        let seconds =
-            config.number("streaming.edit_interval").filter(|seconds| *seconds >= 0.0).unwrap_or(0.3);
+        let is_span = |seconds: f64| Duration::try_from_secs_f64(seconds).is_ok();
+        let seconds = config.number_where("streaming.edit_interval", is_span);
         Self {
             enabled: config.flag("streaming.enabled"),
             transport: config.text("streaming.transport"),
-            edit_interval: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_millis(300)),
+            edit_interval: Duration::try_from_secs_f64(seconds).unwrap_or_default(),
             buffer_threshold: config.count("streaming.buffer_threshold"),
             cursor: config.text("streaming.cursor"),
         }

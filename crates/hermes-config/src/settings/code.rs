@@ -22,15 +22,12 @@ pub struct CodeSettings {
 
 impl CodeSettings {
     pub fn from_config(config: &Config) -> Self {
-        let seconds = config.number("code_execution.timeout").filter(|seconds| *seconds > 0.0);
         Self {
             mode: match config.text("code_execution.mode").as_str() {
                 "strict" => CodeMode::Strict,
                 _ => CodeMode::Project,
             },
-            timeout: seconds
-                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-                .unwrap_or(Duration::from_mins(5)),
+            timeout: config.seconds("code_execution.timeout"),
             max_tool_calls: config.count("code_execution.max_tool_calls"),
             python: config.non_empty_text("code_execution.python"),
         }

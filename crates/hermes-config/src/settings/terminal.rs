@@ -72,13 +72,43 @@ pub struct TerminalSettings {
     pub problems: Vec<String>,
 }
 
+/// A place where commands run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandBackend {
+    Local,
+    Docker,
+    Ssh,
+    Singularity,
+    Modal,
+    Daytona,
+}
+
+impl CommandBackend {
+    /// The names of the backends, as they are configured.
+    pub const NAMES: &'static [&'static str] = &["local", "docker", "ssh", "singularity", "modal", "daytona"];
+    const ALL: [Self; 6] =
+        [Self::Local, Self::Docker, Self::Ssh, Self::Singularity, Self::Modal, Self::Daytona];
+
+    /// Parses a configured name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().zip(Self::NAMES).find(|(_, known)| **known == name).map(|(backend, _)| backend)
+    }
+}
+
 impl TerminalSettings {
+    /// Tells whether commands run on this machine.
+    pub fn is_local(&self) -> bool {
+        CommandBackend::parse(&self.backend) == Some(CommandBackend::Local)
+    }
+
     pub fn resolve(config: &Config, env: &Env) -> Self {
         let file_decides = matches!(config.raw().get("terminal"), Some(YamlValue::Map(_)));
         let read = Reader { config, env, file_decides, problems: RefCell::default() };
         let backend = read.backend();
         // A value for another backend is not used, so it is not checked.
-        let (contained, ssh) = (!matches!(backend.as_str(), "local" | "ssh"), backend == "ssh");
+        let known = CommandBackend::parse(&backend);
+        let ssh = known == Some(CommandBackend::Ssh);
+        let contained = !ssh && known != Some(CommandBackend::Local);
         let mut settings = Self {
             cwd: read.text("cwd", "TERMINAL_CWD").filter(|cwd| !matches!(cwd.as_str(), "." | "auto" | "cwd")),
             timeout: read.seconds("timeout", "TERMINAL_TIMEOUT"),
@@ -121,7 +151,7 @@ impl TerminalSettings {
                 _ => SandboxNetwork::On,
             },
             sandbox_writable: config.list("terminal.sandbox_writable"),
-            modal_mode: read.modal_mode_if(backend == "modal"),
+            modal_mode: read.modal_mode_if(known == Some(CommandBackend::Modal)),
             problems: Vec::new(),
             backend,
         };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::expand_tilde;
-use hermes_config::settings::TerminalSettings;
+use hermes_config::settings::{CommandBackend, TerminalSettings};
 use hermes_exec::{
     Backend, ContainerNetwork, CredentialFiles, DaytonaAccount, DaytonaOptions, DockerEngine, DockerOptions,
     ForwardedVariables, InstanceRetention, OutputBounds, RemoteBackend, ResourceLimits, RootFilesystem,
@@ -44,16 +44,15 @@ impl BackendBuilder<'_> {
         if let Some(problem) = self.settings.problems.first() {
             return Err(problem.clone());
         }
-        let backend = match self.settings.backend.as_str() {
-            "docker" => self.docker()?,
-            "ssh" => self.ssh()?,
-            "singularity" => self.singularity()?,
-            "daytona" => self.daytona()?,
-            "modal" => self.modal()?,
-            other => {
-                return Err(format!(
-                    "terminal.backend is `{other}`; it can be local, docker, ssh, singularity, modal or daytona"
-                ));
+        let backend = match CommandBackend::parse(&self.settings.backend) {
+            Some(CommandBackend::Docker) => self.docker()?,
+            Some(CommandBackend::Ssh) => self.ssh()?,
+            Some(CommandBackend::Singularity) => self.singularity()?,
+            Some(CommandBackend::Daytona) => self.daytona()?,
+            Some(CommandBackend::Modal) => self.modal()?,
+            Some(CommandBackend::Local) | None => {
+                let (given, names) = (&self.settings.backend, CommandBackend::NAMES.join(", "));
+                return Err(format!("terminal.backend is `{given}`; it can be one of {names}"));
             }
         };
         Ok(RemoteBackend { backend, credentials: self.credentials() })
@@ -62,13 +61,15 @@ impl BackendBuilder<'_> {
     /// Returns the notice the user sees at the start.
     pub(crate) fn notice(&self) -> String {
         let settings = self.settings;
-        match settings.backend.as_str() {
-            "docker" => format!("Commands and files: a container of {}", settings.docker_image),
-            "ssh" => {
+        match CommandBackend::parse(&settings.backend) {
+            Some(CommandBackend::Docker) => {
+                format!("Commands and files: a container of {}", settings.docker_image)
+            }
+            Some(CommandBackend::Ssh) => {
                 let name = |given: &Option<String>| given.clone().unwrap_or_else(|| "?".to_owned());
                 format!("Commands and files: {}@{}", name(&settings.ssh_user), name(&settings.ssh_host))
             }
-            other => format!("Commands and files: {other}"),
+            _ => format!("Commands and files: {}", settings.backend),
         }
     }
 

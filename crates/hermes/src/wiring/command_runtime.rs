@@ -97,7 +97,7 @@ impl CommandRuntime {
         processes.recover();
         let folders = TaskFolders::new(folder.clone());
         let approvals = approvals(spec, judge, from, &clock);
-        if settings.backend == "local" {
+        if settings.is_local() {
             let host = LocalHost::new(local_options(&user_home, &settings, context), clock);
             let shells = TaskShells::new(host.clone(), folders.clone());
             let place = CommandLocation::Local(host);

@@ -63,7 +63,7 @@ pub(crate) fn references(
 /// the program was started in.
 pub(crate) fn working_folder(context: &ProgramContext, config: &Config) -> Result<PathBuf> {
     let settings = TerminalSettings::resolve(config, &context.env);
-    let named = settings.cwd.filter(|_| settings.backend == "local");
+    let named = settings.cwd.clone().filter(|_| settings.is_local());
     let named = named.and_then(|cwd| expand_tilde(&cwd, &context.env).ok()).filter(|path| path.is_dir());
     match named {
         Some(folder) => Ok(folder),

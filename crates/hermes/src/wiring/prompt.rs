@@ -52,7 +52,7 @@ pub(crate) fn source(
 /// Returns the hint for the model that its commands do not run in the working folder of this machine.
 fn remote_hint(context: &ProgramContext, config: &Config) -> Option<String> {
     let settings = TerminalSettings::resolve(config, &context.env);
-    (settings.backend != "local").then(|| {
+    (!settings.is_local()).then(|| {
         format!(
             "Commands and file tools work in another place ({}), not in the working folder named above; look around there \
              first.",

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use hermes_agent::{
-    Compression, CompressionMode, ContextFiles, RequestOptions, ReviewIntervals, TurnLimits,
-    UnknownPricePolicy,
+    Compression, ContextFiles, RequestOptions, ReviewIntervals, TurnLimits, UnknownPricePolicy,
 };
 use hermes_config::settings::{BudgetSettings, CompressionSettings, MemorySettings};
 use hermes_config::{Config, ProgramSurface, precedence};
@@ -48,12 +47,10 @@ pub(crate) fn request_options(surface: ProgramSurface, from: ProgramConfig<'_>) 
 pub(crate) fn limits(max_turns: Option<usize>, from: ProgramConfig<'_>, cap: SpendingCap) -> TurnLimits {
     let config = from.config;
     let iterations = precedence::max_iterations(config, &from.context.env, max_turns);
-    let seconds = config.int("agent.turn_time_limit").and_then(|seconds| u64::try_from(seconds).ok());
-    let time = match seconds {
-        None => TurnLimits::default().time,
+    let time = match config.count("agent.turn_time_limit") {
         // A year serves as no limit.
-        Some(0) => Duration::from_hours(24 * 365),
-        Some(seconds) => Duration::from_secs(seconds),
+        0 => Duration::from_hours(24 * 365),
+        seconds => Duration::from_secs(seconds as u64),
     };
     let budget = BudgetSettings::from_config(config);
     let in_dollars =
@@ -72,19 +69,7 @@ pub(crate) fn limits(max_turns: Option<usize>, from: ProgramConfig<'_>, cap: Spe
 }
 
 pub(crate) fn compression(from: ProgramConfig<'_>) -> Compression {
-    let settings = CompressionSettings::resolve(from.config, &from.context.env);
-    let usual = Compression::default();
-    Compression {
-        mode: if settings.enabled { CompressionMode::On } else { CompressionMode::Off },
-        threshold: settings.threshold,
-        target_ratio: settings.target_ratio,
-        protect_last: settings.protect_last_n,
-        protect_first: from
-            .config
-            .int("compression.protect_first_n")
-            .and_then(|n| usize::try_from(n).ok())
-            .unwrap_or(usual.protect_first),
-    }
+    Compression::from(CompressionSettings::resolve(from.config, &from.context.env))
 }
 
 pub(crate) fn review_intervals(config: &Config) -> ReviewIntervals {

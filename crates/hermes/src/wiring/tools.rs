@@ -105,12 +105,10 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
 
 fn file_options(from: ProgramConfig<'_>, user_home: &Path) -> FileOptions {
     let usual = FileOptions::default();
-    let read_chars = from
-        .config
-        .int("file_read_max_chars")
-        .and_then(|chars| usize::try_from(chars).ok())
-        .filter(|chars| *chars > 0)
-        .unwrap_or(usual.read_chars);
+    let read_chars = match from.config.count("file_read_max_chars") {
+        0 => usual.read_chars,
+        chars => chars,
+    };
     let write_roots = from
         .context
         .env

@@ -38,9 +38,8 @@ pub(crate) struct QuestionTimeouts {
 
 impl QuestionTimeouts {
     pub(crate) fn from_config(config: &Config) -> Self {
-        let seconds = config.number("clarify.timeout").filter(|seconds| *seconds > 0.0).unwrap_or(120.0);
-        let clarify = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_mins(2));
-        Self { approve: ApprovalSettings::from_config(config).timeout, clarify }
+        let approve = ApprovalSettings::from_config(config).timeout;
+        Self { approve, clarify: config.seconds("clarify.timeout") }
     }
 }
 
