@@ -147,7 +147,7 @@ impl ToolRegistry {
     /// Lists every toolset with registered tools for people. The first tool with a check decides for its
     /// toolset.
     pub fn list_toolsets(&self) -> Vec<ToolsetListing> {
-        let mut names: Vec<String> = toolset_names().map(str::to_owned).collect();
+        let mut names: Vec<String> = toolset_names().collect();
         for entry in &self.entries {
             let toolset = entry.tool.descriptor().toolset;
             if !names.iter().any(|name| name == toolset) {

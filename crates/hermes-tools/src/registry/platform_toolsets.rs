@@ -3,7 +3,7 @@
 use hermes_config::Config;
 use hermes_config::yaml::YamlValue;
 
-use super::toolset::{TOOLSETS, ToolsetSwitch};
+use super::toolset::{TOOLSETS, ToolsetSwitch, preset_of};
 
 /// The rule that decides about configurable toolsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl PlatformToolsets {
             _ => None,
         };
         let known_plugins = config.list(&format!("known_plugin_toolsets.{platform}"));
-        let names = listed.clone().unwrap_or_else(|| vec![format!("hermes-{}", platform.replace('_', "-"))]);
+        let names = listed.clone().unwrap_or_else(|| vec![preset_of(platform)]);
         let pick = |wanted: &dyn Fn(&str) -> bool| {
             names.iter().filter(|name| wanted(name)).cloned().collect::<Vec<_>>()
         };

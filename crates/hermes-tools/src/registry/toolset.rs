@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use hermes_types::{ToolDescriptor, ToolUser};
+use hermes_types::{PLATFORM_FACTS, ToolDescriptor, ToolUser};
 
 use crate::built_in::BUILT_IN_TOOLS;
 
@@ -82,21 +82,9 @@ pub const TOOLSETS: &[Toolset] = &[
     Toolset::group("safe", &[], &["moa", "web", "vision", "image_gen"]),
 ];
 
-/// The presets: the tools of a platform, without those withheld from its users.
-const PRESETS: &[(&str, Option<ToolUser>)] = &[
+/// The presets of programs: every tool, without those withheld from its users. Each platform has one, too.
+const PROGRAM_PRESETS: &[(&str, Option<ToolUser>)] = &[
     ("hermes-cli", None),
-    ("hermes-telegram", None),
-    ("hermes-discord", None),
-    ("hermes-whatsapp", None),
-    ("hermes-slack", None),
-    ("hermes-signal", None),
-    ("hermes-homeassistant", None),
-    ("hermes-email", None),
-    ("hermes-sms", None),
-    ("hermes-mattermost", None),
-    ("hermes-matrix", None),
-    ("hermes-dingtalk", None),
-    ("hermes-webhook", None),
     ("hermes-cron", None),
     ("hermes-gateway", None),
     ("hermes-acp", Some(ToolUser::Editor)),
@@ -105,6 +93,27 @@ const PRESETS: &[(&str, Option<ToolUser>)] = &[
 
 /// The preset that an older configuration may name.
 const OLDER_PRESET: (&str, Option<ToolUser>) = ("hermes", Some(ToolUser::ApiClient));
+
+/// Returns the name of a platform's preset.
+pub(super) fn preset_of(platform: &str) -> String {
+    format!("hermes-{}", platform.replace('_', "-"))
+}
+
+/// Every tool, without those withheld from some users.
+#[derive(Debug, Clone, Copy)]
+struct Preset {
+    withheld_from: Option<ToolUser>,
+}
+
+/// Finds a preset of a program or a platform.
+fn find_preset(name: &str) -> Option<Preset> {
+    let program = PROGRAM_PRESETS.iter().chain([&OLDER_PRESET]).find(|(preset, _)| *preset == name);
+    let of_platform = || PLATFORM_FACTS.iter().any(|platform| preset_of(platform.name) == name);
+    match program {
+        Some((_, user)) => Some(Preset { withheld_from: *user }),
+        None => of_platform().then_some(Preset { withheld_from: None }),
+    }
+}
 
 /// Names of older configurations, and the toolset whose own tools each of them holds.
 const OLDER_NAMES: &[(&str, &str)] = &[
@@ -132,8 +141,13 @@ pub(super) struct ResolvedToolsets {
 }
 
 /// Lists the names of all toolsets and presets, without the older ones.
-pub(super) fn toolset_names() -> impl Iterator<Item = &'static str> {
-    TOOLSETS.iter().map(|set| set.name).chain(PRESETS.iter().map(|(name, _)| *name))
+pub(super) fn toolset_names() -> impl Iterator<Item = String> {
+    let of_programs = PROGRAM_PRESETS.iter().map(|(name, _)| (*name).to_owned());
+    let of_platforms = PLATFORM_FACTS
+        .iter()
+        .map(|platform| preset_of(platform.name))
+        .filter(|name| !PROGRAM_PRESETS.iter().any(|(preset, _)| preset == name));
+    TOOLSETS.iter().map(|set| set.name.to_owned()).chain(of_programs).chain(of_platforms)
 }
 
 /// Lists the tools of some toolsets, registered or not.
@@ -173,8 +187,10 @@ impl Resolution<'_> {
             self.add(|_| true);
             return true;
         }
-        if let Some((_, user)) = PRESETS.iter().chain([&OLDER_PRESET]).find(|(preset, _)| *preset == name) {
-            let withheld = |tool: &ToolDescriptor<'_>| user.is_some_and(|user| tool.is_withheld_from(user));
+        if let Some(preset) = find_preset(name) {
+            let withheld = |tool: &ToolDescriptor<'_>| {
+                preset.withheld_from.is_some_and(|user| tool.is_withheld_from(user))
+            };
             self.add(|tool| is_in_presets(tool.toolset) && !withheld(tool));
             return true;
         }
