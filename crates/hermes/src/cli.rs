@@ -471,11 +471,16 @@ pub(crate) enum GatewayCommand {
     Drain,
 }
 
+/// Returns the help of the argument that selects what to set up.
+fn setup_platforms() -> String {
+    let names: Vec<&str> = hermes_channels::PLATFORMS.iter().map(|platform| platform.name).collect();
+    format!("Set up this platform: {}, webhook", names.join(", "))
+}
+
 /// Without flags, questions are asked.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct GatewaySetupArguments {
-    /// Set up this platform: telegram, discord, slack, webhook
-    #[arg(conflicts_with = "api_server")]
+    #[arg(conflicts_with = "api_server", help = setup_platforms())]
     pub(crate) platform: Option<String>,
     /// Set a platform variable, as in TELEGRAM_BOT_TOKEN=…; the value `-` is read from standard input
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "platform")]
