@@ -5,11 +5,11 @@ use std::time::Duration;
 use hermes_net::{HttpRequest, StatusCode};
 use hermes_types::{AttachmentKind, Cancel, ChatPart, Deadline};
 
-use super::DiscordChannel;
 use super::inbound::MAX_TRIES;
+use super::rest::DiscordApi;
 use super::wire::{DiscordAttachment, DiscordMessage};
 use crate::backoff::Backoff;
-use crate::host::IncomingFile;
+use crate::host::{ChannelHost, IncomingFile};
 use crate::media::{self, FileDecision, LARGEST_DOCUMENT};
 
 /// The flag of a voice message.
@@ -17,7 +17,17 @@ const VOICE: u64 = 8192;
 const NO_TEXT: &str = "(This message has no text content.)";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-impl DiscordChannel {
+/// Downloads the attachments of messages.
+pub(super) struct DiscordFiles<'a> {
+    api: &'a DiscordApi,
+    host: &'a dyn ChannelHost,
+}
+
+impl<'a> DiscordFiles<'a> {
+    pub(super) fn new(api: &'a DiscordApi, host: &'a dyn ChannelHost) -> Self {
+        Self { api, host }
+    }
+
     /// Returns the text with notes about files that could not be downloaded, then the files.
     pub(super) async fn message_parts(&self, message: &DiscordMessage, text: String) -> Vec<ChatPart> {
         let mut texts = vec![text];

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hermes_types::{ChannelError, ChatAddress, ChatKind, ChatPart, Envelope, Intake, Sender, Timestamp};
 use serde_json::{Value, json};
 
+use super::files::DiscordFiles;
 use super::gate::{self, MessageLocation};
 use super::rest::DiscordError;
 use super::wire::{ChannelInfo, DiscordMessage, DiscordUser, GuildMember};
@@ -53,7 +54,7 @@ impl DiscordChannel {
             return vec![ChannelActivity::Seen(channel, number)];
         }
         let text = text_of(&message, &bot.user_id);
-        let parts = self.message_parts(&message, text.clone()).await;
+        let parts = DiscordFiles::new(&self.api, &*self.host).message_parts(&message, text.clone()).await;
         let thread = match &room {
             Some(room) => self.thread_for(&message, room, &text).await,
             None => None,

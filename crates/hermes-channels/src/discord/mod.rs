@@ -112,7 +112,7 @@ struct DiscordIdentity {
     application_id: String,
 }
 
-impl DiscordChannel {
+impl DiscordApi {
     /// Requests the bot's account, which also checks the token. Retries transient failures.
     async fn sign_in(&self, intake: &dyn Intake) -> Result<DiscordIdentity, ChannelError> {
         let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
@@ -121,7 +121,7 @@ impl DiscordChannel {
                 Ok(identity) => return Ok(identity),
                 Err(DiscordError::Later { after, reason, .. }) => {
                     intake.report_connection(NAME, ConnectionStatus::Down(reason));
-                    self.api.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
+                    self.clock.sleep(after.unwrap_or_else(|| pauses.next())).await;
                 }
                 Err(failure) => return Err(failure.into()),
             }
@@ -130,9 +130,9 @@ impl DiscordChannel {
 
     async fn identity(&self) -> Result<DiscordIdentity, DiscordError> {
         let id = |object: &Value| object.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let user_id = id(&self.api.get("/users/@me").await?);
-        let application = match self.api.get("/applications/@me").await {
-            Err(DiscordError::Refused { .. }) => self.api.get("/oauth2/applications/@me").await,
+        let user_id = id(&self.get("/users/@me").await?);
+        let application = match self.get("/applications/@me").await {
+            Err(DiscordError::Refused { .. }) => self.get("/oauth2/applications/@me").await,
             other => other,
         };
         Ok(DiscordIdentity { user_id, application_id: id(&application?) })
@@ -155,7 +155,7 @@ impl Channel for DiscordChannel {
     ) -> BoxFuture<'a, Result<(), ChannelError>> {
         Box::pin(async move {
             let identity = tokio::select! {
-                identity = self.sign_in(intake) => identity?,
+                identity = self.api.sign_in(intake) => identity?,
                 () = cancel.cancelled() => return Ok(()),
             };
             GatewayListener::new(self, intake, cancel, &identity).run().await
