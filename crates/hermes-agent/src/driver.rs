@@ -29,6 +29,13 @@ pub enum TurnWork {
     Resume(UnfinishedTurn),
 }
 
+impl TurnWork {
+    /// Begins a turn under a new id.
+    pub fn begin(input: TurnInput) -> Self {
+        Self::Begin { id: TurnId::generate(), input: Box::new(input) }
+    }
+}
+
 /// A turn to run.
 #[expect(missing_debug_implementations, reason = "it holds ports")]
 pub struct TurnRequest<'a> {

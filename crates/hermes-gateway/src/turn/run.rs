@@ -291,7 +291,7 @@ impl TurnRunner {
                 let window = agent.window(&opened.conversation);
                 let input =
                     self.messages.compose(rows, words, opened, window).await.map_err(TurnError::Rejected)?;
-                TurnWork::Begin { id: TurnId::generate(), input: Box::new(input) }
+                TurnWork::begin(input)
             }
         };
         let request = TurnRequest { work, frontend: presenter.frontend(), cancel, grace: Some(GRACE) };

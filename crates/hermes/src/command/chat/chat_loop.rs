@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hermes_agent::{
-    Agent, Conversation, ReviewDue, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork, UnfinishedTurn,
+    Agent, Conversation, ReviewDue, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork,
 };
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
@@ -78,16 +78,15 @@ pub(crate) async fn run(
     chat.close().await
 }
 
-/// Continues an interrupted turn.
-async fn resume(
+/// Runs a turn, or continues an interrupted one.
+pub(super) async fn drive_turn(
     agent: &Agent,
     conversation: &mut Conversation,
-    cut_off: UnfinishedTurn,
+    work: TurnWork,
     terminal: &TerminalFrontend<'_>,
     cancel: &Cancel,
 ) -> Result<TurnResult, hermes_agent::Error> {
     let session = conversation.session().clone();
-    let work = TurnWork::Resume(cut_off);
     let request = TurnRequest { work, frontend: terminal, cancel, grace: None };
     match agent.drive(conversation, request).await? {
         TurnOutcome::Ended(result) => Ok(*result),
@@ -140,7 +139,8 @@ impl ChatLoop<'_> {
         if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             let cancel = Cancel::new();
             let (agent, conversation) = (&self.runtime.agent, &mut self.opened.conversation);
-            let turn = resume(agent, conversation, cut_off, &self.terminal, &cancel);
+            let work = TurnWork::Resume(cut_off);
+            let turn = drive_turn(agent, conversation, work, &self.terminal, &cancel);
             let driven = drive(
                 turn,
                 &self.terminal,
@@ -232,7 +232,8 @@ impl ChatLoop<'_> {
         self.runtime.renew_budget();
         let cancel = Cancel::new();
         let (agent, conversation) = (&self.runtime.agent, &mut self.opened.conversation);
-        let turn = agent.run_turn(conversation, said, &self.terminal, &cancel);
+        let work = TurnWork::begin(said);
+        let turn = drive_turn(agent, conversation, work, &self.terminal, &cancel);
         let driven = drive(
             turn,
             &self.terminal,
@@ -281,10 +282,7 @@ impl ChatLoop<'_> {
         }
         let cancel = self.follow_up_tasks.cancel_token().clone();
         self.follow_up_tasks.spawn("after-turn", async move {
-            agent.title_conversation(&conversation, &cancel).await;
-            if due.is_any() {
-                agent.review(&conversation, due, &cancel).await;
-            }
+            agent.title_and_review(&conversation, &cancel).await;
         });
     }
 

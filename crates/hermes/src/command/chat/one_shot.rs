@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use hermes_agent::TurnResult;
+use hermes_agent::{TurnResult, TurnWork};
 use hermes_store::EndReason;
 use hermes_types::{Cancel, Usage};
 use serde_json::json;
 
+use super::chat_loop::drive_turn;
 use super::input::ChatInput;
 use super::opening::{self, OpenedConversation};
 use super::references::{ReferenceOutcome, with_references};
@@ -64,7 +65,7 @@ pub(crate) async fn run(
         }
         ReferenceOutcome::TooLarge(words) => bail!(words),
     };
-    let turn = agent.run_turn(&mut opened.conversation, said, &terminal, &cancel);
+    let turn = drive_turn(agent, &mut opened.conversation, TurnWork::begin(said), &terminal, &cancel);
     let driven = drive(turn, &terminal, &mut input, &mut signals, &cancel, TypedLinePolicy::Ignore).await;
     let result = driven.result?;
     agent.end_conversation(&opened.conversation, EndReason::CliClose).await?;
