@@ -10,27 +10,29 @@ use crate::skills::{Skill, SkillSet};
 /// The built-in plan skill, used if the user has no skill of that name.
 pub const PLAN: &str = include_str!("texts/plan.md");
 const MOST_FILES: usize = 50;
+/// The most characters of a first line that describe a command.
+const MOST_LINE: usize = 80;
 
 impl SkillSet {
     /// Renders a skill for the model. `called` is its command, its name or its folder; `note` is a remark of
     /// the program about this call.
     pub fn invoke(&self, called: &str, request: &str, note: Option<&str>) -> Option<String> {
         let command = command_name(called);
-        let by_command = || self.skills().iter().find(|skill| skill.command == command);
-        let skill = self.skills().iter().find(|skill| skill.name == called).or_else(by_command)?;
+        let by_command = || self.skills().find(|skill| skill.command == command);
+        let skill = self.skills().find(|skill| skill.name == called).or_else(by_command)?;
         let text = fs::read_to_string(skill.folder.join("SKILL.md")).ok()?;
         Some(invocation_text(&skill.name, &text, &files_of(skill), request, note))
     }
 
     /// Lists the commands that invoke skills, with a description of each.
     pub fn commands(&self) -> Vec<(String, String)> {
-        let about = |skill: &Skill| match skill.description.as_str() {
-            "" => format!("Invoke the {} skill", skill.name),
-            text => hermes_text::single_line(text),
+        let about = |skill: &Skill| match (skill.description.as_str(), &skill.first_line) {
+            ("", Some(line)) => hermes_text::head(line, MOST_LINE).to_owned(),
+            ("", None) => format!("Invoke the {} skill", skill.name),
+            (text, _) => hermes_text::single_line(text),
         };
         let mut commands: Vec<_> = self
             .skills()
-            .iter()
             .filter(|skill| !skill.command.is_empty())
             .map(|skill| (skill.command.clone(), about(skill)))
             .collect();

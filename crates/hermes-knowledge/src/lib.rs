@@ -19,5 +19,8 @@ pub use memory::{
     MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
 };
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
-pub use skills::{Skill, SkillFilter, SkillSet, ToolConditions};
+pub use skills::{
+    RequiredVariable, Skill, SkillFile, SkillFileError, SkillFilter, SkillSet, SkillStatus, SkillUse,
+    SkillView,
+};
 pub use soul::{IDENTITY, create_soul, soul};

@@ -11,6 +11,8 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::terminal::DESCRIPTOR,
     crate::process::DESCRIPTOR,
     crate::code::DESCRIPTOR,
+    crate::skills::LIST_DESCRIPTOR,
+    crate::skills::VIEW_DESCRIPTOR,
     crate::todo::DESCRIPTOR,
     crate::memory::DESCRIPTOR,
     crate::session_search::DESCRIPTOR,

@@ -25,6 +25,7 @@ mod search_files;
 mod send_message;
 mod session_search;
 mod similar_files;
+mod skills;
 mod terminal;
 mod todo;
 mod tool_reference;
@@ -58,6 +59,7 @@ pub use registry::{
 pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
 pub use session_search::{LocalTime, SessionSearchTool};
+pub use skills::{SkillSource, SkillViewTool, SkillsListTool};
 pub use terminal::approval::{Approvals, CommandApprovalMode, Yolo};
 pub use terminal::scan::{
     CommandScanner, ScanFailurePolicy, ScanOptions, ScannerInstaller, ScannerInstallerOptions,

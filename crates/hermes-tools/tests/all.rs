@@ -22,6 +22,7 @@ mod all {
     mod sandboxed_files;
     mod search_files;
     mod session_search;
+    mod skills;
     mod terminal;
     mod todo;
     mod watching;

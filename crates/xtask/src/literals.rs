@@ -12,7 +12,7 @@ use hermes_tools::BUILT_IN_TOOLS;
 use crate::lengths::source_files;
 
 /// Tools that other releases have.
-const OTHER_TOOLS: [&str; 5] = ["skills_list", "skill_view", "skill_manage", "web_search", "web_extract"];
+const OTHER_TOOLS: [&str; 3] = ["skill_manage", "web_search", "web_extract"];
 /// The crates in which no tool and no provider may be named.
 const AGENT: &str = "hermes-agent";
 /// The crates that show calls, in which no tool's icon may be chosen by the tool's name.

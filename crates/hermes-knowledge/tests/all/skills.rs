@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hermes_config::{Config, Env, Home};
-use hermes_knowledge::{SkillFilter, SkillSet};
+use hermes_knowledge::{SkillFile, SkillFileError, SkillFilter, SkillSet, SkillUse};
 
 fn skill(root: &Path, path: &str, head: &str) {
     let folder = root.join("skills").join(path);
@@ -14,7 +14,7 @@ fn skill(root: &Path, path: &str, head: &str) {
 
 fn index(root: &Path, config: &str, change: impl FnOnce(&mut SkillFilter)) -> String {
     let config = Config::from_text(Path::new("config.yaml"), config, &Env::default());
-    let mut filter = SkillFilter::from_config(&config, "cli");
+    let mut filter = SkillFilter::from_config(&config, &Env::default(), "cli");
     "linux".clone_into(&mut filter.system);
     change(&mut filter);
     let set = SkillSet::load(&Home::new(root), &config, &Env::default(), &filter);
@@ -84,12 +84,12 @@ fn a_skill_is_called_by_its_name_its_folder_or_its_command() {
     fs::create_dir_all(root.path().join("skills/media/cutter/scripts")).unwrap();
     fs::write(root.path().join("skills/media/cutter/scripts/run.sh"), "true").unwrap();
     let config = Config::from_text(Path::new("config.yaml"), "skills: {disabled: [away]}", &Env::default());
-    let mut filter = SkillFilter::from_config(&config, "cli").ignoring_conditions();
+    let mut filter = SkillFilter::from_config(&config, &Env::default(), "cli").for_use(SkillUse::Command);
     "linux".clone_into(&mut filter.system);
     let set = SkillSet::load(&Home::new(root.path()), &config, &Env::default(), &filter);
     let commands: Vec<String> =
         set.commands().into_iter().map(|(name, about)| format!("{name}: {about}")).collect();
-    assert_eq!(commands, ["cut-my-video: Cuts", "hidden: Invoke the hidden skill"]);
+    assert_eq!(commands, ["cut-my-video: Cuts", "hidden: body"]);
     let script = root.path().join("skills/media/cutter/scripts/run.sh");
     let wanted = format!(
         "[SYSTEM: The user has invoked the \"cutter\" skill. Its instructions follow; carry them out.]\n\n\
@@ -107,4 +107,95 @@ fn a_skill_is_called_by_its_name_its_folder_or_its_command() {
     }
     assert_eq!(set.invoke("away", "", None), None);
     assert_eq!(set.invoke("nothing", "", None), None);
+}
+
+fn whole(root: &Path, config: &str, platform: &str) -> SkillSet {
+    let config = Config::from_text(Path::new("config.yaml"), config, &Env::default());
+    let mut filter = SkillFilter::from_config(&config, &Env::default(), platform).for_use(SkillUse::Command);
+    "linux".clone_into(&mut filter.system);
+    SkillSet::load(&Home::new(root), &config, &Env::default(), &filter)
+}
+
+fn names(set: &SkillSet) -> Vec<&str> {
+    set.skills().map(|skill| skill.name.as_str()).collect()
+}
+
+#[test]
+fn the_walk_goes_on_below_a_skill_and_past_links() {
+    let root = tempfile::tempdir().unwrap();
+    skill(root.path(), "dogfood", "description: top");
+    skill(root.path(), "dogfood/setup", "description: below");
+    skill(root.path(), "dogfood/references/sample", "description: never");
+    skill(root.path(), "dogfood/node_modules/x", "description: never");
+    let skills = root.path().join("skills");
+    fs::write(skills.join("dogfood/DESCRIPTION.md"), "---\ndescription: Tests\n---\n").unwrap();
+    std::os::unix::fs::symlink(&skills, skills.join("dogfood/again")).unwrap();
+    let away = tempfile::tempdir().unwrap();
+    fs::write(away.path().join("SKILL.md"), "---\ndescription: linked\n---\n").unwrap();
+    std::os::unix::fs::symlink(away.path(), skills.join("linked")).unwrap();
+    assert_eq!(
+        index(root.path(), "", |_| ()),
+        "  dogfood: Tests\n    - dogfood: top\n    - setup: below\n  linked:\n    - linked: linked\n"
+    );
+}
+
+#[test]
+fn a_platform_list_replaces_the_general_one() {
+    let root = tempfile::tempdir().unwrap();
+    skill(root.path(), "a", "description: x");
+    skill(root.path(), "b", "description: x");
+    let config = "skills: {disabled: [a], platform_disabled: {telegram: [], slack: [b]}}";
+    for (platform, offered) in [("cli", &["b"][..]), ("telegram", &["a", "b"]), ("slack", &["a"])] {
+        assert_eq!(names(&whole(root.path(), config, platform)), offered, "{platform}");
+    }
+}
+
+#[test]
+fn malformed_front_matter_is_read_as_far_as_possible() {
+    let root = tempfile::tempdir().unwrap();
+    for (head, description) in [
+        ("description: one: two: [", "one: two: ["),
+        ("description: plain\nmetadata: 5", "plain"),
+        ("- a\n- b", ""),
+        ("metadata: {hermes: null}\nplatforms:", ""),
+    ] {
+        skill(root.path(), "x", head);
+        let set = whole(root.path(), "", "cli");
+        assert_eq!(set.find("x").unwrap().description, description, "{head}");
+    }
+    assert!(whole(root.path(), "", "cli").find("x").unwrap().view(&Home::new(root.path())).is_some());
+}
+
+#[test]
+fn files_outside_a_skill_are_not_read() {
+    let root = tempfile::tempdir().unwrap();
+    skill(root.path(), "x", "description: y");
+    let folder = root.path().join("skills/x");
+    fs::create_dir_all(folder.join("references")).unwrap();
+    fs::write(folder.join("references/a.md"), "text").unwrap();
+    fs::write(folder.join("logo.png"), [0, 1, 2]).unwrap();
+    fs::write(root.path().join(".env"), "KEY=secret").unwrap();
+    std::os::unix::fs::symlink(root.path().join(".env"), folder.join("link")).unwrap();
+    let set = whole(root.path(), "", "cli");
+    let read = |path: &str| set.find("x").unwrap().read_file(path);
+    assert_eq!(read("references/a.md"), Ok(SkillFile::Text { content: "text".to_owned(), truncated: false }));
+    assert_eq!(read("logo.png"), Ok(SkillFile::Binary { bytes: 3 }));
+    assert_eq!(read("../../.env"), Err(SkillFileError::Traversal));
+    assert_eq!(read("/etc/passwd"), Err(SkillFileError::Outside));
+    assert_eq!(read("link"), Err(SkillFileError::Outside));
+    assert_eq!(read("none.md"), Err(SkillFileError::Missing));
+    fs::remove_file(folder.join("SKILL.md")).unwrap();
+    std::os::unix::fs::symlink(root.path().join(".env"), folder.join("SKILL.md")).unwrap();
+    assert!(whole(root.path(), "", "cli").find("x").is_none(), "a link to another file is no skill");
+}
+
+#[test]
+fn every_bundled_skill_is_found_and_the_index_stays_small() {
+    let root = tempfile::tempdir().unwrap();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../skills");
+    let config = format!("skills: {{external_dirs: ['{}']}}", bundled.display());
+    let set = whole(root.path(), &config, "cli");
+    assert!(set.find("dogfood/hermes-agent-setup").is_some());
+    let text = set.index().unwrap();
+    assert!(text.len() < 8_000, "{} bytes", text.len());
 }

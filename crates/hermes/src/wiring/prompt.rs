@@ -41,7 +41,7 @@ pub(crate) fn source(
     source.session_id = spec.session_id;
     source.files = spec.rules;
     if spec.rules == ContextFiles::Load {
-        let mut filter = SkillFilter::from_config(config, platform);
+        let mut filter = SkillFilter::from_config(config, &context.env, platform);
         filter.tools = tools.names().map(str::to_owned).collect();
         filter.toolsets = tools.list_toolsets().into_iter().map(|set| set.name).collect();
         source.skills = SkillSet::load(&context.home, config, &context.env, &filter).index();

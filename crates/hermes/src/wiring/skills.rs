@@ -1,7 +1,8 @@
 //! Skills as commands.
 
 use hermes_config::{Config, Env, Home};
-use hermes_knowledge::{PLAN, SkillFilter, SkillSet, invoke_text};
+use hermes_gateway::slash::{self, CommandSurface};
+use hermes_knowledge::{PLAN, SkillFilter, SkillSet, SkillUse, invoke_text};
 use hermes_types::CivilTime;
 
 const LONGEST_SLUG: usize = 48;
@@ -14,7 +15,7 @@ pub(crate) struct SkillCommands {
 
 impl SkillCommands {
     pub(crate) fn for_platform(home: &Home, config: &Config, env: &Env, platform: &str) -> Self {
-        let filter = SkillFilter::from_config(config, platform).ignoring_conditions();
+        let filter = SkillFilter::from_config(config, env, platform).for_use(SkillUse::Command);
         Self { skills: SkillSet::load(home, config, env, &filter) }
     }
 
@@ -28,8 +29,11 @@ impl SkillCommands {
         Some(own.unwrap_or_else(|| invoke_text(name, PLAN, request, Some(&note))))
     }
 
-    pub(crate) fn commands(&self) -> Vec<(String, String)> {
-        self.skills.commands()
+    /// Lists the commands that reach a skill. A built-in command takes precedence over a skill of its name.
+    pub(crate) fn commands(&self, surface: CommandSurface) -> Vec<(String, String)> {
+        let mut commands = self.skills.commands();
+        commands.retain(|(name, _)| slash::find(name, surface).is_none());
+        commands
     }
 }
 

@@ -8,7 +8,7 @@ use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
     FileTools, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
-    SessionSearchTool, TodoTool, ToolRegistry, ToolSelection,
+    SessionSearchTool, SkillSource, SkillViewTool, SkillsListTool, TodoTool, ToolRegistry, ToolSelection,
 };
 use hermes_types::{Clock, SideModel};
 
@@ -49,6 +49,7 @@ pub(crate) fn select_tools(
     let folders = runtime.command_runtime.folders.clone();
     let coding = CodeExecution::new(from, &parts.user_home, folders, secrets(from), runtime.clock.clone());
     let mut all = all_tools(runtime, parts, from);
+    register_skills(&mut all, spec, from);
     coding.register(&mut all, &ToolRegistry::new());
     let selection = match spec.toolsets.as_slice() {
         [] => ToolSelection::Platform(PlatformToolsets::of(from.config, &spec.platform)),
@@ -101,6 +102,19 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
     registry
+}
+
+fn register_skills(registry: &mut ToolRegistry, spec: &AgentSpec, from: ProgramConfig<'_>) {
+    let ProgramConfig { context, config } = from;
+    let source = SkillSource {
+        home: context.home.clone(),
+        config: config.clone(),
+        env: context.env.clone(),
+        platform: spec.platform.clone(),
+        backend: TerminalSettings::resolve(config, &context.env).backend,
+    };
+    registry.register(Arc::new(SkillsListTool::new(source.clone())));
+    registry.register(Arc::new(SkillViewTool::new(source)));
 }
 
 fn file_options(from: ProgramConfig<'_>, user_home: &Path) -> FileOptions {

@@ -259,7 +259,7 @@ fn help(chat: &ChatLoop<'_>) {
         let left = command.synopsis();
         chat.output.line(&format!("  {left:<34} {}", command.description));
     }
-    for (name, about) in skill_commands(chat).commands() {
+    for (name, about) in skill_commands(chat).commands(CommandSurface::Terminal) {
         chat.output.line(&format!("  {:<34} {about}", format!("/{name}")));
     }
     chat.output.line("Anything else is said to the model. Ctrl-C interrupts it, twice leaves.");

@@ -257,7 +257,7 @@ impl SkillPrompts for ProgramServices {
     }
 
     fn list(&self) -> Vec<(String, String)> {
-        self.skill_commands().commands()
+        self.skill_commands().commands(hermes_gateway::slash::CommandSurface::Chat)
     }
 }
 

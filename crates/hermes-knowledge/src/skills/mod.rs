@@ -1,0 +1,176 @@
+//! The skills of a home and of external folders: where they are, what they are called and who sees them.
+//!
+//! A skill is a folder with a `SKILL.md`; the folders above it are its category. This module does not write or
+//! install skills; `invocation` renders a skill that is called by its name, `view` loads one for the model. A
+//! skill whose front matter cannot be parsed is listed without a description.
+
+mod filter;
+pub(crate) mod front_matter;
+pub(crate) mod requirements;
+pub(crate) mod view;
+pub(crate) mod walk;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use hermes_config::yaml::YamlValue;
+use hermes_config::{Config, Env, Home};
+use hermes_text::head;
+
+use crate::invocation::command_name;
+pub use filter::{SkillFilter, SkillStatus, SkillUse};
+use front_matter::SkillDocument;
+pub use requirements::RequiredVariable;
+pub use view::{SkillFile, SkillFileError, SkillView};
+use walk::FoundFolder;
+
+/// The most characters that are read from one file of a skill.
+pub(crate) const MAX_SKILL_CHARS: usize = 100_000;
+const MAX_NAME: usize = 64;
+const MAX_INDEX_DESCRIPTION: usize = 60;
+const MAX_DESCRIPTION: usize = 1_024;
+/// The category of a `SKILL.md` that lies in a root itself.
+const ROOT_CATEGORY: &str = "general";
+
+/// A skill that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// The name of the folder.
+    pub name: String,
+    /// The name in the front matter, otherwise that of the folder.
+    pub own_name: String,
+    /// The folders above the skill, joined by `/`; its own name if there are none.
+    pub category: String,
+    /// The first of the folders above the skill.
+    pub list_category: Option<String>,
+    /// The description in the front matter, or an empty text.
+    pub description: String,
+    /// The first line of the body that is not a heading.
+    pub first_line: Option<String>,
+    pub folder: PathBuf,
+    /// The path of the folder below its root, with `/`.
+    pub path: String,
+    /// The command that invokes the skill, without the `/`.
+    pub command: String,
+    pub status: SkillStatus,
+}
+
+impl Skill {
+    /// Returns the description for a list: that of the front matter, otherwise the first line of the text.
+    pub fn list_description(&self) -> String {
+        let text = match self.description.as_str() {
+            "" => self.first_line.clone().unwrap_or_default(),
+            text => text.to_owned(),
+        };
+        shortened(text.trim(), MAX_DESCRIPTION)
+    }
+}
+
+/// The skills that were found. A skill of the home takes precedence over one of the same name in an external
+/// folder.
+#[derive(Debug, Clone, Default)]
+pub struct SkillSet {
+    skills: Vec<Skill>,
+    categories: BTreeMap<String, String>,
+    roots: Vec<PathBuf>,
+    filter: SkillFilter,
+}
+
+impl SkillSet {
+    /// Loads the skills of the home and of the external folders. Unreadable files and folders are left out.
+    pub fn load(home: &Home, config: &Config, env: &Env, filter: &SkillFilter) -> Self {
+        let roots = walk::roots(home, config, env);
+        let mut set = Self { roots, filter: filter.clone(), ..Self::default() };
+        for root in set.roots.clone() {
+            for found in walk::find(&root) {
+                set.add(&found, filter);
+            }
+        }
+        set.skills.sort_by(|a, b| (&a.category, &a.name).cmp(&(&b.category, &b.name)));
+        set
+    }
+
+    /// Returns the skills that the filter offers, by category and name.
+    pub fn skills(&self) -> impl Iterator<Item = &Skill> {
+        self.skills.iter().filter(|skill| skill.status == SkillStatus::Offered)
+    }
+
+    /// Finds a skill, offered or not, by the path or the name of its folder, or by its own name.
+    pub fn find(&self, called: &str) -> Option<&Skill> {
+        let visible = || self.skills.iter().filter(|skill| skill.status != SkillStatus::Shadowed);
+        let by_path = self.skills.iter().find(|skill| !skill.path.is_empty() && skill.path == called);
+        by_path
+            .or_else(|| visible().find(|skill| skill.name == called))
+            .or_else(|| visible().find(|skill| skill.own_name == called))
+    }
+
+    /// Renders the skills layer of the prompt. Returns `None` if there are no skills.
+    pub fn index(&self) -> Option<String> {
+        self.skills().next()?;
+        // Writing to a `String` cannot fail.
+        let mut list = String::new();
+        let mut category = None;
+        for skill in self.skills() {
+            if category != Some(&skill.category) {
+                category = Some(&skill.category);
+                let about = self.categories.get(&skill.category).map(|text| format!(" {text}"));
+                let _ = writeln!(list, "  {}:{}", skill.category, about.unwrap_or_default());
+            }
+            let about = match skill.description.as_str() {
+                "" => String::new(),
+                text => format!(": {}", shortened(&hermes_text::single_line(text), MAX_INDEX_DESCRIPTION)),
+            };
+            let _ = writeln!(list, "    - {}{about}", skill.name);
+        }
+        let header = include_str!("../texts/skills.md").trim();
+        Some(format!("{header}\n\n<available_skills>\n{list}</available_skills>"))
+    }
+
+    fn add(&mut self, found: &FoundFolder, filter: &SkillFilter) {
+        let about = SkillDocument::read(&found.folder.join("DESCRIPTION.md"), SkillUse::Index.chars());
+        if let Some(text) = about.and_then(|document| document.text("description")) {
+            let text = hermes_text::single_line(&text);
+            self.categories.entry(found.path.join("/")).or_insert(text);
+        }
+        if !found.has_skill {
+            return;
+        }
+        let file = found.folder.join("SKILL.md");
+        let Some(document) = SkillDocument::read(&file, filter.usage.chars()) else { return };
+        let folder_name = found.folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let (name, category) = match found.path.split_last() {
+            None => (folder_name.unwrap_or_default(), ROOT_CATEGORY.to_owned()),
+            Some((name, [])) => (name.clone(), name.clone()),
+            Some((name, above)) => (name.clone(), above.join("/")),
+        };
+        let own_name = document.text("name").map_or_else(|| name.clone(), |own| own.trim().to_owned());
+        let own_name = head(&own_name, MAX_NAME).to_owned();
+        let shadowed = self.skills.iter().any(|known| known.name == name);
+        let status = filter.status(&name, &own_name, &document.data);
+        self.skills.push(Skill {
+            status: if shadowed { SkillStatus::Shadowed } else { status },
+            list_category: found.path.first().filter(|_| found.path.len() > 1).cloned(),
+            description: document.text("description").unwrap_or_default(),
+            first_line: document.first_line(),
+            folder: found.folder.clone(),
+            path: found.path.join("/"),
+            command: command_name(&own_name),
+            name,
+            own_name,
+            category,
+        });
+    }
+}
+
+/// Returns `metadata.hermes`.
+pub(crate) fn hermes_data(data: &YamlValue) -> Option<&YamlValue> {
+    data.get("metadata").and_then(|metadata| metadata.get("hermes"))
+}
+
+fn shortened(text: &str, chars: usize) -> String {
+    if text.chars().count() <= chars {
+        return text.to_owned();
+    }
+    format!("{}...", head(text, chars - 3))
+}

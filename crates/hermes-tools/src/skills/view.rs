@@ -1,0 +1,225 @@
+//! `skill_view`: the text of a skill, or one of its files.
+
+use hermes_knowledge::{
+    RequiredVariable, Skill, SkillFile, SkillFileError, SkillSet, SkillStatus, SkillUse, SkillView,
+};
+use hermes_types::{
+    BoxFuture, CallPolicy, Concurrency, ResultSize, Tool, ToolContext, ToolDescriptor, ToolInvocation,
+    ToolOutcome, ToolRole, ToolSpec,
+};
+use serde_json::{Map, Value, json};
+
+use super::SkillSource;
+use crate::answer::{failure_json, success_json};
+use crate::argument::{missing, spec, text};
+use crate::off_thread::off_thread;
+
+const MAX_SUGGESTED: usize = 20;
+
+pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
+    name: "skill_view",
+    toolset: "skills",
+    summary: "Loads a skill or one of its files",
+    icon: "📚",
+    verb: "skill",
+    preview_arguments: &["name"],
+    role: Some(ToolRole::SkillReader),
+    ..ToolDescriptor::unknown("")
+};
+
+/// The `skill_view` tool.
+#[derive(Debug)]
+pub struct SkillViewTool {
+    spec: ToolSpec,
+    source: SkillSource,
+}
+
+impl SkillViewTool {
+    pub fn new(source: SkillSource) -> Self {
+        let description = include_str!("../texts/skill_view.md");
+        let spec = spec(&DESCRIPTOR, description, include_str!("../texts/skill_view.json"));
+        Self { spec, source }
+    }
+}
+
+impl Tool for SkillViewTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn descriptor(&self) -> ToolDescriptor<'_> {
+        DESCRIPTOR
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
+        let source = self.source.clone();
+        let name = text(&call.arguments, "name").map(|name| name.trim().to_owned());
+        let file = text(&call.arguments, "file_path").map(|path| path.trim().to_owned());
+        Box::pin(async move {
+            let Some(name) = name else { return missing("skill_view", "name") };
+            let viewed = off_thread("skill_view", move || view(&source, &name, file.as_deref())).await;
+            match viewed {
+                Ok(Ok(answer)) => success_json(&answer),
+                Ok(Err(refusal)) => failure_json(&refusal),
+                Err(failure) => failure,
+            }
+        })
+    }
+
+    fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
+        CallPolicy {
+            concurrency: Concurrency::Parallel,
+            result_size: ResultSize::Bounded,
+            ..CallPolicy::default()
+        }
+    }
+}
+
+/// Returns the answer, or the refusal.
+fn view(source: &SkillSource, name: &str, file: Option<&str>) -> Result<Value, Value> {
+    let set = source.load(SkillUse::Command);
+    let found = set.find(name).cloned().or_else(|| set.find_flat(name));
+    let skill = found.ok_or_else(|| not_found(&set, name))?;
+    match skill.status {
+        SkillStatus::Disabled => {
+            let error = format!(
+                "Skill '{name}' is disabled. The user can enable it with `hermes skills`, or in config.yaml \
+                 (skills.disabled, skills.platform_disabled)."
+            );
+            return Err(json!({"success": false, "error": error}));
+        }
+        SkillStatus::Unsupported => {
+            let error = format!("Skill '{name}' is not supported on this operating system.");
+            return Err(json!({"success": false, "error": error, "readiness_status": "unsupported"}));
+        }
+        SkillStatus::Offered | SkillStatus::Inapplicable | SkillStatus::Shadowed => {}
+    }
+    if let Some(path) = file {
+        return view_file(&skill, path);
+    }
+    let error = || json!({"success": false, "error": format!("Skill '{name}' could not be read.")});
+    skill.view(&source.home).map(|view| whole_answer(source, &skill, view)).ok_or_else(error)
+}
+
+fn not_found(set: &SkillSet, name: &str) -> Value {
+    let known: Vec<&str> = set.skills().map(|skill| skill.own_name.as_str()).take(MAX_SUGGESTED).collect();
+    json!({
+        "success": false,
+        "error": format!("Skill '{name}' not found."),
+        "available_skills": known,
+        "hint": "skills_list shows all skills.",
+    })
+}
+
+fn view_file(skill: &Skill, path: &str) -> Result<Value, Value> {
+    let answer =
+        |content: &str| json!({"success": true, "name": skill.name, "file": path, "content": content});
+    match skill.read_file(path) {
+        Ok(SkillFile::Text { content, truncated }) => {
+            let mut answer = answer(&content);
+            let extension = std::path::Path::new(path).extension().and_then(|end| end.to_str());
+            answer["file_type"] = json!(extension.map(|end| format!(".{end}")).unwrap_or_default());
+            if truncated {
+                answer["truncated"] = json!(true);
+            }
+            Ok(answer)
+        }
+        Ok(SkillFile::Binary { bytes }) => {
+            let mut answer = answer(&format!("[Binary file of {bytes} bytes; its content is not shown]"));
+            answer["is_binary"] = json!(true);
+            Ok(answer)
+        }
+        Err(error @ SkillFileError::Missing) => {
+            let error = format!("{error} (asked for '{path}')");
+            Err(json!({"success": false, "error": error, "available_files": skill.files()}))
+        }
+        Err(error) => Err(json!({"success": false, "error": error.to_string()})),
+    }
+}
+
+fn whole_answer(source: &SkillSource, skill: &Skill, view: SkillView) -> Value {
+    // The files are read again, so that a variable that was just set counts.
+    let env = source.env.with_files(&source.home, None);
+    let is_present = |name: &str| env.is_set(name) || env.shell_value(name).is_some();
+    let needed: Vec<&RequiredVariable> = view.variables.iter().collect();
+    let missing: Vec<&str> =
+        needed.iter().map(|variable| variable.name.as_str()).filter(|name| !is_present(name)).collect();
+    let is_remote = source.backend != "local";
+    let setup_needed = !missing.is_empty()
+        || !view.missing_credential_files.is_empty()
+        || (is_remote && !view.variables.is_empty());
+    let mut answer = json!({
+        "success": true,
+        "name": skill.own_name,
+        "description": skill.list_description(),
+        "tags": view.tags,
+        "related_skills": view.related_skills,
+        "content": view.content,
+        "path": skill_path(skill),
+        "linked_files": (!view.linked_files.is_empty()).then_some(&view.linked_files),
+        "usage_hint": (!view.linked_files.is_empty())
+            .then(|| format!("To read one of these files, call skill_view(name=\"{}\", file_path=\"<path>\").", skill.name)),
+        "required_environment_variables": view.variables.iter().map(variable).collect::<Vec<_>>(),
+        "required_commands": [],
+        "missing_required_environment_variables": missing,
+        "missing_credential_files": view.missing_credential_files,
+        "missing_required_commands": [],
+        "setup_needed": setup_needed,
+        "setup_skipped": false,
+        "readiness_status": if setup_needed { "setup_needed" } else { "available" },
+    });
+    let help = view.setup_help.or_else(|| view.variables.iter().find_map(|variable| variable.help.clone()));
+    let mut add = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            answer[key] = value;
+        }
+    };
+    add("truncated", view.truncated.then_some(json!(true)));
+    add("setup_help", help.filter(|_| setup_needed).map(Value::String));
+    let is_messaging = source.platform != "cli";
+    add("gateway_setup_hint", (setup_needed && is_messaging).then(|| json!(GATEWAY_HINT)));
+    add(
+        "setup_note",
+        setup_needed.then(|| json!(setup_note(&missing, &view.missing_credential_files, is_remote))),
+    );
+    add("compatibility", view.compatibility.map(Value::String));
+    add("metadata", view.metadata);
+    answer
+}
+
+const GATEWAY_HINT: &str = "Secrets are not asked for here. The user sets them on the machine itself, with `hermes setup` or in \
+     the home's .env file.";
+
+fn setup_note(variables: &[&str], files: &[String], is_remote: bool) -> String {
+    let mut parts = Vec::new();
+    if !variables.is_empty() {
+        parts.push(format!("Not set: {}.", variables.join(", ")));
+    }
+    if !files.is_empty() {
+        parts.push(format!("Not in the home: {}.", files.join(", ")));
+    }
+    if is_remote {
+        parts.push("Commands run in another place; what the skill needs must be there as well.".to_owned());
+    }
+    parts.join(" ")
+}
+
+fn variable(variable: &RequiredVariable) -> Value {
+    let mut entry = json!({"name": variable.name, "prompt": variable.prompt});
+    if let Some(help) = &variable.help {
+        entry["help"] = json!(help);
+    }
+    if let Some(reason) = &variable.required_for {
+        entry["required_for"] = json!(reason);
+    }
+    entry
+}
+
+/// Returns the path of the skill's text below its root.
+fn skill_path(skill: &Skill) -> String {
+    match skill.path.as_str() {
+        "" => "SKILL.md".to_owned(),
+        path if skill.folder.is_file() => path.to_owned(),
+        path => format!("{path}/SKILL.md"),
+    }
+}
