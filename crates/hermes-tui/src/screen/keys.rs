@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::{DOUBLE_PRESS, Operation, RefreshReason, ScreenEffect, ScreenState};
-use crate::editor::{HistorySearch, Motion};
+use super::input::SearchKey;
+use super::{DOUBLE_PRESS, Operation, ScreenEffect, ScreenState};
+use crate::editor::HistorySearch;
 
 const OUTPUT_PAGE: usize = 8;
 
@@ -24,7 +25,11 @@ impl ScreenState {
             KeyCode::Char('c') if control => self.interrupt_key(now, &mut effects),
             // A slow command runs: what is typed would be lost, so it is not taken.
             _ if self.lock.is_some() => {}
-            _ if self.search.is_some() => self.search_key(key, now, &mut effects),
+            _ if self.input.search.is_some() => {
+                if self.input.search_key(key) == SearchKey::Passed {
+                    self.input_key(key, now, &mut effects);
+                }
+            }
             KeyCode::Char('e') if control && after_ctrl_x => self.edit_externally(&mut effects),
             _ => self.input_key(key, now, &mut effects),
         }
@@ -49,9 +54,9 @@ impl ScreenState {
             } else {
                 self.interrupt(now, effects);
             }
-        } else if self.search.take().is_some() || !self.editor.is_empty() {
-            self.editor.clear();
-            self.close_menu();
+        } else if self.input.search.take().is_some() || !self.input.editor.is_empty() {
+            self.input.editor.clear();
+            self.input.close_menu();
             self.output_scroll = None;
             self.last_interrupt = None;
         } else if again {
@@ -72,29 +77,29 @@ impl ScreenState {
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         let shift = key.modifiers.contains(KeyModifiers::SHIFT);
         match key.code {
-            KeyCode::Enter if alt || shift || control => self.newline(effects),
-            KeyCode::Char('j') if control => self.newline(effects),
-            KeyCode::Enter if self.editor.buffer().before().ends_with('\\') => {
-                self.editor.complete(1, "\n");
-                self.edited(effects);
+            KeyCode::Enter if alt || shift || control => self.input.newline(effects),
+            KeyCode::Char('j') if control => self.input.newline(effects),
+            KeyCode::Enter if self.input.editor.buffer().before().ends_with('\\') => {
+                self.input.editor.complete(1, "\n");
+                self.input.edited(effects);
             }
-            KeyCode::Enter if self.menu.as_ref().is_some_and(|menu| menu.is_used) => {
-                self.accept_menu_entry(effects);
+            KeyCode::Enter if self.input.menu.as_ref().is_some_and(|menu| menu.is_used) => {
+                self.input.accept_menu_entry(effects);
             }
             KeyCode::Enter => self.submit(now, effects),
-            KeyCode::Tab => self.tab(effects),
-            KeyCode::BackTab => self.step_menu(true),
-            KeyCode::Up if self.menu.is_some() => self.step_menu(true),
-            KeyCode::Down if self.menu.is_some() => self.step_menu(false),
-            KeyCode::Char('p') if control && self.menu.is_some() => self.step_menu(true),
-            KeyCode::Char('n') if control && self.menu.is_some() => self.step_menu(false),
+            KeyCode::Tab => self.input.tab(effects),
+            KeyCode::BackTab => self.input.step_menu(true),
+            KeyCode::Up if self.input.menu.is_some() => self.input.step_menu(true),
+            KeyCode::Down if self.input.menu.is_some() => self.input.step_menu(false),
+            KeyCode::Char('p') if control && self.input.menu.is_some() => self.input.step_menu(true),
+            KeyCode::Char('n') if control && self.input.menu.is_some() => self.input.step_menu(false),
             KeyCode::Esc => self.escape(now, effects),
-            KeyCode::Char('d') if control && self.editor.is_empty() => {
+            KeyCode::Char('d') if control && self.input.editor.is_empty() => {
                 effects.push(ScreenEffect::Operate(Operation::Quit));
             }
             KeyCode::Char('r') if control => {
-                self.close_menu();
-                self.search = Some(HistorySearch::default());
+                self.input.close_menu();
+                self.input.search = Some(HistorySearch::default());
             }
             KeyCode::Char('g') if control => self.edit_externally(effects),
             KeyCode::Char('x') if control => self.after_ctrl_x = true,
@@ -106,52 +111,28 @@ impl ScreenState {
             }
             KeyCode::PageUp => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Up),
             KeyCode::PageDown => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Down),
-            KeyCode::Right | KeyCode::End if !control && self.ghost().is_some() => {
-                self.accept_ghost(effects);
+            KeyCode::Right | KeyCode::End if !control && self.input.ghost().is_some() => {
+                self.input.accept_ghost(effects);
             }
             _ => {
-                if self.editor.key(key).is_used() {
-                    self.edited(effects);
+                if self.input.editor.key(key).is_used() {
+                    self.input.edited(effects);
                 }
             }
         }
     }
 
-    fn newline(&mut self, effects: &mut Vec<ScreenEffect>) {
-        self.editor.insert("\n");
-        self.edited(effects);
-    }
-
-    fn tab(&mut self, effects: &mut Vec<ScreenEffect>) {
-        if !self.accept_menu_entry(effects) && !self.accept_ghost(effects) {
-            self.refresh_menu(RefreshReason::Asked, effects);
-        }
-    }
-
-    fn accept_ghost(&mut self, effects: &mut Vec<ScreenEffect>) -> bool {
-        let Some(ghost) = self.ghost() else { return false };
-        self.editor.insert(&ghost);
-        self.edited(effects);
-        true
-    }
-
-    fn step_menu(&mut self, back: bool) {
-        if let Some(menu) = &mut self.menu {
-            menu.step(back);
-        }
-    }
-
     /// Escape closes what is open, the innermost first; with nothing open it stops the turn.
     fn escape(&mut self, now: Duration, effects: &mut Vec<ScreenEffect>) {
-        if self.menu.take().is_some() {
-            self.menu_is_dismissed = true;
+        if self.input.menu.take().is_some() {
+            self.input.menu_is_dismissed = true;
         } else if self.output_scroll.take().is_none() && self.running_since.is_some() {
             self.interrupt(now, effects);
         }
     }
 
     fn edit_externally(&mut self, effects: &mut Vec<ScreenEffect>) {
-        effects.push(ScreenEffect::Edit(self.editor.edited().text));
+        effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
     }
 
     fn scroll_output(&mut self, lines: usize, direction: ScrollDirection) {
@@ -161,36 +142,6 @@ impl ScreenState {
                 ScrollDirection::Down => scroll.saturating_add(lines),
             };
         }
-    }
-
-    fn search_key(&mut self, key: KeyEvent, now: Duration, effects: &mut Vec<ScreenEffect>) {
-        let Some(mut search) = self.search.take() else { return };
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Esc => return,
-            KeyCode::Char('g') if control => return,
-            KeyCode::Char('r') if control => search.next_older(&self.editor.history),
-            KeyCode::Backspace => {
-                search.query.pop();
-                search.restart(&self.editor.history);
-            }
-            KeyCode::Char(c) if !control && !c.is_control() => {
-                search.query.push(c);
-                search.restart(&self.editor.history);
-            }
-            code => {
-                // Any other key takes what was found, and then does what it does; Enter only takes it.
-                if let Some(found) = search.found(&self.editor.history).map(str::to_owned) {
-                    self.editor.set(&found);
-                    self.editor.move_to(Motion::End);
-                }
-                if !matches!(code, KeyCode::Enter | KeyCode::Tab) {
-                    self.input_key(key, now, effects);
-                }
-                return;
-            }
-        }
-        self.search = Some(search);
     }
 }
 

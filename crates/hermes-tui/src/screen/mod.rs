@@ -3,6 +3,7 @@
 //! Pure: no terminal, no clock, no runtime. Invariants: `view` depends on the state, the size and the time alone; a row that was
 //! taken for the scrollback is never drawn again; text of the model or of a tool is cleaned before it is a row.
 
+mod input;
 mod keys;
 mod message;
 mod view;
@@ -13,14 +14,13 @@ use std::time::Duration;
 use hermes_types::{TurnEvent, UserAnswer};
 use ratatui_core::text::{Line, Span};
 
+use self::input::InputBox;
 pub use message::{BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenInput};
 pub use view::ScreenFrame;
 
-use crate::completion::{
-    CommandItem, CompletionMenu, CompletionWord, complete_argument, complete_command, rank,
-};
+use crate::completion::CommandItem;
 use crate::dialog::{DialogBox, DialogOutcome};
-use crate::editor::{EditedText, Editor, HistorySearch, KeyUse};
+use crate::editor::{EditedText, KeyUse};
 use crate::glyphs::{StyledLine, clean, clean_line, cut, styled, wrap_words};
 use crate::markdown::MarkdownStream;
 use crate::status::StatusFields;
@@ -56,13 +56,9 @@ pub struct ScreenState {
     setup: ScreenSetup,
     width: usize,
     height: usize,
-    editor: Editor,
+    input: InputBox,
     transcript: TurnTranscript,
     dialogs: VecDeque<DialogBox>,
-    menu: Option<CompletionMenu>,
-    /// True while the menu stays closed although the word could be completed.
-    menu_is_dismissed: bool,
-    search: Option<HistorySearch>,
     status: StatusFields,
     shows_status: bool,
     /// The time at which the running turn began.
@@ -84,13 +80,10 @@ impl ScreenState {
         Self {
             width: usize::from(setup.width.max(1)),
             height: usize::from(setup.height.max(1)),
-            editor: Editor::with_history(setup.history.clone()),
+            input: InputBox::new(setup.history.clone(), setup.commands.clone()),
             transcript: TurnTranscript::new(setup.transcript),
             setup,
             dialogs: VecDeque::new(),
-            menu: None,
-            menu_is_dismissed: false,
-            search: None,
             status: StatusFields::default(),
             shows_status: true,
             running_since: None,
@@ -106,7 +99,7 @@ impl ScreenState {
 
     /// Returns the text in the editor as it would be sent.
     pub fn typed(&self) -> EditedText {
-        self.editor.edited()
+        self.input.editor.edited()
     }
 
     /// Takes the rows that belong into the scrollback.
@@ -167,10 +160,10 @@ impl ScreenState {
             }
             ScreenInput::Theme(theme) => self.setup.theme = *theme,
             ScreenInput::Lock(status) => self.lock = status.map(|status| clean_line(&status)),
-            ScreenInput::Candidates { word, items } => self.offer(&word, items),
+            ScreenInput::Candidates { word, items } => self.input.offer(&word, items),
             ScreenInput::Edited(text) => {
                 if let Some(text) = text {
-                    self.editor.set(text.trim_end_matches('\n'));
+                    self.input.editor.set(text.trim_end_matches('\n'));
                 }
                 effects.push(ScreenEffect::Repaint);
             }
@@ -254,20 +247,20 @@ impl ScreenState {
             dialog.paste(text, now);
             return;
         }
-        self.search = None;
-        self.editor.paste(text);
-        self.edited(effects);
+        self.input.search = None;
+        self.input.editor.paste(text);
+        self.input.edited(effects);
     }
 
     /// Sends what was typed.
     fn submit(&mut self, now: Duration, effects: &mut Vec<ScreenEffect>) {
-        let text = self.editor.edited();
+        let text = self.input.editor.edited();
         if text.text.trim().is_empty() {
             return;
         }
-        self.editor.clear();
-        self.close_menu();
-        if self.editor.history.add(text.text.trim_end()) {
+        self.input.editor.clear();
+        self.input.close_menu();
+        if self.input.editor.history.add(text.text.trim_end()) {
             effects.push(ScreenEffect::Remember(text.text.trim_end().to_owned()));
         }
         if is_command(&text.text) {
@@ -324,88 +317,6 @@ impl ScreenState {
         self.finish_dialog(DialogOutcome::Answered(UserAnswer::TimedOut), now, effects);
         self.print_line(note);
     }
-
-    /// Opens, renews or closes the menu after the text changed.
-    fn edited(&mut self, effects: &mut Vec<ScreenEffect>) {
-        if let Some(menu) = &mut self.menu {
-            menu.is_used = false;
-        }
-        self.refresh_menu(RefreshReason::Typing, effects);
-    }
-
-    fn refresh_menu(&mut self, reason: RefreshReason, effects: &mut Vec<ScreenEffect>) {
-        let before = self.editor.buffer().before().to_owned();
-        let word = CompletionWord::before(&before);
-        if word.is_none() {
-            self.menu_is_dismissed = false;
-        }
-        if self.menu_is_dismissed && reason == RefreshReason::Typing {
-            self.menu = None;
-            return;
-        }
-        self.menu_is_dismissed = false;
-        self.menu = match word {
-            Some(CompletionWord::Command(name)) => {
-                let items = complete_command(&self.setup.commands, name);
-                CompletionMenu::of(items, name.len() + 1)
-            }
-            Some(CompletionWord::Argument { command, word }) => {
-                let items = complete_argument(&self.setup.commands, command, word);
-                CompletionMenu::of(items, word.len())
-            }
-            Some(CompletionWord::Outside(word))
-                if word.starts_with('@') || reason == RefreshReason::Asked =>
-            {
-                effects.push(ScreenEffect::Complete(word.to_owned()));
-                // The entries of the word before stay until the new ones arrive.
-                self.menu.take()
-            }
-            _ => None,
-        };
-    }
-
-    fn offer(&mut self, word: &str, items: Vec<crate::completion::CompletionItem>) {
-        let is_current =
-            CompletionWord::before(self.editor.buffer().before()) == Some(CompletionWord::Outside(word));
-        if is_current && !self.menu_is_dismissed {
-            self.menu = CompletionMenu::of(rank(items, word), word.len());
-        }
-    }
-
-    fn accept_menu_entry(&mut self, effects: &mut Vec<ScreenEffect>) -> bool {
-        let Some(menu) = self.menu.take() else { return false };
-        let Some(item) = menu.current() else { return false };
-        self.editor.complete(menu.replaces, &item.insert);
-        self.edited(effects);
-        true
-    }
-
-    fn close_menu(&mut self) {
-        self.menu = None;
-        self.menu_is_dismissed = false;
-    }
-
-    /// Returns the text that is offered behind the cursor.
-    fn ghost(&self) -> Option<String> {
-        let buffer = self.editor.buffer();
-        if buffer.is_empty() || !buffer.after().is_empty() || self.search.is_some() {
-            return None;
-        }
-        if let Some(CompletionWord::Command(name)) = CompletionWord::before(buffer.text()) {
-            let command = self.setup.commands.iter().find(|command| command.name.starts_with(name));
-            let rest = command.and_then(|command| command.name.get(name.len()..));
-            return rest.filter(|rest| !rest.is_empty() && !name.is_empty()).map(str::to_owned);
-        }
-        self.editor.suggestion().map(str::to_owned)
-    }
-}
-
-/// Why the menu is looked at again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RefreshReason {
-    Typing,
-    /// The user asked for it.
-    Asked,
 }
 
 /// Tells whether a text is a command rather than a message. A path is no command.

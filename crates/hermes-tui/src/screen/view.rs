@@ -37,7 +37,9 @@ impl ScreenState {
         let theme = &self.setup.theme;
         let is_roomy = self.height >= ROOMY_ROWS;
         let input = self.input_rows(now);
-        let menu = self.menu_rows();
+        let menu_room = (self.height / 2).clamp(1, MAX_MENU_ROWS);
+        let menu = self.input.menu.as_ref().filter(|_| self.dialogs.is_empty());
+        let menu = menu.map_or_else(Vec::new, |menu| menu.render(self.width, menu_room, theme));
         let rule = || styled("─".repeat(self.width), theme.rule);
         let mut bottom = Vec::new();
         bottom.extend(self.hint_row(now));
@@ -137,12 +139,6 @@ impl ScreenState {
         vec![cut(&line, self.width)]
     }
 
-    fn menu_rows(&self) -> Vec<StyledLine> {
-        let Some(menu) = self.menu.as_ref().filter(|_| self.dialogs.is_empty()) else { return Vec::new() };
-        let room = (self.height / 2).clamp(1, MAX_MENU_ROWS);
-        menu.render(self.width, room, &self.setup.theme)
-    }
-
     fn input_rows(&self, now: Duration) -> InputRows {
         let theme = &self.setup.theme;
         let limit = MAX_INPUT_ROWS.min((self.height / 3).max(1));
@@ -165,8 +161,8 @@ impl ScreenState {
                 }
             };
         }
-        if let Some(search) = &self.search {
-            let found = search.found(&self.editor.history).map(clean_line).unwrap_or_default();
+        if let Some(search) = &self.input.search {
+            let found = search.found(&self.input.editor.history).map(clean_line).unwrap_or_default();
             let prompt = Span::styled(format!("⌕ {} ", clean_line(&search.query)), theme.prompt);
             let column = columns(&prompt.content).saturating_sub(1);
             let line = Line::from(vec![prompt, Span::styled(format!("→ {found}"), theme.dim)]);
@@ -182,7 +178,7 @@ impl ScreenState {
             (None, Some(_)) => "type to interrupt, Ctrl+C cancels",
             (None, None) => self.setup.placeholder.as_str(),
         };
-        self.editor_rows(&self.editor, &Span::styled(symbol, theme.prompt), limit, placeholder)
+        self.editor_rows(&self.input.editor, &Span::styled(symbol, theme.prompt), limit, placeholder)
     }
 
     /// Lays out a text with the cursor in it; of a long text the rows around the cursor are visible.
@@ -216,7 +212,9 @@ impl ScreenState {
         if buffer.is_empty() && !placeholder.is_empty() {
             let dim = theme.dim.remove_modifier(Modifier::BOLD);
             layout.push_text(&cut_text(&clean_line(placeholder), room.saturating_sub(1)), dim);
-        } else if let Some(ghost) = self.ghost().filter(|_| std::ptr::eq(editor, &raw const self.editor)) {
+        } else if let Some(ghost) =
+            self.input.ghost().filter(|_| std::ptr::eq(editor, &raw const self.input.editor))
+        {
             let free = room.saturating_sub(layout.used + 1);
             layout.push_text(&cut_text(&clean_line(&ghost), free), theme.dim);
         }
