@@ -1,0 +1,280 @@
+//! The screen as the program uses it: a handle that shows and asks, and the operations that come back.
+//!
+//! Invariant: a call on the handle never blocks and never fails; after the screen ended, questions are unavailable.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hermes_types::{BoxFuture, Cancel, Clock, Frontend, TurnEvent, UserAnswer, UserQuestion};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::completion::{CommandItem, CompletionSource};
+use crate::dialog::{DialogId, PickerSpec};
+use crate::editor::InputHistory;
+use crate::error::Error;
+use crate::screen::{BarVisibility, BusyInputMode, Operation, ScreenInput, ScreenSetup, ScreenState};
+use crate::shell::{BackgroundQuery, ExternalEditor, OpenTerminal, ScreenShell, ShellPorts};
+use crate::status::StatusFields;
+use crate::theme::{Background, Theme};
+use crate::transcript::TranscriptOptions;
+
+/// Makes the theme once the terminal said what its background is.
+pub type ThemeBuilder = Box<dyn FnOnce(Background) -> Theme + Send>;
+
+/// The time limits for answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerLimits {
+    pub approve: Duration,
+    pub clarify: Duration,
+    pub secret: Duration,
+}
+
+impl Default for AnswerLimits {
+    fn default() -> Self {
+        Self {
+            approve: Duration::from_mins(1),
+            clarify: Duration::from_mins(2),
+            secret: Duration::from_mins(2),
+        }
+    }
+}
+
+/// How the background of the terminal becomes known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ThemeMode {
+    /// The terminal is asked; without an answer it is dark.
+    #[default]
+    Auto,
+    Fixed(Background),
+}
+
+/// What a screen is opened with.
+#[expect(missing_debug_implementations, reason = "it holds ports")]
+pub struct ScreenOptions {
+    pub clock: Arc<dyn Clock>,
+    pub theme_mode: ThemeMode,
+    pub theme: ThemeBuilder,
+    pub transcript: TranscriptOptions,
+    pub busy_input: BusyInputMode,
+    pub bell_on_complete: bool,
+    pub limits: AnswerLimits,
+    pub commands: Vec<CommandItem>,
+    pub placeholder: String,
+    pub history: Option<Arc<dyn InputHistory>>,
+    pub completion: Option<Arc<dyn CompletionSource>>,
+    pub editor: Option<Arc<dyn ExternalEditor>>,
+    /// Ends the screen.
+    pub cancel: Cancel,
+}
+
+/// A message to the task of the screen.
+pub(crate) enum ScreenRequest {
+    Input(Box<ScreenInput>),
+    Ask {
+        id: DialogId,
+        question: UserQuestion,
+        time_limit: Option<Duration>,
+        answer: oneshot::Sender<UserAnswer>,
+    },
+    Pick {
+        id: DialogId,
+        spec: PickerSpec,
+        picked: oneshot::Sender<Option<usize>>,
+    },
+    Close(oneshot::Sender<()>),
+}
+
+/// The screen of a terminal chat.
+#[derive(Debug)]
+pub struct Screen;
+
+impl Screen {
+    /// Takes the terminal over and starts the screen. Standard input and output must be a terminal.
+    pub fn open(options: ScreenOptions) -> Result<(ScreenHandle, Operations), Error> {
+        let query = match options.theme_mode {
+            ThemeMode::Auto => BackgroundQuery::Ask,
+            ThemeMode::Fixed(_) => BackgroundQuery::Skip,
+        };
+        let terminal = OpenTerminal::take_over(&*options.clock, query).map_err(Error::Terminal)?;
+        let background = match options.theme_mode {
+            ThemeMode::Auto => terminal.background.unwrap_or_default(),
+            ThemeMode::Fixed(background) => background,
+        };
+        let history = options.history.as_ref().map(|history| history.load()).unwrap_or_default();
+        let now = options.clock.monotonic();
+        let mut state = ScreenState::new(ScreenSetup {
+            theme: (options.theme)(background),
+            transcript: options.transcript,
+            busy_input: options.busy_input,
+            bell_on_complete: options.bell_on_complete,
+            commands: options.commands,
+            history,
+            placeholder: options.placeholder,
+            width: terminal.width,
+            height: terminal.height,
+            now,
+        });
+        if !terminal.typed.is_empty() {
+            drop(state.update(ScreenInput::Paste(terminal.typed.clone()), now));
+        }
+        let (requests, received) = mpsc::unbounded_channel();
+        let (operations, operated) = mpsc::unbounded_channel();
+        let ports = ShellPorts {
+            clock: options.clock,
+            history: options.history,
+            completion: options.completion,
+            editor: options.editor,
+        };
+        let shell = ScreenShell::new(state, terminal, ports, received, operations);
+        // The screen outlives its task handle: it ends with its token, or when it is closed.
+        drop(hermes_task::spawn_cooperative("screen", &options.cancel, |cancel| shell.run(cancel)));
+        let handle = ScreenHandle { requests, limits: options.limits, next: Arc::default() };
+        Ok((handle, Operations { receiver: operated }))
+    }
+}
+
+/// What the user wants, in order.
+#[derive(Debug)]
+pub struct Operations {
+    receiver: mpsc::UnboundedReceiver<Operation>,
+}
+
+impl Operations {
+    /// Returns the next operation; nothing when the screen has ended.
+    pub async fn next(&mut self) -> Option<Operation> {
+        self.receiver.recv().await
+    }
+}
+
+/// Shows on the screen and asks there.
+#[derive(Debug, Clone)]
+pub struct ScreenHandle {
+    requests: mpsc::UnboundedSender<ScreenRequest>,
+    limits: AnswerLimits,
+    next: Arc<AtomicU64>,
+}
+
+impl ScreenHandle {
+    /// Shows plain text above the input.
+    pub fn print(&self, text: impl Into<String>) {
+        self.send(ScreenInput::Print(text.into()));
+    }
+
+    /// Shows Markdown above the input.
+    pub fn print_markdown(&self, text: impl Into<String>) {
+        self.send(ScreenInput::PrintMarkdown(text.into()));
+    }
+
+    /// Shows a remark of the program above the input.
+    pub fn notice(&self, text: impl Into<String>) {
+        self.send(ScreenInput::Notice(text.into()));
+    }
+
+    /// Ends the turn on the screen and shows the part of the answer that was not streamed.
+    pub fn finish_turn(&self, response: Option<String>) {
+        self.send(ScreenInput::TurnFinished(response));
+    }
+
+    pub fn set_status(&self, status: StatusFields) {
+        self.send(ScreenInput::Status(status));
+    }
+
+    pub fn show_status_bar(&self, visibility: BarVisibility) {
+        self.send(ScreenInput::StatusBar(visibility));
+    }
+
+    pub fn set_theme(&self, theme: Theme) {
+        self.send(ScreenInput::Theme(Box::new(theme)));
+    }
+
+    /// Locks the input while a slow command runs, and shows the text; `None` unlocks it.
+    pub fn lock_input(&self, status: Option<String>) {
+        self.send(ScreenInput::Lock(status));
+    }
+
+    /// Lets the user pick an entry. Returns nothing when the picker was left or the screen ended.
+    pub async fn pick(&self, spec: PickerSpec) -> Option<usize> {
+        let id = self.next_id();
+        let (picked, receiver) = oneshot::channel();
+        self.requests.send(ScreenRequest::Pick { id, spec, picked }).ok()?;
+        let withdrawal = Withdrawal { handle: self, id: Some(id) };
+        let index = receiver.await.ok().flatten();
+        withdrawal.forget();
+        index
+    }
+
+    /// Ends the screen. Returns once the terminal is as it was.
+    pub async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.requests.send(ScreenRequest::Close(done)).is_ok() {
+            // An error means that the screen had already ended.
+            let _ = closed.await;
+        }
+    }
+
+    fn send(&self, input: ScreenInput) {
+        // After the screen ended there is nowhere to show anything.
+        let _ = self.requests.send(ScreenRequest::Input(Box::new(input)));
+    }
+
+    fn next_id(&self) -> DialogId {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn limit(&self, question: &UserQuestion) -> Duration {
+        match question {
+            UserQuestion::Approve { .. } => self.limits.approve,
+            UserQuestion::Clarify { .. } => self.limits.clarify,
+            UserQuestion::Secret { .. } => self.limits.secret,
+        }
+    }
+}
+
+/// Closes a dialog when the one who asked stops waiting.
+struct Withdrawal<'a> {
+    handle: &'a ScreenHandle,
+    id: Option<DialogId>,
+}
+
+impl Withdrawal<'_> {
+    /// Leaves the dialog alone, because it was answered.
+    fn forget(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Withdrawal<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.handle.send(ScreenInput::Withdraw { id });
+        }
+    }
+}
+
+impl Frontend for ScreenHandle {
+    fn show(&self, event: TurnEvent) {
+        self.send(ScreenInput::Turn(event));
+    }
+
+    fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        Box::pin(async move {
+            let id = self.next_id();
+            let limit = self.limit(&question);
+            let (answer, receiver) = oneshot::channel();
+            let request = ScreenRequest::Ask { id, question, time_limit: Some(limit), answer };
+            if self.requests.send(request).is_err() {
+                return UserAnswer::Unavailable;
+            }
+            let withdrawal = Withdrawal { handle: self, id: Some(id) };
+            tokio::select! {
+                biased;
+                answer = receiver => {
+                    withdrawal.forget();
+                    answer.unwrap_or(UserAnswer::Unavailable)
+                }
+                () = cancel.cancelled() => UserAnswer::Unavailable,
+            }
+        })
+    }
+}

@@ -1,0 +1,160 @@
+//! The terminal's modes: taken over, given back whatever happens, and asked for its background.
+//!
+//! Invariant: the terminal is as it was when the guard is dropped, when the program panics, and after `restore_terminal`.
+
+use std::io::{self, Write as _};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use hermes_types::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::theme::{Background, background_of_answer};
+
+/// Marks pastes.
+const TAKE_OVER: &str = "\u{1b}[?2004h";
+/// Ends an unfinished update, shows the cursor, plain text, no marks around pastes.
+const GIVE_BACK: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[?2004l\u{1b}[?25h";
+/// Asks for the background colour, and then what every terminal answers, so that a terminal without an answer to the first
+/// question is noticed at once.
+const ASK_BACKGROUND: &str = "\u{1b}]11;?\u{7}\u{1b}[c";
+const ANSWER_LIMIT: Duration = Duration::from_millis(150);
+
+static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
+static PANIC_HOOK: Once = Once::new();
+
+/// Puts the terminal back as it was. Safe to call at any time and more than once, as before the program exits on a signal.
+pub fn restore_terminal() {
+    if IS_TAKEN_OVER.swap(false, Ordering::SeqCst) {
+        // A terminal that is gone needs nothing.
+        let _ = write_out(GIVE_BACK);
+        let _ = disable_raw_mode();
+    }
+}
+
+/// The terminal while the screen has it.
+#[derive(Debug)]
+pub(super) struct TerminalGuard;
+
+impl TerminalGuard {
+    pub(super) fn take_over() -> io::Result<Self> {
+        PANIC_HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                // A panic in a task is caught and logged; one on the thread that owns the process ends it.
+                if std::thread::current().name() == Some("main") {
+                    restore_terminal();
+                }
+                before(info);
+            }));
+        });
+        // Made first, so that a failure half-way is undone.
+        let guard = Self;
+        Self::resume()?;
+        Ok(guard)
+    }
+
+    /// Takes the terminal over again after it was given to another program.
+    pub(super) fn resume() -> io::Result<()> {
+        enable_raw_mode()?;
+        IS_TAKEN_OVER.store(true, Ordering::SeqCst);
+        write_out(TAKE_OVER)
+    }
+}
+
+impl Drop for TerminalGuard {
+    fn drop(&mut self) {
+        restore_terminal();
+    }
+}
+
+fn write_out(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// What the terminal answered, and what a person typed meanwhile.
+pub(super) struct TerminalAnswer {
+    pub(super) background: Option<Background>,
+    pub(super) typed: String,
+}
+
+/// Asks the terminal for its background. Waits a bounded time; nobody else may read the input meanwhile.
+pub(super) fn ask_background(clock: &dyn Clock) -> TerminalAnswer {
+    let mut bytes = Vec::new();
+    if write_out(ASK_BACKGROUND).is_ok() {
+        let until = clock.monotonic() + ANSWER_LIMIT;
+        loop {
+            let left = until.saturating_sub(clock.monotonic());
+            if left.is_zero() || !read_ready(left, &mut bytes) || primary_answer(&bytes).is_some() {
+                break;
+            }
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    TerminalAnswer { background: background_of_answer(&text), typed: typed_in(&text) }
+}
+
+/// Reads what is there within the time; false when nothing came.
+fn read_ready(limit: Duration, bytes: &mut Vec<u8>) -> bool {
+    let input = io::stdin();
+    let mut waited_for = [PollFd::new(&input, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(limit.subsec_nanos()) };
+    if !poll(&mut waited_for, Some(&limit)).is_ok_and(|ready| ready > 0) {
+        return false;
+    }
+    let mut read = [0; 256];
+    // Not through the standard input's own buffer, in which the rest would be lost to the reader of keys.
+    let Ok(count) = rustix::io::read(&input, &mut read) else { return false };
+    bytes.extend(read.get(..count).unwrap_or_default());
+    count > 0
+}
+
+/// Finds the end of the answer that every terminal gives: `ESC [ ? … c`.
+fn primary_answer(bytes: &[u8]) -> Option<usize> {
+    let start = bytes.windows(3).position(|window| window == b"\x1b[?")?;
+    let end = bytes.get(start..)?.iter().position(|byte| *byte == b'c')?;
+    Some(start + end)
+}
+
+/// Returns the plain characters between the answers.
+fn typed_in(text: &str) -> String {
+    let mut typed = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        typed.push_str(before);
+        rest = if let Some(command) = after.strip_prefix(']') {
+            let end = command.find(['\u{7}', '\u{1b}']).unwrap_or(command.len());
+            let end = command.get(end..).unwrap_or_default();
+            end.strip_prefix('\u{7}').or_else(|| end.strip_prefix("\u{1b}\\")).unwrap_or_default()
+        } else if let Some(sequence) = after.strip_prefix('[') {
+            let end = sequence.find(|c: char| ('@'..='~').contains(&c)).map_or(sequence.len(), |end| end + 1);
+            sequence.get(end..).unwrap_or_default()
+        } else {
+            after
+        };
+    }
+    typed.push_str(rest);
+    typed.retain(|c| !c.is_control());
+    typed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_around_the_answers_is_kept() {
+        for (text, typed) in [
+            ("\u{1b}]11;rgb:0/0/0\u{7}\u{1b}[?62;4c", ""),
+            ("he\u{1b}]11;rgb:0/0/0\u{1b}\\\u{1b}[?62cllo", "hello"),
+            ("\u{1b}[Ahi\r", "hi"),
+            ("\u{1b}]11;rgb:", ""),
+        ] {
+            assert_eq!(typed_in(text), typed, "{text:?}");
+        }
+    }
+}

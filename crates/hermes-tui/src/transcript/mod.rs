@@ -1,0 +1,426 @@
+//! A turn on the screen: the answer as it streams, tool calls, reasoning, subagents.
+//!
+//! Turns events into rows for the scrollback and rows for the block below it. Invariant: a row in the scrollback is never
+//! repeated and never changes.
+
+mod diff;
+mod tool_feed;
+
+use std::time::Duration;
+
+use hermes_types::{CallId, Delta, OutcomeStatus, ToolDescriptor, ToolDisplay, TurnEvent, TurnNoticeKind};
+use ratatui_core::text::{Line, Span};
+
+pub use tool_feed::ToolFeedMode;
+
+use self::diff::render_diff;
+use self::tool_feed::{call_row, diff_of, readable_result, seconds, suffix, verbose_end, verbose_start};
+use crate::glyphs::{StyledLine, clean, clean_line, cut, styled, wrap_words};
+use crate::markdown::{MarkdownStream, StreamStep};
+use crate::status::{spinner, titled_rule};
+use crate::theme::Theme;
+
+const MAX_REASONING_LINES: usize = 10;
+const LIVE_REASONING_ROWS: usize = 3;
+const PANEL_COLUMNS: usize = 40;
+
+/// A tool call in progress.
+#[derive(Debug, Clone)]
+struct LiveCall {
+    id: CallId,
+    preview: String,
+    display: ToolDisplay,
+    number: usize,
+    began: Duration,
+}
+
+/// A subagent in progress.
+#[derive(Debug, Clone)]
+struct LiveChild {
+    label: String,
+    current: String,
+    calls: usize,
+    began: Duration,
+}
+
+/// The output of the last call, which can be shown whole.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallOutput {
+    pub(crate) title: String,
+    pub(crate) text: String,
+}
+
+/// What of a turn is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TranscriptOptions {
+    pub tool_feed: ToolFeedMode,
+    pub reasoning: ReasoningDisplay,
+    pub diffs: DiffDisplay,
+}
+
+/// Whether the reasoning of a model is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReasoningDisplay {
+    #[default]
+    Hidden,
+    Shown,
+}
+
+/// Whether changes of files are shown as diffs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DiffDisplay {
+    Hidden,
+    #[default]
+    Inline,
+}
+
+/// The turn that runs, or the last one.
+#[derive(Debug)]
+pub(crate) struct TurnTranscript {
+    pub(crate) options: TranscriptOptions,
+    answer: MarkdownStream,
+    /// True once the head of the answer is in the scrollback.
+    is_headed: bool,
+    /// True while the last row above is one of a tool or a notice, which an empty row sets apart from the answer.
+    is_after_feed: bool,
+    /// The texts of this turn's earlier segments.
+    segments: Vec<String>,
+    reasoning: String,
+    running: Vec<LiveCall>,
+    children: Vec<LiveChild>,
+    last_tool: String,
+    calls: usize,
+    activity: String,
+    pub(crate) last_output: Option<CallOutput>,
+}
+
+/// Where and how rows are made.
+#[derive(Clone, Copy)]
+pub(crate) struct RowContext<'a> {
+    pub(crate) width: usize,
+    pub(crate) now: Duration,
+    pub(crate) theme: &'a Theme,
+}
+
+impl TurnTranscript {
+    pub(crate) fn new(options: TranscriptOptions) -> Self {
+        Self {
+            options,
+            answer: MarkdownStream::default(),
+            is_headed: false,
+            is_after_feed: false,
+            segments: Vec::new(),
+            reasoning: String::new(),
+            running: Vec::new(),
+            children: Vec::new(),
+            last_tool: String::new(),
+            calls: 0,
+            activity: String::new(),
+            last_output: None,
+        }
+    }
+
+    /// Takes an event and appends the rows that are final.
+    pub(crate) fn event(&mut self, event: TurnEvent, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        match event {
+            TurnEvent::TurnStarted { .. } => self.begin(),
+            TurnEvent::Delta(delta) => self.delta(delta, at, rows),
+            TurnEvent::SegmentEnded => self.end_segment(at, rows),
+            TurnEvent::ToolStarted { id, name, preview, arguments, display } => {
+                self.end_segment(at, rows);
+                self.calls += 1;
+                self.activity.clear();
+                if self.options.tool_feed == ToolFeedMode::Verbose {
+                    rows.extend(verbose_start(self.calls, &name, &arguments, at.width, at.theme));
+                }
+                self.running.push(LiveCall { id, preview, display, number: self.calls, began: at.now });
+            }
+            TurnEvent::ToolEnded { id, name, status, result } => {
+                self.tool_ended(&id, &name, status, &result, at, rows);
+            }
+            TurnEvent::Notice { kind, text } => {
+                self.end_segment(at, rows);
+                self.is_after_feed = true;
+                let style =
+                    if kind == TurnNoticeKind::ContextPressure { at.theme.warn } else { at.theme.dim };
+                for line in clean(&text).lines() {
+                    let prefix = [Span::styled(format!("  {} ", at.theme.tool_prefix), at.theme.dim)];
+                    let line = styled(line, style);
+                    rows.extend(crate::glyphs::wrap(
+                        &line,
+                        at.width,
+                        crate::glyphs::Breaks::Words,
+                        &prefix,
+                        &prefix,
+                    ));
+                }
+            }
+            TurnEvent::Child { label, event } => self.child(&label, *event, at, rows),
+            TurnEvent::TurnEnded { .. } => self.end(at, rows),
+            TurnEvent::Step { .. } | TurnEvent::Spent { .. } => {}
+        }
+    }
+
+    fn begin(&mut self) {
+        self.is_after_feed = false;
+        self.segments.clear();
+        self.running.clear();
+        self.children.clear();
+        self.last_tool.clear();
+        self.calls = 0;
+        self.activity.clear();
+    }
+
+    /// Ends the turn: what is still open goes to the scrollback.
+    pub(crate) fn end(&mut self, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        self.end_segment(at, rows);
+        self.running.clear();
+        self.children.clear();
+        self.activity.clear();
+    }
+
+    /// Shows the answer of the turn, unless it was streamed.
+    pub(crate) fn show_response(&mut self, response: &str, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        self.end(at, rows);
+        let response = response.trim();
+        let is_shown = self.segments.last().is_some_and(|text| text.trim() == response)
+            || self.segments.concat().trim() == response;
+        if !is_shown && !response.is_empty() {
+            self.answer.push(response);
+            self.end_segment(at, rows);
+        }
+    }
+
+    fn delta(&mut self, delta: Delta, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        match delta {
+            Delta::Text(text) => {
+                self.end_reasoning(at, rows);
+                self.activity.clear();
+                if self.answer.push(&text) == StreamStep::Differs {
+                    rows.push(Line::default());
+                    rows.push(styled("  (the connection was lost; the answer starts again)", at.theme.dim));
+                    rows.push(Line::default());
+                }
+                let finished = self.answer.take_finished(at.width, at.theme);
+                self.show_answer(finished, at, rows);
+            }
+            Delta::Restart => {
+                self.answer.restart();
+                self.reasoning.clear();
+            }
+            Delta::Reasoning(text) => {
+                self.reasoning.push_str(&text);
+                "thinking".clone_into(&mut self.activity);
+            }
+            Delta::ToolStarted { name } => self.activity = format!("preparing {}", clean_line(&name)),
+            Delta::Status(text) => {
+                self.activity = clean_line(&text);
+                rows.extend(notice_rows(&text, at));
+            }
+        }
+    }
+
+    fn show_answer(&mut self, finished: Vec<StyledLine>, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        if finished.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut self.is_headed, true) {
+            rows.extend(std::mem::take(&mut self.is_after_feed).then(Line::default));
+            rows.push(answer_head(at));
+        }
+        rows.extend(finished);
+    }
+
+    /// Moves the text so far to the scrollback.
+    fn end_segment(&mut self, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        self.end_reasoning(at, rows);
+        let source = self.answer.source();
+        let finished = self.answer.finish(at.width, at.theme);
+        self.show_answer(finished, at, rows);
+        if !source.trim().is_empty() {
+            self.segments.push(source);
+        }
+        if std::mem::take(&mut self.is_headed) {
+            self.is_after_feed = true;
+            rows.push(styled(format!("╰{}╯", "─".repeat(panel_columns(at) - 2)), at.theme.border));
+        }
+    }
+
+    fn end_reasoning(&mut self, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        let text = std::mem::take(&mut self.reasoning);
+        if self.options.reasoning == ReasoningDisplay::Hidden || text.trim().is_empty() {
+            return;
+        }
+        let text = clean(text.trim());
+        let lines: Vec<&str> = text.lines().collect();
+        rows.push(styled("┌─ Reasoning", at.theme.dim));
+        for line in lines.iter().take(MAX_REASONING_LINES) {
+            rows.extend(reasoning_rows(line, at));
+        }
+        if let Some(more) = lines.len().checked_sub(MAX_REASONING_LINES).filter(|more| *more > 0) {
+            rows.push(styled(format!("│ ... ({more} more lines)"), at.theme.dim));
+        }
+        rows.push(styled("└─", at.theme.dim));
+    }
+
+    fn tool_ended(
+        &mut self,
+        id: &CallId,
+        name: &str,
+        status: OutcomeStatus,
+        result: &str,
+        at: RowContext<'_>,
+        rows: &mut Vec<StyledLine>,
+    ) {
+        let call = match self.running.iter().position(|call| call.id == *id) {
+            Some(at) => self.running.remove(at),
+            None => LiveCall {
+                id: id.clone(),
+                display: ToolDescriptor::unknown(name).display(),
+                preview: String::new(),
+                number: self.calls,
+                began: at.now,
+            },
+        };
+        let took = at.now.saturating_sub(call.began);
+        let suffix = suffix(name, status, result);
+        let title = format!("{} {}", call.display.verb, clean_line(&call.preview));
+        self.last_output = Some(CallOutput { title, text: readable_result(result) });
+        let repeats = std::mem::replace(&mut self.last_tool, name.to_owned()) == name;
+        self.is_after_feed |= self.options.tool_feed != ToolFeedMode::Off;
+        match self.options.tool_feed {
+            ToolFeedMode::Off => return,
+            ToolFeedMode::New if repeats => {}
+            ToolFeedMode::New | ToolFeedMode::All => {
+                let lead = Span::styled(at.theme.tool_prefix.clone(), at.theme.dim);
+                rows.push(call_row(
+                    lead,
+                    &call.display,
+                    &call.preview,
+                    &seconds(took),
+                    &suffix,
+                    at.width,
+                    at.theme,
+                ));
+            }
+            ToolFeedMode::Verbose => {
+                rows.extend(verbose_end(call.number, took, &suffix, result, at.width, at.theme));
+            }
+        }
+        let shows_diff = self.options.diffs == DiffDisplay::Inline && status == OutcomeStatus::Done;
+        if let Some(diff) = diff_of(result).filter(|_| shows_diff) {
+            rows.extend(render_diff(&diff, at.width, at.theme));
+        }
+    }
+
+    fn child(&mut self, label: &str, event: TurnEvent, at: RowContext<'_>, rows: &mut Vec<StyledLine>) {
+        if let TurnEvent::Child { label: inner, event } = event {
+            return self.child(&format!("{label} › {inner}"), *event, at, rows);
+        }
+        let index = if let Some(index) = self.children.iter().position(|child| child.label == label) {
+            index
+        } else {
+            let label = label.to_owned();
+            self.children.push(LiveChild { label, current: "starting".into(), calls: 0, began: at.now });
+            self.children.len() - 1
+        };
+        let Some(child) = self.children.get_mut(index) else { return };
+        match event {
+            TurnEvent::ToolStarted { display, preview, .. } => {
+                child.calls += 1;
+                child.current = format!(
+                    "{} {} {}",
+                    clean_line(&display.icon),
+                    clean_line(&display.verb),
+                    clean_line(&preview)
+                );
+            }
+            TurnEvent::ToolEnded { .. } => "thinking".clone_into(&mut child.current),
+            TurnEvent::Delta(Delta::Text(_)) => "writing".clone_into(&mut child.current),
+            TurnEvent::Notice { text, .. } | TurnEvent::Delta(Delta::Status(text)) => {
+                child.current = clean_line(&text);
+            }
+            TurnEvent::TurnEnded { .. } => {
+                let took = seconds(at.now.saturating_sub(child.began));
+                let calls = child.calls;
+                let text = format!("  └─ [{}] done · {calls} tool calls · {took}", clean_line(label));
+                self.children.remove(index);
+                rows.push(cut(&styled(text, at.theme.dim), at.width));
+            }
+            TurnEvent::TurnStarted { .. }
+            | TurnEvent::Step { .. }
+            | TurnEvent::Delta(Delta::Reasoning(_) | Delta::Restart | Delta::ToolStarted { .. })
+            | TurnEvent::SegmentEnded
+            | TurnEvent::Spent { .. }
+            | TurnEvent::Child { .. } => {}
+        }
+    }
+
+    /// Renders what is not final: the rest of the answer, reasoning, running calls, subagents. The last rows matter most.
+    pub(crate) fn live_rows(&self, at: RowContext<'_>) -> Vec<StyledLine> {
+        let mut rows = Vec::new();
+        if self.options.reasoning == ReasoningDisplay::Shown && !self.reasoning.trim().is_empty() {
+            rows.push(styled("┌─ Reasoning", at.theme.dim));
+            let text = clean(hermes_text::tail(self.reasoning.trim(), 600));
+            let all: Vec<StyledLine> = text.lines().flat_map(|line| reasoning_rows(line, at)).collect();
+            let from = all.len().saturating_sub(LIVE_REASONING_ROWS);
+            rows.extend(all.into_iter().skip(from));
+        }
+        let rest = self.answer.rest(at.width, at.theme);
+        if !rest.is_empty() && !self.is_headed {
+            rows.extend(self.is_after_feed.then(Line::default));
+            rows.push(answer_head(at));
+        }
+        rows.extend(rest);
+        for call in &self.running {
+            let lead = Span::styled(spinner(at.now), at.theme.accent);
+            let took = seconds(at.now.saturating_sub(call.began));
+            rows.push(call_row(lead, &call.display, &call.preview, &took, "", at.width, at.theme));
+        }
+        for (number, child) in self.children.iter().enumerate() {
+            let branch = if number + 1 == self.children.len() { "└─" } else { "├─" };
+            let line = Line::from(vec![
+                Span::styled(format!("  {branch} "), at.theme.dim),
+                Span::styled(format!("[{}] ", clean_line(&child.label)), at.theme.label),
+                Span::styled(clean_line(&child.current), at.theme.text),
+                Span::styled(format!("  {}", seconds(at.now.saturating_sub(child.began))), at.theme.dim),
+            ]);
+            rows.push(cut(&line, at.width));
+        }
+        rows
+    }
+
+    /// Says what the turn is doing, for the spinner.
+    pub(crate) fn activity(&self) -> &str {
+        match (self.activity.as_str(), self.running.is_empty()) {
+            ("", true) if !self.answer.is_untouched() => "writing",
+            ("", true) => "thinking",
+            ("", false) => "working",
+            (activity, _) => activity,
+        }
+    }
+}
+
+fn notice_rows(text: &str, at: RowContext<'_>) -> Vec<StyledLine> {
+    let text = format!("  {} {}", at.theme.tool_prefix, clean_line(text));
+    wrap_words(&styled(text, at.theme.dim), at.width)
+}
+
+fn panel_columns(at: RowContext<'_>) -> usize {
+    at.width.clamp(4, PANEL_COLUMNS)
+}
+
+fn answer_head(at: RowContext<'_>) -> StyledLine {
+    titled_rule("╭", at.theme.response_label.trim(), "╮", panel_columns(at), at.theme)
+}
+
+fn reasoning_rows(line: &str, at: RowContext<'_>) -> Vec<StyledLine> {
+    let prefix = [Span::styled("│ ", at.theme.dim)];
+    crate::glyphs::wrap(
+        &styled(line, at.theme.comment),
+        at.width,
+        crate::glyphs::Breaks::Words,
+        &prefix,
+        &prefix,
+    )
+}

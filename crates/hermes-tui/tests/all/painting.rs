@@ -1,0 +1,83 @@
+//! The painter: what is written, and what a terminal makes of it.
+
+use hermes_tui::{ScreenFrame, ScreenInput};
+
+use crate::terminal::TestTerminal;
+
+#[test]
+fn a_key_writes_little() {
+    let mut terminal = TestTerminal::new(80, 24);
+    terminal.keys("hello");
+    terminal.bytes = 0;
+    terminal.keys("x");
+    assert!(terminal.bytes < 80, "{} bytes", terminal.bytes);
+    terminal.bytes = 0;
+    terminal.input(ScreenInput::Tick);
+    assert_eq!(terminal.bytes, 0, "nothing changed");
+}
+
+#[test]
+fn a_smaller_block_leaves_nothing_behind() {
+    let mut terminal = TestTerminal::new(80, 24);
+    let before = terminal.screen();
+    terminal.keys("/h");
+    terminal.keys("<C-u>");
+    assert_eq!(terminal.screen(), before);
+    terminal.keys("one<C-j>two<C-j>three<C-u><BS><C-u><BS><C-u>");
+    assert_eq!(terminal.screen(), before);
+}
+
+#[test]
+fn resizing_leaves_one_block() {
+    let mut terminal = TestTerminal::new(80, 24);
+    for line in 0..40 {
+        terminal.input(ScreenInput::Print(format!("line {line}")));
+    }
+    terminal.keys("some text that is being typed");
+    for (width, height) in [(44, 15), (20, 6), (200, 60), (80, 24), (30, 24), (80, 3), (1, 1), (80, 24)] {
+        terminal.resize(width, height);
+        if width >= 20 && height >= 6 {
+            let screen = terminal.screen();
+            assert_eq!(screen.matches("⚕ claude").count(), 1, "{width}x{height}\n{screen}");
+            assert_eq!(screen.matches("❯ some").count(), 1, "{width}x{height}\n{screen}");
+        }
+    }
+}
+
+#[test]
+fn a_reflowed_block_is_found_again() {
+    // What a terminal that reflows does with a block of three rows of 10, 30 and 10 columns at a width of 10.
+    let mut painter = hermes_tui::Painter::new(Vec::new(), 40, 20, hermes_tui::ResizeBehavior::Reflows);
+    let row = |text: String| hermes_tui::StyledLine::from(text);
+    let frame = ScreenFrame {
+        rows: vec![row("a".repeat(10)), row("b".repeat(30)), row("c".repeat(10))],
+        cursor: Some((2, 3)),
+    };
+    painter.paint(&[], &frame).unwrap();
+    painter.output_mut().clear();
+    painter.resize(10, 20);
+    painter.paint(&[], &ScreenFrame { rows: vec![row("x".into())], cursor: Some((0, 0)) }).unwrap();
+    let written = String::from_utf8(painter.output_mut().clone()).unwrap();
+    assert!(written.contains("\u{1b}[4A\r\u{1b}[J"), "{written:?}");
+}
+
+#[test]
+fn a_character_of_disputed_width_leaves_nothing_behind() {
+    let mut terminal = TestTerminal::new(40, 12);
+    let before = terminal.screen();
+    terminal.keys("👩\u{200d}👩a<BS><BS>");
+    assert_eq!(terminal.screen(), before);
+    terminal.keys("👩\u{200d}👩<Left>x");
+    terminal.keys("<C-a><C-k>");
+    assert_eq!(terminal.screen(), before);
+}
+
+#[test]
+fn wide_characters_keep_their_places() {
+    let mut terminal = TestTerminal::new(20, 12);
+    terminal.keys("日本語日本語日本語日本語x");
+    let screen = terminal.screen();
+    assert!(screen.contains("❯ 日本語日本語日本語\n  日本語x"), "{screen}");
+    terminal.keys("<C-a><Del>");
+    assert!(terminal.screen().contains("❯ 本語日本語日本語日\n  本語x"), "{}", terminal.screen());
+}
