@@ -119,7 +119,8 @@ async fn run() {
             Operation::Submit(text) => queued.push(text.text),
             Operation::Queue(text) | Operation::Steer(text) => {
                 queued.push(text.text);
-                if let Some((_, task)) = turn.take() {
+                if let Some((cancel, task)) = turn.take() {
+                    cancel.cancel();
                     let _ = task.await;
                 }
             }

@@ -271,7 +271,9 @@ impl ScreenShell {
             ScreenEffect::Repaint => self.painter.invalidate(),
             ScreenEffect::Bell => {
                 use io::Write as _;
-                self.painter.output_mut().write_all(b"\x07")?;
+                let out = self.painter.output_mut();
+                out.write_all(b"\x07")?;
+                out.flush()?;
             }
         }
         Ok(())
