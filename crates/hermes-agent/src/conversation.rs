@@ -11,10 +11,11 @@ use hermes_types::{
 
 use crate::agent::Agent;
 use crate::error::Error;
-use crate::gauge::Gauge;
-use crate::open_calls::{answer_open_calls, can_ask_again};
 use crate::prompt;
-use crate::{iteration_notice, review};
+use crate::review;
+use crate::turn::gauge::Gauge;
+use crate::turn::iteration_notice;
+use crate::turn::open_calls::{answer_open_calls, can_ask_again};
 
 /// A conversation in memory.
 #[derive(Debug, Clone)]

@@ -15,10 +15,10 @@ use crate::agent::Agent;
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::lease;
-use crate::open_calls::answer_waiting_calls;
-use crate::reply::final_text;
 use crate::result::TurnResult;
 use crate::turn::TurnInput;
+use crate::turn::open_calls::answer_waiting_calls;
+use crate::turn::reply::final_text;
 
 /// The work of a driven turn.
 #[derive(Debug, Clone)]

@@ -6,23 +6,15 @@
 //! sent is a copy, and nothing that was only meant to be sent is stored.
 
 mod agent;
-mod batch;
 mod builder;
-mod calls;
 mod chat;
 mod compress;
 mod conversation;
 mod driver;
 mod error;
-mod gauge;
-mod iteration_notice;
 mod lease;
 mod log;
-mod long_results;
-mod open_calls;
 mod prompt;
-mod reply;
-mod request;
 mod result;
 mod review;
 mod settings;
@@ -38,12 +30,10 @@ pub use compress::CompressionReport;
 pub use conversation::{Conversation, LoadedConversation, UnfinishedTurn};
 pub use driver::{PastTurn, TurnOutcome, TurnRequest, TurnWork, describe_calls};
 pub use error::Error;
-pub use gauge::{message_tokens, tool_tokens};
 pub use log::DeferredSessionLogs;
 pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, ToolUseEnforcement, join as join_layers,
 };
-pub use reply::final_text;
 pub use result::TurnResult;
 pub use review::ReviewDue;
 pub use settings::{
@@ -51,3 +41,5 @@ pub use settings::{
     UnknownPricePolicy,
 };
 pub use turn::TurnInput;
+pub use turn::gauge::{message_tokens, tool_tokens};
+pub use turn::reply::final_text;

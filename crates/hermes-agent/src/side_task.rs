@@ -10,8 +10,8 @@ use hermes_types::{
 };
 
 use crate::agent::Agent;
-use crate::calls::{CallCheck, check};
-use crate::request::{RequestAdditions, build_messages};
+use crate::turn::calls::{CallCheck, check};
+use crate::turn::request::{RequestAdditions, build_messages};
 
 /// A side task to run.
 pub(crate) struct SideTaskRun {

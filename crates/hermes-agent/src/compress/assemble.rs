@@ -5,7 +5,7 @@ use std::ops::Range;
 use hermes_types::{ContentPart, Message, MessageContent, Role};
 
 use super::summary::END;
-use crate::request::repair_pairs;
+use crate::turn::request::repair_pairs;
 
 const EARLIER: &str = "[Result from earlier conversation — see context summary above]";
 

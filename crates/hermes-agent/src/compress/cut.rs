@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use hermes_types::{Message, Role};
 
-use crate::gauge::message_tokens;
+use crate::turn::gauge::message_tokens;
 
 /// Returns the range between the protected beginning and the protected end, or `None` when it is empty.
 pub(crate) fn range_to_summarize(

@@ -18,9 +18,9 @@ use hermes_types::{
 };
 
 use crate::conversation::collect_carry_over;
-use crate::gauge::{Gauge, message_tokens, prefix_tokens};
 use crate::prompt;
 use crate::turn::RunningTurn;
+use crate::turn::gauge::{Gauge, message_tokens, prefix_tokens};
 
 pub(crate) use summary::is_summary;
 

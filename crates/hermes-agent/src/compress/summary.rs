@@ -5,7 +5,7 @@ use hermes_types::{Cancel, Completion, Deadline, Message, ModelError, ModelReque
 
 use super::files;
 use crate::agent::Agent;
-use crate::gauge::message_tokens;
+use crate::turn::gauge::message_tokens;
 
 const PREFIX: &str = "[CONTEXT COMPACTION]";
 const LEGACY_PREFIX: &str = "[CONTEXT SUMMARY]:";

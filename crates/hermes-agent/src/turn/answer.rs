@@ -3,11 +3,11 @@
 use hermes_store::Error as StoreError;
 use hermes_types::{CallKind, Completion, FinishReason, Message, Role, TurnEvent};
 
+use super::calls::{CallCheck, ReadyCall, check};
+use super::iteration_notice;
+use super::open_calls::open_calls;
+use super::reply::{ReplyKind, classify, only_announces};
 use super::turn_loop::{LoopControl, RunningTurn, TurnCounters};
-use crate::calls::{CallCheck, ReadyCall, check};
-use crate::iteration_notice;
-use crate::open_calls::open_calls;
-use crate::reply::{ReplyKind, classify, only_announces};
 
 const CONTINUE: &str = include_str!("../texts/continue.md").trim_ascii();
 const ACT_NOW: &str = include_str!("../texts/act_now.md").trim_ascii();

@@ -3,8 +3,8 @@
 use hermes_store::Error as StoreError;
 use hermes_types::{TurnEvent, TurnNoticeKind};
 
+use super::gauge::prefix_tokens;
 use super::turn_loop::RunningTurn;
-use crate::gauge::prefix_tokens;
 use crate::settings::CompressionMode;
 
 /// The most compressions for one reason in one turn.

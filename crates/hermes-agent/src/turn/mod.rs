@@ -1,8 +1,16 @@
 //! The outside of a turn: taking the lease, storing the input, and the work after the turn has ended.
 
 mod answer;
+mod batch;
+pub(crate) mod calls;
 mod capacity;
+pub(crate) mod gauge;
+pub(crate) mod iteration_notice;
+mod long_results;
 mod model_call;
+pub(crate) mod open_calls;
+pub(crate) mod reply;
+pub(crate) mod request;
 mod turn_loop;
 
 use futures_util::future::{Either, select};
@@ -15,11 +23,11 @@ use crate::agent::Agent;
 use crate::compress::CompressionReport;
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
-use crate::open_calls::answer_waiting_calls;
 use crate::result::TurnResult;
 use crate::{lease, log, prompt};
 
 pub(crate) use model_call::CallUsage;
+use open_calls::answer_waiting_calls;
 use turn_loop::ModelInput;
 pub(crate) use turn_loop::RunningTurn;
 

@@ -6,8 +6,8 @@ use hermes_types::{
 };
 
 use super::capacity::MAX_COMPRESSIONS;
+use super::request::{RequestAdditions, build_messages, interrupted_mark};
 use super::turn_loop::{LoopControl, RunningTurn};
-use crate::request::{RequestAdditions, build_messages, interrupted_mark};
 use crate::settings::{CompressionMode, UnknownPricePolicy};
 
 /// The usage of one call and the model that answered it.

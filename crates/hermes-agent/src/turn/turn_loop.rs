@@ -9,13 +9,13 @@ use hermes_types::{
     TurnEvent, TurnId, TurnState, Usage,
 };
 
+use super::long_results::{ResultBounds, ResultStore};
 use super::model_call::CallUsage;
+use super::reply::final_text;
 use crate::agent::Agent;
 use crate::compress::is_summary;
 use crate::conversation::Conversation;
 use crate::lease::LeasedSession;
-use crate::long_results::{ResultBounds, ResultStore};
-use crate::reply::final_text;
 use crate::result::TurnResult;
 use crate::settings::UnknownPricePolicy;
 

@@ -17,8 +17,8 @@ use hermes_types::{
 };
 use serde_json::{Map, Value};
 
-use crate::calls::{ReadyCall, can_run_concurrently};
-use crate::turn::RunningTurn;
+use super::RunningTurn;
+use super::calls::{ReadyCall, can_run_concurrently};
 
 const MAX_CONCURRENT_CALLS: usize = 8;
 /// The time a tool gets to stop by itself; after that the agent stops waiting for it.

@@ -44,7 +44,7 @@ pub(crate) fn build_messages(messages: &[Message], additions: &RequestAdditions<
             append(&mut copy.content, INTERRUPTED);
         }
         if let Some(notice) = additions.notices.get(&at) {
-            copy.content = crate::iteration_notice::with_notice(&copy.content, notice);
+            copy.content = super::iteration_notice::with_notice(&copy.content, notice);
         }
         if let Some((_, text)) = additions.recall.filter(|(place, _)| *place == at) {
             append(&mut copy.content, &memory_note(text));

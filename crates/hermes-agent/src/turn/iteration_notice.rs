@@ -9,7 +9,7 @@ use hermes_types::{Message, MessageContent, Role};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::request::parse_object;
+use super::request::parse_object;
 
 const KEY: &str = "_budget_warning";
 
