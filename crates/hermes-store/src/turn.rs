@@ -22,8 +22,6 @@ pub struct NewToolCall {
     pub name: String,
     /// The arguments as JSON text, as the model wrote them.
     pub arguments: String,
-    /// The decision of the guard, for the record.
-    pub verdict: Option<String>,
 }
 
 /// A tool call as it was recorded.
@@ -43,7 +41,8 @@ pub struct ToolCallRecord {
 /// The value of `verdict` while a person is being asked.
 const ASKING: &str = "asking";
 
-const COLUMNS: &str = "id, session_id, inbox_id, state, started_at, deadline_at, cap_micro_usd, cap_tokens, cut_offs, prefix_hash";
+const COLUMNS: &str =
+    "id, session_id, inbox_id, state, started_at, deadline_at, cap_micro_usd, cap_tokens, cut_offs";
 
 impl Store {
     /// Records a turn before its first model call.
@@ -187,11 +186,11 @@ impl Store {
             scope
                 .connection
                 .prepare_cached(
-                    "INSERT INTO hx_tool_calls (turn_id, call_id, name, arguments, verdict, started_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                     ON CONFLICT (turn_id, call_id) DO UPDATE SET verdict = excluded.verdict, started_at = excluded.started_at, ended_at = NULL, status = NULL",
+                    "INSERT INTO hx_tool_calls (turn_id, call_id, name, arguments, started_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT (turn_id, call_id) DO UPDATE SET verdict = NULL, started_at = excluded.started_at, ended_at = NULL, status = NULL",
                 )?
-                .execute(params![turn.as_str(), call.id.as_str(), call.name, call.arguments, call.verdict, at.seconds()])?;
+                .execute(params![turn.as_str(), call.id.as_str(), call.name, call.arguments, at.seconds()])?;
             Ok(())
         })
     }
@@ -265,7 +264,7 @@ pub(crate) fn insert(scope: &OperationScope<'_>, turn: &Turn, holder: &HolderId)
     scope
         .connection
         .prepare_cached(&format!(
-            "INSERT INTO hx_turns ({COLUMNS}, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+            "INSERT INTO hx_turns ({COLUMNS}, holder) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
         ))?
         .execute(params![
             turn.id.as_str(),
@@ -277,7 +276,6 @@ pub(crate) fn insert(scope: &OperationScope<'_>, turn: &Turn, holder: &HolderId)
             turn.cap.micro_usd.map(column::to_signed),
             turn.cap.tokens.map(column::to_signed),
             turn.cut_offs,
-            turn.prefix_hash,
             holder.as_str(),
         ])?;
     Ok(())
@@ -298,6 +296,5 @@ fn read_turn(row: &Row<'_>) -> OperationResult<Turn> {
         deadline_at: column::real(row, 5)?.map(Timestamp),
         cap: SpendingCap { micro_usd: amount(6)?, tokens: amount(7)? },
         cut_offs: u32::try_from(column::count(row, 8)?).unwrap_or(u32::MAX),
-        prefix_hash: column::text(row, 9)?,
     })
 }

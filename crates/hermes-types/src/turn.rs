@@ -20,8 +20,6 @@ pub struct Turn {
     pub cap: SpendingCap,
     /// The number of times a process died while running the turn.
     pub cut_offs: u32,
-    /// A hash that identifies the prompt prefix of this turn.
-    pub prefix_hash: Option<String>,
 }
 
 /// The state of a turn.

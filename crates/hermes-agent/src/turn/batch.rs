@@ -162,7 +162,7 @@ impl RunningTurn<'_> {
         let now = self.agent.clock.now();
         let mut pending = Vec::with_capacity(calls.len());
         for ToolCall { id, name, arguments, .. } in calls {
-            let record = NewToolCall { id, name, arguments, verdict: None };
+            let record = NewToolCall { id, name, arguments };
             pending.push(self.agent.store.begin_call(&self.turn, record, now));
         }
         for written in pending {

@@ -166,7 +166,6 @@ impl Agent {
             deadline_at: Some(now.plus(self.limits.time)),
             cap: self.limits.cap,
             cut_offs: 0,
-            prefix_hash: None,
         };
         let said_now = said.earlier_messages.iter().cloned().chain([message]);
         let messages: Vec<Message> = said_now.collect();

@@ -21,7 +21,6 @@ async fn cut_off(bench: &AgentFixture) -> TurnId {
         deadline_at: None,
         cap: SpendingCap::default(),
         cut_offs: 0,
-        prefix_hash: None,
     };
     let store = bench.agent.store();
     let session = hermes_store::NewSession::new("s".into(), "cli", Timestamp(1.0));
@@ -34,8 +33,7 @@ async fn cut_off(bench: &AgentFixture) -> TurnId {
     let message = Message::assistant("").with_calls(calls.clone());
     store.append(&"s".into(), NewMessage::new(message, Timestamp(2.0))).await.unwrap();
     for call in &calls[..2] {
-        let record =
-            NewToolCall { id: call.id.clone(), name: "work".into(), arguments: "{}".into(), verdict: None };
+        let record = NewToolCall { id: call.id.clone(), name: "work".into(), arguments: "{}".into() };
         store.begin_call(&turn.id, record, Timestamp(3.0)).await.unwrap();
     }
     store
@@ -92,7 +90,6 @@ async fn what_subagents_had_come_to_is_told_with_the_call_that_started_them() {
             deadline_at: None,
             cap: SpendingCap::default(),
             cut_offs: 0,
-            prefix_hash: None,
         };
         let messages = vec![NewMessage::new(Message::user(format!("part {id}")), started)];
         let opening = TurnOpening { session, messages, turn: turn.clone(), inbox: Vec::new() };

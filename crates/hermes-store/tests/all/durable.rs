@@ -115,7 +115,6 @@ fn turn(id: &str) -> Turn {
         deadline_at: Some(Timestamp(100.0)),
         cap: SpendingCap { micro_usd: Some(5), tokens: None },
         cut_offs: 0,
-        prefix_hash: Some("abc".into()),
     }
 }
 
@@ -153,12 +152,7 @@ fn a_turn_that_was_left_in_good_order_was_not_cut_off() {
 fn calls_without_an_outcome_are_known_after_a_restart() {
     let place = store_fixture();
     place.store.open_turn(turn("t"), HolderId::generate()).wait().unwrap();
-    let call = |id: &str| NewToolCall {
-        id: id.into(),
-        name: "terminal".into(),
-        arguments: "{}".into(),
-        verdict: None,
-    };
+    let call = |id: &str| NewToolCall { id: id.into(), name: "terminal".into(), arguments: "{}".into() };
     place.store.begin_call(&"t".into(), call("a"), Timestamp(1.0)).wait().unwrap();
     place.store.begin_call(&"t".into(), call("b"), Timestamp(2.0)).wait().unwrap();
     place.store.end_call(&"t".into(), &"a".into(), OutcomeStatus::Done, None, Timestamp(3.0)).wait().unwrap();
