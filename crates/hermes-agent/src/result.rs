@@ -1,7 +1,9 @@
 //! The result of a turn, for its caller.
 
-use hermes_types::{Cost, ModelError, SessionId, TurnId, TurnState, Usage};
+use hermes_types::{Cost, CostStatus, ModelError, SessionId, TurnId, TurnState, Usage};
 use serde_json::{Map, Value, json};
+
+use crate::agent::Agent;
 
 /// The result of a turn.
 #[derive(Debug, Clone)]
@@ -33,6 +35,55 @@ pub struct TurnResult {
 }
 
 impl TurnResult {
+    /// Returns the result of a turn that has just begun.
+    pub(crate) fn begin(agent: &Agent, turn: TurnId, session: SessionId) -> Self {
+        Self {
+            response: None,
+            state: TurnState::Running,
+            session,
+            turn,
+            error: None,
+            failure: None,
+            partial: false,
+            previewed: false,
+            last_reasoning: None,
+            api_calls: 0,
+            max_iterations: agent.limits.iterations,
+            usage: Usage::default(),
+            cost: Cost { micro_usd: Some(0), status: CostStatus::Estimated },
+            last_prompt_tokens: 0,
+            model: agent.models.name.clone(),
+            provider: agent.models.provider.clone(),
+        }
+    }
+
+    /// Ends the turn with its answer.
+    pub(crate) fn finish(&mut self, text: String) {
+        self.response = Some(text);
+        self.state = TurnState::Done;
+    }
+
+    /// Ends the turn with an error.
+    pub(crate) fn fail(&mut self, words: String) {
+        self.error = Some(words);
+        self.state = TurnState::Failed;
+    }
+
+    /// Ends the turn early with what there is.
+    pub(crate) fn stop_early(&mut self, response: Option<String>, error: &str) {
+        self.response = response;
+        self.error = Some(error.to_owned());
+        self.partial = true;
+        self.state = TurnState::Done;
+    }
+
+    /// Ends the turn as interrupted by the user.
+    pub(crate) fn mark_interrupted(&mut self, words: String) {
+        self.response = Some(words);
+        self.failure = Some(ModelError::Cancelled);
+        self.state = TurnState::Interrupted;
+    }
+
     /// Tells whether there is an answer and no limit ended the turn.
     pub fn completed(&self) -> bool {
         self.state == TurnState::Done

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::agent::Agent;
 use crate::conversation::Conversation;
 use crate::side_task::{SideTaskOutcome, SideTaskRun};
-use crate::turn::{CallUsage, RunningTurn};
+use crate::turn::CallUsage;
 
 const FLUSH: &str = include_str!("texts/flush.md").trim_ascii();
 const REVIEW_MEMORY: &str = include_str!("texts/review_memory.md").trim_ascii();
@@ -170,13 +170,6 @@ pub(crate) async fn record_usage(
             cost: spent.cost,
         })
         .await
-}
-
-impl RunningTurn<'_> {
-    /// Saves memories before messages leave the conversation.
-    pub(crate) async fn flush_memories(&self) {
-        self.agent.flush_memories(self.conversation, self.cancel).await;
-    }
 }
 
 /// Returns the index after the last call of one of these tools.

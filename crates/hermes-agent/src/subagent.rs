@@ -14,9 +14,10 @@ use hermes_types::{
 };
 
 use crate::agent::Agent;
+use crate::conversation::Conversation;
 use crate::prompt::ContextFiles;
 use crate::settings::{ReviewIntervals, SessionLogMode};
-use crate::turn::{RunningTurn, TurnInput};
+use crate::turn::{TurnInput, TurnScope};
 
 const ROLE: &str = include_str!("texts/subagent.md").trim_ascii();
 
@@ -32,16 +33,16 @@ pub(crate) struct TurnSubagentSpawner<'a> {
     cancel: &'a Cancel,
 }
 
-impl RunningTurn<'_> {
-    pub(crate) fn spawner(&self) -> TurnSubagentSpawner<'_> {
-        TurnSubagentSpawner {
-            agent: self.agent,
-            session: self.conversation.session.clone(),
-            task: self.conversation.task.clone(),
-            root: self.root.clone(),
-            deadline: self.deadline,
-            frontend: self.frontend,
-            cancel: self.cancel,
+impl<'a> TurnSubagentSpawner<'a> {
+    pub(crate) fn new(scope: &'a TurnScope<'a>, conversation: &Conversation) -> Self {
+        Self {
+            agent: scope.agent,
+            session: conversation.session.clone(),
+            task: conversation.task.clone(),
+            root: scope.root.clone(),
+            deadline: scope.deadline,
+            frontend: scope.frontend,
+            cancel: scope.cancel,
         }
     }
 }

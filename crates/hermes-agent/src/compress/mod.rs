@@ -13,14 +13,12 @@ mod files;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
-use hermes_types::{
-    Message, MessageContent, ModelError, Role, SessionId, ToolEvent, TurnEvent, TurnNoticeKind,
-};
+use hermes_types::{Message, MessageContent, ModelError, Role, SessionId, ToolEvent};
 
 use crate::conversation::collect_carry_over;
 use crate::prompt;
-use crate::turn::RunningTurn;
-use crate::turn::gauge::{Gauge, message_tokens, prefix_tokens};
+use crate::turn::gauge::{Gauge, message_tokens};
+use crate::turn::{TurnCapacity, TurnScope, TurnTranscript};
 
 pub(crate) use summary::is_summary;
 
@@ -49,31 +47,38 @@ pub struct CompressionReport {
     pub tokens_after: u64,
 }
 
-impl RunningTurn<'_> {
-    /// Makes the conversation smaller and returns true, or leaves it unchanged and returns false.
-    pub(crate) async fn compress(&mut self, focus: Option<&str>) -> Result<bool, StoreError> {
-        Ok(self.compress_with(focus).await?.is_some())
+/// One attempt to shorten the conversation of a turn.
+pub(crate) struct CompressionPass<'t, 'a> {
+    scope: &'a TurnScope<'a>,
+    transcript: &'t mut TurnTranscript<'a>,
+    capacity: &'t TurnCapacity<'a>,
+}
+
+impl<'t, 'a> CompressionPass<'t, 'a> {
+    pub(crate) fn new(transcript: &'t mut TurnTranscript<'a>, capacity: &'t TurnCapacity<'a>) -> Self {
+        Self { scope: transcript.scope, transcript, capacity }
     }
 
-    pub(crate) async fn compress_with(
-        &mut self,
-        focus: Option<&str>,
-    ) -> Result<Option<CompressionReport>, StoreError> {
-        let tokens_before = self.size();
-        let messages_before = self.conversation.messages.len();
-        let sum: u64 = self.conversation.messages.iter().map(message_tokens).sum();
+    /// Makes the conversation smaller, or leaves it unchanged and returns `None`.
+    pub(crate) async fn run(mut self, focus: Option<&str>) -> Result<Option<CompressionReport>, StoreError> {
+        let tokens_before = self.capacity.size(self.transcript.conversation);
+        let messages_before = self.transcript.conversation.messages.len();
+        let sum: u64 = self.transcript.conversation.messages.iter().map(message_tokens).sum();
         if !self.could_shrink(sum, tokens_before) {
-            self.show_notice(CANNOT_SHRINK.to_owned());
+            self.scope.show_notice(CANNOT_SHRINK.to_owned());
             return Ok(None);
         }
-        self.flush_memories().await;
-        if self.cancel.is_cancelled() {
+        self.scope.agent.flush_memories(self.transcript.conversation, self.scope.cancel).await;
+        if self.scope.cancel.is_cancelled() {
             return Ok(None);
         }
-        let mut shorter =
-            self.archive_results(&self.conversation.messages, MIN_ARCHIVED_CHARS, self.old_results_end());
+        let mut shorter = self.archive_results(
+            &self.transcript.conversation.messages,
+            MIN_ARCHIVED_CHARS,
+            self.old_results_end(),
+        );
         if !self.is_enough(sum, &shorter, tokens_before) || focus.is_some() {
-            let protect = self.agent.compression.protect_last;
+            let protect = self.scope.agent.compression.protect_last;
             if let Some(summed) = self.summarize_middle(&shorter, protect, focus).await? {
                 shorter = summed;
             }
@@ -87,33 +92,37 @@ impl RunningTurn<'_> {
         {
             shorter = summed;
         }
-        if self.cancel.is_cancelled() {
+        if self.scope.cancel.is_cancelled() {
             return Ok(None);
         }
         let after = self.estimate_with(sum, &shorter, tokens_before);
         if !is_worth_it(after, tokens_before) {
-            self.show_notice(CANNOT_SHRINK.to_owned());
+            self.scope.show_notice(CANNOT_SHRINK.to_owned());
             return Ok(None);
         }
         self.continue_in_new_session(shorter).await?;
         let compressed = CompressionReport {
             messages_before,
-            messages_after: self.conversation.messages.len(),
+            messages_after: self.transcript.conversation.messages.len(),
             tokens_before,
-            tokens_after: self.size(),
+            tokens_after: self.capacity.size(self.transcript.conversation),
         };
-        self.show_notice(format!(
+        self.scope.show_notice(format!(
             "Context compressed: {messages_before} → {} messages, about {tokens_before} → {} tokens. It goes on as session {}.",
-            compressed.messages_after, compressed.tokens_after, self.conversation.session
+            compressed.messages_after, compressed.tokens_after, self.transcript.conversation.session
         ));
         Ok(Some(compressed))
     }
 
+    fn threshold(&self) -> u64 {
+        self.capacity.threshold(self.transcript.conversation)
+    }
+
     /// Tells, without asking a model, whether a pass could save enough in the best case.
     fn could_shrink(&self, sum: u64, measured: u64) -> bool {
-        let messages = &self.conversation.messages;
+        let messages = &self.transcript.conversation.messages;
         let full = measured >= self.threshold();
-        let settings = self.agent.compression;
+        let settings = self.scope.agent.compression;
         let (protect, worth, end) = if full {
             let protect = settings.protect_last.min(PROTECTED_MESSAGES);
             (protect, MIN_ARCHIVED_CHARS_LATE, messages.len().saturating_sub(PROTECTED_MESSAGES))
@@ -139,7 +148,7 @@ impl RunningTurn<'_> {
     }
 
     fn scale_estimate(&self, sum: u64, now: u64, measured: u64) -> u64 {
-        let prefix = prefix_tokens(self.conversation.system.as_deref().unwrap_or_default(), &self.specs);
+        let prefix = self.capacity.prefix_size(self.transcript.conversation);
         // The provider may count more tokens than we do; removed messages then save more, in the same proportion.
         let words = measured.saturating_sub(prefix).max(1);
         let scaled = u128::from(words) * u128::from(now) / u128::from(sum.max(1));
@@ -153,8 +162,8 @@ impl RunningTurn<'_> {
 
     /// Returns the index before which results count as old.
     fn old_results_end(&self) -> usize {
-        let recent = self.agent.compression.protect_last.saturating_mul(3);
-        self.conversation.messages.len().saturating_sub(recent)
+        let recent = self.scope.agent.compression.protect_last.saturating_mul(3);
+        self.transcript.conversation.messages.len().saturating_sub(recent)
     }
 
     /// Returns the messages, with results before `end` moved to files.
@@ -166,7 +175,8 @@ impl RunningTurn<'_> {
                 continue;
             }
             let Some(call) = message.tool_call_id.clone() else { continue };
-            let stand_in = self.result_store.archive(&self.conversation.session, &call, &text);
+            let stand_in =
+                self.transcript.result_store.archive(&self.transcript.conversation.session, &call, &text);
             message.content = MessageContent::Text(stand_in);
         }
         copies
@@ -179,7 +189,7 @@ impl RunningTurn<'_> {
         protect_last: usize,
         focus: Option<&str>,
     ) -> Result<Option<Vec<Message>>, StoreError> {
-        let settings = self.agent.compression;
+        let settings = self.scope.agent.compression;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -194,7 +204,7 @@ impl RunningTurn<'_> {
         };
         let within = messages.get(middle.clone()).unwrap_or_default();
         let previous = messages.iter().find(|message| is_summary(message)).cloned();
-        let external = match &self.agent.external_memory {
+        let external = match &self.scope.agent.external_memory {
             Some(memory) => memory.before_compression(within).await,
             None => None,
         };
@@ -203,18 +213,25 @@ impl RunningTurn<'_> {
             previous: previous.as_ref(),
             focus,
             extra: external.as_deref(),
-            cap: (self.window() / 20).min(12_000),
+            cap: (self.capacity.window(self.transcript.conversation) / 20).min(12_000),
         };
-        let words = match summary::request_summary(self.agent, &ask, self.deadline, self.cancel).await {
+        let words = match summary::request_summary(
+            self.scope.agent,
+            &ask,
+            self.scope.deadline,
+            self.scope.cancel,
+        )
+        .await
+        {
             Ok((words, completion)) => {
-                self.record_charge((&completion).into());
-                self.wait_for_charges().await?;
+                self.transcript.charges.record(&self.transcript.conversation.session, (&completion).into());
+                self.transcript.charges.wait().await?;
                 words
             }
             // The caller sees the interrupt and leaves the conversation unchanged.
             Err(ModelError::Cancelled) => return Ok(None),
             Err(error) => {
-                self.show_notice(format!(
+                self.scope.show_notice(format!(
                     "The summary could not be made ({error}). A digest made here takes its place; nothing was dropped from the database."
                 ));
                 digest::digest(within, ask.cap)
@@ -222,45 +239,40 @@ impl RunningTurn<'_> {
         };
         let kept_words = instruction_to_keep(messages, &middle);
         let touched = files::touched_paths(previous.as_ref(), within);
-        let carried = collect_carry_over(&self.agent.tools, &self.conversation.task);
+        let carried = collect_carry_over(&self.scope.agent.tools, &self.transcript.conversation.task);
         let text = summary::format_summary(&words, kept_words.as_deref(), &touched);
         Ok(Some(assemble::assemble(messages, middle, &text, carried.as_deref())))
     }
 
     /// Continues in a new session that begins with these messages.
     async fn continue_in_new_session(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
-        let agent = self.agent;
-        let old = self.conversation.session.clone();
+        let agent = self.scope.agent;
+        let old = self.transcript.conversation.session.clone();
         let now = agent.clock.now();
-        let id = SessionId::generate(self.conversation.kind, agent.today());
+        let id = SessionId::generate(self.transcript.conversation.kind, agent.today());
         let system = prompt::join(&agent.prompt_layers(&id));
-        let mut session = NewSession::new(id.clone(), self.conversation.source.clone(), now);
+        let mut session = NewSession::new(id.clone(), self.transcript.conversation.source.clone(), now);
         session.model = Some(agent.models.name.clone());
-        session.user_id.clone_from(&self.conversation.user_id);
+        session.user_id.clone_from(&self.transcript.conversation.user_id);
         session.parent = Some(old.clone());
         session.system_prompt = Some(system.clone());
         session.cwd = Some(agent.prompt.folder.display().to_string());
         let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
         agent.store.split_session(&old, session, rows, now).await?;
-        self.leased_session.move_to(id.clone());
+        self.transcript.leased_session.move_to(id.clone());
         for tool in &agent.tools {
-            tool.on_event(&self.conversation.task, ToolEvent::Compressed);
+            tool.on_event(&self.transcript.conversation.task, ToolEvent::Compressed);
         }
         if let Some(memory) = &agent.external_memory {
             memory.session_changed(&old, &id);
         }
-        self.conversation.session = id;
-        self.conversation.system = Some(system);
-        self.conversation.messages = messages;
-        self.conversation.gauge = Gauge::default();
-        self.conversation.pressure_reported = false;
-        self.conversation.started_at = now;
-        self.reset_positions();
+        self.transcript.conversation.session = id;
+        self.transcript.conversation.system = Some(system);
+        self.transcript.conversation.messages = messages;
+        self.transcript.conversation.gauge = Gauge::default();
+        self.transcript.conversation.pressure_reported = false;
+        self.transcript.conversation.started_at = now;
         Ok(())
-    }
-
-    pub(crate) fn show_notice(&self, text: String) {
-        self.frontend.show(TurnEvent::Notice { kind: TurnNoticeKind::Lifecycle, text });
     }
 }
 

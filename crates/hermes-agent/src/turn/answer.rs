@@ -3,6 +3,7 @@
 use hermes_store::Error as StoreError;
 use hermes_types::{CallKind, Completion, FinishReason, Message, Role, TurnEvent};
 
+use super::batch::CallRunner;
 use super::calls::{CallCheck, ReadyCall, check};
 use super::iteration_notice;
 use super::open_calls::open_calls;
@@ -37,8 +38,8 @@ impl RunningTurn<'_> {
             ReplyKind::TruncatedCall => Ok(self.retry_with_longer_output(output)),
             ReplyKind::TruncatedText(text) => self.continue_text(message, text).await,
             ReplyKind::OnlyReasoning => {
-                self.persist(message).await?;
-                self.stop_early(
+                self.transcript.persist(message).await?;
+                self.result.stop_early(
                     Some(THOUGHT_TOO_LONG.to_owned()),
                     "The model used its whole output for thinking",
                 );
@@ -49,41 +50,41 @@ impl RunningTurn<'_> {
                 if self.counters.open_scratchpads < MAX_OPEN_SCRATCHPADS {
                     return Ok(LoopControl::Continue);
                 }
-                self.stop_early(None, "Incomplete REASONING_SCRATCHPAD after 2 retries");
+                self.result.stop_early(None, "Incomplete REASONING_SCRATCHPAD after 2 retries");
                 Ok(LoopControl::Finish)
             }
             ReplyKind::Unfinished => self.handle_unfinished(message).await,
             ReplyKind::Empty => self.handle_empty(message).await,
             ReplyKind::Final(text) => {
-                let since = self.conversation.messages.get(self.first..).unwrap_or_default();
+                let since = self.transcript.conversation.messages.get(self.first..).unwrap_or_default();
                 if from_responses
                     && self.counters.announcements < MAX_ANNOUNCEMENTS
                     && only_announces(&text, &self.input.content.text(), since)
                 {
                     self.counters.announcements += 1;
                     message.finish_reason = Some(FinishReason::Incomplete);
-                    self.persist_all(vec![message, Message::user(ACT_NOW)]).await?;
+                    self.transcript.persist_all(vec![message, Message::user(ACT_NOW)]).await?;
                     return Ok(LoopControl::Continue);
                 }
-                self.persist(message).await?;
+                self.transcript.persist(message).await?;
                 let whole = std::mem::take(&mut self.answer_parts).concat() + &text;
-                self.finish(whole.trim().to_owned());
+                self.result.finish(whole.trim().to_owned());
                 Ok(LoopControl::Finish)
             }
         }
     }
 
     pub(super) async fn handle_calls(&mut self, mut message: Message) -> Result<LoopControl, StoreError> {
-        match check(&mut message.tool_calls, &self.agent.tools) {
+        match check(&mut message.tool_calls, &self.scope.agent.tools) {
             CallCheck::UnknownName { name, answers } => {
                 self.counters.unknown_names += 1;
                 if self.counters.unknown_names >= MAX_UNKNOWN_NAMES {
-                    self.stop_early(None, &format!("Model generated invalid tool call: {name}"));
+                    self.result.stop_early(None, &format!("Model generated invalid tool call: {name}"));
                     return Ok(LoopControl::Finish);
                 }
                 let calls = message.tool_calls.clone();
-                self.persist(message).await?;
-                self.answer_without_running(&calls, answers).await?;
+                self.transcript.persist(message).await?;
+                self.transcript.answer_without_running(&calls, answers).await?;
                 Ok(LoopControl::Continue)
             }
             CallCheck::BrokenArguments { answers } => {
@@ -93,15 +94,15 @@ impl RunningTurn<'_> {
                 }
                 self.counters.broken_arguments = 0;
                 let calls = message.tool_calls.clone();
-                self.persist(message).await?;
-                self.answer_without_running(&calls, answers).await?;
+                self.transcript.persist(message).await?;
+                self.transcript.answer_without_running(&calls, answers).await?;
                 Ok(LoopControl::Continue)
             }
             CallCheck::Run(batch) => {
                 self.counters =
                     TurnCounters { compressions: self.counters.compressions, ..TurnCounters::default() };
-                self.persist(message).await?;
-                self.frontend.show(TurnEvent::SegmentEnded);
+                self.transcript.persist(message).await?;
+                self.scope.frontend.show(TurnEvent::SegmentEnded);
                 self.run_all(batch).await
             }
         }
@@ -110,15 +111,15 @@ impl RunningTurn<'_> {
     /// Runs the calls that waited for a person's answer when the previous process ended, and those queued after
     /// them.
     pub(super) async fn run_waiting_calls(&mut self) -> Result<LoopControl, StoreError> {
-        let mut calls = open_calls(&self.conversation.messages);
+        let mut calls = open_calls(&self.transcript.conversation.messages);
         if calls.is_empty() {
             return Ok(LoopControl::Continue);
         }
-        match check(&mut calls, &self.agent.tools) {
+        match check(&mut calls, &self.scope.agent.tools) {
             CallCheck::Run(batch) => Box::pin(self.run_all(batch)).await,
             // The tool no longer exists.
             CallCheck::UnknownName { answers, .. } | CallCheck::BrokenArguments { answers } => {
-                self.answer_without_running(&calls, answers).await?;
+                self.transcript.answer_without_running(&calls, answers).await?;
                 Ok(LoopControl::Continue)
             }
         }
@@ -126,16 +127,17 @@ impl RunningTurn<'_> {
 
     pub(super) async fn run_all(&mut self, batch: Vec<ReadyCall>) -> Result<LoopControl, StoreError> {
         let only_scripts = batch.iter().all(|ready| ready.manner.kind == CallKind::Script);
-        self.run_batch(batch).await?;
+        CallRunner::new(&mut self.transcript, self.bounds).run_batch(batch).await?;
         if only_scripts {
             self.budget += 1;
         }
-        if self.cancel.is_cancelled() {
-            self.mark_interrupted("Operation interrupted.".to_owned());
+        if self.scope.cancel.is_cancelled() {
+            self.result.mark_interrupted("Operation interrupted.".to_owned());
             return Ok(LoopControl::Finish);
         }
-        if let Some(words) = iteration_notice::notice(self.result.api_calls, self.agent.limits.iterations)
-            && let Some(last) = self.conversation.messages.len().checked_sub(1)
+        if let Some(words) =
+            iteration_notice::notice(self.result.api_calls, self.scope.agent.limits.iterations)
+            && let Some(last) = self.transcript.conversation.messages.len().checked_sub(1)
         {
             self.notices.insert(last, words);
         }
@@ -149,17 +151,18 @@ impl RunningTurn<'_> {
         if self.counters.longer_attempts <= MAX_LONGER_ATTEMPTS {
             let so_far = self
                 .raised_output_limit
-                .or(self.agent.request_options.max_tokens)
+                .or(self.scope.agent.request_options.max_tokens)
                 .unwrap_or(output)
                 .max(1_024);
             self.raised_output_limit = Some(so_far.saturating_mul(2));
             return LoopControl::Continue;
         }
-        let is_first = !self.conversation.messages.iter().any(|message| message.role == Role::Assistant);
+        let is_first =
+            !self.transcript.conversation.messages.iter().any(|message| message.role == Role::Assistant);
         if is_first {
-            self.fail("First response truncated due to output length limit".to_owned());
+            self.result.fail("First response truncated due to output length limit".to_owned());
         } else {
-            self.stop_early(None, "Response truncated due to output length limit");
+            self.result.stop_early(None, "Response truncated due to output length limit");
         }
         LoopControl::Finish
     }
@@ -172,32 +175,32 @@ impl RunningTurn<'_> {
         self.counters.continuations += 1;
         self.answer_parts.push(text);
         if self.counters.continuations >= MAX_CONTINUATIONS {
-            self.persist(message).await?;
+            self.transcript.persist(message).await?;
             let so_far = std::mem::take(&mut self.answer_parts).concat();
-            self.stop_early(
+            self.result.stop_early(
                 Some(so_far.trim().to_owned()),
                 "Response remained truncated after 3 continuation attempts",
             );
             return Ok(LoopControl::Finish);
         }
-        self.persist_all(vec![message, Message::user(CONTINUE)]).await?;
+        self.transcript.persist_all(vec![message, Message::user(CONTINUE)]).await?;
         Ok(LoopControl::Continue)
     }
 
     /// Continues an answer the provider has not finished; the text so far is kept unless it repeats itself.
     pub(super) async fn handle_unfinished(&mut self, message: Message) -> Result<LoopControl, StoreError> {
         self.counters.unfinished += 1;
-        let repeated = self.conversation.messages.last().is_some_and(|last| {
+        let repeated = self.transcript.conversation.messages.last().is_some_and(|last| {
             last.role == Role::Assistant
                 && last.content == message.content
                 && last.reasoning == message.reasoning
                 && last.codex_reasoning_items == message.codex_reasoning_items
         });
         if !repeated {
-            self.persist(message).await?;
+            self.transcript.persist(message).await?;
         }
         if self.counters.unfinished >= MAX_CONTINUATIONS {
-            self.stop_early(None, "Codex response remained incomplete after 3 continuation attempts");
+            self.result.stop_early(None, "Codex response remained incomplete after 3 continuation attempts");
             return Ok(LoopControl::Finish);
         }
         Ok(LoopControl::Continue)
@@ -206,11 +209,11 @@ impl RunningTurn<'_> {
     /// Handles an empty answer. Text beside an earlier call may have been the answer; otherwise the model is
     /// asked again.
     pub(super) async fn handle_empty(&mut self, message: Message) -> Result<LoopControl, StoreError> {
-        if let Some((at, text)) = self.text_beside_calls() {
-            self.replace_text_beside_calls(at).await?;
-            self.persist(Message::assistant(text.clone())).await?;
+        if let Some((at, text)) = self.transcript.text_beside_calls(self.first) {
+            self.transcript.replace_text_beside_calls(at).await?;
+            self.transcript.persist(Message::assistant(text.clone())).await?;
             self.result.previewed = true;
-            self.finish(text);
+            self.result.finish(text);
             return Ok(LoopControl::Finish);
         }
         self.counters.empty += 1;
@@ -226,37 +229,13 @@ impl RunningTurn<'_> {
             _ if message.content.text().trim().is_empty() => "The model sent an empty answer three times",
             _ => "The model sent only its thinking, and no answer, three times",
         };
-        self.persist(message).await?;
+        self.transcript.persist(message).await?;
         match thought.filter(|text| !text.trim().is_empty()) {
-            Some(thought) => self.finish(thought.trim().to_owned()),
+            Some(thought) => self.result.finish(thought.trim().to_owned()),
             None => {
-                self.stop_early(None, why);
+                self.result.stop_early(None, why);
             }
         }
         Ok(LoopControl::Finish)
-    }
-
-    /// Returns the last text of this turn that stood beside a call, and its index.
-    fn text_beside_calls(&self) -> Option<(usize, String)> {
-        let messages = self.conversation.messages.iter().enumerate().skip(self.first);
-        messages
-            .filter(|(_, message)| message.role == Role::Assistant && !message.tool_calls.is_empty())
-            .filter_map(|(at, message)| {
-                let text = message.content.text();
-                let text = hermes_text::strip_think(&text).trim().to_owned();
-                (!text.is_empty()).then_some((at, text))
-            })
-            .next_back()
-    }
-
-    /// Replaces the text that became the answer, so that it is not in the transcript twice.
-    async fn replace_text_beside_calls(&mut self, at: usize) -> Result<(), StoreError> {
-        let from_end = self.conversation.messages.len().saturating_sub(at);
-        let Some(message) = self.conversation.messages.get_mut(at) else { return Ok(()) };
-        let names: Vec<&str> = message.tool_calls.iter().map(|call| call.name.as_str()).collect();
-        let plural = if names.len() == 1 { "tool" } else { "tools" };
-        let words = format!("Calling the {} {plural}…", names.join(", "));
-        message.content = words.clone().into();
-        self.agent.store.replace_message_content(&self.conversation.session, from_end, words).await
     }
 }

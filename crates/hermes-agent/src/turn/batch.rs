@@ -17,8 +17,11 @@ use hermes_types::{
 };
 use serde_json::{Map, Value};
 
-use super::RunningTurn;
 use super::calls::{ReadyCall, can_run_concurrently};
+use super::long_results::ResultBounds;
+use super::scope::TurnScope;
+use super::transcript::TurnTranscript;
+use crate::subagent::TurnSubagentSpawner;
 
 const MAX_CONCURRENT_CALLS: usize = 8;
 /// The time a tool gets to stop by itself; after that the agent stops waiting for it.
@@ -115,10 +118,21 @@ impl SkipReason {
     }
 }
 
-impl RunningTurn<'_> {
+/// Runs the calls of one answer.
+pub(super) struct CallRunner<'t, 'a> {
+    scope: &'a TurnScope<'a>,
+    transcript: &'t mut TurnTranscript<'a>,
+    bounds: ResultBounds,
+}
+
+impl<'t, 'a> CallRunner<'t, 'a> {
+    pub(super) fn new(transcript: &'t mut TurnTranscript<'a>, bounds: ResultBounds) -> Self {
+        Self { scope: transcript.scope, transcript, bounds }
+    }
+
     /// Runs all calls of a batch. Every call gets its answer, in the order of the calls.
-    pub(crate) async fn run_batch(&mut self, batch: Vec<ReadyCall>) -> Result<(), StoreError> {
-        if self.cancel.is_cancelled() {
+    pub(super) async fn run_batch(mut self, batch: Vec<ReadyCall>) -> Result<(), StoreError> {
+        if self.scope.cancel.is_cancelled() {
             return self.skip(calls_of(&batch), SkipReason::BeforeBatch).await;
         }
         let mut room = self.bounds.batch;
@@ -135,7 +149,7 @@ impl RunningTurn<'_> {
             self.record_calls(vec![ready.call.clone()]).await?;
             let outcome = self.execute(&ready).await;
             self.persist_outcome(&ready, outcome, &mut room).await?;
-            if self.cancel.is_cancelled() {
+            if self.scope.cancel.is_cancelled() {
                 let rest = waiting.iter().map(|ready| ready.call.clone()).collect();
                 return self.skip(rest, SkipReason::AfterCall).await;
             }
@@ -143,27 +157,17 @@ impl RunningTurn<'_> {
         Ok(())
     }
 
-    /// Answers calls without running them.
-    pub(crate) async fn answer_without_running(
-        &mut self,
-        calls: &[ToolCall],
-        answers: Vec<String>,
-    ) -> Result<(), StoreError> {
-        let messages = calls.iter().zip(answers).map(|(call, words)| Message::tool(call, words)).collect();
-        self.persist_all(messages).await
-    }
-
     async fn skip(&mut self, calls: Vec<ToolCall>, why: SkipReason) -> Result<(), StoreError> {
         let messages = calls.iter().map(|call| Message::tool(call, why.message(&call.name))).collect();
-        self.persist_all(messages).await
+        self.transcript.persist_all(messages).await
     }
 
     async fn record_calls(&self, calls: Vec<ToolCall>) -> Result<(), StoreError> {
-        let now = self.agent.clock.now();
+        let now = self.scope.agent.clock.now();
         let mut pending = Vec::with_capacity(calls.len());
         for ToolCall { id, name, arguments, .. } in calls {
             let record = NewToolCall { id, name, arguments };
-            pending.push(self.agent.store.begin_call(&self.turn, record, now));
+            pending.push(self.scope.agent.store.begin_call(&self.scope.turn, record, now));
         }
         for written in pending {
             written.await?;
@@ -173,31 +177,31 @@ impl RunningTurn<'_> {
 
     /// Runs the calls concurrently and returns the outcomes in call order, so that the transcript is in call
     /// order.
-    fn execute_concurrently<'a>(&'a self, batch: &'a [ReadyCall]) -> BoxFuture<'a, Vec<ToolOutcome>> {
-        let each: Vec<BoxFuture<'a, ToolOutcome>> = batch.iter().map(|ready| self.execute(ready)).collect();
+    fn execute_concurrently<'b>(&'b self, batch: &'b [ReadyCall]) -> BoxFuture<'b, Vec<ToolOutcome>> {
+        let each: Vec<BoxFuture<'b, ToolOutcome>> = batch.iter().map(|ready| self.execute(ready)).collect();
         Box::pin(stream::iter(each).buffered(MAX_CONCURRENT_CALLS).collect())
     }
 
     /// Runs one call. Returns an outcome whatever happens in the tool.
-    fn execute<'a>(&'a self, ready: &'a ReadyCall) -> BoxFuture<'a, ToolOutcome> {
+    fn execute<'b>(&'b self, ready: &'b ReadyCall) -> BoxFuture<'b, ToolOutcome> {
         Box::pin(self.run_call(ready))
     }
 
     async fn run_call(&self, ready: &ReadyCall) -> ToolOutcome {
-        let agent = self.agent;
+        let agent = self.scope.agent;
         let call = ToolInvocation {
             id: ready.call.id.clone(),
             name: ready.call.name.clone(),
             arguments: ready.arguments.clone(),
-            session: self.conversation.session.clone(),
-            turn: self.turn.clone(),
-            task: self.conversation.task.clone(),
+            session: self.transcript.conversation.session.clone(),
+            turn: self.scope.turn.clone(),
+            task: self.transcript.conversation.task.clone(),
         };
         for tool in &agent.tools {
             tool.on_event(&call.task, ToolEvent::CallStarting(&call.name));
         }
         let descriptor = ready.tool.descriptor();
-        self.frontend.show(TurnEvent::ToolStarted {
+        self.scope.frontend.show(TurnEvent::ToolStarted {
             id: call.id.clone(),
             name: call.name.clone(),
             preview: preview(&ready.arguments, descriptor.preview_arguments),
@@ -221,7 +225,7 @@ impl RunningTurn<'_> {
         {
             memory.memory_changed(&call.arguments);
         }
-        self.frontend.show(TurnEvent::ToolEnded {
+        self.scope.frontend.show(TurnEvent::ToolEnded {
             id: call.id.clone(),
             name: call.name.clone(),
             status: outcome.status,
@@ -231,7 +235,7 @@ impl RunningTurn<'_> {
     }
 
     /// Returns as much of a result as the model may read at once.
-    fn within_result_limit<'a>(&self, ready: &ReadyCall, content: &'a str) -> &'a str {
+    fn within_result_limit<'b>(&self, ready: &ReadyCall, content: &'b str) -> &'b str {
         match ready.manner.result_size {
             ResultSize::Bounded => head(content, self.bounds.result),
             ResultSize::SelfBounded => content,
@@ -240,28 +244,28 @@ impl RunningTurn<'_> {
 
     /// Runs a tool so that a panic, a missed deadline or an ignored interrupt costs only its own answer.
     async fn run_guarded(&self, ready: &ReadyCall, call: &ToolInvocation) -> ToolOutcome {
-        let spawner = self.spawner();
+        let spawner = TurnSubagentSpawner::new(self.scope, self.transcript.conversation);
         let person = RefusalRecorder {
-            frontend: self.frontend,
+            frontend: self.scope.frontend,
             refusal: Mutex::default(),
-            store: &self.agent.store,
-            turn: &self.turn,
+            store: &self.scope.agent.store,
+            turn: &self.scope.turn,
             call: &call.id,
             work: ready.manner.kind,
         };
         let context = ToolContext {
             frontend: &person,
-            cancel: self.cancel,
-            deadline: self.deadline,
+            cancel: self.scope.cancel,
+            deadline: self.scope.deadline,
             spawn: Some(&spawner),
         };
         let run = AssertUnwindSafe(ready.tool.run(call, context)).catch_unwind();
         let name = &call.name;
-        let clock = &self.agent.clock;
+        let clock = &self.scope.agent.clock;
         let stopped = async {
-            let overdue = clock.sleep(self.deadline.remaining(&**clock));
+            let overdue = clock.sleep(self.scope.deadline.remaining(&**clock));
             tokio::select! {
-                () = self.cancel.cancelled() => {
+                () = self.scope.cancel.cancelled() => {
                     clock.sleep(GRACE).await;
                     format!("[Tool execution cancelled — {name} did not stop when interrupted; its outcome is unknown]")
                 }
@@ -293,25 +297,27 @@ impl RunningTurn<'_> {
         let bounded = ready.manner.result_size == ResultSize::Bounded;
         let too_long = bounded && (chars > self.bounds.result || (chars > *room && chars > MIN_FILE_CHARS));
         let (content, handle) = if too_long {
-            self.result_store.store_and_shorten(&self.conversation.session, &ready.call.id, &content)
+            self.transcript.result_store.store_and_shorten(
+                &self.transcript.conversation.session,
+                &ready.call.id,
+                &content,
+            )
         } else {
             (content, None)
         };
         *room = room.saturating_sub(content.chars().count());
         let message = Message::tool(&ready.call, content);
-        let mut row = NewMessage::new(message.clone(), self.agent.clock.now());
+        let mut row = NewMessage::new(message, self.scope.agent.clock.now());
         row.provenance = Some(provenance);
         let finished = FinishedCall {
-            turn: self.turn.clone(),
+            turn: self.scope.turn.clone(),
             call: ready.call.id.clone(),
             status,
             handle,
-            session: self.conversation.session.clone(),
+            session: self.transcript.conversation.session.clone(),
             message: row,
         };
-        self.agent.store.finish_call(finished).await?;
-        self.conversation.messages.push(message);
-        Ok(())
+        self.transcript.finish_call(finished).await
     }
 }
 

@@ -1,58 +1,62 @@
-//! Measures how full the conversation is and compresses it when needed.
+//! Measures how full the conversation of a turn is.
+//!
+//! Compresses nothing: the loop of the turn decides when, `compress/` does it.
 
-use hermes_store::Error as StoreError;
-use hermes_types::{TurnEvent, TurnNoticeKind};
+use hermes_types::{ModelError, ToolSpec};
 
 use super::gauge::prefix_tokens;
-use super::turn_loop::RunningTurn;
-use crate::settings::CompressionMode;
+use super::scope::TurnScope;
+use crate::conversation::Conversation;
 
-/// The most compressions for one reason in one turn.
-pub(super) const MAX_COMPRESSIONS: u32 = 3;
-/// The share of the threshold from which the user is told that a compression is near.
-const PRESSURE: f64 = 0.85;
+/// The room a turn has for its requests.
+pub(crate) struct TurnCapacity<'a> {
+    scope: &'a TurnScope<'a>,
+    /// The tools of a request, which take a part of the window.
+    pub(super) specs: Vec<ToolSpec>,
+    /// The size of a request the provider rejected as too large in this turn.
+    rejected_size: Option<u64>,
+}
 
-impl RunningTurn<'_> {
-    pub(crate) fn window(&self) -> u64 {
-        let known = self.agent.window(self.conversation);
+impl<'a> TurnCapacity<'a> {
+    pub(super) fn new(scope: &'a TurnScope<'a>) -> Self {
+        let specs = scope.agent.tools.iter().map(|tool| tool.spec().clone()).collect();
+        Self { scope, specs, rejected_size: None }
+    }
+
+    /// Returns the context window of the model, as far as it is known in this turn.
+    pub(crate) fn window(&self, conversation: &Conversation) -> u64 {
+        let known = self.scope.agent.window(conversation);
         self.rejected_size.map_or(known, |ceiling| ceiling.min(known))
     }
 
+    /// Returns the size from which the conversation is compressed.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "token counts are far below 2^52, the share is between 0 and 1"
     )]
-    pub(crate) fn threshold(&self) -> u64 {
-        (self.window() as f64 * self.agent.compression.threshold) as u64
+    pub(crate) fn threshold(&self, conversation: &Conversation) -> u64 {
+        (self.window(conversation) as f64 * self.scope.agent.compression.threshold) as u64
     }
 
-    pub(crate) fn size(&self) -> u64 {
-        let prefix = prefix_tokens(self.conversation.system.as_deref().unwrap_or_default(), &self.specs);
-        self.conversation.gauge.estimate(prefix, &self.conversation.messages)
+    /// Estimates the size of the next request.
+    pub(crate) fn size(&self, conversation: &Conversation) -> u64 {
+        conversation.gauge.estimate(self.prefix_size(conversation), &conversation.messages)
     }
 
-    /// Compresses a conversation that has reached its threshold; tells the user once when it comes near.
-    pub(super) async fn compress_if_full(&mut self) -> Result<(), StoreError> {
-        if self.agent.compression.mode == CompressionMode::Off {
-            return Ok(());
+    /// Estimates the size of the part that is the same in every request.
+    pub(crate) fn prefix_size(&self, conversation: &Conversation) -> u64 {
+        prefix_tokens(conversation.system.as_deref().unwrap_or_default(), &self.specs)
+    }
+
+    /// Records what a refusal says about the context window. A number from the provider is kept; without one, the
+    /// size of the refused request is the limit for this turn.
+    pub(super) fn note_refusal(&mut self, conversation: &mut Conversation, error: &ModelError) {
+        let window = self.window(conversation);
+        match error {
+            ModelError::Compress { limit: Some(limit) } => conversation.window = Some((*limit).min(window)),
+            _ => self.rejected_size = Some(self.size(conversation).min(window)),
         }
-        let threshold = self.threshold();
-        for _ in 0..MAX_COMPRESSIONS {
-            if self.size() < threshold || !self.compress(None).await? {
-                break;
-            }
-        }
-        #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-        let share = self.size() as f64 / (threshold.max(1)) as f64;
-        if share >= PRESSURE && !self.conversation.pressure_reported {
-            self.conversation.pressure_reported = true;
-            let percent = (share * 100.0).min(100.0);
-            let text =
-                format!("The conversation fills {percent:.0} % of what it may before it is summarised.");
-            self.frontend.show(TurnEvent::Notice { kind: TurnNoticeKind::ContextPressure, text });
-        }
-        Ok(())
     }
 }

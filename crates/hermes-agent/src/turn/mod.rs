@@ -4,6 +4,7 @@ mod answer;
 mod batch;
 pub(crate) mod calls;
 mod capacity;
+mod charges;
 pub(crate) mod gauge;
 pub(crate) mod iteration_notice;
 mod long_results;
@@ -11,6 +12,8 @@ mod model_call;
 pub(crate) mod open_calls;
 pub(crate) mod reply;
 pub(crate) mod request;
+mod scope;
+mod transcript;
 mod turn_loop;
 
 use futures_util::future::{Either, select};
@@ -20,16 +23,18 @@ use hermes_types::{
 };
 
 use crate::agent::Agent;
-use crate::compress::CompressionReport;
+use crate::compress::{CompressionPass, CompressionReport};
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::result::TurnResult;
 use crate::{lease, log, prompt};
 
-pub(crate) use model_call::CallUsage;
+pub(crate) use capacity::TurnCapacity;
+pub(crate) use charges::CallUsage;
 use open_calls::answer_waiting_calls;
-use turn_loop::ModelInput;
-pub(crate) use turn_loop::RunningTurn;
+pub(crate) use scope::TurnScope;
+pub(crate) use transcript::TurnTranscript;
+use turn_loop::{ModelInput, RunningTurn};
 
 /// The input of a turn.
 #[derive(Debug, Clone)]
@@ -124,10 +129,10 @@ impl Agent {
         lease::acquire(self, conversation).await?;
         answer_waiting_calls(self, conversation).await?;
         let ended = {
-            let asked = ModelInput { content: MessageContent::default(), differs_from_stored: false };
-            let mut running =
-                RunningTurn::new(self, conversation, TurnId::generate(), asked, frontend, cancel);
-            running.compress_with(Some(focus.unwrap_or_default())).await
+            let scope = TurnScope::new(self, conversation, TurnId::generate(), frontend, cancel);
+            let capacity = TurnCapacity::new(&scope);
+            let mut transcript = TurnTranscript::new(&scope, conversation);
+            CompressionPass::new(&mut transcript, &capacity).run(Some(focus.unwrap_or_default())).await
         };
         lease::release(self, conversation);
         Ok(ended?)
@@ -196,16 +201,18 @@ impl Agent {
         cancel: &Cancel,
     ) -> Result<TurnResult, Error> {
         frontend.show(TurnEvent::TurnStarted { session: conversation.session.clone() });
-        let mut running = RunningTurn::new(self, conversation, id, asked, frontend, cancel);
+        let scope = TurnScope::new(self, conversation, id, frontend, cancel);
+        let mut running = RunningTurn::new(&scope, conversation, asked);
         let ended = {
-            let renewal = std::pin::pin!(lease::keep_renewed(self, running.leased_session.clone()));
+            let renewal =
+                std::pin::pin!(lease::keep_renewed(self, running.transcript.leased_session.clone()));
             let turn = std::pin::pin!(running.run_loop());
             match select(turn, renewal).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right((never, _)) => match never {},
             }
         };
-        let ended = match running.wait_for_charges().await {
+        let ended = match running.transcript.charges.wait().await {
             Ok(()) => ended,
             Err(error) => ended.and(Err(error)),
         };
@@ -213,9 +220,8 @@ impl Agent {
         if ended.is_err() {
             result.state = TurnState::Failed;
         }
-        let turn = running.turn;
         result.session = conversation.session.clone();
-        self.store.close_turn(&turn, result.state, result.error.clone(), self.clock.now()).await?;
+        self.store.close_turn(&scope.turn, result.state, result.error.clone(), self.clock.now()).await?;
         ended?;
         self.after_turn(conversation, &result).await;
         frontend.show(TurnEvent::TurnEnded { session: conversation.session.clone() });

@@ -1,60 +1,41 @@
 //! Calls the model and accounts for the cost.
 
-use hermes_store::{Error as StoreError, ModelCharge, SessionBilling, UsageUpdate};
+use hermes_store::Error as StoreError;
 use hermes_types::{
-    Completion, Cost, Delta, FinishReason, Message, ModelError, ModelRequest, ToolSpec, TurnEvent, Usage,
+    Completion, Cost, Delta, FinishReason, Message, ModelError, ModelRequest, ToolSpec, TurnEvent,
 };
 
-use super::capacity::MAX_COMPRESSIONS;
+use super::charges::CallUsage;
 use super::request::{RequestAdditions, build_messages, interrupted_mark};
-use super::turn_loop::{LoopControl, RunningTurn};
+use super::turn_loop::{LoopControl, MAX_COMPRESSIONS, RunningTurn};
 use crate::settings::{CompressionMode, UnknownPricePolicy};
-
-/// The usage of one call and the model that answered it.
-#[derive(Debug, Clone)]
-pub(crate) struct CallUsage {
-    pub(crate) usage: Usage,
-    pub(crate) cost: Cost,
-    pub(crate) provider: String,
-    pub(crate) model: String,
-}
-
-impl From<&Completion> for CallUsage {
-    fn from(completion: &Completion) -> Self {
-        Self {
-            usage: completion.usage.unwrap_or_default(),
-            cost: completion.cost,
-            provider: completion.provider.clone(),
-            model: completion.model.clone(),
-        }
-    }
-}
 
 impl RunningTurn<'_> {
     pub(super) async fn ask_model(&mut self, tools: Vec<ToolSpec>) -> Result<Completion, ModelError> {
         let additions = RequestAdditions {
-            prefill: &self.agent.request_options.prefill,
+            prefill: &self.scope.agent.request_options.prefill,
             notices: &self.notices,
             current_input: self.input.differs_from_stored.then_some((self.first, &self.input.content)),
             recall: self.recall.as_ref().map(|(at, text)| (*at, text.as_str())),
         };
         let request = ModelRequest {
-            model: self.agent.models.name.clone(),
+            model: self.scope.agent.models.name.clone(),
             system: self.system_prompt(),
-            messages: build_messages(&self.conversation.messages, &additions),
+            messages: build_messages(&self.transcript.conversation.messages, &additions),
             tools,
-            max_tokens: self.raised_output_limit.or(self.agent.request_options.max_tokens),
+            max_tokens: self.raised_output_limit.or(self.scope.agent.request_options.max_tokens),
             temperature: None,
-            effort: self.agent.request_options.effort,
-            session: Some(self.conversation.session.as_str().to_owned()),
-            deadline: self.deadline,
-            cancel: self.cancel.clone(),
+            effort: self.scope.agent.request_options.effort,
+            session: Some(self.transcript.conversation.session.as_str().to_owned()),
+            deadline: self.scope.deadline,
+            cancel: self.scope.cancel.clone(),
         };
-        let frontend = self.frontend;
-        let began = self.agent.clock.monotonic();
+        let frontend = self.scope.frontend;
+        let began = self.scope.agent.clock.monotonic();
         let mut retrying: Option<String> = None;
         let mut heard = String::new();
         let answer = self
+            .scope
             .agent
             .models
             .main
@@ -73,8 +54,8 @@ impl RunningTurn<'_> {
             .await;
         self.partial_text = heard;
         if let Err(ModelError::Cancelled) = &answer {
-            let elapsed = self.agent.clock.monotonic().saturating_sub(began).as_secs_f64();
-            self.mark_interrupted(match retrying {
+            let elapsed = self.scope.agent.clock.monotonic().saturating_sub(began).as_secs_f64();
+            self.result.mark_interrupted(match retrying {
                 Some(words) => format!("Operation interrupted: retrying API call after {words}"),
                 None => format!("Operation interrupted: waiting for model response ({elapsed:.1}s elapsed)."),
             });
@@ -84,8 +65,8 @@ impl RunningTurn<'_> {
 
     pub(super) fn system_prompt(&self) -> String {
         let parts = [
-            self.conversation.system.as_deref(),
-            self.agent.request_options.ephemeral.as_deref(),
+            self.transcript.conversation.system.as_deref(),
+            self.scope.agent.request_options.ephemeral.as_deref(),
             self.turn_context.as_deref(),
         ];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
@@ -95,11 +76,11 @@ impl RunningTurn<'_> {
         match &error {
             ModelError::Cancelled => self.persist_interrupted().await?,
             ModelError::Compress { .. } | ModelError::TooLarge => {
-                self.note_context_limit(&error);
+                self.capacity.note_refusal(self.transcript.conversation, &error);
                 self.counters.compressions += 1;
-                let may = self.agent.compression.mode == CompressionMode::On
+                let may = self.scope.agent.compression.mode == CompressionMode::On
                     && self.counters.compressions <= MAX_COMPRESSIONS;
-                if may && self.compress(None).await? {
+                if may && self.compress().await? {
                     // The request was refused, so it does not count as an iteration.
                     self.result.api_calls -= 1;
                     self.budget += 1;
@@ -108,16 +89,19 @@ impl RunningTurn<'_> {
                 self.result.partial = true;
                 let what = match &error {
                     ModelError::TooLarge => "Request payload too large (413).".to_owned(),
-                    _ => format!("Context length exceeded ({} tokens).", self.window()),
+                    _ => format!(
+                        "Context length exceeded ({} tokens).",
+                        self.capacity.window(self.transcript.conversation)
+                    ),
                 };
-                self.fail(format!(
+                self.result.fail(format!(
                     "{what} Cannot compress further. Start afresh with /new, or choose a model with a larger window."
                 ));
                 self.result.failure = Some(error);
             }
             _ => {
                 self.persist_partial().await?;
-                self.fail(error.to_string());
+                self.result.fail(error.to_string());
                 self.result.failure = Some(error);
             }
         }
@@ -132,7 +116,7 @@ impl RunningTurn<'_> {
         }
         let mut message = Message::assistant(text);
         message.finish_reason = Some(interrupted_mark());
-        self.persist(message).await
+        self.transcript.persist(message).await
     }
 
     /// Stores the part of a cut-off answer that arrived.
@@ -143,33 +127,22 @@ impl RunningTurn<'_> {
         }
         let mut message = Message::assistant(text.clone());
         message.finish_reason = Some(FinishReason::Incomplete);
-        self.persist(message).await?;
+        self.transcript.persist(message).await?;
         self.result.response = Some(std::mem::take(&mut self.answer_parts).concat() + &text);
         self.result.partial = true;
         Ok(())
     }
 
-    /// Records what a refusal says about the context window. A number from the provider is kept; without one, the
-    /// size of the refused request is the limit for this turn.
-    fn note_context_limit(&mut self, error: &ModelError) {
-        match error {
-            ModelError::Compress { limit: Some(limit) } => {
-                self.conversation.window = Some((*limit).min(self.window()));
-            }
-            _ => self.rejected_size = Some(self.size().min(self.window())),
-        }
-    }
-
     /// Ends the turn if a call exceeded its limits. A limit in dollars does not apply to a model without a price.
     pub(super) fn is_over_budget(&mut self) -> bool {
-        let limits = self.agent.limits;
+        let limits = self.scope.agent.limits;
         let words = if self.result.cost.micro_usd.is_some()
             || limits.unknown_price == UnknownPricePolicy::Ignore
         {
             return false;
         } else if limits.unknown_price == UnknownPricePolicy::Warn {
-            if !std::mem::replace(&mut self.conversation.unknown_price_reported, true) {
-                self.show_notice(format!(
+            if !std::mem::replace(&mut self.transcript.conversation.unknown_price_reported, true) {
+                self.scope.show_notice(format!(
                     "The price of {} is not known, so limits in dollars do not count it. `budget.per_turn_tokens` limits it, \
                      `budget.strict: true` refuses it.",
                     self.result.model
@@ -182,7 +155,7 @@ impl RunningTurn<'_> {
                 self.result.model
             )
         };
-        self.fail(words.clone());
+        self.result.fail(words.clone());
         self.result.failure = Some(ModelError::Budget(words));
         true
     }
@@ -191,49 +164,14 @@ impl RunningTurn<'_> {
     pub(super) fn count_usage(&mut self, spent: CallUsage) {
         let CallUsage { usage, cost, .. } = spent;
         self.result.usage += usage;
-        self.conversation.usage += usage;
-        self.conversation.gauge.measure(usage, self.conversation.messages.len());
+        self.transcript.conversation.usage += usage;
+        self.transcript.conversation.gauge.measure(usage, self.transcript.conversation.messages.len());
         self.result.last_prompt_tokens = usage.prompt();
         self.result.model.clone_from(&spent.model);
         self.result.provider.clone_from(&spent.provider);
         let sum = self.result.cost.micro_usd.zip(cost.micro_usd).map(|(so_far, more)| so_far + more);
         self.result.cost = Cost { micro_usd: sum, status: cost.status };
-        self.record_charge(spent);
-        self.frontend.show(TurnEvent::Spent { usage, cost });
-    }
-
-    /// Queues a call's usage for the session's totals and the ledger, so that it is stored with the call's
-    /// message.
-    pub(crate) fn record_charge(&mut self, spent: CallUsage) {
-        let (store, session) = (&self.agent.store, &self.conversation.session);
-        let CallUsage { usage, cost, provider, model } = spent;
-        let base_url = Some(self.agent.models.base_url.clone()).filter(|address| !address.is_empty());
-        let billing = SessionBilling {
-            provider: Some(provider.clone()),
-            model: Some(model.clone()),
-            base_url,
-            ..SessionBilling::default()
-        };
-        let totals = store.record_usage(session, UsageUpdate::Add, usage, cost, billing);
-        let charge = store.record_charge(ModelCharge {
-            at: self.agent.clock.now(),
-            session: session.clone(),
-            turn: Some(self.turn.clone()),
-            root_turn: Some(self.root.clone()),
-            job: self.agent.job.clone(),
-            provider,
-            model,
-            usage,
-            cost,
-        });
-        self.pending_charges.extend([totals, charge]);
-    }
-
-    /// Waits until the whole cost of the turn is stored.
-    pub(crate) async fn wait_for_charges(&mut self) -> Result<(), StoreError> {
-        for owed in std::mem::take(&mut self.pending_charges) {
-            owed.await?;
-        }
-        Ok(())
+        self.transcript.charges.record(&self.transcript.conversation.session, spent);
+        self.scope.frontend.show(TurnEvent::Spent { usage, cost });
     }
 }

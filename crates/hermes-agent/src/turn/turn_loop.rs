@@ -3,22 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use hermes_store::{Error as StoreError, NewMessage, PendingResult};
-use hermes_types::{
-    Cancel, Cost, CostStatus, Deadline, Frontend, Message, MessageContent, ModelError, Role, ToolSpec,
-    TurnEvent, TurnId, TurnState, Usage,
-};
+use hermes_store::Error as StoreError;
+use hermes_types::{Message, MessageContent, ModelError, Role, TurnEvent, TurnNoticeKind};
 
-use super::long_results::{ResultBounds, ResultStore};
-use super::model_call::CallUsage;
+use super::capacity::TurnCapacity;
+use super::charges::CallUsage;
+use super::long_results::ResultBounds;
 use super::reply::final_text;
-use crate::agent::Agent;
-use crate::compress::is_summary;
+use super::scope::TurnScope;
+use super::transcript::TurnTranscript;
+use crate::compress::{CompressionPass, is_summary};
 use crate::conversation::Conversation;
-use crate::lease::LeasedSession;
 use crate::result::TurnResult;
-use crate::settings::UnknownPricePolicy;
+use crate::settings::{CompressionMode, UnknownPricePolicy};
 
+/// The most compressions for one reason in one turn.
+pub(super) const MAX_COMPRESSIONS: u32 = 3;
+/// The share of the threshold from which the user is told that a compression is near.
+const PRESSURE: f64 = 0.85;
 const SUM_UP: &str = include_str!("../texts/sum_up.md").trim_ascii();
 
 /// The user's input as the model should read it.
@@ -29,21 +31,12 @@ pub(super) struct ModelInput {
 }
 
 /// The state of a running turn.
-pub(crate) struct RunningTurn<'a> {
-    pub(crate) agent: &'a Agent,
-    pub(crate) conversation: &'a mut Conversation,
-    pub(crate) turn: TurnId,
-    /// The turn a person started: this one, or the one it is a part of.
-    pub(crate) root: TurnId,
-    pub(crate) deadline: Deadline,
-    pub(crate) cancel: &'a Cancel,
-    pub(crate) frontend: &'a dyn Frontend,
-    pub(crate) bounds: ResultBounds,
-    pub(crate) result_store: ResultStore,
-    pub(crate) result: TurnResult,
-    pub(crate) specs: Vec<ToolSpec>,
-    /// The session this turn holds the lease of.
-    pub(crate) leased_session: LeasedSession,
+pub(super) struct RunningTurn<'a> {
+    pub(super) scope: &'a TurnScope<'a>,
+    pub(super) transcript: TurnTranscript<'a>,
+    pub(super) capacity: TurnCapacity<'a>,
+    pub(super) bounds: ResultBounds,
+    pub(super) result: TurnResult,
     /// The index of this turn's first message.
     pub(super) first: usize,
     pub(super) input: ModelInput,
@@ -58,12 +51,8 @@ pub(crate) struct RunningTurn<'a> {
     pub(super) partial_text: String,
     /// The parts of an answer that came in several pieces.
     pub(super) answer_parts: Vec<String>,
-    /// The size of a request the provider rejected as too large in this turn.
-    pub(super) rejected_size: Option<u64>,
     /// The units left of the iteration budget.
     pub(super) budget: u32,
-    /// Charges that are queued for the database; the turn waits for them before its next step.
-    pub(super) pending_charges: Vec<PendingResult<()>>,
 }
 
 #[derive(Default)]
@@ -87,14 +76,11 @@ pub(super) enum LoopControl {
 
 impl<'a> RunningTurn<'a> {
     pub(super) fn new(
-        agent: &'a Agent,
+        scope: &'a TurnScope<'a>,
         conversation: &'a mut Conversation,
-        turn: TurnId,
         input: ModelInput,
-        frontend: &'a dyn Frontend,
-        cancel: &'a Cancel,
     ) -> Self {
-        let deadline = Deadline::after(&*agent.clock, agent.limits.time);
+        let agent = scope.agent;
         let window = conversation.window.unwrap_or_else(|| agent.models.window());
         let first = conversation
             .messages
@@ -102,45 +88,19 @@ impl<'a> RunningTurn<'a> {
             .rposition(|message| message.role == Role::User)
             .unwrap_or(conversation.messages.len());
         Self {
-            result: TurnResult {
-                response: None,
-                state: TurnState::Running,
-                session: conversation.session.clone(),
-                turn: turn.clone(),
-                error: None,
-                failure: None,
-                partial: false,
-                previewed: false,
-                last_reasoning: None,
-                api_calls: 0,
-                max_iterations: agent.limits.iterations,
-                usage: Usage::default(),
-                cost: Cost { micro_usd: Some(0), status: CostStatus::Estimated },
-                last_prompt_tokens: 0,
-                model: agent.models.name.clone(),
-                provider: agent.models.provider.clone(),
-            },
+            result: TurnResult::begin(agent, scope.turn.clone(), conversation.session.clone()),
             bounds: ResultBounds::for_window(window),
-            result_store: ResultStore::new(agent.folders.results.clone()),
-            specs: agent.tools.iter().map(|tool| tool.spec().clone()).collect(),
+            capacity: TurnCapacity::new(scope),
             budget: agent.limits.iterations,
-            pending_charges: Vec::new(),
             turn_context: None,
             notices: BTreeMap::new(),
             recall: None,
             counters: TurnCounters::default(),
             raised_output_limit: None,
-            rejected_size: None,
             partial_text: String::new(),
             answer_parts: Vec::new(),
-            leased_session: LeasedSession::new(conversation.session.clone()),
-            agent,
-            root: conversation.root.clone().unwrap_or_else(|| turn.clone()),
-            conversation,
-            turn,
-            deadline,
-            cancel,
-            frontend,
+            transcript: TurnTranscript::new(scope, conversation),
+            scope,
             first,
             input,
         }
@@ -148,7 +108,7 @@ impl<'a> RunningTurn<'a> {
 
     pub(super) async fn run_loop(&mut self) -> Result<(), StoreError> {
         if let Some(answer) = self.stored_answer() {
-            self.finish(answer);
+            self.result.finish(answer);
             return Ok(());
         }
         self.prepare().await;
@@ -157,19 +117,19 @@ impl<'a> RunningTurn<'a> {
         }
         self.compress_if_full().await?;
         let mut previous_tools = Vec::new();
-        while self.result.api_calls < self.agent.limits.iterations && self.budget > 0 {
-            if self.cancel.is_cancelled() {
-                self.mark_interrupted("Operation interrupted.".to_owned());
+        while self.result.api_calls < self.scope.agent.limits.iterations && self.budget > 0 {
+            if self.scope.cancel.is_cancelled() {
+                self.result.mark_interrupted("Operation interrupted.".to_owned());
                 return Ok(());
             }
-            self.wait_for_charges().await?;
+            self.transcript.charges.wait().await?;
             self.result.api_calls += 1;
             self.budget -= 1;
-            self.frontend.show(TurnEvent::Step {
+            self.scope.frontend.show(TurnEvent::Step {
                 iteration: self.result.api_calls,
                 previous_tools: std::mem::take(&mut previous_tools),
             });
-            let completion = match self.ask_model(self.specs.clone()).await {
+            let completion = match self.ask_model(self.capacity.specs.clone()).await {
                 Ok(completion) => completion,
                 Err(error) => match self.handle_error(error).await? {
                     LoopControl::Continue => continue,
@@ -177,7 +137,7 @@ impl<'a> RunningTurn<'a> {
                 },
             };
             self.count_usage(CallUsage::from(&completion));
-            let before = self.conversation.messages.len();
+            let before = self.transcript.conversation.messages.len();
             if let LoopControl::Finish = self.handle_answer(completion).await? {
                 self.check_unknown_price();
                 return Ok(());
@@ -186,6 +146,7 @@ impl<'a> RunningTurn<'a> {
                 return Ok(());
             }
             previous_tools = self
+                .transcript
                 .conversation
                 .messages
                 .iter()
@@ -199,7 +160,7 @@ impl<'a> RunningTurn<'a> {
     /// Warns about an unknown price after an answer. `Refuse` does not apply here: an answer that exists is
     /// delivered, and only a further call is refused.
     fn check_unknown_price(&mut self) {
-        if self.agent.limits.unknown_price == UnknownPricePolicy::Warn {
+        if self.scope.agent.limits.unknown_price == UnknownPricePolicy::Warn {
             self.is_over_budget();
         }
     }
@@ -207,26 +168,26 @@ impl<'a> RunningTurn<'a> {
     /// Returns the answer of a turn that was cut off after its answer was stored; the model need not be asked
     /// again.
     fn stored_answer(&self) -> Option<String> {
-        let since = self.conversation.messages.get(self.first..)?;
+        let since = self.transcript.conversation.messages.get(self.first..)?;
         final_text(since.last()?)
     }
 
     /// Collects what the external memory and the hooks add to this turn.
     pub(super) async fn prepare(&mut self) {
         let at = self.first;
-        if let Some(memory) = &self.agent.external_memory {
+        if let Some(memory) = &self.scope.agent.external_memory {
             self.recall = memory.recall(&self.input.content.text()).await.map(|text| (at, text));
         }
-        if let Some(hooks) = &self.agent.hooks {
+        if let Some(hooks) = &self.scope.agent.hooks {
             self.turn_context =
-                hooks.before_turn(&self.conversation.session, &self.input.content.text()).await;
+                hooks.before_turn(&self.transcript.conversation.session, &self.input.content.text()).await;
         }
     }
 
     /// Makes one last call without tools, for a summary, when the limit is reached.
     pub(super) async fn summarize_at_limit(&mut self) -> Result<(), StoreError> {
-        self.persist(Message::user(SUM_UP)).await?;
-        let most = self.agent.limits.iterations;
+        self.transcript.persist(Message::user(SUM_UP)).await?;
+        let most = self.scope.agent.limits.iterations;
         for _ in 0..2 {
             let completion = match self.ask_model(Vec::new()).await {
                 Ok(completion) => completion,
@@ -235,8 +196,8 @@ impl<'a> RunningTurn<'a> {
                     let words = format!(
                         "I reached the maximum iterations ({most}) but couldn't summarize. Error: {error}"
                     );
-                    self.persist(Message::assistant(words.clone())).await?;
-                    self.finish(words);
+                    self.transcript.persist(Message::assistant(words.clone())).await?;
+                    self.result.finish(words);
                     return Ok(());
                 }
             };
@@ -245,59 +206,53 @@ impl<'a> RunningTurn<'a> {
             message.tool_calls.clear();
             let text = hermes_text::strip_think(&message.content.text()).trim().to_owned();
             if !text.is_empty() {
-                self.persist(message).await?;
-                self.finish(text);
+                self.transcript.persist(message).await?;
+                self.result.finish(text);
                 return Ok(());
             }
         }
         let words = "I reached the iteration limit and couldn't generate a summary.".to_owned();
-        self.persist(Message::assistant(words.clone())).await?;
-        self.finish(words);
+        self.transcript.persist(Message::assistant(words.clone())).await?;
+        self.result.finish(words);
         Ok(())
     }
 
-    pub(super) fn finish(&mut self, text: String) {
-        self.result.response = Some(text);
-        self.result.state = TurnState::Done;
-    }
-
-    pub(super) fn fail(&mut self, words: String) {
-        self.result.error = Some(words);
-        self.result.state = TurnState::Failed;
-    }
-
-    /// Ends the turn early with what there is.
-    pub(super) fn stop_early(&mut self, response: Option<String>, error: &str) {
-        self.result.response = response;
-        self.result.error = Some(error.to_owned());
-        self.result.partial = true;
-        self.result.state = TurnState::Done;
-    }
-
-    pub(super) fn mark_interrupted(&mut self, words: String) {
-        self.result.response = Some(words);
-        self.result.failure = Some(ModelError::Cancelled);
-        self.result.state = TurnState::Interrupted;
-    }
-
-    /// Stores a message, then adds it to the conversation.
-    pub(crate) async fn persist(&mut self, message: Message) -> Result<(), StoreError> {
-        self.persist_all(vec![message]).await
-    }
-
-    pub(crate) async fn persist_all(&mut self, messages: Vec<Message>) -> Result<(), StoreError> {
-        let now = self.agent.clock.now();
-        let rows = messages.iter().map(|message| NewMessage::new(message.clone(), now)).collect();
-        let kept = self.agent.store.append_all(&self.conversation.session, rows);
-        self.wait_for_charges().await?;
-        kept.await?;
-        self.conversation.messages.extend(messages);
+    /// Compresses a conversation that has reached its threshold; tells the user once when it comes near.
+    pub(super) async fn compress_if_full(&mut self) -> Result<(), StoreError> {
+        if self.scope.agent.compression.mode == CompressionMode::Off {
+            return Ok(());
+        }
+        let threshold = self.capacity.threshold(self.transcript.conversation);
+        for _ in 0..MAX_COMPRESSIONS {
+            if self.capacity.size(self.transcript.conversation) < threshold || !self.compress().await? {
+                break;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let share = self.capacity.size(self.transcript.conversation) as f64 / (threshold.max(1)) as f64;
+        let conversation = &mut *self.transcript.conversation;
+        if share >= PRESSURE && !conversation.pressure_reported {
+            conversation.pressure_reported = true;
+            let percent = (share * 100.0).min(100.0);
+            let text =
+                format!("The conversation fills {percent:.0} % of what it may before it is summarised.");
+            self.scope.frontend.show(TurnEvent::Notice { kind: TurnNoticeKind::ContextPressure, text });
+        }
         Ok(())
+    }
+
+    /// Makes the conversation smaller and returns true, or leaves it unchanged and returns false.
+    pub(super) async fn compress(&mut self) -> Result<bool, StoreError> {
+        let report = CompressionPass::new(&mut self.transcript, &self.capacity).run(None).await?;
+        if report.is_some() {
+            self.reset_positions();
+        }
+        Ok(report.is_some())
     }
 
     /// Recomputes message indexes after a compression has moved them.
-    pub(crate) fn reset_positions(&mut self) {
-        let messages = &self.conversation.messages;
+    fn reset_positions(&mut self) {
+        let messages = &self.transcript.conversation.messages;
         let asked = messages.iter().rposition(|m| m.role == Role::User && m.content == self.input.content);
         let summary = || messages.iter().rposition(is_summary).map(|at| at + 1);
         self.first = asked.or_else(summary).unwrap_or(messages.len());
