@@ -9,7 +9,7 @@ use std::time::Duration;
 use hermes_store::Store;
 use hermes_types::{
     CivilTime, Clock, Completion, Deadline, ExternalMemory, HolderId, Model, ModelError, ModelRequest,
-    SideModel, Timestamp, Tool, ToolRole, TurnHooks,
+    SideModel, Timestamp, Tool, TurnHooks,
 };
 
 use crate::builder::AgentBuilder;
@@ -95,6 +95,27 @@ impl AgentModels {
             timeout: Duration::from_mins(2),
         })
     }
+
+    /// Asks the side model, and the main one if that fails: a stale key for the side model must not stop what the
+    /// main model can do.
+    pub(crate) async fn ask_side(
+        &self,
+        clock: &dyn Clock,
+        mut request: ModelRequest,
+    ) -> Result<Completion, ModelError> {
+        let SideModel { model, name, timeout: patience } = self.side();
+        request.model = name;
+        let answer = model.complete(&request, &mut |_| ()).await;
+        let Err(error) = answer else { return answer };
+        let is_final = matches!(error, ModelError::Cancelled | ModelError::Budget(_));
+        if is_final || self.side.is_none() {
+            return Err(error);
+        }
+        tracing::warn!(%error, model = request.model, "a side model failed; the main model takes its place");
+        request.model.clone_from(&self.name);
+        request.deadline = Deadline::after(clock, patience);
+        self.main.complete(&request, &mut |_| ()).await
+    }
 }
 
 impl Agent {
@@ -135,29 +156,6 @@ impl Agent {
 
     pub fn compression(&self) -> Compression {
         self.compression
-    }
-
-    /// Returns the tools with one of these roles.
-    pub(crate) fn tools_for(&self, roles: &[ToolRole]) -> Vec<Arc<dyn Tool>> {
-        let wanted = |tool: &&Arc<dyn Tool>| tool.descriptor().role.is_some_and(|role| roles.contains(&role));
-        self.tools.iter().filter(wanted).cloned().collect()
-    }
-
-    /// Asks the side model, and the main one if that fails: a stale key for the side model must not stop what the
-    /// main model can do.
-    pub(crate) async fn ask_side_model(&self, mut request: ModelRequest) -> Result<Completion, ModelError> {
-        let SideModel { model, name, timeout: patience } = self.models.side();
-        request.model = name;
-        let answer = model.complete(&request, &mut |_| ()).await;
-        let Err(error) = answer else { return answer };
-        let is_final = matches!(error, ModelError::Cancelled | ModelError::Budget(_));
-        if is_final || self.models.side.is_none() {
-            return Err(error);
-        }
-        tracing::warn!(%error, model = request.model, "a side model failed; the main model takes its place");
-        request.model.clone_from(&self.models.name);
-        request.deadline = Deadline::after(&*self.clock, patience);
-        self.models.main.complete(&request, &mut |_| ()).await
     }
 
     pub(crate) fn today(&self) -> CivilTime {

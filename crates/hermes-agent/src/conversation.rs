@@ -106,6 +106,23 @@ impl Conversation {
     }
 }
 
+impl UnfinishedTurn {
+    /// Describes a turn that is marked as running. Fails with [`Error::Busy`] when a live process holds it.
+    async fn describe(agent: &Agent, session: &SessionId, turn: Turn) -> Result<Self, Error> {
+        let holder = agent.store.lease_holder(session.as_str(), agent.clock.now()).await?;
+        if let Some(holder) =
+            holder.filter(|holder| *holder != agent.holder && hermes_task::may_be_alive(holder))
+        {
+            return Err(Error::Busy { holder });
+        }
+        let parked = agent.store.is_last_attempt(&turn.id).await?;
+        let records = agent.store.tool_calls(&turn.id).await?;
+        let is_unknown = |record: &ToolCallRecord| record.status.is_none() && !record.asking;
+        let unknown = records.into_iter().filter(is_unknown).map(|record| record.name);
+        Ok(Self { parked, unknown_calls: unknown.collect(), turn })
+    }
+}
+
 impl Agent {
     /// Returns the context window of the model in this conversation, as far as it is known.
     pub fn window(&self, conversation: &Conversation) -> u64 {
@@ -169,7 +186,7 @@ impl Agent {
         }
         let stored = stored.await?;
         let cut_off = match running.await? {
-            Some(turn) => Some(self.describe_unfinished_turn(session, turn).await?),
+            Some(turn) => Some(UnfinishedTurn::describe(self, session, turn).await?),
             None => None,
         };
         if row.ended_at.is_some() {
@@ -257,31 +274,12 @@ impl Agent {
     pub async fn find_unfinished_session(&self, source: &str) -> Result<Option<SessionId>, Error> {
         let Some(session) = self.store.newest_session(source).await? else { return Ok(None) };
         let Some(turn) = self.store.running_turn(&session).await? else { return Ok(None) };
-        match self.describe_unfinished_turn(&session, turn).await {
+        match UnfinishedTurn::describe(self, &session, turn).await {
             Ok(_) => Ok(Some(session)),
             // The turn runs in another terminal.
             Err(Error::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Describes a turn that is marked as running. Fails with [`Error::Busy`] when a live process holds it.
-    async fn describe_unfinished_turn(
-        &self,
-        session: &SessionId,
-        turn: Turn,
-    ) -> Result<UnfinishedTurn, Error> {
-        let holder = self.store.lease_holder(session.as_str(), self.clock.now()).await?;
-        if let Some(holder) =
-            holder.filter(|holder| *holder != self.holder && hermes_task::may_be_alive(holder))
-        {
-            return Err(Error::Busy { holder });
-        }
-        let parked = self.store.is_last_attempt(&turn.id).await?;
-        let records = self.store.tool_calls(&turn.id).await?;
-        let is_unknown = |record: &ToolCallRecord| record.status.is_none() && !record.asking;
-        let unknown = records.into_iter().filter(is_unknown).map(|record| record.name);
-        Ok(UnfinishedTurn { parked, unknown_calls: unknown.collect(), turn })
     }
 }
 

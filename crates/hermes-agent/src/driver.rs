@@ -16,9 +16,9 @@ use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::lease;
 use crate::result::TurnResult;
-use crate::turn::TurnInput;
 use crate::turn::open_calls::answer_waiting_calls;
 use crate::turn::reply::final_text;
+use crate::turn::{LeasedTurn, TurnInput};
 
 /// The work of a driven turn.
 #[derive(Debug, Clone)]
@@ -115,7 +115,8 @@ impl Agent {
             let running = async {
                 match work {
                     TurnWork::Begin { id, input: said } => {
-                        let result = self.run_turn_as(id, conversation, *said, frontend, cancel).await?;
+                        let result =
+                            LeasedTurn::new(self, conversation, frontend, cancel).begin(id, *said).await?;
                         Ok(TurnOutcome::Ended(Box::new(result)))
                     }
                     TurnWork::Resume(cut_off) => {
@@ -124,7 +125,7 @@ impl Agent {
                             self.drop_turn(&cut_off).await?;
                             return Ok(TurnOutcome::Parked(cut_off));
                         }
-                        let resumed = self.resume_turn(conversation, &cut_off, frontend, cancel);
+                        let resumed = LeasedTurn::new(self, conversation, frontend, cancel).resume(&cut_off);
                         let result = Box::pin(resumed).await?;
                         Ok(TurnOutcome::Ended(Box::new(result)))
                     }
@@ -145,18 +146,8 @@ impl Agent {
         if let Some(ended) = ended {
             return ended;
         }
-        self.abandon_turn(&id).await?;
+        abandon_turn(self, &id).await?;
         Ok(TurnOutcome::Abandoned)
-    }
-
-    /// Closes a turn whose work was dropped because it did not stop when told to.
-    pub async fn abandon_turn(&self, id: &TurnId) -> Result<(), StoreError> {
-        let note = Some("did not stop when told to".to_owned());
-        self.store.close_turn(id, TurnState::Interrupted, note, self.clock.now()).await?;
-        if let Some(turn) = self.store.turn(id).await? {
-            self.store.release_lease(turn.session.as_str(), &self.holder).await?;
-        }
-        Ok(())
     }
 
     /// Returns a turn that has ended or was cut off, from the session it is in now.
@@ -179,15 +170,6 @@ impl Agent {
         Ok(Some(PastTurn { turn, messages, first, calls }))
     }
 
-    /// Names a conversation that has no title and reviews it if due; meant to run in the background.
-    pub async fn title_and_review(&self, conversation: &Conversation, cancel: &Cancel) {
-        self.title_conversation(conversation, cancel).await;
-        let due = self.review_due(conversation);
-        if due.is_any() {
-            self.review(conversation, due, cancel).await;
-        }
-    }
-
     /// Returns the first session of the conversation a session belongs to, and its current one.
     pub async fn locate_conversation(
         &self,
@@ -206,4 +188,14 @@ async fn claim_unfinished_turn(
     lease::acquire(agent, conversation).await?;
     let state = agent.store.record_cut_off(&cut_off.turn.id, agent.holder.clone(), agent.clock.now()).await?;
     Ok(state == Some(TurnState::Running))
+}
+
+/// Closes a turn whose work was dropped because it did not stop when told to.
+async fn abandon_turn(agent: &Agent, id: &TurnId) -> Result<(), StoreError> {
+    let note = Some("did not stop when told to".to_owned());
+    agent.store.close_turn(id, TurnState::Interrupted, note, agent.clock.now()).await?;
+    if let Some(turn) = agent.store.turn(id).await? {
+        agent.store.release_lease(turn.session.as_str(), &agent.holder).await?;
+    }
+    Ok(())
 }

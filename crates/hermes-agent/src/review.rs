@@ -44,8 +44,8 @@ impl Agent {
     /// does not matter which process runs the next turn.
     pub fn review_due(&self, conversation: &Conversation) -> ReviewDue {
         let messages = conversation.messages();
-        let memory_tools = self.tools_for(&[ToolRole::Memory]);
-        let skill_tools = self.tools_for(&[ToolRole::SkillEditor]);
+        let memory_tools = tools_with_roles(&self.tools, &[ToolRole::Memory]);
+        let skill_tools = tools_with_roles(&self.tools, &[ToolRole::SkillEditor]);
         let turns =
             |from: usize| messages.iter().skip(from).filter(|message| message.role == Role::User).count();
         let steps =
@@ -76,7 +76,8 @@ impl Agent {
         due: ReviewDue,
         cancel: &Cancel,
     ) -> Option<String> {
-        let tools = self.tools_for(&[ToolRole::Memory, ToolRole::SkillEditor, ToolRole::SkillReader]);
+        let tools =
+            tools_with_roles(&self.tools, &[ToolRole::Memory, ToolRole::SkillEditor, ToolRole::SkillReader]);
         if tools.is_empty() || !due.is_any() {
             return None;
         }
@@ -111,7 +112,7 @@ impl Agent {
 
     /// Gives the model one chance to store what must not be lost.
     pub async fn flush_memories(&self, conversation: &Conversation, cancel: &Cancel) {
-        let tools = self.tools_for(&[ToolRole::Memory]);
+        let tools = tools_with_roles(&self.tools, &[ToolRole::Memory]);
         if tools.is_empty() || conversation.messages.len() < MIN_MESSAGES {
             return;
         }
@@ -170,6 +171,12 @@ pub(crate) async fn record_usage(
             cost: spent.cost,
         })
         .await
+}
+
+/// Returns the tools that have one of these roles.
+fn tools_with_roles(tools: &[Arc<dyn Tool>], roles: &[ToolRole]) -> Vec<Arc<dyn Tool>> {
+    let wanted = |tool: &&Arc<dyn Tool>| tool.descriptor().role.is_some_and(|role| roles.contains(&role));
+    tools.iter().filter(wanted).cloned().collect()
 }
 
 /// Returns the index after the last call of one of these tools.

@@ -44,7 +44,7 @@ impl Agent {
             deadline: Deadline::after(&*self.clock, side.timeout),
             cancel: cancel.clone(),
         };
-        let completion = self.ask_side_model(request).await.ok()?;
+        let completion = self.models.ask_side(&*self.clock, request).await.ok()?;
         if let Err(error) = record_usage(self, conversation, (&completion).into()).await {
             tracing::warn!(%error, "a charge was not recorded");
         }

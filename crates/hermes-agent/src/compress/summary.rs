@@ -68,7 +68,7 @@ pub(crate) async fn request_summary(
         deadline: deadline.at_most(&*agent.clock, side.timeout),
         cancel: cancel.clone(),
     };
-    let completion = agent.ask_side_model(request).await?;
+    let completion = agent.models.ask_side(&*agent.clock, request).await?;
     let text = completion.message.content.text();
     let words = hermes_text::strip_think(&text).trim().to_owned();
     let words =
