@@ -64,7 +64,7 @@ pub(crate) async fn acquire(agent: &Agent, conversation: &Conversation) -> Resul
 }
 
 /// Releases the lease without waiting: later writes of this process are queued after it, and a lease that is
-/// not released expires by itagent.
+/// not released expires by itself.
 pub(crate) fn release(agent: &Agent, conversation: &Conversation) {
     drop(agent.store.release_lease(conversation.session.as_str(), &agent.holder));
 }

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hermes_config::Home;
+use hermes_config::yaml::YamlValue;
 use hermes_guard::{TextOrigin, find_injections};
 
 use super::front_matter::{SkillDocument, bounded_text, list, scalar};
@@ -84,7 +85,7 @@ impl Skill {
                 .collect(),
             setup_help: data.get("setup").and_then(|setup| scalar(setup, "help")),
             compatibility: document.text("compatibility"),
-            metadata: data.get("metadata").filter(|value| !value.is_null()).map(|value| value.to_json()),
+            metadata: data.get("metadata").filter(|value| !value.is_null()).map(YamlValue::to_json),
             content,
         })
     }

@@ -25,7 +25,7 @@ use crate::glyphs::{StyledLine, clean, clean_line, cut, styled, wrap_words};
 use crate::markdown::MarkdownStream;
 use crate::status::StatusFields;
 use crate::theme::Theme;
-use crate::transcript::{RowContext, TranscriptOptions, TurnTranscript};
+use crate::transcript::{RowContext, ShownTurn, TranscriptOptions};
 
 /// The time in which a second Ctrl-C counts as one.
 const DOUBLE_PRESS: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ pub struct ScreenState {
     width: usize,
     height: usize,
     input: InputBox,
-    transcript: TurnTranscript,
+    transcript: ShownTurn,
     dialogs: VecDeque<DialogBox>,
     status: StatusFields,
     shows_status: bool,
@@ -81,7 +81,7 @@ impl ScreenState {
             width: usize::from(setup.width.max(1)),
             height: usize::from(setup.height.max(1)),
             input: InputBox::new(setup.history.clone(), setup.commands.clone()),
-            transcript: TurnTranscript::new(setup.transcript),
+            transcript: ShownTurn::new(setup.transcript),
             setup,
             dialogs: VecDeque::new(),
             status: StatusFields::default(),
@@ -186,7 +186,7 @@ impl ScreenState {
     fn with_transcript(
         &mut self,
         now: Duration,
-        work: impl FnOnce(&mut TurnTranscript, RowContext<'_>, &mut Vec<StyledLine>),
+        work: impl FnOnce(&mut ShownTurn, RowContext<'_>, &mut Vec<StyledLine>),
     ) {
         let at = RowContext { width: self.width, now, theme: &self.setup.theme };
         work(&mut self.transcript, at, &mut self.finished);

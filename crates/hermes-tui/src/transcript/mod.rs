@@ -76,7 +76,7 @@ pub enum DiffDisplay {
 
 /// The turn that runs, or the last one.
 #[derive(Debug)]
-pub(crate) struct TurnTranscript {
+pub(crate) struct ShownTurn {
     pub(crate) options: TranscriptOptions,
     answer: MarkdownStream,
     /// True once the head of the answer is in the scrollback.
@@ -102,7 +102,7 @@ pub(crate) struct RowContext<'a> {
     pub(crate) theme: &'a Theme,
 }
 
-impl TurnTranscript {
+impl ShownTurn {
     pub(crate) fn new(options: TranscriptOptions) -> Self {
         Self {
             options,

@@ -282,7 +282,10 @@ impl ChatLoop<'_> {
         }
         let cancel = self.follow_up_tasks.cancel_token().clone();
         self.follow_up_tasks.spawn("after-turn", async move {
-            agent.title_and_review(&conversation, &cancel).await;
+            agent.title_conversation(&conversation, &cancel).await;
+            if due.is_any() {
+                agent.review(&conversation, due, &cancel).await;
+            }
         });
     }
 
