@@ -41,9 +41,9 @@ fn skills_are_listed_by_their_own_names() {
     assert!(empty["message"].is_string() && home.path().join("skills").is_dir());
     skill(home.path(), "mlops/inference/vllm", "name: serving-llms-vllm\ndescription: Serve models");
     skill(home.path(), "solo", "version: 1");
-    skill(home.path(), "off", "description: never");
+    skill(home.path(), "unwanted", "description: never");
     skill(home.path(), "elsewhere", "platforms: [no-such-system]");
-    let config = "skills: {disabled: [off]}";
+    let config = "skills: {disabled: [unwanted]}";
     assert_eq!(
         list(source(home.path(), config, "cli"), json!({})),
         json!({
@@ -63,7 +63,7 @@ fn skills_are_listed_by_their_own_names() {
         assert_eq!(seen["path"], "mlops/inference/vllm/SKILL.md", "{name}");
     }
     for (name, words) in [
-        ("off", "`hermes skills`"),
+        ("unwanted", "`hermes skills`"),
         ("elsewhere", "not supported"),
         ("nothing", "Skill 'nothing' not found."),
         ("../solo", "not found"),
