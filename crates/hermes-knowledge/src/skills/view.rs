@@ -84,7 +84,10 @@ impl Skill {
                 .collect(),
             setup_help: data.get("setup").and_then(|setup| scalar(setup, "help")),
             compatibility: document.text("compatibility"),
-            metadata: data.get("metadata").filter(|value| !value.is_null()).map(|value| value.to_json()),
+            metadata: data
+                .get("metadata")
+                .filter(|value| !value.is_null())
+                .map(hermes_config::yaml::YamlValue::to_json),
             content,
         })
     }
