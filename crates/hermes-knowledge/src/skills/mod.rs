@@ -147,9 +147,16 @@ impl SkillSet {
         let own_name = document.text("name").map_or_else(|| name.clone(), |own| own.trim().to_owned());
         let own_name = head(&own_name, MAX_NAME).to_owned();
         let shadowed = self.skills.iter().any(|known| known.name == name);
-        let status = filter.status(&name, &own_name, &document.data);
+        // What may not be loaded stays so under its path, too.
+        let status = match filter.status(&name, &own_name, &document.data) {
+            refused @ (SkillStatus::Disabled | SkillStatus::Unsupported) => refused,
+            SkillStatus::Offered | SkillStatus::Inapplicable | SkillStatus::Shadowed if shadowed => {
+                SkillStatus::Shadowed
+            }
+            other => other,
+        };
         self.skills.push(Skill {
-            status: if shadowed { SkillStatus::Shadowed } else { status },
+            status,
             list_category: found.path.first().filter(|_| found.path.len() > 1).cloned(),
             description: document.text("description").unwrap_or_default(),
             first_line: document.first_line(),

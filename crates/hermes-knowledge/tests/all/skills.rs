@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hermes_config::{Config, Env, Home};
-use hermes_knowledge::{SkillFile, SkillFileError, SkillFilter, SkillSet, SkillUse};
+use hermes_knowledge::{SkillFile, SkillFileError, SkillFilter, SkillSet, SkillStatus, SkillUse};
 
 fn skill(root: &Path, path: &str, head: &str) {
     let folder = root.join("skills").join(path);
@@ -137,6 +137,17 @@ fn the_walk_goes_on_below_a_skill_and_past_links() {
         index(root.path(), "", |_| ()),
         "  dogfood: Tests\n    - dogfood: top\n    - setup: below\n  linked:\n    - linked: linked\n"
     );
+}
+
+#[test]
+fn a_disabled_skill_stays_disabled_under_its_path() {
+    let home = tempfile::tempdir().unwrap();
+    skill(home.path(), "a/twin", "description: first");
+    skill(home.path(), "b/twin", "description: second");
+    let set = whole(home.path(), "skills: {disabled: [twin]}", "cli");
+    for path in ["a/twin", "b/twin", "twin"] {
+        assert_eq!(set.find(path).map(|skill| skill.status), Some(SkillStatus::Disabled), "{path}");
+    }
 }
 
 #[test]
