@@ -48,6 +48,26 @@ pub(crate) async fn keep_renewed(agent: &Agent, leased: LeasedSession) -> Infall
     }
 }
 
+/// Releases the lease of a session when dropped, also when the work it was held for is abandoned.
+pub(crate) struct LeaseGuard<'a> {
+    agent: &'a Agent,
+    session: SessionId,
+}
+
+impl<'a> LeaseGuard<'a> {
+    /// Acquires the lease of a conversation.
+    pub(crate) async fn acquire(agent: &'a Agent, conversation: &Conversation) -> Result<Self, Error> {
+        acquire(agent, conversation).await?;
+        Ok(Self { agent, session: conversation.session.clone() })
+    }
+}
+
+impl Drop for LeaseGuard<'_> {
+    fn drop(&mut self) {
+        drop(self.agent.store.release_lease(self.session.as_str(), &self.agent.holder));
+    }
+}
+
 /// Acquires the lease of a conversation, also from a process that has died.
 pub(crate) async fn acquire(agent: &Agent, conversation: &Conversation) -> Result<(), Error> {
     let key = conversation.session.as_str();

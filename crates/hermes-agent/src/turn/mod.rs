@@ -26,7 +26,7 @@ use crate::agent::Agent;
 use crate::compress::{CompressionPass, CompressionReport};
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
-use crate::lease;
+use crate::lease::{self, LeaseGuard};
 use crate::result::TurnResult;
 
 pub(crate) use capacity::TurnCapacity;
@@ -88,7 +88,8 @@ impl Agent {
         frontend: &dyn Frontend,
         cancel: &Cancel,
     ) -> Result<Option<CompressionReport>, Error> {
-        lease::acquire(self, conversation).await?;
+        // A compression that does not stop is dropped, and the conversation must be free then.
+        let _lease = LeaseGuard::acquire(self, conversation).await?;
         answer_waiting_calls(self, conversation).await?;
         let ended = {
             let scope = TurnScope::new(self, conversation, TurnId::generate(), frontend, cancel);
@@ -96,6 +97,7 @@ impl Agent {
             let mut transcript = TurnTranscript::new(&scope, conversation);
             CompressionPass::new(&mut transcript, &capacity).run(Some(focus.unwrap_or_default())).await
         };
+        // Compression may have moved the lease to another session.
         lease::release(self, conversation);
         Ok(ended?)
     }

@@ -390,7 +390,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("HERMES_SESSION_THREAD_ID", "", "Thread of the conversation").kept(),
     plain("HERMES_SESSION_KEY", "", "Key of the conversation").kept(),
     plain("HERMES_SESSION_SOURCE", "", "What started the session"),
-    plain("HERMES_PLATFORM", "", "Platform of the process").kept(),
+    plain("HERMES_PLATFORM", "", "Platform whose disabled skills count"),
     plain("HERMES_CRON_AUTO_DELIVER_PLATFORM", "", "Where a job delivers: platform").kept(),
     plain("HERMES_CRON_AUTO_DELIVER_CHAT_ID", "", "Where a job delivers: chat").kept(),
     plain("HERMES_CRON_AUTO_DELIVER_THREAD_ID", "", "Where a job delivers: thread").kept(),

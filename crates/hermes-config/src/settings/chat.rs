@@ -30,7 +30,6 @@ pub struct DisplaySettings {
     pub skin: String,
     pub tool_progress: ToolProgress,
     pub tool_progress_command: bool,
-    pub theme_mode: String,
     pub background_process_notifications: String,
 }
 
@@ -53,7 +52,6 @@ impl DisplaySettings {
                 _ => ToolProgress::All,
             },
             tool_progress_command: config.flag("display.tool_progress_command"),
-            theme_mode: config.text("display.theme_mode"),
             background_process_notifications: precedence::background_notifications(config, env),
         }
     }
