@@ -21,6 +21,10 @@ use super::unwrap::{
 const DEEPEST: usize = 16;
 const TOO_DEEP: &str = "command nested too deeply to check";
 const AMBIGUOUS: &str = "shell syntax that can be read in two ways";
+const MANY_VALUES: &str = "variables that may have too many values to check";
+/// The most combinations of values that are judged, and the most characters that are read for them.
+const MOST_COMBINATIONS: usize = 128;
+const MOST_READ: usize = 1_000_000;
 pub(super) const UNSEEN: &str = "shell command via -c/-lc flag";
 pub(super) const REMOTE: &str = "pipe remote content to shell";
 pub(super) const REMOTE_FILE: &str = "execute remote script via process substitution";
@@ -44,7 +48,7 @@ pub(super) struct CommandJudge {
     pub(super) effects: CommandEffects,
     pub(super) functions: HashSet<String>,
     /// The known values of variables; a text that is run knows them too.
-    variables: ShellVariables,
+    pub(super) variables: ShellVariables,
     depth: usize,
     /// The words of commands that are certainly run.
     pub(super) executed: Vec<Vec<Option<String>>>,
@@ -64,7 +68,26 @@ impl CommandJudge {
 
     /// Tells whether everything could be read unambiguously.
     pub(super) fn is_certain(&self) -> bool {
-        !self.dangers.iter().any(|danger| matches!(danger.key.as_str(), TOO_DEEP | AMBIGUOUS))
+        !self.dangers.iter().any(|danger| matches!(danger.key.as_str(), TOO_DEEP | AMBIGUOUS | MANY_VALUES))
+    }
+
+    /// Judges a command with every combination of values that its variables may have.
+    pub(super) fn of_command(text: &str) -> Self {
+        let mut judge = Self::default();
+        judge.judge_text(text);
+        let most = MOST_COMBINATIONS.min(MOST_READ / text.len().max(1));
+        let Some(combinations) = judge.variables.combinations(most) else {
+            judge.add(RuleFinding::Ask(MANY_VALUES), "");
+            return judge;
+        };
+        for variables in combinations {
+            let mut other = Self { variables, ..Self::default() };
+            other.judge_text(text);
+            other.dangers.into_iter().for_each(|danger| judge.push(danger));
+            judge.denied = judge.denied.or(other.denied);
+            judge.executed.append(&mut other.executed);
+        }
+        judge
     }
 
     /// Judges a text that a shell would read.

@@ -64,11 +64,7 @@ pub fn judge(command: &str, places: HomeFolders<'_>) -> CommandJudgement {
         let reason = format!("{CONTROL}: U+{:04X} (write it as an escape, for example $'\\e')", u32::from(c));
         return CommandJudgement::Deny(Danger { key: CONTROL.to_owned(), reason });
     }
-    let judged = |text: &str| {
-        let mut judge = CommandJudge::default();
-        judge.judge_text(text);
-        judge.finish()
-    };
+    let judged = |text: &str| CommandJudge::of_command(text).finish();
     let raw = normalize::fold_homes(command, places);
     let plain = normalize::plain_letters(&raw);
     if plain == raw { judged(&raw) } else { judged(&raw).worse_of(judged(&plain)) }
@@ -80,8 +76,7 @@ pub fn judge(command: &str, places: HomeFolders<'_>) -> CommandJudgement {
 ///
 /// For comparing what is judged with what a shell runs.
 pub fn executed_words(command: &str) -> Option<Vec<Vec<Option<String>>>> {
-    let mut judge = CommandJudge::default();
-    judge.judge_text(command);
+    let judge = CommandJudge::of_command(command);
     judge.is_certain().then_some(judge.executed)
 }
 

@@ -6,6 +6,7 @@
 use super::brackets::BracketKind;
 use super::cursor::Cursor;
 use super::heredoc::{PendingHeredoc, is_end_of_word, is_waiting};
+use super::variables::AssignmentReach;
 use super::{
     Direction, Pipeline, PipelineEnd, PipelineStage, Redirect, ShellScript, ShellVariables, ShellWord,
 };
@@ -19,10 +20,7 @@ const MOST_EXPANDED: usize = 100_000;
 const MOST_REREAD: usize = 2_000_000;
 
 /// Words that only precede a command.
-const ANNOUNCE: &[&str] = &[
-    "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!", "time", "coproc",
-    "esac",
-];
+const ANNOUNCE: &[&str] = &["then", "elif", "else", "do", "{", "}", "!", "time", "coproc"];
 
 /// Parses a command line, given the known values of variables.
 pub(crate) fn read(text: &str, variables: &ShellVariables) -> ShellScript {
@@ -71,12 +69,17 @@ pub(super) struct ShellParser<'a> {
     pub(super) texts: Vec<Option<ShellWord>>,
     cases: usize,
     pattern_next: bool,
+    /// The number of open loops and conditions; a function counts as one that stays open.
+    conditions: usize,
 }
 
 /// The token that ends a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum CommandSeparator {
     Pipe,
     Next,
+    /// `&&` or `||`: the next command may not be run.
+    Condition,
     /// The end of a line, after which here-documents have been read.
     Line,
     Background,
@@ -102,6 +105,7 @@ impl<'a> ShellParser<'a> {
             texts: Vec::new(),
             cases: 0,
             pattern_next: false,
+            conditions: 0,
         }
     }
 
@@ -151,10 +155,17 @@ impl<'a> ShellParser<'a> {
         }
         let mut pipeline = Pipeline::default();
         let mut filled = 0;
+        let mut conditional = false;
         loop {
             let (stage, joint) = self.stage(stop);
-            self.record_assignments(&stage, pipeline.stages.last());
-            let piped = matches!(joint, CommandSeparator::Pipe);
+            let piped = joint == CommandSeparator::Pipe;
+            let lasts = !piped && pipeline.stages.is_empty() && joint != CommandSeparator::Background;
+            let reach = match lasts && !conditional && self.depth == 1 && self.conditions == 0 {
+                true => AssignmentReach::Certain,
+                false => AssignmentReach::Possible,
+            };
+            self.record_assignments(&stage, pipeline.stages.last(), reach);
+            conditional = joint == CommandSeparator::Condition || piped && conditional;
             // The rest of a group that was parsed flat: it stands in the pipeline for everything before it.
             if !stage.is_empty() || piped || !pipeline.stages.is_empty() {
                 pipeline.stages.push(stage);
@@ -163,6 +174,7 @@ impl<'a> ShellParser<'a> {
                 CommandSeparator::Pipe => continue,
                 CommandSeparator::Background => pipeline.end = PipelineEnd::Background,
                 CommandSeparator::Next
+                | CommandSeparator::Condition
                 | CommandSeparator::Line
                 | CommandSeparator::Close
                 | CommandSeparator::End => {}
@@ -170,10 +182,10 @@ impl<'a> ShellParser<'a> {
             if !pipeline.stages.is_empty() {
                 script.pipelines.push(std::mem::take(&mut pipeline));
             }
-            if matches!(joint, CommandSeparator::Line) && self.texts.iter().any(Option::is_some) {
+            if joint == CommandSeparator::Line && self.texts.iter().any(Option::is_some) {
                 self.fill_line(script.pipelines.get_mut(filled..).unwrap_or_default());
             }
-            if matches!(joint, CommandSeparator::Line) {
+            if joint == CommandSeparator::Line {
                 filled = script.pipelines.len();
             }
             if matches!(joint, CommandSeparator::Close | CommandSeparator::End) {
@@ -197,7 +209,7 @@ impl<'a> ShellParser<'a> {
         self.place_heredocs(pipelines);
         for (pipeline, stage) in waiting {
             if let Some(stage) = pipelines.get(pipeline).and_then(|pipeline| pipeline.stages.get(stage)) {
-                self.record_assignments(stage, None);
+                self.record_assignments(stage, None, AssignmentReach::Possible);
             }
         }
     }
@@ -233,7 +245,7 @@ impl<'a> ShellParser<'a> {
                     match self.cursor.peek() {
                         Some('&') => {
                             self.cursor.next();
-                            return (stage, CommandSeparator::Next);
+                            return (stage, CommandSeparator::Condition);
                         }
                         Some('>') => self.redirect(&mut stage),
                         _ => return (stage, CommandSeparator::Background),
@@ -242,7 +254,7 @@ impl<'a> ShellParser<'a> {
                 '|' => {
                     self.cursor.next();
                     if self.cursor.skip('|') {
-                        return (stage, CommandSeparator::Next);
+                        return (stage, CommandSeparator::Condition);
                     }
                     self.cursor.skip('&');
                     return (stage, CommandSeparator::Pipe);
@@ -271,6 +283,7 @@ impl<'a> ShellParser<'a> {
             if ahead.skip(')') {
                 // `name()`: what follows is the function's body.
                 self.cursor = ahead;
+                self.conditions += 1;
                 self.functions.extend(stage.words.drain(..).next_back().map(|word| word.text));
                 return;
             }
@@ -391,14 +404,29 @@ impl<'a> ShellParser<'a> {
                     }
                 }
                 self.cases += 1;
+                self.conditions += 1;
                 self.pattern_next = true;
                 true
             }
             "esac" => {
                 self.cases = self.cases.saturating_sub(1);
+                self.conditions = self.conditions.saturating_sub(1);
                 true
             }
+            "if" | "while" | "until" => {
+                self.conditions += 1;
+                true
+            }
+            "fi" | "done" => {
+                self.conditions = self.conditions.saturating_sub(1);
+                true
+            }
+            "for" | "select" => {
+                self.conditions += 1;
+                false
+            }
             "function" => {
+                self.conditions += 1;
                 self.skip_blanks();
                 let name = self.word(Position::Argument);
                 self.functions.extend(name.into_iter().map(|word| word.text));

@@ -6,7 +6,7 @@ use super::heredoc::is_end_of_word;
 use super::parse::{DEEPEST, Position, ShellParser, is_arithmetic};
 use super::print::output_of;
 use super::quote::{ZeroEscape, ansi_c, unescape};
-use super::variables::POSITIONAL;
+use super::variables::{AssignmentReach, POSITIONAL};
 use super::{NestedScript, ShellScript, ShellWord, Substitution};
 
 /// Words under construction: an unquoted expansion may split one into several.
@@ -230,6 +230,9 @@ impl ShellParser<'_> {
 
     /// Expands the default of `"${name:-…}"`, where inner quotes have a meaning again.
     fn expanded_in_quotes(&mut self, text: &str) -> ShellWord {
+        // Releases of bash disagree about what is expanded within `$'…'` here.
+        let escapes = text.split_once("$'").map(|(_, escapes)| escapes);
+        self.ambiguous |= escapes.is_some_and(|text| text.contains(['$', '}', '`']) || text.contains("\\x"));
         self.expanded_around(text, QuoteContext::Nested)
     }
 
@@ -375,6 +378,9 @@ impl ShellParser<'_> {
             None => inside.chars().take_while(|c| *c == '_' || c.is_ascii_alphanumeric()).collect(),
         };
         let operation: String = inside.chars().skip(name.chars().count()).collect();
+        if let Some(other) = operation.strip_prefix(":+").or_else(|| operation.strip_prefix('+')) {
+            return self.alternative(builder, &name, &operation, other, around);
+        }
         if operation.is_empty() || name == "IFS" || name == "HOME" {
             if operation.is_empty() && name != "IFS" && !self.variables.contains(&name) {
                 builder.text.extend(["${", name.as_str(), "}"]);
@@ -383,7 +389,12 @@ impl ShellParser<'_> {
             }
             return self.value(builder, &name, around);
         }
-        if let Some(values) = self.variables.get(&name).cloned() {
+        let known = self.variables.get(&name).cloned();
+        // An empty value is replaced by what follows `:-`.
+        let known = known.filter(|values| {
+            !operation.starts_with([':']) || values.first().is_some_and(|first| !first.is_empty())
+        });
+        if let Some(values) = known {
             let index = operation.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
             match index {
                 Some("@" | "*") => return self.put(builder, &values, around),
@@ -399,7 +410,7 @@ impl ShellParser<'_> {
                     builder.known = false;
                     return self.put(builder, &[word.text], around);
                 }
-                None if operation.starts_with([':', '-']) => {
+                None if operation.starts_with([':', '-', '=', '?']) => {
                     let part = values.first().and_then(|value| part_of(value, &operation));
                     self.compute_index(builder, &operation);
                     return self.put(builder, &part.map_or(values, |part| vec![part]), around);
@@ -424,20 +435,12 @@ impl ShellParser<'_> {
         {
             let value = self.expanded(default);
             if value.known {
-                self.variables.set(&name, vec![value.text]);
+                self.variables.set(&name, vec![value.text], AssignmentReach::Possible);
             }
         }
         match default {
             // The default for an unset variable may itself run something.
-            Some(default) if !default.is_empty() && around == QuoteContext::Nothing => {
-                self.default_words(builder, default);
-            }
-            Some(default) if !default.is_empty() => {
-                let word = self.expanded_in_quotes(default);
-                builder.text.push_str(&word.text);
-                builder.inner.extend(word.inner);
-                builder.known &= word.known;
-            }
+            Some(default) if !default.is_empty() => self.put_text(builder, default, around),
             _ => {
                 let word = self.expanded(&operation);
                 builder.inner.extend(word.inner);
@@ -447,6 +450,41 @@ impl ShellParser<'_> {
                 builder.known = false;
             }
         }
+    }
+
+    /// Adds the value of `${name:+other}`: `other` if the variable is set, and not empty.
+    fn alternative(
+        &mut self,
+        builder: &mut Builder,
+        name: &str,
+        operation: &str,
+        other: &str,
+        around: QuoteContext,
+    ) {
+        let first = self.variables.get(name).map(|values| values.first().cloned().unwrap_or_default());
+        match first {
+            Some(value) if value.is_empty() && operation.starts_with(':') => {
+                builder.quoted |= around != QuoteContext::Nothing;
+            }
+            Some(_) => self.put_text(builder, other, around),
+            // Without the variable nothing is left, and the next word may name the command.
+            None => {
+                self.put_text(builder, other, around);
+                builder.hidden = true;
+                builder.known = false;
+            }
+        }
+    }
+
+    /// Adds a text within `${…}`, expanded.
+    fn put_text(&mut self, builder: &mut Builder, text: &str, around: QuoteContext) {
+        if around == QuoteContext::Nothing {
+            return self.default_words(builder, text);
+        }
+        let word = self.expanded_in_quotes(text);
+        builder.text.push_str(&word.text);
+        builder.inner.extend(word.inner);
+        builder.known &= word.known;
     }
 
     /// Adds the commands that run while an index or an offset is evaluated.

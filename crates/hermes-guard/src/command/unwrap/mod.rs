@@ -121,6 +121,10 @@ fn follow(words: &[ShellWord], via: InvocationKind, found: &mut Vec<ExecutedItem
     if depth > DEEPEST {
         return;
     }
+    // A variable in place of a program name may be empty.
+    if is_expansion(&first.text) && !first.known {
+        follow(rest, via, found, depth + 1);
+    }
     // A whole command in place of a program name.
     found.extend(text_in(&first.text).map(|text| ExecutedItem::MaybeText(text.to_owned())));
     found.extend(text::texts(&name, rest).into_iter().map(|word| ExecutedItem::Text { word, via }));
@@ -165,6 +169,13 @@ fn follow(words: &[ShellWord], via: InvocationKind, found: &mut Vec<ExecutedItem
             None => guess::guess(&name, rest, found),
         },
     }
+}
+
+/// Tells whether nothing but one expansion stands in a word.
+fn is_expansion(text: &str) -> bool {
+    let Some(name) = text.strip_prefix('$') else { return false };
+    let inside = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
+    matches!(name, "()" | "@" | "*") || inside.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
 fn behind_wrapper(

@@ -17,6 +17,7 @@ const COMMANDS: usize = 10_000;
 /// A script that runs each command of a list, and records the words of whatever would have been run.
 const DRIVER: &str = r#"
 PATH=/nonexistent
+set -f
 # In one line and one write, or what runs beside would be written in between.
 command_not_found_handle() { local IFS=$'\037' words; words=$*; printf '%s\036' "$N$IFS${words//$'\n'/$'\035'}" >&9; }
 for name in {a..z}{a..d}; do
