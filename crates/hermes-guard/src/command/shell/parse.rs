@@ -160,9 +160,10 @@ impl<'a> ShellParser<'a> {
             let (stage, joint) = self.stage(stop);
             let piped = joint == CommandSeparator::Pipe;
             let lasts = !piped && pipeline.stages.is_empty() && joint != CommandSeparator::Background;
-            let reach = match lasts && !conditional && self.depth == 1 && self.conditions == 0 {
-                true => AssignmentReach::Certain,
-                false => AssignmentReach::Possible,
+            let reach = if lasts && !conditional && self.depth == 1 && self.conditions == 0 {
+                AssignmentReach::Certain
+            } else {
+                AssignmentReach::Possible
             };
             self.record_assignments(&stage, pipeline.stages.last(), reach);
             conditional = joint == CommandSeparator::Condition || piped && conditional;
