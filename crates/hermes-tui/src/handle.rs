@@ -129,7 +129,7 @@ impl Screen {
         let shell = ScreenShell::new(state, terminal, ports, received, operations);
         // The screen outlives its task handle: it ends with its token, or when it is closed.
         drop(hermes_task::spawn_cooperative("screen", &options.cancel, |cancel| shell.run(cancel)));
-        let handle = ScreenHandle { requests, limits: options.limits, next: Arc::default() };
+        let handle = ScreenHandle { requests, limits: options.limits, background, next: Arc::default() };
         Ok((handle, Operations { receiver: operated }))
     }
 }
@@ -152,6 +152,7 @@ impl Operations {
 pub struct ScreenHandle {
     requests: mpsc::UnboundedSender<ScreenRequest>,
     limits: AnswerLimits,
+    background: Background,
     next: Arc<AtomicU64>,
 }
 
@@ -182,6 +183,36 @@ impl ScreenHandle {
 
     pub fn show_status_bar(&self, visibility: BarVisibility) {
         self.send(ScreenInput::StatusBar(visibility));
+    }
+
+    /// Changes how turns are shown from now on.
+    pub fn set_transcript(&self, options: TranscriptOptions) {
+        self.send(ScreenInput::Transcript(options));
+    }
+
+    /// Changes what typing during a turn does.
+    pub fn set_busy_input(&self, mode: BusyInputMode) {
+        self.send(ScreenInput::BusyInput(mode));
+    }
+
+    /// Draws everything again.
+    pub fn redraw(&self) {
+        self.send(ScreenInput::Redraw);
+    }
+
+    /// Asks the terminal to copy a text to the clipboard.
+    pub fn copy(&self, text: impl Into<String>) {
+        self.send(ScreenInput::Copy(text.into()));
+    }
+
+    /// Returns the background of the terminal.
+    pub fn background(&self) -> Background {
+        self.background
+    }
+
+    /// Clears the visible part of the terminal; the scrollback stays.
+    pub fn clear(&self) {
+        self.send(ScreenInput::Clear);
     }
 
     pub fn set_theme(&self, theme: Theme) {

@@ -13,6 +13,7 @@ mod handle;
 mod markdown;
 mod screen;
 mod shell;
+mod skin;
 mod status;
 mod theme;
 mod transcript;
@@ -28,7 +29,8 @@ pub use handle::{AnswerLimits, Operations, Screen, ScreenHandle, ScreenOptions, 
 pub use screen::{
     BarVisibility, BusyInputMode, Operation, ScreenEffect, ScreenFrame, ScreenInput, ScreenSetup, ScreenState,
 };
-pub use shell::{ExternalEditor, Painter, ResizeBehavior, restore_terminal};
+pub use shell::{ExternalEditor, Painter, ResizeBehavior, clipboard_sequence, restore_terminal};
+pub use skin::Skin;
 pub use status::StatusFields;
 pub use theme::{Background, ColorDepth, Theme};
 pub use transcript::{DiffDisplay, ReasoningDisplay, ToolFeedMode, TranscriptOptions};

@@ -75,6 +75,10 @@ pub struct Theme {
     /// The sign at the beginning of a tool line.
     pub tool_prefix: String,
     pub agent_name: String,
+    /// The signs of tools that differ from the tools' own, by tool.
+    pub tool_emojis: BTreeMap<String, String>,
+    /// What the agent is said to do while it waits for the model; empty for the built-in word.
+    pub thinking_verbs: Vec<String>,
 }
 
 /// The colour names of the built-in skin, for a dark background.
@@ -181,6 +185,8 @@ impl Theme {
             prompt_symbol: "❯".to_owned(),
             tool_prefix: "┊".to_owned(),
             agent_name: "Hermes".to_owned(),
+            tool_emojis: BTreeMap::new(),
+            thinking_verbs: Vec::new(),
         }
     }
 }

@@ -305,6 +305,11 @@ pub trait Frontend: Send + Sync {
 
     fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer>;
 
+    /// Takes what the user said to the running turn since the last call. It reaches the model with the next request.
+    fn take_remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Asks before the call has done anything. If the process ends while the question is open, the call can be run
     /// again, and it then asks again.
     fn ask_before_acting<'a>(

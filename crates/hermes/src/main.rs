@@ -6,6 +6,7 @@ mod argv;
 mod cli;
 mod command;
 mod context;
+mod editor;
 mod log;
 mod menu;
 mod output;

@@ -2,6 +2,9 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hermes_tui::ScreenHandle;
 
 use crate::menu;
 
@@ -13,13 +16,52 @@ pub(crate) struct Console {
     ignores_closed_stdout: AtomicBool,
     /// True when a part of a result could not be written.
     failed: AtomicBool,
+    /// The screen that has the terminal, if one is open.
+    screen: Mutex<Option<ScreenHandle>>,
 }
 
-#[expect(clippy::unused_self, reason = "printing is a capability: who holds an `Output` may")]
 impl Console {
     pub(crate) fn new() -> Self {
         let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
-        Self { interactive, ignores_closed_stdout: AtomicBool::new(false), failed: AtomicBool::new(false) }
+        Self {
+            interactive,
+            ignores_closed_stdout: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            screen: Mutex::default(),
+        }
+    }
+
+    /// Shows everything on a screen from now on, or on the terminal itself again.
+    pub(crate) fn show_on(&self, screen: Option<ScreenHandle>) {
+        *self.screen.lock().unwrap_or_else(PoisonError::into_inner) = screen;
+    }
+
+    fn screen(&self) -> Option<ScreenHandle> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Copies a text to the clipboard, if the terminal allows it.
+    pub(crate) fn copy(&self, text: &str) {
+        match self.screen() {
+            Some(screen) => screen.copy(text),
+            None if io::stdout().is_terminal() => self.text(&hermes_tui::clipboard_sequence(text)),
+            None => {}
+        }
+    }
+
+    /// Draws the screen again, if there is one.
+    pub(crate) fn redraw(&self) {
+        if let Some(screen) = self.screen() {
+            screen.redraw();
+        }
+    }
+
+    /// Clears the visible part of the terminal.
+    pub(crate) fn clear(&self) {
+        match self.screen() {
+            Some(screen) => screen.clear(),
+            None => self.text("\u{1b}[2J\u{1b}[H"),
+        }
     }
 
     /// Keeps the program running when the reader of standard output is gone, so that a turn is stored.
@@ -39,6 +81,9 @@ impl Console {
 
     /// Prints a result unchanged.
     pub(crate) fn text(&self, text: &str) {
+        if let Some(screen) = self.screen() {
+            return screen.print(text);
+        }
         let mut stdout = io::stdout().lock();
         if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             // A reader that closes the pipe, such as `head`, has enough; any other error is reported.
@@ -64,6 +109,9 @@ impl Console {
 
     /// Prints a notice to standard error.
     pub(crate) fn notice(&self, text: &str) {
+        if let Some(screen) = self.screen() {
+            return screen.notice(text);
+        }
         // If standard error cannot be written to, there is nowhere to report it.
         let _ = writeln!(io::stderr(), "{text}");
     }
@@ -74,7 +122,7 @@ impl Console {
 
     /// Asks for a line. Returns `None` where the user cannot be asked, or at the end of input.
     pub(crate) fn ask(&self, question: &str) -> Option<String> {
-        if !self.interactive {
+        if !self.can_ask() {
             return None;
         }
         let _ = write!(io::stderr(), "{question}");
@@ -87,22 +135,22 @@ impl Console {
 
     /// Tells whether the user can be asked.
     pub(crate) fn can_ask(&self) -> bool {
-        self.interactive
+        self.interactive && self.screen().is_none()
     }
 
     /// Asks for a line that is not shown while it is typed.
     pub(crate) fn ask_secret(&self, question: &str) -> Option<String> {
-        if self.interactive { menu::read_hidden_line(question) } else { None }
+        if self.can_ask() { menu::read_hidden_line(question) } else { None }
     }
 
     /// Lets the user choose one of the rows. Returns `None` when they leave or cannot be asked.
     pub(crate) fn choose(&self, title: &str, rows: &[String], first: usize) -> Option<usize> {
-        if self.interactive { menu::choose(title, rows, first) } else { None }
+        if self.can_ask() { menu::choose(title, rows, first) } else { None }
     }
 
     /// Asks a yes-or-no question. Where the user cannot be asked, the answer is no.
     pub(crate) fn confirm(&self, question: &str) -> Confirmation {
-        if !self.interactive {
+        if !self.can_ask() {
             return Confirmation::NotInteractive;
         }
         let _ = write!(io::stderr(), "{question} [y/N] ");

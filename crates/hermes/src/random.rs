@@ -12,7 +12,12 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// Returns this many random bytes as hexadecimal digits.
+pub(crate) fn hex<const N: usize>() -> Result<String> {
+    Ok(bytes::<N>()?.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+}
+
 /// Returns a random key of 64 hexadecimal digits.
 pub(crate) fn key() -> Result<String> {
-    Ok(bytes::<32>()?.iter().fold(String::new(), |key, byte| key + &format!("{byte:02x}")))
+    hex::<32>()
 }

@@ -123,6 +123,7 @@ impl<'a> RunningTurn<'a> {
                 return Ok(());
             }
             self.transcript.charges.wait().await?;
+            self.take_remarks().await?;
             self.result.api_calls += 1;
             self.budget -= 1;
             self.scope.frontend.show(TurnEvent::Step {
@@ -155,6 +156,18 @@ impl<'a> RunningTurn<'a> {
                 .collect();
         }
         self.summarize_at_limit().await
+    }
+
+    /// Adds what the user said to the running turn. Before the first request nothing is taken: the message that began
+    /// the turn stands last.
+    async fn take_remarks(&mut self) -> Result<(), StoreError> {
+        let begins = self.transcript.conversation.messages.last().is_some_and(|last| last.role == Role::User);
+        let remarks = if begins { Vec::new() } else { self.scope.frontend.take_remarks() };
+        if remarks.is_empty() {
+            Ok(())
+        } else {
+            self.transcript.persist(Message::user(remarks.join("\n"))).await
+        }
     }
 
     /// Warns about an unknown price after an answer. `Refuse` does not apply here: an answer that exists is

@@ -28,6 +28,9 @@ pub struct DisplaySettings {
     pub streaming: bool,
     pub show_cost: bool,
     pub skin: String,
+    /// `auto`, `light` or `dark`.
+    pub theme_mode: String,
+    pub inline_diffs: bool,
     pub tool_progress: ToolProgress,
     pub tool_progress_command: bool,
     pub background_process_notifications: String,
@@ -45,6 +48,8 @@ impl DisplaySettings {
             streaming: config.flag("display.streaming"),
             show_cost: config.flag("display.show_cost"),
             skin: config.text("display.skin"),
+            theme_mode: config.text("display.theme_mode"),
+            inline_diffs: config.flag("display.inline_diffs"),
             tool_progress: match precedence::tool_progress(config, env).as_str() {
                 "off" => ToolProgress::Off,
                 "new" => ToolProgress::New,

@@ -37,6 +37,7 @@ pub enum ProgramCommand {
     Verbose,
     Insights,
     Version,
+    Provider,
 }
 
 /// Commands of chats that the gateway runs.
@@ -55,7 +56,6 @@ pub enum ChatCommand {
 /// Commands of chats about the service, which the program around the gateway runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceCommand {
-    Provider,
     Voice,
     ReloadMcp,
     Update,
@@ -65,6 +65,18 @@ pub enum ServiceCommand {
 /// Commands of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalCommand {
+    Stop,
+    Status,
+    Background,
+    Steer,
+    Sessions,
+    Copy,
+    Config,
+    Prompt,
+    Skin,
+    StatusBar,
+    Busy,
+    Redraw,
     History,
     Save,
     Tools,
@@ -136,6 +148,8 @@ pub const COMMANDS: &[SlashCommand] = &[
     command(Conversation(ConversationCommand::New), "new", "", "start a new conversation", StopTurn)
         .or(&["reset"]),
     command(Chat(ChatCommand::Stop), "stop", "", "stop the running turn", StopTurn),
+    command(Terminal(TerminalCommand::Stop), "stop", "", "end all background processes", Refuse),
+    command(Terminal(TerminalCommand::Status), "status", "", "show this session", Refuse),
     command(Chat(ChatCommand::Status), "status", "", "show the conversation, queues and platforms", RunNow),
     command(Terminal(TerminalCommand::History), "history", "", "show the conversation so far", Refuse),
     command(
@@ -188,6 +202,21 @@ pub const COMMANDS: &[SlashCommand] = &[
     command(Chat(ChatCommand::Background), "background", "text", "run this in the background", RunNow)
         .or(&["bg"]),
     command(
+        Terminal(TerminalCommand::Background),
+        "background",
+        "text",
+        "run this in a session of its own, in the background",
+        Refuse,
+    )
+    .or(&["bg", "btw"]),
+    command(
+        Terminal(TerminalCommand::Steer),
+        "steer",
+        "text",
+        "say this to the running turn without stopping it",
+        Refuse,
+    ),
+    command(
         Chat(ChatCommand::Approve),
         "approve",
         "[session | always | all]",
@@ -212,7 +241,7 @@ pub const COMMANDS: &[SlashCommand] = &[
     )
     .for_owners(),
     command(
-        Service(ServiceCommand::Provider),
+        Program(ProgramCommand::Provider),
         "provider",
         "",
         "list the providers and which are usable",
@@ -247,6 +276,27 @@ pub const COMMANDS: &[SlashCommand] = &[
         Refuse,
     ),
     command(Conversation(ConversationCommand::Plan), "plan", "[text]", "make a plan before acting", Refuse),
+    command(Terminal(TerminalCommand::Sessions), "sessions", "", "pick a session to resume", Refuse),
+    command(Terminal(TerminalCommand::Copy), "copy", "[N]", "copy the last answer, or the Nth last", Refuse),
+    command(Terminal(TerminalCommand::Config), "config", "", "show the settings of this chat", Refuse),
+    command(
+        Terminal(TerminalCommand::Prompt),
+        "prompt",
+        "[text | clear]",
+        "show, set or clear the additional system prompt",
+        Refuse,
+    ),
+    command(Terminal(TerminalCommand::Skin), "skin", "[name]", "list the skins, or switch to one", Refuse),
+    command(Terminal(TerminalCommand::StatusBar), "statusbar", "", "show or hide the status bar", Refuse)
+        .or(&["sb"]),
+    command(
+        Terminal(TerminalCommand::Busy),
+        "busy",
+        "[interrupt | queue | steer]",
+        "set what typing during a turn does",
+        Refuse,
+    ),
+    command(Terminal(TerminalCommand::Redraw), "redraw", "", "draw the screen again", Refuse),
     command(Terminal(TerminalCommand::Tools), "tools", "", "list the tools", Refuse),
     command(Terminal(TerminalCommand::Toolsets), "toolsets", "", "list the toolsets", Refuse),
     command(
@@ -381,10 +431,12 @@ mod tests {
 
     #[test]
     fn no_name_is_taken_twice() {
-        let mut names = HashSet::new();
-        for command in COMMANDS {
-            for name in std::iter::once(&command.name).chain(command.aliases) {
-                assert!(names.insert(*name), "{name} stands for two commands");
+        for surface in [CommandSurface::Chat, CommandSurface::Terminal] {
+            let mut names = HashSet::new();
+            for command in COMMANDS.iter().filter(|command| command.is_for(surface)) {
+                for name in std::iter::once(&command.name).chain(command.aliases) {
+                    assert!(names.insert(*name), "{name} stands for two commands");
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::dialog::{DialogId, PickerSpec};
 use crate::editor::EditedText;
 use crate::status::StatusFields;
 use crate::theme::Theme;
+use crate::transcript::TranscriptOptions;
 
 /// Something that happened.
 #[derive(Debug, Clone)]
@@ -42,6 +43,13 @@ pub enum ScreenInput {
     Status(StatusFields),
     StatusBar(BarVisibility),
     Theme(Box<Theme>),
+    Transcript(TranscriptOptions),
+    BusyInput(BusyInputMode),
+    /// Clears the visible part of the terminal.
+    Clear,
+    Redraw,
+    /// Copies a text to the clipboard.
+    Copy(String),
     /// A slow command runs: this is shown, and nothing can be typed. Nothing ends it.
     Lock(Option<String>),
     /// The answer to `ScreenEffect::Complete`.
@@ -87,6 +95,8 @@ pub enum ScreenEffect {
     /// Draws everything anew.
     Repaint,
     Bell,
+    ClearTerminal,
+    Copy(String),
 }
 
 /// What the user wants from the program.

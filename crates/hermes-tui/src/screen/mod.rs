@@ -159,6 +159,14 @@ impl ScreenState {
                 };
             }
             ScreenInput::Theme(theme) => self.setup.theme = *theme,
+            ScreenInput::Transcript(options) => self.transcript.options = options,
+            ScreenInput::BusyInput(mode) => self.setup.busy_input = mode,
+            ScreenInput::Redraw => effects.push(ScreenEffect::Repaint),
+            ScreenInput::Copy(text) => effects.push(ScreenEffect::Copy(text)),
+            ScreenInput::Clear => {
+                self.finished.clear();
+                effects.push(ScreenEffect::ClearTerminal);
+            }
             ScreenInput::Lock(status) => self.lock = status.map(|status| clean_line(&status)),
             ScreenInput::Candidates { word, items } => self.input.offer(&word, items),
             ScreenInput::Edited(text) => {

@@ -11,9 +11,12 @@ use crate::dialog::{InputVisibility, masked};
 use crate::editor::Editor;
 use crate::glyphs::{StyledLine, clean, clean_line, columns, cut, cut_text, styled, wrap_words};
 use crate::status::{duration, spinner, titled_rule};
+use crate::transcript::THINKING;
 
 const MAX_INPUT_ROWS: usize = 8;
 const MAX_MENU_ROWS: usize = 12;
+/// How long a word of a skin is shown while the agent thinks.
+const VERB_SECONDS: u64 = 6;
 /// A terminal lower than this has no room for rules and spacers.
 const ROOMY_ROWS: usize = 12;
 
@@ -131,7 +134,13 @@ impl ScreenState {
         } else if let Some(since) = self.running_since {
             let took = duration(now.saturating_sub(since));
             line.spans.push(Span::styled(format!("  {} ", spinner(now)), theme.accent));
-            line.spans.push(Span::styled(format!("{}… ", self.transcript.activity()), theme.text));
+            let activity = self.transcript.activity();
+            let verbs = &theme.thinking_verbs;
+            let spell = now.saturating_sub(since).as_secs() / VERB_SECONDS;
+            let verb = usize::try_from(spell).unwrap_or(0).checked_rem(verbs.len());
+            let verb = verb.and_then(|at| verbs.get(at)).filter(|_| activity == THINKING);
+            let activity = verb.map_or_else(|| activity.to_owned(), |verb| clean_line(verb));
+            line.spans.push(Span::styled(format!("{activity}… "), theme.text));
             line.spans.push(Span::styled(format!("{took} · Esc interrupts"), theme.dim));
         } else if self.height < ROOMY_ROWS {
             return Vec::new();

@@ -269,12 +269,9 @@ impl ScreenShell {
             ScreenEffect::Edit(text) => return self.edit(text).await,
             ScreenEffect::Suspend => return self.suspend(),
             ScreenEffect::Repaint => self.painter.invalidate(),
-            ScreenEffect::Bell => {
-                use io::Write as _;
-                let out = self.painter.output_mut();
-                out.write_all(b"\x07")?;
-                out.flush()?;
-            }
+            ScreenEffect::ClearTerminal => self.painter.clear_terminal()?,
+            ScreenEffect::Bell => self.painter.write_sequence("\u{7}")?,
+            ScreenEffect::Copy(text) => self.painter.write_sequence(&clipboard_sequence(&text))?,
         }
         Ok(())
     }
@@ -312,6 +309,11 @@ impl ScreenShell {
         drop(self.state.update(ScreenInput::Resize { width, height }, now));
         Ok(())
     }
+}
+
+/// Returns the sequence that asks a terminal to copy a text to the clipboard (OSC 52).
+pub fn clipboard_sequence(text: &str) -> String {
+    format!("\u{1b}]52;c;{}\u{7}", data_encoding::BASE64.encode(text.as_bytes()))
 }
 
 enum NextInput {

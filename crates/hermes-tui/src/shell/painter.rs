@@ -19,6 +19,8 @@ const SHOW_CURSOR: &str = "\u{1b}[?25h";
 const ERASE_LINE_END: &str = "\u{1b}[K";
 const ERASE_BELOW: &str = "\u{1b}[J";
 
+const CLEAR_TERMINAL: &str = "\u{1b}[2J\u{1b}[H";
+
 /// What a terminal does with rows that are too long after its width shrank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResizeBehavior {
@@ -134,6 +136,19 @@ impl<W: Write> Painter<W> {
         self.restart();
         self.cursor_is_shown = true;
         self.out.write_all(pen.text.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Writes a sequence that changes nothing that is shown.
+    pub fn write_sequence(&mut self, sequence: &str) -> io::Result<()> {
+        self.out.write_all(sequence.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Clears the visible part of the terminal, and goes on at its top.
+    pub fn clear_terminal(&mut self) -> io::Result<()> {
+        self.restart();
+        self.out.write_all(CLEAR_TERMINAL.as_bytes())?;
         self.out.flush()
     }
 

@@ -74,6 +74,9 @@ pub enum DiffDisplay {
     Inline,
 }
 
+/// What a turn does until the first words come.
+pub(crate) const THINKING: &str = "thinking";
+
 /// The turn that runs, or the last one.
 #[derive(Debug)]
 pub(crate) struct ShownTurn {
@@ -126,8 +129,11 @@ impl ShownTurn {
             TurnEvent::TurnStarted { .. } => self.begin(),
             TurnEvent::Delta(delta) => self.delta(delta, at, rows),
             TurnEvent::SegmentEnded => self.end_segment(at, rows),
-            TurnEvent::ToolStarted { id, name, preview, arguments, display } => {
+            TurnEvent::ToolStarted { id, name, preview, arguments, mut display } => {
                 self.end_segment(at, rows);
+                if let Some(emoji) = at.theme.tool_emojis.get(&name) {
+                    display.icon.clone_from(emoji);
+                }
                 self.calls += 1;
                 self.activity.clear();
                 if self.options.tool_feed == ToolFeedMode::Verbose {
@@ -394,7 +400,7 @@ impl ShownTurn {
     pub(crate) fn activity(&self) -> &str {
         match (self.activity.as_str(), self.running.is_empty()) {
             ("", true) if !self.answer.is_untouched() => "writing",
-            ("", true) => "thinking",
+            ("", true) => THINKING,
             ("", false) => "working",
             (activity, _) => activity,
         }

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use hermes_config::env::dotenv;
 use hermes_config::{Config, Error, ManagedMode, migrate, save, set};
 
 use crate::cli::ConfigCommand;
 use crate::context::ProgramContext;
+use crate::editor::{self, EditorOutcome};
 use crate::output::Console;
 
 /// The keys the summary shows, with their labels.
@@ -77,25 +78,14 @@ fn edit(context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     if !file.exists() {
         save::full_save(home, management, &[])?;
     }
-    let chosen = ["EDITOR", "VISUAL"].into_iter().filter_map(|name| env.get(name)).map(str::to_owned);
-    let usual = ["nano", "vim", "vi", "code"].map(str::to_owned);
-    for editor in chosen.chain(usual) {
-        let mut words = editor.split_whitespace();
-        let Some(program) = words.next() else { continue };
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "hands the terminal to the user's own editor and waits"
-        )]
-        let started = std::process::Command::new(program).args(words).arg(&file).status();
-        match started {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Ok(status) if status.success() => return Ok(check_edited(context, output)),
-            Ok(_) => return Ok(ExitCode::FAILURE),
-            Err(error) => return Err(error).with_context(|| format!("cannot start {program}")),
+    Ok(match editor::open(env, &file)? {
+        EditorOutcome::Closed => check_edited(context, output),
+        EditorOutcome::Failed => ExitCode::FAILURE,
+        EditorOutcome::None => {
+            output.line(&format!("No editor found. The file is {}", file.display()));
+            ExitCode::SUCCESS
         }
-    }
-    output.line(&format!("No editor found. The file is {}", file.display()));
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Reports what is wrong with the file after editing.

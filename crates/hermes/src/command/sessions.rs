@@ -163,6 +163,11 @@ fn ellipsize_within(text: &str, chars: usize) -> String {
     }
 }
 
+/// Formats when a session was last active.
+pub(crate) fn age(session: &SessionSummary) -> String {
+    format_age(session.last_active, now())
+}
+
 fn format_age(then: Timestamp, now: Timestamp) -> String {
     let minutes = now.since(then).as_secs() / 60;
     match minutes {

@@ -228,14 +228,6 @@ impl ShellParser<'_> {
         self.expanded_around(text, QuoteContext::Quotes)
     }
 
-    /// Expands the default of `"${name:-…}"`, where inner quotes have a meaning again.
-    fn expanded_in_quotes(&mut self, text: &str) -> ShellWord {
-        // Releases of bash disagree about what is expanded within `$'…'` here.
-        let escapes = text.split_once("$'").map(|(_, escapes)| escapes);
-        self.ambiguous |= escapes.is_some_and(|text| text.contains(['$', '}', '`']) || text.contains("\\x"));
-        self.expanded_around(text, QuoteContext::Nested)
-    }
-
     fn expanded_around(&mut self, text: &str, around: QuoteContext) -> ShellWord {
         let mut reader = self.nested(text, self.depth + 1);
         if reader.too_deep {
@@ -363,7 +355,7 @@ impl ShellParser<'_> {
     }
 
     fn compute(&mut self, builder: &mut Builder, text: &str) {
-        builder.inner.extend(self.computed(text).into_iter().flat_map(|word| word.inner));
+        builder.inner.extend(inner_scripts(self.computed(text)));
         builder.text.push_str("$((0))");
         builder.known = false;
     }
@@ -400,7 +392,7 @@ impl ShellParser<'_> {
                 Some("@" | "*") => return self.put(builder, &values, around),
                 Some(index) => {
                     let value = index.parse().ok().and_then(|at: usize| values.get(at).cloned());
-                    self.compute_index(builder, index);
+                    builder.inner.extend(inner_scripts(self.computed(index)));
                     return self.put(builder, &value.map_or(values, |value| vec![value]), around);
                 }
                 None if operation == "@P" => {
@@ -412,7 +404,7 @@ impl ShellParser<'_> {
                 }
                 None if operation.starts_with([':', '-', '=', '?']) => {
                     let part = values.first().and_then(|value| part_of(value, &operation));
-                    self.compute_index(builder, &operation);
+                    builder.inner.extend(inner_scripts(self.computed(&operation)));
                     return self.put(builder, &part.map_or(values, |part| vec![part]), around);
                 }
                 None => {
@@ -481,15 +473,14 @@ impl ShellParser<'_> {
         if around == QuoteContext::Nothing {
             return self.default_words(builder, text);
         }
-        let word = self.expanded_in_quotes(text);
+        // Releases of bash disagree about what is expanded within `$'…'` here.
+        let escapes = text.split_once("$'").map(|(_, escapes)| escapes);
+        self.ambiguous |= escapes.is_some_and(|text| text.contains(['$', '}', '`']) || text.contains("\\x"));
+        // Inner quotes have a meaning again.
+        let word = self.expanded_around(text, QuoteContext::Nested);
         builder.text.push_str(&word.text);
         builder.inner.extend(word.inner);
         builder.known &= word.known;
-    }
-
-    /// Adds the commands that run while an index or an offset is evaluated.
-    fn compute_index(&mut self, builder: &mut Builder, text: &str) {
-        builder.inner.extend(self.computed(text).into_iter().flat_map(|word| word.inner));
     }
 
     fn value(&mut self, builder: &mut Builder, name: &str, around: QuoteContext) {
@@ -560,6 +551,11 @@ impl ShellParser<'_> {
             ..ShellWord::default()
         }
     }
+}
+
+/// Returns the commands that run while a word is evaluated.
+fn inner_scripts(word: Option<ShellWord>) -> Vec<NestedScript> {
+    word.map(|word| word.inner).unwrap_or_default()
 }
 
 fn substitute(builder: &mut Builder, script: ShellScript, around: QuoteContext, separators: &str) {

@@ -10,17 +10,19 @@ use hermes_agent::{
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
-use hermes_types::Cancel;
+use hermes_tui::{Operation, ScreenHandle, StatusFields};
+use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
 
-use super::input::{ChatInput, is_command};
+use super::background::BackgroundPrompts;
+use super::drive::{DrivenTurn, TypedLinePolicy, drive};
+use super::frontend::{ChatFrontend, ChatView};
+use super::input::{ChatEvent, ChatInput, is_command};
 use super::opening::{self, OpenedConversation};
 use super::references::{ReferenceOutcome, with_references};
 use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
-use super::summary;
-use super::terminal::{
-    DisplayMode, DrivenTurn, QuestionTimeouts, TerminalFrontend, TypedLinePolicy, display_settings, drive,
-};
+use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
+use super::{screen, summary};
 use crate::cli::{self, ChatArguments};
 use crate::context::ProgramContext;
 use crate::output::Console;
@@ -35,7 +37,7 @@ pub(crate) struct ChatLoop<'a> {
     pub(crate) opened: OpenedConversation,
     pub(crate) output: &'a Console,
     pub(crate) context: &'a ProgramContext,
-    pub(crate) terminal: TerminalFrontend<'a>,
+    pub(crate) terminal: ChatFrontend<'a>,
     pub(crate) input: ChatInput,
     pub(crate) signals: ChatSignals,
     /// Title generation and reviews, which run in the background.
@@ -43,6 +45,11 @@ pub(crate) struct ChatLoop<'a> {
     started_at: hermes_types::Timestamp,
     /// The lines typed while a turn ran, in order.
     pub(crate) queue: std::collections::VecDeque<String>,
+    pub(crate) background: BackgroundPrompts,
+    /// The tokens of the last request.
+    last_request: Option<u64>,
+    /// The cost of the turns of this run, as far as it is known.
+    spent_micro_usd: Option<u64>,
     /// The setting that says whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
 }
@@ -56,9 +63,18 @@ pub(crate) async fn run(
 ) -> Result<ExitCode> {
     let display = display_settings(wired, arguments, context);
     let recap = display.resume_display != "minimal";
-    let input = ChatInput::person();
-    let (patience, clock) = (QuestionTimeouts::from_config(&wired.config), wired.agent.clock().clone());
-    let terminal = TerminalFrontend::new(output, DisplayMode::Full, display, clock, patience, &input);
+    let (view, input) = if screen::is_wanted(arguments, &context.env) {
+        let (handle, operations) = screen::open(wired, &display, context)?;
+        output.show_on(Some(handle.clone()));
+        (ChatView::Screen(handle), ChatInput::Screen(operations))
+    } else {
+        let input = ChatInput::person();
+        let (patience, clock) = (QuestionTimeouts::from_config(&wired.config), wired.agent.clock().clone());
+        let lines =
+            TerminalFrontend::new(output, DisplayMode::Full, display.clone(), clock, patience, &input);
+        (ChatView::Lines(Box::new(lines)), input)
+    };
+    let terminal = ChatFrontend::new(view, display);
     let began = wired.agent.clock().now();
     let mut chat = ChatLoop {
         runtime: wired,
@@ -71,10 +87,19 @@ pub(crate) async fn run(
         follow_up_tasks: TaskGroup::new(&Cancel::new()),
         started_at: began,
         queue: std::collections::VecDeque::new(),
+        background: BackgroundPrompts::new(),
+        last_request: None,
+        spent_micro_usd: None,
         yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
     };
-    chat.greet(recap && !arguments.quiet).await?;
-    chat.run_loop().await?;
+    let done = match chat.greet(recap && !arguments.quiet).await {
+        Ok(()) => chat.run_loop().await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = done {
+        chat.leave_screen().await;
+        return Err(error);
+    }
     chat.close().await
 }
 
@@ -83,7 +108,7 @@ pub(super) async fn drive_turn(
     agent: &Agent,
     conversation: &mut Conversation,
     work: TurnWork,
-    terminal: &TerminalFrontend<'_>,
+    terminal: &ChatFrontend<'_>,
     cancel: &Cancel,
 ) -> Result<TurnResult, hermes_agent::Error> {
     let session = conversation.session().clone();
@@ -125,18 +150,13 @@ impl ChatLoop<'_> {
         if cut_off.parked {
             return Ok(agent.drop_turn(&cut_off).await?);
         }
-        self.output.text("Go on with it now? [Y/n] ");
-        let answer = tokio::select! {
-            biased;
-            heard = self.signals.next() => match heard {
-                // The signal does not ask to discard the turn either.
-                ChatSignal::End => return Ok(()),
-                ChatSignal::Interrupt => None,
-            },
-            line = self.input.next() => line,
+        let answer = match self.terminal.screen().cloned() {
+            Some(screen) => self.ask_on(&screen).await,
+            None => self.ask_in_lines().await,
         };
-        let answer = answer.unwrap_or_else(|| "n".to_owned());
-        if matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
+        // A signal does not ask to discard the turn either.
+        let Some(goes_on) = answer else { return Ok(()) };
+        if goes_on {
             let cancel = Cancel::new();
             let (agent, conversation) = (&self.runtime.agent, &mut self.opened.conversation);
             let work = TurnWork::Resume(cut_off);
@@ -152,13 +172,45 @@ impl ChatLoop<'_> {
             .await;
             self.finish_turn(driven)?;
         } else {
-            agent.drop_turn(&cut_off).await?;
+            self.runtime.agent.drop_turn(&cut_off).await?;
         }
         Ok(())
     }
 
+    /// Asks whether a turn goes on. Returns nothing when a signal ends the chat.
+    async fn ask_on(&mut self, screen: &ScreenHandle) -> Option<bool> {
+        let question = UserQuestion::Clarify {
+            question: "Go on with it now?".to_owned(),
+            choices: vec!["Yes".to_owned(), "No".to_owned()],
+        };
+        let cancel = Cancel::new();
+        tokio::select! {
+            biased;
+            _ = self.signals.next() => None,
+            answer = screen.ask(question, &cancel) => Some(answer == UserAnswer::Text("Yes".to_owned())),
+        }
+    }
+
+    async fn ask_in_lines(&mut self) -> Option<bool> {
+        self.output.text("Go on with it now? [Y/n] ");
+        tokio::select! {
+            biased;
+            heard = self.signals.next() => match heard {
+                ChatSignal::End => None,
+                ChatSignal::Interrupt => Some(false),
+            },
+            event = self.input.next() => Some(match event {
+                Some(ChatEvent::Line(line)) => {
+                    matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes")
+                }
+                Some(ChatEvent::Screen(_)) | None => false,
+            }),
+        }
+    }
+
     async fn run_loop(&mut self) -> Result<()> {
         loop {
+            self.show_status();
             let Some(line) = self.next_line().await else { return Ok(()) };
             let line = line.trim();
             if line.is_empty() {
@@ -184,12 +236,17 @@ impl ChatLoop<'_> {
             return None;
         }
         if let Some(line) = self.queue.pop_front() {
-            self.output.line(&format!("📨 Queued: '{line}'"));
+            // The screen shows what waits by itself.
+            if self.terminal.screen().is_none() {
+                self.output.line(&format!("📨 Queued: '{line}'"));
+            }
             return Some(line);
         }
         let mut warned = false;
         loop {
-            self.output.text("❯ ");
+            if self.terminal.screen().is_none() {
+                self.output.text("❯ ");
+            }
             tokio::select! {
                 biased;
                 heard = self.signals.next() => {
@@ -202,7 +259,27 @@ impl ChatLoop<'_> {
                     }
                     self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
                 }
-                line = self.input.next() => return line,
+                event = self.input.next() => match event? {
+                    ChatEvent::Line(line) => return Some(line),
+                    ChatEvent::Screen(operation) => match operation {
+                        Operation::Submit(text) | Operation::Queue(text) | Operation::Steer(text) => {
+                            return Some(text.text);
+                        }
+                        Operation::Command(line) => return Some(line),
+                        Operation::Interrupt => {}
+                        Operation::Quit | Operation::ForceQuit => return None,
+                    },
+                },
+                Some(done) = self.background.next() => {
+                    let (line, answer) = done.describe();
+                    self.output.line(&format!("\n{line}"));
+                    match (answer, self.terminal.screen()) {
+                        (Some(answer), Some(screen)) => screen.print_markdown(answer),
+                        (Some(answer), None) => self.output.line(&hermes_text::escape_terminal(answer)),
+                        (None, _) => {}
+                    }
+                    self.show_status();
+                }
                 Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
@@ -248,20 +325,22 @@ impl ChatLoop<'_> {
 
     /// Shows how a turn ended and starts the follow-up tasks.
     fn finish_turn(&mut self, driven: DrivenTurn<Result<TurnResult, hermes_agent::Error>>) -> Result<()> {
-        if !driven.typed.is_empty() {
-            self.queue.push_back(driven.typed.join("\n"));
-        }
+        self.queue.extend(driven.typed);
         let result = match driven.result {
             Ok(result) => result,
             Err(error @ hermes_agent::Error::Busy { .. }) => {
+                self.terminal.finish(None);
                 self.output.error(&error.to_string());
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
-        if let Some(response) = result.response.as_deref().filter(|response| !response.is_empty()) {
-            self.terminal.finish(response);
-        }
+        self.terminal.finish(result.response.as_deref());
+        self.last_request = Some(result.last_prompt_tokens).filter(|tokens| *tokens > 0);
+        self.spent_micro_usd = match (self.spent_micro_usd, result.cost.micro_usd) {
+            (Some(before), Some(now)) => Some(before + now),
+            (before, now) => before.or(now),
+        };
         if let Some(error) = &result.error {
             self.output.notice(&format!("Error: {error}"));
         }
@@ -289,6 +368,30 @@ impl ChatLoop<'_> {
         });
     }
 
+    /// Shows the state of the conversation in the status bar.
+    pub(crate) fn show_status(&self) {
+        if self.terminal.screen().is_none() {
+            return;
+        }
+        let agent = &self.runtime.agent;
+        self.terminal.set_status(StatusFields {
+            model: agent.models().name.clone(),
+            context_used: self.last_request,
+            context_window: Some(agent.window(&self.opened.conversation)),
+            cost: self.terminal.display().show_cost.then(|| format_cost(self.spent_micro_usd)),
+            mode: (self.yolo == Yolo::On).then(|| "yolo".to_owned()),
+            background_tasks: self.background.running(),
+        });
+    }
+
+    /// Gives the terminal back.
+    async fn leave_screen(&self) {
+        if let Some(screen) = self.terminal.screen() {
+            screen.close().await;
+            self.output.show_on(None);
+        }
+    }
+
     async fn close(mut self) -> Result<ExitCode> {
         let agent = &self.runtime.agent;
         let conversation = &self.opened.conversation;
@@ -311,7 +414,15 @@ impl ChatLoop<'_> {
         agent.end_conversation(conversation, EndReason::CliClose).await?;
         let title = agent.store().session(conversation.session()).await?.and_then(|row| row.title);
         let seconds = agent.clock().now().since(self.started_at).as_secs();
+        self.leave_screen().await;
         self.output.text(&summary::exit_summary(conversation, title.as_deref(), seconds));
         Ok(self.signals.exit_code().unwrap_or(ExitCode::SUCCESS))
+    }
+}
+
+fn format_cost(micro_usd: Option<u64>) -> String {
+    match micro_usd {
+        Some(micro) => format!("${}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000),
+        None => "n/a".to_owned(),
     }
 }

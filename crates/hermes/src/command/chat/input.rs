@@ -7,6 +7,7 @@ use std::io::{IsTerminal as _, Read as _, StdinLock, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hermes_tui::{Operation, Operations};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
@@ -25,8 +26,17 @@ static TERMINAL_BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 pub(crate) enum ChatInput {
     /// Somebody sits at the terminal; reading begins when the first line is wanted.
     Interactive { messages: Option<mpsc::UnboundedReceiver<String>>, typing: Arc<Typing> },
+    /// Somebody sits at the screen.
+    Screen(Operations),
     /// Nobody: a pipe, a service.
     NonInteractive,
+}
+
+/// What a person did.
+pub(crate) enum ChatEvent {
+    /// A line of the line chat.
+    Line(String),
+    Screen(Operation),
 }
 
 /// What the reader of the terminal is told while it waits.
@@ -54,11 +64,13 @@ impl ChatInput {
     }
 
     /// The next message; nothing when there will be no more. Pasted lines are one message; a command stands for itself.
-    pub(crate) async fn next(&mut self) -> Option<String> {
+    pub(crate) async fn next(&mut self) -> Option<ChatEvent> {
         match self {
             Self::Interactive { messages, typing } => {
-                messages.get_or_insert_with(|| spawn_reader(typing.clone())).recv().await
+                let messages = messages.get_or_insert_with(|| spawn_reader(typing.clone()));
+                messages.recv().await.map(ChatEvent::Line)
             }
+            Self::Screen(operations) => operations.next().await.map(ChatEvent::Screen),
             Self::NonInteractive => std::future::pending().await,
         }
     }
@@ -67,7 +79,7 @@ impl ChatInput {
     pub(crate) fn typing(&self) -> Option<Arc<Typing>> {
         match self {
             Self::Interactive { typing, .. } => Some(typing.clone()),
-            Self::NonInteractive => None,
+            Self::Screen(_) | Self::NonInteractive => None,
         }
     }
 }
@@ -80,6 +92,7 @@ impl Drop for ChatInput {
 
 /// Puts the terminal back as it was. Safe to call at any time.
 pub(crate) fn restore_terminal() {
+    hermes_tui::restore_terminal();
     let before = TERMINAL_BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {
         show(DO_NOT_MARK_PASTES);

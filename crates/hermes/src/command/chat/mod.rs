@@ -1,15 +1,22 @@
 //! `hermes chat`: a single question and its answer, or an interactive chat.
 
+mod background;
 mod chat_loop;
+mod completion;
+mod drive;
+mod frontend;
 mod input;
 mod line_buffer;
 mod one_shot;
 mod opening;
 mod references;
+mod screen;
 pub(crate) mod signals;
+pub(crate) mod skins;
 mod slash;
 mod summary;
 mod terminal;
+mod terminal_commands;
 mod tool_lines;
 
 pub(crate) use summary::format_duration;

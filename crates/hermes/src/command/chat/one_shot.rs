@@ -11,14 +11,14 @@ use hermes_types::{Cancel, Usage};
 use serde_json::json;
 
 use super::chat_loop::drive_turn;
+use super::drive::{TypedLinePolicy, drive};
+use super::frontend::{ChatFrontend, ChatView};
 use super::input::ChatInput;
 use super::opening::{self, OpenedConversation};
 use super::references::{ReferenceOutcome, with_references};
 use super::signals::ChatSignals;
 use super::summary;
-use super::terminal::{
-    DisplayMode, QuestionTimeouts, TerminalFrontend, TypedLinePolicy, display_settings, drive,
-};
+use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
@@ -42,7 +42,9 @@ pub(crate) async fn run(
     };
     let agent = &wired.agent;
     let patience = QuestionTimeouts::from_config(&wired.config);
-    let terminal = TerminalFrontend::new(output, shown, display, agent.clock().clone(), patience, &input);
+    let clock = agent.clock().clone();
+    let lines = TerminalFrontend::new(output, shown, display.clone(), clock, patience, &input);
+    let terminal = ChatFrontend::new(ChatView::Lines(Box::new(lines)), display);
     if let Some(cut_off) = &opened.unfinished_turn {
         output.notice(&opening::describe_unfinished_turn(cut_off));
         agent.drop_turn(cut_off).await?;
@@ -88,10 +90,10 @@ pub(crate) async fn run(
 }
 
 /// Prints the answer, or the reason why there is none, and returns the exit code.
-fn report(result: &TurnResult, quiet: bool, terminal: &TerminalFrontend<'_>, output: &Console) -> ExitCode {
+fn report(result: &TurnResult, quiet: bool, terminal: &ChatFrontend<'_>, output: &Console) -> ExitCode {
     let response = result.response.as_deref().unwrap_or_default();
     if !response.is_empty() {
-        if quiet { output.line(response) } else { terminal.finish(response) }
+        if quiet { output.line(response) } else { terminal.finish(Some(response)) }
     }
     if let Some(error) = &result.error {
         output.notice(&format!("Error: {error}"));

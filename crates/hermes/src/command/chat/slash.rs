@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::chat_loop::ChatLoop;
 use super::opening::{self, OpenedConversation};
+use super::terminal_commands;
 use crate::command;
 use crate::command::slash::{CommandInput, CommandReply, SessionChange, YoloScope};
 use crate::context::local_time;
@@ -147,7 +148,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         // A folder that is gone has no checkpoints.
         folder: working_folder(chat.context, &chat.runtime.config).unwrap_or_default(),
         effort: chat.runtime.agent.request_options().effort,
-        tool_progress: Some(chat.terminal.display.tool_progress),
+        tool_progress: Some(chat.terminal.display().tool_progress),
         yolo: chat.yolo,
         yolo_scope: YoloScope::Program,
     };
@@ -174,8 +175,12 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
                 RequestOptions { effort: Some(effort), ..chat.runtime.agent.request_options().clone() };
             chat.runtime.set_request_options(options);
         }
-        Some(SessionChange::ShowReasoning(shown)) => chat.terminal.display.show_reasoning = shown,
-        Some(SessionChange::ToolProgress(progress)) => chat.terminal.display.tool_progress = progress,
+        Some(SessionChange::ShowReasoning(shown)) => {
+            chat.terminal.change_display(|display| display.show_reasoning = shown);
+        }
+        Some(SessionChange::ToolProgress(progress)) => {
+            chat.terminal.change_display(|display| display.tool_progress = progress);
+        }
         Some(SessionChange::Yolo(yolo)) => {
             chat.yolo = yolo;
             chat.runtime.command_runtime.approvals.set_yolo(yolo);
@@ -193,6 +198,24 @@ async fn run_terminal_command(
     rest: &str,
 ) -> Result<CommandEffect> {
     match command {
+        TerminalCommand::Stop => terminal_commands::stop(chat).await,
+        TerminalCommand::Status => terminal_commands::status(chat).await?,
+        TerminalCommand::Background if rest.is_empty() => chat.output.line("Usage: /background TEXT"),
+        TerminalCommand::Background => {
+            let started = chat.background.start(&chat.runtime.agent, rest)?;
+            chat.output.line(&started);
+        }
+        // Without a running turn, it is a message.
+        TerminalCommand::Steer if rest.is_empty() => chat.output.line("Usage: /steer TEXT"),
+        TerminalCommand::Steer => return Ok(CommandEffect::Say(rest.to_owned())),
+        TerminalCommand::Sessions => resume(chat, "").await?,
+        TerminalCommand::Copy => terminal_commands::copy(chat, rest),
+        TerminalCommand::Config => terminal_commands::config(chat)?,
+        TerminalCommand::Prompt => terminal_commands::prompt(chat, rest),
+        TerminalCommand::Skin => terminal_commands::skin(chat, rest),
+        TerminalCommand::StatusBar => terminal_commands::toggle_status_bar(chat),
+        TerminalCommand::Busy => terminal_commands::busy(chat, rest),
+        TerminalCommand::Redraw => chat.output.redraw(),
         TerminalCommand::History => history(chat),
         TerminalCommand::Save => save(chat)?,
         TerminalCommand::Tools => super::list_tools(chat.runtime, chat.output),
@@ -200,7 +223,7 @@ async fn run_terminal_command(
         TerminalCommand::Cron => command::cron::run_in_chat(rest, chat.context, chat.output)?,
         TerminalCommand::Clear => {
             start_new_session(chat).await?;
-            chat.output.text("\u{1b}[2J\u{1b}[H");
+            chat.output.clear();
         }
         TerminalCommand::Quit => {
             if rest == "--delete" {
@@ -335,19 +358,24 @@ async fn title(chat: &mut ChatLoop<'_>, name: &str) -> Result<ConversationReply>
 }
 
 async fn resume(chat: &mut ChatLoop<'_>, name: &str) -> Result<()> {
-    if name.is_empty() {
+    if name.is_empty() && chat.terminal.screen().is_none() {
         command::sessions::recent(chat.runtime.agent.store(), chat.output)?;
         chat.output.line("Go on with one: /resume ID or NAME");
         return Ok(());
     }
-    let agent = &chat.runtime.agent;
-    let id = match slash::find_session(agent.store(), name, SessionOwner::Anybody).await? {
-        Ok(id) => id,
-        Err(message) => {
-            chat.output.line(&message);
-            return Ok(());
+    let id = if name.is_empty() {
+        let Some(id) = terminal_commands::pick_session(chat).await? else { return Ok(()) };
+        id
+    } else {
+        match slash::find_session(chat.runtime.agent.store(), name, SessionOwner::Anybody).await? {
+            Ok(id) => id,
+            Err(message) => {
+                chat.output.line(&message);
+                return Ok(());
+            }
         }
     };
+    let agent = &chat.runtime.agent;
     let taken = match agent.load_conversation(&id).await {
         Ok(taken) => taken,
         Err(error) => {

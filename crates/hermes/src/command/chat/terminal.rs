@@ -13,8 +13,7 @@ use hermes_types::{
 };
 use tokio::sync::oneshot;
 
-use super::input::{ChatInput, Typing, is_command, restore_terminal};
-use super::signals::{ChatSignal, ChatSignals};
+use super::input::{ChatInput, Typing};
 use super::tool_lines;
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
@@ -32,8 +31,8 @@ pub(crate) enum DisplayMode {
 /// The time limits for answers to questions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuestionTimeouts {
-    approve: Duration,
-    clarify: Duration,
+    pub(crate) approve: Duration,
+    pub(crate) clarify: Duration,
 }
 
 impl QuestionTimeouts {
@@ -121,7 +120,7 @@ impl<'a> TerminalFrontend<'a> {
     }
 
     /// Passes a typed line to the open question; returns the line if there is none.
-    fn answer(&self, line: String) -> Option<String> {
+    pub(super) fn answer(&self, line: String) -> Option<String> {
         match self.state().waiting.take() {
             Some(waiting) => waiting.send(line).err(),
             None => Some(line),
@@ -208,7 +207,7 @@ impl<'a> TerminalFrontend<'a> {
     }
 
     /// Prints a line of its own, wherever the cursor is.
-    fn print_note(&self, text: &str) {
+    pub(super) fn print_note(&self, text: &str) {
         self.end_line();
         self.output.line(&escape_terminal(text));
     }
@@ -394,64 +393,5 @@ impl Frontend for TerminalFrontend<'_> {
                 UserQuestion::Secret { prompt, .. } => self.ask_secret(&prompt, cancel).await,
             }
         })
-    }
-}
-
-/// The meaning of a line that is typed while a turn runs and that answers no question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TypedLinePolicy {
-    /// The line is the next message; it stops the turn unless the settings say that it waits.
-    Interrupt,
-    /// The line is ignored, because there is no next turn.
-    Ignore,
-}
-
-/// The result of a turn, and the lines typed while it ran.
-pub(crate) struct DrivenTurn<T> {
-    pub(crate) result: T,
-    pub(crate) typed: Vec<String>,
-}
-
-/// Runs a turn while the user may type, answer or interrupt. The first Ctrl-C stops the turn, the second the
-/// program; a signal that ends the chat stops the turn too.
-pub(crate) async fn drive<T>(
-    turn: impl Future<Output = T>,
-    terminal: &TerminalFrontend<'_>,
-    input: &mut ChatInput,
-    signals: &mut ChatSignals,
-    cancel: &Cancel,
-    while_running: TypedLinePolicy,
-) -> DrivenTurn<T> {
-    let mut turn = std::pin::pin!(turn);
-    let mut typed = Vec::new();
-    let mut listening = true;
-    loop {
-        tokio::select! {
-            biased;
-            result = &mut turn => return DrivenTurn { result, typed },
-            heard = signals.next() => match heard {
-                ChatSignal::Interrupt if cancel.is_cancelled() => {
-                    restore_terminal();
-                    std::process::exit(130)
-                }
-                ChatSignal::Interrupt | ChatSignal::End => cancel.cancel(),
-            },
-            line = input.next(), if listening => match line {
-                None => listening = false,
-                Some(line) => {
-                    if let Some(line) = terminal.answer(line).filter(|line| !line.trim().is_empty()) {
-                        // A command waits for the end of the turn; only a message for the model stops it.
-                        let interrupts = while_running == TypedLinePolicy::Interrupt
-                            && terminal.display.busy_input_mode != "queue"
-                            && !is_command(&line);
-                        if interrupts && !cancel.is_cancelled() {
-                            terminal.print_note("⚡ New message detected, interrupting...");
-                            cancel.cancel();
-                        }
-                        typed.push(line);
-                    }
-                }
-            },
-        }
     }
 }

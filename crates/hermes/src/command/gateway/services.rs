@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_config::provider::registry::{ProviderKind, REGISTRY};
 use hermes_config::settings::McpServer;
-use hermes_config::{ProgramSurface, write};
+use hermes_config::write;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_gateway::slash::{ProgramCommand, ServiceCommand};
 use hermes_gateway::{
     HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
     ProgramCommands, SkillPrompts,
 };
-use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
 use hermes_store::{Store, WaitingMessage};
 use hermes_tools::{Approvals, CheckpointManager, ProcessRegistry, ReferenceResolver, ReferenceResult, Yolo};
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, ReasoningEffort, TaskId};
@@ -104,7 +102,6 @@ impl ProgramServices {
 
     fn run_service_command(&self, command: ServiceCommand, arguments: &str, from: &WaitingMessage) -> String {
         match command {
-            ServiceCommand::Provider => self.providers(),
             ServiceCommand::Voice => self.voice(arguments, from),
             ServiceCommand::ReloadMcp => self.about_mcp(),
             ServiceCommand::Update => self.update(from),
@@ -136,33 +133,6 @@ impl ProgramServices {
         }
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
         format!("⚠️ This release does not connect to MCP servers yet; configured: {}.", names.join(", "))
-    }
-
-    /// Lists the providers that can be used with the present configuration.
-    fn providers(&self) -> String {
-        let settings = self.live.current();
-        let facts = ProviderInputs::read(self.live.home(), settings.config.clone(), settings.env.clone());
-        let of = |choice: &ProviderChoice| match resolve(&facts, choice, ProgramSurface::Gateway) {
-            Ok(ResolvedModel::Target(target)) => Some(target),
-            _ => None,
-        };
-        let current = of(&ProviderChoice::default()).map(|target| target.provider().to_owned());
-        let mut lines = vec![format!("🔌 **Provider:** {}", current.as_deref().unwrap_or("offline"))];
-        for provider in REGISTRY.iter().filter(|provider| provider.kind != ProviderKind::Offline) {
-            let name = provider.id;
-            let choice = ProviderChoice { provider: Some(name.to_owned()), ..ProviderChoice::default() };
-            let signed_in = provider.kind != ProviderKind::Aws
-                || settings.env.is_set("AWS_ACCESS_KEY_ID")
-                || settings.env.is_set("AWS_PROFILE");
-            let usable = current.as_deref() == Some(name)
-                || (signed_in && of(&choice).is_some_and(|target| target.key_origin.is_some()));
-            // One that needs an address from the user is listed when it has one.
-            if usable || provider.kind != ProviderKind::ApiKey || !provider.base_url.is_empty() {
-                lines.push(format!("{} {name}", if usable { "✅" } else { "❌" }));
-            }
-        }
-        lines.push("\n`/model PROVIDER:MODEL` changes it.".to_owned());
-        lines.join("\n")
     }
 
     /// Sets whether answers are spoken in this chat; stored where existing installations look for it.

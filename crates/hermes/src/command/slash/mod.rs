@@ -6,6 +6,7 @@
 mod insights;
 mod model;
 mod personality;
+mod provider;
 mod reasoning;
 mod rollback;
 mod verbose;
@@ -98,12 +99,17 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Reasoning => reasoning::run(arguments, input.effort, &input.context),
         ProgramCommand::Verbose => verbose::run(input.tool_progress, &input.context),
         ProgramCommand::Insights => insights::run(arguments, input.store, input.now),
+        ProgramCommand::Provider => provider::run(&input.context, input.config),
         ProgramCommand::Version => CommandReply::text(cli::version()),
     }
 }
 
 /// Writes one key of config.yaml and leaves the rest unchanged.
-fn save_setting(context: &ProgramContext, dotted: &str, value: YamlValue) -> hermes_config::Result<()> {
+pub(crate) fn save_setting(
+    context: &ProgramContext,
+    dotted: &str,
+    value: YamlValue,
+) -> hermes_config::Result<()> {
     let Some(path) = KeyPath::parse(dotted) else { return Ok(()) };
     let management = ManagedMode::detect(&context.home, &context.env);
     set::update_value(&context.home, management, &path, |_| Some(value))

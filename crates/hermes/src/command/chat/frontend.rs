@@ -1,0 +1,126 @@
+//! The frontend of a chat: lines, or the screen.
+//!
+//! Holds what both have in common: the display settings, and what was said to the running turn.
+
+use std::sync::{Mutex, PoisonError};
+
+use hermes_config::settings::{DisplaySettings, ToolProgress};
+use hermes_tui::{
+    BusyInputMode, DiffDisplay, ReasoningDisplay, ScreenHandle, StatusFields, ToolFeedMode, TranscriptOptions,
+};
+use hermes_types::{BoxFuture, Cancel, Frontend, TurnEvent, UserAnswer, UserQuestion};
+
+use super::terminal::TerminalFrontend;
+
+pub(crate) struct ChatFrontend<'a> {
+    pub(crate) view: ChatView<'a>,
+    display: DisplaySettings,
+    remarks: Mutex<Vec<String>>,
+}
+
+/// Where a chat is shown.
+pub(crate) enum ChatView<'a> {
+    Lines(Box<TerminalFrontend<'a>>),
+    Screen(ScreenHandle),
+}
+
+impl<'a> ChatFrontend<'a> {
+    pub(crate) fn new(view: ChatView<'a>, display: DisplaySettings) -> Self {
+        Self { view, display, remarks: Mutex::default() }
+    }
+
+    pub(crate) fn display(&self) -> &DisplaySettings {
+        &self.display
+    }
+
+    /// Changes what is shown of the turns from now on.
+    pub(crate) fn change_display(&mut self, change: impl FnOnce(&mut DisplaySettings)) {
+        change(&mut self.display);
+        match &mut self.view {
+            ChatView::Lines(lines) => lines.display.clone_from(&self.display),
+            ChatView::Screen(screen) => {
+                screen.set_transcript(transcript_options(&self.display));
+                screen.set_busy_input(busy_input_mode(&self.display));
+            }
+        }
+    }
+
+    pub(crate) fn screen(&self) -> Option<&ScreenHandle> {
+        match &self.view {
+            ChatView::Lines(_) => None,
+            ChatView::Screen(screen) => Some(screen),
+        }
+    }
+
+    /// Gives the line to the open question. Returns it if there is none.
+    pub(crate) fn answer(&self, line: String) -> Option<String> {
+        match &self.view {
+            ChatView::Lines(lines) => lines.answer(line),
+            ChatView::Screen(_) => Some(line),
+        }
+    }
+
+    /// Shows what is missing of the answer, if there is one. The turn is over.
+    pub(crate) fn finish(&self, response: Option<&str>) {
+        let response = response.filter(|response| !response.is_empty());
+        match &self.view {
+            ChatView::Lines(lines) => response.into_iter().for_each(|response| lines.finish(response)),
+            ChatView::Screen(screen) => screen.finish_turn(response.map(str::to_owned)),
+        }
+    }
+
+    /// Says something to the running turn.
+    pub(crate) fn remark(&self, text: String) {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    pub(crate) fn set_status(&self, status: StatusFields) {
+        if let ChatView::Screen(screen) = &self.view {
+            screen.set_status(status);
+        }
+    }
+
+    fn inner(&self) -> &dyn Frontend {
+        match &self.view {
+            ChatView::Lines(lines) => &**lines,
+            ChatView::Screen(screen) => screen,
+        }
+    }
+}
+
+/// Returns what typing during a turn does.
+pub(crate) fn busy_input_mode(display: &DisplaySettings) -> BusyInputMode {
+    match display.busy_input_mode.as_str() {
+        "queue" => BusyInputMode::Queue,
+        "steer" => BusyInputMode::Steer,
+        _ => BusyInputMode::Interrupt,
+    }
+}
+
+/// Returns how a screen shows turns.
+pub(crate) fn transcript_options(display: &DisplaySettings) -> TranscriptOptions {
+    TranscriptOptions {
+        tool_feed: match display.tool_progress {
+            ToolProgress::Off => ToolFeedMode::Off,
+            ToolProgress::New => ToolFeedMode::New,
+            ToolProgress::All => ToolFeedMode::All,
+            ToolProgress::Verbose => ToolFeedMode::Verbose,
+        },
+        reasoning: if display.show_reasoning { ReasoningDisplay::Shown } else { ReasoningDisplay::Hidden },
+        diffs: if display.inline_diffs { DiffDisplay::Inline } else { DiffDisplay::Hidden },
+    }
+}
+
+impl Frontend for ChatFrontend<'_> {
+    fn show(&self, event: TurnEvent) {
+        self.inner().show(event);
+    }
+
+    fn ask<'a>(&'a self, question: UserQuestion, cancel: &'a Cancel) -> BoxFuture<'a, UserAnswer> {
+        self.inner().ask(question, cancel)
+    }
+
+    fn take_remarks(&self) -> Vec<String> {
+        std::mem::take(&mut self.remarks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

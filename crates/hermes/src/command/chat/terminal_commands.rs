@@ -1,0 +1,198 @@
+//! The slash commands that only a terminal has.
+
+use anyhow::Result;
+use hermes_agent::RequestOptions;
+use hermes_config::set;
+use hermes_config::yaml::YamlValue;
+use hermes_text::with_commas;
+use hermes_tui::{BarVisibility, PickerItem, PickerSpec};
+use hermes_types::{Role, SessionId};
+
+use super::chat_loop::ChatLoop;
+use super::screen::ScreenLook;
+use super::skins;
+use crate::command::sessions;
+use crate::command::slash::save_setting;
+use crate::wiring::working_folder;
+
+/// The most sessions a picker offers.
+const MAX_SESSIONS: usize = 500;
+
+/// Ends the processes and prompts that run in the background.
+pub(super) async fn stop(chat: &mut ChatLoop<'_>) {
+    let prompts = chat.background.running();
+    chat.background.stop();
+    chat.background = super::background::BackgroundPrompts::new();
+    chat.runtime.command_runtime.processes.end_all().await;
+    let more = if prompts == 0 { String::new() } else { format!(" {prompts} background prompt(s) stopped.") };
+    chat.output.line(&format!("Background processes ended.{more}"));
+}
+
+pub(super) async fn status(chat: &ChatLoop<'_>) -> Result<()> {
+    let agent = &chat.runtime.agent;
+    let conversation = &chat.opened.conversation;
+    let row = agent.store().session(conversation.session()).await?;
+    let title = row.as_ref().and_then(|row| row.title.as_deref()).unwrap_or("—");
+    let usage = conversation.usage();
+    chat.output.line(&format!(
+        "Session:    {}\nTitle:      {title}\nModel:      {} ({})\nMessages:   {}\nTokens:     {} in, {} out\n\
+         Window:     {}\nBackground: {} prompt(s)",
+        conversation.session(),
+        agent.models().name,
+        agent.models().provider,
+        conversation.messages().len(),
+        with_commas(usage.prompt()),
+        with_commas(usage.output),
+        with_commas(agent.window(conversation)),
+        chat.background.running(),
+    ));
+    Ok(())
+}
+
+/// Shows the settings that this chat uses.
+pub(super) fn config(chat: &ChatLoop<'_>) -> Result<()> {
+    let agent = &chat.runtime.agent;
+    let config = &chat.runtime.config;
+    let home = &chat.context.home;
+    let compression = config.flag("compression.enabled");
+    chat.output.line(&format!(
+        "Model:       {} ({})\nHome:        {}\nConfig:      {}\nFolder:      {}\nTerminal:    {}\n\
+         Sandbox:     {}\nApprovals:   {}\nMax turns:   {}\nCompression: {}\nSkin:        {}",
+        agent.models().name,
+        agent.models().provider,
+        home.path().display(),
+        home.config().display(),
+        working_folder(chat.context, config)?.display(),
+        config.text("terminal.backend"),
+        config.text("terminal.sandbox"),
+        config.text("approvals.mode"),
+        config.count("agent.max_turns"),
+        if compression { "on" } else { "off" },
+        chat.terminal.display().skin,
+    ));
+    Ok(())
+}
+
+/// Shows, sets or clears the additional system prompt.
+pub(super) fn prompt(chat: &mut ChatLoop<'_>, text: &str) {
+    let key = "agent.system_prompt";
+    let saved = match text {
+        "" => {
+            let current = chat.runtime.agent.request_options().ephemeral.clone();
+            let shown = current.as_deref().unwrap_or("No additional system prompt is set.");
+            return chat.output.line(&format!("{shown}\n\n/prompt TEXT sets it, /prompt clear removes it."));
+        }
+        "clear" => match set::unset(&chat.context.home, &chat.context.env, key) {
+            Ok(_) | Err(hermes_config::Error::NotSet { .. }) => Ok(()),
+            Err(error) => Err(error),
+        },
+        text => save_setting(chat.context, key, YamlValue::Str(text.to_owned())),
+    };
+    let ephemeral = (text != "clear").then(|| text.to_owned());
+    let options = RequestOptions { ephemeral, ..chat.runtime.agent.request_options().clone() };
+    chat.runtime.set_request_options(options);
+    match saved {
+        Ok(()) => chat.output.line("The system prompt was changed and saved."),
+        Err(error) => chat.output.line(&format!("The system prompt was changed, but not saved: {error}")),
+    }
+}
+
+/// Lists the skins, or switches to one.
+pub(super) fn skin(chat: &mut ChatLoop<'_>, name: &str) {
+    let home = &chat.context.home;
+    if name.is_empty() {
+        let current = &chat.terminal.display().skin;
+        for (name, about) in skins::list(home) {
+            let mark = if name == *current { "*" } else { " " };
+            chat.output.line(&format!("  {mark} {name:<14} {about}"));
+        }
+        return chat
+            .output
+            .line("/skin NAME switches. Your own: a YAML file in the folder skins of the home.");
+    }
+    if skins::find(name, home).is_none() {
+        let names: Vec<String> = skins::list(home).into_iter().map(|(name, _)| name).collect();
+        return chat.output.line(&format!("There is no skin '{name}'. There are: {}", names.join(", ")));
+    }
+    chat.terminal.change_display(|display| name.clone_into(&mut display.skin));
+    if let Some(screen) = chat.terminal.screen() {
+        let look = ScreenLook::load(chat.terminal.display(), chat.context);
+        screen.set_theme(look.theme(screen.background()));
+    }
+    report_saved(chat, "display.skin", name, &format!("Skin: {name}"));
+}
+
+/// Sets what typing during a turn does.
+pub(super) fn busy(chat: &mut ChatLoop<'_>, mode: &str) {
+    if mode.is_empty() {
+        let current = &chat.terminal.display().busy_input_mode;
+        return chat.output.line(&format!("Typing during a turn: {current} (interrupt, queue or steer)"));
+    }
+    if !matches!(mode, "interrupt" | "queue" | "steer") {
+        return chat.output.line("Usage: /busy [interrupt | queue | steer]");
+    }
+    chat.terminal.change_display(|display| mode.clone_into(&mut display.busy_input_mode));
+    report_saved(chat, "display.busy_input_mode", mode, &format!("Typing during a turn: {mode}"));
+}
+
+fn report_saved(chat: &ChatLoop<'_>, key: &str, value: &str, text: &str) {
+    match save_setting(chat.context, key, YamlValue::Str(value.to_owned())) {
+        Ok(()) => chat.output.line(text),
+        Err(error) => chat.output.line(&format!("{text} (not saved: {error})")),
+    }
+}
+
+pub(super) fn toggle_status_bar(chat: &ChatLoop<'_>) {
+    match chat.terminal.screen() {
+        Some(screen) => screen.show_status_bar(BarVisibility::Toggled),
+        None => chat.output.line("There is no status bar in the line interface."),
+    }
+}
+
+/// Copies an answer to the clipboard, through the terminal.
+pub(super) fn copy(chat: &ChatLoop<'_>, which: &str) {
+    let number = if which.is_empty() { Ok(1) } else { which.parse::<usize>() };
+    let Some(number) = number.ok().filter(|number| *number > 0) else {
+        return chat.output.line("Usage: /copy [N]");
+    };
+    let answers = chat.opened.conversation.messages().iter().rev();
+    let mut answers = answers
+        .filter(|message| message.role == Role::Assistant)
+        .map(|message| hermes_text::strip_think(&message.content.text()).trim().to_owned())
+        .filter(|text| !text.is_empty());
+    match answers.nth(number - 1) {
+        None => chat.output.line("There is no such answer."),
+        Some(text) => {
+            chat.output.copy(&text);
+            chat.output
+                .line(&format!("Copied {} characters, if the terminal allows it.", text.chars().count()));
+        }
+    }
+}
+
+/// Lets the user pick a session on the screen. Returns nothing in the line interface.
+pub(super) async fn pick_session(chat: &ChatLoop<'_>) -> Result<Option<SessionId>> {
+    let Some(screen) = chat.terminal.screen() else { return Ok(None) };
+    let store = chat.runtime.agent.store();
+    let all = store.list_conversations(hermes_store::SessionFilter { source: None }, MAX_SESSIONS).await?;
+    let own = chat.opened.conversation.session();
+    let all: Vec<_> = all.into_iter().filter(|session| session.id != *own).collect();
+    if all.is_empty() {
+        chat.output.line("No sessions found.");
+        return Ok(None);
+    }
+    let items = all.iter().map(|session| PickerItem {
+        label: session.title.clone().unwrap_or_else(|| session.preview.clone()),
+        detail: sessions::age(session),
+        preview: format!(
+            "{}\n{} · {} messages · {}",
+            session.preview,
+            session.id,
+            session.message_count,
+            session.model.as_deref().unwrap_or(&session.source)
+        ),
+    });
+    let spec = PickerSpec { title: "Sessions".to_owned(), items: items.collect(), selected: 0 };
+    let picked = screen.pick(spec).await;
+    Ok(picked.and_then(|at| all.get(at)).map(|session| session.id.clone()))
+}
