@@ -425,9 +425,12 @@ impl ShellParser<'_> {
         if let Some(default) =
             default.filter(|_| operation.starts_with([':', '=']) && !operation.starts_with(":-"))
         {
-            let value = self.expanded(default);
-            if value.known {
-                self.variables.set(&name, vec![value.text], AssignmentReach::Possible);
+            let mut value = Builder::new();
+            self.put_text(&mut value, default, around);
+            value.cut();
+            if value.done.iter().all(|word| word.known) {
+                let texts: Vec<&str> = value.done.iter().map(|word| word.text.as_str()).collect();
+                self.variables.set(&name, vec![texts.join(" ")], AssignmentReach::Possible);
             }
         }
         match default {

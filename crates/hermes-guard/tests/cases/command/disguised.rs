@@ -135,6 +135,8 @@ pub(super) const HIDDEN: &[&str] = &[
     "false && u=ls; eval '${u:-rm} -rf x'",
     "false && u=ls; : ${u:=rm}; $u -rf x",
     ": ${a:-${u:=rm}}; $u -rf x",
+    ": ${u='rm -rf x'}; ${u}",
+    ": \"${u:='rm'}\"; eval \"$u -rf x\"",
     "a=r; b=m; false && a=l; false && b=s; $a$b -rf x",
     "u=; ${u:-rm} -rf x",
     "u=x; ${u:+rm} -rf y",
