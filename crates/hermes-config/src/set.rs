@@ -193,6 +193,17 @@ pub fn set_value(home: &Home, management: ManagedMode, path: &KeyPath, value: &Y
     edit_text(home, |text| edit::set(text, path, value))
 }
 
+/// Sets several keys of the raw file at once.
+pub fn set_values(home: &Home, management: ManagedMode, values: &[(KeyPath, YamlValue)]) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    management.check_allowed("save configuration")?;
+    edit_text(home, |text| {
+        values.iter().try_fold(text.to_owned(), |text, (path, value)| edit::set(&text, path, value))
+    })
+}
+
 /// Changes one key depending on its current value in the raw file; `None` leaves it unchanged.
 pub fn update_value(
     home: &Home,

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::command::profile::is_name;
+
 const NAMED: [(&str, &str); 4] =
     [("-c", "--continue"), ("--continue", "--continue"), ("-r", "--resume"), ("--resume", "--resume")];
 
@@ -25,6 +27,36 @@ fn parse_session_flag(word: &str) -> Option<(Option<String>, &'static str, Optio
     let name =
         rest.get(1..).filter(|name| !name.is_empty()).map(|name| name.trim_start_matches('=').to_owned());
     Some((before, long, name))
+}
+
+/// Takes `-p NAME`, `--profile NAME` and `--profile=NAME` out of the command line, wherever they stand before `--` and
+/// before the words of a child program (`--args`). A value that cannot be a profile's name is left for others.
+pub(crate) fn take_profile(arguments: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Option<String>) {
+    let mut rest: Vec<OsString> = Vec::new();
+    let mut profile = None;
+    let mut waiting = arguments.into_iter().peekable();
+    rest.extend(waiting.next());
+    while let Some(argument) = waiting.next() {
+        let word = argument.to_str().unwrap_or_default();
+        if matches!(word, "--" | "--args") {
+            rest.push(argument);
+            break;
+        }
+        let name = match word.strip_prefix("--profile=") {
+            Some(name) => is_name(name).then(|| name.to_owned()),
+            None if matches!(word, "-p" | "--profile") => {
+                let next = waiting.next_if(|next| next.to_str().is_some_and(is_name));
+                next.and_then(|next| next.into_string().ok())
+            }
+            None => None,
+        };
+        match name {
+            Some(name) => profile = Some(name),
+            None => rest.push(argument),
+        }
+    }
+    rest.extend(waiting);
+    (rest, profile)
 }
 
 /// Joins the words after `-c` and `-r` into one value, so that `hermes -c My long title` works unquoted. A command
@@ -68,6 +100,20 @@ mod tests {
         let words = given.split(' ').map(OsString::from);
         let joined = join_session_names(words, |word| matches!(word, "chat" | "sessions"));
         assert_eq!(joined, expected.iter().map(OsString::from).collect::<Vec<_>>(), "{given}");
+    }
+
+    #[test]
+    fn a_profile_is_taken_out() {
+        let taken = |words: &[&str]| {
+            let (rest, profile) = super::take_profile(words.iter().map(OsString::from));
+            (rest.join(std::ffi::OsStr::new(" ")).into_string().unwrap(), profile)
+        };
+        let work = Some("work".to_owned());
+        assert_eq!(taken(&["hermes", "-p", "work", "status"]), ("hermes status".into(), work.clone()));
+        assert_eq!(taken(&["hermes", "status", "--profile=work"]), ("hermes status".into(), work));
+        assert_eq!(taken(&["hermes", "-p", "Not a name"]), ("hermes -p Not a name".into(), None));
+        assert_eq!(taken(&["hermes", "mcp", "add", "--args", "-p", "work"]).1, None);
+        assert_eq!(taken(&["hermes", "--", "-p", "work"]).1, None);
     }
 
     #[test]

@@ -1,18 +1,29 @@
 //! One module per command group.
 
+pub(crate) mod auth;
+pub(crate) mod backup;
 pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod cron;
 pub(crate) mod database;
+pub(crate) mod doctor;
+pub(crate) mod dump;
+pub(crate) mod fallback;
 pub(crate) mod gateway;
 pub(crate) mod insights;
 pub(crate) mod login;
+pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod model;
 pub(crate) mod pairing;
+pub(crate) mod profile;
 pub(crate) mod prompt_size;
 pub(crate) mod send;
 pub(crate) mod sessions;
+pub(crate) mod setup;
 pub(crate) mod slash;
 pub(crate) mod status;
+pub(crate) mod tools;
+pub(crate) mod uninstall;
 pub(crate) mod update;
 pub(crate) mod webhook;

@@ -13,9 +13,12 @@ mod output;
 mod random;
 mod wiring;
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+use hermes_config::Env;
 
 use cli::{Cli, CliCommand};
 use context::ProgramContext;
@@ -23,7 +26,12 @@ use output::Console;
 
 fn main() -> ExitCode {
     let output = Console::new();
-    let cli = match Cli::try_parse_from(argv::join_session_names(std::env::args_os(), cli::is_command)) {
+    let (arguments, profile) = argv::take_profile(std::env::args_os());
+    if let Err(error) = enter_profile(&arguments, profile.as_deref()) {
+        output.error(&describe(&error));
+        return ExitCode::FAILURE;
+    }
+    let cli = match Cli::try_parse_from(argv::join_session_names(arguments, cli::is_command)) {
         Ok(cli) => cli,
         Err(error) => match cli::unknown_command(&error, first_word().as_deref()) {
             Some(words) => {
@@ -42,6 +50,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Starts the program again in the home of a profile, if one is asked for. Everything it starts finds the home in its
+/// environment then.
+fn enter_profile(arguments: &[OsString], profile: Option<&str>) -> anyhow::Result<()> {
+    let Some(home) = command::profile::requested_home(profile, &Env::process())? else { return Ok(()) };
+    #[expect(clippy::disallowed_methods, reason = "replaces this process by itself")]
+    let mut program = std::process::Command::new(std::env::current_exe()?);
+    let error = program.args(arguments.get(1..).unwrap_or_default()).env("HERMES_HOME", home).exec();
+    Err(error.into())
 }
 
 /// Returns the first argument that is not a flag.
@@ -69,6 +87,24 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Model { name } => command::model::run(name.as_deref(), context, output),
         CliCommand::Login(arguments) => command::login::run(&arguments, context, output),
         CliCommand::Logout { provider } => command::login::sign_out(provider.as_deref(), context, output),
+        CliCommand::Setup(arguments) => command::setup::run(&arguments, context, output),
+        CliCommand::Doctor(arguments) => Ok(command::doctor::run(&arguments, context, output)),
+        CliCommand::Logs(arguments) => command::logs::run(&arguments, context, output),
+        CliCommand::Tools { command } => command::tools::run(command.unwrap_or_default(), context, output),
+        CliCommand::Auth { command } => command::auth::run(command.unwrap_or_default(), context, output),
+        CliCommand::Fallback { command } => {
+            command::fallback::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Profile { command } => {
+            command::profile::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Backup(arguments) => command::backup::run(&arguments, context, output),
+        CliCommand::Import(arguments) => command::backup::import(&arguments, context, output),
+        CliCommand::Dump => Ok(command::dump::run(context, output)),
+        CliCommand::Uninstall(arguments) => command::uninstall::run(&arguments, context, output),
+        CliCommand::Man { output: folder, command } => {
+            command::man::run(folder.as_deref(), command.as_deref(), output)
+        }
         CliCommand::Config { command } => command::config::run(command, context, output),
         CliCommand::Sessions { command } => {
             command::sessions::run(command.unwrap_or_default(), context, output)

@@ -29,16 +29,38 @@ impl Drop for TerminalModeGuard {
     }
 }
 
-/// Reads a line without showing it. Returns `None` where there is no terminal, or at the end of input.
+/// Reads a line without showing it. Returns `None` where there is no terminal, at the end of input, and when the user
+/// leaves with Ctrl+C.
 pub(crate) fn read_hidden_line(question: &str) -> Option<String> {
-    let mode = TerminalModeGuard::enter(|mode| mode.local_modes.remove(LocalModes::ECHO))?;
+    let mode = TerminalModeGuard::enter(|mode| {
+        mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+        mode.special_codes[SpecialCodeIndex::VMIN] = 1;
+        mode.special_codes[SpecialCodeIndex::VTIME] = 0;
+    })?;
     let mut screen = io::stderr();
     let _ = write!(screen, "{question}").and_then(|()| screen.flush());
-    let mut line = String::new();
-    let read = io::stdin().read_line(&mut line);
+    let mut line = Vec::new();
+    let mut input = io::stdin().lock();
+    let typed = loop {
+        let mut byte = [0_u8];
+        match input.read(&mut byte) {
+            Ok(1) => match byte {
+                [b'\r' | b'\n'] => break Some(()),
+                [0x03] => break None,
+                [0x04] if line.is_empty() => break None,
+                [0x15] => line.clear(),
+                [0x7f | 0x08] => {
+                    // The last character may be several bytes.
+                    while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+                }
+                [byte] => line.push(byte),
+            },
+            _ => break None,
+        }
+    };
     drop(mode);
     let _ = writeln!(screen);
-    read.ok().filter(|count| *count > 0).map(|_| line.trim().to_owned())
+    typed.map(|()| String::from_utf8_lossy(&line).trim().to_owned())
 }
 
 /// The meaning of a key in a list.

@@ -1,9 +1,14 @@
 //! `platform_toolsets`: the meaning of a platform's list.
 
+use std::collections::BTreeSet;
+
 use hermes_config::Config;
 use hermes_config::yaml::YamlValue;
 
-use super::toolset::{TOOLSETS, ToolsetSwitch, preset_of};
+use hermes_types::ToolDescriptor;
+
+use super::toolset::{TOOLSETS, Toolset, ToolsetSwitch, preset_of, resolve};
+use crate::built_in::BUILT_IN_TOOLS;
 
 /// The rule that decides about configurable toolsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +77,43 @@ impl PlatformToolsets {
         Self { mode, mcp, extras, listed, known_plugins }
     }
 
+    /// Returns the toolsets a user can switch, and whether each is on.
+    pub fn switches(&self) -> Vec<(&'static Toolset, bool)> {
+        let known: Vec<ToolDescriptor<'_>> = BUILT_IN_TOOLS.to_vec();
+        let inside = match &self.mode {
+            ToolsetMode::Explicit(_) => BTreeSet::new(),
+            ToolsetMode::Presets(presets) => resolve(presets.iter().map(String::as_str), &known).tools,
+        };
+        let is_on = |set: &Toolset| match &self.mode {
+            ToolsetMode::Explicit(listed) => listed.iter().any(|name| name == set.name),
+            ToolsetMode::Presets(_) => {
+                set.switch == ToolsetSwitch::On && resolve([set.name], &known).tools.is_subset(&inside)
+            }
+        };
+        let switchable = TOOLSETS.iter().filter(|set| set.switch != ToolsetSwitch::None);
+        switchable.map(|set| (set, is_on(set))).collect()
+    }
+
+    /// Returns the platform's list after a toolset was switched: every switchable one that is on, and the names that
+    /// mean something else. `None` if there is no such toolset to switch.
+    pub fn switched(&self, toolset: &str, on: bool) -> Option<Vec<String>> {
+        let switches = self.switches();
+        switches.iter().find(|(set, _)| set.name == toolset)?;
+        let mut names: Vec<String> = switches
+            .into_iter()
+            .filter(|(set, is_on)| if set.name == toolset { on } else { *is_on })
+            .map(|(set, _)| set.name.to_owned())
+            .collect();
+        names.sort();
+        names.extend(self.extras.iter().cloned());
+        match &self.mcp {
+            McpChoice::AllEnabled => {}
+            McpChoice::Only(servers) => names.extend(servers.iter().cloned()),
+            McpChoice::None => names.push("no_mcp".to_owned()),
+        }
+        Some(names)
+    }
+
     /// Tells whether a plugin's toolset is on: yes, unless it was seen before and is not listed.
     pub(super) fn is_plugin_enabled(&self, toolset: &str) -> bool {
         let lists = |names: &[String]| names.iter().any(|name| name == toolset);
@@ -101,6 +143,21 @@ mod tests {
 
     fn of(yaml: &str, platform: &str) -> PlatformToolsets {
         PlatformToolsets::of(&Config::from_text(Path::new("config.yaml"), yaml, &Env::default()), platform)
+    }
+
+    #[test]
+    fn switching_one_keeps_the_others() {
+        let before = of("", "cli");
+        let on = |list: &PlatformToolsets, name: &str| {
+            list.switches().into_iter().find(|(set, _)| set.name == name).is_some_and(|(_, on)| on)
+        };
+        assert!(on(&before, "file") && !on(&before, "moa"));
+        let names = before.switched("file", false).unwrap().join(", ");
+        let after = of(&format!("platform_toolsets: {{cli: [{names}]}}\n"), "cli");
+        assert!(!on(&after, "file") && on(&after, "terminal"), "{names}");
+        assert_eq!(before.switched("no-such-set", true), None);
+        let kept = of("platform_toolsets: {cli: [file, mine, no_mcp]}\n", "cli").switched("web", true);
+        assert_eq!(kept.unwrap(), ["file", "web", "mine", "no_mcp"]);
     }
 
     #[test]

@@ -71,8 +71,17 @@ fn escape(rest: &mut Cursor<'_>, text: &mut String, zero: ZeroEscape) {
     };
     let plain = match c {
         'c' => {
-            let control = rest.raw_next().map(|c| u32::from(c) & 0x1f).and_then(char::from_u32);
-            text.extend(control);
+            // Where the text ends is decided before: a quote ends it, and a backslash protects what follows.
+            if rest.raw_peek() == Some('\'') {
+                return text.push_str("\\c");
+            }
+            let control = rest.raw_next();
+            text.extend(control.map(|c| u32::from(c) & 0x1f).and_then(char::from_u32));
+            let protected = rest.raw_peek().filter(|_| control == Some('\\'));
+            text.extend(protected.filter(|c| *c != '\\'));
+            if protected.is_some() {
+                rest.raw_next();
+            }
             return;
         }
         'n' => '\n',

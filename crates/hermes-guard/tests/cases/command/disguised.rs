@@ -96,6 +96,8 @@ pub(super) const HIDDEN: &[&str] = &[
     "$'\\162m' -rf x",
     "$'\\562m' -rf x",
     "\"$(echo -e '\\0162m')\" -rf x",
+    "echo $'\\c'; rm -rf x; echo '",
+    "echo $'\\c\\''; rm -rf x; echo ''",
     "$(printf %b '\\0162m') -rf x",
     "${x:-r''m} -rf x",
     "${x:-$'rm'} -rf x",

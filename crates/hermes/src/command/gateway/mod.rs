@@ -1,9 +1,9 @@
 //! `hermes gateway`: the always-on service.
 
 mod run;
-mod service;
+pub(crate) mod service;
 mod services;
-mod setup;
+pub(crate) mod setup;
 mod shutdown;
 mod status;
 mod update;

@@ -1,7 +1,14 @@
 //! The command line: names, help texts and types of every command and flag.
 
+mod upkeep;
+
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+
+pub(crate) use upkeep::{
+    AuthCommand, BackupArguments, CreateProfileArguments, DoctorArguments, FallbackCommand, ImportArguments,
+    LogsArguments, ProfileCommand, SetupArguments, SetupSection, ToolsCommand, UninstallArguments,
+};
 
 /// The text after the help, which lists the exit codes.
 const AFTER_HELP: &str = "Exit codes: 0 success, 1 failure, 2 usage error, 78 gateway configuration, 130 interrupted.\n\
@@ -35,6 +42,40 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         provider: Option<String>,
     },
+    /// Set up the model, the terminal, the agent and the gateway
+    Setup(SetupArguments),
+    /// Check the installation, and say what mends it
+    Doctor(DoctorArguments),
+    /// Show the log files
+    Logs(LogsArguments),
+    /// Choose the toolsets of each platform
+    Tools {
+        #[command(subcommand)]
+        command: Option<ToolsCommand>,
+    },
+    /// Manage stored keys and sign-ins
+    Auth {
+        #[command(subcommand)]
+        command: Option<AuthCommand>,
+    },
+    /// Manage the models used when the main one fails
+    Fallback {
+        #[command(subcommand)]
+        command: Option<FallbackCommand>,
+    },
+    /// Manage profiles: homes with settings, memory and sessions of their own
+    Profile {
+        #[command(subcommand)]
+        command: Option<ProfileCommand>,
+    },
+    /// Write the home to one file
+    Backup(BackupArguments),
+    /// Read a file that `hermes backup` wrote
+    Import(ImportArguments),
+    /// Print a report for support, without secrets
+    Dump,
+    /// Remove Hermes from this machine
+    Uninstall(UninstallArguments),
     /// Show and change the configuration
     Config {
         #[command(subcommand)]
@@ -105,7 +146,18 @@ pub(crate) enum CliCommand {
         installed: bool,
     },
     /// Print a completion script for a shell
-    Completion { shell: Shell },
+    Completion {
+        #[arg(default_value = "bash")]
+        shell: Shell,
+    },
+    /// Write the manual pages to a folder, or print the one of a command
+    Man {
+        /// Folder to write all pages to
+        #[arg(long, value_name = "FOLDER")]
+        output: Option<std::path::PathBuf>,
+        /// Command to print the page of [default: hermes itself]
+        command: Option<String>,
+    },
     /// Print the version
     Version,
 }
@@ -167,9 +219,10 @@ pub(crate) struct ChatArguments {
     /// List the toolsets
     #[arg(long)]
     pub(crate) list_toolsets: bool,
-    /// Accepted for compatibility; there is one interface
-    #[arg(long, hide = true)]
+    /// Use the line interface instead of the screen
+    #[arg(long)]
     pub(crate) cli: bool,
+    /// Accepted for compatibility; the screen is the default in a terminal
     #[arg(long, hide = true)]
     pub(crate) tui: bool,
 }
@@ -203,29 +256,8 @@ impl ChatArguments {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] = &[
-    "acp",
-    "auth",
-    "backup",
-    "batch",
-    "claw",
-    "dashboard",
-    "doctor",
-    "dump",
-    "fallback",
-    "honcho",
-    "import",
-    "logs",
-    "mcp",
-    "memory",
-    "plugins",
-    "profile",
-    "setup",
-    "skills",
-    "tools",
-    "uninstall",
-    "whatsapp",
-];
+const UNAVAILABLE_COMMANDS: &[&str] =
+    &["acp", "batch", "claw", "dashboard", "honcho", "mcp", "memory", "plugins", "skills", "whatsapp"];
 
 /// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
@@ -673,6 +705,11 @@ const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 /// Returns the text `version` and `--version` print.
 pub(crate) fn version() -> String {
     format!("Hermes Agent {VERSION}")
+}
+
+/// Returns the definition of the command line.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
 }
 
 /// Tells whether a word is a command.

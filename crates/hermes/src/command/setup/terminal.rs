@@ -1,0 +1,65 @@
+//! Where commands run.
+
+use anyhow::{Result, bail};
+use hermes_config::yaml::YamlValue;
+
+use super::SetupWizard;
+
+const BACKENDS: [(&str, &str); 6] = [
+    ("local", "on this machine, in a sandbox"),
+    ("docker", "in a container"),
+    ("ssh", "on another machine"),
+    ("singularity", "in a container without a daemon"),
+    ("modal", "in Modal's cloud"),
+    ("daytona", "in Daytona's cloud"),
+];
+
+pub(super) fn ask(wizard: &mut SetupWizard<'_>) -> Result<()> {
+    let now = wizard.config.text("terminal.backend");
+    let backend = match &wizard.arguments.terminal {
+        Some(name) if BACKENDS.iter().any(|(known, _)| known == name) => name.clone(),
+        Some(name) => {
+            let names: Vec<&str> = BACKENDS.iter().map(|(name, _)| *name).collect();
+            bail!("there is no backend '{name}'; there are: {}", names.join(", "))
+        }
+        None if !wizard.asks() => return Ok(()),
+        None => {
+            let rows: Vec<String> =
+                BACKENDS.iter().map(|(name, about)| format!("{name:<12} {about}")).collect();
+            let first = BACKENDS.iter().position(|(name, _)| *name == now).unwrap_or(0);
+            let at = wizard.choose("Where do commands run?", &rows, first)?;
+            BACKENDS.get(at).map_or(now, |(name, _)| (*name).to_owned())
+        }
+    };
+    wizard.set_text("terminal.backend", &backend);
+    let image = wizard.arguments.image.clone();
+    match backend.as_str() {
+        "docker" | "singularity" | "modal" | "daytona" => {
+            let key = format!("terminal.{backend}_image");
+            let image = wizard.text(image.as_ref(), "Image", &wizard.config.text(&key))?;
+            wizard.set_text(&key, &image);
+            if wizard.asks() {
+                let memory = wizard.config.count("terminal.container_memory") as u64;
+                let memory = wizard.number(None, "Memory in megabytes", memory, 64..=1_048_576)?;
+                wizard.set("terminal.container_memory", YamlValue::Int(i128::from(memory)));
+            }
+        }
+        "ssh" => {
+            for (variable, question) in [
+                ("TERMINAL_SSH_HOST", "Host"),
+                ("TERMINAL_SSH_USER", "User"),
+                ("TERMINAL_SSH_PORT", "Port"),
+                ("TERMINAL_SSH_KEY", "File of the private key (empty: the usual ones)"),
+            ] {
+                let now = wizard.context.env.get(variable).unwrap_or_default().to_owned();
+                let now = if now.is_empty() && variable.ends_with("PORT") { "22".to_owned() } else { now };
+                let value = wizard.text(None, question, &now)?;
+                if !value.is_empty() {
+                    wizard.set_variable(variable, &value)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
