@@ -24,11 +24,13 @@ mod all {
     mod life;
     mod long_talk;
     mod scenario;
+    mod screen;
     mod sending;
     mod service;
     mod sessions;
     mod shell;
     mod thousand;
     mod unusable;
+    mod upkeep;
     mod words;
 }

@@ -114,6 +114,11 @@ impl ScreenState {
             KeyCode::Right | KeyCode::End if !control && self.input.ghost().is_some() => {
                 self.input.accept_ghost(effects);
             }
+            // An input that comes back is not being typed: the menu would take the next arrow.
+            KeyCode::Up | KeyCode::Down => {
+                self.input.editor.key(key);
+                self.input.menu_is_dismissed = true;
+            }
             _ => {
                 if self.input.editor.key(key).is_used() {
                     self.input.edited(effects);

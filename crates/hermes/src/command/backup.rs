@@ -224,7 +224,6 @@ fn copy_database(home: &Home, archive: &mut ZipWriter<File>) -> Result<()> {
     let copied = (|| -> Result<()> {
         let store = Store::open_read_only(&home.state_db())?;
         store.back_up(&copy)?;
-        store.close().wait()?;
         io::copy(&mut File::open(&copy)?, archive)?;
         Ok(())
     })();

@@ -155,7 +155,7 @@ impl Drop for TerminalWindow {
     }
 }
 
-fn terminal() -> (OwnedFd, OwnedFd) {
+pub(super) fn terminal() -> (OwnedFd, OwnedFd) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
