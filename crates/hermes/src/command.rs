@@ -1,5 +1,6 @@
 //! One module per command group.
 
+pub(crate) mod acp;
 pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod chat;

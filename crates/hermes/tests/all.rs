@@ -6,6 +6,7 @@
 mod all {
     pub(crate) mod support;
 
+    mod acp;
     mod api_kill;
     mod attended;
     mod backends;

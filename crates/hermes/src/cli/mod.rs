@@ -133,6 +133,8 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: Option<WebhookCommand>,
     },
+    /// Serve an editor over standard input and output (Agent Client Protocol)
+    Acp,
     /// Manage scheduled jobs
     Cron {
         #[command(subcommand)]
@@ -261,7 +263,7 @@ impl ChatArguments {
 
 /// The commands of other releases that this one does not have.
 const UNAVAILABLE_COMMANDS: &[&str] =
-    &["acp", "batch", "claw", "dashboard", "honcho", "mcp", "memory", "plugins", "skills", "whatsapp"];
+    &["batch", "claw", "dashboard", "honcho", "mcp", "memory", "plugins", "skills", "whatsapp"];
 
 /// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
