@@ -22,8 +22,8 @@ pub(crate) struct ToolText {
 }
 
 /// Joins the parts of a result. Pictures are saved below `images`, where the model can look at them.
-pub(crate) fn tool_text(result: CallToolResult, images: &Path) -> ToolText {
-    let parts: Vec<String> = result.content.iter().map(|block| block_text(block, Some(images))).collect();
+pub(crate) fn tool_text(result: CallToolResult, images: Option<&Path>) -> ToolText {
+    let parts: Vec<String> = result.content.iter().map(|block| block_text(block, images)).collect();
     ToolText {
         text: parts.join("\n"),
         structured: result.structured_content,

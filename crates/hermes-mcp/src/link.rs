@@ -20,7 +20,7 @@ use crate::connect::connect;
 use crate::connections::SharedParts;
 use crate::error::Error;
 use crate::event_handler::EventHandler;
-use crate::listing::{ServerListing, is_wanted, list_tools};
+use crate::listing::{ServerListing, list_tools};
 use crate::sampling::SamplingGate;
 
 /// The attempts to connect a server that never was connected, beyond the first.
@@ -153,12 +153,10 @@ impl ServerLink {
             };
             let most = if was_connected { RECONNECT_ATTEMPTS } else { FIRST_ATTEMPTS };
             if error.is_temporary() && attempts < most {
-                if was_connected || attempts > 0 {
-                    self.state.send_replace(LinkState::Connecting);
-                } else {
-                    // Whoever waits for the first result has it.
-                    self.state.send_replace(LinkState::Failed(error.clone()));
-                }
+                // Whoever waits for the first result of a server that never was connected has it.
+                let state =
+                    if was_connected { LinkState::Connecting } else { LinkState::Failed(error.clone()) };
+                self.state.send_replace(state);
                 let wait = Duration::from_secs(1 << attempts.min(6)).min(LONGEST_BACKOFF);
                 attempts += 1;
                 tracing::info!(server = self.server.name, %error, ?wait, "an MCP server is not connected; trying again");
@@ -234,7 +232,7 @@ impl ServerLink {
     async fn read_listing(&self, peer: &Peer<RoleClient>) -> Result<ServerListing, Error> {
         let mut tools = list_tools(peer).await?;
         let approvals = self.shared.approved.judge(&self.server, &tools)?;
-        tools.retain(|tool| is_wanted(&self.server, &tool.name));
+        tools.retain(|tool| self.server.offers(&tool.name));
         let capabilities = peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default();
         Ok(ServerListing {
             tools,

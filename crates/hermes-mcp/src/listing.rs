@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use hermes_config::settings::McpServer;
 use rmcp::RoleClient;
 use rmcp::model::{PaginatedRequestParams, Tool as ServerTool};
 use rmcp::service::Peer;
@@ -49,15 +48,4 @@ pub(crate) async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerTool
     }
     tools.truncate(MOST_TOOLS);
     Ok(tools)
-}
-
-/// Tells whether the configuration lets a tool be offered.
-pub(crate) fn is_wanted(server: &McpServer, tool: &str) -> bool {
-    let lists = |names: &[String]| names.iter().any(|name| name == tool);
-    match server.include.as_deref() {
-        _ if !server.native => false,
-        // An empty list is no filter.
-        Some(included) if !included.is_empty() => lists(included),
-        _ => !lists(&server.exclude),
-    }
 }

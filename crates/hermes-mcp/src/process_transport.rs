@@ -71,7 +71,11 @@ impl Transport<RoleClient> for ProcessTransport {
         let input = self.input.clone();
         async move {
             let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the server has ended");
-            input.ok_or_else(closed)?.write_line(&serde_json::to_vec(&item)?).await
+            match input.ok_or_else(closed)?.write_line(&serde_json::to_vec(&item)?).await {
+                // The program has ended. The end of its output says so too, after its last words.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written,
+            }
         }
     }
 

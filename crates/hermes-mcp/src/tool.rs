@@ -75,8 +75,8 @@ impl ServerToolPort {
             CallToolRequestParams::new(self.tool.name.clone()).with_arguments(call.arguments.clone());
         match self.link.request(CallToolRequest::new(params), &context).await {
             Ok(ServerResult::CallToolResult(result)) => {
-                let images = self.link.shared.options.home.images_cache();
-                self.outcome(&tool_text(result, &images))
+                let home = &self.link.shared.options.home;
+                self.outcome(&tool_text(result, home.folder(home.images_cache()).ok().as_deref()))
             }
             Ok(_) => call_failed("ProtocolError", "the server answered something else"),
             Err(error) => outcome_of_error(&self.link.server.name, error),

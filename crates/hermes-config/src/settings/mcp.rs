@@ -72,7 +72,19 @@ impl McpServer {
             .collect()
     }
 
-    fn read(name: &str, map: &YamlMap) -> Option<Self> {
+    /// Tells whether one of the server's own tools passes the filter.
+    pub fn offers(&self, tool: &str) -> bool {
+        let lists = |names: &[String]| names.iter().any(|name| name == tool);
+        match self.include.as_deref() {
+            _ if !self.native => false,
+            // An empty list is no filter.
+            Some(included) if !included.is_empty() => lists(included),
+            _ => !lists(&self.exclude),
+        }
+    }
+
+    /// Reads one entry; `None` if it names neither a command nor a URL.
+    pub fn read(name: &str, map: &YamlMap) -> Option<Self> {
         let empty = YamlMap::new();
         let section =
             |key: &str| map.get(key).and_then(YamlValue::as_map).cloned().unwrap_or_else(|| empty.clone());
