@@ -31,7 +31,7 @@ struct ServerTool {
 }
 
 impl ServerTool {
-    fn new(server: &str, name: &str, description: &str) -> Arc<dyn Tool> {
+    fn port(server: &str, name: &str, description: &str) -> Arc<dyn Tool> {
         let schema = json!({"type": "object", "properties": {"count": {"type": "integer"}}});
         let spec = ToolSpec {
             name: format!("mcp_{server}_{name}"),
@@ -62,11 +62,11 @@ fn many() -> ToolRegistry {
     let text = "Does one of the many things that this server can do, and says so at some length. ".repeat(4);
     let large = (0..5).flat_map(|server| {
         let text = text.clone();
-        (0..30).map(move |tool| ServerTool::new(&format!("s{server}"), &format!("thing_{tool}"), &text))
+        (0..30).map(move |tool| ServerTool::port(&format!("s{server}"), &format!("thing_{tool}"), &text))
     });
     let special = [
-        ServerTool::new("s3", "create_ticket", "Opens a ticket in the tracker"),
-        ServerTool::new("small", "ping", "Answers"),
+        ServerTool::port("s3", "create_ticket", "Opens a ticket in the tracker"),
+        ServerTool::port("small", "ping", "Answers"),
     ];
     ToolRegistry::new().with_server_tools(large.chain(special).collect())
 }
@@ -93,7 +93,7 @@ async fn call(registry: &ToolRegistry, name: &str, arguments: Value) -> Value {
         task: TaskId::new("t"),
     };
     let cancel = Cancel::new();
-    let deadline = Deadline::after(&clock, std::time::Duration::from_secs(60));
+    let deadline = Deadline::after(&clock, std::time::Duration::from_mins(1));
     let context = ToolContext { frontend: &Nobody, cancel: &cancel, deadline, spawn: None };
     serde_json::from_str(&tool.run(&call, context).await.content).unwrap()
 }

@@ -73,17 +73,17 @@ impl ModelSet {
 
     /// Returns the model that decides about dangerous commands, within the budget of the day.
     pub(crate) fn judge(&self) -> Option<SideModel> {
-        self.within_day(self.judge.clone()?)
+        self.judge.clone().map(|side| self.within_day(side))
     }
 
     /// Returns the model that MCP servers may ask, within the budget of the day.
     fn sampling(&self) -> Option<SideModel> {
-        self.within_day(self.sampling.clone()?)
+        self.sampling.clone().map(|side| self.within_day(side))
     }
 
-    fn within_day(&self, side: SideModel) -> Option<SideModel> {
+    fn within_day(&self, side: SideModel) -> SideModel {
         let model: Arc<dyn Model> = Arc::new(BudgetedModel::new(side.model, self.budget()));
-        Some(SideModel { model, ..side })
+        SideModel { model, ..side }
     }
 
     fn budget(&self) -> Budget {

@@ -11,7 +11,7 @@ use hermes_mcp::{Error, ProbedServer, sign_in};
 
 use super::login::TerminalLogin;
 use super::selection::choose_tools;
-use super::{McpCommands, runtime};
+use super::{McpCommands, key, runtime};
 use crate::cli::McpAddArguments;
 use crate::output::Confirmation;
 
@@ -25,7 +25,7 @@ struct NewServer {
 }
 
 impl McpCommands<'_> {
-    pub(super) fn add(&self, arguments: McpAddArguments) -> Result<ExitCode> {
+    pub(super) fn add(&self, arguments: &McpAddArguments) -> Result<ExitCode> {
         let name = arguments.name.clone();
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || !name.chars().all(is_plain) {
@@ -40,7 +40,7 @@ impl McpCommands<'_> {
             self.output.line("Nothing was changed.");
             return Ok(ExitCode::SUCCESS);
         }
-        let Some(mut new) = self.entry(&arguments)? else { return Ok(ExitCode::FAILURE) };
+        let Some(mut new) = self.entry(arguments)? else { return Ok(ExitCode::FAILURE) };
         let Some(server) = McpServer::read(&name, &new.usable) else {
             bail!("this entry names neither a program nor an address")
         };
@@ -74,7 +74,7 @@ impl McpCommands<'_> {
         if !secrets.is_empty() {
             dotenv::save(home, management, &secrets)?;
         }
-        set::set_value(home, management, &self.key(&name, &[]), &YamlValue::Map(new.saved))?;
+        set::set_value(home, management, &key(&name, &[]), &YamlValue::Map(new.saved))?;
         self.output.line(&format!("✓ Saved {name}"));
         Ok(ExitCode::SUCCESS)
     }
@@ -89,7 +89,7 @@ impl McpCommands<'_> {
             saved.insert("url", text(url));
             match self.auth(arguments)? {
                 Auth::None => {}
-                Auth::OAuth => saved.insert("auth", text("oauth")),
+                Auth::Browser => saved.insert("auth", text("oauth")),
                 Auth::Header(key) => {
                     let variable =
                         format!("MCP_{}_API_KEY", arguments.name.to_uppercase().replace(['-', '.'], "_"));
@@ -133,7 +133,7 @@ impl McpCommands<'_> {
     /// Finds out how the server recognises the user.
     fn auth(&self, arguments: &McpAddArguments) -> Result<Auth> {
         let wants_key = match arguments.auth.as_deref() {
-            Some("oauth") => return Ok(Auth::OAuth),
+            Some("oauth") => return Ok(Auth::Browser),
             Some("header") => true,
             Some(other) => bail!("--auth is `oauth` or `header`, not `{other}`"),
             None => {
@@ -186,7 +186,8 @@ impl McpCommands<'_> {
 /// How a server recognises the user.
 enum Auth {
     None,
-    OAuth,
+    /// By a sign-in in the browser.
+    Browser,
     Header(String),
     /// The user left.
     Left,

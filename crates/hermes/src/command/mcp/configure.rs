@@ -8,8 +8,8 @@ use hermes_config::settings::McpServer;
 use hermes_config::yaml::YamlValue;
 use hermes_mcp::ProbedServer;
 
-use super::McpCommands;
 use super::selection::choose_tools;
+use super::{McpCommands, key};
 use crate::output::Confirmation;
 
 impl McpCommands<'_> {
@@ -33,22 +33,22 @@ impl McpCommands<'_> {
             return Ok(ExitCode::SUCCESS);
         };
         let (home, management) = (&self.context.home, self.management());
-        set::remove_value(home, management, &self.key(name, &["tools", "exclude"]))?;
+        set::remove_value(home, management, &key(name, &["tools", "exclude"]))?;
         if chosen.len() == tools.len() {
-            set::remove_value(home, management, &self.key(name, &["tools", "include"]))?;
+            set::remove_value(home, management, &key(name, &["tools", "include"]))?;
             self.output.line(&format!("✓ All {} tools of {name} are offered", tools.len()));
         } else if chosen.is_empty() {
             // An empty list would be no filter.
-            set::set_value(home, management, &self.key(name, &["tools", "native"]), &YamlValue::Bool(false))?;
+            set::set_value(home, management, &key(name, &["tools", "native"]), &YamlValue::Bool(false))?;
             self.output.line(&format!("✓ No tool of {name} is offered"));
             return Ok(ExitCode::SUCCESS);
         } else {
             let list = YamlValue::Seq(chosen.iter().cloned().map(YamlValue::Str).collect());
-            set::set_value(home, management, &self.key(name, &["tools", "include"]), &list)?;
+            set::set_value(home, management, &key(name, &["tools", "include"]), &list)?;
             self.output.line(&format!("✓ {} of {} tools of {name} are offered", chosen.len(), tools.len()));
         }
         if !server.native {
-            set::remove_value(home, management, &self.key(name, &["tools", "native"]))?;
+            set::remove_value(home, management, &key(name, &["tools", "native"]))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -44,7 +44,7 @@ pub(crate) fn run(
             commands.list();
             Ok(ExitCode::SUCCESS)
         }
-        Some(McpCommand::Add(arguments)) => commands.add(arguments),
+        Some(McpCommand::Add(arguments)) => commands.add(&arguments),
         Some(McpCommand::Remove { name, yes }) => commands.remove(&name, yes),
         Some(McpCommand::Test { name }) => commands.test(&name),
         Some(McpCommand::Configure { name }) => commands.configure(&name),
@@ -75,11 +75,6 @@ impl McpCommands<'_> {
     fn probe(&self, server: &McpServer) -> Result<Result<ProbedServer, hermes_mcp::Error>> {
         let options = self.options()?;
         Ok(runtime()?.block_on(probe(server, options)))
-    }
-
-    fn key(&self, name: &str, fields: &[&str]) -> KeyPath {
-        let segments = ["mcp_servers", name].into_iter().chain(fields.iter().copied());
-        KeyPath::from_segments(segments)
     }
 
     fn management(&self) -> ManagedMode {
@@ -117,7 +112,7 @@ impl McpCommands<'_> {
             self.output.line("Nothing was changed.");
             return Ok(ExitCode::SUCCESS);
         }
-        set::remove_value(&self.context.home, self.management(), &self.key(name, &[]))?;
+        set::remove_value(&self.context.home, self.management(), &key(name, &[]))?;
         TokenFiles::new(&self.context.home).remove(name)?;
         ApprovedTools::new(&self.context.home).forget(name)?;
         self.output.line(&format!("✓ Removed {name}"));
@@ -169,6 +164,11 @@ impl McpCommands<'_> {
             }
         }
     }
+}
+
+/// Returns the path of an entry, or of a field of it.
+fn key(name: &str, fields: &[&str]) -> KeyPath {
+    KeyPath::from_segments(["mcp_servers", name].into_iter().chain(fields.iter().copied()))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -32,12 +32,10 @@ pub(super) fn choose_tools(
         if answer.eq_ignore_ascii_case("all") {
             return Some(names(&|_, _| true));
         }
-        match numbers(answer, tools.len()) {
-            Some(numbers) => return Some(names(&|number, _| numbers.contains(&number))),
-            None => {
-                output.notice(&format!("Write numbers from 1 to {}, with commas between them.", tools.len()))
-            }
+        if let Some(numbers) = numbers(answer, tools.len()) {
+            return Some(names(&|number, _| numbers.contains(&number)));
         }
+        output.notice(&format!("Write numbers from 1 to {}, with commas between them.", tools.len()));
     }
 }
 
