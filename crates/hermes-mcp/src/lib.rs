@@ -24,6 +24,7 @@ mod options;
 mod probe;
 mod process_transport;
 mod sampling;
+mod serve;
 mod tool;
 mod utility_tool;
 
@@ -35,3 +36,4 @@ pub use names::{ToolNameStyle, toolset_name};
 pub use oauth::TokenFiles;
 pub use options::{McpOptions, SecretsInResults};
 pub use probe::{ProbedServer, ProbedTool, probe};
+pub use serve::{ServedConversations, ServedTool, serve_stdio};

@@ -22,6 +22,12 @@ pub(crate) enum McpCommand {
     /// Choose which tools are offered, and approve new and changed ones
     #[command(visible_alias = "config")]
     Configure { name: String },
+    /// Let other agents read conversations and send messages, over standard input and output
+    Serve {
+        /// Print log messages on standard error
+        #[arg(short, long)]
+        verbose: bool,
+    },
     /// Sign in to a server with an address
     #[command(visible_alias = "reauth")]
     Login { name: String },

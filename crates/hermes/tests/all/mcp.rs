@@ -2,10 +2,15 @@
 
 use std::path::PathBuf;
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use hermes_store::{ChatBinding, NewMessage, NewSession, Store};
 use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
+use hermes_types::{ContentPart, Message, MessageContent, SessionId, Timestamp};
 use serde_json::{Value, json};
 
-use super::support::{hermes, run};
+use super::support::{hermes, program, run};
 
 /// Returns the folder of the real servers, or tells that they are not installed.
 fn installed(program: &str) -> Option<PathBuf> {
@@ -167,4 +172,121 @@ fn a_turn_uses_a_server_and_a_dead_one_does_not_matter() {
         "dead": {"command": "no-such-program-here"},
     });
     assert_eq!(results(&servers, &[("mcp_small_ping", json!({}))]), [r#"{"result":"pong"}"#]);
+}
+
+/// A home with one conversation.
+fn home_with_a_conversation() -> TempHome {
+    let home = TempHome::builder().config_yaml("model: {provider: offline}\n").build().unwrap();
+    let store = Store::open(&home.join("state.db")).unwrap();
+    let session = SessionId::new("20260101_100000_abcdef");
+    let at = Timestamp(1_700_000_000.0);
+    let picture = ContentPart::Image { url: "data:image/png;base64,AAAA".to_owned() };
+    let parts = MessageContent::Parts(vec![ContentPart::Text("look".to_owned()), picture]);
+    let long = "x".repeat(3_000);
+    let messages = [Message::user(parts), Message::assistant(long.as_str()), Message::user("bye")];
+    let messages = messages.map(|message| NewMessage::new(message, at)).to_vec();
+    store.append_creating(NewSession::new(session.clone(), "telegram", at), messages).wait().unwrap();
+    let entry = json!({"platform": "telegram", "display_name": "Ann", "updated_at": "2026-01-01T10:00:00"});
+    let key = "agent:main:telegram:dm:7".to_owned();
+    store.bind(ChatBinding { key, session, entry: entry.to_string(), updated_at: at }).wait().unwrap();
+    store.close().wait().unwrap();
+    home
+}
+
+/// A client of `hermes mcp serve`.
+struct ServeClient {
+    child: std::process::Child,
+    output: BufReader<std::process::ChildStdout>,
+    next_id: u64,
+}
+
+impl ServeClient {
+    fn start(home: &TempHome) -> Self {
+        let mut child = Command::new(program())
+            .args(["mcp", "serve", "-v"])
+            .env("HERMES_HOME", home.path())
+            .env("HOME", home.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut client = Self { child, output, next_id: 0 };
+        let greeting = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        assert_eq!(client.ask("initialize", &greeting)["serverInfo"]["name"], "hermes");
+        client.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn write(&mut self, message: &Value) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// Sends a request and returns its result. Every line of the output has to be a message.
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.write(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(answer["id"], id, "{answer}");
+        answer["result"].clone()
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let result = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
+        serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn other_agents_read_conversations() {
+    let home = home_with_a_conversation();
+    let mut client = ServeClient::start(&home);
+    let tools = client.ask("tools/list", &json!({}));
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 9);
+    let key = "agent:main:telegram:dm:7";
+    let listed = client.call("conversations_list", &json!({"search": "ann"}));
+    assert_eq!((&listed["count"], &listed["conversations"][0]["session_key"]), (&json!(1), &json!(key)));
+    assert_eq!(client.call("conversations_list", &json!({"platform": "slack"}))["count"], 0);
+    assert_eq!(client.call("conversation_get", &json!({"session_key": key}))["platform"], "telegram");
+    let unknown = client.call("conversation_get", &json!({"session_key": "other"}));
+    assert_eq!(unknown["error"], "Conversation not found: other");
+    let read = client.call("messages_read", &json!({"session_key": key, "limit": 2}));
+    assert_eq!((&read["count"], &read["messages"][1]["content"]), (&json!(2), &json!("bye")));
+    assert_eq!(read["messages"][0]["content"].as_str().unwrap().len(), 2_003, "cut, with dots");
+    let all = client.call("messages_read", &json!({"session_key": key}));
+    let id = all["messages"][0]["id"].clone();
+    let found = client.call("attachments_fetch", &json!({"session_key": key, "message_id": id}));
+    assert_eq!(found["attachments"][0]["media_type"], "image/png");
+    assert_eq!(client.call("permissions_list_open", &json!({}))["count"], 0);
+    let sent = client.call("messages_send", &json!({"target": "nowhere:1", "message": "x"}));
+    assert!(sent["error"].is_string(), "{sent}");
+    drop(client.child.stdin.take());
+    assert!(client.child.wait().unwrap().success());
+}
+
+#[test]
+fn other_agents_learn_of_new_messages() {
+    let home = home_with_a_conversation();
+    let mut client = ServeClient::start(&home);
+    assert_eq!(client.call("events_poll", &json!({}))["events"], json!([]), "what is older is no event");
+    assert_eq!(client.call("events_wait", &json!({"timeout_ms": 1}))["reason"], "timeout");
+    let store = Store::open(&home.join("state.db")).unwrap();
+    let session = SessionId::new("20260101_100000_abcdef");
+    let message = NewMessage::new(Message::user("new"), Timestamp(1_700_000_001.0));
+    store.append(&session, message).wait().unwrap();
+    let event = client.call("events_wait", &json!({"after_cursor": 0}))["event"].clone();
+    assert_eq!((&event["type"], &event["message"]["content"]), (&json!("message"), &json!("new")));
+    let polled = client.call("events_poll", &json!({"after_cursor": 1, "limit": 2}));
+    assert_eq!(polled["events"].as_array().unwrap().len(), 2);
+    let rest = client.call("events_poll", &json!({"after_cursor": polled["next_cursor"]}));
+    assert_eq!(rest["events"].as_array().unwrap().len(), 1, "{rest}");
+    let other = client.call("events_poll", &json!({"after_cursor": 1, "session_key": "other"}));
+    assert_eq!((&other["events"], &other["next_cursor"]), (&json!([]), &rest["next_cursor"]));
+    store.close().wait().unwrap();
+    drop(client.child.stdin.take());
+    assert!(client.child.wait().unwrap().success());
 }

@@ -4,6 +4,7 @@ mod add;
 mod configure;
 mod login;
 mod selection;
+mod serve;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use hermes_types::Clock;
 
 use crate::cli::McpCommand;
 use crate::context::ProgramContext;
+use crate::log::{self, LogMasking};
 use crate::output::{Confirmation, Console};
 use crate::wiring::mcp;
 use crate::wiring::program_runtime::ProgramConfig;
@@ -28,6 +30,10 @@ pub(crate) fn run(
     context: &ProgramContext,
     output: &Console,
 ) -> Result<ExitCode> {
+    if let Some(McpCommand::Serve { verbose: true }) = command {
+        // The first log that is started stays; secrets are masked, since the configuration is not read yet.
+        log::start_verbose(&context.home.join("logs"), LogMasking::Mask, tracing::Level::INFO);
+    }
     let commands = McpCommands { config: context.usable_config(output)?, context, output };
     match command {
         None => {
@@ -49,6 +55,7 @@ pub(crate) fn run(
         Some(McpCommand::Test { name }) => commands.test(&name),
         Some(McpCommand::Configure { name }) => commands.configure(&name),
         Some(McpCommand::Login { name }) => commands.login(&name),
+        Some(McpCommand::Serve { .. }) => serve::run(&commands),
     }
 }
 
