@@ -80,6 +80,14 @@ impl ToolRegistry {
         Self::default()
     }
 
+    /// Returns a registry with tools that come from other registries, all of which are available.
+    pub fn of_registered(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        let mut tools: Vec<Arc<dyn Tool>> = tools.into_iter().collect();
+        let entries = tools.iter().map(|tool| RegistryEntry { tool: tool.clone(), check: None }).collect();
+        tools.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
+        Self { entries, tools }
+    }
+
     /// Returns a registry with the four file tools, which share their state.
     pub fn file_tools(files: &FileTools) -> Self {
         let mut registry = Self::new();

@@ -80,13 +80,12 @@ pub(crate) fn with_present_servers(
 ) -> AgentTools {
     let all = all.with_server_tools(runtime.mcp.tools());
     let SelectedTools { registry: selected, unknown } = all.select(&selection(spec, from), spec.tool_user);
-    let mut own = ToolRegistry::new();
-    for tool in tools {
-        own.register(tool.clone());
-    }
-    let of_servers =
-        selected.tools().iter().filter(|tool| is_of_server(&tool.descriptor())).cloned().collect();
-    let own = own.without(|tool| tool.toolset == TOOL_SEARCH_TOOLSET).with_server_tools(of_servers);
+    let of_servers = selected.tools().iter().filter(|tool| is_of_server(&tool.descriptor()));
+    let is_own = |tool: &&Arc<dyn Tool>| {
+        let descriptor = tool.descriptor();
+        !is_of_server(&descriptor) && descriptor.toolset != TOOL_SEARCH_TOOLSET
+    };
+    let own = ToolRegistry::of_registered(tools.iter().filter(is_own).chain(of_servers).cloned());
     let registry = defer_tools(&own, mcp::search_options(from));
     AgentTools { all, registry, unknown_toolsets: unknown }
 }

@@ -10,7 +10,7 @@ use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
 use hermes_types::{ContentPart, Message, MessageContent, SessionId, Timestamp};
 use serde_json::{Value, json};
 
-use super::support::{hermes, program, run};
+use super::support::{hermes, program, run, until};
 
 /// Returns the folder of the real servers, or tells that they are not installed.
 fn installed(program: &str) -> Option<PathBuf> {
@@ -289,4 +289,64 @@ fn other_agents_learn_of_new_messages() {
     store.close().wait().unwrap();
     drop(client.child.stdin.take());
     assert!(client.child.wait().unwrap().success());
+}
+
+#[test]
+fn peer_the_python_client_is_served() {
+    let Some(python) = installed("python") else { return };
+    let home = home_with_a_conversation();
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/mcp_serve.py");
+    let output = Command::new(python).arg(script).arg(program()).arg(home.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.trim_end().ends_with("all well"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A server in shell that never answers a call. It writes its process id, and that of a program it started.
+const STUCK_SERVER: &str = r#"
+sleep 1000 &
+printf '%s\n%s\n' $$ $! >"$1.new" && mv "$1.new" "$1"
+while IFS= read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    case $line in
+    *'"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"stuck","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"wait","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/call"'*) touch "$1.called"; continue ;;
+    *) continue ;;
+    esac
+    printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#;
+
+#[test]
+fn servers_end_when_hermes_is_killed_in_a_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, pids) = (folder.path().join("server.sh"), folder.path().join("pids"));
+    std::fs::write(&script, STUCK_SERVER).unwrap();
+    let server = ModelServer::start_blocking(
+        ModelScript::new().reply(ScriptedReply::tool("mcp_stuck_wait", json!({}))).echo(),
+    )
+    .unwrap();
+    let config = json!({
+        "model": {"provider": "custom", "base_url": server.base_url(), "default": "m"},
+        "mcp_servers": {"stuck": {"command": "sh", "args": [script, pids]}},
+    });
+    let home = TempHome::builder().config_yaml(&config.to_string()).build().unwrap();
+    let mut child = Command::new(program())
+        .args(["chat", "-Q", "-q", "go on"])
+        .env("HERMES_HOME", home.path())
+        .env("HOME", home.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the call arrives", || folder.path().join("pids.called").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let pids = std::fs::read_to_string(&pids).unwrap();
+    let lives = |pid: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        !status.is_empty() && !status.contains("State:\tZ")
+    };
+    until("the server and its child have ended", || !pids.lines().any(lives));
 }
