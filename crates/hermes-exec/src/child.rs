@@ -59,6 +59,8 @@ pub(crate) enum StdioMode {
     InputAndOutput,
     /// A pipe for standard output and one for standard error; no input.
     SeparateStderr,
+    /// A pipe for each of the three.
+    Pipes,
     /// A terminal for all three.
     Terminal,
 }
@@ -257,13 +259,13 @@ impl StdioPipes {
         // Unless the caller separates them, both outputs share one pipe, so they arrive in the order in which
         // they were written.
         let (ours_out, theirs_out) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (ours_in, stdin) = if wiring == StdioMode::InputAndOutput {
+        let (ours_in, stdin) = if matches!(wiring, StdioMode::InputAndOutput | StdioMode::Pipes) {
             let (theirs_in, ours_in) = pipe_with(PipeFlags::CLOEXEC)?;
             (Some(ours_in), Stdio::from(theirs_in))
         } else {
             (None, Stdio::null())
         };
-        if wiring == StdioMode::SeparateStderr {
+        if matches!(wiring, StdioMode::SeparateStderr | StdioMode::Pipes) {
             let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
             let (stdout, stderr) = (Stdio::from(theirs_out), Stdio::from(theirs));
             return Ok(Self { ours_out, ours_errors: Some(ours), ours_in, stdin, stdout, stderr });

@@ -22,6 +22,7 @@ mod mark;
 mod memory;
 mod modal;
 mod owner;
+mod piped_process;
 mod process_tree;
 mod procfs;
 mod program;
@@ -60,6 +61,7 @@ pub use memory::release_memory;
 pub use modal::{
     ModalAccount, ModalDirectEnvironment, ModalGateway, ModalGatewayEnvironment, ModalOptions, PythonSearch,
 };
+pub use piped_process::{PipeWriter, PipedLine, PipedProcess};
 pub use program::{Program, ProgramExit, ProgramRunner, StderrMode};
 pub use re_exec::{exec_program, own_program, re_exec, start_detached};
 pub use recovered_process::RecoveredProcess;

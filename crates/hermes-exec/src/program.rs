@@ -14,6 +14,7 @@ use crate::capture::OutputBounds;
 use crate::child::{Launch, Lifetime, StdioMode};
 use crate::group::KillScope;
 use crate::line_process::LineProcess;
+use crate::piped_process::PipedProcess;
 use crate::run::{CommandOutcome, ExitCause, RunContext, run};
 use crate::sandbox::{ExpectedRuntime, Sandbox};
 use crate::variables::Variables;
@@ -109,6 +110,13 @@ impl ProgramRunner {
         let launch = self.launch(program, StdioMode::InputAndOutput)?;
         let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
         Ok(LineProcess::new(running))
+    }
+
+    /// Starts a program that keeps running and exchanges lines of at most `longest_line` bytes.
+    pub async fn piped(&self, program: Program<'_>, longest_line: usize) -> Result<PipedProcess, RunError> {
+        let launch = self.launch(program, StdioMode::Pipes)?;
+        let running = launch.start().await.map_err(|error| RunError::Unavailable(error.to_string()))?;
+        Ok(PipedProcess::new(running, longest_line))
     }
 
     fn launch(&self, program: Program<'_>, wiring: StdioMode) -> Result<Launch, RunError> {

@@ -95,6 +95,17 @@ impl Variables {
         Self(kept)
     }
 
+    /// Returns exactly these variables: a short base set, and what the user configured for one program.
+    pub fn exactly<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let kept = pairs
+            .into_iter()
+            .filter(|(name, value)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0'));
+        let mut kept: BTreeMap<String, String> =
+            kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        complete_path(&mut kept);
+        Self(kept)
+    }
+
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -79,6 +79,35 @@ impl Store {
         })
     }
 
+    /// Returns the live messages of all sessions after one, in the order in which they were stored.
+    pub fn messages_after(
+        &self,
+        after: MessageId,
+        limit: usize,
+    ) -> PendingResult<Vec<(SessionId, StoredMessage)>> {
+        self.read(move |scope| {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let selection = MessageSelection::of(scope);
+            let mut statement = scope.connection.prepare_cached(&selection.sql("m.id > ?1", " LIMIT ?2"))?;
+            let mut rows = statement.query(params![after.0, limit])?;
+            let mut messages = Vec::new();
+            while let Some(row) = rows.next()? {
+                let session = SessionId::new(column::string(row, 13)?);
+                messages.push((session, read_message(row, &selection.optional)?));
+            }
+            Ok(messages)
+        })
+    }
+
+    /// Returns the id of the message that was stored last.
+    pub fn newest_message(&self) -> PendingResult<MessageId> {
+        self.read(|scope| {
+            let mut statement =
+                scope.connection.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM messages")?;
+            Ok(MessageId(statement.query_row([], |row| row.get(0))?))
+        })
+    }
+
     /// Returns the live messages of a session, oldest first.
     pub fn transcript(&self, session: &SessionId) -> PendingResult<Vec<StoredMessage>> {
         let session = session.clone();
@@ -184,26 +213,44 @@ fn insert_statement<'a>(
 }
 
 pub(crate) fn load(scope: &OperationScope<'_>, session: &SessionId) -> OperationResult<Vec<StoredMessage>> {
-    // The order is by id, not by time: a clock that stepped back must not reorder a conversation.
-    let present: Vec<&str> = OPTIONAL_TEXT
-        .into_iter()
-        .chain(OPTIONAL_JSON)
-        .filter(|name| scope.columns.has_message(name))
-        .collect();
-    let optional = present.iter().fold(String::new(), |list, name| list + ", m." + name);
-    let live = if scope.columns.has_message("active") { " AND COALESCE(m.active, 1) = 1" } else { "" };
-    let mut statement = scope.connection.prepare_cached(&format!(
-        "SELECT m.id, m.role, m.content, m.tool_call_id, m.tool_calls, m.tool_name, m.timestamp, m.finish_reason,
-                m.reasoning, m.reasoning_details, m.codex_reasoning_items, n.provenance, n.extra{optional}
-         FROM messages m LEFT JOIN hx_message_notes n ON n.message_id = m.id
-         WHERE m.session_id = ?1{live} ORDER BY m.id"
-    ))?;
+    let selection = MessageSelection::of(scope);
+    let mut statement = scope.connection.prepare_cached(&selection.sql("m.session_id = ?1", ""))?;
     let mut rows = statement.query([session.as_str()])?;
     let mut transcript = Vec::new();
     while let Some(row) = rows.next()? {
-        transcript.push(read_message(row, &present)?);
+        transcript.push(read_message(row, &selection.optional)?);
     }
     Ok(transcript)
+}
+
+/// The columns of messages that this file has.
+struct MessageSelection {
+    optional: Vec<&'static str>,
+    /// Leaves out messages that were taken back.
+    live: &'static str,
+}
+
+impl MessageSelection {
+    fn of(scope: &OperationScope<'_>) -> Self {
+        let known = OPTIONAL_TEXT.into_iter().chain(OPTIONAL_JSON);
+        Self {
+            optional: known.filter(|name| scope.columns.has_message(name)).collect(),
+            live: if scope.columns.has_message("active") { " AND COALESCE(m.active, 1) = 1" } else { "" },
+        }
+    }
+
+    /// Returns the query for the messages that meet a condition. The order is by id, not by time: a clock that stepped
+    /// back must not reorder a conversation.
+    fn sql(&self, condition: &str, end: &str) -> String {
+        let optional = self.optional.iter().fold(String::new(), |list, name| list + ", m." + name);
+        let live = self.live;
+        format!(
+            "SELECT m.id, m.role, m.content, m.tool_call_id, m.tool_calls, m.tool_name, m.timestamp, m.finish_reason,
+                    m.reasoning, m.reasoning_details, m.codex_reasoning_items, n.provenance, n.extra, m.session_id{optional}
+             FROM messages m LEFT JOIN hx_message_notes n ON n.message_id = m.id
+             WHERE {condition}{live} ORDER BY m.id{end}"
+        )
+    }
 }
 
 fn read_message(row: &Row<'_>, optional: &[&str]) -> OperationResult<StoredMessage> {
@@ -211,7 +258,7 @@ fn read_message(row: &Row<'_>, optional: &[&str]) -> OperationResult<StoredMessa
     let mut extra: JsonFields =
         column::text(row, 12)?.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
     for (offset, name) in optional.iter().enumerate() {
-        let Some(text) = column::text(row, 13 + offset)? else {
+        let Some(text) = column::text(row, 14 + offset)? else {
             continue;
         };
         let as_text = || RawJson::from_value(&serde_json::Value::String(text.clone()));

@@ -20,4 +20,7 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::cronjob::DESCRIPTOR,
     crate::send_message::DESCRIPTOR,
     crate::delegate::DESCRIPTOR,
+    crate::tool_search::SEARCH_DESCRIPTOR,
+    crate::tool_search::DESCRIBE_DESCRIPTOR,
+    crate::tool_search::CALL_DESCRIPTOR,
 ];

@@ -29,6 +29,7 @@ mod skills;
 mod terminal;
 mod todo;
 mod tool_reference;
+mod tool_search;
 mod write_file;
 
 pub use built_in::BUILT_IN_TOOLS;
@@ -54,7 +55,7 @@ pub use read_file::ReadFileTool;
 pub use reference::{ReferenceResolver, ReferenceResult};
 pub use registry::{
     Availability, AvailabilityCheck, InPresets, PlatformToolsets, SelectedTools, TOOLSETS, ToolListing,
-    ToolRegistry, ToolSelection, Toolset, ToolsetListing, ToolsetSwitch, coerce,
+    ToolRegistry, ToolSelection, Toolset, ToolsetListing, ToolsetSwitch, coerce, is_of_server,
 };
 pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
@@ -67,4 +68,5 @@ pub use terminal::scan::{
 pub use terminal::{EnvironmentPoolOptions, EnvironmentSharing, TaskShells, TerminalOptions, TerminalTool};
 pub use todo::TodoTool;
 pub use tool_reference::tools_markdown;
+pub use tool_search::{TOOL_SEARCH_TOOLSET, ToolSearchMode, ToolSearchOptions, defer_tools};
 pub use write_file::WriteFileTool;

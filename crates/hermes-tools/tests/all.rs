@@ -25,6 +25,7 @@ mod all {
     mod skills;
     mod terminal;
     mod todo;
+    mod tool_search;
     mod watching;
     mod write_file;
 }

@@ -65,6 +65,8 @@ pub enum TurnNoticeKind {
     Retry,
     Sandbox,
     Learning,
+    /// How far a long call has come.
+    Progress,
 }
 
 /// A question only a person can answer.

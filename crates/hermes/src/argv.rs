@@ -70,7 +70,8 @@ pub(crate) fn join_session_names(
     result.extend(waiting.next());
     while let Some(argument) = waiting.next() {
         let Some((before, long, name)) = argument.to_str().and_then(parse_session_flag) else {
-            let ends = argument == "--";
+            // What follows `--args` of `mcp add` belongs to another program.
+            let ends = argument == "--" || argument == "--args";
             result.push(argument);
             if ends {
                 result.extend(waiting);

@@ -15,6 +15,7 @@ pub(crate) mod insights;
 pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod pairing;
 pub(crate) mod profile;

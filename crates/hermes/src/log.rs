@@ -63,6 +63,12 @@ pub(crate) fn start(folder: &Path, secrets: LogMasking, lowest: Level) {
     install_logger(FileLogger { secrets, errors, all: None, echo, lowest, tasks: TaskNames::default() });
 }
 
+/// Starts the log of a process whose events are also printed on standard error.
+pub(crate) fn start_verbose(folder: &Path, secrets: LogMasking, lowest: Level) {
+    let (errors, echo) = (errors(folder), LogEcho::Everything);
+    install_logger(FileLogger { secrets, errors, all: None, echo, lowest, tasks: TaskNames::default() });
+}
+
 /// Returns the level `logging.level` names; an unknown one is INFO.
 pub(crate) fn level(config: &Config) -> Level {
     match config.text("logging.level").trim().to_uppercase().as_str() {

@@ -24,6 +24,7 @@ mod all {
     mod install;
     mod life;
     mod long_talk;
+    mod mcp;
     mod scenario;
     mod screen;
     mod sending;

@@ -22,7 +22,6 @@ const NOT_ACTING: &[&str] = &[
     "hermes-config/src/save.rs",
     "hermes-config/src/migrate.rs",
     "hermes-config/src/secrets.rs",
-    "hermes-config/src/settings/mcp.rs",
     "hermes-exec/",
     "hermes-testkit/",
     "hermes/src/command/config.rs",

@@ -45,6 +45,7 @@ pub struct McpSampling {
 
 /// One entry of `mcp_servers`.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per key")]
 pub struct McpServer {
     pub name: String,
     pub enabled: bool,
@@ -54,6 +55,8 @@ pub struct McpServer {
     /// The tools to include; takes precedence over `exclude` when both are set.
     pub include: Option<Vec<String>>,
     pub exclude: Vec<String>,
+    /// Whether the server's own tools are offered, beside those for resources and prompts.
+    pub native: bool,
     pub resources: bool,
     pub prompts: bool,
     pub sampling: McpSampling,
@@ -69,7 +72,19 @@ impl McpServer {
             .collect()
     }
 
-    fn read(name: &str, map: &YamlMap) -> Option<Self> {
+    /// Tells whether one of the server's own tools passes the filter.
+    pub fn offers(&self, tool: &str) -> bool {
+        let lists = |names: &[String]| names.iter().any(|name| name == tool);
+        match self.include.as_deref() {
+            _ if !self.native => false,
+            // An empty list is no filter.
+            Some(included) if !included.is_empty() => lists(included),
+            _ => !lists(&self.exclude),
+        }
+    }
+
+    /// Reads one entry; `None` if it names neither a command nor a URL.
+    pub fn read(name: &str, map: &YamlMap) -> Option<Self> {
         let empty = YamlMap::new();
         let section =
             |key: &str| map.get(key).and_then(YamlValue::as_map).cloned().unwrap_or_else(|| empty.clone());
@@ -82,6 +97,7 @@ impl McpServer {
             connect_timeout: seconds(map, "connect_timeout", 60),
             include: tools.get("include").filter(|value| !value.is_null()).map(text_list),
             exclude: tools.get("exclude").map(text_list).unwrap_or_default(),
+            native: flag(&tools, "native", true),
             resources: flag(&tools, "resources", true),
             prompts: flag(&tools, "prompts", true),
             sampling: sampling(&section("sampling")),
@@ -91,6 +107,9 @@ impl McpServer {
 
 fn transport(map: &YamlMap) -> Option<McpTransport> {
     if let Some(url) = text(map, "url") {
+        if text(map, "command").is_some() {
+            tracing::warn!("an entry of mcp_servers has both url and command; url is used");
+        }
         let oauth = text(map, "auth").is_some_and(|auth| auth.eq_ignore_ascii_case("oauth"));
         return Some(McpTransport::Http { url, headers: pairs(map, "headers"), oauth });
     }
@@ -105,20 +124,14 @@ fn transport(map: &YamlMap) -> Option<McpTransport> {
 }
 
 fn sampling(map: &YamlMap) -> McpSampling {
-    let count = |key: &str, default: u64| {
-        map.get(key)
-            .and_then(YamlValue::scalar_text)
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(default)
-    };
     McpSampling {
         enabled: flag(map, "enabled", true),
         model: text(map, "model"),
-        max_tokens_cap: count("max_tokens_cap", 4096),
+        max_tokens_cap: count(map, "max_tokens_cap", 4096, 1),
         timeout: seconds(map, "timeout", 30),
-        max_rpm: count("max_rpm", 10),
+        max_rpm: count(map, "max_rpm", 10, 1),
         allowed_models: map.get("allowed_models").map(text_list).unwrap_or_default(),
-        max_tool_rounds: count("max_tool_rounds", 5),
+        max_tool_rounds: count(map, "max_tool_rounds", 5, 0),
         log_level: text(map, "log_level").unwrap_or_else(|| "info".to_owned()),
     }
 }
@@ -141,6 +154,19 @@ fn pairs(map: &YamlMap, key: &str) -> Vec<(String, String)> {
 
 fn flag(map: &YamlMap, key: &str, default: bool) -> bool {
     map.get(key).and_then(YamlValue::as_bool).unwrap_or(default)
+}
+
+/// Reads a whole number, which may be written as a text or with a fraction. One that is no number or too small is the
+/// default.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a small number")]
+fn count(map: &YamlMap, key: &str, default: u64, least: u64) -> u64 {
+    map.get(key)
+        .and_then(YamlValue::scalar_text)
+        .and_then(|text| text.trim().parse::<f64>().ok())
+        .filter(|number| number.is_finite() && (0.0..1e15).contains(number))
+        .map(|number| number.trunc() as u64)
+        .filter(|number| *number >= least)
+        .unwrap_or(default)
 }
 
 fn seconds(map: &YamlMap, key: &str, default: u64) -> Duration {

@@ -36,6 +36,7 @@ pub enum ProgramCommand {
     Reasoning,
     Verbose,
     Insights,
+    ReloadMcp,
     Version,
     Provider,
 }
@@ -57,7 +58,6 @@ pub enum ChatCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceCommand {
     Voice,
-    ReloadMcp,
     Update,
     Restart,
 }
@@ -324,8 +324,9 @@ pub const COMMANDS: &[SlashCommand] = &[
     .or(&["set-home"])
     .for_owners_once_home_is_set(),
     command(Chat(ChatCommand::WhoAmI), "whoami", "", "show your id and this chat's id", RunNow),
-    command(Service(ServiceCommand::ReloadMcp), "reload-mcp", "", "reconnect the MCP servers", Refuse)
-        .or(&["reload_mcp"]),
+    command(Program(ProgramCommand::ReloadMcp), "reload-mcp", "", "reconnect the MCP servers", Refuse)
+        .or(&["reload_mcp"])
+        .for_owners(),
     command(Service(ServiceCommand::Update), "update", "", "update Hermes", RunNow).for_owners(),
     command(
         Service(ServiceCommand::Restart),

@@ -280,7 +280,11 @@ impl ProgressDisplay {
                 self.lines.note(self.mode, &text);
             }
             TurnEvent::Notice {
-                kind: TurnNoticeKind::Retry | TurnNoticeKind::Sandbox | TurnNoticeKind::Learning,
+                kind:
+                    TurnNoticeKind::Retry
+                    | TurnNoticeKind::Sandbox
+                    | TurnNoticeKind::Learning
+                    | TurnNoticeKind::Progress,
                 ..
             }
             | TurnEvent::Delta(

@@ -28,7 +28,7 @@ pub use coerce::coerce;
 pub use platform_toolsets::PlatformToolsets;
 pub use select::{SelectedTools, ToolSelection};
 pub(crate) use toolset::tools_of_sets;
-pub use toolset::{InPresets, TOOLSETS, Toolset, ToolsetSwitch};
+pub use toolset::{InPresets, TOOLSETS, Toolset, ToolsetSwitch, is_of_server};
 
 /// A function that tells whether a tool can be used now.
 pub type AvailabilityCheck = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -80,6 +80,14 @@ impl ToolRegistry {
         Self::default()
     }
 
+    /// Returns a registry with tools that come from other registries, all of which are available.
+    pub fn of_registered(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        let mut tools: Vec<Arc<dyn Tool>> = tools.into_iter().collect();
+        let entries = tools.iter().map(|tool| RegistryEntry { tool: tool.clone(), check: None }).collect();
+        tools.sort_by(|a, b| a.spec().name.cmp(&b.spec().name));
+        Self { entries, tools }
+    }
+
     /// Returns a registry with the four file tools, which share their state.
     pub fn file_tools(files: &FileTools) -> Self {
         let mut registry = Self::new();
@@ -118,6 +126,31 @@ impl ToolRegistry {
             Ok(at) => self.tools[at] = tool,
             Err(at) => self.tools.insert(at, tool),
         }
+    }
+
+    /// Returns the tools that are not in the described set.
+    #[must_use]
+    pub fn without(&self, left_out: impl Fn(&ToolDescriptor<'_>) -> bool) -> Self {
+        let mut kept = self.clone();
+        kept.entries.retain(|entry| !left_out(&entry.tool.descriptor()));
+        kept.tools.retain(|tool| !left_out(&tool.descriptor()));
+        kept
+    }
+
+    /// Returns this registry with these tools of MCP servers instead of those it has. A tool whose name is taken is
+    /// left out.
+    #[must_use]
+    pub fn with_server_tools(&self, tools: Vec<Arc<dyn Tool>>) -> Self {
+        let mut registry = self.without(is_of_server);
+        for tool in tools {
+            let name = &tool.spec().name;
+            if registry.find(name).is_some() {
+                tracing::warn!(tool = name, "an MCP tool has the name of another tool and is left out");
+            } else {
+                registry.register(tool);
+            }
+        }
+        registry
     }
 
     /// Returns the tools sorted by name.

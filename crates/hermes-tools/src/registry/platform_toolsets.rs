@@ -7,7 +7,7 @@ use hermes_config::yaml::YamlValue;
 
 use hermes_types::ToolDescriptor;
 
-use super::toolset::{TOOLSETS, Toolset, ToolsetSwitch, preset_of, resolve};
+use super::toolset::{TOOLSETS, Toolset, ToolsetSwitch, preset_of, resolve, server_name};
 use crate::built_in::BUILT_IN_TOOLS;
 
 /// The rule that decides about configurable toolsets.
@@ -55,7 +55,12 @@ impl PlatformToolsets {
         };
         let explicit = pick(&is_configurable);
         let presets = pick(&is_preset);
-        let named_servers = pick(&|name| servers.iter().any(|server| server == name));
+        let is_server =
+            |name: &str| servers.iter().any(|server| server == name || server == server_name(name));
+        let named_servers: Vec<String> = pick(&is_server)
+            .into_iter()
+            .map(|name| if servers.contains(&name) { name } else { server_name(&name).to_owned() })
+            .collect();
         let mode = if !explicit.is_empty() || names.is_empty() {
             ToolsetMode::Explicit(explicit)
         } else {
@@ -68,12 +73,8 @@ impl PlatformToolsets {
         } else {
             McpChoice::Only(named_servers)
         };
-        let extras = pick(&|name| {
-            !is_configurable(name)
-                && !is_preset(name)
-                && name != "no_mcp"
-                && !servers.iter().any(|server| server == name)
-        });
+        let extras =
+            pick(&|name| !is_configurable(name) && !is_preset(name) && name != "no_mcp" && !is_server(name));
         Self { mode, mcp, extras, listed, known_plugins }
     }
 

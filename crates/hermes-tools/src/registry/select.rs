@@ -6,7 +6,7 @@ use hermes_types::{ToolDescriptor, ToolUser};
 
 use super::ToolRegistry;
 use super::platform_toolsets::{McpChoice, PlatformToolsets, ToolsetMode};
-use super::toolset::{TOOLSETS, ToolsetSwitch, resolve, toolset_names};
+use super::toolset::{SERVER_PREFIX, TOOLSETS, ToolsetSwitch, is_of_server, resolve, toolset_names};
 
 /// The rule by which the tools of a session are selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,16 +66,21 @@ fn for_platform(
             );
             // Tools that no switchable toolset contains are enabled together with their preset.
             let covered: BTreeSet<String> = switchable.flat_map(|set| of(set.name)).collect();
-            tools.extend(inside.tools.difference(&covered).cloned());
+            // Servers have a rule of their own, below.
+            let of_servers: BTreeSet<String> =
+                known.iter().filter(|tool| is_of_server(tool)).map(|tool| tool.name.to_owned()).collect();
+            tools.extend(
+                inside.tools.difference(&covered).filter(|name| !of_servers.contains(*name)).cloned(),
+            );
             unknown = inside.unknown;
         }
     }
     let owners: BTreeSet<&str> = known.iter().map(|tool| tool.toolset).collect();
     for name in owners {
-        let is_on = match name.strip_prefix("mcp-") {
+        let is_on = match name.strip_prefix(SERVER_PREFIX) {
             Some(server) => match &platform.mcp {
                 McpChoice::AllEnabled => true,
-                McpChoice::Only(servers) => servers.iter().any(|only| only == server || only == name),
+                McpChoice::Only(servers) => servers.iter().any(|only| only == server),
                 McpChoice::None => false,
             },
             None => !toolset_names().any(|known| known == name) && platform.is_plugin_enabled(name),

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use hermes_types::{PLATFORM_FACTS, ToolDescriptor, ToolUser};
 
 use crate::built_in::BUILT_IN_TOOLS;
+use crate::tool_search::TOOL_SEARCH_TOOLSET;
 
 /// A named group of tools.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +78,7 @@ pub const TOOLSETS: &[Toolset] = &[
     Toolset::new("homeassistant", ToolsetSwitch::Off),
     Toolset::new("messaging", ToolsetSwitch::None),
     Toolset::new("honcho", ToolsetSwitch::None),
+    Toolset::new(TOOL_SEARCH_TOOLSET, ToolsetSwitch::None),
     Toolset::group("search", &["web_search"], &[]),
     Toolset::group("debugging", &[], &["terminal", "web", "file"]),
     Toolset::group("safe", &[], &["moa", "web", "vision", "image_gen"]),
@@ -191,7 +193,7 @@ impl Resolution<'_> {
             let withheld = |tool: &ToolDescriptor<'_>| {
                 preset.withheld_from.is_some_and(|user| tool.is_withheld_from(user))
             };
-            self.add(|tool| is_in_presets(tool.toolset) && !withheld(tool));
+            self.add(|tool| (is_in_presets(tool.toolset) || is_of_server(tool)) && !withheld(tool));
             return true;
         }
         let table = TOOLSETS.iter().chain(OLDER_GROUPS).find(|set| set.name == name);
@@ -202,7 +204,7 @@ impl Resolution<'_> {
             }
         }
         let older = OLDER_NAMES.iter().find(|(older, _)| *older == name).map(|(_, toolset)| *toolset);
-        let of_server = format!("mcp-{name}");
+        let of_server = format!("{SERVER_PREFIX}{}", server_name(name));
         let owns = |toolset: &str| self.known.iter().any(|tool| tool.toolset == toolset);
         let owner = older.unwrap_or(if owns(name) { name } else { &of_server });
         let has_tools = owns(owner);
@@ -214,6 +216,23 @@ impl Resolution<'_> {
         let names = self.known.iter().filter(|tool| wanted(tool)).map(|tool| tool.name.to_owned());
         self.tools.extend(names);
     }
+}
+
+/// What the toolsets of MCP servers begin with.
+pub(super) const SERVER_PREFIX: &str = "mcp-";
+
+/// Tells whether a tool belongs to an MCP server.
+pub fn is_of_server(tool: &ToolDescriptor<'_>) -> bool {
+    tool.toolset.starts_with(SERVER_PREFIX)
+}
+
+/// Returns the server that a name in a list stands for: its own name, or one of the forms with a prefix that lists
+/// may have.
+pub(super) fn server_name(listed: &str) -> &str {
+    ["mcp__", SERVER_PREFIX, "mcp_"]
+        .into_iter()
+        .find_map(|prefix| listed.strip_prefix(prefix))
+        .unwrap_or(listed)
 }
 
 fn is_in_presets(toolset: &str) -> bool {

@@ -82,8 +82,8 @@ fn lists_choose_toolsets() {
     assert!(all.is_sorted() && all.len() == 9, "what cannot be used is left out: {all:?}");
     assert_eq!(
         names(&only(&["hermes-cli"])).len(),
-        7,
-        "a preset has no tools of servers, plugins and training"
+        8,
+        "a preset has the tools of servers, and none of plugins and training"
     );
 }
 
@@ -120,6 +120,13 @@ fn a_platform_gets_what_its_list_says() {
     let none =
         platform("platform_toolsets: {cli: [file, no_mcp]}\nknown_plugin_toolsets: {cli: [my-plugin]}");
     assert_eq!(none, ["read_file"]);
+    let github = "mcp_servers: {github: {command: x}, other: {command: y}}\n";
+    for name in ["github", "mcp-github", "mcp_github", "mcp__github"] {
+        let listed = platform(&format!("{github}platform_toolsets: {{cli: [file, {name}]}}"));
+        assert_eq!(listed, ["mcp_github_issues", "plug", "read_file"], "{name}");
+    }
+    let other = platform(&format!("{github}platform_toolsets: {{cli: [hermes-cli, other]}}"));
+    assert!(!other.contains(&"mcp_github_issues".to_owned()), "only the named server: {other:?}");
     assert_eq!(platform("platform_toolsets: {cli: []}"), Vec::<String>::new());
     assert_eq!(platform("platform_toolsets: {cli: [moa, no_mcp]}"), ["mixture_of_agents", "plug"]);
 }

@@ -1,11 +1,13 @@
 //! The command line: names, help texts and types of every command and flag.
 
+mod mcp;
 mod service;
 mod upkeep;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use mcp::{McpAddArguments, McpCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewaySetupArguments, JobArguments, PairingCommand, WebhookCommand,
 };
@@ -140,6 +142,11 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: Option<CronCommand>,
     },
+    /// Manage MCP servers, whose tools the agent may call
+    Mcp {
+        #[command(subcommand)]
+        command: Option<McpCommand>,
+    },
     /// Check, back up and repair the database
     Db {
         #[command(subcommand)]
@@ -263,7 +270,7 @@ impl ChatArguments {
 
 /// The commands of other releases that this one does not have.
 const UNAVAILABLE_COMMANDS: &[&str] =
-    &["batch", "claw", "dashboard", "honcho", "mcp", "memory", "plugins", "skills", "whatsapp"];
+    &["batch", "claw", "dashboard", "honcho", "memory", "plugins", "skills", "whatsapp"];
 
 /// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {

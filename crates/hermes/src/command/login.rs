@@ -79,14 +79,14 @@ enum LoginFailure {
 const OPEN_FOR: Duration = Duration::from_mins(15);
 
 /// Opens URLs in the user's browser.
-struct Opener {
+pub(crate) struct Opener {
     programs: ProgramRunner,
     program: &'static str,
 }
 
 impl Opener {
     /// Returns `None` where there is no display, for example over SSH or on a server.
-    fn here(env: &Env, clock: &Arc<dyn Clock>) -> Option<Self> {
+    pub(crate) fn here(env: &Env, clock: &Arc<dyn Clock>) -> Option<Self> {
         let is_set = |name: &str| env.get(name).is_some_and(|value| !value.is_empty());
         if is_set("SSH_CONNECTION") || is_set("SSH_TTY") {
             return None;
@@ -102,7 +102,7 @@ impl Opener {
     }
 
     /// Opens a URL in the background; the URL is on the screen in any case.
-    fn open(&self, url: &str) {
+    pub(crate) fn open(&self, url: &str) {
         let (programs, name, url) = (self.programs.clone(), self.program, url.to_owned());
         drop(hermes_task::spawn_named("opening a browser", &Cancel::new(), async move {
             let directory = std::path::Path::new("/");

@@ -1,9 +1,11 @@
 //! The agent of a terminal chat, which can change between two turns.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use hermes_agent::{Agent, RequestOptions, SessionLogMode};
+use hermes_config::settings::McpServer;
 use hermes_config::{Config, Env};
 use hermes_gateway::{LiveSettings, process};
 use hermes_store::Store;
@@ -15,10 +17,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::CommandRuntime;
 use super::agent_factory::{AgentFactory, BuiltAgent};
 use super::agent_spec::{AgentSpec, RuntimeSpec};
+use super::mcp::{self, McpRuntime};
 use super::message_sender::SandboxFilePolicy;
 use super::model::{ModelSet, choose_models};
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::temporary_delivery::OutboxMessageSender;
+use super::tools;
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
@@ -37,6 +41,13 @@ pub(crate) struct AgentRuntime {
     pub(crate) unknown_toolsets: Vec<String>,
     factory: AgentFactory,
     models: ModelSet,
+    spec: AgentSpec,
+    /// The state of the connections to MCP servers that the tools follow.
+    mcp_revision: u64,
+    /// The entries of `mcp_servers` that the connections follow.
+    mcp_servers: Vec<McpServer>,
+    /// When config.yaml was last seen to change.
+    config_modified: Option<SystemTime>,
 }
 
 impl AgentRuntime {
@@ -75,7 +86,64 @@ impl AgentRuntime {
             unknown_toolsets,
             factory,
             models,
+            spec,
+            mcp_revision: 0,
+            mcp_servers: Vec::new(),
+            config_modified: None,
         })
+    }
+
+    /// Begins to connect the MCP servers. Must be called within a runtime.
+    pub(crate) fn start_servers(&mut self, context: &ProgramContext) {
+        self.mcp_servers = McpServer::all(&self.config);
+        self.config_modified = std::fs::metadata(context.home.config()).and_then(|file| file.modified()).ok();
+        self.factory.runtime.mcp.follow(ProgramConfig { context, config: &self.config });
+    }
+
+    /// Waits a little for MCP servers that are being connected, and takes up the tools they have now. Returns notices
+    /// for the user.
+    pub(crate) async fn take_up_servers(&mut self, context: &ProgramContext, wait: Duration) -> Vec<String> {
+        let mcp = self.factory.runtime.mcp.clone();
+        self.follow_servers(context);
+        mcp.wait_until_settled(wait).await;
+        let revision = mcp.revision();
+        if revision == self.mcp_revision {
+            return Vec::new();
+        }
+        self.mcp_revision = revision;
+        let from = ProgramConfig { context, config: &self.config };
+        let (runtime, agent) = (&self.factory.runtime, &self.agent);
+        let tools = tools::with_present_servers(runtime, &self.spec, agent.tools(), &self.all_tools, from);
+        self.agent = self.agent.clone().into_builder().tools(tools.registry.tools().to_vec()).build();
+        self.all_tools = tools.all;
+        mcp.notices()
+    }
+
+    /// Follows a change of `mcp_servers` in the file.
+    fn follow_servers(&mut self, context: &ProgramContext) {
+        if !self.config.flag("mcp.auto_reload_on_config_change") {
+            return;
+        }
+        let modified = std::fs::metadata(context.home.config()).and_then(|file| file.modified()).ok();
+        if std::mem::replace(&mut self.config_modified, modified) == modified {
+            return;
+        }
+        let config = Config::load(&context.home, &context.env);
+        let servers = McpServer::all(&config);
+        // A file that cannot be used changes nothing.
+        if servers != self.mcp_servers && config.require_usable(&context.env).is_ok() {
+            self.factory.runtime.mcp.follow(ProgramConfig { context, config: &config });
+            self.mcp_servers = servers;
+        }
+    }
+
+    pub(crate) fn mcp(&self) -> &McpRuntime {
+        &self.factory.runtime.mcp
+    }
+
+    /// Returns how long the first message waits for MCP servers.
+    pub(crate) fn discovery_timeout(&self, context: &ProgramContext) -> Duration {
+        mcp::discovery_timeout(ProgramConfig { context, config: &self.config })
     }
 
     /// Resets the budget of a turn; called before each further turn.

@@ -28,6 +28,8 @@ struct CachedAgent {
     settings: Arc<GatewaySettings>,
     /// The day of the spending limit; spending is counted per day.
     day: u32,
+    /// The state of the connections to MCP servers that the tools follow.
+    mcp_revision: u64,
     built: Arc<BuiltAgent>,
 }
 
@@ -41,17 +43,25 @@ impl LiveAgents {
         let settings = self.live.current();
         let day = local_time(self.factory.runtime.clock.now()).day;
         let spec = AgentSpec::from_request(request);
+        let context = context(self.live.home(), &settings);
+        let from = ProgramConfig { context: &context, config: &settings.config };
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mcp = &self.factory.runtime.mcp;
+        let is_new = cache.iter().all(|known| !Arc::ptr_eq(&known.settings, &settings));
+        if is_new && settings.config.flag("mcp.auto_reload_on_config_change") {
+            mcp.follow(from);
+        }
+        let mcp_revision = mcp.revision();
         // Agents of older snapshots are not needed any more.
-        cache.retain(|known| Arc::ptr_eq(&known.settings, &settings) && known.day == day);
+        cache.retain(|known| {
+            Arc::ptr_eq(&known.settings, &settings) && known.day == day && known.mcp_revision == mcp_revision
+        });
         if let Some(known) = cache.iter().find(|known| known.spec == spec) {
             return Ok(known.built.clone());
         }
-        let context = context(self.live.home(), &settings);
-        let from = ProgramConfig { context: &context, config: &settings.config };
         let built = self.factory.build(&spec, from).map_err(|error| format!("{error:#}"))?;
         let built = Arc::new(built);
-        cache.push(CachedAgent { spec, settings, day, built: built.clone() });
+        cache.push(CachedAgent { spec, settings, day, mcp_revision, built: built.clone() });
         Ok(built)
     }
 }

@@ -11,6 +11,7 @@ mod command_runtime;
 mod delegation;
 pub(crate) mod hooks;
 pub(crate) mod live_agents;
+pub(crate) mod mcp;
 pub(crate) mod message_sender;
 mod modal;
 pub(crate) mod model;

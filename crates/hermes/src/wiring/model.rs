@@ -38,6 +38,8 @@ pub(crate) struct ModelSet {
     models: AgentModels,
     /// The model that decides about dangerous commands; only in smart mode.
     judge: Option<SideModel>,
+    /// The model that MCP servers may ask; none where only the offline model answers.
+    sampling: Option<SideModel>,
     pub(crate) cap: SpendingCap,
     /// The budget of the day, shared by all turns.
     day: Option<SpendingAccount>,
@@ -71,9 +73,17 @@ impl ModelSet {
 
     /// Returns the model that decides about dangerous commands, within the budget of the day.
     pub(crate) fn judge(&self) -> Option<SideModel> {
-        let judge = self.judge.clone()?;
-        let model: Arc<dyn Model> = Arc::new(BudgetedModel::new(judge.model, self.budget()));
-        Some(SideModel { model, ..judge })
+        self.judge.clone().map(|side| self.within_day(side))
+    }
+
+    /// Returns the model that MCP servers may ask, within the budget of the day.
+    fn sampling(&self) -> Option<SideModel> {
+        self.sampling.clone().map(|side| self.within_day(side))
+    }
+
+    fn within_day(&self, side: SideModel) -> SideModel {
+        let model: Arc<dyn Model> = Arc::new(BudgetedModel::new(side.model, self.budget()));
+        SideModel { model, ..side }
     }
 
     fn budget(&self) -> Budget {
@@ -94,6 +104,16 @@ pub(crate) fn configured_judge(
     store: &Store,
 ) -> Result<Option<SideModel>> {
     Ok(choose_models(&ProviderChoice::default(), from, surface, clock, store)?.judge())
+}
+
+/// Returns the model that MCP servers may ask. Fails where no model can be used.
+pub(crate) fn configured_sampling(
+    from: ProgramConfig<'_>,
+    surface: ProgramSurface,
+    clock: &Arc<dyn Clock>,
+    store: &Store,
+) -> Result<Option<SideModel>> {
+    Ok(choose_models(&ProviderChoice::default(), from, surface, clock, store)?.sampling())
 }
 
 pub(crate) fn choose_models(
@@ -120,7 +140,7 @@ pub(crate) fn choose_models(
         ResolvedModel::Offline => {
             let main: Arc<dyn Model> = Arc::new(OfflineModel);
             let models = AgentModels { provider: "offline".to_owned(), ..AgentModels::new(main, MODEL_NAME) };
-            return Ok(ModelSet { models, judge: None, cap, day, notes: Vec::new() });
+            return Ok(ModelSet { models, judge: None, sampling: None, cap, day, notes: Vec::new() });
         }
         ResolvedModel::Target(target) => target,
     };
@@ -160,6 +180,9 @@ pub(crate) fn choose_models(
                 SideModel { model: main.clone(), name: target.model.clone(), timeout: JUDGE_TIMEOUT }
             })
         });
+    let sampling = side_model(SideTask::Mcp, &facts, &target, &net, &means, clock).unwrap_or_else(|| {
+        SideModel { model: main.clone(), name: target.model.clone(), timeout: JUDGE_TIMEOUT }
+    });
     let parent = ProviderChoice { model: Some(target.model.clone()), ..choice.clone() };
     let subagents = delegation::subagent_model(&facts, &parent, &net, &means, clock);
     let models = AgentModels {
@@ -170,7 +193,7 @@ pub(crate) fn choose_models(
         subagents,
         ..AgentModels::new(main, target.model.clone())
     };
-    Ok(ModelSet { models, judge, cap, day, notes })
+    Ok(ModelSet { models, judge, sampling: Some(sampling), cap, day, notes })
 }
 
 /// Models of this provider give another name when asked who they are.

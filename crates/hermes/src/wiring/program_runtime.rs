@@ -12,6 +12,7 @@ use hermes_types::{Clock, MessageSender, SideModel};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::agent_spec::{CheckpointMode, RuntimeSpec};
+use super::mcp::McpRuntime;
 use super::{CommandRuntime, tools};
 use crate::context::ProgramContext;
 
@@ -30,6 +31,7 @@ pub(crate) struct ProgramRuntime {
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) command_runtime: CommandRuntime,
+    pub(crate) mcp: McpRuntime,
     /// The sender for messages to chats, if there is one.
     pub(crate) message_sender: Option<Arc<dyn MessageSender>>,
 }
@@ -48,7 +50,8 @@ impl ProgramRuntime {
     ) -> Result<(Self, UnboundedReceiver<ProcessNotice>)> {
         let (command_runtime, notices) = CommandRuntime::open(spec, from, judge, clock.clone())?;
         let RuntimeSpec { surface, checkpoints, .. } = spec;
-        Ok((Self { surface, checkpoints, store, clock, command_runtime, message_sender }, notices))
+        let mcp = McpRuntime::new(surface, store.clone(), clock.clone());
+        Ok((Self { surface, checkpoints, store, clock, command_runtime, mcp, message_sender }, notices))
     }
 
     /// Returns the manager of checkpoints, if they are enabled.

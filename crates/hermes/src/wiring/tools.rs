@@ -8,13 +8,15 @@ use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
     FileTools, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
-    SessionSearchTool, SkillSource, SkillViewTool, SkillsListTool, TodoTool, ToolRegistry, ToolSelection,
+    SessionSearchTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET, TodoTool,
+    ToolRegistry, ToolSelection, defer_tools, is_of_server,
 };
-use hermes_types::{Clock, SideModel};
+use hermes_types::{Clock, SideModel, Tool};
 
 use super::agent_spec::{AgentSpec, CheckpointMode};
 use super::code::CodeExecution;
 use super::command_runtime::CommandTools;
+use super::mcp;
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::programs::SourceCheckers;
 use super::sandbox;
@@ -51,15 +53,40 @@ pub(crate) fn select_tools(
     let mut all = all_tools(runtime, parts, from);
     register_skills(&mut all, spec, from);
     coding.register(&mut all, &ToolRegistry::new());
-    let selection = match spec.toolsets.as_slice() {
-        [] => ToolSelection::Platform(PlatformToolsets::of(from.config, &spec.platform)),
-        named => ToolSelection::Only(named.to_vec()),
-    };
-    let SelectedTools { mut registry, unknown } = all.select(&selection, spec.tool_user);
+    let all = all.with_server_tools(runtime.mcp.tools());
+    let SelectedTools { mut registry, unknown } = all.select(&selection(spec, from), spec.tool_user);
     if registry.find(ExecuteCodeTool::NAME).is_some() {
         // Its scripts may call the tools of the session, and the model reads of no others.
         coding.register(&mut registry, &all);
     }
+    let registry = defer_tools(&registry, mcp::search_options(from));
+    AgentTools { all, registry, unknown_toolsets: unknown }
+}
+
+fn selection(spec: &AgentSpec, from: ProgramConfig<'_>) -> ToolSelection {
+    match spec.toolsets.as_slice() {
+        [] => ToolSelection::Platform(PlatformToolsets::of(from.config, &spec.platform)),
+        named => ToolSelection::Only(named.to_vec()),
+    }
+}
+
+/// Returns the tools of an agent with the present tools of MCP servers; its other tools, and their state, stay.
+pub(crate) fn with_present_servers(
+    runtime: &ProgramRuntime,
+    spec: &AgentSpec,
+    tools: &[Arc<dyn Tool>],
+    all: &ToolRegistry,
+    from: ProgramConfig<'_>,
+) -> AgentTools {
+    let all = all.with_server_tools(runtime.mcp.tools());
+    let SelectedTools { registry: selected, unknown } = all.select(&selection(spec, from), spec.tool_user);
+    let of_servers = selected.tools().iter().filter(|tool| is_of_server(&tool.descriptor()));
+    let is_own = |tool: &&Arc<dyn Tool>| {
+        let descriptor = tool.descriptor();
+        !is_of_server(&descriptor) && descriptor.toolset != TOOL_SEARCH_TOOLSET
+    };
+    let own = ToolRegistry::of_registered(tools.iter().filter(is_own).chain(of_servers).cloned());
+    let registry = defer_tools(&own, mcp::search_options(from));
     AgentTools { all, registry, unknown_toolsets: unknown }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct ChatLoop<'a> {
     /// Title generation and reviews, which run in the background.
     follow_up_tasks: TaskGroup,
     started_at: hermes_types::Timestamp,
+    /// How long the next turn waits for MCP servers: only the first one does.
+    pub(crate) server_wait: Duration,
     /// The lines typed while a turn ran, in order.
     pub(crate) queue: std::collections::VecDeque<String>,
     pub(crate) background: BackgroundPrompts,
@@ -76,8 +78,10 @@ pub(crate) async fn run(
     };
     let terminal = ChatFrontend::new(view, display);
     let began = wired.agent.clock().now();
+    let server_wait = wired.discovery_timeout(context);
     let mut chat = ChatLoop {
         runtime: wired,
+        server_wait,
         opened,
         output,
         context,
@@ -306,6 +310,10 @@ impl ChatLoop<'_> {
     }
 
     async fn run_turn(&mut self, said: TurnInput) -> Result<()> {
+        let wait = std::mem::take(&mut self.server_wait);
+        for notice in self.runtime.take_up_servers(self.context, wait).await {
+            self.output.notice(&notice);
+        }
         self.runtime.renew_budget();
         let cancel = Cancel::new();
         let (agent, conversation) = (&self.runtime.agent, &mut self.opened.conversation);

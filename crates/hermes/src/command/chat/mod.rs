@@ -54,6 +54,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let done = runtime.block_on(async {
+        wired.start_servers(context);
         let Some(opened) = opening::open(&wired.agent, arguments, &context.env, output).await? else {
             return Ok(ExitCode::FAILURE);
         };
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
             Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
             None => chat_loop::run(&mut wired, opened, arguments, context, output).await,
         };
-        wired.command_runtime.shut_down().await;
+        tokio::join!(wired.command_runtime.shut_down(), wired.mcp().shut_down());
         done
     });
     // Background work has been waited for as long as it may take; the rest is dropped.

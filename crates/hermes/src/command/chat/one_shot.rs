@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use hermes_agent::{TurnResult, TurnWork};
@@ -24,6 +25,9 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::AgentRuntime;
 
+/// The wait for MCP servers that are still being connected.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
+
 pub(crate) async fn run(
     wired: &mut AgentRuntime,
     mut opened: OpenedConversation,
@@ -40,6 +44,10 @@ pub(crate) async fn run(
     } else {
         ChatInput::NonInteractive
     };
+    // A question has no later turn in which a slow server could still be used.
+    for notice in wired.take_up_servers(context, SERVER_TIMEOUT).await {
+        output.notice(&notice);
+    }
     let agent = &wired.agent;
     let patience = QuestionTimeouts::from_config(&wired.config);
     let clock = agent.clock().clone();

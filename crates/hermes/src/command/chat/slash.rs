@@ -149,6 +149,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         folder: working_folder(chat.context, &chat.runtime.config).unwrap_or_default(),
         effort: chat.runtime.agent.request_options().effort,
         tool_progress: Some(chat.terminal.display().tool_progress),
+        mcp: chat.runtime.mcp().clone(),
         yolo: chat.yolo,
         yolo_scope: YoloScope::Program,
     };

@@ -20,6 +20,7 @@ use crate::output::Console;
 use crate::wiring::agent_factory::AgentFactory;
 use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::live_agents::{LiveAgents, context as context_of};
+use crate::wiring::mcp;
 use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
 use crate::wiring::model::configured_judge;
 use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
@@ -76,13 +77,15 @@ async fn tick(context: &ProgramContext, output: &Console) -> Result<usize> {
         ..GatewayPorts::new(agents)
     };
     let gateway = Gateway::new(&sender, Arc::new(local_time), &ports, &cancel);
+    runtime.mcp.follow(from);
+    runtime.mcp.wait_until_settled(mcp::discovery_timeout(from)).await;
     let ran = gateway.scheduler().tick_once().await;
     if let Some(stand_in) = TemporaryDelivery::start(&sender).await {
         stand_in.finish(TIMEOUT).await;
     }
     gateway.stop().await;
     while logs.write_pending(&context.home.sessions(), LOGS_AT_ONCE, now()).await {}
-    runtime.command_runtime.shut_down().await;
+    tokio::join!(runtime.command_runtime.shut_down(), runtime.mcp.shut_down());
     store.close().await?;
     Ok(ran?)
 }

@@ -38,6 +38,7 @@ use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::channels::{self, ChannelLocks};
 use crate::wiring::hooks::HookScripts;
 use crate::wiring::live_agents::{LiveAgents, context as context_of};
+use crate::wiring::mcp::{self, McpRuntime};
 use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
 use crate::wiring::model::configured_judge;
 use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
@@ -157,6 +158,7 @@ struct GatewayRuntime {
     /// The lock that keeps commands from sending at the same time.
     sending_lock: Option<SendingLock>,
     command_runtime: CommandRuntime,
+    mcp: McpRuntime,
     /// The session logs that are still to be written.
     logs: Arc<DeferredSessionLogs>,
     state: Arc<StateFile>,
@@ -261,6 +263,8 @@ async fn start(
     gateway.recover().await?;
     let servers = ServerStarter { gateway: &gateway, sender: &sender, state: &state, cancel: &cancel };
     let webhooks = servers.start_webhooks(&ports).await;
+    runtime.mcp.follow(from);
+    runtime.mcp.wait_until_settled(mcp::discovery_timeout(from)).await;
     let channels = channels::open(gateway.channels(), &live, &clock, &state);
     gateway.resume_work().await?;
     // Last, so that a successful health check means that everything has started.
@@ -280,6 +284,7 @@ async fn start(
         channels,
         sending_lock: sending,
         command_runtime: runtime.command_runtime,
+        mcp: runtime.mcp,
         logs,
         state,
         background: beside,
@@ -533,6 +538,7 @@ impl GatewayRuntime {
             channels,
             sending_lock: sending,
             command_runtime,
+            mcp,
             logs,
             state,
             background: beside,
@@ -559,7 +565,7 @@ impl GatewayRuntime {
         beside.shut_down().await;
         cancel.cancel();
         command_runtime.processes.end_recovered().await;
-        command_runtime.shut_down().await;
+        tokio::join!(command_runtime.shut_down(), mcp.shut_down());
         if let Err(error) = store.close().await {
             tracing::warn!(%error, "the database was not closed in order");
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_config::settings::McpServer;
 use hermes_config::write;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_gateway::slash::{ProgramCommand, ServiceCommand};
@@ -22,6 +21,7 @@ use crate::command::cron::JobScripts;
 use crate::command::slash::{self, CommandInput, CommandReply, SessionChange, YoloScope};
 use crate::context::{ProgramContext, local_time};
 use crate::wiring::live_agents::context as context_of;
+use crate::wiring::mcp::McpRuntime;
 use crate::wiring::program_runtime::ProgramRuntime;
 use crate::wiring::skills::SkillCommands;
 use crate::wiring::{CommandRuntime, child_variables};
@@ -35,6 +35,7 @@ pub(crate) struct ProgramServices {
     clock: Arc<dyn Clock>,
     approvals: Arc<Approvals>,
     processes: ProcessRegistry,
+    mcp: McpRuntime,
     checkpoints: Option<Arc<CheckpointManager>>,
     programs: ProgramRunner,
     scripts: JobScripts,
@@ -55,7 +56,20 @@ impl ProgramServices {
         let CommandRuntime { approvals, processes, .. } = runtime.command_runtime.clone();
         let programs = ProgramRunner::new(child_variables(&live.current().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
-        Self { live, store, clock, approvals, processes, checkpoints, programs, scripts, references, restart }
+        let mcp = runtime.mcp.clone();
+        Self {
+            live,
+            store,
+            clock,
+            approvals,
+            processes,
+            mcp,
+            checkpoints,
+            programs,
+            scripts,
+            references,
+            restart,
+        }
     }
 
     async fn run_program_command(
@@ -76,6 +90,7 @@ impl ProgramServices {
             folder: folder.map_or_else(|| self.live.home().path().to_owned(), Into::into),
             effort: effort.as_deref().and_then(ReasoningEffort::parse),
             tool_progress: settings.display.tool_progress_command.then_some(settings.display.tool_progress),
+            mcp: self.mcp.clone(),
             yolo: Yolo::Off,
             yolo_scope: YoloScope::Conversation,
             context,
@@ -103,7 +118,6 @@ impl ProgramServices {
     fn run_service_command(&self, command: ServiceCommand, arguments: &str, from: &WaitingMessage) -> String {
         match command {
             ServiceCommand::Voice => self.voice(arguments, from),
-            ServiceCommand::ReloadMcp => self.about_mcp(),
             ServiceCommand::Update => self.update(from),
             ServiceCommand::Restart => {
                 self.restart.notify_one();
@@ -124,15 +138,6 @@ impl ProgramServices {
     fn update(&self, from: &WaitingMessage) -> String {
         let variables = child_variables(&self.live.current().env, &[]);
         update::begin(self.live.home(), &variables, from, self.clock.now())
-    }
-
-    fn about_mcp(&self) -> String {
-        let servers = McpServer::all(&self.live.current().config);
-        if servers.is_empty() {
-            return "No MCP servers are configured.".to_owned();
-        }
-        let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-        format!("⚠️ This release does not connect to MCP servers yet; configured: {}.", names.join(", "))
     }
 
     /// Sets whether answers are spoken in this chat; stored where existing installations look for it.

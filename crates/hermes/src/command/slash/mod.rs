@@ -8,6 +8,7 @@ mod model;
 mod personality;
 mod provider;
 mod reasoning;
+mod reload_mcp;
 mod rollback;
 mod verbose;
 mod yolo;
@@ -25,6 +26,7 @@ use hermes_types::{ReasoningEffort, Timestamp};
 
 use crate::cli;
 use crate::context::ProgramContext;
+use crate::wiring::mcp::McpRuntime;
 
 pub(crate) use yolo::YoloScope;
 
@@ -41,6 +43,7 @@ pub(crate) struct CommandInput<'a> {
     pub(crate) effort: Option<ReasoningEffort>,
     /// How much of tool calls is shown; `None` where that cannot be changed by a command.
     pub(crate) tool_progress: Option<ToolProgress>,
+    pub(crate) mcp: McpRuntime,
     /// Whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
     pub(crate) yolo_scope: YoloScope,
@@ -100,6 +103,7 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Verbose => verbose::run(input.tool_progress, &input.context),
         ProgramCommand::Insights => insights::run(arguments, input.store, input.now),
         ProgramCommand::Provider => provider::run(&input.context, input.config),
+        ProgramCommand::ReloadMcp => reload_mcp::run(&input.mcp, &input.context).await,
         ProgramCommand::Version => CommandReply::text(cli::version()),
     }
 }

@@ -1,0 +1,57 @@
+//! The arguments of `hermes mcp`.
+
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// List the servers
+    #[command(visible_alias = "ls")]
+    List,
+    /// Add a server
+    Add(McpAddArguments),
+    /// Remove a server, its tokens and its approvals
+    #[command(visible_alias = "rm")]
+    Remove {
+        name: String,
+        /// Don't ask for confirmation
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Connect a server and list its tools
+    Test { name: String },
+    /// Choose which tools are offered, and approve new and changed ones
+    #[command(visible_alias = "config")]
+    Configure { name: String },
+    /// Let other agents read conversations and send messages, over standard input and output
+    Serve {
+        /// Print log messages on standard error
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// Sign in to a server with an address
+    #[command(visible_alias = "reauth")]
+    Login { name: String },
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct McpAddArguments {
+    pub(crate) name: String,
+    /// Address of a server
+    #[arg(long)]
+    pub(crate) url: Option<String>,
+    /// Program to start
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) command: Option<String>,
+    /// How the server recognizes you: oauth, or header for a key
+    #[arg(long, value_name = "oauth|header")]
+    pub(crate) auth: Option<String>,
+    /// Variable for the program
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]
+    pub(crate) env: Vec<String>,
+    /// Seconds to connect
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connect_timeout: Option<u32>,
+    /// Arguments of the program; everything after it
+    #[arg(long, value_name = "ARGUMENT", num_args = 0.., allow_hyphen_values = true)]
+    pub(crate) args: Vec<String>,
+}
