@@ -19,6 +19,14 @@ pub use memory::{
     MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
 };
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
+pub use skills::store::SkillStoreError;
+pub use skills::store::bundle::BundleSource;
+pub use skills::store::sync::{
+    ModifiedSkill, ModifiedSkillFile, SkillRestore, SkillSyncReport, bundled_skill_names, has_opted_out,
+    modified_bundled_skills, opt_in_to_bundled_skills, opt_out_of_bundled_skills, reset_bundled_skill,
+    sync_bundled_skills,
+};
+pub use skills::store::tree::TreeFile;
 pub use skills::{
     RequiredVariable, Skill, SkillFile, SkillFileError, SkillFilter, SkillSet, SkillStatus, SkillUse,
     SkillView,

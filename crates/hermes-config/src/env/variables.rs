@@ -396,7 +396,7 @@ static VARIABLES: &[EnvVariable] = &[
     plain("HERMES_CRON_AUTO_DELIVER_THREAD_ID", "", "Where a job delivers: thread").kept(),
     plain("HERMES_RPC_SOCKET", "", "Socket for code execution"),
     plain("HERMES_SPINNER_PAUSE", "", "Stops the spinner while a child owns the terminal").kept(),
-    plain("HERMES_BUNDLED_SKILLS", "", "Folder of bundled skills").kept(),
+    plain("HERMES_BUNDLED_SKILLS", "", "Folder to take the bundled skills from, instead of those in the program"),
     plain("HERMES_MANAGED", "", "Settings are managed by the system"),
     plain("HERMES_GATEWAY_LOCK_DIR", "", "Folder of gateway locks"),
     plain("HERMES_INSTALL_DIR", "", "Installation folder").kept(),

@@ -7,6 +7,7 @@
 mod filter;
 pub(crate) mod front_matter;
 pub(crate) mod requirements;
+pub(crate) mod store;
 pub(crate) mod view;
 pub(crate) mod walk;
 

@@ -1,0 +1,50 @@
+//! Writes the skills of a home: the bundled ones, the agent's own ones, their earlier versions and their use.
+//!
+//! Nothing here reads the network or decides what is dangerous. Invariants: every writer holds the lock of the
+//! skills folder; a skill appears, changes and disappears in one step; the data beside the skills is in `.hub/`,
+//! which no program searches for skills.
+
+pub(crate) mod bundle;
+pub(crate) mod sync;
+pub(crate) mod tree;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hermes_config::Home;
+use hermes_config::lock::{FileLock, LockTimeout};
+
+/// The reason why a skill was not changed, worded for the user and the model.
+#[derive(Debug, thiserror::Error)]
+pub enum SkillStoreError {
+    /// The request itself is not valid.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no such skill or file.
+    #[error("{0}")]
+    NotFound(String),
+    /// Something with this name exists.
+    #[error("{0}")]
+    Exists(String),
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Config(#[from] hermes_config::Error),
+}
+
+impl SkillStoreError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+}
+
+/// Returns the folder for data about skills that is not a skill.
+pub(crate) fn data_folder(home: &Home) -> PathBuf {
+    home.join("skills/.hub")
+}
+
+/// Waits for the lock of the skills folder, and creates the folder if it is missing.
+pub(crate) fn lock(home: &Home) -> Result<FileLock, SkillStoreError> {
+    let data = home.folder("skills").and_then(|_| home.folder("skills/.hub"))?;
+    Ok(FileLock::acquire(&data.join(".lock"), LockTimeout::SETTINGS)?)
+}
