@@ -37,6 +37,11 @@ impl SkillDocument {
         Self { data, body: body.to_owned() }
     }
 
+    /// Returns the front matter of a text, if it has one that is closed.
+    pub(crate) fn front_matter(text: &str) -> Option<&str> {
+        split_at_closing_line(text.strip_prefix("---")?).map(|(block, _)| block)
+    }
+
     /// Reads the first `chars` characters of a file. A link to a file of another name is not followed, so that no
     /// other file of the user is shown as a skill.
     pub(crate) fn read(path: &Path, chars: usize) -> Option<Self> {

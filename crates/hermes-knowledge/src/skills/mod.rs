@@ -97,6 +97,11 @@ impl SkillSet {
         self.skills.iter().filter(|skill| skill.status == SkillStatus::Offered)
     }
 
+    /// Returns all skills that were found, offered or not.
+    pub fn all(&self) -> impl Iterator<Item = &Skill> {
+        self.skills.iter()
+    }
+
     /// Finds a skill, offered or not, by the path or the name of its folder, or by its own name.
     pub fn find(&self, called: &str) -> Option<&Skill> {
         let visible = || self.skills.iter().filter(|skill| skill.status != SkillStatus::Shadowed);

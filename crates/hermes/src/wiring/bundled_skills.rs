@@ -55,9 +55,10 @@ fn report_lines(report: &SkillSyncReport) -> Vec<String> {
         count("−", &report.cleaned, "removed from manifest"),
     ];
     let changes: Vec<String> = changes.into_iter().flatten().collect();
-    lines.push(match changes.is_empty() && report.failed.is_empty() {
-        true => "✓ Skills are up to date".to_owned(),
-        false => format!("Skills: {}", changes.join(", ")),
+    lines.push(if changes.is_empty() && report.failed.is_empty() {
+        "✓ Skills are up to date".to_owned()
+    } else {
+        format!("Skills: {}", changes.join(", "))
     });
     lines
 }

@@ -5,8 +5,13 @@
 //! which no program searches for skills.
 
 pub(crate) mod bundle;
+pub(crate) mod edit;
+pub(crate) mod history;
+pub(crate) mod inspect;
+pub(crate) mod similar;
 pub(crate) mod sync;
 pub(crate) mod tree;
+pub(crate) mod usage;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +31,16 @@ pub enum SkillStoreError {
     /// Something with this name exists.
     #[error("{0}")]
     Exists(String),
+    /// The text to replace is not in the file, whose beginning is given.
+    #[error("old_string was not found in the file.")]
+    NoMatch { preview: String },
+    #[error("old_string matches {count} places. Quote more of the text around it, or set replace_all.")]
+    Ambiguous { count: usize },
+    #[error("The skill has no file '{path}'.")]
+    MissingFile { path: String, available: Vec<String> },
+    /// The scanner finds the result dangerous.
+    #[error("The skill would be dangerous; nothing was changed.")]
+    Blocked { report: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{0}")]

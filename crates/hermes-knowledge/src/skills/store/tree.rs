@@ -68,6 +68,10 @@ pub(crate) fn md5_of(files: &[TreeFile]) -> String {
     data_encoding::HEXLOWER.encode(&hash.finalize())
 }
 
+pub(crate) fn md5_of_bytes(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&Md5::digest(bytes))
+}
+
 /// A folder being filled, on the file system of the skills. It is removed when it was not moved to its place.
 #[derive(Debug)]
 pub(crate) struct StagedFolder {
@@ -90,6 +94,10 @@ impl StagedFolder {
             out.write_all(&file.bytes)?;
         }
         Ok(staged)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Moves the folder to a place where nothing is.
@@ -142,4 +150,13 @@ fn unused_name(parent: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::from(io::ErrorKind::AlreadyExists))
+}
+
+/// Removes empty folders from `folder` up to, but without, `root`.
+pub(crate) fn remove_empty(folder: &Path, root: &Path) {
+    let mut here = folder;
+    while here != root && here.starts_with(root) && fs::remove_dir(here).is_ok() {
+        let Some(above) = here.parent() else { return };
+        here = above;
+    }
 }
