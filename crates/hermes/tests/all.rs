@@ -29,6 +29,7 @@ mod all {
     mod service;
     mod sessions;
     mod shell;
+    mod skills;
     mod thousand;
     mod unusable;
     mod upkeep;
