@@ -27,9 +27,9 @@ const MAX_FOLDERS: usize = 50_000;
 
 /// A file or folder as it was: the time of its change and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FileStamp(i64, i64, u64);
+pub(super) struct ChangeStamp(i64, i64, u64);
 
-impl FileStamp {
+impl ChangeStamp {
     fn of(meta: &Metadata) -> Self {
         Self(meta.mtime(), meta.mtime_nsec(), if meta.is_dir() { 0 } else { meta.size() })
     }
@@ -47,7 +47,7 @@ pub(super) struct FolderRecord {
     #[serde(rename = "p")]
     pub(super) path: String,
     #[serde(rename = "t")]
-    pub(super) stamp: FileStamp,
+    pub(super) stamp: ChangeStamp,
     /// The names of the folders in it that are entered, in order.
     #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
     folders: Vec<String>,
@@ -61,7 +61,7 @@ pub(super) struct FolderRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SkillRecord {
     #[serde(rename = "t")]
-    pub(super) stamp: FileStamp,
+    pub(super) stamp: ChangeStamp,
     /// Whether the file can be read.
     #[serde(rename = "r")]
     pub(super) readable: bool,
@@ -82,7 +82,7 @@ pub(super) struct SkillRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CategoryRecord {
     #[serde(rename = "t")]
-    pub(super) stamp: FileStamp,
+    pub(super) stamp: ChangeStamp,
     #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
 }
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         if !meta.is_dir() || self.records.len() >= MAX_FOLDERS || above.contains(&identity) {
             return;
         }
-        let stamp = FileStamp::of(&meta);
+        let stamp = ChangeStamp::of(&meta);
         let known =
             self.known.get(path).copied().filter(|record| record.stamp == stamp && self.is_sure(stamp));
         let had = |present: bool| known.is_none() || present;
@@ -205,13 +205,13 @@ impl<'a> Walk<'a> {
         above.pop();
     }
 
-    fn is_sure(&self, stamp: FileStamp) -> bool {
+    fn is_sure(&self, stamp: ChangeStamp) -> bool {
         stamp.second() < self.unsure_from
     }
 
     fn skill(&mut self, file: &Path, known: Option<&FolderRecord>) -> Option<SkillRecord> {
         let meta = fs::metadata(file).ok().filter(Metadata::is_file)?;
-        let stamp = FileStamp::of(&meta);
+        let stamp = ChangeStamp::of(&meta);
         let known = known.and_then(|record| record.skill.as_ref());
         if let Some(record) = known.filter(|record| record.stamp == stamp && self.is_sure(stamp)) {
             return Some(record.clone());
@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
 
     fn about(&mut self, file: &Path, known: Option<&FolderRecord>) -> Option<CategoryRecord> {
         let meta = fs::metadata(file).ok().filter(Metadata::is_file)?;
-        let stamp = FileStamp::of(&meta);
+        let stamp = ChangeStamp::of(&meta);
         let known = known.and_then(|record| record.about.as_ref());
         if let Some(record) = known.filter(|record| record.stamp == stamp && self.is_sure(stamp)) {
             return Some(record.clone());
@@ -241,7 +241,7 @@ impl<'a> Walk<'a> {
 }
 
 impl SkillRecord {
-    fn unread(stamp: FileStamp) -> Self {
+    fn unread(stamp: ChangeStamp) -> Self {
         Self {
             stamp,
             readable: false,
@@ -258,7 +258,7 @@ impl SkillRecord {
         Self { readable: true, ..Self::unread(self.stamp) }
     }
 
-    fn read(file: &Path, stamp: FileStamp) -> Self {
+    fn read(file: &Path, stamp: ChangeStamp) -> Self {
         let Some(text) = SkillDocument::real_path(file).and_then(|real| bounded_text(&real, MAX_SKILL_CHARS))
         else {
             return Self::unread(stamp);

@@ -149,7 +149,7 @@ pub(super) fn record(home: &Home, name: &str, change: &SkillChange) -> Result<()
 }
 
 /// Formats a time as ISO 8601 in UTC.
-pub(crate) fn iso_time(at: Timestamp) -> String {
+pub fn iso_time(at: Timestamp) -> String {
     let CivilTime { year, month, day, hour, minute, second } = CivilTime::utc(at);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}+00:00")
 }

@@ -63,3 +63,46 @@ pub(crate) fn lock(home: &Home) -> Result<FileLock, SkillStoreError> {
     let data = home.folder("skills").and_then(|_| home.folder("skills/.hub"))?;
     Ok(FileLock::acquire(&data.join(".lock"), LockTimeout::SETTINGS)?)
 }
+
+/// The lock of the skills folder, held until it is dropped.
+#[derive(Debug)]
+pub struct SkillsLock {
+    _file: FileLock,
+}
+
+/// Waits until no other process writes skills of the home.
+pub fn lock_skills(home: &Home) -> Result<SkillsLock, SkillStoreError> {
+    Ok(SkillsLock { _file: lock(home)? })
+}
+
+/// Puts files in the place of a folder, in one step. The caller holds the lock.
+pub fn replace_skill_folder(
+    home: &Home,
+    folder: &Path,
+    files: &[tree::TreeFile],
+) -> Result<(), SkillStoreError> {
+    let path = folder.strip_prefix(home.skills()).unwrap_or(folder).to_string_lossy().into_owned();
+    edit::refuse_links(&home.skills(), &path)?;
+    sync::replace_folder(home, folder, files).map_err(SkillStoreError::io(folder))
+}
+
+/// Removes the folder of a skill in one step, and its category if that is empty then. The caller holds the lock.
+pub fn remove_skill_folder(home: &Home, path: &str) -> Result<(), SkillStoreError> {
+    let root = home.skills();
+    edit::refuse_links(&root, path)?;
+    let folder = root.join(path);
+    if !folder.exists() {
+        return Ok(());
+    }
+    edit::remove_folder(home, &folder).map_err(SkillStoreError::io(&folder))?;
+    if let Some(above) = folder.parent() {
+        tree::remove_empty(above, &root);
+    }
+    Ok(())
+}
+
+/// Returns the name and the description in the front matter of a text.
+pub fn skill_header(text: &str) -> (Option<String>, Option<String>) {
+    let document = super::front_matter::SkillDocument::parse(text);
+    (document.text("name"), document.text("description"))
+}

@@ -26,7 +26,7 @@ pub struct TreeFile {
 }
 
 /// Reads all regular files below a folder, sorted component by component.
-pub(crate) fn read(folder: &Path) -> io::Result<Vec<TreeFile>> {
+pub fn read(folder: &Path) -> io::Result<Vec<TreeFile>> {
     let mut files = Vec::new();
     let mut total = 0;
     let mut open = vec![(folder.to_owned(), String::new())];
@@ -72,6 +72,21 @@ pub(crate) fn md5_of_bytes(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Md5::digest(bytes))
 }
 
+/// Writes files into a folder that has none of them.
+pub fn write(folder: &Path, files: &[TreeFile]) -> io::Result<()> {
+    make_folder(folder)?;
+    for file in files {
+        let path = folder.join(&file.path);
+        if let Some(above) = path.parent() {
+            make_folder(above)?;
+        }
+        let mode = if file.executable { 0o700 } else { 0o600 };
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
+        out.write_all(&file.bytes)?;
+    }
+    Ok(())
+}
+
 /// A folder being filled, on the file system of the skills. It is removed when it was not moved to its place.
 #[derive(Debug)]
 pub(crate) struct StagedFolder {
@@ -84,15 +99,7 @@ impl StagedFolder {
         let parent = data_folder(home).join("staging");
         make_folder(&parent)?;
         let staged = Self { path: unused_name(&parent)? };
-        for file in files {
-            let path = staged.path.join(&file.path);
-            if let Some(above) = path.parent() {
-                make_folder(above)?;
-            }
-            let mode = if file.executable { 0o700 } else { 0o600 };
-            let mut out = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
-            out.write_all(&file.bytes)?;
-        }
+        write(&staged.path, files)?;
         Ok(staged)
     }
 
