@@ -120,7 +120,7 @@ async fn a_skill_is_fetched_from_each_registry() {
     registry.json("/clawhub/skills/claw", &json!({"skill": {}, "latestVersion": {"version": "1.2"}}));
     let archive = zip(&[
         ("claw/SKILL.md", SAFE.as_bytes(), 0o100_644, true),
-        ("claw/big.txt", &[b'x'; 600_000], 0, true),
+        ("claw/big.txt", &vec![b'x'; 600_000], 0, true),
     ]);
     registry.site.put("/clawhub/download", "application/zip", &archive);
     registry.json(

@@ -1,6 +1,7 @@
 //! The command line: names, help texts and types of every command and flag.
 
 mod service;
+mod skills;
 mod upkeep;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -8,6 +9,9 @@ use clap_complete::Shell;
 
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewaySetupArguments, JobArguments, PairingCommand, WebhookCommand,
+};
+pub(crate) use skills::{
+    ListedSkills, PublishTarget, SkillSwitches, SkillsCommand, SnapshotCommand, TapCommand,
 };
 pub(crate) use upkeep::{
     AuthCommand, BackupArguments, CreateProfileArguments, DoctorArguments, FallbackCommand, ImportArguments,
@@ -138,6 +142,12 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: Option<CronCommand>,
     },
+    /// Find, install and manage skills
+    #[command(after_help = skills::EXIT_CODES)]
+    Skills {
+        #[command(subcommand)]
+        command: Option<SkillsCommand>,
+    },
     /// Check, back up and repair the database
     Db {
         #[command(subcommand)]
@@ -261,7 +271,7 @@ impl ChatArguments {
 
 /// The commands of other releases that this one does not have.
 const UNAVAILABLE_COMMANDS: &[&str] =
-    &["acp", "batch", "claw", "dashboard", "honcho", "mcp", "memory", "plugins", "skills", "whatsapp"];
+    &["acp", "batch", "claw", "dashboard", "honcho", "mcp", "memory", "plugins", "whatsapp"];
 
 /// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
