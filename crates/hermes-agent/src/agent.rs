@@ -57,6 +57,8 @@ pub struct AgentModels {
     pub side: Option<SideModel>,
     /// The model that answers subagents; the main model when absent.
     pub subagents: Option<SideModel>,
+    /// The main model with the budget of a review, which a turn cannot use up; absent where there is one budget.
+    pub reviews: Option<Arc<dyn Model>>,
 }
 
 /// Says whether the prompt tells the model to answer with its name when asked who it is.
@@ -79,6 +81,7 @@ impl AgentModels {
             identity: ModelIdentityLine::Omit,
             side: None,
             subagents: None,
+            reviews: None,
         }
     }
 

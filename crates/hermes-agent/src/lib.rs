@@ -32,7 +32,7 @@ pub use driver::{PastTurn, TurnOutcome, TurnRequest, TurnWork, describe_calls};
 pub use error::Error;
 pub use log::DeferredSessionLogs;
 pub use prompt::{
-    ContextFiles, HintChange, PromptSource, SessionIdLine, ToolUseEnforcement, join as join_layers,
+    ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,
 };
 pub use result::TurnResult;
 pub use review::ReviewDue;

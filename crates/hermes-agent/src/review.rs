@@ -94,7 +94,7 @@ impl Agent {
         let mut messages = conversation.messages.clone();
         messages.push(Message::user(words));
         let aside = SideTaskRun {
-            model: self.models.main.clone(),
+            model: self.models.reviews.clone().unwrap_or_else(|| self.models.main.clone()),
             model_name: self.models.name.clone(),
             system: conversation.system.clone().unwrap_or_default(),
             messages,

@@ -115,6 +115,7 @@ impl LocalHost {
             host: Arc::clone(self),
             anchor,
             directory: Mutex::new(start),
+            added_variables: Mutex::default(),
             snapshot: OnceCell::new(),
         }
     }
@@ -246,6 +247,8 @@ pub struct LocalEnvironment {
     /// The folder the task began in, which determines what commands may write, wherever they run.
     anchor: PathBuf,
     directory: Mutex<PathBuf>,
+    /// Variables for the commands of this environment alone.
+    added_variables: Mutex<Vec<(String, String)>>,
     snapshot: OnceCell<Option<ShellSnapshot>>,
 }
 
@@ -263,6 +266,11 @@ impl LocalEnvironment {
     /// Tells whether the sandbox is weaker than it could be because this system does not permit mounts.
     pub fn sandbox_is_partial(&self) -> bool {
         self.host.options.sandbox.is_partial()
+    }
+
+    /// Sets the variables that further commands get in addition to the usual ones.
+    pub fn set_added_variables(&self, variables: Vec<(String, String)>) {
+        *self.added_variables.lock().unwrap_or_else(PoisonError::into_inner) = variables;
     }
 
     fn set_directory(&self, directory: PathBuf) {
@@ -383,6 +391,8 @@ impl LocalEnvironment {
             let ours = ours.filter(|(name, _)| self.host.options.variables.get(name).is_none());
             variables.extend(ours.map(|(name, value)| (name.to_owned(), value)));
         }
+        let added = self.added_variables.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        variables.extend(added);
         if purpose == CallPurpose::Background {
             variables.push(("PYTHONUNBUFFERED".to_owned(), "1".to_owned()));
         }

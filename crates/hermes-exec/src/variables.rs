@@ -116,6 +116,12 @@ impl Variables {
         self
     }
 
+    #[must_use]
+    pub fn with_all(mut self, more: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.0.extend(more);
+        self
+    }
+
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
         self.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }

@@ -8,6 +8,7 @@ mod ansi;
 mod command;
 mod injection;
 mod redact;
+mod skill;
 mod url;
 
 pub use ansi::strip_ansi;
@@ -16,4 +17,8 @@ pub use command::{
 };
 pub use injection::{InjectionFinding, TextOrigin, find_injections};
 pub use redact::{Assignments, PhoneNumbers, Redaction, redact, register_secrets};
+pub use skill::{
+    InstallDecision, InstallPermission, LinkTarget, PolicyOverride, Severity, SkillEntry, SkillFinding,
+    SkillScan, SkillTrust, SkillVerdict, ThreatCategory, decide_installation, scan_skill,
+};
 pub use url::{AddressKind, Blocklist, PrivateAddresses, UrlDenial, UrlDenialReason, UrlPolicy};

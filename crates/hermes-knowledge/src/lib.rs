@@ -19,6 +19,25 @@ pub use memory::{
     MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
 };
 pub use personality::{BUILT_IN as BUILT_IN_PERSONALITIES, Personality, personality, personality_names};
+pub use skills::store::bundle::BundleSource;
+pub use skills::store::edit::{AgentSkillGuard, EditedSkill, SkillAuthor, SkillEdit, SkillEditor};
+pub use skills::store::history::{
+    ChangedFile, SkillChange, StoredContent, iso_time, skill_history, undo_skill_change,
+};
+pub use skills::store::inspect::{scan_files, scan_folder};
+pub use skills::store::similar::SimilarSkill;
+pub use skills::store::sync::{
+    ModifiedSkill, ModifiedSkillFile, SkillRestore, SkillSyncReport, bundled_skill_names, has_opted_out,
+    modified_bundled_skills, opt_in_to_bundled_skills, opt_out_of_bundled_skills, reset_bundled_skill,
+    sync_bundled_skills,
+};
+pub use skills::store::tree::{TreeFile, read as read_tree, write as write_tree};
+pub use skills::store::usage::{
+    SkillUsage, SkillUsageEvent, all_skill_usage, record_skill_usage, skill_usage,
+};
+pub use skills::store::{
+    SkillStoreError, SkillsLock, lock_skills, remove_skill_folder, replace_skill_folder, skill_header,
+};
 pub use skills::{
     RequiredVariable, Skill, SkillFile, SkillFileError, SkillFilter, SkillSet, SkillStatus, SkillUse,
     SkillView,

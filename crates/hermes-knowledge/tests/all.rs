@@ -5,6 +5,8 @@ mod all {
     mod context_files;
     mod memory;
     mod personality;
+    mod skill_edit;
+    mod skill_sync;
     mod skills;
     mod soul;
 }

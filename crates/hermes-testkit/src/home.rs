@@ -21,7 +21,10 @@ pub struct TempHomeBuilder {
 }
 
 impl TempHome {
-    /// Creates an empty home.
+    /// The file that keeps bundled skills out of a home.
+    pub const NO_BUNDLED_SKILLS: &'static str = ".no-bundled-skills";
+
+    /// Creates a home without configuration and database.
     pub fn new() -> Result<Self, Error> {
         Self::builder().build()
     }
@@ -93,6 +96,8 @@ impl TempHomeBuilder {
             .tempdir()
             .map_err(Error::io("make a temporary home"))?;
         let home = TempHome { directory };
+        // Without bundled skills, unless a test wants them: a prompt then holds what the test put there.
+        home.write(Path::new(TempHome::NO_BUNDLED_SKILLS), b"")?;
         for (path, text) in self.files {
             home.write(&path, &text)?;
         }

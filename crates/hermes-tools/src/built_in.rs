@@ -13,6 +13,7 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::code::DESCRIPTOR,
     crate::skills::LIST_DESCRIPTOR,
     crate::skills::VIEW_DESCRIPTOR,
+    crate::skills::MANAGE_DESCRIPTOR,
     crate::todo::DESCRIPTOR,
     crate::memory::DESCRIPTOR,
     crate::session_search::DESCRIPTOR,

@@ -26,6 +26,7 @@ mod send_message;
 mod session_search;
 mod similar_files;
 mod skills;
+mod task_variables;
 mod terminal;
 mod todo;
 mod tool_reference;
@@ -60,7 +61,8 @@ pub use registry::{
 pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
 pub use session_search::{LocalTime, SessionSearchTool};
-pub use skills::{SkillSource, SkillViewTool, SkillsListTool};
+pub use skills::{SkillManageTool, SkillSource, SkillViewTool, SkillsListTool};
+pub use task_variables::TaskVariables;
 pub use terminal::approval::{Approvals, CommandApprovalMode, Yolo};
 pub use terminal::scan::{
     CommandScanner, ScanFailurePolicy, ScanOptions, ScannerInstaller, ScannerInstallerOptions,

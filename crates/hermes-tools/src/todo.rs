@@ -135,7 +135,10 @@ impl Tool for TodoTool {
             ToolEvent::Ended => {
                 self.lists.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
             }
-            ToolEvent::Compressed | ToolEvent::CallStarting(_) | ToolEvent::Delegated(_) => {}
+            ToolEvent::Compressed
+            | ToolEvent::CallStarting(_)
+            | ToolEvent::Delegated(_)
+            | ToolEvent::TurnCompleted => {}
         }
     }
 

@@ -87,6 +87,8 @@ pub enum ToolEvent<'a> {
     Compressed,
     /// A call to the tool of this name is about to run.
     CallStarting(&'a str),
+    /// A turn of the conversation ended with an answer.
+    TurnCompleted,
     /// The conversation ended.
     Ended,
 }

@@ -23,6 +23,7 @@ pub(crate) mod prompt_size;
 pub(crate) mod send;
 pub(crate) mod sessions;
 pub(crate) mod setup;
+pub(crate) mod skills;
 pub(crate) mod slash;
 pub(crate) mod status;
 pub(crate) mod tools;

@@ -128,6 +128,7 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Acp => command::acp::run(context, output),
         CliCommand::Mcp { command } => command::mcp::run(command, context, output),
         CliCommand::Cron { command } => command::cron::run(command, context, output),
+        CliCommand::Skills { command } => command::skills::run(command.unwrap_or_default(), context, output),
         CliCommand::Db { command } => command::database::run(command.unwrap_or_default(), context, output),
         CliCommand::Completion { shell } => {
             output.text(&cli::completion(shell));

@@ -31,6 +31,7 @@ mod all {
     mod service;
     mod sessions;
     mod shell;
+    mod skills;
     mod thousand;
     mod unusable;
     mod upkeep;

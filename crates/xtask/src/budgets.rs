@@ -4,6 +4,7 @@
 
 mod gateway;
 mod program;
+mod skills;
 mod store;
 
 use std::path::Path;
@@ -35,6 +36,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     }
     let binary = std::env::current_exe()?.with_file_name("hermes");
     let mut figures = store::measure()?;
+    figures.extend(skills::measure()?);
     figures.extend(program::measure(&binary)?);
     figures.extend(gateway::measure(&binary)?);
     figures.extend(gateway::soak(&binary)?);

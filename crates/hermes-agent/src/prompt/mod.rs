@@ -6,7 +6,9 @@
 
 mod enforcement;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hermes_config::Home;
 use hermes_knowledge::{IDENTITY, MemoryFile, MemoryStore, project_context, soul};
@@ -34,8 +36,7 @@ pub struct PromptSource {
     /// The agent's memory; absent when memory is off.
     pub memory: Option<MemoryStore>,
     pub user_profile: Option<MemoryStore>,
-    /// The list of skills, as it is shown to the model.
-    pub skills: Option<String>,
+    pub skills: Option<SkillList>,
     pub enforcement: ToolUseEnforcement,
     /// The platform: `cli`, a chat platform, `cron`, …
     pub platform: String,
@@ -45,6 +46,23 @@ pub struct PromptSource {
     /// A text from the frontend, such as who is talking in which chat.
     pub surface: Option<String>,
     pub session_id: SessionIdLine,
+}
+
+/// Renders the list of skills as it is shown to the model. It is rendered for each new prompt, so that a session sees the
+/// skills that were written before it.
+#[derive(Clone)]
+pub struct SkillList(Arc<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl SkillList {
+    pub fn new(render: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(render))
+    }
+}
+
+impl fmt::Debug for SkillList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SkillList")
+    }
 }
 
 /// The user's change to a platform's hint.
@@ -105,7 +123,8 @@ impl PromptSource {
         let is_for_skills = |tool: &ToolDescriptor<'_>| {
             matches!(tool.role, Some(ToolRole::SkillReader | ToolRole::SkillEditor))
         };
-        let skills = about.tools.iter().any(is_for_skills);
+        let has_skill_tools = about.tools.iter().any(is_for_skills);
+        let skills = self.skills.as_ref().filter(|_| has_skill_tools).and_then(|list| (list.0)());
         let enforced = !about.tools.is_empty() && self.enforcement.applies(&about.models.name);
         let layers = [
             layer(Provenance::System, "identity", Some(identity.unwrap_or_else(|| IDENTITY.to_owned()))),
@@ -119,7 +138,7 @@ impl PromptSource {
             layer(Provenance::System, "surface", self.surface.clone()),
             layer(Provenance::Memory, MemoryFile::Memory.as_str(), block(&self.memory, MemoryFile::Memory)),
             layer(Provenance::Memory, "user profile", block(&self.user_profile, MemoryFile::User)),
-            layer(Provenance::Skill, "skills", self.skills.clone().filter(|_| skills)),
+            layer(Provenance::Skill, "skills", skills),
             layer(Provenance::System, "project", if load { project_context(&self.folder) } else { None }),
             layer(Provenance::System, "facts", Some(self.facts(about))),
             layer(Provenance::System, "environment", Some(self.environment())),

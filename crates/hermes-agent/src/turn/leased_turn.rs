@@ -6,7 +6,9 @@
 
 use futures_util::future::{Either, select};
 use hermes_store::{LeaseOutcome, NewMessage, NewSession, TurnOpening};
-use hermes_types::{BoxFuture, Cancel, Frontend, Message, Role, Turn, TurnEvent, TurnId, TurnState};
+use hermes_types::{
+    BoxFuture, Cancel, Frontend, Message, Role, ToolEvent, Turn, TurnEvent, TurnId, TurnState,
+};
 
 use super::TurnInput;
 use super::open_calls::answer_waiting_calls;
@@ -147,6 +149,11 @@ impl<'a> LeasedTurn<'a> {
     /// Runs what follows an answer; no failure here affects the turn.
     async fn finish(&self, result: &TurnResult) {
         log::write_after_turn(self.agent, self.conversation);
+        if result.state == TurnState::Done {
+            for tool in &self.agent.tools {
+                tool.on_event(&self.conversation.task, ToolEvent::TurnCompleted);
+            }
+        }
         if let Some(hooks) = &self.agent.hooks {
             hooks.after_turn(&self.conversation.session, result.response.as_deref());
         }

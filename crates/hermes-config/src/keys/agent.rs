@@ -133,7 +133,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     flag("skills.template_vars", "true", "Fill in variables in skill texts").later().kept(),
     flag("skills.inline_shell", "false", "Run commands written into skills while loading them").later().kept(),
     int("skills.inline_shell_timeout", "10", "Seconds such a command may take").later().kept(),
-    flag("skills.guard_agent_created", "false", "Scan skills the agent wrote itself").later().kept(),
+    flag("skills.guard_agent_created", "false", "Refuse skills the agent writes that the scanner finds dangerous").later(),
     flag("skills.write_approval", "false", "Ask before each skill change").later().kept(),
     map("curator", "", "Upkeep of skills and memories").later().kept(),
     map("honcho", "{}", "Honcho settings; normally in honcho.json").kept(),

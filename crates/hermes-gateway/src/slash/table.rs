@@ -82,6 +82,7 @@ pub enum TerminalCommand {
     Tools,
     Toolsets,
     Cron,
+    Skills,
     Clear,
     Quit,
 }
@@ -304,6 +305,13 @@ pub const COMMANDS: &[SlashCommand] = &[
         "cron",
         "[list | add | edit | pause | resume | run | remove]",
         "manage scheduled jobs",
+        Refuse,
+    ),
+    command(
+        Terminal(TerminalCommand::Skills),
+        "skills",
+        "[list | search | browse | install | update | uninstall | undo | …]",
+        "find, install and manage skills",
         Refuse,
     ),
     command(

@@ -1,4 +1,5 @@
 mod command;
 mod injection;
 mod redact;
+mod skill;
 mod url;

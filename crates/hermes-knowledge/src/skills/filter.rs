@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hermes_config::yaml::YamlValue;
 use hermes_config::{Config, Env};
+use serde::{Deserialize, Serialize};
 
 use super::front_matter::list;
 
@@ -79,16 +80,16 @@ impl SkillFilter {
         Self { usage, ..self }
     }
 
-    /// Judges a skill by its names and its front matter.
-    pub(super) fn status(&self, name: &str, own_name: &str, data: &YamlValue) -> SkillStatus {
+    /// Judges a skill by its names and its conditions.
+    pub(super) fn status(&self, name: &str, own_name: &str, conditions: &SkillConditions) -> SkillStatus {
         if self.disabled.contains(name) || self.disabled.contains(own_name) {
             return SkillStatus::Disabled;
         }
-        let systems = list(data, "platforms");
+        let systems = &conditions.platforms;
         if !systems.is_empty() && !systems.iter().any(|system| self.runs_on(system)) {
             return SkillStatus::Unsupported;
         }
-        if self.usage == SkillUse::Index && !self.conditions_hold(data) {
+        if self.usage == SkillUse::Index && !self.conditions_hold(conditions) {
             return SkillStatus::Inapplicable;
         }
         SkillStatus::Offered
@@ -103,17 +104,47 @@ impl SkillFilter {
         identifier(&self.system).starts_with(&identifier(given))
     }
 
-    fn conditions_hold(&self, data: &YamlValue) -> bool {
-        let any_of = |key: &str, there: &BTreeSet<String>| {
-            condition(data, key).iter().any(|name| there.contains(name))
-        };
-        let lacks_one = |key: &str, there: &BTreeSet<String>| {
-            condition(data, key).iter().any(|name| !there.contains(name))
-        };
-        !any_of("fallback_for_toolsets", &self.toolsets)
-            && !any_of("fallback_for_tools", &self.tools)
-            && !lacks_one("requires_toolsets", &self.toolsets)
-            && !lacks_one("requires_tools", &self.tools)
+    fn conditions_hold(&self, conditions: &SkillConditions) -> bool {
+        let any_of =
+            |names: &[String], there: &BTreeSet<String>| names.iter().any(|name| there.contains(name));
+        let lacks_one =
+            |names: &[String], there: &BTreeSet<String>| names.iter().any(|name| !there.contains(name));
+        !any_of(&conditions.fallback_for_toolsets, &self.toolsets)
+            && !any_of(&conditions.fallback_for_tools, &self.tools)
+            && !lacks_one(&conditions.requires_toolsets, &self.toolsets)
+            && !lacks_one(&conditions.requires_tools, &self.tools)
+    }
+}
+
+/// The conditions in the front matter of a skill.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct SkillConditions {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    platforms: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fallback_for_toolsets: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fallback_for_tools: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requires_toolsets: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requires_tools: Vec<String>,
+}
+
+impl SkillConditions {
+    pub(super) fn of(data: &YamlValue) -> Self {
+        Self {
+            platforms: list(data, "platforms"),
+            fallback_for_toolsets: condition(data, "fallback_for_toolsets"),
+            fallback_for_tools: condition(data, "fallback_for_tools"),
+            requires_toolsets: condition(data, "requires_toolsets"),
+            requires_tools: condition(data, "requires_tools"),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hermes_config::yaml::{self, YamlMap, YamlValue};
 use hermes_text::head;
@@ -37,14 +37,21 @@ impl SkillDocument {
         Self { data, body: body.to_owned() }
     }
 
-    /// Reads the first `chars` characters of a file. A link to a file of another name is not followed, so that no
-    /// other file of the user is shown as a skill.
+    /// Returns the front matter of a text, if it has one that is closed.
+    pub(crate) fn front_matter(text: &str) -> Option<&str> {
+        split_at_closing_line(text.strip_prefix("---")?).map(|(block, _)| block)
+    }
+
+    /// Reads the first `chars` characters of a file.
     pub(crate) fn read(path: &Path, chars: usize) -> Option<Self> {
+        bounded_text(&Self::real_path(path)?, chars).map(|text| Self::parse(&text))
+    }
+
+    /// Follows links to a file. One to a file of another name is not followed, so that no other file of the user is shown
+    /// as a skill.
+    pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
         let real = path.canonicalize().ok()?;
-        if real.file_name() != path.file_name() {
-            return None;
-        }
-        bounded_text(&real, chars).map(|text| Self::parse(&text))
+        (real.file_name() == path.file_name()).then_some(real)
     }
 
     /// Returns a field as one text; missing and blank ones are `None`.

@@ -4,15 +4,17 @@
 //! install skills; `invocation` renders a skill that is called by its name, `view` loads one for the model. A
 //! skill whose front matter cannot be parsed is listed without a description.
 
+mod cache;
 mod filter;
 pub(crate) mod front_matter;
 pub(crate) mod requirements;
+pub(crate) mod store;
 pub(crate) mod view;
 pub(crate) mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hermes_config::yaml::YamlValue;
 use hermes_config::{Config, Env, Home};
@@ -20,10 +22,9 @@ use hermes_text::head;
 
 use crate::invocation::command_name;
 pub use filter::{SkillFilter, SkillStatus, SkillUse};
-use front_matter::SkillDocument;
 pub use requirements::RequiredVariable;
 pub use view::{SkillFile, SkillFileError, SkillView};
-use walk::FoundFolder;
+use walk::FolderRecord;
 
 /// The most characters that are read from one file of a skill.
 pub(crate) const MAX_SKILL_CHARS: usize = 100_000;
@@ -82,9 +83,11 @@ impl SkillSet {
     pub fn load(home: &Home, config: &Config, env: &Env, filter: &SkillFilter) -> Self {
         let roots = walk::roots(home, config, env);
         let mut set = Self { roots, filter: filter.clone(), ..Self::default() };
-        for root in set.roots.clone() {
-            for found in walk::find(&root) {
-                set.add(&found, filter);
+        let mut names = HashSet::new();
+        let found = cache::index(home, &set.roots);
+        for (root, records) in set.roots.clone().iter().zip(found) {
+            for record in records {
+                set.add(root, record, &mut names);
             }
         }
         set.skills.sort_by(|a, b| (&a.category, &a.name).cmp(&(&b.category, &b.name)));
@@ -94,6 +97,11 @@ impl SkillSet {
     /// Returns the skills that the filter offers, by category and name.
     pub fn skills(&self) -> impl Iterator<Item = &Skill> {
         self.skills.iter().filter(|skill| skill.status == SkillStatus::Offered)
+    }
+
+    /// Returns all skills that were found, offered or not.
+    pub fn all(&self) -> impl Iterator<Item = &Skill> {
+        self.skills.iter()
     }
 
     /// Finds a skill, offered or not, by the path or the name of its folder, or by its own name.
@@ -127,28 +135,28 @@ impl SkillSet {
         Some(format!("{header}\n\n<available_skills>\n{list}</available_skills>"))
     }
 
-    fn add(&mut self, found: &FoundFolder, filter: &SkillFilter) {
-        let about = SkillDocument::read(&found.folder.join("DESCRIPTION.md"), SkillUse::Index.chars());
-        if let Some(text) = about.and_then(|document| document.text("description")) {
-            let text = hermes_text::single_line(&text);
-            self.categories.entry(found.path.join("/")).or_insert(text);
+    /// Adds what a walk found. `names` has the folder names that were found before.
+    fn add(&mut self, root: &Path, record: FolderRecord, names: &mut HashSet<String>) {
+        if let Some(text) = record.about.and_then(|about| about.text) {
+            self.categories.entry(record.path.clone()).or_insert(text);
         }
-        if !found.has_skill {
-            return;
-        }
-        let file = found.folder.join("SKILL.md");
-        let Some(document) = SkillDocument::read(&file, filter.usage.chars()) else { return };
-        let folder_name = found.folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let (name, category) = match found.path.split_last() {
+        let Some(found) = record.skill.filter(|skill| skill.readable) else { return };
+        // A list reads only the beginning of each file: longer front matter counts as none.
+        let is_whole = found.header_chars <= self.filter.usage.chars();
+        let found = if is_whole { found } else { found.without_front_matter() };
+        let folder = if record.path.is_empty() { root.to_owned() } else { root.join(&record.path) };
+        let path = walk::components(&record.path);
+        let folder_name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let (name, category) = match path.split_last() {
             None => (folder_name.unwrap_or_default(), ROOT_CATEGORY.to_owned()),
             Some((name, [])) => (name.clone(), name.clone()),
             Some((name, above)) => (name.clone(), above.join("/")),
         };
-        let own_name = document.text("name").map_or_else(|| name.clone(), |own| own.trim().to_owned());
+        let own_name = found.own_name.map_or_else(|| name.clone(), |own| own.trim().to_owned());
         let own_name = head(&own_name, MAX_NAME).to_owned();
-        let shadowed = self.skills.iter().any(|known| known.name == name);
+        let shadowed = !names.insert(name.clone());
         // What may not be loaded stays so under its path, too.
-        let status = match filter.status(&name, &own_name, &document.data) {
+        let status = match self.filter.status(&name, &own_name, &found.conditions) {
             refused @ (SkillStatus::Disabled | SkillStatus::Unsupported) => refused,
             SkillStatus::Offered | SkillStatus::Inapplicable | SkillStatus::Shadowed if shadowed => {
                 SkillStatus::Shadowed
@@ -157,11 +165,11 @@ impl SkillSet {
         };
         self.skills.push(Skill {
             status,
-            list_category: found.path.first().filter(|_| found.path.len() > 1).cloned(),
-            description: document.text("description").unwrap_or_default(),
-            first_line: document.first_line(),
-            folder: found.folder.clone(),
-            path: found.path.join("/"),
+            list_category: path.first().filter(|_| path.len() > 1).cloned(),
+            description: found.description.unwrap_or_default(),
+            first_line: found.first_line,
+            folder,
+            path: record.path,
             command: command_name(&own_name),
             name,
             own_name,

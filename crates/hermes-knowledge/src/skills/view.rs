@@ -11,6 +11,7 @@ use hermes_config::Home;
 use hermes_config::yaml::YamlValue;
 use hermes_guard::{TextOrigin, find_injections};
 
+use super::filter::SkillConditions;
 use super::front_matter::{SkillDocument, bounded_text, list, scalar};
 use super::requirements::{RequiredVariable, credential_files, stays_inside, variables};
 use super::walk::SUPPORT_FOLDERS;
@@ -152,7 +153,7 @@ impl SkillSet {
             first_line: document.first_line(),
             path: file_name,
             command: String::new(),
-            status: self.filter.status(name, &own_name, &document.data),
+            status: self.filter.status(name, &own_name, &SkillConditions::of(&document.data)),
             own_name,
             folder: file,
         })

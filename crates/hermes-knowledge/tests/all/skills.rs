@@ -210,3 +210,44 @@ fn every_bundled_skill_is_found_and_the_index_stays_small() {
     let text = set.index().unwrap();
     assert!(text.len() < 8_000, "{} bytes", text.len());
 }
+
+#[test]
+fn the_kept_index_follows_every_change() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |path: &str| root.path().join("skills").join(path);
+    let seen = || index(root.path(), "", |_| ());
+    let age = || {
+        // Older than any doubt about times of the same moment.
+        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+        for folder in ["", "media", "media/video", "media/audio"] {
+            if let Ok(folder) = fs::File::open(path(folder)) {
+                folder.set_modified(old).unwrap();
+            }
+        }
+    };
+    skill(root.path(), "media/video", "description: Cut clips");
+    skill(root.path(), "media/audio", "description: Mix sound");
+    age();
+    assert_eq!(seen(), "  media:\n    - audio: Mix sound\n    - video: Cut clips\n");
+    let kept = root.path().join("cache/skills_index.json");
+    assert!(kept.is_file());
+    assert_eq!(seen(), "  media:\n    - audio: Mix sound\n    - video: Cut clips\n");
+
+    // The text changes: its size is another one.
+    skill(root.path(), "media/video", "description: Cut many clips");
+    assert_eq!(seen(), "  media:\n    - audio: Mix sound\n    - video: Cut many clips\n");
+    // A skill and a description appear.
+    skill(root.path(), "media/live", "description: Stream");
+    fs::write(path("media/DESCRIPTION.md"), "---\ndescription: Sound\n---\n").unwrap();
+    assert!(seen().starts_with("  media: Sound\n    - audio: Mix sound\n    - live: Stream\n"), "{}", seen());
+    // They disappear, also when only the text of a skill is removed.
+    fs::remove_dir_all(path("media/live")).unwrap();
+    fs::remove_file(path("media/audio/SKILL.md")).unwrap();
+    fs::remove_file(path("media/DESCRIPTION.md")).unwrap();
+    assert_eq!(seen(), "  media:\n    - video: Cut many clips\n");
+    // A file that is not an index, and one that is missing, are no obstacle.
+    fs::write(&kept, "{").unwrap();
+    assert_eq!(seen(), "  media:\n    - video: Cut many clips\n");
+    fs::remove_dir_all(root.path().join("cache")).unwrap();
+    assert_eq!(seen(), "  media:\n    - video: Cut many clips\n");
+}

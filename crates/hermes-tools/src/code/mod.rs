@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use hermes_exec::{ScriptCommand, ScriptOutcome, ScriptRunner, Variables};
 use hermes_types::{
-    BoxFuture, CallKind, CallPolicy, Clock, Tool, ToolContext, ToolDescriptor, ToolEvent, ToolInvocation,
-    ToolOutcome, ToolSpec, ToolUser, random_hex,
+    BoxFuture, CallKind, CallPolicy, Clock, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent,
+    ToolInvocation, ToolOutcome, ToolSpec, ToolUser, random_hex,
 };
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
@@ -27,6 +27,7 @@ use tokio::sync::OnceCell;
 use crate::argument::text;
 use crate::file::SecretMasking;
 use crate::folders::TaskFolders;
+use crate::task_variables::TaskVariables;
 use interpreter::InterpreterSearch;
 pub use module::CodeExecutionMode;
 use module::callable_names;
@@ -83,6 +84,7 @@ pub struct ExecuteCodeTool {
     module: String,
     tools: Vec<Arc<dyn Tool>>,
     folders: TaskFolders,
+    task_variables: TaskVariables,
     scripts: ScriptRunner,
     clock: Arc<dyn Clock>,
     python: OnceCell<Result<PathBuf, String>>,
@@ -108,7 +110,15 @@ impl ExecuteCodeTool {
         }
         let spec = module::spec(&names, options.mode, options.timeout, options.most_calls);
         let module = module::module(&names);
-        Self { spec, options, module, tools, folders, scripts, clock, python: OnceCell::new() }
+        let task_variables = TaskVariables::default();
+        let python = OnceCell::new();
+        Self { spec, options, module, tools, folders, task_variables, scripts, clock, python }
+    }
+
+    /// Passes the variables of a task to its scripts, too.
+    #[must_use]
+    pub fn with_task_variables(self, task_variables: TaskVariables) -> Self {
+        Self { task_variables, ..self }
     }
 
     async fn execute(&self, call: &ToolInvocation, context: ToolContext<'_>) -> ToolOutcome {
@@ -148,7 +158,7 @@ impl ExecuteCodeTool {
         let listener =
             staging.listen().map_err(|error| format!("no socket for the script's calls: {error}"))?;
         let token = random_hex(32);
-        let variables = self.variables(&staging, &token);
+        let variables = self.variables(&staging, &token, &call.task);
         let directory = match self.options.mode {
             CodeExecutionMode::Project => existing(self.folders.current(&call.task)),
             CodeExecutionMode::Strict => None,
@@ -188,7 +198,7 @@ impl ExecuteCodeTool {
         }
     }
 
-    fn variables(&self, staging: &StagingFolder, token: &str) -> Variables {
+    fn variables(&self, staging: &StagingFolder, token: &str, task: &TaskId) -> Variables {
         let folder = staging.folder().to_string_lossy();
         let path = match self.options.variables.get("PYTHONPATH").filter(|path| !path.is_empty()) {
             Some(path) => format!("{folder}:{path}"),
@@ -198,6 +208,7 @@ impl ExecuteCodeTool {
             .options
             .variables
             .clone()
+            .with_all(self.task_variables.of(task))
             .with("HERMES_RPC_SOCKET", &staging.socket().to_string_lossy())
             .with("HERMES_RPC_TOKEN", token)
             .with("PYTHONDONTWRITEBYTECODE", "1")

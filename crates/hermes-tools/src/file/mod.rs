@@ -280,7 +280,10 @@ impl FileTools {
         match occasion {
             ToolEvent::Ended => self.folders.forget(task),
             ToolEvent::Delegated(parent) => self.folders.delegate(task, parent),
-            ToolEvent::Resumed(_) | ToolEvent::Compressed | ToolEvent::CallStarting(_) => {}
+            ToolEvent::Resumed(_)
+            | ToolEvent::Compressed
+            | ToolEvent::CallStarting(_)
+            | ToolEvent::TurnCompleted => {}
         }
     }
 }

@@ -214,7 +214,8 @@ impl TaskFileState {
         match occasion {
             ToolEvent::CallStarting("read_file" | "search_files")
             | ToolEvent::Resumed(_)
-            | ToolEvent::Delegated(_) => {}
+            | ToolEvent::Delegated(_)
+            | ToolEvent::TurnCompleted => {}
             ToolEvent::CallStarting(_) => self.task(task, |files| {
                 files.last = None;
                 files.shown.for_each_mut(|(_, repeats)| *repeats = 0);

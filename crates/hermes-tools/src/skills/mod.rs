@@ -1,15 +1,23 @@
-//! `skills_list` and `skill_view`: find and load skills. `hermes-knowledge` holds the skills and their rules.
+//! `skills_list`, `skill_view` and `skill_manage`: find, load and change skills. `hermes-knowledge` holds the skills and
+//! their rules.
 //!
-//! Nothing here changes a skill, asks for a secret or shows one: of a variable only its name is told.
+//! No secret is shown: of a variable only its name is told.
 
 mod list;
+mod manage;
+mod setup;
 mod view;
+
+use std::sync::Arc;
 
 use hermes_config::{Config, Env, Home};
 use hermes_knowledge::{SkillFilter, SkillSet, SkillUse};
+use hermes_types::Clock;
 
 pub(crate) use list::DESCRIPTOR as LIST_DESCRIPTOR;
 pub use list::SkillsListTool;
+pub(crate) use manage::DESCRIPTOR as MANAGE_DESCRIPTOR;
+pub use manage::SkillManageTool;
 pub(crate) use view::DESCRIPTOR as VIEW_DESCRIPTOR;
 pub use view::SkillViewTool;
 
@@ -23,6 +31,7 @@ pub struct SkillSource {
     pub platform: String,
     /// The place where commands run, such as `local` or `docker`.
     pub backend: String,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl SkillSource {

@@ -1,18 +1,26 @@
 //! `skill_view`: the text of a skill, or one of its files.
+//!
+//! Loading a skill is its use: it is counted, and counted as a success when the turn comes to its end.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use hermes_knowledge::{
-    RequiredVariable, Skill, SkillFile, SkillFileError, SkillSet, SkillStatus, SkillUse, SkillView,
+    RequiredVariable, Skill, SkillFile, SkillFileError, SkillSet, SkillStatus, SkillUsageEvent, SkillUse,
+    SkillView, record_skill_usage,
 };
 use hermes_types::{
-    BoxFuture, CallPolicy, Concurrency, ResultSize, Tool, ToolContext, ToolDescriptor, ToolInvocation,
-    ToolOutcome, ToolRole, ToolSpec,
+    BoxFuture, CallPolicy, Concurrency, ResultSize, TaskId, Tool, ToolContext, ToolDescriptor, ToolEvent,
+    ToolInvocation, ToolOutcome, ToolRole, ToolSpec,
 };
 use serde_json::{Map, Value, json};
 
 use super::SkillSource;
+use super::setup::VariableSetup;
 use crate::answer::{failure_json, success_json};
 use crate::argument::{missing, spec, text};
 use crate::off_thread::off_thread;
+use crate::task_variables::TaskVariables;
 
 const MAX_SUGGESTED: usize = 20;
 
@@ -32,13 +40,73 @@ pub(crate) const DESCRIPTOR: ToolDescriptor<'static> = ToolDescriptor {
 pub struct SkillViewTool {
     spec: ToolSpec,
     source: SkillSource,
+    variables: TaskVariables,
+    /// The skills that the running turn of each task has loaded.
+    loaded: Mutex<HashMap<TaskId, BTreeSet<String>>>,
+    /// Held while a person is asked, so that skills loaded at once ask one after another.
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl SkillViewTool {
-    pub fn new(source: SkillSource) -> Self {
+    /// Builds the tool. `variables` are those of the tools that run commands.
+    pub fn new(source: SkillSource, variables: TaskVariables) -> Self {
         let description = include_str!("../texts/skill_view.md");
         let spec = spec(&DESCRIPTOR, description, include_str!("../texts/skill_view.json"));
-        Self { spec, source }
+        Self { spec, source, variables, loaded: Mutex::default(), asking: tokio::sync::Mutex::default() }
+    }
+
+    async fn load(&self, name: String, call: &ToolInvocation, context: ToolContext<'_>) -> ToolOutcome {
+        let source = self.source.clone();
+        let at = source.clock.now();
+        let loaded = off_thread("skill_view", move || {
+            let loaded = load(&source, &name)?;
+            record_skill_usage(&source.home, &loaded.0.name, SkillUsageEvent::Loaded, at);
+            Ok(loaded)
+        });
+        let (skill, view) = match loaded.await {
+            Ok(Ok(loaded)) => loaded,
+            Ok(Err(refusal)) => return failure_json(&refusal),
+            Err(failure) => return failure,
+        };
+        self.lock().entry(call.task.clone()).or_default().insert(skill.name.clone());
+        let setup = if view.variables.is_empty() {
+            VariableSetup::default()
+        } else {
+            let _alone = self.asking.lock().await;
+            self.source.set_up(&view.variables, &call.task, &self.variables, context).await
+        };
+        success_json(&whole_answer(&self.source, &skill, view, &setup))
+    }
+
+    async fn load_file(&self, name: String, path: String) -> ToolOutcome {
+        let source = self.source.clone();
+        let viewed = off_thread("skill_view", move || {
+            let skill = find(&source, &name)?;
+            view_file(&skill, &path)
+        });
+        match viewed.await {
+            Ok(Ok(answer)) => success_json(&answer),
+            Ok(Err(refusal)) => failure_json(&refusal),
+            Err(failure) => failure,
+        }
+    }
+
+    /// Records the success of the skills that a turn used.
+    fn record_success(&self, task: &TaskId) {
+        let Some(names) = self.lock().remove(task) else { return };
+        let (home, at) = (self.source.home.clone(), self.source.clock.now());
+        let write = move || {
+            for name in names {
+                record_skill_usage(&home, &name, SkillUsageEvent::Succeeded, at);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("skill-usage".to_owned()).spawn(write) {
+            tracing::debug!(%error, "the success of skills was not recorded");
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, BTreeSet<String>>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,19 +119,28 @@ impl Tool for SkillViewTool {
         DESCRIPTOR
     }
 
-    fn run<'a>(&'a self, call: &'a ToolInvocation, _: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
-        let source = self.source.clone();
+    fn run<'a>(&'a self, call: &'a ToolInvocation, context: ToolContext<'a>) -> BoxFuture<'a, ToolOutcome> {
         let name = text(&call.arguments, "name").map(|name| name.trim().to_owned());
         let file = text(&call.arguments, "file_path").map(|path| path.trim().to_owned());
         Box::pin(async move {
             let Some(name) = name else { return missing("skill_view", "name") };
-            let viewed = off_thread("skill_view", move || view(&source, &name, file.as_deref())).await;
-            match viewed {
-                Ok(Ok(answer)) => success_json(&answer),
-                Ok(Err(refusal)) => failure_json(&refusal),
-                Err(failure) => failure,
+            match file {
+                Some(path) => self.load_file(name, path).await,
+                None => self.load(name, call, context).await,
             }
         })
+    }
+
+    fn on_event(&self, task: &TaskId, occasion: ToolEvent<'_>) {
+        match occasion {
+            ToolEvent::TurnCompleted => self.record_success(task),
+            ToolEvent::Ended => {
+                self.lock().remove(task);
+                self.variables.forget(task);
+            }
+            ToolEvent::Delegated(parent) => self.variables.delegate(task, parent),
+            ToolEvent::Resumed(_) | ToolEvent::Compressed | ToolEvent::CallStarting(_) => {}
+        }
     }
 
     fn call_policy(&self, _: &Map<String, Value>) -> CallPolicy {
@@ -75,8 +152,8 @@ impl Tool for SkillViewTool {
     }
 }
 
-/// Returns the answer, or the refusal.
-fn view(source: &SkillSource, name: &str, file: Option<&str>) -> Result<Value, Value> {
+/// Finds a skill that may be loaded, or returns the refusal.
+fn find(source: &SkillSource, name: &str) -> Result<Skill, Value> {
     let set = source.load(SkillUse::Command);
     let found = set.find(name).cloned().or_else(|| set.find_flat(name));
     let skill = found.ok_or_else(|| not_found(&set, name))?;
@@ -86,19 +163,21 @@ fn view(source: &SkillSource, name: &str, file: Option<&str>) -> Result<Value, V
                 "Skill '{name}' is disabled. The user can enable it with `hermes skills`, or in config.yaml \
                  (skills.disabled, skills.platform_disabled)."
             );
-            return Err(json!({"success": false, "error": error}));
+            Err(json!({"success": false, "error": error}))
         }
         SkillStatus::Unsupported => {
             let error = format!("Skill '{name}' is not supported on this operating system.");
-            return Err(json!({"success": false, "error": error, "readiness_status": "unsupported"}));
+            Err(json!({"success": false, "error": error, "readiness_status": "unsupported"}))
         }
-        SkillStatus::Offered | SkillStatus::Inapplicable | SkillStatus::Shadowed => {}
+        SkillStatus::Offered | SkillStatus::Inapplicable | SkillStatus::Shadowed => Ok(skill),
     }
-    if let Some(path) = file {
-        return view_file(&skill, path);
-    }
+}
+
+fn load(source: &SkillSource, name: &str) -> Result<(Skill, SkillView), Value> {
+    let skill = find(source, name)?;
+    let view = skill.view(&source.home);
     let error = || json!({"success": false, "error": format!("Skill '{name}' could not be read.")});
-    skill.view(&source.home).map(|view| whole_answer(source, &skill, view)).ok_or_else(error)
+    view.map(|view| (skill, view)).ok_or_else(error)
 }
 
 fn not_found(set: &SkillSet, name: &str) -> Value {
@@ -137,13 +216,8 @@ fn view_file(skill: &Skill, path: &str) -> Result<Value, Value> {
     }
 }
 
-fn whole_answer(source: &SkillSource, skill: &Skill, view: SkillView) -> Value {
-    // The files are read again, so that a variable that was just set counts.
-    let env = source.env.with_files(&source.home, None);
-    let is_present = |name: &str| env.is_set(name) || env.shell_value(name).is_some();
-    let needed: Vec<&RequiredVariable> = view.variables.iter().collect();
-    let missing: Vec<&str> =
-        needed.iter().map(|variable| variable.name.as_str()).filter(|name| !is_present(name)).collect();
+fn whole_answer(source: &SkillSource, skill: &Skill, view: SkillView, setup: &VariableSetup) -> Value {
+    let missing: Vec<&str> = setup.missing.iter().map(String::as_str).collect();
     let is_remote = source.backend != "local";
     let setup_needed = !missing.is_empty()
         || !view.missing_credential_files.is_empty()
@@ -165,7 +239,7 @@ fn whole_answer(source: &SkillSource, skill: &Skill, view: SkillView) -> Value {
         "missing_credential_files": view.missing_credential_files,
         "missing_required_commands": [],
         "setup_needed": setup_needed,
-        "setup_skipped": false,
+        "setup_skipped": setup.skipped,
         "readiness_status": if setup_needed { "setup_needed" } else { "available" },
     });
     let help = view.setup_help.or_else(|| view.variables.iter().find_map(|variable| variable.help.clone()));

@@ -429,7 +429,10 @@ impl Tool for TerminalTool {
                 self.approvals.forget(task);
             }
             ToolEvent::Delegated(parent) => self.shells.delegate(task, parent),
-            ToolEvent::Resumed(_) | ToolEvent::Compressed | ToolEvent::CallStarting(_) => {}
+            ToolEvent::Resumed(_)
+            | ToolEvent::Compressed
+            | ToolEvent::CallStarting(_)
+            | ToolEvent::TurnCompleted => {}
         }
     }
 

@@ -12,6 +12,7 @@ use hermes_types::{Cancel, Clock, Environment, TaskId};
 use super::environment_pool::{EnvironmentPool, EnvironmentPoolOptions, PoolError, PoolGuard};
 use crate::folders::TaskFolders;
 use crate::process::ProcessRegistry;
+use crate::task_variables::TaskVariables;
 
 /// The environments of all tasks. Each is created at the first command of its task and kept until the task
 /// ends. Clones share them.
@@ -19,6 +20,7 @@ use crate::process::ProcessRegistry;
 pub struct TaskShells {
     host: ShellLocation,
     folders: TaskFolders,
+    variables: TaskVariables,
     open: Arc<Mutex<HashMap<TaskId, Arc<LocalEnvironment>>>>,
 }
 
@@ -58,7 +60,12 @@ impl TaskShells {
     }
 
     fn with(host: ShellLocation, folders: TaskFolders) -> Self {
-        Self { host, folders, open: Arc::default() }
+        Self { host, folders, variables: TaskVariables::default(), open: Arc::default() }
+    }
+
+    /// Returns the variables that commands of a task get in addition to the usual ones.
+    pub fn variables(&self) -> &TaskVariables {
+        &self.variables
     }
 
     /// Tells whether commands run on this machine.
@@ -86,6 +93,7 @@ impl TaskShells {
                 let place = open.entry(task.clone()).or_insert_with(|| {
                     Arc::new(host.open_within(self.folders.anchor(task), self.folders.current(task)))
                 });
+                place.set_added_variables(self.variables.of(task));
                 Ok(TaskEnvironment::Local(Arc::clone(place)))
             }
             ShellLocation::Remote(rooms) => rooms.acquire(task, cancel).await.map(TaskEnvironment::Remote),

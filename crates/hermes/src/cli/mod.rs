@@ -2,6 +2,7 @@
 
 mod mcp;
 mod service;
+mod skills;
 mod upkeep;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -10,6 +11,9 @@ use clap_complete::Shell;
 pub(crate) use mcp::{McpAddArguments, McpCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewaySetupArguments, JobArguments, PairingCommand, WebhookCommand,
+};
+pub(crate) use skills::{
+    ListedSkills, PublishTarget, SkillSwitches, SkillsCommand, SnapshotCommand, TapCommand,
 };
 pub(crate) use upkeep::{
     AuthCommand, BackupArguments, CreateProfileArguments, DoctorArguments, FallbackCommand, ImportArguments,
@@ -147,6 +151,12 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: Option<McpCommand>,
     },
+    /// Find, install and manage skills
+    #[command(after_help = skills::EXIT_CODES)]
+    Skills {
+        #[command(subcommand)]
+        command: Option<SkillsCommand>,
+    },
     /// Check, back up and repair the database
     Db {
         #[command(subcommand)]
@@ -270,7 +280,7 @@ impl ChatArguments {
 
 /// The commands of other releases that this one does not have.
 const UNAVAILABLE_COMMANDS: &[&str] =
-    &["batch", "claw", "dashboard", "honcho", "memory", "plugins", "skills", "whatsapp"];
+    &["batch", "claw", "dashboard", "honcho", "memory", "plugins", "whatsapp"];
 
 /// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {

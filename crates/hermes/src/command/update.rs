@@ -14,6 +14,7 @@ use rustix::process::Signal;
 use crate::cli;
 use crate::context::ProgramContext;
 use crate::output::Console;
+use crate::wiring::bundled_skills;
 
 const INSTALLER: &str = include_str!("../../../../scripts/install.sh");
 /// The name of the file beside the program's folder that records how it was installed.
@@ -85,6 +86,7 @@ pub(crate) fn finish(context: &ProgramContext, output: &Console) -> ExitCode {
     }
     // Loading prints warnings about outdated settings.
     context.config(output);
+    bundled_skills::sync_aloud(context, output);
     if let Some(pid) = process::signal_running(&context.home, Signal::USR2) {
         output.line(&format!("The gateway (PID {pid}) begins again with it; what it was doing goes on."));
     }

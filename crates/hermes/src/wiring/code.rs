@@ -7,7 +7,8 @@ use hermes_config::precedence;
 use hermes_config::settings::{CodeMode as ConfiguredMode, CodeSettings, TerminalSettings};
 use hermes_exec::{ScriptRunner, Variables};
 use hermes_tools::{
-    CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool, SecretMasking, TaskFolders, ToolRegistry,
+    CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool, SecretMasking, TaskFolders,
+    TaskVariables, ToolRegistry,
 };
 use hermes_types::Clock;
 
@@ -19,6 +20,7 @@ pub(crate) struct CodeExecution {
     options: CodeOptions,
     scripts: ScriptRunner,
     folders: TaskFolders,
+    variables: TaskVariables,
     clock: Arc<dyn Clock>,
 }
 
@@ -51,7 +53,12 @@ impl CodeExecution {
             secrets,
         };
         let scripts = ScriptRunner::new(sandbox::sandbox(&terminal, user_home, context), clock.clone());
-        Self { options, scripts, folders, clock }
+        Self { options, scripts, folders, variables: TaskVariables::default(), clock }
+    }
+
+    /// Passes the variables of a task to its scripts.
+    pub(crate) fn with_task_variables(self, variables: TaskVariables) -> Self {
+        Self { variables, ..self }
     }
 
     /// Adds the tool. Its scripts may call the tools of `registry`, or those of `all` if `registry` has none.
@@ -59,6 +66,6 @@ impl CodeExecution {
         let tools = CallableTools { session: registry.tools(), all: all.tools() };
         let (folders, scripts) = (self.folders.clone(), self.scripts.clone());
         let tool = ExecuteCodeTool::new(self.options.clone(), tools, folders, scripts, self.clock.clone());
-        registry.register(Arc::new(tool));
+        registry.register(Arc::new(tool.with_task_variables(self.variables.clone())));
     }
 }

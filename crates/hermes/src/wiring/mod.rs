@@ -5,6 +5,7 @@ pub(crate) mod agent_factory;
 pub(crate) mod agent_runtime;
 pub(crate) mod agent_spec;
 mod backends;
+pub(crate) mod bundled_skills;
 pub(crate) mod channels;
 mod code;
 mod command_runtime;

@@ -60,6 +60,7 @@ impl ModelSet {
         let AgentModels { main, side, subagents, .. } = &self.models;
         AgentModels {
             main: within(main),
+            reviews: Some(Arc::new(BudgetedModel::new(main.clone(), self.budget()))),
             side: beside(side),
             subagents: beside(subagents),
             ..self.models.clone()

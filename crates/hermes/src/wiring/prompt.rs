@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hermes_agent::{ContextFiles, HintChange, PromptSource, ToolUseEnforcement};
+use hermes_agent::{ContextFiles, HintChange, PromptSource, SkillList, ToolUseEnforcement};
 use hermes_config::Config;
 use hermes_config::settings::TerminalSettings;
 use hermes_config::yaml::YamlValue;
@@ -44,7 +44,8 @@ pub(crate) fn source(
         let mut filter = SkillFilter::from_config(config, &context.env, platform);
         filter.tools = tools.names().map(str::to_owned).collect();
         filter.toolsets = tools.list_toolsets().into_iter().map(|set| set.name).collect();
-        source.skills = SkillSet::load(&context.home, config, &context.env, &filter).index();
+        let (home, config, env) = (context.home.clone(), config.clone(), context.env.clone());
+        source.skills = Some(SkillList::new(move || SkillSet::load(&home, &config, &env, &filter).index()));
     }
     source
 }

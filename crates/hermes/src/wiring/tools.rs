@@ -8,8 +8,8 @@ use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
     FileTools, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
-    SessionSearchTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET, TodoTool,
-    ToolRegistry, ToolSelection, defer_tools, is_of_server,
+    SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET,
+    TodoTool, ToolRegistry, ToolSelection, defer_tools, is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -48,10 +48,12 @@ pub(crate) fn select_tools(
     parts: ToolParts<'_>,
     from: ProgramConfig<'_>,
 ) -> AgentTools {
+    let shells = runtime.command_runtime.shells.clone();
     let folders = runtime.command_runtime.folders.clone();
-    let coding = CodeExecution::new(from, &parts.user_home, folders, secrets(from), runtime.clock.clone());
+    let coding = CodeExecution::new(from, &parts.user_home, folders, secrets(from), runtime.clock.clone())
+        .with_task_variables(shells.variables().clone());
     let mut all = all_tools(runtime, parts, from);
-    register_skills(&mut all, spec, from);
+    register_skills(&mut all, spec, runtime, from);
     coding.register(&mut all, &ToolRegistry::new());
     let all = all.with_server_tools(runtime.mcp.tools());
     let SelectedTools { mut registry, unknown } = all.select(&selection(spec, from), spec.tool_user);
@@ -131,7 +133,12 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     registry
 }
 
-fn register_skills(registry: &mut ToolRegistry, spec: &AgentSpec, from: ProgramConfig<'_>) {
+fn register_skills(
+    registry: &mut ToolRegistry,
+    spec: &AgentSpec,
+    runtime: &ProgramRuntime,
+    from: ProgramConfig<'_>,
+) {
     let ProgramConfig { context, config } = from;
     let source = SkillSource {
         home: context.home.clone(),
@@ -139,9 +146,12 @@ fn register_skills(registry: &mut ToolRegistry, spec: &AgentSpec, from: ProgramC
         env: context.env.clone(),
         platform: spec.platform.clone(),
         backend: TerminalSettings::resolve(config, &context.env).backend,
+        clock: runtime.clock.clone(),
     };
+    let variables = runtime.command_runtime.shells.variables().clone();
     registry.register(Arc::new(SkillsListTool::new(source.clone())));
-    registry.register(Arc::new(SkillViewTool::new(source)));
+    registry.register(Arc::new(SkillViewTool::new(source.clone(), variables)));
+    registry.register(Arc::new(SkillManageTool::new(source)));
 }
 
 fn file_options(from: ProgramConfig<'_>, user_home: &Path) -> FileOptions {

@@ -517,3 +517,52 @@ fn setup_tells_what_is_configured_in_part() {
     window.say("n");
     window.end();
 }
+
+#[test]
+fn a_method_worked_out_in_one_session_is_found_used_and_repaired_in_the_next() {
+    let mut window = TerminalWindow::open(
+        r#"
+replies:
+  - {when: {user_contains: deploy the site}, tool: {name: terminal, arguments: {command: "echo one"}}}
+  - {when: {user_contains: deploy the site}, tool: {name: terminal, arguments: {command: "echo two"}}}
+  - {when: {user_contains: deploy the site}, tool: {name: terminal, arguments: {command: "echo three"}}}
+  - {when: {user_contains: deploy the site}, text: it is deployed}
+  - when: {user_contains: "[System: Review the conversation above"}
+    tool:
+      name: skill_manage
+      arguments:
+        action: create
+        name: deploy-site
+        content: "---\nname: deploy-site\ndescription: Deploys the site\n---\n# Deploy\n\nRun `make deploy`.\n"
+  - {when: {user_contains: "[System: Review the conversation above"}, text: Saved.}
+  - when: {user_contains: once more, system_contains: "- deploy-site: Deploys the site"}
+    tool: {name: skill_view, arguments: {name: deploy-site}}
+  - when: {user_contains: once more, tool_result_contains: make deploy}
+    tool:
+      name: skill_manage
+      arguments: {action: patch, name: deploy-site, old_string: make deploy, new_string: make release}
+  - {when: {user_contains: once more}, text: deployed again}
+default: {reply: {text: a title}}
+"#,
+        &json!({"skills": {"creation_nudge_interval": 2}}),
+    );
+    window.say("deploy the site");
+    window.until_shown("it is deployed");
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+    let text = window.home.read("skills/deploy-site/SKILL.md");
+    assert!(text.contains("make deploy"), "{text}");
+    let messages = window.sessions()[0]["messages"].to_string();
+    assert!(!messages.contains("Review the conversation"), "the review is not part of the session");
+
+    window.start_again();
+    window.say("deploy the site once more");
+    window.until_shown("deployed again");
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+    let text = window.home.read("skills/deploy-site/SKILL.md");
+    assert!(text.contains("make release"), "{text}");
+    let usage: Value = serde_json::from_str(&window.home.read("skills/.usage.json")).unwrap();
+    assert_eq!(usage["deploy-site"]["created_by"], "agent", "{usage}");
+    assert_eq!(usage["deploy-site"]["success_count"], 1, "{usage}");
+}

@@ -29,7 +29,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
-use crate::wiring::AgentRuntime;
+use crate::wiring::{AgentRuntime, bundled_skills};
 
 pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     if arguments.list_tools || arguments.list_toolsets {
@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     }
     let question = question(arguments)?;
     output.ignore_closed_stdout();
+    bundled_skills::sync_quietly(context);
     let mut wired = AgentRuntime::open(arguments, "cli", context, output)?;
     if arguments.toolsets.is_some() && wired.agent.tools().is_empty() && !wired.unknown_toolsets.is_empty() {
         output.error(&format!(

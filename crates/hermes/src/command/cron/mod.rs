@@ -1,7 +1,7 @@
 //! `hermes cron` and `/cron`: lists and edits scheduled jobs.
 
 mod script;
-mod shell_words;
+pub(crate) mod shell_words;
 mod show;
 mod tick;
 

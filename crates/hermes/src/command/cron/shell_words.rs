@@ -1,7 +1,7 @@
 //! Splits a line into words as a shell does: blanks separate, quotes and backslashes join.
 
 /// Splits the line. Returns `None` when a quote is not closed.
-pub(super) fn split(line: &str) -> Option<Vec<String>> {
+pub(crate) fn split(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;

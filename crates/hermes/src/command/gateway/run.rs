@@ -42,7 +42,7 @@ use crate::wiring::mcp::{self, McpRuntime};
 use crate::wiring::message_sender::{SandboxFilePolicy, chat_sender};
 use crate::wiring::model::configured_judge;
 use crate::wiring::program_runtime::{ProgramConfig, ProgramRuntime};
-use crate::wiring::{CommandRuntime, references};
+use crate::wiring::{CommandRuntime, bundled_skills, references};
 
 /// Limits the wait for the lock: a child process of a killed gateway may hold it for a moment.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,6 +76,7 @@ pub(crate) fn run(
     context.register_secrets(&config);
     start_log(context, &config, verbose);
     let Some(claim) = claim(replace, context, output)? else { return Ok(ExitCode::FAILURE) };
+    bundled_skills::sync_quietly(context);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4))
         .enable_all()

@@ -1,0 +1,61 @@
+//! Packs the bundled skills into one compressed file, which becomes part of the program.
+//!
+//! The packed form is, for each file in the order of paths, a line `{x or -} {bytes} {path}` and the content.
+//! `hermes-knowledge` reads it. The digest beside it changes whenever a file does.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use md5::{Digest as _, Md5};
+
+#[expect(clippy::disallowed_methods, reason = "cargo tells a build script its folders in variables")]
+fn main() -> io::Result<()> {
+    let folder = |name| env::var_os(name).map(PathBuf::from).ok_or_else(|| io::Error::other(name));
+    let skills = folder("CARGO_MANIFEST_DIR")?.join("../../skills");
+    let out = folder("OUT_DIR")?;
+    println!("cargo:rerun-if-changed={}", skills.display());
+    println!("cargo:rerun-if-changed=build.rs");
+    let mut files = Vec::new();
+    collect(&skills, "", &mut files)?;
+    files.sort();
+    let mut plain = Vec::new();
+    for path in &files {
+        let file = skills.join(path);
+        let content = fs::read(&file)?;
+        let mode = if file.metadata()?.permissions().mode() & 0o100 == 0 { '-' } else { 'x' };
+        writeln!(plain, "{mode} {} {path}", content.len())?;
+        plain.extend(content);
+    }
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(&plain)?;
+    fs::write(out.join("bundled_skills.zlib"), packed.finish()?)?;
+    let mut digest = String::new();
+    for byte in Md5::digest(&plain) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(digest, "{byte:02x}");
+    }
+    fs::write(out.join("bundled_skills.digest"), digest)
+}
+
+/// Adds the paths of the regular files below a folder, without hidden ones and what Python leaves behind.
+fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().map_err(|_| io::Error::other("a name is not UTF-8"))?;
+        if name.starts_with('.') || name == "__pycache__" {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), &format!("{path}/"), files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
