@@ -13,6 +13,14 @@ const MOST_FILES: usize = 50;
 /// The most characters of a first line that describe a command.
 const MOST_LINE: usize = 80;
 
+/// Skills that are in force for a whole session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PreloadedSkills {
+    pub names: Vec<String>,
+    /// The texts for the model.
+    pub texts: Vec<String>,
+}
+
 impl SkillSet {
     /// Renders a skill for the model. `called` is its command, its name or its folder; `note` is a remark of
     /// the program about this call.
@@ -21,7 +29,39 @@ impl SkillSet {
         let by_command = || self.skills().find(|skill| skill.command == command);
         let skill = self.skills().find(|skill| skill.name == called).or_else(by_command)?;
         let text = fs::read_to_string(skill.folder.join("SKILL.md")).ok()?;
-        Some(invocation_text(&skill.name, &text, &files_of(skill), request, note))
+        Some(invocation_text(&invoked(&skill.name), &text, &files_of(skill), request, note))
+    }
+
+    /// Renders skills for a whole session. Each is named by its path or its name, also with a leading slash. Returns the
+    /// names that no skill has, if there are any.
+    pub fn preload(&self, identifiers: &[String]) -> Result<PreloadedSkills, Vec<String>> {
+        let mut loaded = PreloadedSkills::default();
+        let mut unknown = Vec::new();
+        for identifier in identifiers.iter().map(|identifier| identifier.trim()) {
+            let skill = self.find(identifier.trim_start_matches('/')).or_else(|| self.in_folder(identifier));
+            let text = skill
+                .and_then(|skill| Some((skill, fs::read_to_string(skill.folder.join("SKILL.md")).ok()?)));
+            match text {
+                None if identifier.is_empty() => {}
+                None => unknown.push(identifier.to_owned()),
+                Some((skill, _)) if loaded.names.contains(&skill.name) => {}
+                Some((skill, text)) => {
+                    let lead = format!(
+                        "[SYSTEM: The user launched this CLI session with the \"{}\" skill preloaded. Its instructions \
+                         hold for the whole session.]",
+                        skill.name
+                    );
+                    loaded.texts.push(invocation_text(&lead, &text, &files_of(skill), "", None));
+                    loaded.names.push(skill.name.clone());
+                }
+            }
+        }
+        if unknown.is_empty() { Ok(loaded) } else { Err(unknown) }
+    }
+
+    /// Finds a skill by the absolute path of its folder.
+    fn in_folder(&self, path: &str) -> Option<&Skill> {
+        self.all().find(|skill| skill.folder == Path::new(path))
     }
 
     /// Lists the commands that invoke skills, with a description of each.
@@ -43,16 +83,15 @@ impl SkillSet {
 
 /// Renders a skill text that does not come from a file of the user.
 pub fn invoke_text(name: &str, text: &str, request: &str, note: Option<&str>) -> String {
-    invocation_text(name, text, &[], request, note)
+    invocation_text(&invoked(name), text, &[], request, note)
 }
 
-fn invocation_text(name: &str, text: &str, files: &[String], request: &str, note: Option<&str>) -> String {
-    let mut parts = vec![
-        format!(
-            "[SYSTEM: The user has invoked the \"{name}\" skill. Its instructions follow; carry them out.]"
-        ),
-        text.trim().to_owned(),
-    ];
+fn invoked(name: &str) -> String {
+    format!("[SYSTEM: The user has invoked the \"{name}\" skill. Its instructions follow; carry them out.]")
+}
+
+fn invocation_text(lead: &str, text: &str, files: &[String], request: &str, note: Option<&str>) -> String {
+    let mut parts = vec![lead.to_owned(), text.trim().to_owned()];
     if !files.is_empty() {
         let list: Vec<String> = files.iter().map(|file| format!("- {file}")).collect();
         parts.push(format!("[Files that belong to this skill; read_file shows them:]\n{}", list.join("\n")));

@@ -14,7 +14,7 @@ mod skills;
 mod soul;
 
 pub use context_files::project_context;
-pub use invocation::{PLAN, invoke_text};
+pub use invocation::{PLAN, PreloadedSkills, invoke_text};
 pub use memory::{
     MemoryChange, MemoryFile, MemoryLimits, MemoryRefusal, MemoryState, MemoryStore, USAGE_RULE,
 };

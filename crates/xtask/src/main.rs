@@ -1,6 +1,7 @@
 //! Development tasks of the workspace: `cargo xtask laws` checks its laws, `cargo xtask budgets` measures a release
 //! build, `cargo xtask soak` runs only its long load test and prints the resources that remain in use,
-//! `cargo xtask docs` writes the reference pages from the tables they describe.
+//! `cargo xtask docs` writes the reference pages from the tables they describe,
+//! `cargo xtask screens` draws the states of the screen.
 //!
 //! The laws are tests as well, so that `cargo nextest run` is enough to find a breach.
 #![expect(clippy::print_stdout, reason = "this is the chores' output")]
@@ -12,6 +13,7 @@ mod lengths;
 mod literals;
 mod names;
 mod platform_names;
+mod screens;
 #[cfg(test)]
 mod settings;
 mod workspace;
@@ -20,7 +22,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-const USAGE: &str = "usage: cargo xtask <laws|budgets|soak|docs>";
+const USAGE: &str = "usage: cargo xtask <laws|budgets|soak|docs|screens>";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1);
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Some("budgets") => budgets::run(),
         Some("soak") => budgets::soak(),
         Some("docs") => docs::write(),
+        Some("screens") => screens::write(),
         _ => Err(anyhow::anyhow!(USAGE)),
     };
     match done {

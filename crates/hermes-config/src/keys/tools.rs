@@ -63,7 +63,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     choice("code_execution.mode", "project", &["project", "strict"], "Which folder and interpreter scripts get").later(),
     text("code_execution.python", "", "Python to use").later(),
     num("clarify.timeout", "120", "Seconds the terminal program waits for an answer to a question"),
-    flag("worktree", "false", "Always work in a git worktree, as with -w").kept(),
+    flag("worktree", "false", "Always work in a git worktree, as with -w"),
     int("file_read_max_chars", "100000", "Longest file part given to the model").later(),
     int("context_file_max_chars", "null", "Longest context file").later().kept(),
     int("tool_output.max_bytes", "50000", "Longest tool output, in bytes").later().kept(),

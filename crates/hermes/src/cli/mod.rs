@@ -236,6 +236,12 @@ pub(crate) struct ChatArguments {
     /// Don't load context files, memory or skills
     #[arg(long)]
     pub(crate) ignore_rules: bool,
+    /// Skills that are in force for the whole session; several with commas
+    #[arg(short, long, value_delimiter = ',')]
+    pub(crate) skills: Vec<String>,
+    /// Work in a git worktree of its own, which is removed at the end unless something in it was not committed
+    #[arg(short, long)]
+    pub(crate) worktree: bool,
     /// List the tools by toolset
     #[arg(long)]
     pub(crate) list_tools: bool,
@@ -270,6 +276,8 @@ impl ChatArguments {
             source: self.source.or(before.source),
             max_turns: self.max_turns.or(before.max_turns),
             ignore_rules: self.ignore_rules || before.ignore_rules,
+            skills: if self.skills.is_empty() { before.skills } else { self.skills },
+            worktree: self.worktree || before.worktree,
             list_tools: self.list_tools || before.list_tools,
             list_toolsets: self.list_toolsets || before.list_toolsets,
             cli: self.cli || before.cli,
@@ -496,4 +504,33 @@ pub(crate) fn completion(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "hermes", &mut script);
     String::from_utf8_lossy(&script).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::definition;
+
+    /// Lists what has no description: commands, and arguments that are not named by it.
+    fn undescribed(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        if command.get_about().is_none() {
+            found.push(path.clone());
+        }
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            // A positional argument such as NAME tells by its name what it is.
+            if argument.get_help().is_none() && !argument.is_positional() {
+                found.push(format!("{path} --{}", argument.get_long().unwrap_or_default()));
+            }
+        }
+        for child in command.get_subcommands() {
+            undescribed(child, &path, found);
+        }
+    }
+
+    #[test]
+    fn every_command_and_flag_is_described() {
+        let mut found = Vec::new();
+        undescribed(&definition(), "", &mut found);
+        assert!(found.is_empty(), "without a description: {found:#?}");
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(command: SessionsCommand, context: &ProgramContext, output: &C
             list(&store, SessionFilter { source }, limit, output)?;
         }
         SessionsCommand::Browse { source, limit } => {
-            let chosen = browse(&store, SessionFilter { source }, limit, output)?;
+            let chosen = browse(&store, SessionFilter { source }, limit, context, output)?;
             store.close().wait()?;
             let Some(id) = chosen else { return Ok(ExitCode::SUCCESS) };
             let arguments =
@@ -88,11 +88,21 @@ impl Consent {
 }
 
 /// Shows a numbered list and lets the user choose. Only prints the list where the user cannot be asked.
-fn browse(store: &Store, filter: SessionFilter, limit: usize, output: &Console) -> Result<Option<SessionId>> {
+fn browse(
+    store: &Store,
+    filter: SessionFilter,
+    limit: usize,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<Option<SessionId>> {
     let sessions = store.list_conversations(filter, limit).wait()?;
     if sessions.is_empty() {
         output.line("No sessions found.");
         return Ok(None);
+    }
+    if crate::command::chat::can_have_screen(&context.env) {
+        let picked = crate::command::chat::pick_session(&sessions, context)?;
+        return Ok(picked.and_then(|at| sessions.get(at)).map(|session| session.id.clone()));
     }
     let now = now();
     for (at, session) in sessions.iter().enumerate() {

@@ -39,6 +39,8 @@ pub(crate) struct AgentRuntime {
     pub(crate) all_tools: ToolRegistry,
     /// The requested toolsets that do not exist.
     pub(crate) unknown_toolsets: Vec<String>,
+    /// The names of the skills that are in force for the whole session.
+    pub(crate) preloaded_skills: Vec<String>,
     factory: AgentFactory,
     models: ModelSet,
     spec: AgentSpec,
@@ -84,6 +86,7 @@ impl AgentRuntime {
             checkpoints,
             all_tools,
             unknown_toolsets,
+            preloaded_skills: Vec::new(),
             factory,
             models,
             spec,
@@ -160,6 +163,16 @@ impl AgentRuntime {
         self.config = config;
         self.renew_budget();
         Ok(())
+    }
+
+    /// Adds texts to the system prompt of every request; they are not stored with the session.
+    pub(crate) fn add_system_text(&mut self, texts: Vec<String>) {
+        if texts.is_empty() {
+            return;
+        }
+        let options = self.agent.request_options().clone();
+        let all: Vec<String> = options.ephemeral.iter().cloned().chain(texts).collect();
+        self.set_request_options(RequestOptions { ephemeral: Some(all.join("\n\n")), ..options });
     }
 
     /// Changes the options of all further requests.

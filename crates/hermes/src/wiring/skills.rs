@@ -2,7 +2,7 @@
 
 use hermes_config::{Config, Env, Home};
 use hermes_gateway::slash::{self, CommandSurface};
-use hermes_knowledge::{PLAN, SkillFilter, SkillSet, SkillUse, invoke_text};
+use hermes_knowledge::{PLAN, PreloadedSkills, SkillFilter, SkillSet, SkillUse, invoke_text};
 use hermes_types::CivilTime;
 
 const LONGEST_SLUG: usize = 48;
@@ -27,6 +27,11 @@ impl SkillCommands {
         let note = format!("write the plan to {}", plan_file(request, now));
         let own = self.skills.invoke(name, request, Some(&note));
         Some(own.unwrap_or_else(|| invoke_text(name, PLAN, request, Some(&note))))
+    }
+
+    /// Renders skills for a whole session, or returns the names that no skill has.
+    pub(crate) fn preload(&self, identifiers: &[String]) -> Result<PreloadedSkills, Vec<String>> {
+        self.skills.preload(identifiers)
     }
 
     /// Lists the commands that reach a skill. A built-in command takes precedence over a skill of its name.

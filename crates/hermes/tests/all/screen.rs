@@ -439,3 +439,88 @@ fn a_plain_terminal_and_the_flag_have_lines() {
         terminal.assert_restored();
     }
 }
+
+#[test]
+fn setup_ends_in_a_first_answer() {
+    let script = "replies:\n  - {when: {user_contains: hello}, text: set up and ready}\ndefault: {reply: {text: a title}}\n";
+    let mut terminal =
+        EmulatedTerminal::open_with(script, &json!({}), &["setup"], (60, 100), "xterm-256color");
+    std::fs::remove_file(terminal.home.config_yaml()).unwrap();
+    terminal.child.kill().unwrap();
+    terminal.child.wait().unwrap();
+    terminal.start_again(&["setup"]);
+    terminal.until_shown("Who serves the model?");
+    // The endpoint of one's own is the last of the list but a few: arrows go around.
+    for _ in 0..60 {
+        if terminal.visible().contains("❯ An endpoint of your own") {
+            break;
+        }
+        terminal.press("\x1b[B");
+        terminal.until("the list does not move", |visible| visible.contains("❯"));
+    }
+    terminal.until_shown("❯ An endpoint of your own");
+    terminal.press("\r");
+    terminal.until_shown("Key of");
+    terminal.say("sk-typed-and-never-shown");
+    terminal.until_shown("Address of the endpoint");
+    let url = terminal.server.base_url();
+    terminal.say(&url);
+    terminal.until("no model is asked for", |visible| {
+        visible.contains("Which model?") || visible.contains("Model: ") || visible.contains("Model [")
+    });
+    if terminal.visible().contains("Which model?") {
+        terminal.press("\r");
+    } else {
+        terminal.say("test-model");
+    }
+    terminal.until_shown("Where do commands run?");
+    terminal.press("\r");
+    terminal.until_shown("Model calls per turn at most");
+    terminal.say("");
+    terminal.until_shown("What is shown of tool calls?");
+    terminal.press("\r");
+    terminal.until_shown("When does a chat begin a new session?");
+    terminal.press("\r");
+    terminal.until_shown("Set up chats");
+    terminal.say("n");
+    terminal.until_shown("Start a chat now?");
+    terminal.say("");
+    terminal.until_ready();
+    terminal.say("hello");
+    terminal.until_shown("set up and ready");
+    assert!(!terminal.text().contains("never-shown"), "the key is on the screen");
+    assert!(terminal.home.read(".env").contains("OPENAI_API_KEY=sk-typed-and-never-shown"));
+    terminal.say("/quit");
+    assert_eq!(terminal.end().code(), Some(0));
+    terminal.assert_restored();
+}
+
+#[test]
+fn setup_that_is_left_half_way_writes_nothing() {
+    let mut terminal =
+        EmulatedTerminal::open_with(TALK, &json!({}), &["setup", "model"], (60, 100), "xterm-256color");
+    let before = terminal.home.read("config.yaml");
+    terminal.until_shown("Who serves the model?");
+    terminal.press("\x1b[B\r");
+    terminal.until_shown("Key of");
+    terminal.press("sk-half\x03");
+    assert_eq!(terminal.end().code(), Some(1), "{}", terminal.text());
+    terminal.assert_restored();
+    assert_eq!(terminal.home.read("config.yaml"), before);
+    assert!(!terminal.home.env_file().exists() || !terminal.home.read(".env").contains("sk-half"));
+}
+
+#[test]
+fn a_session_is_picked_and_resumed() {
+    let mut terminal = EmulatedTerminal::open(TALK, &json!({}));
+    terminal.until_ready();
+    terminal.say("hello");
+    terminal.until_shown("good day");
+    terminal.until_ready();
+    terminal.say("/quit");
+    terminal.end();
+    terminal.start_again(&["sessions", "browse"]);
+    terminal.until_shown("Sessions");
+    terminal.press_until_shown("\r", "Resumed session");
+    terminal.until_ready();
+}

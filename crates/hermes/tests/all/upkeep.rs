@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use assert_cmd::Command;
-use hermes_testkit::TempHome;
+use hermes_testkit::{ModelScript, ModelServer, TempHome};
 use serde_json::Value;
 
 use super::support::{hermes, run_in};
@@ -434,4 +434,80 @@ fn uninstalling_asks_first() {
         .output();
     assert!(output.unwrap().status.success());
     assert!(!copy.exists() && home.path().exists());
+}
+
+#[test]
+fn a_skill_is_in_force_for_the_whole_session() {
+    let script = "replies:\n  - {when: {system_contains: always say ahoy}, text: ahoy}\ndefault: {reply: {text: nothing}}\n";
+    let server = ModelServer::start_blocking(ModelScript::from_yaml("skills", script).unwrap()).unwrap();
+    let config =
+        format!("model: {{provider: custom, base_url: '{}', default: test-model}}\n", server.base_url());
+    let home = TempHome::builder()
+        .config_yaml(&config)
+        .file(
+            "skills/sea/pirate/SKILL.md",
+            "---\nname: pirate\ndescription: talks like one\n---\nalways say ahoy\n",
+        )
+        .build()
+        .unwrap();
+    for name in ["pirate", "/sea/pirate"] {
+        let seen = hermes(&home, &["-s", name, "-q", "hello"]);
+        assert!(seen.contains("ahoy"), "{name}: {seen}");
+    }
+    let seen = hermes(&home, &["-s", "pirate,nobody", "-q", "hello"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("Unknown skill(s): nobody"), "{seen}");
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"])
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_worktree_is_made_for_a_chat_and_kept_only_with_changes() {
+    let write = "replies:\n  - {tool: {name: write_file, arguments: {path: made.txt, content: x}}}\n  - {text: done}\ndefault: {reply: {text: done}}\n";
+    for (script, kept) in [("default: {reply: {text: done}}\n", false), (write, true)] {
+        let server =
+            ModelServer::start_blocking(ModelScript::from_yaml("worktree", script).unwrap()).unwrap();
+        let config =
+            format!("model: {{provider: custom, base_url: '{}', default: test-model}}\n", server.base_url());
+        let home = TempHome::builder().config_yaml(&config).build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        git(folder.path(), &["init", "-q"]);
+        fs::write(folder.path().join("file.txt"), "x").unwrap();
+        fs::write(folder.path().join("local.env"), "A=1").unwrap();
+        fs::write(folder.path().join(".worktreeinclude"), "# more\nlocal.env\n../outside\n").unwrap();
+        git(folder.path(), &["add", "file.txt"]);
+        git(folder.path(), &["commit", "-qm", "first"]);
+        let output = Command::cargo_bin("hermes")
+            .unwrap()
+            .args(["-w", "-q", "hello"])
+            .current_dir(folder.path())
+            .env_clear()
+            .env("HERMES_HOME", home.path())
+            .env("HOME", home.join("user"))
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .output()
+            .unwrap();
+        let seen = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && seen.contains("Worktree created"), "{output:?}");
+        assert!(server.request(0).system_text().contains("worktree of your own"));
+        assert!(fs::read_to_string(folder.path().join(".gitignore")).unwrap().contains(".worktrees/"));
+        let left: Vec<_> = fs::read_dir(folder.path().join(".worktrees")).unwrap().flatten().collect();
+        assert_eq!(left.len(), usize::from(kept), "{seen}");
+        if kept {
+            assert!(seen.contains("keeping") && left[0].path().join("made.txt").exists(), "{seen}");
+            assert!(left[0].path().join("local.env").exists());
+        }
+    }
+    let home = empty_home();
+    let outside = tempfile::tempdir().unwrap();
+    let seen = run_in(outside.path(), home.path(), &["-w", "-q", "hello"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("git"), "{seen}");
 }

@@ -136,6 +136,9 @@ impl ChatLoop<'_> {
         if let Some(notice) = self.runtime.command_runtime.sandbox_notice() {
             self.output.line(&notice);
         }
+        if !self.runtime.preloaded_skills.is_empty() {
+            self.output.line(&format!("Activated skills: {}", self.runtime.preloaded_skills.join(", ")));
+        }
         if !self.opened.resumed
             && let Some(session) = agent.find_unfinished_session(self.opened.conversation.source()).await?
         {

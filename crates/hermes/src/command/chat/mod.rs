@@ -18,6 +18,7 @@ mod summary;
 mod terminal;
 mod terminal_commands;
 mod tool_lines;
+mod worktree;
 
 pub(crate) use summary::format_duration;
 
@@ -26,9 +27,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 
+use hermes_config::{Config, Env};
+use hermes_store::SessionSummary;
+
 use crate::cli::ChatArguments;
 use crate::context::ProgramContext;
 use crate::output::Console;
+use crate::wiring::skills::SkillCommands;
 use crate::wiring::{AgentRuntime, bundled_skills};
 
 pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
@@ -42,7 +47,42 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     let question = question(arguments)?;
     output.ignore_closed_stdout();
     bundled_skills::sync_quietly(context);
+    if !(arguments.worktree || Config::load(&context.home, &context.env).flag("worktree")) {
+        return run_here(arguments, question, None, context, output);
+    }
+    let worktree = worktree::ChatWorktree::create(context, output)?;
+    let folder = std::env::current_dir()?.to_string_lossy().into_owned();
+    let env = context.env.with_variables([("TERMINAL_CWD".to_owned(), folder)]);
+    let context = ProgramContext { home: context.home.clone(), env };
+    let done = run_here(arguments, question, Some(worktree.note()), &context, output);
+    worktree.close(output);
+    done
+}
+
+/// Runs a chat in the working folder. `note` is told to the model.
+fn run_here(
+    arguments: &ChatArguments,
+    question: Option<String>,
+    note: Option<String>,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitCode> {
     let mut wired = AgentRuntime::open(arguments, "cli", context, output)?;
+    let mut additions: Vec<String> = note.into_iter().collect();
+    if !arguments.skills.is_empty() {
+        let skills = SkillCommands::for_platform(&context.home, &wired.config, &context.env, "cli");
+        match skills.preload(&arguments.skills) {
+            Ok(loaded) => {
+                wired.preloaded_skills = loaded.names;
+                additions.extend(loaded.texts);
+            }
+            Err(unknown) => {
+                output.error(&format!("Unknown skill(s): {}", unknown.join(", ")));
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    wired.add_system_text(additions);
     if arguments.toolsets.is_some() && wired.agent.tools().is_empty() && !wired.unknown_toolsets.is_empty() {
         output.error(&format!(
             "unknown toolsets: {}. `hermes chat --list-toolsets` shows those there are",
@@ -91,6 +131,19 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
         "" => bail!("nothing to ask: standard input was empty; give a question with -q, or pipe one in"),
         text => Ok(Some(text.to_owned())),
     }
+}
+
+/// Tells whether the terminal can show a screen.
+pub(crate) fn can_have_screen(env: &Env) -> bool {
+    screen::is_possible(env)
+}
+
+/// Lets the user pick a session on a screen.
+pub(crate) fn pick_session(sessions: &[SessionSummary], context: &ProgramContext) -> Result<Option<usize>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let picked = runtime.block_on(screen::pick(terminal_commands::session_picker(sessions), context));
+    runtime.shutdown_background();
+    picked
 }
 
 fn list(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use hermes_config::Env;
 use hermes_config::settings::DisplaySettings;
+use hermes_config::{Config, Env};
 use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
-    AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, InputHistory, Operations, Screen,
-    ScreenHandle, ScreenOptions, Skin, Theme, ThemeMode, format_history_entry, parse_history,
+    AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, InputHistory, Operations, PickerSpec,
+    Screen, ScreenHandle, ScreenOptions, Skin, Theme, ThemeMode, format_history_entry, parse_history,
 };
 use hermes_types::{BoxFuture, Cancel, Clock};
 
@@ -31,12 +31,15 @@ const PLACEHOLDER: &str = "Ask anything, / for commands, @ for files";
 /// History files grow for years; what is older than this is not loaded.
 const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Tells whether the chat has a screen: both ends are a terminal that can move its cursor.
+/// Tells whether the chat has a screen.
 pub(super) fn is_wanted(arguments: &ChatArguments, env: &Env) -> bool {
+    !arguments.cli && !arguments.quiet && is_possible(env)
+}
+
+/// Tells whether both ends are a terminal that can move its cursor.
+pub(crate) fn is_possible(env: &Env) -> bool {
     let terminal = env.get("TERM").unwrap_or_default();
-    !arguments.cli
-        && !arguments.quiet
-        && !terminal.is_empty()
+    !terminal.is_empty()
         && terminal != "dumb"
         && std::io::stdin().is_terminal()
         && std::io::stdout().is_terminal()
@@ -73,6 +76,32 @@ pub(super) fn open(
         cancel: Cancel::new(),
     })
     .context("cannot open the screen; `hermes chat --cli` works without it")
+}
+
+/// Lets the user pick one of the entries, on a screen that is closed afterwards.
+pub(super) async fn pick(spec: PickerSpec, context: &ProgramContext) -> Result<Option<usize>> {
+    let display = DisplaySettings::resolve(&Config::load(&context.home, &context.env), &context.env);
+    let look = ScreenLook::load(&display, context);
+    let (skin, depth) = (look.skin.clone(), look.depth);
+    let (screen, _operations) = Screen::open(ScreenOptions {
+        clock: Arc::new(SystemClock::new()),
+        theme_mode: look.mode,
+        theme: Box::new(move |background| skin.theme(background, depth)),
+        transcript: transcript_options(&display),
+        busy_input: busy_input_mode(&display),
+        bell_on_complete: false,
+        limits: AnswerLimits::default(),
+        commands: Vec::new(),
+        placeholder: String::new(),
+        history: None,
+        completion: None,
+        editor: None,
+        cancel: Cancel::new(),
+    })
+    .context("cannot open the screen")?;
+    let picked = screen.pick(spec).await;
+    screen.close().await;
+    Ok(picked)
 }
 
 /// The look that the settings and the terminal ask for.

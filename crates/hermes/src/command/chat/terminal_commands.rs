@@ -4,6 +4,7 @@ use anyhow::Result;
 use hermes_agent::RequestOptions;
 use hermes_config::set;
 use hermes_config::yaml::YamlValue;
+use hermes_store::SessionSummary;
 use hermes_text::with_commas;
 use hermes_tui::{BarVisibility, PickerItem, PickerSpec};
 use hermes_types::{Role, SessionId};
@@ -181,7 +182,13 @@ pub(super) async fn pick_session(chat: &ChatLoop<'_>) -> Result<Option<SessionId
         chat.output.line("No sessions found.");
         return Ok(None);
     }
-    let items = all.iter().map(|session| PickerItem {
+    let picked = screen.pick(session_picker(&all)).await;
+    Ok(picked.and_then(|at| all.get(at)).map(|session| session.id.clone()))
+}
+
+/// Describes a picker of sessions.
+pub(super) fn session_picker(sessions: &[SessionSummary]) -> PickerSpec {
+    let items = sessions.iter().map(|session| PickerItem {
         label: session.title.clone().unwrap_or_else(|| session.preview.clone()),
         detail: sessions::age(session),
         preview: format!(
@@ -192,7 +199,5 @@ pub(super) async fn pick_session(chat: &ChatLoop<'_>) -> Result<Option<SessionId
             session.model.as_deref().unwrap_or(&session.source)
         ),
     });
-    let spec = PickerSpec { title: "Sessions".to_owned(), items: items.collect(), selected: 0 };
-    let picked = screen.pick(spec).await;
-    Ok(picked.and_then(|at| all.get(at)).map(|session| session.id.clone()))
+    PickerSpec { title: "Sessions".to_owned(), items: items.collect(), selected: 0 }
 }
