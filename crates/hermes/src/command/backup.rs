@@ -54,8 +54,8 @@ const QUICK: [&str; 11] = [
     "webhook_subscriptions.json",
     "pairing",
 ];
-/// What a file for others does not contain.
-const PRIVATE: [&str; 9] = [
+/// What a file for others does not contain, nor copies of it with another ending.
+const PRIVATE: [&str; 11] = [
     ".env",
     "auth.json",
     "state.db",
@@ -65,6 +65,8 @@ const PRIVATE: [&str; 9] = [
     "mcp-tokens",
     "whatsapp",
     "response_store.db",
+    "results",
+    "config.yaml.",
 ];
 /// The largest file, and the largest total, that an import writes.
 const MAX_FILE: u64 = 8 * 1024 * 1024 * 1024;
@@ -117,7 +119,7 @@ pub(crate) fn run(
     let count = write_archive(home, &file, scope)?;
     let size = fs::metadata(&file)?.len();
     output.line(&format!("✓ {count} files, {} KB, in {}", size.div_ceil(1024), file.display()));
-    output.line("  It contains your keys and conversations; keep it where only you can read it.");
+    output.line("  It contains what is private in the home, keys too; keep it where only you can read it.");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -160,7 +162,7 @@ fn files(home: &Home, scope: ArchiveScope) -> Result<Vec<(String, u64)>> {
                 && match scope {
                     ArchiveScope::Everything => true,
                     ArchiveScope::Quick => QUICK.contains(&first),
-                    ArchiveScope::Shareable => !PRIVATE.contains(&first),
+                    ArchiveScope::Shareable => !is_private(first),
                 };
             // A link may lead out of the home.
             let data = fs::symlink_metadata(&path)?;
@@ -176,6 +178,15 @@ fn files(home: &Home, scope: ArchiveScope) -> Result<Vec<(String, u64)>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Tells whether an entry of the home is not for others: `.env`, and `.env.before-import` too.
+fn is_private(entry: &str) -> bool {
+    PRIVATE.iter().any(|name| {
+        entry
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || name.ends_with('.'))
+    })
 }
 
 /// Writes an archive beside its place, and moves it there when it is whole. Returns the number of files.

@@ -19,6 +19,7 @@ pub(crate) fn run(folder: Option<&Path>, command: Option<&str>, output: &Console
         output.line(&format!("✓ {} pages in {}", pages.len(), folder.display()));
         return Ok(ExitCode::SUCCESS);
     }
+    let command = command.filter(|command| *command != "hermes");
     let name = command
         .map_or_else(|| "hermes".to_owned(), |command| format!("hermes-{}", command.replace(' ', "-")));
     let Some((_, page)) = pages.iter().find(|(known, _)| *known == name) else {

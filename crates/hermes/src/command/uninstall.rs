@@ -42,11 +42,12 @@ pub(crate) fn run(
             return Ok(ExitCode::SUCCESS);
         }
     }
-    if service::is_installed(context, output)? {
-        service::uninstall(ServiceScope::User, context, output)?;
-    }
+    let has_service = service::is_installed(context, output)?;
     if process::running_pid(&context.home).is_some() {
-        bail!("the gateway is still running; `hermes gateway stop`, then again");
+        bail!("the gateway is running; `hermes gateway stop`, then again");
+    }
+    if has_service {
+        service::uninstall(ServiceScope::User, context, output)?;
     }
     if full {
         fs::remove_dir_all(home).with_context(|| format!("cannot remove {}", home.display()))?;

@@ -338,10 +338,12 @@ fn profiles_are_homes_of_their_own() {
     assert!(run(&["profile", "list"]).contains("◆ work"));
     assert!(run(&["profile", "rename", "work", "job"]).starts_with("exit 0"));
     assert!(run(&["config", "get", "agent.max_turns"]).contains('7'), "the one in use follows its name");
+    fs::write(home.join("profiles/job/.env.before-import"), "OLD_KEY=1\n").unwrap();
     let file = user.path().join("job.zip");
     run(&["profile", "export", "job", "-o", file.to_str().unwrap()]);
     assert!(run(&["profile", "import", file.to_str().unwrap(), "--name", "copy"]).starts_with("exit 0"));
     assert!(!home.join("profiles/copy/.env").exists(), "keys are not exported");
+    assert!(!home.join("profiles/copy/.env.before-import").exists(), "nor are copies of them");
     assert!(run(&["-p", "copy", "config", "get", "agent.max_turns"]).contains('7'));
     assert!(run(&["profile", "delete", "job", "-y"]).starts_with("exit 0"));
     assert!(!home.join("profiles/job").exists());

@@ -22,7 +22,7 @@ use super::references::{ReferenceOutcome, with_references};
 use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
-use super::{screen, summary};
+use super::{screen, skins, summary};
 use crate::cli::{self, ChatArguments};
 use crate::context::ProgramContext;
 use crate::output::Console;
@@ -127,12 +127,20 @@ pub(super) async fn drive_turn(
 impl ChatLoop<'_> {
     async fn greet(&mut self, recap: bool) -> Result<()> {
         let agent = &self.runtime.agent;
+        let skin = skins::load(&self.terminal.display().skin, &self.context.home);
+        let version = cli::version();
+        let named = match skin.agent_name.as_str() {
+            "" => version,
+            name => version.replacen("Hermes Agent", name, 1),
+        };
         self.output.line(&format!(
-            "{} · {} · {} tools · /help for commands",
-            cli::version(),
+            "{named} · {} · {} tools · /help for commands",
             agent.models().name,
             agent.tools().len()
         ));
+        if !skin.welcome.is_empty() {
+            self.output.line(&skin.welcome);
+        }
         if let Some(notice) = self.runtime.command_runtime.sandbox_notice() {
             self.output.line(&notice);
         }
@@ -426,6 +434,12 @@ impl ChatLoop<'_> {
         let title = agent.store().session(conversation.session()).await?.and_then(|row| row.title);
         let seconds = agent.clock().now().since(self.started_at).as_secs();
         self.leave_screen().await;
+        if conversation.messages().is_empty() {
+            let skin = skins::load(&self.terminal.display().skin, &self.context.home);
+            if !skin.goodbye.is_empty() {
+                self.output.line(&skin.goodbye);
+            }
+        }
         self.output.text(&summary::exit_summary(conversation, title.as_deref(), seconds));
         Ok(self.signals.exit_code().unwrap_or(ExitCode::SUCCESS))
     }
