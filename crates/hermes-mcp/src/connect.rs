@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::event_handler::EventHandler;
 use crate::foreign_text::scrub_error;
 use crate::http_transport::HttpTransport;
-use crate::process_transport::{LONGEST_LINE, LastWords, ProcessTransport};
+use crate::process_transport::{LONGEST_LINE, ProcessTransport, StderrTail};
 
 /// Programs that users have in a folder of their own.
 const NODE_PROGRAMS: [&str; 3] = ["npx", "npm", "node"];
@@ -29,10 +29,10 @@ pub(crate) async fn connect(
 ) -> Result<RunningService<RoleClient, EventHandler>, Error> {
     match &server.transport {
         McpTransport::Stdio { command, args, env } => {
-            let last_words = LastWords::default();
-            let transport = start_program(command, args, env, shared, last_words.clone()).await?;
+            let stderr_tail = StderrTail::default();
+            let transport = start_program(command, args, env, shared, stderr_tail.clone()).await?;
             serve_client(handler, transport).await.map_err(|error| {
-                let said = last_words.text();
+                let said = stderr_tail.text();
                 let reason = match (&error, said.is_empty()) {
                     (_, true) => error.to_string(),
                     (ClientInitializeError::ConnectionClosed(_), false) => {
@@ -43,15 +43,18 @@ pub(crate) async fn connect(
                 Error::Unavailable(scrub_error(&reason))
             })
         }
-        McpTransport::Http { url, .. } => {
+        McpTransport::Http { url, oauth, .. } => {
             let transport = HttpTransport::new(server, shared)?;
             let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
             let transport = StreamableHttpClientTransport::with_client(transport, config);
             serve_client(handler, transport).await.map_err(|error| {
-                if error.is_authorization_required() {
-                    Error::SignInNeeded { server: server.name.clone() }
-                } else {
-                    Error::Unavailable(scrub_error(&initialize_reason(&error)))
+                match (error.is_authorization_required(), oauth) {
+                    (true, true) => Error::SignInNeeded { server: server.name.clone() },
+                    (true, false) => Error::Configuration(
+                        "the server does not accept the request (HTTP 401); check the key in its headers, or set auth: oauth"
+                            .to_owned(),
+                    ),
+                    (false, _) => Error::Unavailable(scrub_error(&initialize_reason(&error))),
                 }
             })
         }
@@ -72,7 +75,7 @@ async fn start_program(
     args: &[String],
     env: &[(String, String)],
     shared: &SharedParts,
-    last_words: LastWords,
+    stderr_tail: StderrTail,
 ) -> Result<ProcessTransport, Error> {
     let pairs =
         shared.options.base_variables.iter().chain(env).map(|(name, value)| (name.as_str(), value.as_str()));
@@ -98,7 +101,7 @@ async fn start_program(
     };
     let process = ProgramRunner::new(variables, shared.clock.clone()).piped(program, LONGEST_LINE).await;
     let process = process.map_err(|error| Error::Unavailable(scrub_error(&error.to_string())))?;
-    Ok(ProcessTransport::new(process, last_words, shared.clock.clone()))
+    Ok(ProcessTransport::new(process, stderr_tail, shared.clock.clone()))
 }
 
 fn hermes_path(command: &str, user_home: &Path) -> String {

@@ -27,8 +27,8 @@ impl EventHandler {
         Self { link: Arc::downgrade(link), may_sample: link.sampling.is_open() }
     }
 
-    /// Returns a handler that answers nothing, for a connection that only reads lists.
-    pub(crate) fn deaf() -> Self {
+    /// Returns a handler that refuses requests and ignores notifications, for a connection that only reads lists.
+    pub(crate) fn without_link() -> Self {
         Self { link: Weak::new(), may_sample: false }
     }
 }

@@ -21,7 +21,7 @@ use crate::connections::SharedParts;
 use crate::error::Error;
 use crate::event_handler::EventHandler;
 use crate::listing::{ServerListing, list_tools};
-use crate::sampling::SamplingGate;
+use crate::sampling::SamplingService;
 
 /// The attempts to connect a server that never was connected, beyond the first.
 const FIRST_ATTEMPTS: u32 = 3;
@@ -38,7 +38,7 @@ pub(crate) struct ServerLink {
     pub(crate) server: McpServer,
     pub(crate) shared: Arc<SharedParts>,
     pub(crate) progress: ProgressRouter,
-    pub(crate) sampling: SamplingGate,
+    pub(crate) sampling: SamplingService,
     state: watch::Sender<LinkState>,
     listing: Mutex<Option<Arc<ServerListing>>>,
     /// Notified when the server says that its tools changed.
@@ -59,7 +59,7 @@ pub(crate) enum LinkState {
 
 impl ServerLink {
     pub(crate) fn new(server: McpServer, shared: Arc<SharedParts>, cancel: Cancel) -> Self {
-        let sampling = SamplingGate::new(&server.sampling, shared.sampling.clone(), shared.clock.clone());
+        let sampling = SamplingService::new(&server.sampling, shared.sampling.clone(), shared.clock.clone());
         Self {
             server,
             shared,

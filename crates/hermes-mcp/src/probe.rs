@@ -66,7 +66,7 @@ pub async fn probe(server: &McpServer, options: McpOptions) -> Result<ProbedServ
     let began = clock.monotonic();
     let limit = server.connect_timeout;
     let work = async {
-        let service = connect(server, &shared, EventHandler::deaf()).await?;
+        let service = connect(server, &shared, EventHandler::without_link()).await?;
         let tools = list_tools(service.peer()).await?;
         Ok::<_, Error>((service, tools))
     };

@@ -20,22 +20,22 @@ pub(crate) const LONGEST_LINE: usize = 32 * 1024 * 1024;
 const KEPT_LINES: usize = 5;
 /// The time a program has to end after its input is closed.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// The wait for the last words of a program that has ended.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Limits the wait for standard error of a program that has ended.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The connection to a program.
 pub(crate) struct ProcessTransport {
     process: Option<PipedProcess>,
     input: Option<PipeWriter>,
-    last_words: LastWords,
+    stderr_tail: StderrTail,
     clock: Arc<dyn Clock>,
 }
 
 /// The last lines of a program's standard error.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LastWords(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
-impl LastWords {
+impl StderrTail {
     fn add(&self, line: &str) {
         if line.trim().is_empty() {
             return;
@@ -55,9 +55,9 @@ impl LastWords {
 }
 
 impl ProcessTransport {
-    pub(crate) fn new(mut process: PipedProcess, last_words: LastWords, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(mut process: PipedProcess, stderr_tail: StderrTail, clock: Arc<dyn Clock>) -> Self {
         let input = process.take_input();
-        Self { process: Some(process), input, last_words, clock }
+        Self { process: Some(process), input, stderr_tail, clock }
     }
 }
 
@@ -72,7 +72,7 @@ impl Transport<RoleClient> for ProcessTransport {
         async move {
             let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the server has ended");
             match input.ok_or_else(closed)?.write_line(&serde_json::to_vec(&item)?).await {
-                // The program has ended. The end of its output says so too, after its last words.
+                // The program has ended. The end of its output says so too, after what it wrote to standard error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 written => written,
             }
@@ -94,10 +94,10 @@ impl Transport<RoleClient> for ProcessTransport {
                         }
                     }
                 }
-                Ok(Some(PipedLine::Stderr(line))) => self.last_words.add(&line),
+                Ok(Some(PipedLine::Stderr(line))) => self.stderr_tail.add(&line),
                 Ok(None) => {
-                    for line in process.remaining_stderr(LAST_WORDS, &*self.clock).await.lines() {
-                        self.last_words.add(line);
+                    for line in process.remaining_stderr(STDERR_TIMEOUT, &*self.clock).await.lines() {
+                        self.stderr_tail.add(line);
                     }
                     return None;
                 }

@@ -23,7 +23,7 @@ use crate::foreign_text::scrub_error;
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// Answers a server's requests to the model, within limits.
-pub(crate) struct SamplingGate {
+pub(crate) struct SamplingService {
     settings: McpSampling,
     model: Option<SideModel>,
     clock: Arc<dyn Clock>,
@@ -43,7 +43,7 @@ struct SamplingUsage {
     tool_uses: u64,
 }
 
-impl SamplingGate {
+impl SamplingService {
     pub(crate) fn new(settings: &McpSampling, model: Option<SideModel>, clock: Arc<dyn Clock>) -> Self {
         Self { settings: settings.clone(), model, clock, usage: Mutex::default() }
     }

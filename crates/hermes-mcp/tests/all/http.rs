@@ -269,6 +269,15 @@ async fn a_sign_in_stores_tokens_that_connect_the_server() {
 }
 
 #[tokio::test]
+async fn a_refused_key_is_told_from_a_missing_sign_in() {
+    let server = guarded_server(3600).await;
+    let fixture = Fixture::new();
+    let entry = servers(&format!("mcp_servers:\n  web: {{url: '{}/mcp'}}\n", server.base));
+    let refused = probe(&entry[0], fixture.options()).await.unwrap_err();
+    assert!(refused.to_string().contains("HTTP 401"), "{refused}");
+}
+
+#[tokio::test]
 async fn an_expired_token_is_renewed() {
     let server = guarded_server(1).await;
     let fixture = Fixture::new();

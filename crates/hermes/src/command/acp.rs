@@ -40,23 +40,25 @@ pub(crate) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode
     let judge = configured_judge(from, ProgramSurface::Cli, &clock, &store)?;
     let spec = RuntimeSpec::from_arguments(&ChatArguments::default());
     let (runtime, _notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), None, judge)?;
-    let command_runtime = runtime.command_runtime.clone();
+    let (command_runtime, mcp) = (runtime.command_runtime.clone(), runtime.mcp.clone());
     let logs = SessionLogMode::Immediate(context.home.join("sessions"));
     let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
     let agents = LiveAgents::new(live.clone(), AgentFactory::new(runtime, logs));
     let port = EditorPort { agents, live, approvals: command_runtime.approvals.clone() };
     let server = AcpServer::new(Arc::new(port), store.clone(), clock);
-    let tokio = tokio::runtime::Builder::new_multi_thread()
+    let workers = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .context("no runtime")?;
-    let served = tokio.block_on(async {
+    let served = workers.block_on(async {
+        // The servers connect while the editor opens its session.
+        mcp.follow(from);
         let served = server.serve_stdio().await;
-        command_runtime.shut_down().await;
+        tokio::join!(command_runtime.shut_down(), mcp.shut_down());
         served
     });
-    tokio.shutdown_background();
+    workers.shutdown_background();
     store.close().wait()?;
     if let Err(error) = served {
         // An editor that closes its end has ended the session in order.

@@ -46,6 +46,8 @@ pub(crate) struct AgentRuntime {
     spec: AgentSpec,
     /// The state of the connections to MCP servers that the tools follow.
     mcp_revision: u64,
+    /// What the user was told about the servers last.
+    mcp_notices: Vec<String>,
     /// The entries of `mcp_servers` that the connections follow.
     mcp_servers: Vec<McpServer>,
     /// When config.yaml was last seen to change.
@@ -91,6 +93,7 @@ impl AgentRuntime {
             models,
             spec,
             mcp_revision: 0,
+            mcp_notices: Vec::new(),
             mcp_servers: Vec::new(),
             config_modified: None,
         })
@@ -119,7 +122,11 @@ impl AgentRuntime {
         let tools = tools::with_present_servers(runtime, &self.spec, agent.tools(), &self.all_tools, from);
         self.agent = self.agent.clone().into_builder().tools(tools.registry.tools().to_vec()).build();
         self.all_tools = tools.all;
-        mcp.notices()
+        let notices = mcp.notices();
+        let is_new = |notice: &&String| !self.mcp_notices.contains(*notice);
+        let shown = notices.iter().filter(is_new).cloned().collect();
+        self.mcp_notices = notices;
+        shown
     }
 
     /// Follows a change of `mcp_servers` in the file.
