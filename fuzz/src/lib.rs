@@ -7,12 +7,14 @@ mod answers;
 mod frames;
 mod patches;
 mod refusals;
+mod skills;
 mod streams;
 mod texts;
 
 pub use answers::plain_answers;
 pub use patches::patches;
 pub use refusals::remedies;
+pub use skills::skill_scan;
 pub use streams::{anthropic_stream, chat_stream, converse_stream, responses_stream};
 pub use texts::{search_query, sse, think, title};
 

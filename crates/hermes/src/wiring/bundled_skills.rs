@@ -1,7 +1,7 @@
 //! The skills that are part of the program, and their copies in the home.
 
 use hermes_config::Env;
-use hermes_knowledge::{BundleSource, SkillSyncReport, sync_bundled_skills};
+use hermes_knowledge::{BundleSource, SkillSyncReport, has_opted_out, sync_bundled_skills};
 
 use crate::context::ProgramContext;
 use crate::output::Console;
@@ -28,8 +28,11 @@ pub(crate) fn sync_quietly(context: &ProgramContext) {
     }
 }
 
-/// Brings the home's copies up to date and prints what changed.
+/// Brings the home's copies up to date and prints what changed. Says nothing where they are not wanted.
 pub(crate) fn sync_aloud(context: &ProgramContext, output: &Console) {
+    if has_opted_out(&context.home) {
+        return;
+    }
     match sync_bundled_skills(&context.home, &source(&context.env)) {
         Ok(report) => {
             for line in report_lines(&report.unwrap_or_default()) {

@@ -133,7 +133,7 @@ fn words_that_are_no_command_are_told_how_to_ask() {
         seen.starts_with("exit 2") && seen.contains("hermes -q 'fix it'") && !seen.contains("yolo"),
         "{seen}"
     );
-    let seen = hermes(&home, &["honcho"]);
+    let seen = hermes(&home, &["dashboard"]);
     assert!(seen.starts_with("exit 2") && seen.contains("not available in this release"), "{seen}");
     let seen = hermes(&home, &["-t", "typo", "-q", "hello"]);
     assert!(seen.starts_with("exit 2") && seen.contains("unknown toolsets: typo"), "{seen}");

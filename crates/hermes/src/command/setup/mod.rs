@@ -19,6 +19,7 @@ use super::{chat, gateway};
 use crate::cli::{ChatArguments, GatewaySetupArguments, SetupArguments, SetupSection};
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
+use crate::wiring::bundled_skills;
 
 /// The steps of a whole set-up, in order.
 const ALL: [SetupSection; 5] = [
@@ -130,6 +131,7 @@ impl SetupWizard<'_> {
         for section in sections {
             self.run_section(section)?;
         }
+        bundled_skills::sync_aloud(&self.context, self.output);
         self.summarize();
         if self.asks && self.confirms("Start a chat now?", true)? {
             let context = ProgramContext::open()?;
