@@ -1,6 +1,7 @@
 //! One module per command group.
 
 pub(crate) mod acp;
+pub(crate) mod age;
 pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod chat;

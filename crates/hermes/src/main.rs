@@ -84,7 +84,7 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
     let Some(command) = cli.command else { return command::chat::run(&cli.chat, context, output) };
     match command {
         CliCommand::Chat(arguments) => command::chat::run(&arguments.merge_over(cli.chat), context, output),
-        CliCommand::Model { name } => command::model::run(name.as_deref(), context, output),
+        CliCommand::Model(arguments) => command::model::run(&arguments, context, output),
         CliCommand::Login(arguments) => command::login::run(&arguments, context, output),
         CliCommand::Logout { provider } => command::login::sign_out(provider.as_deref(), context, output),
         CliCommand::Setup(arguments) => command::setup::run(&arguments, context, output),
@@ -134,8 +134,10 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
             output.text(&cli::completion(shell));
             Ok(ExitCode::SUCCESS)
         }
-        CliCommand::Update { installed: true } => Ok(command::update::finish(context, output)),
-        CliCommand::Update { installed: false } => command::update::run(output),
+        CliCommand::Update(arguments) if arguments.installed => {
+            Ok(command::update::finish(&arguments, context, output))
+        }
+        CliCommand::Update(arguments) => command::update::run(&arguments, context, output),
         CliCommand::Version => {
             output.line(&cli::version());
             Ok(ExitCode::SUCCESS)

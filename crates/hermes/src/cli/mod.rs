@@ -2,6 +2,7 @@
 
 mod mcp;
 mod service;
+mod sessions;
 mod skills;
 mod upkeep;
 
@@ -10,7 +11,12 @@ use clap_complete::Shell;
 
 pub(crate) use mcp::{McpAddArguments, McpCommand};
 pub(crate) use service::{
-    CronCommand, GatewayCommand, GatewaySetupArguments, JobArguments, PairingCommand, WebhookCommand,
+    CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
+    GatewaySetupArguments, GatewayStatusArguments, JobArguments, PairingCommand, SubscribeArguments,
+    WebhookCommand,
+};
+pub(crate) use sessions::{
+    ExportArguments, ExportFormat, ExportLineage, ExportedPart, SessionFilterArguments, SessionsCommand,
 };
 pub(crate) use skills::{
     ListedSkills, PublishTarget, SkillSwitches, SkillsCommand, SnapshotCommand, TapCommand,
@@ -39,11 +45,12 @@ pub(crate) struct Cli {
 pub(crate) enum CliCommand {
     /// Start a chat, or ask one question with -q
     Chat(ChatArguments),
-    /// Show the current model, or choose another
-    Model {
-        /// Model name or provider:model; shows the current model if omitted
-        name: Option<String>,
-    },
+    /// Show the current model, choose another, or list those there are
+    #[command(
+        after_help = "Examples:\n  hermes model anthropic/claude-opus-4.6\n  hermes model custom:qwen3:8b\n  \
+                            hermes model --list\n  hermes model --list openrouter: --refresh"
+    )]
+    Model(ModelArguments),
     /// Sign in to a provider with a device code
     Login(LoginArguments),
     /// Sign out of a provider
@@ -163,11 +170,7 @@ pub(crate) enum CliCommand {
         command: Option<DbCommand>,
     },
     /// Update Hermes the way it was installed
-    Update {
-        /// Finish an update after the new program is in place
-        #[arg(long, hide = true)]
-        installed: bool,
-    },
+    Update(UpdateArguments),
     /// Print a completion script for a shell
     Completion {
         #[arg(default_value = "bash")]
@@ -236,6 +239,15 @@ pub(crate) struct ChatArguments {
     /// Don't load context files, memory or skills
     #[arg(long)]
     pub(crate) ignore_rules: bool,
+    /// Use the defaults instead of config.yaml; keys in .env still count
+    #[arg(long)]
+    pub(crate) ignore_user_config: bool,
+    /// Leave out everything of your own: config.yaml, context files, memory, skills, plugins, hooks and MCP servers
+    #[arg(long)]
+    pub(crate) safe_mode: bool,
+    /// Resume in this folder, not in the one the session worked in
+    #[arg(long)]
+    pub(crate) no_restore_cwd: bool,
     /// Skills that are in force for the whole session; several with commas
     #[arg(short, long, value_delimiter = ',')]
     pub(crate) skills: Vec<String>,
@@ -254,6 +266,9 @@ pub(crate) struct ChatArguments {
     /// Accepted for compatibility; the screen is the default in a terminal
     #[arg(long, hide = true)]
     pub(crate) tui: bool,
+    /// Accepted for compatibility; there is one screen, and nothing of it to build
+    #[arg(long, hide = true)]
+    pub(crate) dev: bool,
 }
 
 impl ChatArguments {
@@ -276,14 +291,44 @@ impl ChatArguments {
             source: self.source.or(before.source),
             max_turns: self.max_turns.or(before.max_turns),
             ignore_rules: self.ignore_rules || before.ignore_rules,
+            ignore_user_config: self.ignore_user_config || before.ignore_user_config,
+            safe_mode: self.safe_mode || before.safe_mode,
+            no_restore_cwd: self.no_restore_cwd || before.no_restore_cwd,
             skills: if self.skills.is_empty() { before.skills } else { self.skills },
             worktree: self.worktree || before.worktree,
             list_tools: self.list_tools || before.list_tools,
             list_toolsets: self.list_toolsets || before.list_toolsets,
             cli: self.cli || before.cli,
             tui: self.tui || before.tui,
+            dev: self.dev || before.dev,
         }
     }
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
+#[command(
+    after_help = "Examples:\n  hermes update --check\n  hermes update --backup\n  hermes update --branch v2026.11.1"
+)]
+pub(crate) struct UpdateArguments {
+    /// Tell whether there is an update, and change nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Back up the whole home first, not only settings, keys, memory, skills and jobs
+    #[arg(long)]
+    pub(crate) backup: bool,
+    /// Back up nothing first
+    #[arg(long, conflicts_with = "backup")]
+    pub(crate) no_backup: bool,
+    /// Don't ask: migrate the configuration if the new release has a newer version of it
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Branch or tag to install, now and with later updates
+    #[arg(long, value_name = "REF")]
+    pub(crate) branch: Option<String>,
+    /// Finish an update after the new program is in place
+    #[arg(long, hide = true)]
+    pub(crate) installed: bool,
 }
 
 /// The commands of other releases that this one does not have.
@@ -319,10 +364,33 @@ pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Optio
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ModelArguments {
+    /// Model name or provider:model; shows the current model if omitted
+    pub(crate) name: Option<String>,
+    /// List the models of the provider; NAME selects a provider, as in `openrouter:`
+    #[arg(short, long)]
+    pub(crate) list: bool,
+    /// Ask the provider for its models now instead of using a list of the last hour
+    #[arg(long)]
+    pub(crate) refresh: bool,
+    #[command(flatten)]
+    pub(crate) sign_in: SignInArguments,
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(after_help = "Examples:\n  hermes login\n  hermes login --provider openai-codex --no-browser")]
 pub(crate) struct LoginArguments {
     /// nous, openai-codex or copilot
     #[arg(long, default_value = "nous")]
     pub(crate) provider: String,
+    #[command(flatten)]
+    pub(crate) sign_in: SignInArguments,
+}
+
+/// How to sign in to a provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Sign-in")]
+pub(crate) struct SignInArguments {
     /// Nous: URL of the portal
     #[arg(long, value_name = "URL")]
     pub(crate) portal_url: Option<String>,
@@ -376,100 +444,55 @@ pub(crate) struct SendArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show the configuration with masked keys
+    #[command(after_help = "Example: hermes config show")]
     Show,
     /// Open config.yaml in $EDITOR
+    #[command(after_help = "Example: EDITOR=nano hermes config edit")]
     Edit,
     /// Set a value; secrets go to .env, the rest to config.yaml
+    #[command(after_help = "Examples:\n  hermes config set model.default anthropic/claude-opus-4.6\n  \
+                            hermes config set OPENROUTER_API_KEY sk-or-…")]
     Set {
         /// A dotted path such as model.default, or a variable such as OPENROUTER_API_KEY
         key: Option<String>,
+        /// New value; lists and sections as JSON
         #[arg(allow_hyphen_values = true)]
         value: Option<String>,
+        /// Write the value even if it cannot be used, also in the place of another kind of value
+        #[arg(long)]
+        force: bool,
     },
     /// Print the effective value
-    Get { key: String },
+    #[command(after_help = "Example: hermes config get terminal --json")]
+    Get {
+        /// A dotted path such as model.default, or a variable such as WEBHOOK_PORT
+        key: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove a value from config.yaml
-    Unset { key: String },
+    #[command(after_help = "Example: hermes config unset model.base_url")]
+    Unset {
+        /// A dotted path such as model.default, or a variable such as OPENROUTER_API_KEY
+        key: String,
+    },
     /// Print the path of config.yaml
+    #[command(after_help = "Example: hermes config path")]
     Path,
     /// Print the path of .env
+    #[command(after_help = "Example: hermes config env-path")]
     EnvPath,
     /// Check for errors and new options
+    #[command(after_help = "Example: hermes config check")]
     Check,
     /// Migrate config.yaml to the current version; keeps comments and a backup
+    #[command(after_help = "Example: hermes config migrate --dry-run")]
     Migrate {
         /// Show the changes without writing them
         #[arg(long)]
         dry_run: bool,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SessionsCommand {
-    /// List the latest sessions
-    List {
-        /// Include only this source, such as cli or telegram
-        #[arg(long)]
-        source: Option<String>,
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
-    },
-    /// Choose a session from a list and resume it
-    Browse {
-        /// Include only this source, such as cli or telegram
-        #[arg(long)]
-        source: Option<String>,
-        #[arg(long, default_value_t = 50)]
-        limit: usize,
-    },
-    /// Search all sessions
-    Search {
-        #[arg(required = true, num_args = 1..)]
-        words: Vec<String>,
-        #[arg(long, default_value_t = 10)]
-        limit: usize,
-    },
-    /// Export sessions as JSON lines; `-` writes to standard output
-    Export {
-        file: String,
-        #[arg(long)]
-        source: Option<String>,
-        /// Export one session, by its id or a unique prefix
-        #[arg(long)]
-        session_id: Option<String>,
-    },
-    /// Delete a session
-    Delete {
-        id: String,
-        /// Don't ask for confirmation
-        #[arg(short, long)]
-        yes: bool,
-    },
-    /// Delete old sessions that have ended
-    Prune {
-        /// Age in days
-        #[arg(long, default_value_t = 90)]
-        older_than: u32,
-        #[arg(long)]
-        source: Option<String>,
-        /// Don't ask for confirmation
-        #[arg(short, long)]
-        yes: bool,
-    },
-    /// Set the title of a session
-    Rename {
-        id: String,
-        #[arg(required = true, num_args = 1..)]
-        title: Vec<String>,
-    },
-    /// Show totals
-    Stats,
-}
-
-impl Default for SessionsCommand {
-    fn default() -> Self {
-        Self::List { source: None, limit: 20 }
-    }
 }
 
 #[derive(Debug, Default, Subcommand)]

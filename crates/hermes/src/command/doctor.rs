@@ -6,25 +6,20 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
 use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
 use hermes_config::env::dotenv;
 use hermes_config::settings::TerminalSettings;
-use hermes_config::{Config, ManagedMode, ProgramSurface, save, user_home};
+use hermes_config::{Config, ManagedMode, save, user_home};
 use hermes_exec::SandboxState;
 use hermes_gateway::process;
-use hermes_model::credential::CredentialContext;
-use hermes_model::discovery::{ListFreshness, ModelDiscovery};
-use hermes_model::provider::{ProviderChoice, ProviderInputs, ResolvedModel, resolve};
-use hermes_net::HttpClient;
+use hermes_model::discovery::ListFreshness;
+use hermes_model::provider::{ProviderChoice, ProviderInputs};
 use hermes_schedule::{JobFilter, JobStore, Zone};
 use hermes_store::{IndexHealth, Store};
-use hermes_task::SystemClock;
 use hermes_tools::BUILT_IN_TOOLS;
-use hermes_types::{Cancel, Clock};
 use serde_json::{Value, json};
 
 use crate::cli::DoctorArguments;
@@ -32,6 +27,7 @@ use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring;
 use crate::wiring::channels::options;
+use crate::wiring::model_lists::{list_models, target_of};
 
 /// Programs that tools use when they are there.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -376,9 +372,9 @@ impl Doctor<'_> {
     fn model(&mut self, offline: bool) {
         self.section = "Model";
         let inputs = ProviderInputs::read(&self.context.home, self.config.clone(), self.context.env.clone());
-        let target = match resolve(&inputs, &ProviderChoice::default(), ProgramSurface::Cli) {
-            Ok(ResolvedModel::Target(target)) => target,
-            Ok(ResolvedModel::Offline) => {
+        let target = match target_of(&inputs, &ProviderChoice::default()) {
+            Ok(Some(target)) => target,
+            Ok(None) => {
                 return self.warn(
                     "no model is configured; the built-in offline model answers",
                     "`hermes setup model` connects one",
@@ -390,17 +386,7 @@ impl Doctor<'_> {
         if offline {
             return;
         }
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let asked = (|| -> Result<usize> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let net = HttpClient::new(wiring::net_config(&self.context.env, &clock))?;
-            let credentials =
-                CredentialContext::new(net, clock, &self.context.home, self.context.env.clone());
-            let discovery = ModelDiscovery::new(credentials.clone(), self.context.home.clone());
-            let endpoint = target.endpoint(&credentials);
-            let cancel = Cancel::new();
-            Ok(runtime.block_on(discovery.models(&endpoint, ListFreshness::Current, &cancel))?.len())
-        })();
+        let asked = list_models(&target, self.context, ListFreshness::Current).map(|models| models.len());
         match asked {
             Ok(count) => self.good(format!("{} answers and lists {count} model(s)", target.provider())),
             Err(error) => {

@@ -124,6 +124,30 @@ fn root_of(home: &Home) -> Home {
     }
 }
 
+/// A profile with its home.
+pub(crate) struct ProfileHome {
+    pub(crate) name: String,
+    pub(crate) home: Home,
+}
+
+impl ProfileHome {
+    /// Returns the inputs of a command for this profile.
+    pub(crate) fn context(&self, current: &ProgramContext) -> ProgramContext {
+        if self.home.path() == current.home.path() {
+            return current.clone();
+        }
+        let env = Env::process().with_files(&self.home, None);
+        ProgramContext { home: self.home.clone(), env }
+    }
+}
+
+/// Returns the homes of all profiles, the default one first.
+pub(crate) fn profile_homes(context: &ProgramContext) -> Result<Vec<ProfileHome>> {
+    let profiles = Profiles::of(context)?;
+    let home = |name: String| ProfileHome { home: profiles.home(&name), name };
+    Ok(profiles.names().into_iter().map(home).collect())
+}
+
 struct Profiles {
     root: Home,
     current: Home,

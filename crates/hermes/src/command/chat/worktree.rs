@@ -20,6 +20,7 @@ const GIT_LIMIT: Duration = Duration::from_secs(30);
 /// Worktrees without changes are removed when they are older than this.
 const PRUNE_AFTER: Duration = Duration::from_hours(24);
 const IGNORED: &str = ".worktrees/";
+const STATUS: [&str; 3] = ["status", "--porcelain", "--untracked-files=all"];
 
 /// A worktree that a chat works in.
 pub(super) struct ChatWorktree {
@@ -67,8 +68,8 @@ impl ChatWorktree {
     pub(super) fn close(self, output: &Console) {
         // The folder cannot be removed while it is the working folder.
         let _ = std::env::set_current_dir(&self.root);
-        match self.git.run(&self.path, &["status", "--porcelain"]) {
-            Ok(status) if status.trim().is_empty() => {
+        match self.git.run(&self.path, &STATUS) {
+            Ok(status) if is_unchanged(&status, &self.root, &self.path) => {
                 remove(&self.git, &self.root, &self.path, &self.branch);
                 output.line(&format!("✓ Worktree cleaned up: {}", self.path.display()));
             }
@@ -78,6 +79,20 @@ impl ChatWorktree {
             )),
         }
     }
+}
+
+/// Tells whether a worktree has nothing that was not committed, apart from copies that `.worktreeinclude` made and
+/// nobody changed.
+fn is_unchanged(status: &str, root: &Path, worktree: &Path) -> bool {
+    let is_copy = |line: &str| {
+        let Some(name) = line.strip_prefix("?? ") else { return false };
+        let (original, copy) = (root.join(name), worktree.join(name));
+        if copy.is_symlink() {
+            return fs::read_link(&copy).is_ok_and(|target| target == original);
+        }
+        matches!((fs::read(&original), fs::read(&copy)), (Ok(original), Ok(copy)) if original == copy)
+    };
+    status.lines().filter(|line| !line.trim().is_empty()).all(is_copy)
 }
 
 /// Removes a worktree. Its branch goes with it, unless it holds commits that are nowhere else.
@@ -101,7 +116,7 @@ fn prune(git: &Git, root: &Path, folder: &Path) {
         let age = modified.ok().and_then(|at| SystemTime::elapsed(&at).ok()).unwrap_or_default();
         let is_ours = name.starts_with("hermes-") && age > PRUNE_AFTER;
         if is_ours
-            && git.run(&entry.path(), &["status", "--porcelain"]).is_ok_and(|text| text.trim().is_empty())
+            && git.run(&entry.path(), &STATUS).is_ok_and(|text| is_unchanged(&text, root, &entry.path()))
         {
             remove(git, root, &entry.path(), &format!("hermes/{name}"));
         }
