@@ -101,6 +101,13 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Backup(arguments) => command::backup::run(&arguments, context, output),
         CliCommand::Import(arguments) => command::backup::import(&arguments, context, output),
         CliCommand::Dump => Ok(command::dump::run(context, output)),
+        CliCommand::Checkpoints { command } => {
+            command::checkpoints::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Memory { command } => command::memory::run(command.unwrap_or_default(), context, output),
+        CliCommand::Security { command } => command::security::run(command, context, output),
+        CliCommand::Debug { command } => command::debug::run(command, context, output),
+        CliCommand::Slack { command } => command::slack::run(command, context, output),
         CliCommand::Uninstall(arguments) => command::uninstall::run(&arguments, context, output),
         CliCommand::Man { output: folder, command } => {
             command::man::run(folder.as_deref(), command.as_deref(), output)

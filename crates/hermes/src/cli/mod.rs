@@ -1,5 +1,6 @@
 //! The command line: names, help texts and types of every command and flag.
 
+mod care;
 mod mcp;
 mod service;
 mod sessions;
@@ -9,6 +10,9 @@ mod upkeep;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use care::{
+    AuditLevel, CheckpointsCommand, DebugCommand, MemoryCommand, MemoryTarget, SecurityCommand, SlackCommand,
+};
 pub(crate) use mcp::{McpAddArguments, McpCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
@@ -23,7 +27,8 @@ pub(crate) use skills::{
 };
 pub(crate) use upkeep::{
     AuthCommand, BackupArguments, CreateProfileArguments, DoctorArguments, FallbackCommand, ImportArguments,
-    LogsArguments, ProfileCommand, SetupArguments, SetupSection, ToolsCommand, UninstallArguments,
+    InstallProfileArguments, LogsArguments, ProfileCommand, SetupArguments, SetupSection, ToolsCommand,
+    UninstallArguments,
 };
 
 /// The text after the help, which lists the exit codes.
@@ -44,6 +49,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     /// Start a chat, or ask one question with -q
+    #[command(
+        after_help = "Examples:\n  hermes chat -q 'What changed in this repository today?'\n  hermes chat -c\n  hermes chat -s plan -w"
+    )]
     Chat(ChatArguments),
     /// Show the current model, choose another, or list those there are
     #[command(
@@ -54,6 +62,7 @@ pub(crate) enum CliCommand {
     /// Sign in to a provider with a device code
     Login(LoginArguments),
     /// Sign out of a provider
+    #[command(after_help = "Example: hermes logout --provider nous")]
     Logout {
         /// nous, openai-codex or copilot [default: the last one signed in to]
         #[arg(long)]
@@ -90,7 +99,33 @@ pub(crate) enum CliCommand {
     /// Read a file that `hermes backup` wrote
     Import(ImportArguments),
     /// Print a report for support, without secrets
+    #[command(after_help = "Example: hermes dump > report.md")]
     Dump,
+    /// Show and remove the checkpoints that /rollback uses
+    Checkpoints {
+        #[command(subcommand)]
+        command: Option<CheckpointsCommand>,
+    },
+    /// Show what the agent remembers, or let it forget
+    Memory {
+        #[command(subcommand)]
+        command: Option<MemoryCommand>,
+    },
+    /// Check the installation for what others could use
+    Security {
+        #[command(subcommand)]
+        command: SecurityCommand,
+    },
+    /// Write a report for support to a file
+    Debug {
+        #[command(subcommand)]
+        command: DebugCommand,
+    },
+    /// Help with the set-up of a Slack app
+    Slack {
+        #[command(subcommand)]
+        command: SlackCommand,
+    },
     /// Remove Hermes from this machine
     Uninstall(UninstallArguments),
     /// Show and change the configuration
@@ -104,6 +139,7 @@ pub(crate) enum CliCommand {
         command: Option<SessionsCommand>,
     },
     /// Show usage: sessions, tokens, cost, tools, times of day
+    #[command(after_help = "Example: hermes insights --days 7 --source telegram")]
     Insights {
         /// Number of days to include
         #[arg(long, default_value_t = 30)]
@@ -113,6 +149,7 @@ pub(crate) enum CliCommand {
         source: Option<String>,
     },
     /// Show what is set up: model, keys, platforms, gateway, jobs
+    #[command(after_help = "Example: hermes status --deep")]
     Status {
         /// Include keys that are not set
         #[arg(long)]
@@ -122,7 +159,9 @@ pub(crate) enum CliCommand {
         deep: bool,
     },
     /// Show the size of the prompt by layer and tool
+    #[command(after_help = "Example: hermes prompt-size --platform telegram")]
     PromptSize {
+        /// Platform, such as cli or telegram
         #[arg(long, default_value = "cli")]
         platform: String,
         /// Print JSON
@@ -147,6 +186,7 @@ pub(crate) enum CliCommand {
         command: Option<WebhookCommand>,
     },
     /// Serve an editor over standard input and output (Agent Client Protocol)
+    #[command(after_help = "Example: hermes acp")]
     Acp,
     /// Manage scheduled jobs
     Cron {
@@ -172,11 +212,16 @@ pub(crate) enum CliCommand {
     /// Update Hermes the way it was installed
     Update(UpdateArguments),
     /// Print a completion script for a shell
+    #[command(
+        after_help = "Examples:\n  hermes completion bash >> ~/.bashrc\n  hermes completion fish > ~/.config/fish/completions/hermes.fish"
+    )]
     Completion {
+        /// bash, zsh, fish, elvish or powershell
         #[arg(default_value = "bash")]
         shell: Shell,
     },
     /// Write the manual pages to a folder, or print the one of a command
+    #[command(after_help = "Examples:\n  hermes man chat\n  hermes man --output ~/.local/share/man/man1")]
     Man {
         /// Folder to write all pages to
         #[arg(long, value_name = "FOLDER")]
@@ -185,6 +230,7 @@ pub(crate) enum CliCommand {
         command: Option<String>,
     },
     /// Print the version
+    #[command(after_help = "Example: hermes version")]
     Version,
 }
 
@@ -332,8 +378,7 @@ pub(crate) struct UpdateArguments {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] =
-    &["batch", "claw", "dashboard", "honcho", "memory", "plugins", "whatsapp"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "claw", "dashboard", "honcho", "plugins", "whatsapp"];
 
 /// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
@@ -418,6 +463,8 @@ pub(crate) struct SignInArguments {
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+#[command(after_help = "Examples:\n  hermes send telegram 'The backup is done'\n  \
+                        hermes send --to slack:#ops --subject CI -f build.log\n  hermes send --list")]
 pub(crate) struct SendArguments {
     /// Target and message; only the message with --to. Reads standard input if the message is omitted
     pub(crate) words: Vec<String>,
@@ -447,7 +494,7 @@ pub(crate) enum ConfigCommand {
     #[command(after_help = "Example: hermes config show")]
     Show,
     /// Open config.yaml in $EDITOR
-    #[command(after_help = "Example: EDITOR=nano hermes config edit")]
+    #[command(after_help = "Example: hermes config edit")]
     Edit,
     /// Set a value; secrets go to .env, the rest to config.yaml
     #[command(after_help = "Examples:\n  hermes config set model.default anthropic/claude-opus-4.6\n  \
@@ -498,11 +545,17 @@ pub(crate) enum ConfigCommand {
 #[derive(Debug, Default, Subcommand)]
 pub(crate) enum DbCommand {
     /// Check the database; changes nothing
+    #[command(after_help = "Example: hermes db check")]
     #[default]
     Check,
     /// Back up the database while it is in use
-    Backup { file: std::path::PathBuf },
+    #[command(after_help = "Example: hermes db backup /mnt/usb/state.db")]
+    Backup {
+        /// File to write
+        file: std::path::PathBuf,
+    },
     /// Rescue what can be read from a damaged database
+    #[command(after_help = "Example: hermes db repair")]
     Repair,
 }
 
@@ -530,30 +583,4 @@ pub(crate) fn completion(shell: Shell) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::definition;
-
-    /// Lists what has no description: commands, and arguments that are not named by it.
-    fn undescribed(command: &clap::Command, path: &str, found: &mut Vec<String>) {
-        let path = format!("{path} {}", command.get_name());
-        if command.get_about().is_none() {
-            found.push(path.clone());
-        }
-        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
-            // A positional argument such as NAME tells by its name what it is.
-            if argument.get_help().is_none() && !argument.is_positional() {
-                found.push(format!("{path} --{}", argument.get_long().unwrap_or_default()));
-            }
-        }
-        for child in command.get_subcommands() {
-            undescribed(child, &path, found);
-        }
-    }
-
-    #[test]
-    fn every_command_and_flag_is_described() {
-        let mut found = Vec::new();
-        undescribed(&definition(), "", &mut found);
-        assert!(found.is_empty(), "without a description: {found:#?}");
-    }
-}
+mod tests;

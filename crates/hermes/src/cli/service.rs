@@ -154,13 +154,27 @@ impl Default for GatewayCommand {
 #[derive(Debug, Default, Subcommand)]
 pub(crate) enum PairingCommand {
     /// List pending and approved users
+    #[command(after_help = "Example: hermes pairing list")]
     #[default]
     List,
     /// Approve a user by pairing code
-    Approve { platform: String, code: String },
+    #[command(after_help = "Example: hermes pairing approve telegram ABCD2345")]
+    Approve {
+        /// Platform, such as telegram
+        platform: String,
+        /// Code that the user was given
+        code: String,
+    },
     /// Revoke a user's access
-    Revoke { platform: String, user_id: String },
+    #[command(after_help = "Example: hermes pairing revoke telegram 123456")]
+    Revoke {
+        /// Platform, such as telegram
+        platform: String,
+        /// Id of the user, as `hermes pairing` lists it
+        user_id: String,
+    },
     /// Remove all pending users
+    #[command(after_help = "Example: hermes pairing clear-pending")]
     ClearPending,
 }
 
@@ -231,13 +245,17 @@ pub(crate) struct SubscribeArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronCommand {
     /// List the jobs
+    #[command(after_help = "Example: hermes cron list --all")]
     List {
         /// Include paused and finished jobs
         #[arg(long)]
         all: bool,
     },
     /// Create a job
-    #[command(alias = "add")]
+    #[command(
+        alias = "add",
+        after_help = "Examples:\n  hermes cron create 'every 2h' 'Check the mail' --deliver telegram\n  hermes cron create '0 9 * * 1-5' 'Write the daily report' --skill report --name daily"
+    )]
     Create {
         /// `30m` or a date (once); `every 2h` or `0 9 * * *` (repeating)
         schedule: String,
@@ -250,11 +268,14 @@ pub(crate) enum CronCommand {
         skills: Vec<String>,
     },
     /// Change a job
+    #[command(after_help = "Example: hermes cron edit daily --schedule '0 8 * * *' --add-skill charts")]
     Edit {
         /// Job id, id prefix or name
         id: String,
+        /// New schedule
         #[arg(long)]
         schedule: Option<String>,
+        /// New prompt
         #[arg(long)]
         prompt: Option<String>,
         #[command(flatten)]
@@ -262,30 +283,52 @@ pub(crate) enum CronCommand {
         /// Replace the job's skills
         #[arg(long = "skill")]
         skills: Vec<String>,
+        /// Skill to add
         #[arg(long = "add-skill")]
         add_skills: Vec<String>,
+        /// Skill to remove
         #[arg(long = "remove-skill")]
         remove_skills: Vec<String>,
+        /// Remove all skills
         #[arg(long)]
         clear_skills: bool,
     },
     /// Pause a job
-    Pause { id: String },
+    #[command(after_help = "Example: hermes cron pause daily")]
+    Pause {
+        /// Job id, id prefix or name
+        id: String,
+    },
     /// Resume a job
-    Resume { id: String },
+    #[command(after_help = "Example: hermes cron resume daily")]
+    Resume {
+        /// Job id, id prefix or name
+        id: String,
+    },
     /// Run a job at the next scheduler tick
-    Run { id: String },
+    #[command(after_help = "Example: hermes cron run daily")]
+    Run {
+        /// Job id, id prefix or name
+        id: String,
+    },
     /// Remove a job; keeps its output
-    #[command(aliases = ["rm", "delete"])]
-    Remove { id: String },
+    #[command(aliases = ["rm", "delete"], after_help = "Example: hermes cron remove daily")]
+    Remove {
+        /// Job id, id prefix or name
+        id: String,
+    },
     /// Show whether jobs will run, and the next one
+    #[command(after_help = "Example: hermes cron status")]
     Status,
     /// Run due jobs once and exit
+    #[command(after_help = "Example: hermes cron tick")]
     Tick,
     /// List past runs of jobs
-    #[command(alias = "history")]
+    #[command(alias = "history", after_help = "Example: hermes cron runs daily --limit 5")]
     Runs {
+        /// Job id, id prefix or name [default: all jobs]
         id: Option<String>,
+        /// Number of runs
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
     },
@@ -300,6 +343,7 @@ impl Default for CronCommand {
 /// What a job is besides its schedule and prompt.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct JobArguments {
+    /// Name of the job
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// local, origin, all, a platform, or platform:chat

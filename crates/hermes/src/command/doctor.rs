@@ -96,20 +96,7 @@ struct Doctor<'a> {
 }
 
 pub(crate) fn run(arguments: &DoctorArguments, context: &ProgramContext, output: &Console) -> ExitCode {
-    let config = Config::load(&context.home, &context.env);
-    context.register_secrets(&config);
-    let mut doctor = Doctor { context, config, section: "", checks: Vec::new() };
-    doctor.runtime();
-    doctor.configuration();
-    doctor.home();
-    doctor.database();
-    doctor.model(arguments.offline);
-    doctor.sign_ins();
-    doctor.terminal();
-    doctor.programs();
-    doctor.gateway();
-    doctor.jobs();
-    doctor.tools();
+    let doctor = examine(arguments.offline, context);
     let mut fixed = Vec::new();
     if arguments.fix {
         for check in doctor.checks.iter().filter(|check| check.repair.is_some()) {
@@ -127,37 +114,67 @@ pub(crate) fn run(arguments: &DoctorArguments, context: &ProgramContext, output:
     ExitCode::SUCCESS
 }
 
+/// Runs all checks.
+fn examine(offline: bool, context: &ProgramContext) -> Doctor<'_> {
+    let config = Config::load(&context.home, &context.env);
+    context.register_secrets(&config);
+    let mut doctor = Doctor { context, config, section: "", checks: Vec::new() };
+    doctor.runtime();
+    doctor.configuration();
+    doctor.home();
+    doctor.database();
+    doctor.model(offline);
+    doctor.sign_ins();
+    doctor.terminal();
+    doctor.programs();
+    doctor.gateway();
+    doctor.jobs();
+    doctor.tools();
+    doctor
+}
+
+/// Returns the checks that ask no server, as text.
+pub(crate) fn report(context: &ProgramContext) -> String {
+    lines(&examine(true, context).checks, &[], false).join("\n")
+}
+
 fn print(checks: &[Check], fixed: &[String], fixes: bool, output: &Console) {
-    output.line("⚕ Hermes Doctor");
+    for line in lines(checks, fixed, fixes) {
+        output.line(&line);
+    }
+}
+
+fn lines(checks: &[Check], fixed: &[String], fixes: bool) -> Vec<String> {
+    let mut lines = vec!["⚕ Hermes Doctor".to_owned()];
     let mut section = "";
     for check in checks {
         if check.section != section {
             section = check.section;
-            output.line(&format!("\n{section}"));
+            lines.push(format!("\n{section}"));
         }
-        output.line(&format!("  {} {}", check.result.mark(), check.text));
+        lines.push(format!("  {} {}", check.result.mark(), check.text));
     }
     let issues: Vec<&Check> = checks
         .iter()
         .filter(|check| matches!(check.result, CheckResult::Bad | CheckResult::Warning))
         .filter(|check| !check.advice.is_empty())
         .collect();
-    output.line("");
+    lines.push(String::new());
     if issues.is_empty() {
-        return output.line("All checks passed! 🎉");
+        lines.push("All checks passed! 🎉".to_owned());
+        return lines;
     }
-    output.line(&format!("Found {} issue(s) to address:", issues.len()));
+    lines.push(format!("Found {} issue(s) to address:", issues.len()));
     for (at, check) in issues.iter().enumerate() {
-        output.line(&format!("  {}. {}: {}", at + 1, check.text, check.advice));
+        lines.push(format!("  {}. {}: {}", at + 1, check.text, check.advice));
     }
     if fixes {
-        output.line(&format!("\nFixed {} issue(s).", fixed.len()));
-        for text in fixed {
-            output.line(&format!("  ✓ {text}"));
-        }
+        lines.push(format!("\nFixed {} issue(s).", fixed.len()));
+        lines.extend(fixed.iter().map(|text| format!("  ✓ {text}")));
     } else if checks.iter().any(|check| check.repair.is_some()) {
-        output.line("\n`hermes doctor --fix` mends what can be mended without losing anything.");
+        lines.push("\n`hermes doctor --fix` mends what can be mended without losing anything.".to_owned());
     }
+    lines
 }
 
 fn as_json(checks: &[Check], fixed: &[String]) -> String {

@@ -66,7 +66,11 @@ fn list(
     };
     let freshness = if arguments.refresh { ListFreshness::Current } else { ListFreshness::Recent };
     match model_lists::list_models(&target, context, freshness) {
-        Ok(models) => models.iter().for_each(|model| output.line(&model.id)),
+        Ok(models) => {
+            for model in models {
+                output.line(&model.id);
+            }
+        }
         Err(error) => {
             let known =
                 hermes_config::provider::registry::find(target.provider()).map_or(&[][..], |row| row.models);
@@ -74,7 +78,9 @@ fn list(
                 return Err(error);
             }
             output.notice(&format!("note: {error:#}; these are the models this release knows"));
-            known.iter().for_each(|model| output.line(model));
+            for model in known {
+                output.line(model);
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

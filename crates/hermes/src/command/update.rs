@@ -151,7 +151,11 @@ fn migrate_config(config: &Config, yes: bool, context: &ProgramContext, output: 
         return;
     }
     match migrate::migrate(&context.home, &context.env, migrate::MigrationMode::Apply) {
-        Ok(report) => report.lines.iter().for_each(|line| output.line(line)),
+        Ok(report) => {
+            for line in report.lines {
+                output.line(&line);
+            }
+        }
         // The update itself is complete; the old file still works.
         Err(error) => output.notice(&format!("note: config.yaml was not migrated: {error}")),
     }

@@ -53,7 +53,7 @@ impl JobScripts {
         };
         let ran = programs.output_for(program, Some(event.as_bytes()), &Cancel::new()).await;
         let (stdout, exit) = ran.map_err(|error| error.to_string())?;
-        Ok(JobScriptOutcome { stdout, stderr: String::new(), code: code_of(&exit) })
+        Ok(JobScriptOutcome { stdout, stderr: String::new(), code: code_of(exit) })
     }
 
     pub(crate) async fn run(&self, order: JobScriptRequest<'_>) -> Result<JobScriptOutcome, String> {
@@ -82,7 +82,7 @@ impl JobScripts {
         Ok(JobScriptOutcome {
             stdout: join_output(ran.output),
             stderr: join_output(ran.stderr),
-            code: code_of(&ran.exit),
+            code: code_of(ran.exit),
         })
     }
 }
@@ -95,9 +95,9 @@ fn interpreter(language: ScriptLanguage) -> &'static str {
 }
 
 /// Returns the exit code; `None` for a script that did not end by itself.
-fn code_of(exit: &ProgramExit) -> Option<i32> {
+fn code_of(exit: ProgramExit) -> Option<i32> {
     match exit {
-        ProgramExit::Exited(code) => Some(*code),
+        ProgramExit::Exited(code) => Some(code),
         ProgramExit::TimedOut | ProgramExit::Cancelled => None,
     }
 }

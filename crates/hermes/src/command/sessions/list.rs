@@ -134,7 +134,7 @@ pub(super) fn format_age(then: Timestamp) -> String {
     }
 }
 
-pub(super) fn day(at: Timestamp) -> String {
+pub(crate) fn day(at: Timestamp) -> String {
     let local = local_time(at);
     format!("{:04}-{:02}-{:02}", local.year, local.month, local.day)
 }

@@ -21,7 +21,8 @@ use crate::cli::{ChatArguments, DbCommand, SessionFilterArguments, SessionsComma
 use crate::command;
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
-use list::{day, format_age};
+pub(crate) use list::day;
+use list::format_age;
 
 pub(crate) use list::{age, recent};
 
@@ -335,7 +336,7 @@ fn stats(store: &Store, output: &Console) -> Result<()> {
     Ok(())
 }
 
-fn megabytes(bytes: u64) -> String {
+pub(crate) fn megabytes(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a file size for people")]
     let megabytes = bytes as f64 / (1024.0 * 1024.0);
     format!("{megabytes:.1} MB")

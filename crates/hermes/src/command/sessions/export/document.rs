@@ -57,7 +57,7 @@ fn parts_of(stored: &StoredMessage, secrets: SecretHandling) -> Vec<DocumentPart
             let name = message.tool_name.clone().unwrap_or_else(|| "tool".to_owned());
             return vec![DocumentPart::ToolResult { name, text }];
         }
-        _ => return Vec::new(),
+        Role::System => return Vec::new(),
     };
     let mut parts = Vec::new();
     if !text.trim().is_empty() {

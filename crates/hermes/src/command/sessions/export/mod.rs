@@ -8,6 +8,7 @@ mod html;
 mod markdown;
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -301,7 +302,7 @@ impl Export<'_> {
         for unit in units {
             let (path, expected) = match self.arguments.format {
                 ExportFormat::Jsonl => {
-                    let lines: String = self.lines_of(unit)?.iter().map(|line| format!("{line}\n")).collect();
+                    let lines = joined(&self.lines_of(unit)?);
                     (self.file_target().map(Path::to_owned), Some(lines))
                 }
                 format => {
@@ -330,6 +331,15 @@ impl Export<'_> {
     }
 }
 
+/// Joins lines, each with its end.
+fn joined(lines: &[impl std::fmt::Display]) -> String {
+    lines.iter().fold(String::new(), |mut text, line| {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "{line}");
+        text
+    })
+}
+
 fn private_file(path: &Path) -> std::io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
@@ -338,7 +348,7 @@ fn private_file(path: &Path) -> std::io::Result<fs::File> {
 /// Adds lines to the list of what a folder contains.
 fn append_manifest(folder: &Path, entries: &[Value]) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
-    let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
+    let lines = joined(entries);
     let path = folder.join("manifest.jsonl");
     let mut file = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
     file.write_all(lines.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
