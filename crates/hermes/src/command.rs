@@ -6,6 +6,8 @@ pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod chat;
 pub(crate) mod checkpoints;
+pub(crate) mod claw;
+pub(crate) mod complete;
 pub(crate) mod config;
 pub(crate) mod cron;
 pub(crate) mod database;

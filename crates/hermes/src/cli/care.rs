@@ -158,3 +158,67 @@ pub(crate) enum SlackCommand {
         slashes_only: bool,
     },
 }
+
+/// What is taken over from OpenClaw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClawPreset {
+    /// Persona, memory, skills and settings
+    #[default]
+    Full,
+    /// Persona, memory and skills
+    UserData,
+}
+
+/// What happens to a skill whose name is taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SkillConflict {
+    /// Keep the present skill
+    #[default]
+    Skip,
+    /// Replace the present skill
+    Overwrite,
+    /// Add the other one as NAME-imported
+    Rename,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ClawCommand {
+    /// Show what can be taken over, and take it over after a confirmation
+    #[command(
+        after_help = "Examples:\n  hermes claw migrate --dry-run\n  hermes claw migrate --preset user-data -y\n  \
+                            hermes claw migrate --source /mnt/old/.openclaw --migrate-secrets"
+    )]
+    Migrate(MigrateClawArguments),
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one field per flag")]
+pub(crate) struct MigrateClawArguments {
+    /// Folder of OpenClaw [default: ~/.openclaw, ~/.clawdbot or ~/.moltbot]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) source: Option<PathBuf>,
+    /// Show what would be taken over, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// What to take over
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) preset: ClawPreset,
+    /// Replace files and settings that exist
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Also take over keys and tokens
+    #[arg(long)]
+    pub(crate) migrate_secrets: bool,
+    /// Don't back up the home first
+    #[arg(long)]
+    pub(crate) no_backup: bool,
+    /// Folder to put AGENTS.md into
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) workspace_target: Option<PathBuf>,
+    /// What to do about a skill whose name is taken
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) skill_conflict: SkillConflict,
+    /// Don't ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}

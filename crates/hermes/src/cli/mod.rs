@@ -11,7 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use care::{
-    AuditLevel, CheckpointsCommand, DebugCommand, MemoryCommand, MemoryTarget, SecurityCommand, SlackCommand,
+    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemoryTarget,
+    MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand,
 };
 pub(crate) use mcp::{McpAddArguments, McpCommand};
 pub(crate) use service::{
@@ -126,6 +127,11 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: SlackCommand,
     },
+    /// Take over what an OpenClaw installation has
+    Claw {
+        #[command(subcommand)]
+        command: ClawCommand,
+    },
     /// Remove Hermes from this machine
     Uninstall(UninstallArguments),
     /// Show and change the configuration
@@ -151,10 +157,10 @@ pub(crate) enum CliCommand {
     /// Show what is set up: model, keys, platforms, gateway, jobs
     #[command(after_help = "Example: hermes status --deep")]
     Status {
-        /// Include keys that are not set
+        /// Include providers and keys that are not set
         #[arg(long)]
         all: bool,
-        /// Also check whether the API server responds
+        /// Also check whether the model's provider and the API server respond
         #[arg(long)]
         deep: bool,
     },
@@ -219,6 +225,13 @@ pub(crate) enum CliCommand {
         /// bash, zsh, fish, elvish or powershell
         #[arg(default_value = "bash")]
         shell: Shell,
+    },
+    /// Print the words that can stand at the end of a command line, for completion scripts
+    #[command(hide = true)]
+    CompleteWords {
+        /// Words that were typed, the one at the cursor last
+        #[arg(last = true)]
+        words: Vec<String>,
     },
     /// Write the manual pages to a folder, or print the one of a command
     #[command(after_help = "Examples:\n  hermes man chat\n  hermes man --output ~/.local/share/man/man1")]
@@ -380,31 +393,34 @@ pub(crate) struct UpdateArguments {
 /// The commands of other releases that this one does not have.
 const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "claw", "dashboard", "honcho", "plugins", "whatsapp"];
 
-/// Returns the message for an unknown command: how to ask a question, or that the command is not available.
-pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {
+/// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
+/// available. `words` are the arguments that are not flags.
+pub(crate) fn unknown_command(error: &clap::Error, words: &[String]) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    // For subcommands clap's own message is better.
-    if first != Some(word.as_str()) {
-        return None;
-    }
-    if UNAVAILABLE_COMMANDS.contains(&word.as_str()) {
+    let at = words.iter().position(|other| other == word)?;
+    let above: Vec<&str> = std::iter::once("").chain(words.iter().take(at).map(String::as_str)).collect();
+    let path = above.join(" ");
+    if at == 0 && UNAVAILABLE_COMMANDS.contains(&word.as_str()) {
         return Some(format!(
             "'hermes {word}' is not available in this release; `hermes --help` lists what is"
         ));
     }
     let near = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::Strings(names)) => names.first().cloned(),
+        // The last one is the most similar.
+        Some(ContextValue::Strings(names)) => names.last().cloned(),
         Some(ContextValue::String(name)) => Some(name.clone()),
         _ => None,
     };
-    let near = near.map(|name| format!("; did you mean 'hermes {name}'?")).unwrap_or_default();
+    let near = near.map(|name| format!("; did you mean 'hermes{path} {name}'?")).unwrap_or_default();
+    let ask = if at == 0 { format!("To ask something: hermes -q '{word}'\n\n") } else { String::new() };
+    let usage = if at == 0 { " [OPTIONS] [COMMAND]".to_owned() } else { format!("{path} [COMMAND]") };
     Some(format!(
-        "unknown command '{word}'{near}\nTo ask something: hermes -q '{word}'\n\n\
-         Usage: hermes [OPTIONS] [COMMAND]\nFor more information, try '--help'."
+        "unknown command 'hermes{path} {word}'{near}\n{ask}Usage: hermes{usage}\n\
+         For more information, try 'hermes{path} --help'."
     ))
 }
 
@@ -574,12 +590,6 @@ pub(crate) fn definition() -> clap::Command {
 /// Tells whether a word is a command.
 pub(crate) fn is_command(word: &str) -> bool {
     Cli::command().get_subcommands().any(|command| command.get_name() == word)
-}
-
-pub(crate) fn completion(shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "hermes", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
 }
 
 #[cfg(test)]

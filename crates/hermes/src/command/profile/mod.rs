@@ -521,7 +521,7 @@ fn is_alias(path: &Path) -> bool {
 }
 
 /// Copies a file or a folder, if it is there. Links are left out: they may lead out of the home.
-fn copy_entry(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy_entry(from: &Path, to: &Path) -> Result<()> {
     let Ok(data) = fs::symlink_metadata(from) else { return Ok(()) };
     if data.is_dir() {
         return copy_folder(from, to, &[]);
