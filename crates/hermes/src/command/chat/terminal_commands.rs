@@ -175,7 +175,7 @@ pub(super) fn copy(chat: &ChatLoop<'_>, which: &str) {
 pub(super) async fn pick_session(chat: &ChatLoop<'_>) -> Result<Option<SessionId>> {
     let Some(screen) = chat.terminal.screen() else { return Ok(None) };
     let store = chat.runtime.agent.store();
-    let all = store.list_conversations(hermes_store::SessionFilter { source: None }, MAX_SESSIONS).await?;
+    let all = store.list_conversations(hermes_store::SessionFilter::default(), MAX_SESSIONS).await?;
     let own = chat.opened.conversation.session();
     let all: Vec<_> = all.into_iter().filter(|session| session.id != *own).collect();
     if all.is_empty() {
