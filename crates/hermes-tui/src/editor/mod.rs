@@ -6,6 +6,7 @@ mod buffer;
 mod history;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -58,6 +59,8 @@ pub struct EditedText {
     pub label: String,
     /// The folded pastes, in the order of the text.
     pub pastes: Vec<String>,
+    /// The pictures that go with the text.
+    pub images: Vec<PathBuf>,
 }
 
 impl Editor {

@@ -108,6 +108,8 @@ pub(crate) fn transcript_options(display: &DisplaySettings) -> TranscriptOptions
         },
         reasoning: if display.show_reasoning { ReasoningDisplay::Shown } else { ReasoningDisplay::Hidden },
         diffs: if display.inline_diffs { DiffDisplay::Inline } else { DiffDisplay::Hidden },
+        markdown: hermes_tui::MarkdownDisplay::Rendered,
+        preview_columns: None,
     }
 }
 

@@ -73,6 +73,8 @@ pub(super) fn open(
         history: Some(Arc::new(HistoryFile(context.home.join(".hermes_history")))),
         completion: Some(Arc::new(FileCompletion::new(folder, context.env.clone(), clock))),
         editor: Some(Arc::new(TerminalEditor(context.env.clone()))),
+        images: None,
+        times: None,
         cancel: Cancel::new(),
     })
     .context("cannot open the screen; `hermes chat --cli` works without it")
@@ -96,6 +98,8 @@ pub(super) async fn pick(spec: PickerSpec, context: &ProgramContext) -> Result<O
         history: None,
         completion: None,
         editor: None,
+        images: None,
+        times: None,
         cancel: Cancel::new(),
     })
     .context("cannot open the screen")?;
