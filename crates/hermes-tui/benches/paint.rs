@@ -41,6 +41,7 @@ impl Bench {
             commands: Vec::new(),
             history: (0..HISTORY).map(|at| format!("an earlier input, number {at}")).collect(),
             times: None,
+            fold: hermes_tui::FoldLimits::default(),
             placeholder: String::new(),
             width,
             height,

@@ -104,6 +104,7 @@ async fn run() {
         editor: None,
         images: None,
         times: None,
+        fold: hermes_tui::FoldLimits::default(),
         cancel: Cancel::new(),
     })
     .expect("a terminal");

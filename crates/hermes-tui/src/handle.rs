@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::completion::{CommandItem, CompletionSource};
 use crate::dialog::{DialogId, PickerSpec, SUDO};
-use crate::editor::InputHistory;
+use crate::editor::{FoldLimits, InputHistory};
 use crate::error::Error;
 use crate::screen::{
     BarVisibility, BusyInputMode, Operation, ScreenInput, ScreenSetup, ScreenState, TimeLabels,
@@ -67,6 +67,7 @@ pub struct ScreenOptions {
     pub commands: Vec<CommandItem>,
     pub placeholder: String,
     pub times: Option<TimeLabels>,
+    pub fold: FoldLimits,
     pub history: Option<Arc<dyn InputHistory>>,
     pub completion: Option<Arc<dyn CompletionSource>>,
     pub editor: Option<Arc<dyn ExternalEditor>>,
@@ -115,6 +116,7 @@ impl Screen {
             history,
             placeholder: options.placeholder,
             times: options.times,
+            fold: options.fold,
             width: terminal.width,
             height: terminal.height,
             now,
@@ -230,6 +232,11 @@ impl ScreenHandle {
     /// Shows a remark above the input for a moment.
     pub fn hint(&self, text: impl Into<String>) {
         self.send(ScreenInput::Hint(text.into()));
+    }
+
+    /// Changes the commands that the menu offers.
+    pub fn set_commands(&self, commands: Vec<CommandItem>) {
+        self.send(ScreenInput::Commands(commands));
     }
 
     /// Draws everything again.

@@ -21,7 +21,8 @@ mod transcript;
 pub use completion::{CommandItem, CompletionItem, CompletionSource};
 pub use dialog::{DialogId, DialogOutcome, PickerItem, PickerSpec};
 pub use editor::{
-    EditedText, Editor, InputHistory, KeyUse, Motion, TextBuffer, format_history_entry, parse_history,
+    EditedText, Editor, FoldLimits, InputHistory, KeyUse, Motion, TextBuffer, format_history_entry,
+    parse_history,
 };
 pub use error::Error;
 pub use glyphs::StyledLine;

@@ -10,6 +10,7 @@ mod assemble;
 mod cut;
 mod digest;
 mod files;
+mod preview;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
@@ -20,6 +21,7 @@ use crate::prompt;
 use crate::turn::gauge::{Gauge, message_tokens};
 use crate::turn::{TurnCapacity, TurnScope, TurnTranscript};
 
+pub use preview::CompressionPreview;
 pub(crate) use summary::is_summary;
 
 /// The length below which a result is not moved to a file.

@@ -8,7 +8,7 @@ use super::ScreenEffect;
 use crate::completion::{
     CommandItem, CompletionItem, CompletionMenu, CompletionWord, complete_argument, complete_command, rank,
 };
-use crate::editor::{Editor, HistorySearch, Motion};
+use crate::editor::{Editor, FoldLimits, HistorySearch, Motion};
 
 /// The input at the bottom of the screen.
 #[derive(Debug, Default)]
@@ -40,8 +40,12 @@ enum RefreshReason {
 }
 
 impl InputBox {
-    pub(super) fn new(history: Vec<String>, commands: Vec<CommandItem>) -> Self {
-        Self { editor: Editor::with_history(history), commands, ..Self::default() }
+    pub(super) fn new(history: Vec<String>, fold: FoldLimits, commands: Vec<CommandItem>) -> Self {
+        Self { editor: Editor::with_history(history, fold), commands, ..Self::default() }
+    }
+
+    pub(super) fn set_commands(&mut self, commands: Vec<CommandItem>) {
+        self.commands = commands;
     }
 
     /// Tells whether there is nothing to send.

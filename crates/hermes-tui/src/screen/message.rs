@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossterm::event::KeyEvent;
 use hermes_types::{TurnEvent, UserAnswer, UserQuestion};
 
-use crate::completion::CompletionItem;
+use crate::completion::{CommandItem, CompletionItem};
 use crate::dialog::{DialogId, PickerSpec};
 use crate::editor::EditedText;
 use crate::glyphs::clean_line;
@@ -67,6 +67,8 @@ pub enum ScreenInput {
     Theme(Box<Theme>),
     Transcript(TranscriptOptions),
     BusyInput(BusyInputMode),
+    /// The commands that the menu offers from now on.
+    Commands(Vec<CommandItem>),
     /// Clears the visible part of the terminal.
     Clear,
     Redraw,

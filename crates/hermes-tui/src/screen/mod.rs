@@ -21,7 +21,7 @@ pub use view::ScreenFrame;
 
 use crate::completion::CommandItem;
 use crate::dialog::{DialogBox, DialogOutcome};
-use crate::editor::{EditedText, KeyUse};
+use crate::editor::{EditedText, FoldLimits, KeyUse};
 use crate::glyphs::{StyledLine, clean, clean_line, cut, line_columns, styled, wrap_words};
 use crate::markdown::MarkdownStream;
 use crate::status::StatusFields;
@@ -45,6 +45,7 @@ pub struct ScreenSetup {
     pub commands: Vec<CommandItem>,
     /// Earlier inputs, oldest first.
     pub history: Vec<String>,
+    pub fold: FoldLimits,
     /// How the time of day is shown beside messages, if it is.
     pub times: Option<TimeLabels>,
     /// The text that stands in the empty input.
@@ -95,7 +96,7 @@ impl ScreenState {
         Self {
             width: usize::from(setup.width.max(1)),
             height: usize::from(setup.height.max(1)),
-            input: InputBox::new(setup.history.clone(), setup.commands.clone()),
+            input: InputBox::new(setup.history.clone(), setup.fold, setup.commands.clone()),
             transcript: ShownTurn::new(setup.transcript),
             setup,
             dialogs: VecDeque::new(),
@@ -211,6 +212,7 @@ impl ScreenState {
             ScreenInput::Theme(theme) => self.setup.theme = *theme,
             ScreenInput::Transcript(options) => self.transcript.options = options,
             ScreenInput::BusyInput(mode) => self.setup.busy_input = mode,
+            ScreenInput::Commands(commands) => self.input.set_commands(commands),
             ScreenInput::Redraw => effects.push(ScreenEffect::Repaint),
             ScreenInput::Copy(text) => effects.push(ScreenEffect::Copy(text)),
             ScreenInput::Clear => {

@@ -121,7 +121,7 @@ impl ScreenState {
         let last = (from + shown).min(count);
         let older = match self.transcript.outputs.len() - open.age - 1 {
             0 => String::new(),
-            older => format!(" · Ctrl+O next of {older}"),
+            older => format!(" · Ctrl+O older ({older})"),
         };
         let note = format!("  lines {}–{last} of {count} · PgUp PgDn{older} · Esc closes", from + 1);
         rows.push(cut(&styled(note, theme.dim), self.width));

@@ -47,6 +47,7 @@ pub(crate) fn setup(width: u16, height: u16) -> ScreenSetup {
         ],
         history: vec!["earlier question".into(), "another question".into()],
         times: None,
+        fold: hermes_tui::FoldLimits::default(),
         placeholder: "Ask anything".into(),
         width,
         height,

@@ -15,12 +15,25 @@ use hermes_net::HttpClient;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
+use super::chat;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring;
 
 pub(crate) fn run(wanted: Option<&str>, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
     let config = context.config(output);
+    // On a terminal a model is picked; a script gets the present one.
+    let picked = match wanted {
+        None if chat::can_have_screen(&context.env) => {
+            let picked = chat::pick_model(context, config.clone())?;
+            if picked.is_none() {
+                output.line("No change.");
+            }
+            picked
+        }
+        _ => None,
+    };
+    let wanted = wanted.or(picked.as_deref());
     for line in answer(wanted, context, config)? {
         output.line(&line);
     }

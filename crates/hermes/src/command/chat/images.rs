@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_agent::{Agent, TurnInput};
 use hermes_config::{Env, Home, expand_tilde};
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_tui::ImageSource;
@@ -115,19 +116,28 @@ async fn from_clipboard(env: &Env, programs: &ProgramRunner, home: &Home) -> Res
 
 fn unused_path(folder: &Path) -> PathBuf {
     let at = local_time(now());
-    let time = format!(
-        "{:04}{:02}{:02}_{:02}{:02}{:02}",
-        at.year, at.month, at.day, at.hour, at.minute, at.second
-    );
+    let time =
+        format!("{:04}{:02}{:02}_{:02}{:02}{:02}", at.year, at.month, at.day, at.hour, at.minute, at.second);
     let paths = (1..).map(|number: u32| folder.join(format!("clip_{time}_{number}.png")));
     paths.into_iter().find(|path| !path.exists()).unwrap_or_else(|| folder.join(format!("clip_{time}.png")))
 }
 
-/// Adds pictures to a message. Fails with a sentence that names the picture that cannot be sent.
-pub(crate) fn with_images(text: &str, images: &[PathBuf]) -> Result<MessageContent, String> {
+/// Adds pictures to the input of a turn. Fails with a sentence if one cannot be sent, or the model can see none.
+pub(crate) fn add_images(said: &mut TurnInput, images: &[PathBuf], agent: &Agent) -> Result<(), String> {
     if images.is_empty() {
-        return Ok(MessageContent::Text(text.to_owned()));
+        return Ok(());
     }
+    if agent.models().provider == "offline" {
+        return Err(
+            "The offline model cannot see pictures; choose a model with /model or `hermes model`".to_owned()
+        );
+    }
+    said.content = with_images(&said.content.text(), images)?;
+    Ok(())
+}
+
+/// Adds pictures to a message. Fails with a sentence that names the picture that cannot be sent.
+fn with_images(text: &str, images: &[PathBuf]) -> Result<MessageContent, String> {
     let question = if text.trim().is_empty() { BARE_QUESTION } else { text };
     let paths: Vec<String> =
         images.iter().map(|path| format!("[attached image: {}]", path.display())).collect();
@@ -221,7 +231,9 @@ mod tests {
             assert_eq!(images.find(&typed), Some(path.clone()), "{typed}");
         }
         fs::write(folder.path().join("text.png"), "no picture").unwrap();
-        for (typed, words) in [("text.png", "not a PNG"), ("no-such.png", "no such file"), (".", "not a file")] {
+        for (typed, words) in
+            [("text.png", "not a PNG"), ("no-such.png", "no such file"), (".", "not a file")]
+        {
             let reason = images.resolve(typed).unwrap_err();
             assert!(reason.contains(words), "{typed}: {reason}");
         }

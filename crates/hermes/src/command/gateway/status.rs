@@ -52,9 +52,20 @@ pub(crate) fn show(
 
 /// Prints the state the last process wrote.
 fn health(home: &Home, output: &Console) {
-    let Ok(text) = std::fs::read_to_string(home.gateway_state()) else { return };
-    let Ok(state) = serde_json::from_str::<Value>(&text) else { return };
+    let lines = health_lines(home);
+    if !lines.is_empty() {
+        output.line("\nRecent gateway health:");
+        for line in &lines {
+            output.line(line);
+        }
+    }
+}
+
+/// Describes the state the last process wrote, platform by platform.
+pub(crate) fn health_lines(home: &Home) -> Vec<String> {
     let mut lines = Vec::new();
+    let Ok(text) = std::fs::read_to_string(home.gateway_state()) else { return lines };
+    let Ok(state) = serde_json::from_str::<Value>(&text) else { return lines };
     for (name, platform) in state.get("platforms").and_then(Value::as_object).into_iter().flatten() {
         let text = |key: &str| platform.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         match text("error_message").as_str() {
@@ -71,12 +82,7 @@ fn health(home: &Home, output: &Console) {
         let what = if phase == "startup_failed" { "Last startup issue" } else { "Last shutdown reason" };
         lines.push(format!("  ⚠ {what}: {reason}"));
     }
-    if !lines.is_empty() {
-        output.line("\nRecent gateway health:");
-        for line in &lines {
-            output.line(line);
-        }
-    }
+    lines
 }
 
 /// Tells whether a file exists and belongs to this user. If root opened another user's database, SQLite would
