@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use hermes_tui::{
-    Background, BusyInputMode, ColorDepth, DiffDisplay, Painter, ReasoningDisplay, ResizeBehavior,
-    ScreenInput, ScreenSetup, ScreenState, Theme, ToolFeedMode, TranscriptOptions,
+    Background, BusyInputMode, ColorDepth, DiffDisplay, MarkdownDisplay, Painter, ReasoningDisplay,
+    ResizeBehavior, ScreenInput, ScreenSetup, ScreenState, Theme, ToolFeedMode, TranscriptOptions,
 };
 use hermes_types::{Delta, SessionId, TurnEvent, WallClock};
 
@@ -33,11 +33,15 @@ impl Bench {
                 tool_feed: ToolFeedMode::All,
                 reasoning: ReasoningDisplay::Shown,
                 diffs: DiffDisplay::Inline,
+                markdown: MarkdownDisplay::Rendered,
+                preview_columns: None,
             },
             busy_input: BusyInputMode::Queue,
             bell_on_complete: false,
             commands: Vec::new(),
             history: (0..HISTORY).map(|at| format!("an earlier input, number {at}")).collect(),
+            times: None,
+            fold: hermes_tui::FoldLimits::default(),
             placeholder: String::new(),
             width,
             height,

@@ -98,6 +98,23 @@ pub(crate) fn run(command: ProfileCommand, context: &ProgramContext, output: &Co
     Ok(ExitCode::SUCCESS)
 }
 
+/// Describes the profile in use, and names the others.
+pub(crate) fn describe(context: &ProgramContext) -> Result<String> {
+    let profiles = Profiles::of(context)?;
+    let names = profiles.names();
+    let current = names.iter().find(|name| profiles.home(name).path() == context.home.path());
+    let others: Vec<&str> = names.iter().filter(|name| Some(*name) != current).map(String::as_str).collect();
+    let mut text = format!(
+        "Profile: {}\nHome:    {}",
+        current.map_or("(a home of its own)", String::as_str),
+        context.home.path().display()
+    );
+    if !others.is_empty() {
+        text.push_str(&format!("\nOthers:  {} (`hermes -p NAME` uses one)", others.join(", ")));
+    }
+    Ok(text)
+}
+
 /// Tells whether a name can be a profile's.
 pub(crate) fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
