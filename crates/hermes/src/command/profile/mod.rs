@@ -291,7 +291,7 @@ impl Profiles {
             write::replace(&home.join(".no-bundled-skills"), b"")?;
         }
         if let Some(text) = &arguments.description {
-            describe(&home, text)?;
+            write_description(&home, text)?;
         }
         output.line(&format!("✓ Profile {name} created in {}", home.path().display()));
         if !arguments.no_alias {
@@ -316,7 +316,7 @@ impl Profiles {
         let name = name.unwrap_or_else(current);
         let home = self.existing(&name)?;
         if let Some(text) = text {
-            describe(&home, text)?;
+            write_description(&home, text)?;
             output.line(&format!("✓ {name} is described."));
         } else {
             let about = ProfileAbout::read(&home);
@@ -474,7 +474,7 @@ impl Profiles {
     }
 }
 
-fn describe(home: &Home, text: &str) -> Result<()> {
+fn write_description(home: &Home, text: &str) -> Result<()> {
     let mut about = ProfileAbout::read(home);
     about.describe(text);
     about.write(home)
