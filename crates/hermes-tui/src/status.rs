@@ -118,10 +118,10 @@ pub(crate) fn duration(span: Duration) -> String {
     }
 }
 
-/// Formats a duration in minutes once it is longer than one, so that it rarely changes.
+/// Formats a duration in minutes, so that it rarely changes.
 fn rough_duration(span: Duration) -> String {
     match span.as_secs() {
-        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 0..3_600 => format!("{}m", seconds / 60),
         _ => duration(span),
     }
 }

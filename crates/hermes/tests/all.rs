@@ -29,6 +29,7 @@ mod all {
     mod mcp;
     mod scenario;
     mod screen;
+    mod screen_session;
     mod sending;
     mod service;
     mod sessions;

@@ -305,7 +305,7 @@ impl DialogBox {
             .map(|(limit, shown)| limit.saturating_sub(now.saturating_sub(shown)));
         match left {
             // The countdown moves in steps, so that it does not distract.
-            Some(left) => format!("{keys} · {}s", left.as_secs().div_ceil(5) * 5),
+            Some(left) => format!("{}s · {keys}", left.as_secs().div_ceil(5) * 5),
             None => keys.to_owned(),
         }
     }

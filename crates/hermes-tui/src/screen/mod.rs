@@ -31,7 +31,6 @@ use crate::transcript::{RowContext, ShownTurn, TranscriptOptions};
 /// The time in which a second Ctrl-C counts as one.
 const DOUBLE_PRESS: Duration = Duration::from_secs(2);
 const ANIMATION_TIME: Duration = Duration::from_millis(100);
-const MINUTE: Duration = Duration::from_mins(1);
 const HINT_TIME: Duration = Duration::from_secs(4);
 const ECHO_RULE_COLUMNS: usize = 40;
 
@@ -135,10 +134,9 @@ impl ScreenState {
         if self.running_since.is_some() || self.lock.is_some() || self.transcript.has_agents() {
             return ANIMATION_TIME;
         }
-        // An idle screen wakes up only when the time in the status bar changes: each second, later each minute.
+        // An idle screen wakes up only when the time in the status bar changes.
         let elapsed = now.saturating_sub(self.setup.now);
-        let unit: u128 =
-            if elapsed < MINUTE || self.hint.is_some() || !self.dialogs.is_empty() { 1_000 } else { 60_000 };
+        let unit: u128 = if self.hint.is_some() || !self.dialogs.is_empty() { 1_000 } else { 60_000 };
         let passed = u64::try_from(elapsed.as_millis() % unit).unwrap_or(0);
         Duration::from_millis(u64::try_from(unit).unwrap_or(0).saturating_sub(passed))
     }

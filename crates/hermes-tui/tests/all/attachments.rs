@@ -195,7 +195,7 @@ fn answers_are_marked_up_as_wanted() {
 fn an_idle_screen_sleeps() {
     let mut terminal = TestTerminal::new(80, 24);
     let next = |terminal: &TestTerminal| terminal.state.next_tick(terminal.now);
-    assert_eq!(next(&terminal), Duration::from_secs(1));
+    assert_eq!(next(&terminal), Duration::from_mins(1));
     terminal.pass(61_500);
     assert_eq!(next(&terminal), Duration::from_millis(58_500));
     terminal.begin_turn();

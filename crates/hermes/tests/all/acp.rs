@@ -371,3 +371,41 @@ fn a_picture_in_a_prompt_reaches_the_model() {
     };
     assert!(requests.iter().any(has_picture));
 }
+
+const EDITOR: &str = r#"
+models: [{id: test-model}, {id: other-model}]
+replies:
+  - {when: {user_contains: pictureword, body_contains: "data:image/png"}, text: a picture}
+  - {when: {user_contains: fileword, body_contains: the embedded text}, text: read the file}
+  - {when: {user_contains: denyword}, tool: {name: terminal, arguments: {command: "rm -rf ./made"}}}
+  - {when: {user_contains: denyword}, text: it stays}
+  - {when: {user_contains: allowword}, tool: {name: terminal, arguments: {command: "rm -rf ./made"}}}
+  - {when: {user_contains: allowword}, text: it is gone}
+  - {when: {user_contains: slowword}, events: [{text: "slow begins"}, stall]}
+  - {when: {user_contains: modelword, model: other-model}, text: from the other model}
+  - {when: {user_contains: forkword}, text: in the fork}
+default: {reply: {text: a title}}
+"#;
+
+#[test]
+fn peer_the_published_client_speaks_with_us() {
+    let peers = std::env::var_os("HERMES_PEERS").map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/hermes-peers"),
+        PathBuf::from,
+    );
+    let python = peers.join("acp/bin/python");
+    if !python.exists() {
+        hermes_testkit::peer_is_missing("the package agent-client-protocol is not installed");
+        return;
+    }
+    let home = EditorHome::new(EDITOR);
+    let output = std::process::Command::new(python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/acp_editor.py"))
+        .arg(super::support::program())
+        .args([home.home.path(), home.folder()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.trim_end().ends_with("all well"), "{said}");
+}
