@@ -16,6 +16,8 @@ use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::lease;
 use crate::result::TurnResult;
+use crate::review::{review, review_due};
+use crate::title::title_conversation;
 use crate::turn::open_calls::answer_waiting_calls;
 use crate::turn::reply::final_text;
 use crate::turn::{LeasedTurn, TurnInput};
@@ -171,11 +173,11 @@ impl Agent {
     /// Does what follows a turn, while nobody waits for it: names the conversation and reviews it, where due.
     pub async fn follow_up(&self, conversation: &Conversation, naming: Naming, cancel: &Cancel) {
         if naming == Naming::Automatic {
-            self.title_conversation(conversation, cancel).await;
+            title_conversation(self, conversation, cancel).await;
         }
-        let due = self.review_due(conversation);
+        let due = review_due(self, conversation);
         if due.is_any() {
-            self.review(conversation, due, cancel).await;
+            review(self, conversation, due, cancel).await;
         }
     }
 
