@@ -305,7 +305,10 @@ async fn a_side_model_that_fails_is_replaced_by_the_main_one() {
     bench.set_side_model(side.model.clone(), std::time::Duration::from_secs(5));
     let mut conversation = bench.conversation();
     bench.say(&mut conversation, "a question").await;
-    bench.agent.follow_up(&conversation, Naming::Automatic, &hermes_types::Cancel::new()).await;
+    assert_eq!(
+        bench.agent.follow_up(&conversation, Naming::Automatic, &hermes_types::Cancel::new()).await,
+        None
+    );
     let row = bench.agent.store().session(conversation.session()).await.unwrap().unwrap();
     assert_eq!(row.title.as_deref(), Some("A title"));
     assert_eq!(side.calls(), 1);
