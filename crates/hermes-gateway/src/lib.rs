@@ -25,6 +25,7 @@ mod questions;
 mod resources;
 mod sender_access;
 pub mod session;
+mod session_variables;
 mod settings;
 mod silent_frontend;
 pub mod slash;

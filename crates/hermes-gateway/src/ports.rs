@@ -21,6 +21,11 @@ pub trait AgentProvider: Send + Sync {
     fn set_working_folder(&self, task: &TaskId, folder: &Path) {
         let _ = (task, folder);
     }
+
+    /// Passes variables to the commands and scripts of a task.
+    fn pass_variables(&self, task: &TaskId, variables: Vec<(&'static str, String)>) {
+        let _ = (task, variables);
+    }
 }
 
 /// The properties a turn needs of its agent.

@@ -54,7 +54,7 @@ impl Server {
     /// Opens a task's remote shell, as the tools do.
     fn seat(&self) -> (RemoteEnvironment, Arc<RemoteShellSession>) {
         let credentials = CredentialFiles::new(self.folder());
-        let room = RemoteBackend { backend: Backend::Ssh(self.host()), credentials }.open("seat");
+        let room = RemoteBackend { backend: Arc::new(self.host()), credentials }.open("seat");
         let seat = Arc::new(room.open_session());
         (room, seat)
     }

@@ -11,7 +11,7 @@ use anyhow::Result;
 use hermes_channels::PLATFORMS;
 use hermes_config::auth::AuthFile;
 use hermes_config::env::dotenv;
-use hermes_config::settings::TerminalSettings;
+use hermes_config::settings::{BackendFacts, TerminalSettings};
 use hermes_config::{Config, ManagedMode, save, user_home};
 use hermes_exec::SandboxState;
 use hermes_gateway::process;
@@ -440,23 +440,16 @@ impl Doctor<'_> {
     fn terminal(&mut self) {
         self.section = "Terminal";
         let settings = TerminalSettings::resolve(&self.config, &self.context.env);
-        let backend = self.context.env.get("TERMINAL_ENV");
-        let backend = backend.map_or_else(|| self.config.text("terminal.backend"), str::to_owned);
-        if backend != "local" {
-            let program = match backend.as_str() {
-                "docker" => Some("docker"),
-                "ssh" => Some("ssh"),
-                "singularity" => Some("singularity"),
-                _ => None,
-            };
-            return match program.filter(|program| find_program(program, self.context).is_none()) {
-                Some(program) => {
-                    self.bad(
-                        format!("commands run by {backend}, but {program} is not installed"),
-                        "install it",
-                    );
-                }
-                None => self.good(format!("commands run by {backend}")),
+        let backend = settings.backend.clone();
+        if !settings.is_local() {
+            let programs = BackendFacts::find(&backend).map_or(&[][..], |facts| facts.programs);
+            let is_ready = programs.is_empty()
+                || programs.iter().any(|program| find_program(program, self.context).is_some());
+            return if is_ready {
+                self.good(format!("commands run by {backend}"));
+            } else {
+                let program = programs.join(" or ");
+                self.bad(format!("commands run by {backend}, but {program} is not installed"), "install it");
             };
         }
         let Ok(user_home) = user_home(&self.context.env) else {

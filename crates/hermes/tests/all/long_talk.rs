@@ -171,6 +171,21 @@ fn three_hundred_turns_of_a_chat_are_one_conversation() {
 }
 
 #[test]
+fn three_hundred_questions_in_the_terminal_are_one_conversation() {
+    let place = GatewayHome::configured(script(), config());
+    for turn in 0..TURNS {
+        let question = words(turn);
+        let mut arguments = vec!["chat", "-Q", "-q", &question];
+        if turn > 0 {
+            arguments.insert(1, "-c");
+        }
+        let (code, answer) = place.output(&arguments);
+        assert_eq!(code, 0, "turn {turn}: {answer}");
+    }
+    check(&place, "cli");
+}
+
+#[test]
 fn a_title_in_the_terminal_stays_with_a_conversation_that_is_compressed() {
     let place = GatewayHome::configured(script(), config());
     for turn in 0..TURNS {
