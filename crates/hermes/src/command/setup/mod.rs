@@ -144,9 +144,9 @@ impl SetupWizard<'_> {
     /// Offers the user of a new home to take over what OpenClaw has.
     fn offer_import(&mut self) -> Result<()> {
         let is_new = !self.context.home.config().exists();
-        if !(self.asks && is_new && claw::is_present(&self.context))
-            || !self.confirms("Take over persona, memory, skills and settings of OpenClaw?", true)?
-        {
+        let question = "Take over persona, memory, skills and settings of OpenClaw?";
+        let is_offered = self.asks && is_new && claw::is_present(&self.context);
+        if !is_offered || !self.confirms(question, true)? {
             return Ok(());
         }
         claw::run(&MigrateClawArguments::default(), &self.context, self.output)?;
