@@ -42,4 +42,4 @@ pub use ports::{
     JobScriptOutcome, JobScriptRequest, MessageExpansion, NoObserver, NoServices, PlatformCatalog,
     ProcessInfo, ProgramCommands, ScriptLanguage, SkillPrompts,
 };
-pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy};
+pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy, quick_commands};

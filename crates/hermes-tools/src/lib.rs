@@ -50,7 +50,7 @@ pub use memory::MemoryTool;
 pub use patch::PatchTool;
 pub use process::{
     ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,
-    ProcessTool,
+    ProcessTool, RunningProcess,
 };
 pub use read_file::ReadFileTool;
 pub use reference::{RUNS_NOTHING, ReferenceResolver, ReferenceResult};

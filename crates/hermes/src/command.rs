@@ -23,6 +23,7 @@ pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod model;
+pub(crate) mod model_picker;
 pub(crate) mod pairing;
 pub(crate) mod profile;
 pub(crate) mod prompt_size;

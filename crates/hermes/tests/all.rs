@@ -21,6 +21,7 @@ mod all {
     mod embedding;
     mod existing_home;
     mod exit_codes;
+    mod features;
     mod gateway;
     mod install;
     mod life;
@@ -28,6 +29,7 @@ mod all {
     mod mcp;
     mod scenario;
     mod screen;
+    mod screen_session;
     mod sending;
     mod service;
     mod sessions;

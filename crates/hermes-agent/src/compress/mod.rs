@@ -10,6 +10,7 @@ mod assemble;
 mod cut;
 mod digest;
 mod files;
+mod preview;
 mod summary;
 
 use hermes_store::{Error as StoreError, NewMessage, NewSession};
@@ -21,6 +22,7 @@ use crate::turn::gauge::{Gauge, message_tokens};
 use crate::turn::{TurnCapacity, TurnScope, TurnTranscript};
 use crate::working_place;
 
+pub use preview::CompressionPreview;
 pub(crate) use summary::is_summary;
 
 /// The length below which a result is not moved to a file.

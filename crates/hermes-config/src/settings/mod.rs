@@ -15,8 +15,8 @@ pub use agent::{
     MemorySettings,
 };
 pub use chat::{
-    ApprovalMode, ApprovalSettings, DisplaySettings, ResetMode, SecuritySettings, SessionResetSettings,
-    StreamingSettings, ToolProgress,
+    ApprovalMode, ApprovalSettings, DisplaySettings, RecapSettings, ResetMode, SecuritySettings,
+    SessionResetSettings, StreamingSettings, ToolProgress,
 };
 pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};

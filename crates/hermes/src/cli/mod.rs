@@ -310,6 +310,9 @@ pub(crate) struct ChatArguments {
     /// Skills that are in force for the whole session; several with commas
     #[arg(short, long, value_delimiter = ',')]
     pub(crate) skills: Vec<String>,
+    /// Attach a picture to the question, or to the first message; may be given several times
+    #[arg(long = "image", value_name = "PATH")]
+    pub(crate) images: Vec<String>,
     /// Work in a git worktree of its own, which is removed at the end unless something in it was not committed
     #[arg(short, long)]
     pub(crate) worktree: bool,
@@ -354,6 +357,7 @@ impl ChatArguments {
             safe_mode: self.safe_mode || before.safe_mode,
             no_restore_cwd: self.no_restore_cwd || before.no_restore_cwd,
             skills: if self.skills.is_empty() { before.skills } else { self.skills },
+            images: if self.images.is_empty() { before.images } else { self.images },
             worktree: self.worktree || before.worktree,
             list_tools: self.list_tools || before.list_tools,
             list_toolsets: self.list_toolsets || before.list_toolsets,

@@ -15,6 +15,7 @@ use hermes_net::HttpClient;
 use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock};
 
+use super::chat;
 use crate::cli::{LoginArguments, ModelArguments, SignInArguments};
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
@@ -29,7 +30,19 @@ pub(crate) fn run(
     if arguments.list {
         return list(arguments, context, config, output);
     }
-    for line in answer(arguments.name.as_deref(), context, config)? {
+    // On a terminal a model is picked; a script gets the present one.
+    let picked = match &arguments.name {
+        None if !arguments.refresh && chat::can_have_screen(&context.env) => {
+            let picked = chat::pick_model(context, config.clone())?;
+            if picked.is_none() {
+                output.line("No change.");
+            }
+            picked
+        }
+        _ => None,
+    };
+    let wanted = arguments.name.as_deref().or(picked.as_deref());
+    for line in answer(wanted, context, config)? {
         output.line(&line);
     }
     let config = Config::load(&context.home, &context.env);

@@ -5,10 +5,13 @@ mod chat_loop;
 mod completion;
 mod drive;
 mod frontend;
+mod images;
 mod input;
 mod line_buffer;
+mod message;
 mod one_shot;
 mod opening;
+mod quick_commands;
 mod references;
 mod screen;
 pub(crate) mod signals;
@@ -32,6 +35,7 @@ use hermes_config::{Config, Env};
 use hermes_store::SessionSummary;
 
 use crate::cli::ChatArguments;
+use crate::command::model_picker;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::skills::SkillCommands;
@@ -173,6 +177,18 @@ fn question(arguments: &ChatArguments) -> Result<Option<String>> {
 /// Tells whether the terminal can show a screen.
 pub(crate) fn can_have_screen(env: &Env) -> bool {
     screen::is_possible(env)
+}
+
+/// Lets the user pick a model on a screen, and returns it as `hermes model` takes it.
+pub(crate) fn pick_model(context: &ProgramContext, config: Config) -> Result<Option<String>> {
+    let offered = model_picker::offered(context, config);
+    if offered.is_empty() {
+        return Ok(None);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    let picked = runtime.block_on(screen::pick(model_picker::picker(&offered), context));
+    runtime.shutdown_background();
+    Ok(picked?.and_then(|at| offered.get(at)).map(model_picker::OfferedModel::name))
 }
 
 /// Lets the user pick a session on a screen.

@@ -9,6 +9,9 @@ mod shutdown;
 mod status;
 mod update;
 
+pub(crate) use services::QUICK_COMMAND_LIMIT;
+pub(crate) use status::health_lines;
+
 use std::process::ExitCode;
 
 use anyhow::Result;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hermes_config::write;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
-use hermes_gateway::slash::{ProgramCommand, ServiceCommand};
+use hermes_gateway::slash::{CommandSurface, ProgramCommand, ServiceCommand};
 use hermes_gateway::{
     HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
     ProgramCommands, SkillPrompts,
@@ -26,7 +26,9 @@ use crate::wiring::program_runtime::ProgramRuntime;
 use crate::wiring::skills::SkillCommands;
 use crate::wiring::{CommandRuntime, child_variables};
 
-const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
+/// The time a user's own command may take.
+pub(crate) const QUICK_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+const PROGRAM_LIMIT: Duration = QUICK_COMMAND_LIMIT;
 
 /// The services of the program for its chats.
 pub(crate) struct ProgramServices {
@@ -91,6 +93,9 @@ impl ProgramServices {
             effort: effort.as_deref().and_then(ReasoningEffort::parse),
             tool_progress: settings.display.tool_progress_command.then_some(settings.display.tool_progress),
             mcp: self.mcp.clone(),
+            processes: self.processes.clone(),
+            background: Vec::new(),
+            surface: CommandSurface::Chat,
             yolo: Yolo::Off,
             yolo_scope: YoloScope::Conversation,
             context,
@@ -108,6 +113,8 @@ impl ProgramServices {
                 | SessionChange::Effort(_)
                 | SessionChange::ShowReasoning(_)
                 | SessionChange::ToolProgress(_)
+                | SessionChange::Settings
+                | SessionChange::Skills
                 | SessionChange::FilesRestored,
             )
             | None => {}

@@ -90,8 +90,19 @@ fn platform_line(name: &str, platform: &Value) -> String {
 
 /// Prints the state the last process wrote.
 fn health(home: &Home, output: &Console) {
-    let Some(state) = read_state(home) else { return };
+    let lines = health_lines(home);
+    if !lines.is_empty() {
+        output.line("\nRecent gateway health:");
+        for line in &lines {
+            output.line(line);
+        }
+    }
+}
+
+/// Describes the state the last process wrote, platform by platform.
+pub(crate) fn health_lines(home: &Home) -> Vec<String> {
     let mut lines = Vec::new();
+    let Some(state) = read_state(home) else { return lines };
     for (name, platform) in state.get("platforms").and_then(Value::as_object).into_iter().flatten() {
         lines.push(platform_line(name, platform));
     }
@@ -100,12 +111,7 @@ fn health(home: &Home, output: &Console) {
         let what = if phase == "startup_failed" { "Last startup issue" } else { "Last shutdown reason" };
         lines.push(format!("  ⚠ {what}: {reason}"));
     }
-    if !lines.is_empty() {
-        output.line("\nRecent gateway health:");
-        for line in &lines {
-            output.line(line);
-        }
-    }
+    lines
 }
 
 /// Tells whether a file exists and belongs to this user. If root opened another user's database, SQLite would

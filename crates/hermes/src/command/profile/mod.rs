@@ -98,6 +98,23 @@ pub(crate) fn run(command: ProfileCommand, context: &ProgramContext, output: &Co
     Ok(ExitCode::SUCCESS)
 }
 
+/// Describes the profile in use, and names the others.
+pub(crate) fn describe(context: &ProgramContext) -> Result<String> {
+    let profiles = Profiles::of(context)?;
+    let names = profiles.names();
+    let current = names.iter().find(|name| profiles.home(name).path() == context.home.path());
+    let others: Vec<&str> = names.iter().filter(|name| Some(*name) != current).map(String::as_str).collect();
+    let mut text = format!(
+        "Profile: {}\nHome:    {}",
+        current.map_or("(a home of its own)", String::as_str),
+        context.home.path().display()
+    );
+    if !others.is_empty() {
+        text.push_str(&format!("\nOthers:  {} (`hermes -p NAME` uses one)", others.join(", ")));
+    }
+    Ok(text)
+}
+
 /// Tells whether a name can be a profile's.
 pub(crate) fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
@@ -274,7 +291,7 @@ impl Profiles {
             write::replace(&home.join(".no-bundled-skills"), b"")?;
         }
         if let Some(text) = &arguments.description {
-            describe(&home, text)?;
+            write_description(&home, text)?;
         }
         output.line(&format!("✓ Profile {name} created in {}", home.path().display()));
         if !arguments.no_alias {
@@ -299,7 +316,7 @@ impl Profiles {
         let name = name.unwrap_or_else(current);
         let home = self.existing(&name)?;
         if let Some(text) = text {
-            describe(&home, text)?;
+            write_description(&home, text)?;
             output.line(&format!("✓ {name} is described."));
         } else {
             let about = ProfileAbout::read(&home);
@@ -457,7 +474,7 @@ impl Profiles {
     }
 }
 
-fn describe(home: &Home, text: &str) -> Result<()> {
+fn write_description(home: &Home, text: &str) -> Result<()> {
     let mut about = ProfileAbout::read(home);
     about.describe(text);
     about.write(home)
