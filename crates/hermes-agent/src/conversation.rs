@@ -5,8 +5,8 @@
 
 use hermes_store::{EndReason, StoredMessage, ToolCallRecord};
 use hermes_types::{
-    Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor, ToolEvent, Turn, TurnId,
-    Usage,
+    HookEvent, Message, Role, SessionId, SessionKind, TaskId, Timestamp, Tool, ToolDescriptor, ToolEvent,
+    Turn, TurnId, Usage,
 };
 
 use crate::agent::Agent;
@@ -228,8 +228,14 @@ impl Agent {
         if let Some(memory) = &self.external_memory {
             memory.session_ended(&conversation.session);
         }
-        if let Some(hooks) = &self.hooks {
-            hooks.session_ended(&conversation.session);
+        let describe = || {
+            let mut facts = self.hook_session(conversation);
+            facts.insert("reason".to_owned(), reason.as_str().into());
+            facts
+        };
+        self.notify_hooks(HookEvent::OnSessionFinalize, describe);
+        if reason == EndReason::NewSession {
+            self.notify_hooks(HookEvent::OnSessionReset, describe);
         }
         if !conversation.messages.is_empty() {
             self.store.end_session(&conversation.session, reason, self.clock.now()).await?;

@@ -12,6 +12,7 @@ mod compress;
 mod conversation;
 mod driver;
 mod error;
+mod hooks;
 mod lease;
 mod log;
 mod prompt;

@@ -7,7 +7,7 @@
 use futures_util::future::{Either, select};
 use hermes_store::{LeaseOutcome, NewMessage, NewSession, TurnOpening};
 use hermes_types::{
-    BoxFuture, Cancel, Frontend, Message, Role, ToolEvent, Turn, TurnEvent, TurnId, TurnState,
+    BoxFuture, Cancel, Frontend, HookEvent, Message, Role, ToolEvent, Turn, TurnEvent, TurnId, TurnState,
 };
 
 use super::TurnInput;
@@ -106,8 +106,9 @@ impl<'a> LeasedTurn<'a> {
                 return Err(Error::Busy { holder });
             }
         }
-        if let Some(hooks) = self.agent.hooks.as_ref().filter(|_| is_new) {
-            hooks.session_started(&self.conversation.session);
+        if is_new {
+            let conversation = &*self.conversation;
+            self.agent.notify_hooks(HookEvent::OnSessionStart, || self.agent.hook_session(conversation));
         }
         self.conversation.messages.extend(messages);
         Ok(())
@@ -154,14 +155,12 @@ impl<'a> LeasedTurn<'a> {
                 tool.on_event(&self.conversation.task, ToolEvent::TurnCompleted);
             }
         }
-        if let Some(hooks) = &self.agent.hooks {
-            hooks.after_turn(&self.conversation.session, result.response.as_deref());
-        }
+        let asked = self.conversation.messages.iter().rfind(|message| message.role == Role::User);
+        let asked = asked.map(|message| message.content.text().into_owned()).unwrap_or_default();
+        self.agent.notify_turn_end(self.conversation, &asked, result);
         if let (Some(memory), Some(answer), TurnState::Done) =
             (&self.agent.external_memory, &result.response, result.state)
         {
-            let asked = self.conversation.messages.iter().rfind(|message| message.role == Role::User);
-            let asked = asked.map(|message| message.content.text().into_owned()).unwrap_or_default();
             memory.store_turn(&asked, answer).await;
         }
     }
