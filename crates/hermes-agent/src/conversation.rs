@@ -11,6 +11,7 @@ use hermes_types::{
 
 use crate::agent::Agent;
 use crate::error::Error;
+use crate::hooks;
 use crate::prompt;
 use crate::review;
 use crate::turn::gauge::Gauge;
@@ -229,13 +230,13 @@ impl Agent {
             memory.session_ended(&conversation.session);
         }
         let describe = || {
-            let mut facts = self.hook_session(conversation);
+            let mut facts = hooks::session_input(self, conversation);
             facts.insert("reason".to_owned(), reason.as_str().into());
             facts
         };
-        self.notify_hooks(HookEvent::OnSessionFinalize, describe);
+        hooks::notify(self, HookEvent::OnSessionFinalize, describe);
         if reason == EndReason::NewSession {
-            self.notify_hooks(HookEvent::OnSessionReset, describe);
+            hooks::notify(self, HookEvent::OnSessionReset, describe);
         }
         if !conversation.messages.is_empty() {
             self.store.end_session(&conversation.session, reason, self.clock.now()).await?;

@@ -15,65 +15,62 @@ use crate::result::TurnResult;
 /// What hooks are told, a mapping.
 type HookInput = Map<String, Value>;
 
-impl Agent {
-    /// Passes a step on, if a hook wants it.
-    pub(crate) fn notify_hooks(&self, event: HookEvent, input: impl FnOnce() -> HookInput) {
-        if let Some(hooks) = self.hooks.as_ref().filter(|hooks| hooks.wants(event)) {
-            hooks.notify(event, input());
-        }
+/// Passes a step on, if a hook wants it.
+pub(crate) fn notify(agent: &Agent, event: HookEvent, input: impl FnOnce() -> HookInput) {
+    if let Some(hooks) = agent.hooks.as_ref().filter(|hooks| hooks.wants(event)) {
+        hooks.notify(event, input());
     }
+}
 
-    /// Passes a step on, if a hook wants it, and waits for the answer. An interrupt ends the wait.
-    pub(crate) async fn ask_hooks(
-        &self,
-        event: HookEvent,
-        cancel: &Cancel,
-        input: impl FnOnce() -> HookInput,
-    ) -> Option<String> {
-        let hooks = self.hooks.as_ref().filter(|hooks| hooks.wants(event))?;
-        tokio::select! {
-            biased;
-            answer = hooks.ask(event, input()) => answer,
-            () = cancel.cancelled() => None,
-        }
+/// Passes a step on, if a hook wants it, and waits for the answer. An interrupt ends the wait.
+pub(crate) async fn ask(
+    agent: &Agent,
+    event: HookEvent,
+    cancel: &Cancel,
+    input: impl FnOnce() -> HookInput,
+) -> Option<String> {
+    let hooks = agent.hooks.as_ref().filter(|hooks| hooks.wants(event))?;
+    tokio::select! {
+        biased;
+        answer = hooks.ask(event, input()) => answer,
+        () = cancel.cancelled() => None,
     }
+}
 
-    /// Describes a session.
-    pub(crate) fn hook_session(&self, conversation: &Conversation) -> HookInput {
-        input([
-            ("session_id", json!(conversation.session.as_str())),
-            ("model", json!(self.models.name)),
-            ("platform", json!(conversation.source)),
-        ])
-    }
+/// Describes a session.
+pub(crate) fn session_input(agent: &Agent, conversation: &Conversation) -> HookInput {
+    input([
+        ("session_id", json!(conversation.session.as_str())),
+        ("model", json!(agent.models.name)),
+        ("platform", json!(conversation.source)),
+    ])
+}
 
-    /// Describes a turn before its first model call.
-    pub(crate) fn hook_turn(&self, conversation: &Conversation, words: &str) -> HookInput {
-        let is_first =
-            conversation.messages.iter().all(|message| message.role != hermes_types::Role::Assistant);
-        let mut facts = self.hook_session(conversation);
-        facts.insert("user_message".to_owned(), json!(words));
-        facts.insert("conversation_history".to_owned(), json!(conversation.messages));
-        facts.insert("is_first_turn".to_owned(), json!(is_first));
-        facts
-    }
+/// Describes a turn before its first model call.
+pub(crate) fn turn_input(agent: &Agent, conversation: &Conversation, words: &str) -> HookInput {
+    let is_first = conversation.messages.iter().all(|message| message.role != hermes_types::Role::Assistant);
+    let mut facts = session_input(agent, conversation);
+    facts.insert("user_message".to_owned(), json!(words));
+    facts.insert("conversation_history".to_owned(), json!(conversation.messages));
+    facts.insert("is_first_turn".to_owned(), json!(is_first));
+    facts
+}
 
-    /// Passes on that a turn has ended.
-    pub(crate) fn notify_turn_end(&self, conversation: &Conversation, words: &str, result: &TurnResult) {
-        if let Some(answer) = &result.response {
-            self.notify_hooks(HookEvent::PostLlmCall, || {
-                let mut facts = self.hook_turn(conversation, words);
-                facts.insert("assistant_response".to_owned(), json!(answer));
-                facts
-            });
-        }
-        self.notify_hooks(HookEvent::OnSessionEnd, || {
-            let mut facts = self.hook_session(conversation);
-            facts.insert("completed".to_owned(), json!(result.response.is_some() && !result.failed()));
-            facts.insert("interrupted".to_owned(), json!(result.interrupted()));
+/// Passes on that a turn has ended.
+pub(crate) fn notify_turn_end(agent: &Agent, conversation: &Conversation, words: &str, result: &TurnResult) {
+    if let Some(answer) = &result.response {
+        notify(agent, HookEvent::PostLlmCall, || {
+            let mut facts = turn_input(agent, conversation, words);
+            facts.insert("assistant_response".to_owned(), json!(answer));
             facts
         });
     }
+    notify(agent, HookEvent::OnSessionEnd, || {
+        let mut facts = session_input(agent, conversation);
+        facts.insert("completed".to_owned(), json!(result.response.is_some() && !result.failed()));
+        facts.insert("interrupted".to_owned(), json!(result.interrupted()));
+        facts
+    });
 }
 
 /// Describes a call of a tool.

@@ -68,11 +68,11 @@ impl TurnSubagentSpawner<'_> {
         let cancel = self.cancel.child_token();
         let _leaving = ReleaseTaskOnDrop { agent: &agent, task: conversation.task().clone() };
         let about = || hooks::subagent_input(&self.session, &job.label, &job.goal);
-        agent.notify_hooks(HookEvent::SubagentStart, about);
+        hooks::notify(&agent, HookEvent::SubagentStart, about);
         let ran =
             agent.run_turn(&mut conversation, TurnInput::text(job.goal.clone()), &frontend, &cancel).await;
         let session = conversation.session().clone();
-        agent.notify_hooks(HookEvent::SubagentStop, || {
+        hooks::notify(&agent, HookEvent::SubagentStop, || {
             let mut facts = about();
             facts.insert("child_session_id".to_owned(), session.as_str().into());
             facts

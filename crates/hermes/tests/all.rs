@@ -20,6 +20,7 @@ mod all {
     mod embedding;
     mod existing_home;
     mod exit_codes;
+    mod extensions;
     mod gateway;
     mod install;
     mod life;

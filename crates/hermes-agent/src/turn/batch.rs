@@ -210,14 +210,14 @@ impl<'t, 'a> CallRunner<'t, 'a> {
             display: descriptor.display(),
         });
         let cancel = self.scope.cancel;
-        let veto = agent.ask_hooks(HookEvent::PreToolCall, cancel, || hooks::call_input(&call)).await;
+        let veto = hooks::ask(agent, HookEvent::PreToolCall, cancel, || hooks::call_input(&call)).await;
         let mut outcome = match veto {
             Some(words) => ToolOutcome::failed(words),
             None => self.run_guarded(ready, &call).await,
         };
-        agent.notify_hooks(HookEvent::PostToolCall, || hooks::result_input(&call, &outcome));
+        hooks::notify(agent, HookEvent::PostToolCall, || hooks::result_input(&call, &outcome));
         let event = HookEvent::TransformToolResult;
-        let changed = agent.ask_hooks(event, cancel, || hooks::result_input(&call, &outcome)).await;
+        let changed = hooks::ask(agent, event, cancel, || hooks::result_input(&call, &outcome)).await;
         if let Some(content) = changed {
             outcome.content = content;
         }

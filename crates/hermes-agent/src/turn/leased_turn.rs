@@ -17,6 +17,7 @@ use super::turn_loop::{ModelInput, RunningTurn};
 use crate::agent::Agent;
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
+use crate::hooks;
 use crate::result::TurnResult;
 use crate::{lease, log, prompt};
 
@@ -108,7 +109,9 @@ impl<'a> LeasedTurn<'a> {
         }
         if is_new {
             let conversation = &*self.conversation;
-            self.agent.notify_hooks(HookEvent::OnSessionStart, || self.agent.hook_session(conversation));
+            hooks::notify(self.agent, HookEvent::OnSessionStart, || {
+                hooks::session_input(self.agent, conversation)
+            });
         }
         self.conversation.messages.extend(messages);
         Ok(())
@@ -157,7 +160,7 @@ impl<'a> LeasedTurn<'a> {
         }
         let asked = self.conversation.messages.iter().rfind(|message| message.role == Role::User);
         let asked = asked.map(|message| message.content.text().into_owned()).unwrap_or_default();
-        self.agent.notify_turn_end(self.conversation, &asked, result);
+        hooks::notify_turn_end(self.agent, self.conversation, &asked, result);
         if let (Some(memory), Some(answer), TurnState::Done) =
             (&self.agent.external_memory, &result.response, result.state)
         {

@@ -39,7 +39,7 @@ impl RunningTurn<'_> {
         let (agent, iteration) = (self.scope.agent, self.result.api_calls);
         let about_call =
             || hooks::request_input(&self.transcript.conversation.session, &agent.models.name, iteration);
-        agent.notify_hooks(HookEvent::PreApiRequest, about_call);
+        hooks::notify(agent, HookEvent::PreApiRequest, about_call);
         let answer = self
             .scope
             .agent
@@ -59,11 +59,11 @@ impl RunningTurn<'_> {
             })
             .await;
         match &answer {
-            Ok(completion) => agent.notify_hooks(HookEvent::PostApiRequest, || {
+            Ok(completion) => hooks::notify(agent, HookEvent::PostApiRequest, || {
                 hooks::with_usage(about_call(), completion.usage)
             }),
             Err(error) => {
-                agent.notify_hooks(HookEvent::ApiRequestError, || hooks::with_error(about_call(), error))
+                hooks::notify(agent, HookEvent::ApiRequestError, || hooks::with_error(about_call(), error));
             }
         }
         self.partial_text = heard;

@@ -15,6 +15,7 @@ use super::scope::TurnScope;
 use super::transcript::TurnTranscript;
 use crate::compress::{CompressionPass, is_summary};
 use crate::conversation::Conversation;
+use crate::hooks;
 use crate::result::TurnResult;
 use crate::settings::{CompressionMode, UnknownPricePolicy};
 
@@ -195,11 +196,10 @@ impl<'a> RunningTurn<'a> {
             self.recall = memory.recall(&self.input.content.text()).await.map(|text| (at, text));
         }
         let (agent, conversation) = (self.scope.agent, &*self.transcript.conversation);
-        let context = agent
-            .ask_hooks(HookEvent::PreLlmCall, self.scope.cancel, || {
-                agent.hook_turn(conversation, &self.input.content.text())
-            })
-            .await;
+        let context = hooks::ask(agent, HookEvent::PreLlmCall, self.scope.cancel, || {
+            hooks::turn_input(agent, conversation, &self.input.content.text())
+        })
+        .await;
         self.hook_context = context.map(|text| (at, head(&text, MAX_HOOK_CONTEXT).to_owned()));
     }
 

@@ -47,7 +47,10 @@ impl ChatCommands {
                 "The quick command /{} has the type `{kind}`; `exec` and `alias` are known.",
                 typed.name
             )),
-            None => SlashCommandOutcome::Prompt(row.envelope.text()),
+            None => match self.program.run_plugin_command(&typed.name, &typed.arguments).await {
+                Some(text) => SlashCommandOutcome::reply(text),
+                None => SlashCommandOutcome::Prompt(row.envelope.text()),
+            },
         }
     }
 }

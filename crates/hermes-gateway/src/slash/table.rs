@@ -37,6 +37,7 @@ pub enum ProgramCommand {
     Verbose,
     Insights,
     ReloadMcp,
+    Plugins,
     Version,
     Provider,
 }
@@ -335,6 +336,7 @@ pub const COMMANDS: &[SlashCommand] = &[
     command(Program(ProgramCommand::ReloadMcp), "reload-mcp", "", "reconnect the MCP servers", Refuse)
         .or(&["reload_mcp"])
         .for_owners(),
+    command(Program(ProgramCommand::Plugins), "plugins", "", "list the plugins and what they added", Refuse),
     command(Service(ServiceCommand::Update), "update", "", "update Hermes", RunNow).for_owners(),
     command(
         Service(ServiceCommand::Restart),

@@ -1,5 +1,6 @@
 //! The command line: names, help texts and types of every command and flag.
 
+mod extensions;
 mod mcp;
 mod service;
 mod skills;
@@ -8,6 +9,7 @@ mod upkeep;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewaySetupArguments, JobArguments, PairingCommand, WebhookCommand,
@@ -31,6 +33,9 @@ pub(crate) struct Cli {
     /// Without a command, Hermes runs `chat`; its flags also work here
     #[command(flatten)]
     pub(crate) chat: ChatArguments,
+    /// Approve all shell hooks of the configuration without asking
+    #[arg(long, global = true)]
+    pub(crate) accept_hooks: bool,
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
 }
@@ -156,6 +161,16 @@ pub(crate) enum CliCommand {
     Skills {
         #[command(subcommand)]
         command: Option<SkillsCommand>,
+    },
+    /// List, test and revoke shell hooks: programs that run at the steps of a turn
+    Hooks {
+        #[command(subcommand)]
+        command: Option<HooksCommand>,
+    },
+    /// Install, enable and remove plugins
+    Plugins {
+        #[command(subcommand)]
+        command: Option<PluginsCommand>,
     },
     /// Check, back up and repair the database
     Db {
@@ -287,8 +302,7 @@ impl ChatArguments {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] =
-    &["batch", "claw", "dashboard", "honcho", "memory", "plugins", "whatsapp"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "claw", "dashboard", "honcho", "memory", "whatsapp"];
 
 /// Returns the message for an unknown command: how to ask a question, or that the command is not available.
 pub(crate) fn unknown_command(error: &clap::Error, first: Option<&str>) -> Option<String> {

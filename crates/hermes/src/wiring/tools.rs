@@ -55,6 +55,7 @@ pub(crate) fn select_tools(
     let mut all = all_tools(runtime, parts, from);
     register_skills(&mut all, spec, runtime, from);
     coding.register(&mut all, &ToolRegistry::new());
+    register_plugins(&mut all, runtime);
     let all = all.with_server_tools(runtime.mcp.tools());
     let SelectedTools { mut registry, unknown } = all.select(&selection(spec, from), spec.tool_user);
     if registry.find(ExecuteCodeTool::NAME).is_some() {
@@ -131,6 +132,38 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
     registry
+}
+
+/// Returns the tools of an agent with those of the plugins that were loaded after it was built.
+pub(crate) fn with_plugins(
+    runtime: &ProgramRuntime,
+    spec: &AgentSpec,
+    tools: &[Arc<dyn Tool>],
+    all: &ToolRegistry,
+    from: ProgramConfig<'_>,
+) -> AgentTools {
+    let mut all = all.clone();
+    register_plugins(&mut all, runtime);
+    let SelectedTools { registry: selected, unknown } = all.select(&selection(spec, from), spec.tool_user);
+    let is_there = |tool: &&Arc<dyn Tool>| tools.iter().any(|known| known.spec().name == tool.spec().name);
+    let of_plugins: Vec<String> =
+        runtime.extensions.plugins.tools().iter().map(|tool| tool.spec().name.clone()).collect();
+    let added =
+        selected.tools().iter().filter(|tool| !is_there(tool) && of_plugins.contains(&tool.spec().name));
+    let registry = ToolRegistry::of_registered(tools.iter().chain(added).cloned());
+    AgentTools { all, registry, unknown_toolsets: unknown }
+}
+
+/// Adds the tools of plugins. One whose name is taken is left out.
+fn register_plugins(registry: &mut ToolRegistry, runtime: &ProgramRuntime) {
+    for tool in runtime.extensions.plugins.tools() {
+        let name = &tool.spec().name;
+        if registry.find(name).is_some() {
+            tracing::warn!(tool = name, "a tool of a plugin has the name of another tool and is left out");
+        } else {
+            registry.register(tool);
+        }
+    }
 }
 
 fn register_skills(

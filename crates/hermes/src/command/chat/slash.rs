@@ -6,6 +6,7 @@ use hermes_gateway::slash::{
     self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, ReplyText, SessionOwner,
     SlashCommand, SlashCommandId, TerminalCommand,
 };
+use hermes_plugins::PluginSurface;
 use hermes_store::EndReason;
 use hermes_text::head;
 use hermes_types::{Cancel, Role, SessionKind};
@@ -38,6 +39,14 @@ pub(crate) async fn run(chat: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
         .unwrap_or((line.trim_start_matches('/'), ""));
     let rest = rest.trim();
     let typed_as = name.to_lowercase();
+    let plugins = chat.runtime.extensions().plugins.clone();
+    if slash::find(&typed_as, CommandSurface::Terminal).is_none()
+        && let Some(command) = plugins.find_command(&typed_as, PluginSurface::Terminal)
+    {
+        let text = plugins.run_command(&command.name, rest).await;
+        chat.output.line(&hermes_text::escape_terminal(&text));
+        return Ok(CommandEffect::Continue);
+    }
     if slash::find(&typed_as, CommandSurface::Terminal).is_none()
         && let Some(words) = invoke(chat, &typed_as, rest)
     {
@@ -150,6 +159,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         effort: chat.runtime.agent.request_options().effort,
         tool_progress: Some(chat.terminal.display().tool_progress),
         mcp: chat.runtime.mcp().clone(),
+        plugins: chat.runtime.extensions().plugins.clone(),
         yolo: chat.yolo,
         yolo_scope: YoloScope::Program,
     };
@@ -283,6 +293,10 @@ fn help(chat: &ChatLoop<'_>) {
     for command in slash::commands(CommandSurface::Terminal) {
         let left = command.synopsis();
         chat.output.line(&format!("  {left:<34} {}", command.description));
+    }
+    for command in chat.runtime.extensions().plugins.commands(PluginSurface::Terminal) {
+        let left = format!("/{} {}", command.name, command.arguments);
+        chat.output.line(&format!("  {:<34} {}", left.trim_end(), command.description));
     }
     for (name, about) in skill_commands(chat).commands(CommandSurface::Terminal) {
         chat.output.line(&format!("  {:<34} {about}", format!("/{name}")));

@@ -7,9 +7,9 @@ use hermes_guard::{InstallPermission, PolicyOverride, Severity, SkillTrust, Skil
 use hermes_hub::{CategoryChoice, FetchedSkill, ReplaceInstalled, SkillSnapshot, StagedSkill, UpdateState};
 use serde_json::{Value, json};
 
-use super::table::table;
 use super::{SkillsRun, SkillsSurface};
 use crate::cli::{self, SnapshotCommand};
+use crate::command::table::table;
 use crate::output::Confirmation;
 
 const THIRD_PARTY: &str = "This skill comes from a third party. Hermes has not reviewed it. Read it before you use it: its text \

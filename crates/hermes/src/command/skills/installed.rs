@@ -15,8 +15,8 @@ use hermes_text::unified_diff;
 use serde_json::{Value, json};
 
 use super::SkillsRun;
-use super::table::table;
 use crate::cli::ListedSkills;
+use crate::command::table::table;
 use crate::context::now;
 use crate::wiring::bundled_skills;
 

@@ -4,7 +4,6 @@ mod configure;
 mod install;
 mod installed;
 mod registry;
-mod table;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +18,6 @@ use hermes_task::SystemClock;
 use hermes_types::{Cancel, Clock, Secret};
 
 use crate::cli::SkillsCommand;
-use crate::command::cron::shell_words;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::{child_variables, net_config};
@@ -60,7 +58,7 @@ pub(crate) fn run(command: SkillsCommand, context: &ProgramContext, output: &Con
 
 /// Runs a line of a chat.
 pub(crate) async fn run_in_chat(line: &str, context: &ProgramContext, output: &Console) -> Result<()> {
-    let Some(words) = shell_words::split(line) else {
+    let Some(words) = hermes_text::split_words(line) else {
         output.line("A quote is not closed.");
         return Ok(());
     };

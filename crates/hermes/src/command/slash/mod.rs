@@ -20,11 +20,13 @@ use hermes_config::settings::ToolProgress;
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_config::{Config, ManagedMode, set};
 use hermes_gateway::slash::{ProgramCommand, ReplyText};
+use hermes_plugins::PluginHost;
 use hermes_store::Store;
 use hermes_tools::{CheckpointManager, Yolo};
 use hermes_types::{ReasoningEffort, Timestamp};
 
 use crate::cli;
+use crate::command::plugins::describe_loaded;
 use crate::context::ProgramContext;
 use crate::wiring::mcp::McpRuntime;
 
@@ -44,6 +46,7 @@ pub(crate) struct CommandInput<'a> {
     /// How much of tool calls is shown; `None` where that cannot be changed by a command.
     pub(crate) tool_progress: Option<ToolProgress>,
     pub(crate) mcp: McpRuntime,
+    pub(crate) plugins: PluginHost,
     /// Whether dangerous commands run without approval.
     pub(crate) yolo: Yolo,
     pub(crate) yolo_scope: YoloScope,
@@ -104,6 +107,7 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Insights => insights::run(arguments, input.store, input.now),
         ProgramCommand::Provider => provider::run(&input.context, input.config),
         ProgramCommand::ReloadMcp => reload_mcp::run(&input.mcp, &input.context).await,
+        ProgramCommand::Plugins => CommandReply::text(describe_loaded(&input.plugins.plugins())),
         ProgramCommand::Version => CommandReply::text(cli::version()),
     }
 }
