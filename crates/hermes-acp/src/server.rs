@@ -14,7 +14,7 @@ use agent_client_protocol::v1::schema::{
     SetSessionModeResponse, StopReason,
 };
 use agent_client_protocol::{Agent as AgentRole, Client, ConnectTo, Error};
-use hermes_agent::{Agent, Conversation};
+use hermes_agent::{Agent, Conversation, STOP_GRACE, TurnEnding, TurnOutcome, TurnRequest, TurnWork};
 use hermes_store::{NewSession, SessionFilter, Store};
 use hermes_types::{BoxFuture, Clock, Message, Role, SessionKind, TaskId};
 use serde_json::json;
@@ -330,18 +330,30 @@ impl AcpServer {
                 None => {}
             }
         }
-        let result = agent
-            .run_turn(&mut conversation, input, &frontend, &cancel)
-            .await
-            .map_err(Error::into_internal_error)?;
-        if let Some(response) = result.response.as_deref().filter(|response| !response.is_empty()) {
-            frontend.finish(response);
+        let request = TurnRequest {
+            work: TurnWork::begin(input),
+            frontend: &frontend,
+            cancel: &cancel,
+            grace: Some(STOP_GRACE),
+        };
+        let outcome = agent.drive(&mut conversation, request).await.map_err(Error::into_internal_error)?;
+        let TurnOutcome::Ended(result) = outcome else {
+            return Ok(PromptResponse::new(StopReason::Cancelled));
+        };
+        let (text, reason) = match result.ending() {
+            TurnEnding::Answered(text) | TurnEnding::CutShort(text) => (Some(text), result.error.as_deref()),
+            TurnEnding::Interrupted { text } => (text, None),
+            TurnEnding::Failed { text, reason, .. } => (text, reason),
+            TurnEnding::Silent { reason } => (None, reason),
+        };
+        if let Some(text) = text {
+            frontend.finish(text);
         }
         if cancel.is_cancelled() || result.interrupted() {
             return Ok(PromptResponse::new(StopReason::Cancelled));
         }
-        if let Some(error) = result.error.as_deref() {
-            frontend.say(&format!("\n\nError: {error}"));
+        if let Some(reason) = reason {
+            frontend.say(&format!("\n\nError: {reason}"));
         }
         Ok(PromptResponse::new(StopReason::EndTurn))
     }

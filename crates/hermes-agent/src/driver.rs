@@ -20,6 +20,9 @@ use crate::turn::open_calls::answer_waiting_calls;
 use crate::turn::reply::final_text;
 use crate::turn::{LeasedTurn, TurnInput};
 
+/// The time a turn gets to end after a stop request, on surfaces that do not wait without limit.
+pub const STOP_GRACE: Duration = Duration::from_secs(5);
+
 /// The work of a driven turn.
 #[derive(Debug, Clone)]
 pub enum TurnWork {
@@ -54,6 +57,14 @@ pub enum TurnOutcome {
     Abandoned,
     /// The turn had been cut off too often and was not resumed. It is closed.
     Parked(UnfinishedTurn),
+}
+
+/// Tells whether a conversation gets a title after its first exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    Automatic,
+    /// The conversation is not one that somebody looks for later.
+    Never,
 }
 
 /// A turn that has ended, as stored in the database.
@@ -155,6 +166,17 @@ impl Agent {
         }
         abandon_turn(self, &id).await?;
         Ok(TurnOutcome::Abandoned)
+    }
+
+    /// Does what follows a turn, while nobody waits for it: names the conversation and reviews it, where due.
+    pub async fn follow_up(&self, conversation: &Conversation, naming: Naming, cancel: &Cancel) {
+        if naming == Naming::Automatic {
+            self.title_conversation(conversation, cancel).await;
+        }
+        let due = self.review_due(conversation);
+        if due.is_any() {
+            self.review(conversation, due, cancel).await;
+        }
     }
 
     /// Returns a turn that has ended or was cut off, from the session it is in now.

@@ -29,13 +29,13 @@ pub use builder::AgentBuilder;
 pub use chat::{Chat, Interrupt};
 pub use compress::CompressionReport;
 pub use conversation::{Conversation, LoadedConversation, UnfinishedTurn};
-pub use driver::{PastTurn, TurnOutcome, TurnRequest, TurnWork, describe_calls};
+pub use driver::{Naming, PastTurn, STOP_GRACE, TurnOutcome, TurnRequest, TurnWork, describe_calls};
 pub use error::Error;
 pub use log::DeferredSessionLogs;
 pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,
 };
-pub use result::TurnResult;
+pub use result::{NO_RESPONSE, TurnEnding, TurnResult};
 pub use review::ReviewDue;
 pub use settings::{
     AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,

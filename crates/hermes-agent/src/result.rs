@@ -34,7 +34,49 @@ pub struct TurnResult {
     pub provider: String,
 }
 
+/// What a caller shows in the place of an answer when there is none and no reason is known.
+pub const NO_RESPONSE: &str = "(No response generated)";
+
+/// How a turn ended, as its caller tells it. Texts are never blank.
+#[derive(Debug, Clone, Copy)]
+pub enum TurnEnding<'a> {
+    Answered(&'a str),
+    /// The turn ended early, at a limit, with a part of the answer.
+    CutShort(&'a str),
+    /// The turn ended with neither text nor a failure.
+    Silent {
+        reason: Option<&'a str>,
+    },
+    /// The user interrupted the turn.
+    Interrupted {
+        text: Option<&'a str>,
+    },
+    /// The turn failed, perhaps after some text.
+    Failed {
+        text: Option<&'a str>,
+        reason: Option<&'a str>,
+        failure: Option<&'a ModelError>,
+    },
+}
+
 impl TurnResult {
+    /// Classifies how the turn ended.
+    pub fn ending(&self) -> TurnEnding<'_> {
+        let text = self.response.as_deref().filter(|text| !text.trim().is_empty());
+        let reason = self.error.as_deref();
+        if self.interrupted() {
+            return TurnEnding::Interrupted { text };
+        }
+        if self.failed() || self.failure.is_some() {
+            return TurnEnding::Failed { text, reason, failure: self.failure.as_ref() };
+        }
+        match text {
+            Some(text) if self.partial => TurnEnding::CutShort(text),
+            Some(text) => TurnEnding::Answered(text),
+            None => TurnEnding::Silent { reason },
+        }
+    }
+
     /// Returns the result of a turn that has just begun.
     pub(crate) fn begin(agent: &Agent, turn: TurnId, session: SessionId) -> Self {
         Self {

@@ -1,12 +1,11 @@
 //! Runs a turn for a request: selects its session and history, and ends it when nobody waits for it any more.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use hermes_agent::{
-    Agent, Conversation, Error as AgentError, PastTurn, TurnInput as Question, TurnOutcome, TurnRequest,
-    TurnResult, TurnWork,
+    Agent, Conversation, Error as AgentError, PastTurn, STOP_GRACE, TurnInput as Question, TurnOutcome,
+    TurnRequest, TurnResult, TurnWork,
 };
 use hermes_gateway::AgentRequest;
 use hermes_store::Continuation;
@@ -21,9 +20,6 @@ use crate::error::ApiError;
 use crate::follow::ApiFrontend;
 use crate::idempotency::{self, RequestTicket};
 use crate::turn_answer::{ApiFinishReason, TurnAnswer};
-
-/// The time a turn may take after a stop request.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// The turn a request asks for.
 #[derive(Debug, Clone)]
@@ -148,7 +144,7 @@ pub(crate) async fn run_turn(
         inbox_rows: Vec::new(),
     });
     let work = TurnWork::Begin { id: id.clone(), input: said };
-    let request = TurnRequest { work, frontend, cancel, grace: Some(GRACE) };
+    let request = TurnRequest { work, frontend, cancel, grace: Some(STOP_GRACE) };
     let outcome = agent.drive(&mut conversation, request).await;
     finish_turn(app, &agent, &conversation, tools, first, &id, outcome).await
 }
@@ -171,7 +167,7 @@ pub(crate) async fn resume_turn(
     let cut_off =
         taken.unfinished_turn.filter(|cut_off| cut_off.turn.id == turn.id).ok_or_else(session_in_use)?;
     let first = conversation.messages().iter().rposition(|message| message.role == Role::User);
-    let request = TurnRequest { work: TurnWork::Resume(cut_off), frontend, cancel, grace: Some(GRACE) };
+    let request = TurnRequest { work: TurnWork::Resume(cut_off), frontend, cancel, grace: Some(STOP_GRACE) };
     let outcome = agent.drive(&mut conversation, request).await;
     finish_turn(app, &agent, &conversation, tools, first.unwrap_or_default(), &turn.id, outcome).await
 }

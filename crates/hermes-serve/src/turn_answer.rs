@@ -1,8 +1,8 @@
 //! The answer of a turn, in a form that can be stored.
 
 use axum::http::StatusCode;
-use hermes_agent::TurnResult;
-use hermes_types::{FinishReason, SessionId, Usage};
+use hermes_agent::{NO_RESPONSE, TurnEnding, TurnResult};
+use hermes_types::{FinishReason, ModelError, SessionId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -50,23 +50,30 @@ impl TurnAnswer {
     /// Converts a turn's result. It is an error only where there is nothing to give the client: received text is
     /// never discarded.
     pub(crate) fn from_result(result: TurnResult, last: Option<&FinishReason>) -> Result<Self, ApiError> {
-        let (completed, failed, interrupted) = (result.completed(), result.failed(), result.interrupted());
-        let text = result.response.filter(|text| !text.trim().is_empty());
-        let failure = result.failure.filter(|_| failed || interrupted);
-        let error_code = failure.as_ref().and_then(|failure| ApiError::from(failure).code).map(String::from);
-        let (text, finish) = match (text, failure) {
-            (Some(text), None) if result.partial => (text, ApiFinishReason::Length),
-            (Some(text), None) if last == Some(&FinishReason::ContentFilter) => {
+        let incomplete = |reason: Option<&str>| {
+            ApiError::new(StatusCode::BAD_GATEWAY, "agent_incomplete", reason.unwrap_or(NO_RESPONSE))
+        };
+        let (completed, failed) = (result.completed(), result.failed());
+        let mut error_code = None;
+        let (text, finish) = match result.ending() {
+            TurnEnding::Answered(text) if last == Some(&FinishReason::ContentFilter) => {
                 (text, ApiFinishReason::ContentFilter)
             }
-            (Some(text), None) => (text, ApiFinishReason::Stop),
-            (Some(text), Some(_)) if !interrupted => (text, ApiFinishReason::Error),
-            (_, Some(failure)) => return Err((&failure).into()),
-            (None, None) => {
-                let words = result.error.unwrap_or_else(|| "(No response generated)".to_owned());
-                return Err(ApiError::new(StatusCode::BAD_GATEWAY, "agent_incomplete", words));
+            TurnEnding::Answered(text) | TurnEnding::Failed { text: Some(text), failure: None, .. } => {
+                (text, ApiFinishReason::Stop)
+            }
+            TurnEnding::CutShort(text) => (text, ApiFinishReason::Length),
+            TurnEnding::Failed { text: Some(text), failure: Some(failure), .. } => {
+                error_code = ApiError::from(failure).code.map(String::from);
+                (text, ApiFinishReason::Error)
+            }
+            TurnEnding::Failed { text: None, failure: Some(failure), .. } => return Err(failure.into()),
+            TurnEnding::Interrupted { .. } => return Err((&ModelError::Cancelled).into()),
+            TurnEnding::Silent { reason } | TurnEnding::Failed { reason, .. } => {
+                return Err(incomplete(reason));
             }
         };
+        let text = text.to_owned();
         Ok(Self {
             text,
             finish,

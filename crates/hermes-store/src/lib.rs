@@ -99,7 +99,15 @@ impl Store {
         let (queue, orders) = channel();
         let checkpoints = checkpoint::CheckpointThread::new(path);
         let identity = writer::FileIdentity::of(path);
-        let writer = Writer { path: path.to_owned(), connection, columns, journal, checkpoints, identity };
+        let writer = Writer {
+            path: path.to_owned(),
+            connection,
+            columns,
+            journal,
+            checkpoints,
+            identity,
+            is_gone: false,
+        };
         thread::Builder::new()
             .name("store-write".to_owned())
             .stack_size(1024 * 1024)

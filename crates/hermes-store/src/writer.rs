@@ -114,6 +114,8 @@ pub(crate) struct Writer {
     pub(crate) journal: JournalMode,
     pub(crate) checkpoints: CheckpointThread,
     pub(crate) identity: Option<FileIdentity>,
+    /// Whether the loss of the file has been logged.
+    pub(crate) is_gone: bool,
 }
 
 /// The identity of the file behind a path.
@@ -212,7 +214,9 @@ impl Writer {
     /// Runs all writes in one transaction and sends every result.
     fn commit(&mut self, mut writes: Vec<Box<dyn WriteOperation>>) {
         if self.identity.is_some() && FileIdentity::of(&self.path) != self.identity {
-            tracing::error!(path = %self.path.display(), "the database was removed or replaced; nothing is written any more");
+            if !std::mem::replace(&mut self.is_gone, true) {
+                tracing::error!(path = %self.path.display(), "the database was removed or replaced; nothing is written any more");
+            }
             for write in writes {
                 write.complete(Err(Error::Gone { path: self.path.clone() }));
             }

@@ -53,7 +53,7 @@ pub use process::{
     ProcessTool,
 };
 pub use read_file::ReadFileTool;
-pub use reference::{ReferenceResolver, ReferenceResult};
+pub use reference::{RUNS_NOTHING, ReferenceResolver, ReferenceResult};
 pub use registry::{
     Availability, AvailabilityCheck, InPresets, PlatformToolsets, SelectedTools, TOOLSETS, ToolListing,
     ToolRegistry, ToolSelection, Toolset, ToolsetListing, ToolsetSwitch, coerce, is_of_server,

@@ -47,7 +47,7 @@ struct FileLogger {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogEcho {
     Nothing,
-    /// Prints the state of the service: that it runs, what it is connected to, that it stops.
+    /// Prints errors and the state of the service: that it runs, what it is connected to, that it stops.
     Life,
     Everything,
 }
@@ -180,7 +180,9 @@ impl Subscriber for FileLogger {
         }
         match self.echo {
             LogEcho::Everything => Console::new().notice(line.trim_end()),
-            LogEcho::Life if metadata.target() == LIFE => Console::new().notice(&text),
+            LogEcho::Life if metadata.target() == LIFE || *metadata.level() == Level::ERROR => {
+                Console::new().notice(&text);
+            }
             LogEcho::Life | LogEcho::Nothing => {}
         }
     }

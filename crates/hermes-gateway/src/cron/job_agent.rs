@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_agent::{Agent, Conversation, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_agent::{
+    Agent, Conversation, STOP_GRACE, TurnEnding, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork,
+};
 use hermes_config::settings::BudgetSettings;
 use hermes_schedule::Job;
 use hermes_store::{ChargeRange, EndReason, Store};
@@ -21,8 +23,6 @@ use crate::settings::LiveSettings;
 
 /// The time without activity after which a run is stopped.
 const TIMEOUT: Duration = Duration::from_mins(10);
-/// The time a run may take after a stop request.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs the turns of jobs.
 pub(super) struct JobAgents {
@@ -86,7 +86,7 @@ impl JobAgents {
         if let Err(error) = agent.end_conversation(&conversation, EndReason::CronComplete).await {
             tracing::warn!(%error, "the session of a job could not be closed");
         }
-        answer_or_failure(ran?)
+        answer_or_failure(&ran?)
     }
 
     /// Returns `cron_<job>_YYYYMMDD_HHMMSS`, with a number for a second run in the same second.
@@ -128,7 +128,7 @@ impl JobAgents {
         };
         let said = Box::new(TurnInput::text(prompt));
         let work = TurnWork::Begin { id: TurnId::generate(), input: said };
-        let request = TurnRequest { work, frontend: &watch, cancel: &cancel, grace: Some(GRACE) };
+        let request = TurnRequest { work, frontend: &watch, cancel: &cancel, grace: Some(STOP_GRACE) };
         let running = agent.drive(conversation, request);
         tokio::pin!(running);
         let ended = tokio::select! {
@@ -185,19 +185,24 @@ impl JobAgents {
 }
 
 /// Returns the answer of a turn, or why it has none.
-fn answer_or_failure(result: TurnResult) -> Result<String, JobFailure> {
-    if let Some(failure) = &result.failure {
-        let kind = match failure {
-            ModelError::Budget(_) => "Budget",
-            ModelError::Configure(_) => "Configuration",
-            _ => "Model",
-        };
-        return Err(JobFailure::new(kind, result.error.clone().unwrap_or_else(|| failure.to_string())));
-    }
-    match (result.response, result.error) {
-        (Some(answer), _) if !answer.trim().is_empty() => Ok(answer),
-        (_, Some(error)) => Err(JobFailure::new("Turn", error)),
-        (answer, None) => Ok(answer.unwrap_or_default()),
+fn answer_or_failure(result: &TurnResult) -> Result<String, JobFailure> {
+    match result.ending() {
+        TurnEnding::Answered(text)
+        | TurnEnding::CutShort(text)
+        | TurnEnding::Failed { text: Some(text), failure: None, .. } => Ok(text.to_owned()),
+        TurnEnding::Failed { reason, failure: Some(failure), .. } => {
+            let kind = match failure {
+                ModelError::Budget(_) => "Budget",
+                ModelError::Configure(_) => "Configuration",
+                _ => "Model",
+            };
+            Err(JobFailure::new(kind, reason.map_or_else(|| failure.to_string(), str::to_owned)))
+        }
+        TurnEnding::Interrupted { .. } => Err(JobFailure::new("Model", "the run was stopped")),
+        TurnEnding::Silent { reason: Some(reason) } | TurnEnding::Failed { reason: Some(reason), .. } => {
+            Err(JobFailure::new("Turn", reason))
+        }
+        TurnEnding::Silent { reason: None } | TurnEnding::Failed { reason: None, .. } => Ok(String::new()),
     }
 }
 

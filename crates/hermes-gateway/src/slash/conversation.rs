@@ -1,5 +1,6 @@
 //! Commands about a chat's current conversation.
 
+use hermes_agent::STOP_GRACE;
 use hermes_store::{SessionFilter, WaitingMessage};
 use hermes_text::{head, single_line};
 use hermes_types::{Cancel, SessionId, TaskId};
@@ -11,7 +12,6 @@ use super::usage::NOTHING_USED;
 use super::{ChatCommands, SlashCommandOutcome};
 use crate::chat_sessions::{LoadError, LoadedChat};
 use crate::silent_frontend::SilentFrontend;
-use crate::turn::GRACE;
 
 /// The outcome of a command, or the error that kept it from running.
 pub(super) type SlashCommandResult = Result<SlashCommandOutcome, LoadError>;
@@ -103,7 +103,7 @@ impl ChatCommands {
         self.conversations.start_turn(&row.conversation, cancel.clone(), None);
         let overdue = async {
             cancel.cancelled().await;
-            self.clock.sleep(GRACE).await;
+            self.clock.sleep(STOP_GRACE).await;
         };
         let done = tokio::select! {
             biased;

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_agent::{Error as AgentError, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_agent::{
+    Error as AgentError, NO_RESPONSE, TurnEnding, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork,
+};
 use hermes_store::{FollowUpWork, InboxCloseReason, Store, WaitingMessage};
 use hermes_text::{head, single_line};
 use hermes_types::{
@@ -137,20 +139,24 @@ impl BackgroundTurns {
         let cancel = Cancel::new();
         let request = TurnRequest { work, frontend: &SilentFrontend, cancel: &cancel, grace: None };
         Ok(match agent.drive(&mut conversation, request).await? {
-            TurnOutcome::Ended(result) => answer(*result),
+            TurnOutcome::Ended(result) => answer(&result),
             TurnOutcome::Abandoned => Err("it did not stop when told to".to_owned()),
             TurnOutcome::Parked(cut_off) => Err(parked_message(&cut_off)),
         })
     }
 }
 
-fn answer(result: TurnResult) -> Result<String, String> {
-    let failed = result.failed();
-    let answer = result.response.filter(|text| !text.trim().is_empty());
-    match (answer, result.error) {
-        (Some(words), Some(error)) if failed => Err(format!("{error}\n\n{words}")),
-        (Some(answer), _) => Ok(answer),
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok("(No response generated)".to_owned()),
+fn answer(result: &TurnResult) -> Result<String, String> {
+    match result.ending() {
+        TurnEnding::Answered(text)
+        | TurnEnding::CutShort(text)
+        | TurnEnding::Interrupted { text: Some(text) } => Ok(text.to_owned()),
+        TurnEnding::Failed { text: Some(text), reason, .. } => {
+            Err(format!("{}\n\n{text}", reason.unwrap_or(NO_RESPONSE)))
+        }
+        TurnEnding::Silent { reason } | TurnEnding::Failed { reason, .. } => {
+            reason.map_or_else(|| Ok(NO_RESPONSE.to_owned()), |reason| Err(reason.to_owned()))
+        }
+        TurnEnding::Interrupted { text: None } => Err("it was stopped".to_owned()),
     }
 }

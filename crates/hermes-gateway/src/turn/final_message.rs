@@ -1,6 +1,6 @@
 //! Composes the final message of a turn.
 
-use hermes_agent::TurnResult;
+use hermes_agent::{NO_RESPONSE, TurnEnding, TurnResult};
 use hermes_types::ModelError;
 
 use crate::active_conversations::StopReason;
@@ -14,23 +14,27 @@ pub(super) fn final_message(
     stopped: Option<StopReason>,
     show_reasoning: bool,
 ) -> Option<String> {
-    if stopped.is_some() && result.interrupted() {
-        return None;
-    }
-    if let Some(failure) = result.failure.as_ref().filter(|_| !result.interrupted()) {
-        let text = result.response.clone().unwrap_or_default();
-        let words = describe_failure(failure, result.error.as_deref());
-        return Some(if text.is_empty() { words } else { format!("{text}\n\n{words}") });
-    }
-    match (&result.response, &result.error) {
-        (Some(text), _) if !text.trim().is_empty() => {
+    let without_text = |reason: Option<&str>| match reason {
+        Some(reason) => format!("{NO_RESPONSE}\n\n{reason}"),
+        None => NO_RESPONSE.to_owned(),
+    };
+    Some(match result.ending() {
+        TurnEnding::Interrupted { .. } if stopped.is_some() => return None,
+        TurnEnding::Answered(text)
+        | TurnEnding::CutShort(text)
+        | TurnEnding::Interrupted { text: Some(text) }
+        | TurnEnding::Failed { text: Some(text), failure: None, .. } => {
             let thoughts =
                 result.last_reasoning.as_deref().filter(|_| show_reasoning).and_then(format_reasoning);
-            Some(thoughts.map_or_else(|| text.clone(), |thoughts| format!("{thoughts}\n\n{text}")))
+            thoughts.map_or_else(|| text.to_owned(), |thoughts| format!("{thoughts}\n\n{text}"))
         }
-        (_, Some(error)) => Some(format!("(No response generated)\n\n{error}")),
-        _ => Some("(No response generated)".to_owned()),
-    }
+        TurnEnding::Failed { text, reason, failure: Some(failure) } => {
+            let words = describe_failure(failure, reason);
+            text.map_or_else(|| words.clone(), |text| format!("{text}\n\n{words}"))
+        }
+        TurnEnding::Silent { reason } | TurnEnding::Failed { reason, .. } => without_text(reason),
+        TurnEnding::Interrupted { text: None } => without_text(result.error.as_deref()),
+    })
 }
 
 /// Formats the model's reasoning as a block, cut after [`LONGEST_THOUGHTS`] lines.

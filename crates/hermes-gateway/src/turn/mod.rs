@@ -14,7 +14,5 @@ pub(crate) use message::MessageReader;
 pub(crate) use presenter::TurnDisplay;
 pub(crate) use run::{TurnParts, TurnRunner};
 
-/// The time a turn may take after a stop request before it is abandoned.
-pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// The delay before the database is tried again.
 pub(crate) const STORE_RETRY_DELAY: Duration = Duration::from_secs(5);

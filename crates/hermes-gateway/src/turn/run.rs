@@ -5,21 +5,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hermes_agent::{
-    Agent, Conversation, Error as AgentError, TurnOutcome, TurnRequest, TurnResult, TurnWork, UnfinishedTurn,
+    Agent, Conversation, Error as AgentError, Naming, STOP_GRACE, TurnOutcome, TurnRequest, TurnResult,
+    TurnWork, UnfinishedTurn,
 };
 use hermes_store::{Error as StoreError, InboxCloseReason, SessionFilter, Store, WaitingMessage};
 use hermes_task::TaskGroup;
 use hermes_text::head;
 use hermes_types::{
-    Cancel, Clock, Envelope, MessageStatus, PlatformKind, PlatformTrait, Role, SessionId, Turn, TurnId,
-    TurnState, platform_facts, platform_has, platform_label,
+    Cancel, Clock, Envelope, MessageStatus, PlatformKind, PlatformTrait, SessionId, Turn, TurnId, TurnState,
+    platform_facts, platform_has, platform_label,
 };
 
+use super::STORE_RETRY_DELAY;
 use super::background::{BackgroundTurns, is_background};
 use super::final_message::final_message;
 use super::message::MessageReader;
 use super::presenter::{Presenter, ShownDrafts, TurnDisplay};
-use super::{GRACE, STORE_RETRY_DELAY};
 use crate::active_conversations::ActiveConversations;
 use crate::chat_agents::ChatAgents;
 use crate::chat_sessions::{ChatSessions, OpenedChat};
@@ -294,7 +295,7 @@ impl TurnRunner {
                 TurnWork::begin(input)
             }
         };
-        let request = TurnRequest { work, frontend: presenter.frontend(), cancel, grace: Some(GRACE) };
+        let request = TurnRequest { work, frontend: presenter.frontend(), cancel, grace: Some(STOP_GRACE) };
         match agent.drive(&mut opened.conversation, request).await? {
             TurnOutcome::Ended(result) => Ok(*result),
             TurnOutcome::Abandoned => Err(TurnError::Abandoned),
@@ -344,18 +345,12 @@ impl TurnRunner {
     /// Names and reviews the conversation in the background.
     fn title_and_review(&self, agent: &Agent, conversation: Conversation) {
         let agent = agent.clone();
+        // Nobody resumes the conversation of a single event, so it gets no title.
+        let is_event =
+            platform_facts(conversation.source()).is_some_and(|facts| facts.kind == PlatformKind::Requests);
+        let naming = if is_event { Naming::Never } else { Naming::Automatic };
         drop(self.tasks.spawn_cooperative("looking back", move |cancel| async move {
-            let said = conversation.messages().iter().filter(|message| message.role == Role::User).count();
-            // Nobody resumes the conversation of a single event, so it gets no title.
-            let is_event = platform_facts(conversation.source())
-                .is_some_and(|facts| facts.kind == PlatformKind::Requests);
-            if said == 1 && !is_event {
-                let _ = agent.title_conversation(&conversation, &cancel).await;
-            }
-            let due = agent.review_due(&conversation);
-            if due.is_any() {
-                let _ = agent.review(&conversation, due, &cancel).await;
-            }
+            agent.follow_up(&conversation, naming, &cancel).await;
         }));
     }
 }

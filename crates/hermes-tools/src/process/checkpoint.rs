@@ -4,11 +4,14 @@
 //! damaged file means that no process runs.
 
 use std::fs;
+use std::time::Duration;
 
 use hermes_config::{Home, write};
 use hermes_exec::RecoveredProcess;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::watch::{ExitNotice, WatchOptions};
 
 /// The stored record of a running process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +31,9 @@ pub(super) struct ProcessRecord {
     pub(super) session_key: String,
     #[serde(default)]
     pub(super) watcher_interval: usize,
+    /// Whether the end of the process is reported.
+    #[serde(default)]
+    pub(super) notify_on_complete: bool,
     /// The start time of the process as the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pid_started: Option<u64>,
@@ -39,6 +45,15 @@ pub(super) struct ProcessRecord {
 }
 
 impl ProcessRecord {
+    /// Returns the notices that were wanted of this process.
+    pub(super) fn notices(&self) -> WatchOptions {
+        WatchOptions {
+            interval: (self.watcher_interval > 0).then(|| Duration::from_secs(self.watcher_interval as u64)),
+            at_end: if self.notify_on_complete { ExitNotice::Notify } else { ExitNotice::Silent },
+            patterns: Vec::new(),
+        }
+    }
+
     /// Tells whether another Hermes of this home still manages the process.
     pub(super) fn has_living_owner(&self) -> bool {
         self.owner_pid

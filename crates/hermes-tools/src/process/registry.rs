@@ -17,7 +17,7 @@ use hermes_types::{Cancel, Clock, SessionId, TaskId, Timestamp, random_hex};
 use tokio::sync::oneshot;
 
 use super::checkpoint::{self, ProcessRecord};
-use super::watch::{NoticeDispatcher, ProcessNoticeSink, WatchOptions, watch};
+use super::watch::{ExitNotice, NoticeDispatcher, ProcessNoticeSink, UNKNOWN_EXIT, WatchOptions, watch};
 
 /// The time since its start after which an ended process is removed.
 const OLD: Duration = Duration::from_mins(30);
@@ -64,7 +64,8 @@ pub(crate) struct ProcessEntry {
     pub(crate) folder: String,
     pub(crate) pid: u32,
     pub(crate) started: Timestamp,
-    pub(crate) interval: usize,
+    /// The notices that a later start goes on sending.
+    notices: WatchOptions,
     handle: ProcessHandle,
 }
 
@@ -100,7 +101,7 @@ impl ProcessHandle {
             Self::Background(process) => process.exit_code(),
             Self::Remote(process) => process.exit_code(),
             // The exit code of a recovered process is not available.
-            Self::Recovered(survivor) => (!survivor.is_alive()).then_some(-1),
+            Self::Recovered(survivor) => (!survivor.is_alive()).then_some(UNKNOWN_EXIT),
         }
     }
 
@@ -112,7 +113,7 @@ impl ProcessHandle {
                 while survivor.is_alive() {
                     clock.sleep(LOOK).await;
                 }
-                -1
+                UNKNOWN_EXIT
             }
         }
     }
@@ -129,6 +130,20 @@ impl Drop for ProcessSlot {
 }
 
 impl ProcessEntry {
+    fn recovered(record: ProcessRecord, survivor: RecoveredProcess) -> Self {
+        Self {
+            notices: record.notices(),
+            id: record.session_id,
+            command: record.command,
+            task: TaskId::from(record.task_id.as_str()),
+            session: record.session_key,
+            folder: record.cwd,
+            pid: survivor.pid(),
+            started: Timestamp(record.started_at),
+            handle: ProcessHandle::Recovered(survivor),
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> Option<i32> {
         self.handle.exit_code()
     }
@@ -207,7 +222,8 @@ impl ProcessEntry {
             started_at: self.started.seconds(),
             task_id: self.task.as_str().to_owned(),
             session_key: self.session.clone(),
-            watcher_interval: self.interval,
+            watcher_interval: self.notices.interval.map_or(0, seconds),
+            notify_on_complete: self.notices.at_end == ExitNotice::Notify,
             pid_started: RecoveredProcess::start_time(self.pid),
             owner_pid: Some(std::process::id()),
             rest: serde_json::Map::default(),
@@ -250,37 +266,32 @@ impl ProcessRegistry {
         &self.0.owner
     }
 
-    /// Recovers background processes of an earlier run that are still running, and returns their number. On a
-    /// separate thread, ends commands of an earlier run that was killed together with its watchdog. Must be
-    /// called before the first command.
+    /// Recovers background processes of an earlier run that are still running, and returns their number. Reports
+    /// those that ended meanwhile. On a separate thread, ends commands of an earlier run that was killed together with
+    /// its watchdog. Must be called before the first command.
     pub fn recover(&self) -> usize {
         self.end_orphaned_commands();
-        let found: Vec<ProcessEntry> = checkpoint::read(&self.0.home)
-            .into_iter()
-            .filter(|record| !record.has_living_owner())
-            .filter_map(|record| {
-                let survivor = RecoveredProcess::find(record.pid?, record.pid_started)?;
-                Some(ProcessEntry {
-                    id: record.session_id,
-                    command: record.command,
-                    task: TaskId::from(record.task_id.as_str()),
-                    session: record.session_key,
-                    folder: record.cwd,
-                    pid: survivor.pid(),
-                    started: Timestamp(record.started_at),
-                    interval: record.watcher_interval,
-                    handle: ProcessHandle::Recovered(survivor),
-                })
-            })
-            .collect();
-        let count = found.len();
-        for entry in found.iter().filter(|entry| entry.interval > 0) {
-            let interval = Some(Duration::from_secs(entry.interval as u64));
-            self.watch(entry, WatchOptions { interval, ..WatchOptions::default() });
+        let mut found = Vec::new();
+        for record in checkpoint::read(&self.0.home).into_iter().filter(|record| !record.has_living_owner()) {
+            match record.pid.and_then(|pid| RecoveredProcess::find(pid, record.pid_started)) {
+                Some(survivor) => found.push(ProcessEntry::recovered(record, survivor)),
+                None => self.report_missed_end(&record),
+            }
         }
+        for entry in &found {
+            self.watch(entry, entry.notices.clone());
+        }
+        let count = found.len();
         self.entries().extend(found);
         self.save();
         count
+    }
+
+    /// Reports a process that ended while no Hermes watched it.
+    fn report_missed_end(&self, record: &ProcessRecord) {
+        if let Some(dispatcher) = self.0.dispatcher.get().filter(|_| !record.notices().is_empty()) {
+            dispatcher.report_missed_end(record);
+        }
     }
 
     fn end_orphaned_commands(&self) {
@@ -329,7 +340,7 @@ impl ProcessRegistry {
             folder: process.folder(),
             pid: process.pid(),
             started: self.0.clock.now(),
-            interval: start.watch.interval.map_or(0, seconds),
+            notices: start.watch.after_restart(),
             handle: process.clone(),
         };
         self.watch(&entry, start.watch);

@@ -13,6 +13,7 @@ use hermes_exec::strip_ansi;
 use hermes_text::{head, tail};
 use hermes_types::{Clock, TaskId};
 
+use super::checkpoint::ProcessRecord;
 use super::registry::ProcessEntry;
 use crate::terminal::mask;
 
@@ -30,6 +31,8 @@ const RUNNING_CHARS: usize = 500;
 const ENDED_CHARS: usize = 1000;
 const LINE_CHARS: usize = 500;
 const COMMAND_CHARS: usize = 80;
+/// The exit code of a process whose end was not observed.
+pub(super) const UNKNOWN_EXIT: i32 = -1;
 
 /// A notice about a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +115,13 @@ impl WatchOptions {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Returns the notices that a later start can still send: the output, and with it the patterns, cannot be read
+    /// there, but the end can be seen.
+    pub(crate) fn after_restart(&self) -> Self {
+        let at_end = if self.patterns.is_empty() { self.at_end } else { ExitNotice::Notify };
+        Self { interval: self.interval, at_end, patterns: Vec::new() }
+    }
 }
 
 /// Sends notices to the sink within the limit for all processes together.
@@ -129,6 +139,18 @@ impl NoticeDispatcher {
     fn send(&self, entry: &ProcessEntry, kind: ProcessNoticeKind, text: String) {
         let (process, session, task) = (entry.id.clone(), entry.session.clone(), entry.task.clone());
         self.sink.notify(ProcessNotice { process, session, task, kind, text });
+    }
+
+    /// Reports a process that ended while no Hermes watched it.
+    pub(super) fn report_missed_end(&self, record: &ProcessRecord) {
+        let name = name(&record.session_id, &record.command);
+        self.sink.notify(ProcessNotice {
+            process: record.session_id.clone(),
+            session: record.session_key.clone(),
+            task: TaskId::from(record.task_id.as_str()),
+            kind: ProcessNoticeKind::Ended(UNKNOWN_EXIT),
+            text: format!("[{name} ended while Hermes was not running; its exit code is not known]"),
+        });
     }
 
     fn try_acquire(&self, now: Duration) -> bool {
@@ -206,7 +228,12 @@ impl ProcessWatch<'_> {
 
     fn report_end(&self, code: i32) {
         if self.options.interval.is_some() || self.options.at_end == ExitNotice::Notify {
-            let text = format!("[{} ended with exit code {code}]\n{}", self.name(), self.last(ENDED_CHARS));
+            let name = self.name();
+            let text = if self.entry.is_detached() {
+                format!("[{name} ended; Hermes was restarted while it ran, so its exit code is not known]")
+            } else {
+                format!("[{name} ended with exit code {code}]\n{}", self.last(ENDED_CHARS))
+            };
             self.dispatcher.send(self.entry, ProcessNoticeKind::Ended(code), text.trim_end().to_owned());
         }
     }
@@ -251,14 +278,18 @@ impl ProcessWatch<'_> {
     }
 
     fn name(&self) -> String {
-        let command = mask(&self.entry.command, &self.entry.command);
-        format!("Process {} ({})", self.entry.id, head(&command, COMMAND_CHARS))
+        name(&self.entry.id, &self.entry.command)
     }
 
     fn last(&self, chars: usize) -> String {
         let output = self.entry.output();
         tail(&mask(&self.entry.command, &strip_ansi(&output)), chars).to_owned()
     }
+}
+
+/// Names a process to a person, with its masked command.
+fn name(id: &str, command: &str) -> String {
+    format!("Process {id} ({})", head(&mask(command, command), COMMAND_CHARS))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

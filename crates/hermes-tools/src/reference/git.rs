@@ -12,8 +12,8 @@ use super::{ReferenceBlock, ReferenceResolver, attach};
 use crate::file::ENV_FILES;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// Settings that could run a program, each disabled.
-const NOTHING_RUNS: &[&str] = &[
+/// Settings that could make git run a program, each disabled.
+pub const RUNS_NOTHING: &[&str] = &[
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.pager=cat",
@@ -60,7 +60,7 @@ impl ReferenceResolver {
     pub(super) async fn git(&self, raw: &str, what: &[&str], cancel: &Cancel) -> ReferenceBlock {
         let (command, options) = what.split_first().ok_or("nothing to ask git for")?;
         let mut arguments: Vec<OsString> = vec!["--no-pager".into(), "--no-optional-locks".into()];
-        for setting in NOTHING_RUNS {
+        for setting in RUNS_NOTHING {
             arguments.extend(["-c".into(), setting.into()]);
         }
         for setting in self.drivers(cancel).await {

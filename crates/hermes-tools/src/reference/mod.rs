@@ -17,6 +17,7 @@ use hermes_types::Cancel;
 use crate::file::FileGuard;
 use crate::off_thread::off_thread;
 use find::{FoundReference, ReferenceTarget};
+pub use git::RUNS_NOTHING;
 
 /// Attaches the references of messages. Clones are equivalent.
 #[derive(Debug, Clone)]

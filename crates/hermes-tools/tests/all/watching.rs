@@ -185,3 +185,37 @@ async fn patterns_are_told_and_a_flood_of_them_is_not() {
     assert_eq!(heard[4].kind, ProcessNoticeKind::Ended(0), "only its end is told");
     post.processes.end_all().await;
 }
+
+/// Checks that a later start goes on watching what a dead one watched, and reports what ended in between.
+#[tokio::test]
+async fn ends_are_told_after_a_restart_of_the_program() {
+    let post = Post::new();
+    let wait = |file: &str| format!("until [ -e {file} ]; do sleep 0.02; done");
+    post.start(json!({"command": wait("a"), "background": true, "notify_on_complete": true})).await;
+    post.start(json!({"command": wait("b"), "background": true, "watch_patterns": ["never"]})).await;
+    post.start(json!({"command": wait("c"), "background": true})).await;
+    let home = Home::new(post.top.path().canonicalize().unwrap().join("home"));
+    let mut records: Vec<Value> =
+        serde_json::from_str(&std::fs::read_to_string(home.processes()).unwrap()).unwrap();
+    for record in &mut records {
+        record["owner_pid"] = json!(i32::MAX);
+    }
+    let wanted: Vec<&Value> = records.iter().map(|record| &record["notify_on_complete"]).collect();
+    assert_eq!(wanted, [&json!(true), &json!(true), &json!(false)]);
+    // The first process ended while nobody watched.
+    records[0]["pid"] = json!(i32::MAX);
+    std::fs::write(home.processes(), json!(records).to_string()).unwrap();
+    let later = ProcessRegistry::new(&home, Arc::new(SystemClock::new()), Cancel::new());
+    let heard = Heard::default();
+    later.report_to(Arc::new(heard.clone()));
+    assert_eq!(later.recover(), 2);
+    let missed = heard.wait_for(1).await.remove(0);
+    assert!(missed.text.contains("ended while Hermes was not running"), "{}", missed.text);
+    assert_eq!((missed.session.as_str(), missed.kind), ("conversation", ProcessNoticeKind::Ended(-1)));
+    post.touch("c");
+    post.touch("b");
+    let seen = heard.wait_for(2).await.remove(1);
+    assert_eq!(seen.process, records[1]["session_id"].as_str().unwrap(), "nobody asked about the third");
+    assert!(seen.text.contains("its exit code is not known"), "{}", seen.text);
+    post.processes.end_all().await;
+}

@@ -516,3 +516,39 @@ fn a_server_without_descriptors_says_so_and_goes_on_when_there_are_some() {
     running.signal(Signal::TERM);
     assert_eq!(running.wait(), 0);
 }
+
+#[test]
+fn a_database_taken_away_takes_no_requests_and_is_named() {
+    let place = GatewayHome::new(SCRIPT);
+    let running = place.start();
+    assert_eq!(place.say("say hello").0, 200);
+    let asked = place.server.request_count();
+    for name in ["state.db", "state.db-wal", "state.db-shm"] {
+        let _ = std::fs::remove_file(place.home.join(name));
+    }
+    let body = json!({"messages": [{"role": "user", "content": "say hello"}]}).to_string();
+    let (status, answer) = place.request("POST", "/v1/chat/completions", &body).unwrap();
+    assert!(status >= 500, "{status} {answer}");
+    assert!(answer["error"]["message"].as_str().unwrap_or_default().contains("state.db"), "{answer}");
+    assert_eq!(place.server.request_count(), asked, "the model is not asked for what cannot be kept");
+    until("the log names the file", || place.home.read("complaints.txt").contains("state.db"));
+    let (_, health) = place.request("GET", "/health/detailed", "").unwrap();
+    assert!(health["readiness"]["checks"]["state_db"] != "ok", "{health}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(), 0);
+}
+
+#[test]
+fn the_log_has_the_configured_level() {
+    for (level, lines) in [("ERROR", [false, false]), ("INFO", [true, false]), ("debug", [true, true])] {
+        let script = ModelScript::from_yaml("gateway", SCRIPT).unwrap();
+        let place = GatewayHome::configured(script, json!({"logging": {"level": level}}));
+        let running = place.start();
+        assert_eq!(place.say("say hello").0, 200);
+        running.signal(Signal::TERM);
+        assert_eq!(running.wait(), 0);
+        let log = std::fs::read_to_string(place.home.join("logs/gateway.log")).unwrap_or_default();
+        let has = |name: &str| log.lines().any(|line| line.split_whitespace().any(|word| word == name));
+        assert_eq!([has("INFO"), has("DEBUG")], lines, "{level}: {log}");
+    }
+}

@@ -450,15 +450,7 @@ fn setup_ends_in_a_first_answer() {
     terminal.child.wait().unwrap();
     terminal.start_again(&["setup"]);
     terminal.until_shown("Who serves the model?");
-    // The endpoint of one's own is the last of the list but a few: arrows go around.
-    for _ in 0..60 {
-        if terminal.visible().contains("❯ An endpoint of your own") {
-            break;
-        }
-        terminal.press("\x1b[B");
-        terminal.until("the list does not move", |visible| visible.contains("❯"));
-    }
-    terminal.until_shown("❯ An endpoint of your own");
+    terminal.press_until_shown("\x1b[B", "❯ An endpoint of your own");
     terminal.press("\r");
     terminal.until_shown("Key of");
     terminal.say("sk-typed-and-never-shown");
@@ -501,7 +493,8 @@ fn setup_that_is_left_half_way_writes_nothing() {
         EmulatedTerminal::open_with(TALK, &json!({}), &["setup", "model"], (60, 100), "xterm-256color");
     let before = terminal.home.read("config.yaml");
     terminal.until_shown("Who serves the model?");
-    terminal.press("\x1b[B\r");
+    terminal.press_until_shown("\x1b[B", "❯ OpenAI\n");
+    terminal.press("\r");
     terminal.until_shown("Key of");
     terminal.press("sk-half\x03");
     assert_eq!(terminal.end().code(), Some(1), "{}", terminal.text());

@@ -207,3 +207,54 @@ fn pictures_of_an_answer_are_shown() {
         ]
     );
 }
+
+/// Checks that the chat that started a process hears of its end after the gateway was killed: of one that ends later,
+/// and of one that ended while no gateway ran.
+#[test]
+fn the_end_of_a_process_is_told_after_a_restart() {
+    let start = |id: &str, file: &str| {
+        let shell = format!("until [ -e {file} ]; do sleep 0.05; done; : > {file}.done");
+        let arguments = json!({"command": shell, "background": true, "notify_on_complete": true});
+        json!({"when": {"user_contains": file}, "tool": {"name": "terminal", "id": id, "arguments": arguments}})
+    };
+    let started = |id: &str, file: &str| json!({"when": {"user_contains": file, "tool_result": id}, "text": format!("{file} is watched")});
+    let fixture = TelegramHome::new(&json!([
+        started("call_a", "early"),
+        start("call_a", "early"),
+        started("call_b", "late"),
+        start("call_b", "late"),
+    ]));
+    let (gateway, ann) = (fixture.start(), fixture.telegram.person(ANN, "Ann"));
+    for file in ["early", "late"] {
+        ann.says(ANN, file);
+        fixture.telegram.until_said_blocking(ANN, &format!("{file} is watched"));
+    }
+    drop(gateway);
+    let user = fixture.home.join("user");
+    std::fs::write(user.join("early"), "").unwrap();
+    until("the first has ended", || user.join("early.done").exists());
+    let gateway = fixture.start();
+    let missed = fixture.telegram.until_said_blocking(ANN, "ended while Hermes was not running");
+    assert!(missed.text.contains("early"), "{}", missed.text);
+    std::fs::write(user.join("late"), "").unwrap();
+    let seen = fixture.telegram.until_said_blocking(ANN, "Hermes was restarted while it ran");
+    assert!(seen.text.contains("late"), "{}", seen.text);
+    drop(gateway);
+}
+
+#[test]
+fn a_question_in_a_chat_waits_as_long_as_configured() {
+    let arguments = json!({"question": "Which colour?", "choices": ["red", "blue"]});
+    let fixture = TelegramHome::new(&json!([
+        {"when": {"user_contains": "paint", "tool_result": "call_ask"}, "text": "then I choose"},
+        {"when": {"user_contains": "paint"}, "tool": {"name": "clarify", "id": "call_ask", "arguments": arguments}},
+    ]));
+    assert_eq!(fixture.run(&["config", "set", "agent.clarify_timeout", "1"]).0, 0);
+    let gateway = fixture.start();
+    fixture.telegram.person(ANN, "Ann").says(ANN, "paint the door");
+    fixture.telegram.until_said_blocking(ANN, "Which colour?");
+    fixture.telegram.until_said_blocking(ANN, "then I choose");
+    drop(gateway);
+    let is_told = |request: &hermes_testkit::RecordedRequest| request.body_text().contains("No answer came");
+    assert!(fixture.server.requests().iter().any(is_told), "the model is told that nobody answered");
+}

@@ -440,7 +440,7 @@ fn uninstalling_asks_first() {
 
 #[test]
 fn a_skill_is_in_force_for_the_whole_session() {
-    let script = "replies:\n  - {when: {system_contains: always say ahoy}, text: ahoy}\ndefault: {reply: {text: nothing}}\n";
+    let script = "replies:\n  - {when: {system_contains: always say ahoy}, repeat: forever, text: ahoy}\ndefault: {reply: {text: nothing}}\n";
     let server = ModelServer::start_blocking(ModelScript::from_yaml("skills", script).unwrap()).unwrap();
     let config =
         format!("model: {{provider: custom, base_url: '{}', default: test-model}}\n", server.base_url());

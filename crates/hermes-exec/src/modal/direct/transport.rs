@@ -62,72 +62,70 @@ impl ModalDirectTransport {
         speech: ScriptRequest<'_>,
         watch: RunContext<'_>,
     ) -> Result<ScriptResponse, CliError> {
-        let mut ear = CallOutput { frames: FrameParser::new(speech.marks, watch.bounds), errors: Vec::new() };
+        let output = CallOutput { frames: FrameParser::new(speech.marks, watch.bounds), errors: Vec::new() };
         let request = json!({
             "act": "execute",
             "sandbox": self.id,
             "words": bash_fed_by_script(speech.profile),
             "input": base64::encode(&payload(speech.script, speech.stdin)),
         });
-        let mut call = match self.account.0.bridge.call(&request, watch.cancel).await {
+        let call = match self.account.0.bridge.call(&request, watch.cancel).await {
             Ok(call) => call,
-            Err(CliError::Interrupted) => return Ok(ear.finish(ListenEnd::Ended(ExitCause::Interrupted))),
+            Err(CliError::Interrupted) => return Ok(output.finish(ListenEnd::Ended(ExitCause::Interrupted))),
             Err(error) => return Err(error),
         };
-        let mut leash = KillRemoteOnDrop { line: self, group: None };
-        let over = self.listen(&mut call, &mut ear, &mut leash, watch).await;
-        let group = leash.group.take();
+        let mut running = RunningCall { transport: self, parts: Some((call, output)) };
+        let over = running.listen(watch).await;
+        let Some((mut call, mut output)) = running.parts.take() else {
+            return Err(CliError::Interrupted);
+        };
         match over {
-            ListenEnd::Ended(ExitCause::Exited(_)) if ear.frames.is_ended() => {
-                self.drain(&mut call, &mut ear).await;
+            ListenEnd::Ended(ExitCause::Exited(_)) if output.frames.is_ended() => {
+                self.drain(&mut call, &mut output).await;
             }
             // After an interrupt the whole sandbox is ended.
             ListenEnd::Ended(ExitCause::TimedOut) => {
-                if let Some(group) = group {
+                if let Some(group) = output.frames.group() {
                     self.end_group(group).await;
                 }
             }
             _ => {}
         }
-        Ok(ear.finish(over))
-    }
-
-    async fn listen(
-        &self,
-        call: &mut BridgeCall,
-        ear: &mut CallOutput,
-        leash: &mut KillRemoteOnDrop<'_>,
-        watch: RunContext<'_>,
-    ) -> ListenEnd {
-        let mut out_of_time = watch.clock.sleep(watch.limit);
-        loop {
-            let word = tokio::select! {
-                biased;
-                () = watch.cancel.cancelled() => return ListenEnd::Ended(ExitCause::Interrupted),
-                () = &mut out_of_time => return ListenEnd::Ended(ExitCause::TimedOut),
-                word = call.next() => word,
-            };
-            if let Some(over) = ear.handle(word) {
-                return over;
-            }
-            leash.group = ear.frames.group();
-            if ear.frames.is_ended() {
-                return ListenEnd::Ended(ExitCause::Exited(0));
-            }
-        }
+        Ok(output.finish(over))
     }
 
     /// Reads the rest of the output that was already sent.
-    async fn drain(&self, call: &mut BridgeCall, ear: &mut CallOutput) {
+    async fn drain(&self, call: &mut BridgeCall, output: &mut CallOutput) {
         loop {
             let word = tokio::select! {
                 biased;
                 word = call.next() => word,
                 () = self.clock().sleep(IDLE) => return,
             };
-            if ear.handle(word).is_some() {
+            if output.handle(word).is_some() {
                 return;
             }
+        }
+    }
+
+    /// Ends what a call runs in the sandbox, as soon as its process group is known.
+    async fn end_call(&self, mut call: BridgeCall, mut output: CallOutput) {
+        let group = async {
+            loop {
+                if let Some(group) = output.frames.group() {
+                    return Some(group);
+                }
+                if output.handle(call.next().await).is_some() {
+                    return None;
+                }
+            }
+        };
+        let group = tokio::select! {
+            group = group => group,
+            () = self.clock().sleep(END_LIMIT) => None,
+        };
+        if let Some(group) = group {
+            self.end_group(group).await;
         }
     }
 
@@ -207,18 +205,42 @@ fn joined(first: String, second: &str) -> String {
     }
 }
 
-/// Ends the remote process group if the call is dropped before it is over.
-struct KillRemoteOnDrop<'a> {
-    line: &'a ModalDirectTransport,
-    group: Option<u32>,
+/// A call that is being read. If it is dropped before it is over, what it runs in the sandbox is ended.
+struct RunningCall<'a> {
+    transport: &'a ModalDirectTransport,
+    parts: Option<(BridgeCall, CallOutput)>,
 }
 
-impl Drop for KillRemoteOnDrop<'_> {
+impl RunningCall<'_> {
+    /// Reads until the call is over, its time is up, or it is interrupted.
+    async fn listen(&mut self, watch: RunContext<'_>) -> ListenEnd {
+        let Some((call, output)) = &mut self.parts else { return ListenEnd::Ended(ExitCause::Interrupted) };
+        let mut out_of_time = watch.clock.sleep(watch.limit);
+        loop {
+            let word = tokio::select! {
+                biased;
+                () = watch.cancel.cancelled() => return ListenEnd::Ended(ExitCause::Interrupted),
+                () = &mut out_of_time => return ListenEnd::Ended(ExitCause::TimedOut),
+                word = call.next() => word,
+            };
+            if let Some(over) = output.handle(word) {
+                return over;
+            }
+            if output.frames.is_ended() {
+                return ListenEnd::Ended(ExitCause::Exited(0));
+            }
+        }
+    }
+}
+
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
-        let Some(group) = self.group.take() else { return };
+        let Some((call, output)) = self.parts.take() else { return };
         if tokio::runtime::Handle::try_current().is_ok() {
-            let line = self.line.clone();
-            spawn_named(format!("end {group}"), &Cancel::new(), async move { line.end_group(group).await });
+            let transport = self.transport.clone();
+            spawn_named("end of a dropped call", &Cancel::new(), async move {
+                transport.end_call(call, output).await;
+            });
         }
     }
 }

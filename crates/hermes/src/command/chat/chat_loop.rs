@@ -4,9 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use hermes_agent::{
-    Agent, Conversation, ReviewDue, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork,
-};
+use hermes_agent::{Agent, Conversation, Naming, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
@@ -372,18 +370,13 @@ impl ChatLoop<'_> {
     fn start_follow_up(&mut self) {
         let agent = self.runtime.agent.clone();
         let conversation = self.opened.conversation.clone();
-        let due = agent.review_due(&conversation);
-        let unnamed = self.opened.title.is_none();
         // The offline model can neither title nor review a conversation.
-        if agent.models().provider == "offline" || (due == ReviewDue::default() && !unnamed) {
+        if agent.models().provider == "offline" {
             return;
         }
         let cancel = self.follow_up_tasks.cancel_token().clone();
         self.follow_up_tasks.spawn("after-turn", async move {
-            agent.title_conversation(&conversation, &cancel).await;
-            if due.is_any() {
-                agent.review(&conversation, due, &cancel).await;
-            }
+            agent.follow_up(&conversation, Naming::Automatic, &cancel).await;
         });
     }
 

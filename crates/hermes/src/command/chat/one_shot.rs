@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use hermes_agent::{TurnResult, TurnWork};
+use hermes_agent::{TurnEnding, TurnResult, TurnWork};
 use hermes_store::EndReason;
 use hermes_types::{Cancel, Usage};
 use serde_json::json;
@@ -106,13 +106,13 @@ fn report(result: &TurnResult, quiet: bool, terminal: &ChatFrontend<'_>, output:
     if let Some(error) = &result.error {
         output.notice(&format!("Error: {error}"));
     }
-    if result.interrupted() {
-        return ExitCode::from(130);
+    match result.ending() {
+        TurnEnding::Interrupted { .. } => ExitCode::from(130),
+        TurnEnding::Failed { .. } | TurnEnding::Silent { reason: Some(_) } => ExitCode::FAILURE,
+        TurnEnding::Answered(_) | TurnEnding::CutShort(_) | TurnEnding::Silent { reason: None } => {
+            ExitCode::SUCCESS
+        }
     }
-    if result.failed() || (response.is_empty() && result.error.is_some()) {
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
 }
 
 fn write_usage(path: &Path, result: &TurnResult, usage: Usage) -> Result<()> {

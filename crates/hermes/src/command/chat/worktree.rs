@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, bail};
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
 use hermes_task::SystemClock;
+use hermes_tools::RUNS_NOTHING;
 use hermes_types::Cancel;
 
 use crate::context::ProgramContext;
@@ -67,8 +68,8 @@ impl ChatWorktree {
     pub(super) fn close(self, output: &Console) {
         // The folder cannot be removed while it is the working folder.
         let _ = std::env::set_current_dir(&self.root);
-        match self.git.run(&self.path, &["status", "--porcelain"]) {
-            Ok(status) if status.trim().is_empty() => {
+        match self.git.has_changes(&self.root, &self.path) {
+            Ok(false) => {
                 remove(&self.git, &self.root, &self.path, &self.branch);
                 output.line(&format!("✓ Worktree cleaned up: {}", self.path.display()));
             }
@@ -100,9 +101,7 @@ fn prune(git: &Git, root: &Path, folder: &Path) {
         let modified = entry.metadata().and_then(|data| data.modified());
         let age = modified.ok().and_then(|at| SystemTime::elapsed(&at).ok()).unwrap_or_default();
         let is_ours = name.starts_with("hermes-") && age > PRUNE_AFTER;
-        if is_ours
-            && git.run(&entry.path(), &["status", "--porcelain"]).is_ok_and(|text| text.trim().is_empty())
-        {
+        if is_ours && git.has_changes(root, &entry.path()).is_ok_and(|changed| !changed) {
             remove(git, root, &entry.path(), &format!("hermes/{name}"));
         }
     }
@@ -120,14 +119,23 @@ fn ignore(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies what .worktreeinclude names: files are copied, folders are linked. Nothing outside the repository is.
-fn include(root: &Path, worktree: &Path) {
+/// Returns the paths that .worktreeinclude names, without those that lead out of the repository.
+fn included(root: &Path) -> Vec<String> {
     let text = fs::read_to_string(root.join(".worktreeinclude")).unwrap_or_default();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let is_plain = Path::new(line).components().all(|part| matches!(part, Component::Normal(_)));
-        let (from, to) = (root.join(line), worktree.join(line));
-        let is_inside = from.canonicalize().is_ok_and(|real| real.starts_with(root));
-        if !is_plain || !is_inside || to.exists() {
+    let paths = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let is_inside = |line: &&str| {
+        let mut parts = Path::new(line).components();
+        parts.all(|part| matches!(part, Component::Normal(_)))
+            && root.join(line).canonicalize().is_ok_and(|real| real.starts_with(root))
+    };
+    paths.filter(is_inside).map(|line| line.trim_end_matches('/').to_owned()).collect()
+}
+
+/// Copies what .worktreeinclude names: files are copied, folders are linked.
+fn include(root: &Path, worktree: &Path) {
+    for line in included(root) {
+        let (from, to) = (root.join(&line), worktree.join(&line));
+        if to.exists() {
             continue;
         }
         let copied = (|| {
@@ -159,6 +167,31 @@ impl Git {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
         Ok(Self { programs, runtime })
+    }
+
+    /// Tells whether a worktree holds something that is not committed. Unchanged copies of what .worktreeinclude
+    /// names do not count. Nothing that the worktree names is run.
+    fn has_changes(&self, root: &Path, worktree: &Path) -> Result<bool> {
+        let mut arguments = Vec::new();
+        for setting in RUNS_NOTHING {
+            arguments.extend(["-c", *setting]);
+        }
+        arguments.extend(["status", "--porcelain", "-z", "--untracked-files=all"]);
+        let status = self.run(worktree, &arguments)?;
+        let copies = included(root);
+        let is_copy = |path: &str| {
+            if !copies.iter().any(|copy| copy == path) {
+                return false;
+            }
+            let (original, copy) = (root.join(path), worktree.join(path));
+            if let Ok(target) = fs::read_link(&copy) {
+                return target == original;
+            }
+            let original = fs::read(original).ok();
+            original.is_some() && original == fs::read(copy).ok()
+        };
+        let mut entries = status.split('\0').filter(|entry| !entry.is_empty());
+        Ok(entries.any(|entry| !entry.strip_prefix("?? ").is_some_and(is_copy)))
     }
 
     fn run(&self, directory: &Path, arguments: &[&str]) -> Result<String> {
