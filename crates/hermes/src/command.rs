@@ -3,9 +3,11 @@
 pub(crate) mod acp;
 pub(crate) mod auth;
 pub(crate) mod backup;
+pub(crate) mod bundles;
 pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod cron;
+pub(crate) mod curator;
 pub(crate) mod database;
 pub(crate) mod doctor;
 pub(crate) mod dump;

@@ -184,6 +184,10 @@ impl ChatCommands {
                 let prompt = self.skills.prompt("plan", rest);
                 Ok(prompt.map_or_else(|| not_available("plan"), SlashCommandOutcome::Prompt))
             }
+            ConversationCommand::Learn => {
+                let prompt = self.skills.prompt("learn", rest);
+                Ok(prompt.map_or_else(|| not_available("learn"), SlashCommandOutcome::Prompt))
+            }
             ConversationCommand::Usage => self.usage(row).await,
             ConversationCommand::Help => Ok(SlashCommandOutcome::reply(self.help())),
         }

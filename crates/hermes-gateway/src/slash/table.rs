@@ -22,6 +22,7 @@ pub enum ConversationCommand {
     Compress,
     Queue,
     Plan,
+    Learn,
     Usage,
     Help,
 }
@@ -38,6 +39,8 @@ pub enum ProgramCommand {
     Insights,
     ReloadMcp,
     Plugins,
+    Curator,
+    Bundles,
     Version,
     Provider,
 }
@@ -278,6 +281,13 @@ pub const COMMANDS: &[SlashCommand] = &[
         Refuse,
     ),
     command(Conversation(ConversationCommand::Plan), "plan", "[text]", "make a plan before acting", Refuse),
+    command(
+        Conversation(ConversationCommand::Learn),
+        "learn",
+        "[what]",
+        "keep what was worked out here as a skill",
+        Refuse,
+    ),
     command(Terminal(TerminalCommand::Sessions), "sessions", "", "pick a session to resume", Refuse),
     command(Terminal(TerminalCommand::Copy), "copy", "[N]", "copy the last answer, or the Nth last", Refuse),
     command(Terminal(TerminalCommand::Config), "config", "", "show the settings of this chat", Refuse),
@@ -337,6 +347,22 @@ pub const COMMANDS: &[SlashCommand] = &[
         .or(&["reload_mcp"])
         .for_owners(),
     command(Program(ProgramCommand::Plugins), "plugins", "", "list the plugins and what they added", Refuse),
+    command(
+        Program(ProgramCommand::Curator),
+        "curator",
+        "[status | usage | run | pin | archive | restore | prune | backup | rollback | …]",
+        "see which skills are used, and put others away",
+        Refuse,
+    )
+    .for_owners(),
+    command(
+        Program(ProgramCommand::Bundles),
+        "bundles",
+        "[list | show | create | delete]",
+        "group skills under one command",
+        Refuse,
+    )
+    .for_owners(),
     command(Service(ServiceCommand::Update), "update", "", "update Hermes", RunNow).for_owners(),
     command(
         Service(ServiceCommand::Restart),

@@ -1,5 +1,6 @@
 //! The command line: names, help texts and types of every command and flag.
 
+mod curator;
 mod extensions;
 mod mcp;
 mod service;
@@ -9,6 +10,7 @@ mod upkeep;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
 pub(crate) use mcp::{McpAddArguments, McpCommand};
 pub(crate) use service::{
@@ -161,6 +163,16 @@ pub(crate) enum CliCommand {
     Skills {
         #[command(subcommand)]
         command: Option<SkillsCommand>,
+    },
+    /// Put unused skills away, bring them back, and copy all skills
+    Curator {
+        #[command(subcommand)]
+        command: Option<CuratorCommand>,
+    },
+    /// Group skills under one command
+    Bundles {
+        #[command(subcommand)]
+        command: Option<BundlesCommand>,
     },
     /// List, test and revoke shell hooks: programs that run at the steps of a turn
     Hooks {

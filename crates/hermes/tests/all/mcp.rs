@@ -121,6 +121,30 @@ fn peer_filesystem_git_and_time_are_used_in_a_turn() {
     assert!(said[3].contains("error"), "no repository: {}", said[3]);
 }
 
+#[test]
+fn peer_fetch_reads_a_page() {
+    let Some(fetch) = installed("mcp-server-fetch") else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let mut line = String::new();
+            let mut request = BufReader::new(connection.try_clone().unwrap());
+            while request.read_line(&mut line).is_ok_and(|count| count > 2) {
+                line.clear();
+            }
+            let page = "<html><body><h1>Tides</h1><p>High water at noon.</p></body></html>";
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}", page.len());
+            let _ = write!(connection, "{head}\r\nConnection: close\r\n\r\n{page}");
+        }
+    });
+    let servers = json!({"web": {"command": fetch, "args": ["--ignore-robots-txt", "--allow-private-ips"]}});
+    let said =
+        results(&servers, &[("mcp_web_fetch", json!({"url": format!("http://{address}/"), "raw": true}))]);
+    assert!(said[0].contains("High water at noon."), "{}", said[0]);
+}
+
 /// A server in shell, with one tool.
 const SMALL_SERVER: &str = r#"
 while IFS= read -r line; do

@@ -74,6 +74,62 @@ fn a_skills_variables_reach_the_commands_of_its_session_alone() {
     assert_eq!(loaded["missing_required_environment_variables"], json!([]));
 }
 
+/// Computes the sum of a folder as the Python program does.
+const PYTHON_SUM: &str = "import hashlib, sys\nfrom pathlib import Path\nroot, h = Path(sys.argv[1]), hashlib.md5()\nfor f in sorted(p for p in root.rglob('*') if p.is_file()):\n    h.update(str(f.relative_to(root)).encode()); h.update(f.read_bytes())\nprint(h.hexdigest())\n";
+
+#[test]
+fn a_home_of_the_python_program_keeps_what_its_user_made_of_it() {
+    let old = "---\nname: plan\ndescription: An older text\n---\n# Plan\n";
+    let home = TempHome::builder()
+        .config_yaml("model: {provider: offline}\n")
+        .file("skills/software-development/plan/SKILL.md", old)
+        .file("skills/software-development/plan/references/a/b.md", "b")
+        .file("skills/software-development/plan/references/a-b.md", "a-b")
+        .file("skills/github/github-auth/SKILL.md", "---\nname: github-auth\n---\nmine\n")
+        .file("skills/gone/SKILL.md", "---\nname: gone\n---\nno longer bundled\n")
+        .file("skills/tool/SKILL.md", SAFE)
+        .build()
+        .unwrap();
+    fs::remove_file(home.join(TempHome::NO_BUNDLED_SKILLS)).unwrap();
+    let sum = |folder: &str| {
+        let output = std::process::Command::new("python3")
+            .args(["-c", PYTHON_SUM])
+            .arg(home.join(folder))
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let plan = sum("skills/software-development/plan");
+    let manifest = format!("github-auth:{plan}\ngone:{plan}\nobsidian:{plan}\nplan:{plan}\n");
+    fs::write(home.join("skills/.bundled_manifest"), manifest).unwrap();
+    let lock = json!({"version": 1, "installed": {"tool": {
+        "source": "github", "identifier": "a/b/tool", "trust_level": "community", "scan_verdict": "safe",
+        "content_hash": "sha256:0123456789abcdef", "install_path": "tool", "files": ["SKILL.md"],
+        "metadata": {}, "installed_at": "2026-01-01T00:00:00+00:00", "updated_at": "2026-01-01T00:00:00+00:00",
+        "later_field": 1,
+    }}});
+    fs::create_dir_all(home.join("skills/.hub")).unwrap();
+    fs::write(home.join("skills/.hub/lock.json"), lock.to_string()).unwrap();
+    hermes(&home, &["-Q", "-q", "hello"]);
+    let now = home.read("skills/software-development/plan/SKILL.md");
+    assert!(!now.contains("An older text"), "an untouched copy is updated");
+    assert!(!home.join("skills/software-development/plan/references").exists());
+    assert!(home.read("skills/github/github-auth/SKILL.md").contains("mine"), "a changed copy is kept");
+    assert!(!home.join("skills/note-taking/obsidian").exists(), "a deleted skill stays deleted");
+    assert!(home.read("skills/gone/SKILL.md").contains("no longer bundled"));
+    let manifest = home.read("skills/.bundled_manifest");
+    assert!(!manifest.contains("gone:") && manifest.contains("obsidian:"), "{manifest}");
+    let sum = sum("skills/software-development/plan");
+    assert!(manifest.contains(&format!("plan:{sum}\n")), "both programs compute the same sums: {manifest}");
+    let modified = hermes(&home, &["skills", "list-modified"]);
+    assert!(modified.contains("github-auth") && !modified.contains("plan"), "{modified}");
+    let listed = hermes(&home, &["skills", "list", "--source", "hub"]);
+    assert!(listed.contains("tool") && listed.contains("1 hub-installed"), "{listed}");
+    hermes(&home, &["skills", "reset", "obsidian", "--restore"]);
+    assert!(home.join("skills/note-taking/obsidian/SKILL.md").exists());
+    assert!(home.read("skills/.hub/lock.json").contains("later_field"), "what is not known is kept");
+}
+
 /// A skill with this text, in a folder beside the home.
 fn folder(home: &TempHome, name: &str, text: &str) -> String {
     let folder = home.join("elsewhere").join(name);
@@ -204,4 +260,48 @@ fn bundled_skills_are_compared_and_restored() {
     );
     hermes(&home, &["skills", "opt-out"]);
     assert!(home.join("skills/.no-bundled-skills").exists());
+}
+
+#[test]
+fn what_a_skill_leaves_open_is_filled_in_when_it_is_loaded() {
+    let script =
+        "replies: [{tool: {name: skill_view, arguments: {name: demo}}}, {repeat: forever, text: done}]";
+    let skill = "---\nname: demo\ndescription: d\nmetadata:\n  hermes:\n    config:\n    - {key: wiki.path, description: Where, default: /srv}\n    - {key: tone, default: calm}\n---\nIn ${HERMES_SKILL_DIR} for ${HERMES_SESSION_ID}, on !`echo run-$((40 + 2))`, !`exit 3`.\n";
+    for (settings, expected) in [
+        (json!({}), "!`echo run-$((40 + 2))`"),
+        (json!({"inline_shell": true}), "on run-42, \n[`exit 3` ended with code 3]."),
+    ] {
+        let server = server(script);
+        let mut config = json!({
+            "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
+            "skills": {"config": {"wiki": {"path": "/home/me/wiki"}}},
+        });
+        config["skills"].as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        let home = TempHome::builder().config_yaml(&config.to_string()).file("skills/demo/SKILL.md", skill);
+        let home = home.build().unwrap();
+        let seen = hermes(&home, &["-Q", "-q", "go"]);
+        let loaded = server.request(1).tool_results().pop().map(|(_, text)| text).unwrap_or_default();
+        let loaded: Value = serde_json::from_str(&loaded).unwrap();
+        let content = loaded["content"].as_str().unwrap();
+        assert!(content.contains(expected), "{content}");
+        let session = seen.rsplit("session_id: ").next().unwrap().trim();
+        assert!(content.contains(&format!("for {session}, ")), "{content}");
+        assert!(content.contains(&home.join("skills/demo").display().to_string()), "{content}");
+        assert_eq!(loaded["settings"], json!({"wiki.path": "/home/me/wiki", "tone": "calm"}));
+    }
+    let server = server("replies: [{repeat: forever, text: done}]");
+    let config = json!({
+        "model": {"provider": "custom", "base_url": server.base_url(), "default": "test-model"},
+        "skills": {"template_vars": false, "inline_shell": true},
+    });
+    let home = TempHome::builder()
+        .config_yaml(&config.to_string())
+        .file("skills/demo/SKILL.md", skill)
+        .build()
+        .unwrap();
+    hermes(&home, &["-Q", "-s", "demo", "-q", "go"]);
+    let system = server.request(0).system_text();
+    assert!(system.contains("${HERMES_SKILL_DIR}") && system.contains("- tone: calm"), "{system}");
+    assert!(system.contains("call skill_view(name=\"demo\") before you begin"), "{system}");
+    assert!(!system.contains("run-42"), "nothing runs before a turn");
 }

@@ -31,6 +31,7 @@ use hermes_config::{Config, Env};
 use hermes_store::SessionSummary;
 
 use crate::cli::ChatArguments;
+use crate::command::curator;
 use crate::context::ProgramContext;
 use crate::output::Console;
 use crate::wiring::program_runtime::ProgramConfig;
@@ -48,6 +49,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     let question = question(arguments)?;
     output.ignore_closed_stdout();
     bundled_skills::sync_quietly(context);
+    curator::run_if_due(context);
     if !(arguments.worktree || Config::load(&context.home, &context.env).flag("worktree")) {
         return run_here(arguments, question, None, context, output);
     }

@@ -106,6 +106,10 @@ async fn run_conversation_command(
             let prompt = invoke(chat, "plan", rest);
             return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
         }
+        ConversationCommand::Learn => {
+            let prompt = invoke(chat, "learn", rest);
+            return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
+        }
         ConversationCommand::Resume => {
             resume(chat, rest).await?;
             return Ok(CommandEffect::Continue);

@@ -30,6 +30,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::services::ProgramServices;
 use super::update;
 use crate::cli;
+use crate::command::curator;
 use crate::context::{ProgramContext, local_time};
 use crate::log::{self, LIFE, LogEcho};
 use crate::output::Console;
@@ -78,6 +79,7 @@ pub(crate) fn run(
     start_log(context, &config, verbose);
     let Some(claim) = claim(replace, context, output)? else { return Ok(ExitCode::FAILURE) };
     bundled_skills::sync_quietly(context);
+    curator::run_if_due(context);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4))
         .enable_all()

@@ -27,6 +27,7 @@ use hermes_types::{ReasoningEffort, Timestamp};
 
 use crate::cli;
 use crate::command::plugins::describe_loaded;
+use crate::command::{bundles, curator};
 use crate::context::ProgramContext;
 use crate::wiring::mcp::McpRuntime;
 
@@ -108,6 +109,12 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Provider => provider::run(&input.context, input.config),
         ProgramCommand::ReloadMcp => reload_mcp::run(&input.mcp, &input.context).await,
         ProgramCommand::Plugins => CommandReply::text(describe_loaded(&input.plugins.plugins())),
+        ProgramCommand::Curator => {
+            CommandReply::text(curator::run_line(arguments, &input.context).trim_end())
+        }
+        ProgramCommand::Bundles => {
+            CommandReply::text(bundles::run_line(arguments, &input.context).trim_end())
+        }
         ProgramCommand::Version => CommandReply::text(cli::version()),
     }
 }
