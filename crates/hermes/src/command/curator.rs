@@ -65,7 +65,7 @@ pub(crate) fn run_if_due(context: &ProgramContext) {
     let settings = CuratorSettings::from_config(&Config::load(&context.home, &context.env));
     match run_curator_if_due(&context.home, &settings, now()) {
         Ok(Some(report)) => {
-            tracing::info!(archived = ?report.archived, "the curator ran: {}", report.summary())
+            tracing::info!(archived = ?report.archived, "the curator ran: {}", report.summary());
         }
         Ok(None) => {}
         Err(error) => tracing::info!(%error, "the curator did not run"),

@@ -305,3 +305,116 @@ fn what_a_skill_leaves_open_is_filled_in_when_it_is_loaded() {
     assert!(system.contains("call skill_view(name=\"demo\") before you begin"), "{system}");
     assert!(!system.contains("run-42"), "nothing runs before a turn");
 }
+
+/// A home with two skills of the agent, the one last used long ago.
+fn home_of_the_agent() -> TempHome {
+    let usage = json!({
+        "old": {"created_by": "agent", "created_at": "2020-01-01T00:00:00+00:00", "use_count": 3, "theirs": 1},
+        "new": {"created_by": "agent", "created_at": "2999-01-01T00:00:00+00:00"},
+        "mine": {"created_at": "2020-01-01T00:00:00+00:00"},
+    });
+    TempHome::builder()
+        .config_yaml("model: {provider: offline}\n")
+        .file("skills/devops/old/SKILL.md", "---\nname: old\ndescription: d\n---\nbody\n")
+        .file("skills/new/SKILL.md", "---\nname: new\ndescription: d\n---\nbody\n")
+        .file("skills/mine/SKILL.md", "---\nname: mine\ndescription: d\n---\nbody\n")
+        .file("skills/.usage.json", usage.to_string())
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn the_curator_puts_unused_skills_away_and_back() {
+    let home = home_of_the_agent();
+    let status = hermes(&home, &["curator"]);
+    assert!(status.contains("Curator: every 168 h") && status.contains("after 90 days): old"), "{status}");
+    assert!(hermes(&home, &["curator", "run", "--dry-run"]).contains("Would archive: old"));
+    assert!(home.join("skills/devops/old").exists());
+    hermes(&home, &["curator", "pin", "old"]);
+    assert!(hermes(&home, &["curator", "run"]).contains("Nothing to do"));
+    hermes(&home, &["curator", "unpin", "old"]);
+    assert!(hermes(&home, &["curator", "run"]).contains("Archived: old"));
+    assert!(!home.join("skills/devops").exists() && home.join("skills/.archive/old/SKILL.md").exists());
+    assert!(hermes(&home, &["curator", "list-archived"]).contains("old  (20"));
+    assert!(hermes(&home, &["curator", "restore", "old"]).contains("[HOME]/skills/devops/old"));
+    assert!(home.join("skills/devops/old/SKILL.md").exists());
+    assert!(home.read("skills/.usage.json").contains("theirs"), "what others recorded stays");
+    assert!(hermes(&home, &["curator", "restore", "../x"]).starts_with("exit 1"));
+    let seen = hermes(&home, &["curator", "prune", "--days", "30"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("--yes"), "{seen}");
+    assert!(hermes(&home, &["curator", "prune", "--days", "30", "--yes"]).contains("Archived: old"));
+    let usage = hermes(&home, &["curator", "usage"]);
+    assert!(usage.contains("old") && usage.contains("agent"), "{usage}");
+}
+
+#[test]
+fn skills_are_copied_and_put_back() {
+    let home = home_of_the_agent();
+    let seen = hermes(&home, &["curator", "backup", "--reason", "before a test"]);
+    assert!(seen.contains("Copied 3 skills"), "{seen}");
+    fs::write(home.join("skills/mine/SKILL.md"), "broken").unwrap();
+    fs::remove_dir_all(home.join("skills/new")).unwrap();
+    fs::create_dir_all(home.join("skills/later")).unwrap();
+    fs::write(home.join("skills/later/SKILL.md"), "---\nname: later\n---\nx\n").unwrap();
+    let list = hermes(&home, &["curator", "rollback", "--list"]);
+    assert!(list.contains("3 skills  before a test"), "{list}");
+    assert!(hermes(&home, &["curator", "rollback"]).starts_with("exit 1"), "nobody is asked");
+    let seen = hermes(&home, &["curator", "rollback", "--yes"]);
+    assert!(seen.contains("The 3 skills of the copy"), "{seen}");
+    assert!(
+        home.read("skills/mine/SKILL.md").contains("name: mine") && home.join("skills/new/SKILL.md").exists()
+    );
+    assert!(home.join("skills/.archive/later/SKILL.md").exists(), "nothing is deleted");
+    let list = hermes(&home, &["curator", "rollback", "--list"]);
+    assert!(list.contains("before the copy"), "the present state was copied: {list}");
+}
+
+#[test]
+fn the_curator_runs_by_itself_when_it_is_due() {
+    let home = home_of_the_agent();
+    hermes(&home, &["-Q", "-q", "hello"]);
+    assert!(home.join("skills/devops/old").exists(), "the first start only begins to count");
+    let state = home.read("skills/.hub/curator.json");
+    let earlier = json!({"last_run_at": "2020-01-01T00:00:00+00:00"}).to_string();
+    assert!(state.contains("last_run_at"), "{state}");
+    hermes(&home, &["curator", "pause"]);
+    let paused = home.read("skills/.hub/curator.json");
+    fs::write(
+        home.join("skills/.hub/curator.json"),
+        paused.replace("\"last_run_at\": \"2", "\"last_run_at\": \"1"),
+    )
+    .unwrap();
+    hermes(&home, &["-Q", "-q", "hello"]);
+    assert!(home.join("skills/devops/old").exists(), "it is paused");
+    fs::write(home.join("skills/.hub/curator.json"), earlier).unwrap();
+    hermes(&home, &["-Q", "-q", "hello"]);
+    assert!(home.join("skills/.archive/old").exists() && home.join("skills/mine").exists());
+    assert!(hermes(&home, &["curator", "status"]).contains("1 archived"));
+}
+
+#[test]
+fn bundles_are_written_shown_and_removed() {
+    let home = home_of_the_agent();
+    let seen =
+        hermes(&home, &["bundles", "create", "Release Day", "--skills", "old,new", "--description", "All"]);
+    assert!(seen.contains("call it with /release-day"), "{seen}");
+    assert!(home.read("skill-bundles/release-day.yaml").contains("- old"));
+    assert!(hermes(&home, &["bundles"]).contains("/release-day  old, new  All"));
+    assert!(
+        hermes(&home, &["bundles", "create", "release-day", "--skills", "old"])
+            .contains("--force replaces it")
+    );
+    assert!(
+        hermes(&home, &["bundles", "create", "x", "--skills", "nothing"])
+            .contains("there is no skill nothing")
+    );
+    assert!(
+        hermes(&home, &["bundles", "create", "new", "--skills", "old"])
+            .contains("/new is a command of Hermes")
+    );
+    fs::remove_dir_all(home.join("skills/new")).unwrap();
+    assert!(hermes(&home, &["bundles", "show", "release-day"]).contains("Not installed: new"));
+    assert!(hermes(&home, &["bundles", "reload"]).contains("release-day: there is no skill new"));
+    assert!(hermes(&home, &["bundles", "delete", "release-day"]).starts_with("exit 0"));
+    assert!(hermes(&home, &["bundles"]).contains("There are no bundles."));
+}

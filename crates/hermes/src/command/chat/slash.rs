@@ -236,7 +236,10 @@ async fn run_terminal_command(
         TerminalCommand::Tools => super::list_tools(chat.runtime, chat.output),
         TerminalCommand::Toolsets => super::list_toolsets(chat.runtime, chat.output),
         TerminalCommand::Cron => command::cron::run_in_chat(rest, chat.context, chat.output)?,
-        TerminalCommand::Skills => command::skills::run_in_chat(rest, chat.context, chat.output).await?,
+        TerminalCommand::Skills => {
+            let note = command::skills::run_in_chat(rest, chat.context, chat.output).await?;
+            chat.runtime.add_system_text(note.into_iter().collect());
+        }
         TerminalCommand::Clear => {
             start_new_session(chat).await?;
             chat.output.clear();
