@@ -11,6 +11,7 @@ mod call;
 mod connect;
 mod connections;
 mod content;
+mod elicitation;
 mod error;
 mod event_handler;
 mod foreign_text;
