@@ -8,6 +8,7 @@
 
 mod approved_tools;
 mod call;
+mod catalog;
 mod connect;
 mod connections;
 mod content;
@@ -30,6 +31,7 @@ mod tool;
 mod utility_tool;
 
 pub use approved_tools::ApprovedTools;
+pub use catalog::{CATALOG, CatalogAuth, CatalogServer, CatalogTransport};
 pub use connections::{McpConnections, McpReload, McpServerState, McpServerStatus};
 pub use error::Error;
 pub use login::{LoginSurface, sign_in};

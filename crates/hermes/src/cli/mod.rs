@@ -12,7 +12,7 @@ use clap_complete::Shell;
 
 pub(crate) use curator::{BundlesCommand, CuratorCommand};
 pub(crate) use extensions::{HooksCommand, PluginsCommand};
-pub(crate) use mcp::{McpAddArguments, McpCommand};
+pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewaySetupArguments, JobArguments, PairingCommand, WebhookCommand,
 };

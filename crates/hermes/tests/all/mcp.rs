@@ -187,6 +187,44 @@ fn a_server_is_added_listed_tested_and_removed() {
 }
 
 #[test]
+fn a_server_of_the_catalog_is_installed() {
+    let home = TempHome::builder().config_yaml("model: {provider: offline}\n").build().unwrap();
+    let seen = hermes(&home, &["mcp", "catalog"]);
+    assert!(
+        seen.contains("filesystem") && seen.contains("Node.js (npx)") && seen.contains("a sign-in"),
+        "{seen}"
+    );
+    assert!(!hermes(&home, &["mcp", "catalog", "linear"]).contains("filesystem"));
+    assert!(hermes(&home, &["mcp", "catalog", "--json"]).contains("\"needs\": \"uv (uvx)\""));
+    let seen = hermes(&home, &["mcp", "install", "filesytem"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("did you mean filesystem?"), "{seen}");
+    assert!(hermes(&home, &["mcp", "install", "filesystem"]).contains("wants a FOLDER"));
+    let npx = home.join("node/bin/npx");
+    std::fs::create_dir_all(npx.parent().unwrap()).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >\"$0.called\"\n{SMALL_SERVER}");
+    std::fs::write(&npx, script).unwrap();
+    std::fs::set_permissions(&npx, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let output = Command::new(program())
+        .args(["mcp", "install", "filesystem", "--as", "notes", "/srv/notes"])
+        .env("HERMES_HOME", home.path())
+        .env("HOME", home.path())
+        // The stand-in comes before a real one.
+        .env("PATH", format!("{}:/usr/bin:/bin", npx.parent().unwrap().display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && seen.contains("✓ Saved notes"), "{seen}");
+    let called = home.read("node/bin/npx.called");
+    assert_eq!(called.trim(), "-y @modelcontextprotocol/server-filesystem /srv/notes");
+    assert!(hermes(&home, &["mcp"]).contains("notes"));
+    assert!(
+        hermes(&home, &["mcp", "picker"]).contains("To add one: hermes mcp install NAME"),
+        "nobody can choose"
+    );
+}
+
+#[test]
 fn a_turn_uses_a_server_and_a_dead_one_does_not_matter() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("server.sh");
