@@ -6,6 +6,7 @@
 //! sent is a copy, and nothing that was only meant to be sent is stored.
 
 mod agent;
+mod branch;
 mod builder;
 mod chat;
 mod compress;
@@ -23,11 +24,12 @@ mod side_task;
 mod subagent;
 mod title;
 mod turn;
+mod working_place;
 
 pub use agent::{Agent, AgentModels, Calendar, ModelIdentityLine};
 pub use builder::AgentBuilder;
 pub use chat::{Chat, Interrupt};
-pub use compress::CompressionReport;
+pub use compress::{CompressionPreview, CompressionReport};
 pub use conversation::{Conversation, LoadedConversation, UnfinishedTurn};
 pub use driver::{Naming, PastTurn, STOP_GRACE, TurnOutcome, TurnRequest, TurnWork, describe_calls};
 pub use error::Error;

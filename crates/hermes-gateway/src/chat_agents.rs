@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hermes_agent::Agent;
-use hermes_types::{ChatAddress, Envelope, Sender};
+use hermes_types::{ChatAddress, Envelope, Sender, TaskId};
 
 use crate::chat_prompt::context_prompt;
 use crate::deliver::Delivery;
 use crate::ports::{AgentProvider, AgentRequest};
+use crate::session_variables::chat_variables;
 use crate::settings::LiveSettings;
 
 /// A chat and the person in it.
@@ -47,6 +48,11 @@ impl ChatAgents {
             context: Some(context),
             ..AgentRequest::default()
         })
+    }
+
+    /// Tells the commands of a task which chat they work for.
+    pub(crate) fn pass_chat(&self, task: &TaskId, key: &str, envelope: &Envelope) {
+        self.agents.pass_variables(task, chat_variables(&envelope.platform, key, &envelope.place));
     }
 
     /// Returns the agent for background work of a platform, which knows no chat.

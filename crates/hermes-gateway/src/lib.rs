@@ -25,6 +25,7 @@ mod questions;
 mod resources;
 mod sender_access;
 pub mod session;
+mod session_variables;
 mod settings;
 mod silent_frontend;
 pub mod slash;
@@ -41,4 +42,4 @@ pub use ports::{
     JobScriptOutcome, JobScriptRequest, MessageExpansion, NoObserver, NoServices, PlatformCatalog,
     ProcessInfo, ProgramCommands, ScriptLanguage, SkillPrompts,
 };
-pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy};
+pub use settings::{GatewaySettings, LiveSettings, QuickCommand, UnknownSenderPolicy, quick_commands};

@@ -21,6 +21,11 @@ pub trait AgentProvider: Send + Sync {
     fn set_working_folder(&self, task: &TaskId, folder: &Path) {
         let _ = (task, folder);
     }
+
+    /// Passes variables to the commands and scripts of a task.
+    fn pass_variables(&self, task: &TaskId, variables: Vec<(&'static str, String)>) {
+        let _ = (task, variables);
+    }
 }
 
 /// The properties a turn needs of its agent.
@@ -123,6 +128,13 @@ pub trait HelperPrograms: Send + Sync {
     /// Runs a script of a job, without secrets in its environment.
     fn script<'a>(&'a self, request: JobScriptRequest<'a>)
     -> BoxFuture<'a, Result<JobScriptOutcome, String>>;
+
+    /// Runs a script in `scripts/` of the home with an event as its input, without secrets in its environment.
+    fn event_script<'a>(
+        &'a self,
+        name: &'a str,
+        event: &'a str,
+    ) -> BoxFuture<'a, Result<JobScriptOutcome, String>>;
 }
 
 /// Adds to a message what it refers to and what came with it.
@@ -213,6 +225,10 @@ impl HelperPrograms for NoServices {
     }
 
     fn script<'a>(&'a self, _: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
+    }
+
+    fn event_script<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
     }
 }

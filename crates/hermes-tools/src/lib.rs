@@ -35,8 +35,8 @@ mod write_file;
 
 pub use built_in::BUILT_IN_TOOLS;
 pub use checkpoint::{
-    ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, RestoreReport,
-    is_destructive,
+    ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, CheckpointProject,
+    CheckpointRetention, CheckpointStorage, OrphanedProjects, RestoreReport, is_destructive,
 };
 pub use clarify::ClarifyTool;
 pub use code::{CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool};
@@ -50,7 +50,7 @@ pub use memory::MemoryTool;
 pub use patch::PatchTool;
 pub use process::{
     ProcessNotice, ProcessNoticeKind, ProcessNoticeSink, ProcessNotificationLevel, ProcessRegistry,
-    ProcessTool,
+    ProcessTool, RunningProcess,
 };
 pub use read_file::ReadFileTool;
 pub use reference::{RUNS_NOTHING, ReferenceResolver, ReferenceResult};

@@ -1,4 +1,5 @@
-//! Variables that commands and scripts of a task get in addition to the usual ones: those that its skills declare.
+//! Variables that commands and scripts of a task get in addition to the usual ones: those that its skills declare, and
+//! those that name the chat it works for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ pub struct TaskVariables {
 
 impl TaskVariables {
     /// Passes a variable to the commands of a task from now on.
-    pub(crate) fn pass(&self, task: &TaskId, name: &str, value: Secret) {
+    pub fn pass(&self, task: &TaskId, name: &str, value: Secret) {
         self.lock().entry(task.clone()).or_default().insert(name.to_owned(), value);
     }
 

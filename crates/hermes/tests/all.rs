@@ -13,6 +13,7 @@ mod all {
     mod chaos;
     mod chat;
     mod children;
+    mod commands;
     mod config;
     mod cron;
     mod database;
@@ -21,6 +22,7 @@ mod all {
     mod existing_home;
     mod exit_codes;
     mod extensions;
+    mod features;
     mod gateway;
     mod install;
     mod life;
@@ -28,6 +30,7 @@ mod all {
     mod mcp;
     mod scenario;
     mod screen;
+    mod screen_session;
     mod sending;
     mod service;
     mod sessions;

@@ -19,6 +19,7 @@ use super::send_filter::filter_own_targets;
 use super::unattended_frontend::{DangerousCommands, UnattendedFrontend};
 use crate::ports::{AgentProvider, AgentRequest};
 use crate::resources::GatewayResources;
+use crate::session_variables::job_variables;
 use crate::settings::LiveSettings;
 
 /// The time without activity after which a run is stopped.
@@ -82,6 +83,9 @@ impl JobAgents {
             }
             self.agents.set_working_folder(conversation.task(), folder);
         }
+        let destinations = self.addressing.resolve(job).await.found;
+        let variables = job_variables(job.origin.as_ref(), destinations.first());
+        self.agents.pass_variables(conversation.task(), variables);
         let ran = self.run_with_idle_timeout(&agent, &mut conversation, prompt, left).await;
         if let Err(error) = agent.end_conversation(&conversation, EndReason::CronComplete).await {
             tracing::warn!(%error, "the session of a job could not be closed");

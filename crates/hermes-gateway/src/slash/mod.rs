@@ -3,6 +3,7 @@
 //! `undo`, `title`, `resume`, `compress` and `usage` are the bodies that chats and the terminal share. Commands about the whole
 //! program (models, insights) belong to the program, through its port.
 
+mod branch;
 mod compress;
 mod conversation;
 mod gateway;
@@ -30,7 +31,9 @@ use crate::resources::GatewayResources;
 use crate::sender_access::SenderAccess;
 use crate::settings::LiveSettings;
 
+pub use branch::branch;
 pub use compress::compress;
+pub use quick::{QuickStep, quick_step};
 pub use reply::{ConversationReply, ReplyText};
 pub use resume::{SessionOwner, find_session};
 pub use table::{
@@ -176,6 +179,7 @@ impl ChatCommands {
             ConversationCommand::Undo => self.undo(row, rest).await,
             ConversationCommand::Title => self.title(row, rest).await,
             ConversationCommand::Resume => self.resume(row, rest).await,
+            ConversationCommand::Branch => self.branch(row, rest).await,
             ConversationCommand::Compress => self.compress(row, rest).await,
             ConversationCommand::Queue => {
                 Ok(SlashCommandOutcome::reply("What is to wait for the next turn? Write `/queue TEXT`."))

@@ -204,6 +204,7 @@ impl TurnRunner {
         self.conversations.start_turn(key, cancel.clone(), is_resumed.then(|| self.clock.now()));
         let about = about_turn(envelope, opened.conversation.session());
         self.observer.emit("agent:start", about.clone());
+        self.agents.pass_chat(opened.conversation.task(), key, envelope);
         let ran = self.drive_turn(&agent, &mut opened, rows, words, &presenter, &cancel).await;
         let stopped = self.conversations.end_turn(key);
         let shown = presenter.finish().await;

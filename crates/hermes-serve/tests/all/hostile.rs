@@ -1,5 +1,7 @@
 //! Tests of malicious or mistaken requests.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::support::{KEY, ModelStep, ServerFixture, TestModel};
@@ -344,6 +346,37 @@ async fn kept(
         }
     }
     (!answer.is_empty()).then(|| String::from_utf8_lossy(&answer).to_lowercase())
+}
+
+/// Checks that no route waits for a body without limit.
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let clock = hermes_testkit::TestClock::new();
+    let bench = ServerFixture::with_clock(&clock, TestModel::echo()).await;
+    for (method, path) in [
+        ("POST", "/v1/chat/completions"),
+        ("POST", "/v1/responses"),
+        ("POST", "/v1/runs"),
+        ("POST", "/api/jobs"),
+        ("PATCH", "/api/jobs/0123456789ab"),
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(bench.address).await.unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{{"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let waits = || clock.slept().iter().filter(|slept| **slept == Duration::from_secs(30)).count();
+        let before = waits();
+        while waits() == before {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(Duration::from_secs(31));
+        let mut answer = vec![0; 200];
+        let count = stream.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..count]).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 408"), "{method} {path}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ fn a_running_turn() {
         terminal.pass(1_500);
         insta::assert_snapshot!(format!("running_{width}x{height}"), terminal.screen());
         terminal.turn(child("1/2", TurnEvent::TurnEnded { session: SessionId::new("c") }));
-        assert!(terminal.screen().contains("[1/2] done · 1 tool calls"), "{}", terminal.screen());
+        assert!(terminal.screen().contains("[1/2] done · 1 tool call"), "{}", terminal.screen());
     }
 }
 

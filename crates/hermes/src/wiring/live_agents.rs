@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hermes_agent::Agent;
 use hermes_config::Home;
 use hermes_gateway::{AgentProvider, AgentRequest, GatewaySettings, LiveSettings};
-use hermes_types::TaskId;
+use hermes_types::{Secret, TaskId};
 
 use super::agent_factory::{AgentFactory, BuiltAgent};
 use super::agent_spec::AgentSpec;
@@ -78,6 +78,13 @@ impl AgentProvider for LiveAgents {
 
     fn set_working_folder(&self, task: &TaskId, folder: &Path) {
         self.factory.runtime.command_runtime.folders.set_start(task, folder.to_owned());
+    }
+
+    fn pass_variables(&self, task: &TaskId, variables: Vec<(&'static str, String)>) {
+        let passed = self.factory.runtime.command_runtime.shells.variables();
+        for (name, value) in variables {
+            passed.pass(task, name, Secret::new(value));
+        }
     }
 }
 

@@ -51,7 +51,7 @@ fn check(place: &GatewayHome, source: &str) {
         assert!((text + tools) / 4 < WINDOW, "a request of {} tokens", (text + tools) / 4);
     }
     let store = Store::open(&place.home.state_db()).unwrap();
-    let all = store.list_sessions(SessionFilter { source: Some(source.to_owned()) }, 10_000).wait().unwrap();
+    let all = store.list_sessions(SessionFilter::of_source(source), 10_000).wait().unwrap();
     let mut roots = BTreeMap::<String, usize>::new();
     let (mut asked, mut answered) = (vec![false; TURNS], vec![false; TURNS]);
     for session in &all {
@@ -168,6 +168,21 @@ fn three_hundred_turns_of_a_chat_are_one_conversation() {
         }
     }
     check(&place, "slack");
+}
+
+#[test]
+fn three_hundred_questions_in_the_terminal_are_one_conversation() {
+    let place = GatewayHome::configured(script(), config());
+    for turn in 0..TURNS {
+        let question = words(turn);
+        let mut arguments = vec!["chat", "-Q", "-q", &question];
+        if turn > 0 {
+            arguments.insert(1, "-c");
+        }
+        let (code, answer) = place.output(&arguments);
+        assert_eq!(code, 0, "turn {turn}: {answer}");
+    }
+    check(&place, "cli");
 }
 
 #[test]

@@ -258,3 +258,32 @@ fn a_question_in_a_chat_waits_as_long_as_configured() {
     let is_told = |request: &hermes_testkit::RecordedRequest| request.body_text().contains("No answer came");
     assert!(fixture.server.requests().iter().any(is_told), "the model is told that nobody answered");
 }
+
+#[test]
+fn commands_are_told_which_chat_or_job_they_work_for() {
+    let chat = "echo \"$HERMES_SESSION_PLATFORM/$HERMES_SESSION_CHAT_ID/$HERMES_SESSION_KEY\"";
+    let job =
+        "echo \"$HERMES_CRON_AUTO_DELIVER_PLATFORM/$HERMES_CRON_AUTO_DELIVER_CHAT_ID/$HERMES_SESSION_KEY.\"";
+    let call = |when: &str, id: &str, command: &str| json!({"when": {"user_contains": when}, "tool": {"name": "terminal", "id": id, "arguments": {"command": command}}});
+    let end = |when: &str, id: &str| json!({"when": {"user_contains": when, "tool_result": id}, "text": format!("{when} is done")});
+    let fixture = TelegramHome::new(&json!([
+        end("the chat", "call_chat"),
+        call("the chat", "call_chat", chat),
+        end("the job", "call_job"),
+        call("the job", "call_job", job),
+    ]));
+    let gateway = fixture.start();
+    fixture.telegram.person(ANN, "Ann").says(ANN, "the chat");
+    fixture.telegram.until_said_blocking(ANN, "the chat is done");
+    drop(gateway);
+    let create = ["cron", "create", "every 2h", "the job", "--name", "J", "--deliver", "telegram:7"];
+    let (code, made) = fixture.run(&create);
+    assert_eq!(code, 0, "{made}");
+    let id = made.lines().find_map(|line| line.strip_prefix("Created job: ")).unwrap().to_owned();
+    fixture.run(&["cron", "run", &id]);
+    assert_eq!(fixture.run(&["cron", "tick"]), (0, "1 job(s) run.".to_owned()));
+    let requests = fixture.server.requests();
+    let told = |words: &str| requests.iter().any(|request| request.body_text().contains(words));
+    assert!(told("telegram/7/agent:main:telegram:dm:7"), "the chat's command knows its chat");
+    assert!(told("telegram/7/."), "the job's command knows where its answer goes, and no chat's key");
+}

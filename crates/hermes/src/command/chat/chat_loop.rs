@@ -1,6 +1,8 @@
 //! The interactive chat: reads a line, runs a turn, shows the answer, reads the next line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -13,10 +15,12 @@ use hermes_tui::{Operation, ScreenHandle, StatusFields};
 use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::background::BackgroundPrompts;
+use super::background::{BackgroundPrompts, BackgroundReport};
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
-use super::frontend::{ChatFrontend, ChatView};
-use super::input::{ChatEvent, ChatInput, is_command};
+use super::frontend::{ChatFrontend, ChatView, RunningWork};
+use super::images::{ChatImages, add_images};
+use super::input::{ChatEvent, ChatInput};
+use super::message::TypedMessage;
 use super::opening::{self, OpenedConversation};
 use super::references::{ReferenceOutcome, with_references};
 use super::signals::{ChatSignal, ChatSignals};
@@ -26,7 +30,7 @@ use super::{screen, skins, summary};
 use crate::cli::{self, ChatArguments};
 use crate::context::ProgramContext;
 use crate::output::Console;
-use crate::wiring::AgentRuntime;
+use crate::wiring::{AgentRuntime, working_folder};
 
 /// Limits the wait for background work when the chat ends.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -46,7 +50,11 @@ pub(crate) struct ChatLoop<'a> {
     /// How long the next turn waits for MCP servers: only the first one does.
     pub(crate) server_wait: Duration,
     /// The lines typed while a turn ran, in order.
-    pub(crate) queue: std::collections::VecDeque<String>,
+    pub(crate) queue: std::collections::VecDeque<TypedMessage>,
+    /// Where pictures are found.
+    pub(crate) images: Arc<ChatImages>,
+    /// The pictures that go with the next message of the line interface.
+    pub(crate) pending_images: Vec<PathBuf>,
     pub(crate) background: BackgroundPrompts,
     /// What plugins say in place of the user.
     plugin_messages: Option<UnboundedReceiver<PluginMessage>>,
@@ -66,10 +74,18 @@ pub(crate) async fn run(
     output: &Console,
 ) -> Result<ExitCode> {
     let display = display_settings(wired, arguments, context);
+    let folder = working_folder(context, &wired.config)?;
+    let clock = wired.agent.clock().clone();
+    let images = Arc::new(ChatImages::new(context.home.clone(), context.env.clone(), folder, clock));
+    let mut pending_images = Vec::new();
+    for typed in &arguments.images {
+        pending_images.push(images.resolve(typed).map_err(anyhow::Error::msg)?);
+    }
     let recap = display.resume_display != "minimal";
     let (view, input) = if screen::is_wanted(arguments, &context.env) {
-        let (handle, operations) = screen::open(wired, &display, context)?;
+        let (handle, operations) = screen::open(wired, &display, &images, context)?;
         output.show_on(Some(handle.clone()));
+        pending_images.drain(..).for_each(|image| handle.attach(image));
         (ChatView::Screen(handle), ChatInput::Screen(operations))
     } else {
         let input = ChatInput::person();
@@ -78,7 +94,13 @@ pub(crate) async fn run(
             TerminalFrontend::new(output, DisplayMode::Full, display.clone(), clock, patience, &input);
         (ChatView::Lines(Box::new(lines)), input)
     };
-    let terminal = ChatFrontend::new(view, display);
+    let background = BackgroundPrompts::new();
+    let work = RunningWork {
+        background: background.list(),
+        processes: wired.command_runtime.processes.clone(),
+        clock: wired.agent.clock().clone(),
+    };
+    let terminal = ChatFrontend::new(view, display).with_work(work);
     let began = wired.agent.clock().now();
     let server_wait = wired.discovery_timeout(context);
     let mut chat = ChatLoop {
@@ -94,7 +116,9 @@ pub(crate) async fn run(
         follow_up_tasks: TaskGroup::new(&Cancel::new()),
         started_at: began,
         queue: std::collections::VecDeque::new(),
-        background: BackgroundPrompts::new(),
+        images,
+        pending_images,
+        background,
         last_request: None,
         spent_micro_usd: None,
         yolo: if arguments.yolo { Yolo::On } else { Yolo::Off },
@@ -160,7 +184,12 @@ impl ChatLoop<'_> {
         if self.opened.resumed {
             self.output.line(&opening::greeting(&self.opened));
             if recap && !self.opened.conversation.messages().is_empty() {
-                self.output.text(&summary::recap(self.opened.conversation.messages()));
+                let text =
+                    summary::recap(self.opened.conversation.messages(), &self.terminal.display().recap);
+                match self.terminal.screen() {
+                    Some(screen) => screen.notice(text),
+                    None => self.output.text(&text),
+                }
             }
         }
         let Some(cut_off) = self.opened.unfinished_turn.take() else { return Ok(()) };
@@ -229,36 +258,35 @@ impl ChatLoop<'_> {
     async fn run_loop(&mut self) -> Result<()> {
         loop {
             self.show_status();
-            let Some(line) = self.next_line().await else { return Ok(()) };
-            let line = line.trim();
-            if line.is_empty() {
+            let Some(message) = self.next_message().await else { return Ok(()) };
+            if message.is_blank() {
                 continue;
             }
-            if is_command(line) {
-                match slash::run(self, line).await? {
+            if message.is_command() {
+                match slash::run(self, message.text.trim()).await? {
                     CommandEffect::Quit => return Ok(()),
                     CommandEffect::Continue => {}
-                    CommandEffect::Say(text) => self.send_message(text).await?,
+                    CommandEffect::Say(text) => self.send_message(text.into()).await?,
                     CommandEffect::Invoke(words) => self.run_turn(TurnInput::text(words)).await?,
                 }
             } else {
-                self.send_message(line.to_owned()).await?;
+                self.send_message(message).await?;
             }
         }
     }
 
-    /// Returns the next queued line, else the next typed one; `None` when the chat is to end. Ctrl-C on an empty
+    /// Returns the next queued message, else the next typed one; `None` when the chat is to end. Ctrl-C on an empty
     /// line leaves only when it is pressed twice.
-    async fn next_line(&mut self) -> Option<String> {
+    async fn next_message(&mut self) -> Option<TypedMessage> {
         if self.signals.exit_code().is_some() {
             return None;
         }
-        if let Some(line) = self.queue.pop_front() {
+        if let Some(message) = self.queue.pop_front() {
             // The screen shows what waits by itself.
             if self.terminal.screen().is_none() {
-                self.output.line(&format!("📨 Queued: '{line}'"));
+                self.output.line(&format!("📨 Queued: '{}'", message.text));
             }
-            return Some(line);
+            return Some(message);
         }
         let mut warned = false;
         loop {
@@ -278,22 +306,27 @@ impl ChatLoop<'_> {
                     self.output.line("\n(press Ctrl-C again, or type /quit, to leave)");
                 }
                 event = self.input.next() => match event? {
-                    ChatEvent::Line(line) => return Some(line),
+                    ChatEvent::Line(line) => return Some(line.into()),
                     ChatEvent::Screen(operation) => match operation {
                         Operation::Submit(text) | Operation::Queue(text) | Operation::Steer(text) => {
-                            return Some(text.text);
+                            return Some(text.into());
                         }
-                        Operation::Command(line) => return Some(line),
+                        Operation::Command(line) => return Some(line.into()),
                         Operation::Interrupt => {}
                         Operation::Quit | Operation::ForceQuit => return None,
                     },
                 },
                 Some(done) = self.background.next() => {
-                    let (line, answer) = done.describe();
+                    let BackgroundReport { line, answer, remark } = done.describe();
                     self.output.line(&format!("\n{line}"));
                     match (answer, self.terminal.screen()) {
-                        (Some(answer), Some(screen)) => screen.print_markdown(answer),
-                        (Some(answer), None) => self.output.line(&hermes_text::escape_terminal(answer)),
+                        (Some(answer), Some(screen)) => screen.print_answer(remark, answer),
+                        (Some(answer), None) => {
+                            self.output.line(&hermes_text::escape_terminal(answer));
+                            if self.terminal.display().bell_on_complete {
+                                self.output.ring();
+                            }
+                        }
                         (None, _) => {}
                     }
                     self.show_status();
@@ -301,7 +334,7 @@ impl ChatLoop<'_> {
                 Some(message) = next_plugin_message(&mut self.plugin_messages) => {
                     let text = hermes_text::escape_terminal(&message.text).into_owned();
                     self.output.line(&format!("\n🔌 {}: {text}", message.plugin));
-                    return Some(message.text);
+                    return Some(message.text.into());
                 }
                 Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
@@ -310,9 +343,11 @@ impl ChatLoop<'_> {
         }
     }
 
-    pub(crate) async fn send_message(&mut self, text: String) -> Result<()> {
+    pub(crate) async fn send_message(&mut self, message: TypedMessage) -> Result<()> {
+        let TypedMessage { text, mut images } = message;
+        images.splice(0..0, self.pending_images.drain(..));
         let (agent, conversation) = (&self.runtime.agent, &self.opened.conversation);
-        let said =
+        let mut said =
             match with_references(text, agent, conversation, self.context, &self.runtime.config).await? {
                 ReferenceOutcome::Resolved { input: said, status } => {
                     if let Some(status) = status {
@@ -325,6 +360,10 @@ impl ChatLoop<'_> {
                     return Ok(());
                 }
             };
+        if let Err(reason) = add_images(&mut said, &images, &self.runtime.agent) {
+            self.output.error(&format!("{reason}; the message was not sent"));
+            return Ok(());
+        }
         self.run_turn(said).await
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hermes_config::write;
 use hermes_exec::{Program, ProgramExit, ProgramRunner, StderrMode};
-use hermes_gateway::slash::{ProgramCommand, ServiceCommand};
+use hermes_gateway::slash::{CommandSurface, ProgramCommand, ServiceCommand};
 use hermes_gateway::{
     HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
     ProgramCommands, SkillPrompts,
@@ -27,7 +27,9 @@ use crate::wiring::program_runtime::ProgramRuntime;
 use crate::wiring::skills::SkillCommands;
 use crate::wiring::{CommandRuntime, child_variables};
 
-const PROGRAM_LIMIT: Duration = Duration::from_secs(30);
+/// The time a user's own command may take.
+pub(crate) const QUICK_COMMAND_LIMIT: Duration = Duration::from_secs(30);
+const PROGRAM_LIMIT: Duration = QUICK_COMMAND_LIMIT;
 
 /// The services of the program for its chats.
 pub(crate) struct ProgramServices {
@@ -95,6 +97,9 @@ impl ProgramServices {
             tool_progress: settings.display.tool_progress_command.then_some(settings.display.tool_progress),
             mcp: self.mcp.clone(),
             plugins: self.plugins.clone(),
+            processes: self.processes.clone(),
+            background: Vec::new(),
+            surface: CommandSurface::Chat,
             yolo: Yolo::Off,
             yolo_scope: YoloScope::Conversation,
             context,
@@ -112,6 +117,8 @@ impl ProgramServices {
                 | SessionChange::Effort(_)
                 | SessionChange::ShowReasoning(_)
                 | SessionChange::ToolProgress(_)
+                | SessionChange::Settings
+                | SessionChange::Skills
                 | SessionChange::FilesRestored,
             )
             | None => {}
@@ -276,6 +283,14 @@ impl HelperPrograms for ProgramServices {
 
     fn script<'a>(&'a self, order: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         Box::pin(self.scripts.run(order))
+    }
+
+    fn event_script<'a>(
+        &'a self,
+        name: &'a str,
+        event: &'a str,
+    ) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(self.scripts.run_with_event(name, event))
     }
 
     fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
