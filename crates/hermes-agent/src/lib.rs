@@ -13,6 +13,7 @@ mod compress;
 mod conversation;
 mod driver;
 mod error;
+mod hooks;
 mod lease;
 mod log;
 mod prompt;

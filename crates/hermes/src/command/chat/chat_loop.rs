@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, Naming, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_plugins::PluginMessage;
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
 use hermes_tui::{Operation, ScreenHandle, StatusFields};
 use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::background::{BackgroundPrompts, BackgroundReport};
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
@@ -58,6 +60,8 @@ pub(crate) struct ChatLoop<'a> {
     /// The pictures that go with the next message of the line interface.
     pub(crate) pending_images: Vec<PathBuf>,
     pub(crate) background: BackgroundPrompts,
+    /// What plugins say in place of the user.
+    plugin_messages: Option<UnboundedReceiver<PluginMessage>>,
     /// The tokens of the last request.
     last_request: Option<u64>,
     /// The cost of the turns of this run, as far as it is known.
@@ -104,6 +108,7 @@ pub(crate) async fn run(
     let began = wired.agent.clock().now();
     let server_wait = wired.discovery_timeout(context);
     let mut chat = ChatLoop {
+        plugin_messages: wired.extensions().plugins.take_messages(),
         runtime: wired,
         server_wait,
         opened,
@@ -331,6 +336,11 @@ impl ChatLoop<'_> {
                     }
                     self.show_status();
                 }
+                Some(message) = next_plugin_message(&mut self.plugin_messages) => {
+                    let text = hermes_text::escape_terminal(&message.text).into_owned();
+                    self.output.line(&format!("\n🔌 {}: {text}", message.plugin));
+                    return Some(message.text.into());
+                }
                 Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
@@ -486,6 +496,16 @@ impl ChatLoop<'_> {
         }
         self.output.text(&summary::exit_summary(conversation, title.as_deref(), seconds));
         Ok(self.signals.exit_code().unwrap_or(ExitCode::SUCCESS))
+    }
+}
+
+/// Waits for a message of a plugin.
+async fn next_plugin_message(
+    messages: &mut Option<UnboundedReceiver<PluginMessage>>,
+) -> Option<PluginMessage> {
+    match messages {
+        Some(messages) => messages.recv().await,
+        None => std::future::pending().await,
     }
 }
 
