@@ -58,7 +58,7 @@ fn a_whole_evening() {
     terminal.press("\t");
     terminal.until_shown("❯ /status");
     terminal.press("\x15fileword @hel");
-    terminal.until_shown("@file:hello.txt");
+    terminal.until_shown("❯ hello.txt");
     terminal.press("\t");
     terminal.until_shown("❯ fileword @file:hello.txt");
     terminal.press("\r");
