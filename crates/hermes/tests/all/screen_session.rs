@@ -241,3 +241,24 @@ default: {reply: {text: a title}}
     }
     tmux.tmux(&["send-keys", "/quit", "Enter"]);
 }
+
+#[test]
+fn keys_that_come_in_one_go_all_arrive() {
+    let mut terminal = EmulatedTerminal::open("default: {reply: {text: taken}}\n", &json!({}));
+    terminal.until_ready();
+    // More than the reader of keys takes at once, and a change of the size in the middle.
+    let typed: String = (0..700).map(|at| format!("word{at} ")).collect();
+    terminal.press(&typed);
+    terminal.resize(30, 90);
+    terminal.until_shown("word699");
+    terminal.press("\r");
+    terminal.until_shown("taken");
+    assert!(request_with(&terminal, "word0").contains(typed.trim_end()));
+    for (rows, columns) in [(24, 80), (30, 90), (24, 80), (15, 44)] {
+        terminal.until_ready();
+        terminal.press("together");
+        terminal.resize(rows, columns);
+        terminal.until_shown("❯ together");
+        terminal.press("\x15");
+    }
+}
