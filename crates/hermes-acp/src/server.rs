@@ -406,7 +406,7 @@ impl AcpServer {
     }
 
     async fn list_sessions(&self, request: &ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
-        let filter = SessionFilter { source: Some(SOURCE.to_owned()) };
+        let filter = SessionFilter::of_source(SOURCE);
         let listed =
             self.store.list_sessions(filter, MAX_LISTED).await.map_err(Error::into_internal_error)?;
         let mut sessions = Vec::new();

@@ -23,6 +23,7 @@ mod side_task;
 mod subagent;
 mod title;
 mod turn;
+mod working_place;
 
 pub use agent::{Agent, AgentModels, Calendar, ModelIdentityLine};
 pub use builder::AgentBuilder;

@@ -117,6 +117,13 @@ pub trait HelperPrograms: Send + Sync {
     /// Runs a script of a job, without secrets in its environment.
     fn script<'a>(&'a self, request: JobScriptRequest<'a>)
     -> BoxFuture<'a, Result<JobScriptOutcome, String>>;
+
+    /// Runs a script in `scripts/` of the home with an event as its input, without secrets in its environment.
+    fn event_script<'a>(
+        &'a self,
+        name: &'a str,
+        event: &'a str,
+    ) -> BoxFuture<'a, Result<JobScriptOutcome, String>>;
 }
 
 /// Adds to a message what it refers to and what came with it.
@@ -207,6 +214,10 @@ impl HelperPrograms for NoServices {
     }
 
     fn script<'a>(&'a self, _: JobScriptRequest<'a>) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
+    }
+
+    fn event_script<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
         Box::pin(std::future::ready(Err("scripts cannot be run here".to_owned())))
     }
 }

@@ -35,8 +35,8 @@ mod write_file;
 
 pub use built_in::BUILT_IN_TOOLS;
 pub use checkpoint::{
-    ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, RestoreReport,
-    is_destructive,
+    ChangeCounts, Checkpoint, CheckpointDiff, CheckpointError, CheckpointManager, CheckpointProject,
+    CheckpointRetention, CheckpointStorage, OrphanedProjects, RestoreReport, is_destructive,
 };
 pub use clarify::ClarifyTool;
 pub use code::{CallableTools, CodeExecutionMode, CodeOptions, ExecuteCodeTool};

@@ -1,12 +1,17 @@
 //! One module per command group.
 
 pub(crate) mod acp;
+pub(crate) mod age;
 pub(crate) mod auth;
 pub(crate) mod backup;
 pub(crate) mod chat;
+pub(crate) mod checkpoints;
+pub(crate) mod claw;
+pub(crate) mod complete;
 pub(crate) mod config;
 pub(crate) mod cron;
 pub(crate) mod database;
+pub(crate) mod debug;
 pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod fallback;
@@ -16,15 +21,18 @@ pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod model_picker;
 pub(crate) mod pairing;
 pub(crate) mod profile;
 pub(crate) mod prompt_size;
+pub(crate) mod security;
 pub(crate) mod send;
 pub(crate) mod sessions;
 pub(crate) mod setup;
 pub(crate) mod skills;
+pub(crate) mod slack;
 pub(crate) mod slash;
 pub(crate) mod status;
 pub(crate) mod tools;

@@ -13,6 +13,7 @@ mod all {
     mod chaos;
     mod chat;
     mod children;
+    mod commands;
     mod config;
     mod cron;
     mod database;

@@ -18,7 +18,7 @@ use crate::agent::Agent;
 use crate::conversation::{Conversation, UnfinishedTurn};
 use crate::error::Error;
 use crate::result::TurnResult;
-use crate::{lease, log, prompt};
+use crate::{lease, log, prompt, working_place};
 
 /// A turn in a conversation whose lease it takes and releases.
 pub(crate) struct LeasedTurn<'a> {
@@ -81,7 +81,7 @@ impl<'a> LeasedTurn<'a> {
         session.system_prompt.clone_from(&self.conversation.system);
         session.model_config = Some(model_config(self.agent, self.conversation));
         session.parent.clone_from(&self.conversation.delegated_by);
-        session.cwd = Some(self.agent.prompt.folder.display().to_string());
+        working_place::record(&mut session, &self.agent.prompt.folder);
         let message = Message::user(said.stored.as_ref().unwrap_or(&said.content).clone());
         let turn = Turn {
             id: id.clone(),

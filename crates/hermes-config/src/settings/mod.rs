@@ -21,4 +21,6 @@ pub use chat::{
 pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ProviderRouting};
-pub use terminal::{CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
+pub use terminal::{
+    BACKEND_FACTS, BackendFacts, CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings,
+};

@@ -85,7 +85,7 @@ impl ChatCommands {
     }
 
     async fn list_resumable(&self, row: &WaitingMessage) -> SlashCommandResult {
-        let filter = SessionFilter { source: Some(row.envelope.platform.clone()) };
+        let filter = SessionFilter::of_source(row.envelope.platform.clone());
         let found = self.store.list_sessions(filter, 100).await?;
         let own = row.envelope.sender.user_id.as_deref();
         let mut lines: Vec<String> = Vec::new();

@@ -5,36 +5,52 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// List the servers
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = "Example: hermes mcp list")]
     List,
     /// Add a server
+    #[command(
+        after_help = "Examples:\n  hermes mcp add docs --url https://docs.example.org/mcp --auth oauth\n  hermes mcp add time --command uvx --args mcp-server-time==2026.1.1"
+    )]
     Add(McpAddArguments),
     /// Remove a server, its tokens and its approvals
-    #[command(visible_alias = "rm")]
+    #[command(visible_alias = "rm", after_help = "Example: hermes mcp remove docs")]
     Remove {
+        /// Name of the server
         name: String,
         /// Don't ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
     /// Connect a server and list its tools
-    Test { name: String },
+    #[command(after_help = "Example: hermes mcp test docs")]
+    Test {
+        /// Name of the server
+        name: String,
+    },
     /// Choose which tools are offered, and approve new and changed ones
-    #[command(visible_alias = "config")]
-    Configure { name: String },
+    #[command(visible_alias = "config", after_help = "Example: hermes mcp configure docs")]
+    Configure {
+        /// Name of the server
+        name: String,
+    },
     /// Let other agents read conversations and send messages, over standard input and output
+    #[command(after_help = "Example: hermes mcp serve")]
     Serve {
         /// Print log messages on standard error
         #[arg(short, long)]
         verbose: bool,
     },
     /// Sign in to a server with an address
-    #[command(visible_alias = "reauth")]
-    Login { name: String },
+    #[command(visible_alias = "reauth", after_help = "Example: hermes mcp login docs")]
+    Login {
+        /// Name of the server
+        name: String,
+    },
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct McpAddArguments {
+    /// Name of the server
     pub(crate) name: String,
     /// Address of a server
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use hermes_agent::{Agent, RequestOptions, SessionLogMode};
+use hermes_agent::{Agent, ContextFiles, RequestOptions, SessionLogMode};
 use hermes_config::settings::McpServer;
 use hermes_config::{Config, Env};
 use hermes_gateway::{LiveSettings, process};
@@ -145,6 +145,11 @@ impl AgentRuntime {
             self.factory.runtime.mcp.follow(ProgramConfig { context, config: &config });
             self.mcp_servers = servers;
         }
+    }
+
+    /// Tells whether context files, memory and skills are used.
+    pub(crate) fn loads_rules(&self) -> bool {
+        self.spec.rules == ContextFiles::Load
     }
 
     pub(crate) fn mcp(&self) -> &McpRuntime {

@@ -16,6 +16,7 @@ pub(crate) mod mcp;
 pub(crate) mod message_sender;
 mod modal;
 pub(crate) mod model;
+pub(crate) mod model_lists;
 pub(crate) mod program_runtime;
 mod programs;
 mod prompt;

@@ -143,8 +143,8 @@ fn was_sent(terminal: &EmulatedTerminal, words: &[&str]) -> bool {
 /// A multiplexer with the program in it.
 struct Multiplexer {
     socket: String,
-    _home: TempHome,
-    _folder: tempfile::TempDir,
+    home: TempHome,
+    folder: tempfile::TempDir,
     server: ModelServer,
 }
 
@@ -162,13 +162,13 @@ impl Multiplexer {
         let home = TempHome::builder().config_yaml(&config.to_string()).build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("tmux").display().to_string();
-        let this = Self { socket, _home: home, _folder: folder, server };
+        let this = Self { socket, home, folder, server };
         let command = format!(
             "env -i HERMES_HOME={home} HOME={home} PATH=/usr/bin:/bin TERM=screen-256color TZ=UTC {} chat",
             super::support::program(),
-            home = this._home.path().display(),
+            home = this.home.path().display(),
         );
-        let folder = this._folder.path().display().to_string();
+        let folder = this.folder.path().display().to_string();
         this.tmux(&["new-session", "-d", "-x", "80", "-y", "24", "-c", &folder, &command]);
         Some(this)
     }

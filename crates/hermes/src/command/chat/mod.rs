@@ -26,6 +26,7 @@ mod worktree;
 pub(crate) use summary::format_duration;
 
 use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
@@ -41,6 +42,7 @@ use crate::wiring::skills::SkillCommands;
 use crate::wiring::{AgentRuntime, bundled_skills};
 
 pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
+    let context = &without_user_settings(arguments, context);
     if arguments.list_tools || arguments.list_toolsets {
         return list(arguments, context, output);
     }
@@ -51,6 +53,9 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     let question = question(arguments)?;
     output.ignore_closed_stdout();
     bundled_skills::sync_quietly(context);
+    if !arguments.no_restore_cwd {
+        restore_folder(arguments, context, output)?;
+    }
     if !(arguments.worktree || Config::load(&context.home, &context.env).flag("worktree")) {
         return run_here(arguments, question, None, context, output);
     }
@@ -63,6 +68,38 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     done
 }
 
+/// Returns the context of a run that leaves the user's settings out, if that was asked for.
+fn without_user_settings(arguments: &ChatArguments, context: &ProgramContext) -> ProgramContext {
+    let asked = [
+        ("HERMES_SAFE_MODE", arguments.safe_mode),
+        ("HERMES_IGNORE_USER_CONFIG", arguments.ignore_user_config),
+    ];
+    let set =
+        asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| (name.to_owned(), "1".to_owned()));
+    ProgramContext { home: context.home.clone(), env: context.env.with_variables(set) }
+}
+
+/// Changes to the folder in which the session to be resumed worked. One that is gone, or not known, changes nothing.
+fn restore_folder(arguments: &ChatArguments, context: &ProgramContext, output: &Console) -> Result<()> {
+    let Some((name, _)) = opening::requested_session(arguments) else { return Ok(()) };
+    if !context.database().exists() {
+        return Ok(());
+    }
+    let store = context.store(output)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().context("no runtime")?;
+    let found = runtime.block_on(opening::find_session(&store, name))?;
+    let folder = found.map(|id| store.session_folder(&id).wait()).transpose()?.flatten();
+    store.close().wait()?;
+    let here = std::env::current_dir().ok();
+    let Some(folder) = folder.map(PathBuf::from).filter(|folder| Some(folder) != here.as_ref()) else {
+        return Ok(());
+    };
+    if folder.is_dir() && std::env::set_current_dir(&folder).is_ok() {
+        output.notice(&format!("↪ restored workspace dir: {}", folder.display()));
+    }
+    Ok(())
+}
+
 /// Runs a chat in the working folder. `note` is told to the model.
 fn run_here(
     arguments: &ChatArguments,
@@ -73,7 +110,7 @@ fn run_here(
 ) -> Result<ExitCode> {
     let mut wired = AgentRuntime::open(arguments, "cli", context, output)?;
     let mut additions: Vec<String> = note.into_iter().collect();
-    if !arguments.skills.is_empty() {
+    if !arguments.skills.is_empty() && wired.loads_rules() {
         let skills = SkillCommands::for_platform(&context.home, &wired.config, &context.env, "cli");
         match skills.preload(&arguments.skills) {
             Ok(loaded) => {

@@ -205,14 +205,12 @@ pub(super) async fn paste(chat: &mut ChatLoop<'_>) {
 }
 
 fn attach(chat: &mut ChatLoop<'_>, path: PathBuf) {
-    match chat.terminal.screen() {
-        Some(screen) => screen.attach(path),
-        None => {
-            chat.pending_images.push(path);
-            let count = chat.pending_images.len();
-            chat.output.line(&format!("📎 {count} image(s) for the next message"));
-        }
+    if let Some(screen) = chat.terminal.screen() {
+        return screen.attach(path);
     }
+    chat.pending_images.push(path);
+    let count = chat.pending_images.len();
+    chat.output.line(&format!("📎 {count} image(s) for the next message"));
 }
 
 /// Shows or hides the time beside messages.
@@ -335,7 +333,7 @@ pub(super) fn copy(chat: &ChatLoop<'_>, which: &str) {
 pub(super) async fn pick_session(chat: &ChatLoop<'_>) -> Result<Option<SessionId>> {
     let Some(screen) = chat.terminal.screen() else { return Ok(None) };
     let store = chat.runtime.agent.store();
-    let all = store.list_conversations(hermes_store::SessionFilter { source: None }, MAX_SESSIONS).await?;
+    let all = store.list_conversations(hermes_store::SessionFilter::default(), MAX_SESSIONS).await?;
     let own = chat.opened.conversation.session();
     let all: Vec<_> = all.into_iter().filter(|session| session.id != *own).collect();
     if all.is_empty() {

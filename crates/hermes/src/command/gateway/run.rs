@@ -29,7 +29,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::services::ProgramServices;
 use super::update;
-use crate::cli;
+use crate::cli::{self, GatewayRunArguments};
 use crate::context::{ProgramContext, local_time};
 use crate::log::{self, LIFE, LogEcho};
 use crate::output::Console;
@@ -50,6 +50,8 @@ const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 const SENDING_LOCK_TIMEOUT: Duration = Duration::from_secs(40);
 /// The exit code for an unusable configuration, as in `sysexits.h`.
 const EXIT_CONFIG: u8 = 78;
+/// The exit code that asks a supervisor to start the gateway again, as in `sysexits.h`.
+const EXIT_RESTART: u8 = 75;
 /// The time another gateway has to end when it is replaced.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -64,8 +66,7 @@ const LOGS_WHEN_IDLE: usize = 500;
 const FINAL_LOGS_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(
-    verbose: bool,
-    replace: bool,
+    arguments: GatewayRunArguments,
     context: &ProgramContext,
     output: &Console,
 ) -> Result<ExitCode> {
@@ -74,15 +75,15 @@ pub(crate) fn run(
     let config = Config::load(&context.home, &context.env);
     config.require_usable(&context.env)?;
     context.register_secrets(&config);
-    start_log(context, &config, verbose);
-    let Some(claim) = claim(replace, context, output)? else { return Ok(ExitCode::FAILURE) };
+    start_log(context, &config, arguments);
+    let Some(claim) = claim(arguments.replace, context, output)? else { return Ok(ExitCode::FAILURE) };
     bundled_skills::sync_quietly(context);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4))
         .enable_all()
         .build()
         .context("no runtime")?;
-    let ended = runtime.block_on(serve(context, output));
+    let ended = runtime.block_on(serve(arguments, context, output));
     // Remaining background work has been cancelled and is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(claim);
@@ -90,15 +91,20 @@ pub(crate) fn run(
         ExitMode::Stop => Ok(ExitCode::SUCCESS),
         // A restart would not help; the service definition excludes this exit code from restarts.
         ExitMode::NothingUsable => Ok(ExitCode::from(EXIT_CONFIG)),
+        ExitMode::Restart if arguments.external_supervisor => Ok(ExitCode::from(EXIT_RESTART)),
         // The process keeps its id, so a service manager need not notice.
         ExitMode::Restart => Err(hermes_exec::re_exec().into()),
     }
 }
 
-fn start_log(context: &ProgramContext, config: &Config, verbose: bool) {
+fn start_log(context: &ProgramContext, config: &Config, arguments: GatewayRunArguments) {
     let masked = SecuritySettings::resolve(config, &context.env).redact_secrets;
     let secrets = if masked { log::LogMasking::Mask } else { log::LogMasking::Show };
-    let echo = if verbose { LogEcho::Everything } else { LogEcho::Life };
+    let echo = match arguments {
+        GatewayRunArguments { verbose: true, .. } => LogEcho::Everything,
+        GatewayRunArguments { quiet: true, .. } => LogEcho::Errors,
+        _ => LogEcho::Life,
+    };
     log::start_gateway(&context.home.join("logs"), secrets, echo, log::level(config));
     context.set_time_zone(config);
 }
@@ -179,7 +185,11 @@ enum ExitMode {
     NothingUsable,
 }
 
-async fn serve(context: &ProgramContext, output: &Console) -> Result<ExitMode> {
+async fn serve(
+    arguments: GatewayRunArguments,
+    context: &ProgramContext,
+    output: &Console,
+) -> Result<ExitMode> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = Arc::new(StateFile::new(&context.home, clock.now()));
     let mut signals = GatewaySignals::new()?;
@@ -192,7 +202,9 @@ async fn serve(context: &ProgramContext, output: &Console) -> Result<ExitMode> {
     };
     state.set("running", None, clock.now());
     notify("READY=1\nSTATUS=Running");
-    output.notice(&running.greeting());
+    if !arguments.quiet {
+        output.notice(&running.greeting());
+    }
     tracing::info!(target: LIFE, platforms = running.gateway.status().platforms().join(","), "the gateway is running");
     let ending = running.wait_for_exit(&mut signals).await;
     notify(if ending == ExitMode::Restart { "RELOADING=1" } else { "STOPPING=1" });
@@ -338,6 +350,8 @@ impl ServerStarter<'_> {
             intake: Arc::new(self.gateway.intake().clone()),
             clock: clock.clone(),
             skills: ports.skills.clone(),
+            programs: ports.programs.clone(),
+            outbox: self.sender.outbox().clone(),
             home: live.home().clone(),
         };
         match start_webhooks(parts, settings, self.cancel).await {

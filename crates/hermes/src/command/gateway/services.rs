@@ -281,6 +281,14 @@ impl HelperPrograms for ProgramServices {
         Box::pin(self.scripts.run(order))
     }
 
+    fn event_script<'a>(
+        &'a self,
+        name: &'a str,
+        event: &'a str,
+    ) -> BoxFuture<'a, Result<JobScriptOutcome, String>> {
+        Box::pin(self.scripts.run_with_event(name, event))
+    }
+
     fn program<'a>(&'a self, argv: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(self.run_program(argv))
     }

@@ -1,5 +1,9 @@
 //! `hermes profile`: homes of their own under `profiles/`, each with its settings, memory and sessions.
 
+mod about;
+mod distribution;
+
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -10,9 +14,12 @@ use hermes_config::{Config, Env, Home, user_home, write};
 use hermes_gateway::process;
 
 use super::backup;
-use crate::cli::{self, CreateProfileArguments, ProfileCommand};
-use crate::context::ProgramContext;
+use crate::cli::{self, CreateProfileArguments, InstallProfileArguments, ProfileCommand};
+use crate::context::{ProgramContext, local_time, now};
 use crate::output::{Confirmation, Console};
+
+use about::ProfileAbout;
+use distribution::{ConfigHandling, Distribution};
 
 const RESERVED: [&str; 6] = ["hermes", "default", "test", "tmp", "root", "sudo"];
 const FOLDERS: [&str; 9] =
@@ -63,6 +70,13 @@ pub(crate) fn run(command: ProfileCommand, context: &ProgramContext, output: &Co
             let path = profiles.alias_path(&command);
             output.line(&format!("✓ {} {}", if remove { "Removed" } else { "Created" }, path.display()));
         }
+        ProfileCommand::Describe { name, text } => profiles.describe(name, text.as_deref(), output)?,
+        ProfileCommand::Install(arguments) => return profiles.install(&arguments, context, output),
+        ProfileCommand::Update { name, force_config, yes } => {
+            let config = if force_config { ConfigHandling::Replace } else { ConfigHandling::Keep };
+            return profiles.update(&name, config, yes, context, output);
+        }
+        ProfileCommand::Info { name } => profiles.info(&name, output)?,
         ProfileCommand::Rename { name, new_name } => profiles.rename(&name, &new_name, output)?,
         ProfileCommand::Delete { name, yes } => return profiles.delete(&name, yes, output),
         ProfileCommand::Export { name, output: file } => {
@@ -97,7 +111,8 @@ pub(crate) fn describe(context: &ProgramContext) -> Result<String> {
         context.home.path().display()
     );
     if !others.is_empty() {
-        text.push_str(&format!("\nOthers:  {} (`hermes -p NAME` uses one)", others.join(", ")));
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "\nOthers:  {} (`hermes -p NAME` uses one)", others.join(", "));
     }
     Ok(text)
 }
@@ -139,6 +154,30 @@ fn root_of(home: &Home) -> Home {
         }
         _ => home.clone(),
     }
+}
+
+/// A profile with its home.
+pub(crate) struct ProfileHome {
+    pub(crate) name: String,
+    pub(crate) home: Home,
+}
+
+impl ProfileHome {
+    /// Returns the inputs of a command for this profile.
+    pub(crate) fn context(&self, current: &ProgramContext) -> ProgramContext {
+        if self.home.path() == current.home.path() {
+            return current.clone();
+        }
+        let env = Env::process().with_files(&self.home, None);
+        ProgramContext { home: self.home.clone(), env }
+    }
+}
+
+/// Returns the homes of all profiles, the default one first.
+pub(crate) fn profile_homes(context: &ProgramContext) -> Result<Vec<ProfileHome>> {
+    let profiles = Profiles::of(context)?;
+    let home = |name: String| ProfileHome { home: profiles.home(&name), name };
+    Ok(profiles.names().into_iter().map(home).collect())
 }
 
 struct Profiles {
@@ -213,15 +252,18 @@ impl Profiles {
     fn show(&self, name: &str, output: &Console) -> Result<()> {
         let home = self.existing(name)?;
         let config = Config::load(&home, &Env::default());
-        let about = fs::read_to_string(home.join("DESCRIPTION")).unwrap_or_default();
+        let about = ProfileAbout::read(&home);
         output.line(&format!(
             "Profile: {name}\nHome:    {}\nModel:   {}\nGateway: {}",
             home.path().display(),
             config.non_empty_text("model.default").unwrap_or_else(|| "not set".to_owned()),
             process::running_pid(&home).map_or_else(|| "not running".to_owned(), |pid| format!("PID {pid}")),
         ));
-        if !about.trim().is_empty() {
-            output.line(&format!("About:   {}", about.trim()));
+        if let Some(text) = about.description() {
+            output.line(&format!("About:   {text}"));
+        }
+        if let Some(source) = about.source() {
+            output.line(&format!("Source:  {source}"));
         }
         Ok(())
     }
@@ -251,7 +293,7 @@ impl Profiles {
             write::replace(&home.join(".no-bundled-skills"), b"")?;
         }
         if let Some(text) = &arguments.description {
-            write::replace(&home.join("DESCRIPTION"), text.as_bytes())?;
+            write_description(&home, text)?;
         }
         output.line(&format!("✓ Profile {name} created in {}", home.path().display()));
         if !arguments.no_alias {
@@ -264,6 +306,94 @@ impl Profiles {
         output.line(&format!(
             "  hermes -p {name} setup    set it up\n  hermes profile use {name}  use it from now on"
         ));
+        Ok(())
+    }
+
+    fn describe(&self, name: Option<String>, text: Option<&str>, output: &Console) -> Result<()> {
+        let current = || {
+            let is_root = self.current.path() == self.root.path();
+            let own = self.current.path().file_name().map(|name| name.to_string_lossy().into_owned());
+            if is_root { "default".to_owned() } else { own.unwrap_or_default() }
+        };
+        let name = name.unwrap_or_else(current);
+        let home = self.existing(&name)?;
+        if let Some(text) = text {
+            write_description(&home, text)?;
+            output.line(&format!("✓ {name} is described."));
+        } else {
+            let about = ProfileAbout::read(&home);
+            let missing = format!("(no description set for '{name}')");
+            output.line(about.description().unwrap_or(&missing));
+        }
+        Ok(())
+    }
+
+    /// Installs a distribution as a profile.
+    fn install(
+        &self,
+        arguments: &InstallProfileArguments,
+        context: &ProgramContext,
+        output: &Console,
+    ) -> Result<ExitCode> {
+        let distribution = Distribution::fetch(&arguments.source, context)?;
+        let name =
+            arguments.name.clone().or_else(|| distribution.text("name")).map(|name| name.to_lowercase());
+        let name = name.context("the distribution has no name; give it one: --name NAME")?;
+        let exists = self.home(&name).path().exists();
+        if exists && !arguments.force {
+            bail!("the profile {name} exists already; --force installs over it and keeps what is yours");
+        }
+        preview(&distribution, &name, output)?;
+        if !is_agreed(arguments.yes, &format!("Install it as the profile {name}?"), output) {
+            return Ok(ExitCode::FAILURE);
+        }
+        let home = if exists { self.existing(&name)? } else { self.new_home(&name)? };
+        distribution.copy_to(&home, ConfigHandling::Keep)?;
+        finish_installation(&home, &distribution)?;
+        output.line(&format!("✓ Profile {name} installed in {}", home.path().display()));
+        if arguments.alias {
+            self.create_alias(&name, &name)?;
+            output.line(&format!("✓ The command {name} runs it ({})", self.alias_path(&name).display()));
+        }
+        if home.join(".env.EXAMPLE").exists() {
+            output.line("  .env.EXAMPLE lists the variables it needs; set them with");
+            output.line(&format!("  hermes -p {name} config set NAME VALUE"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Fetches the distribution of a profile again.
+    fn update(
+        &self,
+        name: &str,
+        config: ConfigHandling,
+        yes: bool,
+        context: &ProgramContext,
+        output: &Console,
+    ) -> Result<ExitCode> {
+        let home = self.existing(name)?;
+        let about = ProfileAbout::read(&home);
+        let source =
+            about.source().with_context(|| format!("{name} was not installed from a distribution"))?;
+        let distribution = Distribution::fetch(source, context)?;
+        preview(&distribution, name, output)?;
+        if !is_agreed(yes, &format!("Update the profile {name}?"), output) {
+            return Ok(ExitCode::FAILURE);
+        }
+        distribution.copy_to(&home, config)?;
+        finish_installation(&home, &distribution)?;
+        output.line(&format!("✓ Profile {name} updated; keys, sessions and memory were not touched"));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn info(&self, name: &str, output: &Console) -> Result<()> {
+        let home = self.existing(name)?;
+        let about = ProfileAbout::read(&home);
+        let distribution =
+            Distribution::installed(&home).with_context(|| format!("{name} is not from a distribution"))?;
+        describe_distribution(&distribution, output);
+        output.line(&format!("Source:    {}", about.source().unwrap_or("unknown")));
+        output.line(&format!("Installed: {}", about.installed_at().unwrap_or("unknown")));
         Ok(())
     }
 
@@ -346,12 +476,71 @@ impl Profiles {
     }
 }
 
+fn write_description(home: &Home, text: &str) -> Result<()> {
+    let mut about = ProfileAbout::read(home);
+    about.describe(text);
+    about.write(home)
+}
+
+fn describe_distribution(distribution: &Distribution, output: &Console) {
+    for (label, key) in [
+        ("Name:     ", "name"),
+        ("Version:  ", "version"),
+        ("About:    ", "description"),
+        ("Author:   ", "author"),
+    ] {
+        if let Some(text) = distribution.text(key) {
+            output.line(&format!("{label} {text}"));
+        }
+    }
+    for variable in distribution.variables() {
+        let kind = if variable.is_required { "required" } else { "optional" };
+        output.line(&format!("Variable:  {} ({kind})", variable.name));
+    }
+}
+
+/// Shows what a distribution is and what to think about before it is installed.
+fn preview(distribution: &Distribution, profile: &str, output: &Console) -> Result<()> {
+    output.line(&format!("Distribution for the profile {profile}, from {}", distribution.source));
+    describe_distribution(distribution, output);
+    for warning in distribution.warnings()? {
+        output.line(&format!("⚠ {warning}"));
+    }
+    Ok(())
+}
+
+fn is_agreed(yes: bool, question: &str, output: &Console) -> bool {
+    if yes {
+        return true;
+    }
+    match output.confirm(question) {
+        Confirmation::Yes => return true,
+        Confirmation::No => output.line("Cancelled."),
+        Confirmation::NotInteractive => {
+            output.error("no terminal to confirm on; -y skips the confirmation. Nothing was changed");
+        }
+    }
+    false
+}
+
+/// Records where a distribution came from.
+fn finish_installation(home: &Home, distribution: &Distribution) -> Result<()> {
+    let mut about = ProfileAbout::read(home);
+    about.set_distribution(&distribution.source, &local_time(now()).to_string());
+    if about.description().is_none()
+        && let Some(text) = distribution.text("description")
+    {
+        about.describe(&text);
+    }
+    about.write(home)
+}
+
 fn is_alias(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.lines().nth(1) == Some(ALIAS_MARK))
 }
 
 /// Copies a file or a folder, if it is there. Links are left out: they may lead out of the home.
-fn copy_entry(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy_entry(from: &Path, to: &Path) -> Result<()> {
     let Ok(data) = fs::symlink_metadata(from) else { return Ok(()) };
     if data.is_dir() {
         return copy_folder(from, to, &[]);
