@@ -108,9 +108,10 @@ fn a_whole_evening() {
     terminal.assert_restored();
     assert!(terminal.text().contains("Resume this session with:"), "{}", terminal.text());
     terminal.start_again(&["-c"]);
-    terminal.until_shown("Resumed session");
     terminal.until_ready();
-    assert!(terminal.text().contains("● You: greetword"), "{}", terminal.text());
+    let text = terminal.text();
+    assert!(text.contains("Resumed session") && text.contains("● You: greetword\n"), "{text}");
+    assert!(text.contains("● You: fileword\n"), "what was attached is not repeated: {text}");
     terminal.say("againword");
     terminal.until_shown("still the same talk");
     terminal.until_ready();
