@@ -113,10 +113,10 @@ impl ScreenState {
                 let age = self.open_output.map_or(0, |open| open.age + 1);
                 self.open_output = self.transcript.outputs.get(age).map(|_| OpenOutput { age, scroll: 0 });
             }
-            KeyCode::Up if self.is_reading_output() => self.scroll_output(1, ScrollDirection::Up),
-            KeyCode::Down if self.is_reading_output() => self.scroll_output(1, ScrollDirection::Down),
-            KeyCode::PageUp => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Up),
-            KeyCode::PageDown => self.scroll_output(OUTPUT_PAGE, ScrollDirection::Down),
+            KeyCode::PageUp | KeyCode::PageDown => self.scroll_output(key.code),
+            KeyCode::Up | KeyCode::Down if self.open_output.is_some() && self.input.editor.is_empty() => {
+                self.scroll_output(key.code);
+            }
             KeyCode::Right | KeyCode::End if !control && self.input.ghost().is_some() => {
                 self.input.accept_ghost(effects);
             }
@@ -146,23 +146,14 @@ impl ScreenState {
         effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
     }
 
-    fn scroll_output(&mut self, lines: usize, direction: ScrollDirection) {
+    fn scroll_output(&mut self, key: KeyCode) {
         if let Some(open) = &mut self.open_output {
-            open.scroll = match direction {
-                ScrollDirection::Up => open.scroll.saturating_sub(lines),
-                ScrollDirection::Down => open.scroll.saturating_add(lines),
+            open.scroll = match key {
+                KeyCode::Up => open.scroll.saturating_sub(1),
+                KeyCode::PageUp => open.scroll.saturating_sub(OUTPUT_PAGE),
+                KeyCode::PageDown => open.scroll.saturating_add(OUTPUT_PAGE),
+                _ => open.scroll.saturating_add(1),
             };
         }
     }
-
-    /// Tells whether arrows scroll the output rather than move in the input.
-    fn is_reading_output(&self) -> bool {
-        self.open_output.is_some() && self.input.editor.is_empty()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ScrollDirection {
-    Up,
-    Down,
 }
