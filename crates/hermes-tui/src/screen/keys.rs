@@ -102,7 +102,7 @@ impl ScreenState {
                 self.input.close_menu();
                 self.input.search = Some(HistorySearch::default());
             }
-            KeyCode::Char('g') if control => self.edit_externally(effects),
+            KeyCode::Char('g') if control => effects.push(ScreenEffect::Edit(self.input.editor.edited().text)),
             KeyCode::Char('v') if control || alt => effects.push(ScreenEffect::PasteImage),
             KeyCode::Backspace if self.input.editor.is_empty() && !self.input.images.is_empty() => {
                 self.input.images.pop();
@@ -140,10 +140,6 @@ impl ScreenState {
         } else if self.open_output.take().is_none() && self.running_since.is_some() {
             self.interrupt(now, effects);
         }
-    }
-
-    fn edit_externally(&mut self, effects: &mut Vec<ScreenEffect>) {
-        effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
     }
 
     fn scroll_output(&mut self, key: KeyCode) {
