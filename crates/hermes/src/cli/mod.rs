@@ -2,6 +2,7 @@
 
 mod care;
 mod mcp;
+mod secrets;
 mod service;
 mod sessions;
 mod skills;
@@ -15,6 +16,7 @@ pub(crate) use care::{
     MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand,
 };
 pub(crate) use mcp::{McpAddArguments, McpCommand};
+pub(crate) use secrets::{BitwardenCommand, OnePasswordCommand, SecretsCommand};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
     GatewaySetupArguments, GatewayStatusArguments, JobArguments, PairingCommand, SubscribeArguments,
@@ -111,6 +113,11 @@ pub(crate) enum CliCommand {
     Memory {
         #[command(subcommand)]
         command: Option<MemoryCommand>,
+    },
+    /// Take keys from a secret manager instead of .env
+    Secrets {
+        #[command(subcommand)]
+        command: SecretsCommand,
     },
     /// Check the installation for what others could use
     Security {
@@ -392,6 +399,24 @@ pub(crate) struct UpdateArguments {
     /// Finish an update after the new program is in place
     #[arg(long, hide = true)]
     pub(crate) installed: bool,
+}
+
+impl CliCommand {
+    /// Tells whether the command uses keys, so that those of secret managers have to be there.
+    pub(crate) fn uses_keys(&self) -> bool {
+        match self {
+            Self::Chat(_)
+            | Self::Model(_)
+            | Self::Doctor(_)
+            | Self::Status { .. }
+            | Self::Send(_)
+            | Self::Acp
+            | Self::Mcp { .. }
+            | Self::Gateway { command: None | Some(GatewayCommand::Run(_) | GatewayCommand::Restart(_)) }
+            | Self::Cron { command: Some(CronCommand::Tick) } => true,
+            _ => false,
+        }
+    }
 }
 
 /// The commands of other releases that this one does not have.
