@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use hermes_exec::{
-    Backend, BackgroundProcess, CredentialFiles, ForwardedVariables, OutputBounds, RemoteBackend,
-    RemoteEnvironment, RemoteFiles, RemoteShellSession, SshEnvironment, SshHost, SshOptions, Variables,
+    BackgroundProcess, CredentialFiles, ForwardedVariables, OutputBounds, RemoteBackend, RemoteEnvironment,
+    RemoteFiles, RemoteShellSession, SshEnvironment, SshHost, SshOptions, Variables,
 };
 use hermes_task::SystemClock;
 use hermes_testkit::SshServer;

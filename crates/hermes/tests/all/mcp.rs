@@ -124,6 +124,30 @@ fn peer_filesystem_git_and_time_are_used_in_a_turn() {
     assert!(said[3].contains("error"), "no repository: {}", said[3]);
 }
 
+#[test]
+fn peer_fetch_reads_a_page() {
+    let Some(fetch) = installed("mcp-server-fetch") else { return };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let mut line = String::new();
+            let mut request = BufReader::new(connection.try_clone().unwrap());
+            while request.read_line(&mut line).is_ok_and(|count| count > 2) {
+                line.clear();
+            }
+            let page = "<html><body><h1>Tides</h1><p>High water at noon.</p></body></html>";
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}", page.len());
+            let _ = write!(connection, "{head}\r\nConnection: close\r\n\r\n{page}");
+        }
+    });
+    let servers = json!({"web": {"command": fetch, "args": ["--ignore-robots-txt", "--allow-private-ips"]}});
+    let said =
+        results(&servers, &[("mcp_web_fetch", json!({"url": format!("http://{address}/"), "raw": true}))]);
+    assert!(said[0].contains("High water at noon."), "{}", said[0]);
+}
+
 /// A server in shell, with one tool.
 const SMALL_SERVER: &str = r#"
 while IFS= read -r line; do
@@ -163,6 +187,44 @@ fn a_server_is_added_listed_tested_and_removed() {
     assert!(seen.contains("✓ Removed small"), "{seen}");
     assert!(!std::fs::read_to_string(home.join("mcp_approved_tools.json")).unwrap().contains("ping"));
     assert!(hermes(&home, &["mcp", "list"]).contains("No MCP servers are configured."));
+}
+
+#[test]
+fn a_server_of_the_catalog_is_installed() {
+    let home = TempHome::builder().config_yaml("model: {provider: offline}\n").build().unwrap();
+    let seen = hermes(&home, &["mcp", "catalog"]);
+    assert!(
+        seen.contains("filesystem") && seen.contains("Node.js (npx)") && seen.contains("a sign-in"),
+        "{seen}"
+    );
+    assert!(!hermes(&home, &["mcp", "catalog", "linear"]).contains("filesystem"));
+    assert!(hermes(&home, &["mcp", "catalog", "--json"]).contains("\"needs\": \"uv (uvx)\""));
+    let seen = hermes(&home, &["mcp", "install", "filesytem"]);
+    assert!(seen.starts_with("exit 1") && seen.contains("did you mean filesystem?"), "{seen}");
+    assert!(hermes(&home, &["mcp", "install", "filesystem"]).contains("wants a FOLDER"));
+    let npx = home.join("node/bin/npx");
+    std::fs::create_dir_all(npx.parent().unwrap()).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >\"$0.called\"\n{SMALL_SERVER}");
+    std::fs::write(&npx, script).unwrap();
+    std::fs::set_permissions(&npx, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let output = Command::new(program())
+        .args(["mcp", "install", "filesystem", "--as", "notes", "/srv/notes"])
+        .env("HERMES_HOME", home.path())
+        .env("HOME", home.path())
+        // The stand-in comes before a real one.
+        .env("PATH", format!("{}:/usr/bin:/bin", npx.parent().unwrap().display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && seen.contains("✓ Saved notes"), "{seen}");
+    let called = home.read("node/bin/npx.called");
+    assert_eq!(called.trim(), "-y @modelcontextprotocol/server-filesystem /srv/notes");
+    assert!(hermes(&home, &["mcp"]).contains("notes"));
+    assert!(
+        hermes(&home, &["mcp", "picker"]).contains("To add one: hermes mcp install NAME"),
+        "nobody can choose"
+    );
 }
 
 #[test]

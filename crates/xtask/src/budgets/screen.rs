@@ -226,7 +226,7 @@ fn number(status: &str, name: &str) -> Option<f64> {
 }
 
 fn terminal(binary: &Path) -> Result<Vec<Measurement>> {
-    let script = ModelScript::new().reply(ScriptedReply::text(&format!("{ANSWER}The end of it.")));
+    let script = ModelScript::new().reply(ScriptedReply::text(format!("{ANSWER}The end of it.")));
     let server = ModelServer::start_blocking(script.echo()).context("no model server")?;
     let home = super::program::home_for(&server)?;
     let mut starts = Vec::new();

@@ -205,14 +205,12 @@ pub(super) async fn paste(chat: &mut ChatLoop<'_>) {
 }
 
 fn attach(chat: &mut ChatLoop<'_>, path: PathBuf) {
-    match chat.terminal.screen() {
-        Some(screen) => screen.attach(path),
-        None => {
-            chat.pending_images.push(path);
-            let count = chat.pending_images.len();
-            chat.output.line(&format!("📎 {count} image(s) for the next message"));
-        }
+    if let Some(screen) = chat.terminal.screen() {
+        return screen.attach(path);
     }
+    chat.pending_images.push(path);
+    let count = chat.pending_images.len();
+    chat.output.line(&format!("📎 {count} image(s) for the next message"));
 }
 
 /// Shows or hides the time beside messages.

@@ -3,6 +3,7 @@
 mod about;
 mod distribution;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -110,7 +111,8 @@ pub(crate) fn describe(context: &ProgramContext) -> Result<String> {
         context.home.path().display()
     );
     if !others.is_empty() {
-        text.push_str(&format!("\nOthers:  {} (`hermes -p NAME` uses one)", others.join(", ")));
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "\nOthers:  {} (`hermes -p NAME` uses one)", others.join(", "));
     }
     Ok(text)
 }
