@@ -431,18 +431,18 @@ pub(crate) struct UpdateArguments {
 impl CliCommand {
     /// Tells whether the command uses keys, so that those of secret managers have to be there.
     pub(crate) fn uses_keys(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Chat(_)
-            | Self::Model(_)
-            | Self::Doctor(_)
-            | Self::Status { .. }
-            | Self::Send(_)
-            | Self::Acp
-            | Self::Mcp { .. }
-            | Self::Gateway { command: None | Some(GatewayCommand::Run(_) | GatewayCommand::Restart(_)) }
-            | Self::Cron { command: Some(CronCommand::Tick) } => true,
-            _ => false,
-        }
+                | Self::Model(_)
+                | Self::Doctor(_)
+                | Self::Status { .. }
+                | Self::Send(_)
+                | Self::Acp
+                | Self::Mcp { .. }
+                | Self::Gateway { command: None | Some(GatewayCommand::Run(_) | GatewayCommand::Restart(_)) }
+                | Self::Cron { command: Some(CronCommand::Tick) }
+        )
     }
 }
 

@@ -46,9 +46,9 @@ impl SecretSettings<'_> {
                 let env = Env::process().with_files(&self.context.home, None);
                 // Tried before it is turned on, so that no start of Hermes fails because of it.
                 self.show(&from_bitwarden(&settings, &env)?);
-                self.set("secrets.bitwarden.project_id", YamlValue::Str(settings.project))?;
-                self.set("secrets.bitwarden.server_url", YamlValue::Str(settings.server_url))?;
-                self.set("secrets.bitwarden.enabled", YamlValue::Bool(true))?;
+                self.set("secrets.bitwarden.project_id", &YamlValue::Str(settings.project))?;
+                self.set("secrets.bitwarden.server_url", &YamlValue::Str(settings.server_url))?;
+                self.set("secrets.bitwarden.enabled", &YamlValue::Bool(true))?;
                 self.output.line("✓ Hermes takes these keys from Bitwarden at each start.");
             }
             BitwardenCommand::Status => {
@@ -63,7 +63,7 @@ impl SecretSettings<'_> {
             }
             BitwardenCommand::Sync => self.show(&from_bitwarden(&settings, &self.context.env)?),
             BitwardenCommand::Disable => {
-                self.set("secrets.bitwarden.enabled", YamlValue::Bool(false))?;
+                self.set("secrets.bitwarden.enabled", &YamlValue::Bool(false))?;
                 self.output
                     .line("✓ Hermes takes no keys from Bitwarden any more. Token and project are kept.");
             }
@@ -80,15 +80,15 @@ impl SecretSettings<'_> {
                     let token = self.token(Some(token), "")?;
                     self.store_token(&variable, token.as_deref())?;
                 }
-                self.set("secrets.onepassword.service_account_token_env", YamlValue::Str(variable))?;
+                self.set("secrets.onepassword.service_account_token_env", &YamlValue::Str(variable))?;
                 if let Some(account) = account {
-                    self.set("secrets.onepassword.account", YamlValue::Str(account))?;
+                    self.set("secrets.onepassword.account", &YamlValue::Str(account))?;
                 }
                 if let Some(path) = binary_path {
                     let path = std::path::absolute(path)?.display().to_string();
-                    self.set("secrets.onepassword.binary_path", YamlValue::Str(path))?;
+                    self.set("secrets.onepassword.binary_path", &YamlValue::Str(path))?;
                 }
-                self.set("secrets.onepassword.enabled", YamlValue::Bool(true))?;
+                self.set("secrets.onepassword.enabled", &YamlValue::Bool(true))?;
                 self.output.line("✓ 1Password is turned on. Name the keys:");
                 self.output.line("  hermes secrets onepassword set OPENAI_API_KEY 'op://VAULT/ITEM/FIELD'");
             }
@@ -122,9 +122,9 @@ impl SecretSettings<'_> {
                 set::remove_value(&self.context.home, self.management(), &path)?;
                 self.output.line(&format!("✓ {name} does not come from 1Password any more"));
             }
-            OnePasswordCommand::Sync => self.show(&from_one_password(&settings, &self.context.env)?),
+            OnePasswordCommand::Sync => self.show(&from_one_password(&settings, &self.context.env)),
             OnePasswordCommand::Disable => {
-                self.set("secrets.onepassword.enabled", YamlValue::Bool(false))?;
+                self.set("secrets.onepassword.enabled", &YamlValue::Bool(false))?;
                 self.output.line("✓ Hermes takes no keys from 1Password any more. The references are kept.");
             }
         }
@@ -135,9 +135,9 @@ impl SecretSettings<'_> {
         ManagedMode::detect(&self.context.home, &self.context.env)
     }
 
-    fn set(&self, key: &str, value: YamlValue) -> Result<()> {
+    fn set(&self, key: &str, value: &YamlValue) -> Result<()> {
         let path = KeyPath::parse(key).with_context(|| format!("`{key}` is not a key"))?;
-        Ok(set::set_value(&self.context.home, self.management(), &path, &value)?)
+        Ok(set::set_value(&self.context.home, self.management(), &path, value)?)
     }
 
     fn store_token(&self, variable: &str, token: Option<&str>) -> Result<()> {

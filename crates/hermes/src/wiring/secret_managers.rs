@@ -55,7 +55,7 @@ pub(crate) fn fetch_for_process(
         take(from_bitwarden(&bitwarden, &context.env), "Bitwarden", bitwarden.precedence);
     }
     if one_password.enabled {
-        take(from_one_password(&one_password, &context.env), "1Password", one_password.precedence);
+        take(Ok(from_one_password(&one_password, &context.env)), "1Password", one_password.precedence);
     }
     if provided.is_empty() {
         return Ok(None);
@@ -82,13 +82,13 @@ pub(crate) fn from_bitwarden(settings: &BitwardenSettings, env: &Env) -> Result<
     let mut fetched = FetchedSecrets::default();
     for secret in listed.as_array().context("bws did not print a list of secrets")? {
         let text = |key: &str| secret.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        add(&mut fetched, text("key"), text("value"), &settings.token_variable);
+        add(&mut fetched, text("key"), &text("value"), &settings.token_variable);
     }
     Ok(fetched)
 }
 
 /// Fetches each secret that a variable refers to.
-pub(crate) fn from_one_password(settings: &OnePasswordSettings, env: &Env) -> Result<FetchedSecrets> {
+pub(crate) fn from_one_password(settings: &OnePasswordSettings, env: &Env) -> FetchedSecrets {
     let program = if settings.program.is_empty() { "op" } else { settings.program.as_str() };
     let mut variables = Vec::new();
     if let Some(token) = env.get(&settings.token_variable) {
@@ -109,15 +109,15 @@ pub(crate) fn from_one_password(settings: &OnePasswordSettings, env: &Env) -> Re
         }
         arguments.extend(["--", reference]);
         match run(program, &arguments, &variables, &passed, env) {
-            Ok(value) => add(&mut fetched, name.clone(), value, &settings.token_variable),
+            Ok(value) => add(&mut fetched, name.clone(), &value, &settings.token_variable),
             Err(error) => fetched.problems.push(format!("{name}: {error:#}")),
         }
     }
-    Ok(fetched)
+    fetched
 }
 
 /// Takes a value up, unless the name cannot be used or the value is empty.
-fn add(fetched: &mut FetchedSecrets, name: String, value: String, token_variable: &str) {
+fn add(fetched: &mut FetchedSecrets, name: String, value: &str, token_variable: &str) {
     let is_name = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if name == token_variable {
