@@ -656,3 +656,38 @@ esac"#;
     run(&["secrets", "onepassword", "disable"]);
     assert!(home.read("config.yaml").contains("op://Private/OpenAI/key"), "the references are kept");
 }
+
+#[test]
+fn choosing_a_provider_that_needs_a_sign_in_begins_it() {
+    let home = TempHome::new().unwrap();
+    let sign_in = ["--no-browser", "--portal-url", "http://127.0.0.1:9", "--timeout", "5"];
+    let seen = hermes(&home, &[&["model", "nous:some-model"][..], &sign_in].concat());
+    assert!(seen.starts_with("exit 1") && seen.contains("Login failed"), "{seen}");
+    // Without a terminal and without such flags, nobody waits for a confirmation.
+    let seen = hermes(&home, &["model", "nous:some-model"]);
+    assert!(seen.starts_with("exit 0") && seen.contains("hermes login --provider nous"), "{seen}");
+}
+
+#[test]
+fn a_gateway_under_a_supervisor_leaves_its_restart_to_it() {
+    let home = TempHome::new().unwrap();
+    let mut child = std::process::Command::new(program())
+        .args(["gateway", "run", "--quiet", "--external-supervisor"])
+        .env_clear()
+        .env("HERMES_HOME", home.path())
+        .env("HOME", home.join("user"))
+        .env("PATH", "/usr/bin:/bin")
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let state = home.join("gateway_state.json");
+    super::support::until("the gateway runs", || {
+        fs::read_to_string(&state).is_ok_and(|text| text.contains(r#""running""#))
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::USR2)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(75));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(!said.contains("gateway, home"), "nothing is said when all is well: {said}");
+}
