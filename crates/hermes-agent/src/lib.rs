@@ -13,6 +13,7 @@ mod compress;
 mod conversation;
 mod driver;
 mod error;
+mod hooks;
 mod lease;
 mod log;
 mod prompt;
@@ -37,7 +38,6 @@ pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,
 };
 pub use result::{NO_RESPONSE, TurnEnding, TurnResult};
-pub use review::ReviewDue;
 pub use settings::{
     AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,
     UnknownPricePolicy,

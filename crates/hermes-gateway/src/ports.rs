@@ -79,6 +79,17 @@ pub trait ProgramCommands: Send + Sync {
         arguments: &'a str,
         from: &'a WaitingMessage,
     ) -> BoxFuture<'a, String>;
+
+    /// Returns the names of commands that plugins added to chats, with a description of each.
+    fn plugin_commands(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Runs a command of a plugin; `None` if there is no such command.
+    fn run_plugin_command<'a>(&'a self, name: &'a str, arguments: &'a str) -> BoxFuture<'a, Option<String>> {
+        let _ = (name, arguments);
+        Box::pin(std::future::ready(None))
+    }
 }
 
 /// The skills a user can call by name.

@@ -61,7 +61,7 @@ pub use registry::{
 pub use search_files::SearchFilesTool;
 pub use send_message::SendMessageTool;
 pub use session_search::{LocalTime, SessionSearchTool};
-pub use skills::{SkillManageTool, SkillSource, SkillViewTool, SkillsListTool};
+pub use skills::{InlineShell, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool};
 pub use task_variables::TaskVariables;
 pub use terminal::approval::{Approvals, CommandApprovalMode, Yolo};
 pub use terminal::scan::{

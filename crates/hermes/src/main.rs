@@ -35,13 +35,21 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => match cli::unknown_command(&error, &command_words()) {
             Some(words) => {
-                output.error(&words);
+                // A plugin may know the command; then this program is not come back to.
+                let failed = ProgramContext::open().and_then(|context| run_plugin_command(&words, &context));
+                output.error(&failed.err().map_or(words, |error| describe(&error)));
                 return ExitCode::from(2);
             }
             None => error.exit(),
         },
     };
-    let done = ProgramContext::open().and_then(|context| run(cli, &context, &output));
+    let done = ProgramContext::open().and_then(|mut context| {
+        if cli.accept_hooks {
+            let accepted = ("HERMES_ACCEPT_HOOKS".to_owned(), "1".to_owned());
+            context.env = context.env.with_variables([accepted]);
+        }
+        run(cli, &context, &output)
+    });
     match done {
         Ok(_) if output.failed() => ExitCode::FAILURE,
         Ok(code) => code,
@@ -60,6 +68,17 @@ fn enter_profile(arguments: &[OsString], profile: Option<&str>) -> anyhow::Resul
     let mut program = std::process::Command::new(std::env::current_exe()?);
     let error = program.args(arguments.get(1..).unwrap_or_default()).env("HERMES_HOME", home).exec();
     Err(error.into())
+}
+
+/// Runs a command of a plugin in place of this program, if plugins are enabled. `unknown` is the message for a command
+/// that no plugin has.
+fn run_plugin_command(unknown: &str, context: &ProgramContext) -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // After flags it would not be clear whose they are.
+    if words.first().is_some_and(|word| word.starts_with('-')) {
+        return Ok(());
+    }
+    command::plugins::exec_command(&words, unknown, context)
 }
 
 /// Returns the arguments that are not flags.
@@ -139,6 +158,16 @@ fn run(cli: Cli, context: &ProgramContext, output: &Console) -> anyhow::Result<E
         CliCommand::Mcp { command } => command::mcp::run(command, context, output),
         CliCommand::Cron { command } => command::cron::run(command, context, output),
         CliCommand::Skills { command } => command::skills::run(command.unwrap_or_default(), context, output),
+        CliCommand::Curator { command } => {
+            command::curator::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Bundles { command } => {
+            command::bundles::run(command.unwrap_or_default(), context, output)
+        }
+        CliCommand::Hooks { command } => command::hooks::run(command.unwrap_or_default(), context, output),
+        CliCommand::Plugins { command } => {
+            command::plugins::run(command.unwrap_or_default(), context, output)
+        }
         CliCommand::Db { command } => command::database::run(command.unwrap_or_default(), context, output),
         CliCommand::Completion { shell } => {
             output.text(&command::complete::script(shell));

@@ -21,6 +21,7 @@ mod all {
     mod embedding;
     mod existing_home;
     mod exit_codes;
+    mod extensions;
     mod features;
     mod gateway;
     mod install;

@@ -128,6 +128,11 @@ impl ChatCommands {
         }
     }
 
+    /// Tells whether a plugin has a command of this name.
+    pub(crate) fn is_plugin_command(&self, name: &str) -> bool {
+        self.program.plugin_commands().iter().any(|(known, _)| known == name)
+    }
+
     /// Runs a command. Never fails: an error becomes the answer.
     pub(crate) async fn run(&self, row: &WaitingMessage, typed: &ParsedCommand) -> SlashCommandOutcome {
         let Some(command) = find(&typed.name, CommandSurface::Chat) else {
@@ -182,6 +187,10 @@ impl ChatCommands {
             ConversationCommand::Plan => {
                 let prompt = self.skills.prompt("plan", rest);
                 Ok(prompt.map_or_else(|| not_available("plan"), SlashCommandOutcome::Prompt))
+            }
+            ConversationCommand::Learn => {
+                let prompt = self.skills.prompt("learn", rest);
+                Ok(prompt.map_or_else(|| not_available("learn"), SlashCommandOutcome::Prompt))
             }
             ConversationCommand::Usage => self.usage(row).await,
             ConversationCommand::Help => Ok(SlashCommandOutcome::reply(self.help())),
@@ -241,6 +250,11 @@ impl ChatCommands {
         let mut lines = vec!["📖 **Hermes Commands**".to_owned()];
         for command in commands(CommandSurface::Chat) {
             lines.push(format!("`{}` — {}", command.synopsis(), command.description));
+        }
+        let of_plugins = self.program.plugin_commands();
+        if !of_plugins.is_empty() {
+            lines.push("\n🔌 **Plugins**".to_owned());
+            lines.extend(of_plugins.into_iter().map(|(name, about)| format!("`/{name}` — {about}")));
         }
         let skills = self.skills.list();
         if !skills.is_empty() {

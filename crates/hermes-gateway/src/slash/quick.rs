@@ -45,7 +45,10 @@ impl ChatCommands {
         typed: &ParsedCommand,
     ) -> SlashCommandOutcome {
         let Some(command) = self.settings.current().quick_commands.get(&typed.name).cloned() else {
-            return SlashCommandOutcome::Prompt(row.envelope.text());
+            return match self.program.run_plugin_command(&typed.name, &typed.arguments).await {
+                Some(text) => SlashCommandOutcome::reply(text),
+                None => SlashCommandOutcome::Prompt(row.envelope.text()),
+            };
         };
         match quick_step(&command, typed) {
             QuickStep::Refuse(reason) => SlashCommandOutcome::reply(reason),

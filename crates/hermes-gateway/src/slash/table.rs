@@ -23,6 +23,7 @@ pub enum ConversationCommand {
     Compress,
     Queue,
     Plan,
+    Learn,
     Usage,
     Help,
 }
@@ -38,6 +39,9 @@ pub enum ProgramCommand {
     Verbose,
     Insights,
     ReloadMcp,
+    Plugins,
+    Curator,
+    Bundles,
     Version,
     Provider,
     Agents,
@@ -316,6 +320,13 @@ pub const COMMANDS: &[SlashCommand] = &[
     ),
     command(Conversation(ConversationCommand::Plan), "plan", "[text]", "make a plan before acting", Refuse),
     command(
+        Conversation(ConversationCommand::Learn),
+        "learn",
+        "[what]",
+        "keep what was worked out here as a skill",
+        Refuse,
+    ),
+    command(
         Terminal(TerminalCommand::Image),
         "image",
         "PATH",
@@ -401,6 +412,23 @@ pub const COMMANDS: &[SlashCommand] = &[
     command(Program(ProgramCommand::ReloadMcp), "reload-mcp", "", "reconnect the MCP servers", Refuse)
         .or(&["reload_mcp"])
         .for_owners(),
+    command(Program(ProgramCommand::Plugins), "plugins", "", "list the plugins and what they added", Refuse),
+    command(
+        Program(ProgramCommand::Curator),
+        "curator",
+        "[status | usage | run | pin | archive | restore | prune | backup | rollback | …]",
+        "see which skills are used, and put others away",
+        Refuse,
+    )
+    .for_owners(),
+    command(
+        Program(ProgramCommand::Bundles),
+        "bundles",
+        "[list | show | create | delete]",
+        "group skills under one command",
+        Refuse,
+    )
+    .for_owners(),
     command(
         Terminal(TerminalCommand::WhoAmI),
         "whoami",

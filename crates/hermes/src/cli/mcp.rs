@@ -33,6 +33,21 @@ pub(crate) enum McpCommand {
         /// Name of the server
         name: String,
     },
+    /// List well-known servers
+    #[command(after_help = "Example: hermes mcp catalog git")]
+    Catalog {
+        /// Text to look for
+        query: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a server of the catalog
+    #[command(after_help = "Examples:\n  hermes mcp install linear\n  hermes mcp install filesystem ~/notes")]
+    Install(McpInstallArguments),
+    /// Choose a server of the catalog from a list, and add it
+    #[command(after_help = "Example: hermes mcp picker")]
+    Picker,
     /// Let other agents read conversations and send messages, over standard input and output
     #[command(after_help = "Example: hermes mcp serve")]
     Serve {
@@ -49,6 +64,17 @@ pub(crate) enum McpCommand {
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct McpInstallArguments {
+    /// Name of a server of the catalog
+    pub(crate) name: String,
+    /// Name under which it is added [default: that of the catalog]
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) as_name: Option<String>,
+    /// Further arguments of its program, such as the folder of `filesystem`
+    pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct McpAddArguments {
     /// Name of the server
     pub(crate) name: String,
@@ -58,8 +84,8 @@ pub(crate) struct McpAddArguments {
     /// Program to start
     #[arg(long, conflicts_with = "url")]
     pub(crate) command: Option<String>,
-    /// How the server recognizes you: oauth, or header for a key
-    #[arg(long, value_name = "oauth|header")]
+    /// How the server recognizes you: oauth, header for a key, or none
+    #[arg(long, value_name = "oauth|header|none")]
     pub(crate) auth: Option<String>,
     /// Variable for the program
     #[arg(long, value_name = "NAME=VALUE", num_args = 1..)]

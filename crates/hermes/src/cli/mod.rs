@@ -1,6 +1,8 @@
 //! The command line: names, help texts and types of every command and flag.
 
 mod care;
+mod curator;
+mod extensions;
 mod mcp;
 mod service;
 mod sessions;
@@ -11,10 +13,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use care::{
-    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemoryTarget,
+    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemorySelection,
     MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand,
 };
-pub(crate) use mcp::{McpAddArguments, McpCommand};
+pub(crate) use curator::{BundlesCommand, CuratorCommand};
+pub(crate) use extensions::{HooksCommand, PluginsCommand};
+pub(crate) use mcp::{McpAddArguments, McpCommand, McpInstallArguments};
 pub(crate) use service::{
     CronCommand, GatewayCommand, GatewayInstallArguments, GatewayRunArguments, GatewayServiceArguments,
     GatewaySetupArguments, GatewayStatusArguments, JobArguments, PairingCommand, SubscribeArguments,
@@ -43,6 +47,9 @@ pub(crate) struct Cli {
     /// Without a command, Hermes runs `chat`; its flags also work here
     #[command(flatten)]
     pub(crate) chat: ChatArguments,
+    /// Approve all shell hooks of the configuration without asking
+    #[arg(long, global = true)]
+    pub(crate) accept_hooks: bool,
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
 }
@@ -209,6 +216,26 @@ pub(crate) enum CliCommand {
     Skills {
         #[command(subcommand)]
         command: Option<SkillsCommand>,
+    },
+    /// Put unused skills away, bring them back, and copy all skills
+    Curator {
+        #[command(subcommand)]
+        command: Option<CuratorCommand>,
+    },
+    /// Group skills under one command
+    Bundles {
+        #[command(subcommand)]
+        command: Option<BundlesCommand>,
+    },
+    /// List, test and revoke shell hooks: programs that run at the steps of a turn
+    Hooks {
+        #[command(subcommand)]
+        command: Option<HooksCommand>,
+    },
+    /// Install, enable and remove plugins
+    Plugins {
+        #[command(subcommand)]
+        command: Option<PluginsCommand>,
     },
     /// Check, back up and repair the database
     Db {
@@ -395,7 +422,7 @@ pub(crate) struct UpdateArguments {
 }
 
 /// The commands of other releases that this one does not have.
-const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "claw", "dashboard", "honcho", "plugins", "whatsapp"];
+const UNAVAILABLE_COMMANDS: &[&str] = &["batch", "claw", "dashboard", "honcho", "whatsapp"];
 
 /// Returns the message for an unknown command: the nearest one, how to ask a question, or that the command is not
 /// available. `words` are the arguments that are not flags.

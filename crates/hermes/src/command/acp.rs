@@ -42,6 +42,8 @@ pub(crate) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode
     let spec = RuntimeSpec::from_arguments(&ChatArguments::default());
     let (runtime, _notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), None, judge)?;
     let (command_runtime, mcp) = (runtime.command_runtime.clone(), runtime.mcp.clone());
+    let extensions = runtime.extensions.clone();
+    extensions.log_problems();
     let logs = SessionLogMode::Immediate(context.home.join("sessions"));
     let live = LiveSettings::new(context.home.clone(), Env::process(), context.home.path().to_owned());
     let agents = LiveAgents::new(live.clone(), AgentFactory::new(runtime, logs));
@@ -55,8 +57,9 @@ pub(crate) fn run(context: &ProgramContext, output: &Console) -> Result<ExitCode
     let served = workers.block_on(async {
         // The servers connect while the editor opens its session.
         mcp.follow(from);
+        extensions.plugins.load().await;
         let served = server.serve_stdio().await;
-        tokio::join!(command_runtime.shut_down(), mcp.shut_down());
+        tokio::join!(command_runtime.shut_down(), mcp.shut_down(), extensions.shut_down());
         served
     });
     workers.shutdown_background();

@@ -79,6 +79,7 @@ impl AgentFactory {
             .request_options(settings::request_options(runtime.surface, from))
             .compression(settings::compression(from))
             .review_intervals(settings::review_intervals(from.config))
+            .hooks(Arc::new(runtime.extensions.hooks.clone()))
             .folders(AgentFolders { results: Some(from.context.home.join("results")), logs })
             .build();
         let (all_tools, unknown_toolsets) = (tools.all, tools.unknown_toolsets);

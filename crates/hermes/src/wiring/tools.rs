@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hermes_config::settings::{CheckpointSettings, DelegationSettings, SecuritySettings, TerminalSettings};
+use hermes_config::user_home;
+use hermes_exec::ProgramRunner;
 use hermes_schedule::{JobStore, Zone};
 use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
-    FileTools, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
+    FileTools, InlineShell, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
     SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET,
     TodoTool, ToolRegistry, ToolSelection, defer_tools, is_of_server,
 };
@@ -19,8 +21,8 @@ use super::command_runtime::CommandTools;
 use super::mcp;
 use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::programs::SourceCheckers;
-use super::sandbox;
 use super::settings::MemoryStores;
+use super::{child_variables, sandbox, working_folder};
 use crate::context::local_time;
 
 /// The parts that the tools of one agent share with its prompt and its frontend.
@@ -55,6 +57,7 @@ pub(crate) fn select_tools(
     let mut all = all_tools(runtime, parts, from);
     register_skills(&mut all, spec, runtime, from);
     coding.register(&mut all, &ToolRegistry::new());
+    register_plugins(&mut all, runtime);
     let all = all.with_server_tools(runtime.mcp.tools());
     let SelectedTools { mut registry, unknown } = all.select(&selection(spec, from), spec.tool_user);
     if registry.find(ExecuteCodeTool::NAME).is_some() {
@@ -133,6 +136,38 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     registry
 }
 
+/// Returns the tools of an agent with those of the plugins that were loaded after it was built.
+pub(crate) fn with_plugins(
+    runtime: &ProgramRuntime,
+    spec: &AgentSpec,
+    tools: &[Arc<dyn Tool>],
+    all: &ToolRegistry,
+    from: ProgramConfig<'_>,
+) -> AgentTools {
+    let mut all = all.clone();
+    register_plugins(&mut all, runtime);
+    let SelectedTools { registry: selected, unknown } = all.select(&selection(spec, from), spec.tool_user);
+    let is_there = |tool: &&Arc<dyn Tool>| tools.iter().any(|known| known.spec().name == tool.spec().name);
+    let of_plugins: Vec<String> =
+        runtime.extensions.plugins.tools().iter().map(|tool| tool.spec().name.clone()).collect();
+    let added =
+        selected.tools().iter().filter(|tool| !is_there(tool) && of_plugins.contains(&tool.spec().name));
+    let registry = ToolRegistry::of_registered(tools.iter().chain(added).cloned());
+    AgentTools { all, registry, unknown_toolsets: unknown }
+}
+
+/// Adds the tools of plugins. One whose name is taken is left out.
+fn register_plugins(registry: &mut ToolRegistry, runtime: &ProgramRuntime) {
+    for tool in runtime.extensions.plugins.tools() {
+        let name = &tool.spec().name;
+        if registry.find(name).is_some() {
+            tracing::warn!(tool = name, "a tool of a plugin has the name of another tool and is left out");
+        } else {
+            registry.register(tool);
+        }
+    }
+}
+
 fn register_skills(
     registry: &mut ToolRegistry,
     spec: &AgentSpec,
@@ -148,10 +183,32 @@ fn register_skills(
         backend: TerminalSettings::resolve(config, &context.env).backend,
         clock: runtime.clock.clone(),
     };
-    let variables = runtime.command_runtime.shells.variables().clone();
+    let shells = &runtime.command_runtime.shells;
+    let view = SkillViewTool::new(source.clone(), shells.variables().clone())
+        .with_credentials(shells.credentials().cloned())
+        .with_inline_shell(inline_shell(runtime, from));
     registry.register(Arc::new(SkillsListTool::new(source.clone())));
-    registry.register(Arc::new(SkillViewTool::new(source.clone(), variables)));
+    registry.register(Arc::new(view));
     registry.register(Arc::new(SkillManageTool::new(source)));
+}
+
+/// Returns what runs the commands in texts of skills, if that is allowed.
+fn inline_shell(runtime: &ProgramRuntime, from: ProgramConfig<'_>) -> Option<InlineShell> {
+    let ProgramConfig { context, config } = from;
+    if !config.flag("skills.inline_shell") {
+        return None;
+    }
+    let settings = TerminalSettings::resolve(config, &context.env);
+    // Commands that are meant for another machine do not run on this one.
+    if !settings.is_local() {
+        return None;
+    }
+    let folder = working_folder(context, config).ok()?;
+    let sandbox = sandbox::sandbox(&settings, &user_home(&context.env).ok()?, context);
+    let programs = ProgramRunner::new(child_variables(&context.env, &[]), runtime.clock.clone());
+    let programs = programs.in_sandbox(sandbox, &folder);
+    let limit = config.seconds("skills.inline_shell_timeout");
+    Some(InlineShell::new(programs, folder, limit))
 }
 
 fn file_options(from: ProgramConfig<'_>, user_home: &Path) -> FileOptions {

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hermes_agent::{Agent, Conversation, Naming, TurnInput, TurnOutcome, TurnRequest, TurnResult, TurnWork};
+use hermes_plugins::PluginMessage;
 use hermes_store::EndReason;
 use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
 use hermes_tui::{Operation, ScreenHandle, StatusFields};
 use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::background::{BackgroundPrompts, BackgroundReport};
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
@@ -44,6 +46,8 @@ pub(crate) struct ChatLoop<'a> {
     pub(crate) signals: ChatSignals,
     /// Title generation and reviews, which run in the background.
     follow_up_tasks: TaskGroup,
+    /// What reviews stored, in lines for the user.
+    review_notes: (UnboundedSender<String>, UnboundedReceiver<String>),
     started_at: hermes_types::Timestamp,
     /// How long the next turn waits for MCP servers: only the first one does.
     pub(crate) server_wait: Duration,
@@ -54,6 +58,8 @@ pub(crate) struct ChatLoop<'a> {
     /// The pictures that go with the next message of the line interface.
     pub(crate) pending_images: Vec<PathBuf>,
     pub(crate) background: BackgroundPrompts,
+    /// What plugins say in place of the user.
+    plugin_messages: Option<UnboundedReceiver<PluginMessage>>,
     /// The tokens of the last request.
     last_request: Option<u64>,
     /// The cost of the turns of this run, as far as it is known.
@@ -100,6 +106,7 @@ pub(crate) async fn run(
     let began = wired.agent.clock().now();
     let server_wait = wired.discovery_timeout(context);
     let mut chat = ChatLoop {
+        plugin_messages: wired.extensions().plugins.take_messages(),
         runtime: wired,
         server_wait,
         opened,
@@ -109,6 +116,7 @@ pub(crate) async fn run(
         input,
         signals: ChatSignals::listen()?,
         follow_up_tasks: TaskGroup::new(&Cancel::new()),
+        review_notes: unbounded_channel(),
         started_at: began,
         queue: std::collections::VecDeque::new(),
         images,
@@ -326,9 +334,15 @@ impl ChatLoop<'_> {
                     }
                     self.show_status();
                 }
+                Some(message) = next_plugin_message(&mut self.plugin_messages) => {
+                    let text = hermes_text::escape_terminal(&message.text).into_owned();
+                    self.output.line(&format!("\n🔌 {}: {text}", message.plugin));
+                    return Some(message.text.into());
+                }
                 Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
+                Some(note) = self.review_notes.1.recv() => self.output.line(&format!("\n{note}")),
             }
         }
     }
@@ -413,9 +427,12 @@ impl ChatLoop<'_> {
         if agent.models().provider == "offline" {
             return;
         }
-        let cancel = self.follow_up_tasks.cancel_token().clone();
+        let (cancel, notes) = (self.follow_up_tasks.cancel_token().clone(), self.review_notes.0.clone());
         self.follow_up_tasks.spawn("after-turn", async move {
-            agent.follow_up(&conversation, Naming::Automatic, &cancel).await;
+            if let Some(note) = agent.follow_up(&conversation, Naming::Automatic, &cancel).await {
+                // There is no receiver any more when the chat has ended.
+                let _ = notes.send(note);
+            }
         });
     }
 
@@ -462,6 +479,9 @@ impl ChatLoop<'_> {
                 _ = self.signals.next() => {}
             }
         }
+        while let Ok(note) = self.review_notes.1.try_recv() {
+            self.output.line(&note);
+        }
         agent.end_conversation(conversation, EndReason::CliClose).await?;
         let title = agent.store().session(conversation.session()).await?.and_then(|row| row.title);
         let seconds = agent.clock().now().since(self.started_at).as_secs();
@@ -474,6 +494,16 @@ impl ChatLoop<'_> {
         }
         self.output.text(&summary::exit_summary(conversation, title.as_deref(), seconds));
         Ok(self.signals.exit_code().unwrap_or(ExitCode::SUCCESS))
+    }
+}
+
+/// Waits for a message of a plugin.
+async fn next_plugin_message(
+    messages: &mut Option<UnboundedReceiver<PluginMessage>>,
+) -> Option<PluginMessage> {
+    match messages {
+        Some(messages) => messages.recv().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -35,9 +35,11 @@ use hermes_config::{Config, Env};
 use hermes_store::SessionSummary;
 
 use crate::cli::ChatArguments;
+use crate::command::curator;
 use crate::command::model_picker;
 use crate::context::ProgramContext;
 use crate::output::Console;
+use crate::wiring::program_runtime::ProgramConfig;
 use crate::wiring::skills::SkillCommands;
 use crate::wiring::{AgentRuntime, bundled_skills};
 
@@ -53,6 +55,7 @@ pub(crate) fn run(arguments: &ChatArguments, context: &ProgramContext, output: &
     let question = question(arguments)?;
     output.ignore_closed_stdout();
     bundled_skills::sync_quietly(context);
+    curator::run_if_due(context);
     if !arguments.no_restore_cwd {
         restore_folder(arguments, context, output)?;
     }
@@ -123,6 +126,12 @@ fn run_here(
             }
         }
     }
+    ask_about_hooks(&wired, context, output);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(wired.start_servers(context));
+    for problem in wired.extensions().plugin_problems() {
+        output.notice(&problem);
+    }
     wired.add_system_text(additions);
     if arguments.toolsets.is_some() && wired.agent.tools().is_empty() && !wired.unknown_toolsets.is_empty() {
         output.error(&format!(
@@ -134,9 +143,7 @@ fn run_here(
     for name in &wired.unknown_toolsets {
         output.notice(&format!("Warning: Unknown toolsets: {name}"));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let done = runtime.block_on(async {
-        wired.start_servers(context);
         let Some(opened) = opening::open(&wired.agent, arguments, &context.env, output).await? else {
             return Ok(ExitCode::FAILURE);
         };
@@ -144,13 +151,21 @@ fn run_here(
             Some(text) => one_shot::run(&mut wired, opened, text, arguments, context, output).await,
             None => chat_loop::run(&mut wired, opened, arguments, context, output).await,
         };
-        tokio::join!(wired.command_runtime.shut_down(), wired.mcp().shut_down());
+        let extensions = wired.extensions().clone();
+        tokio::join!(wired.command_runtime.shut_down(), wired.mcp().shut_down(), extensions.shut_down());
         done
     });
     // Background work has been waited for as long as it may take; the rest is dropped.
     runtime.shutdown_background();
     wired.agent.store().close().wait()?;
     done
+}
+
+/// Asks about shell hooks that were not approved.
+fn ask_about_hooks(wired: &AgentRuntime, context: &ProgramContext, output: &Console) {
+    let clock = wired.agent.clock().clone();
+    let from = ProgramConfig { context, config: &wired.config };
+    wired.extensions().ask_for_approvals(from, &*clock, output);
 }
 
 /// Returns the question to ask; `None` when a person at the terminal will type it.

@@ -6,6 +6,7 @@ use hermes_gateway::slash::{
     self, CommandSurface, ConversationCommand, ConversationReply, ProgramCommand, ReplyText, SessionOwner,
     SlashCommand, SlashCommandId, TerminalCommand,
 };
+use hermes_plugins::PluginSurface;
 use hermes_store::EndReason;
 use hermes_text::head;
 use hermes_types::{Cancel, Role, SessionKind};
@@ -41,6 +42,12 @@ pub(crate) async fn run(chat: &mut ChatLoop<'_>, line: &str) -> Result<CommandEf
     if slash::find(&typed_as, CommandSurface::Terminal).is_none() {
         if let Some(effect) = quick_commands::run(chat, &typed_as, rest).await? {
             return Ok(effect);
+        }
+        let plugins = chat.runtime.extensions().plugins.clone();
+        if let Some(command) = plugins.find_command(&typed_as, PluginSurface::Terminal) {
+            let text = plugins.run_command(&command.name, rest).await;
+            chat.output.line(&hermes_text::escape_terminal(&text));
+            return Ok(CommandEffect::Continue);
         }
         if let Some(words) = invoke(chat, &typed_as, rest) {
             chat.output.line(&format!("⚡ Loading skill: {typed_as}"));
@@ -112,6 +119,10 @@ async fn run_conversation_command(
             let prompt = invoke(chat, "plan", rest);
             return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
         }
+        ConversationCommand::Learn => {
+            let prompt = invoke(chat, "learn", rest);
+            return Ok(prompt.map_or(CommandEffect::Continue, CommandEffect::Invoke));
+        }
         ConversationCommand::Resume => {
             resume(chat, rest).await?;
             return Ok(CommandEffect::Continue);
@@ -166,6 +177,7 @@ async fn run_program_command(chat: &mut ChatLoop<'_>, command: ProgramCommand, r
         effort: chat.runtime.agent.request_options().effort,
         tool_progress: Some(chat.terminal.display().tool_progress),
         mcp: chat.runtime.mcp().clone(),
+        plugins: chat.runtime.extensions().plugins.clone(),
         processes: chat.runtime.command_runtime.processes.clone(),
         background: chat.background.list().describe(chat.runtime.agent.clock().now()),
         surface: CommandSurface::Terminal,
@@ -262,7 +274,10 @@ async fn run_terminal_command(
         TerminalCommand::Tools => super::list_tools(chat.runtime, chat.output),
         TerminalCommand::Toolsets => super::list_toolsets(chat.runtime, chat.output),
         TerminalCommand::Cron => command::cron::run_in_chat(rest, chat.context, chat.output)?,
-        TerminalCommand::Skills => command::skills::run_in_chat(rest, chat.context, chat.output).await?,
+        TerminalCommand::Skills => {
+            let note = command::skills::run_in_chat(rest, chat.context, chat.output).await?;
+            chat.runtime.add_system_text(note.into_iter().collect());
+        }
         TerminalCommand::Clear => {
             start_new_session(chat).await?;
             chat.output.clear();
@@ -337,6 +352,10 @@ fn help(chat: &ChatLoop<'_>) {
     for command in slash::commands(CommandSurface::Terminal) {
         let left = command.synopsis();
         chat.output.line(&format!("  {left:<34} {}", command.description));
+    }
+    for command in chat.runtime.extensions().plugins.commands(PluginSurface::Terminal) {
+        let left = format!("/{} {}", command.name, command.arguments);
+        chat.output.line(&format!("  {:<34} {}", left.trim_end(), command.description));
     }
     for (name, about) in skill_commands(chat).commands(CommandSurface::Terminal) {
         chat.output.line(&format!("  {:<34} {about}", format!("/{name}")));

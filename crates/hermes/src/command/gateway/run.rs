@@ -30,12 +30,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::services::ProgramServices;
 use super::update;
 use crate::cli::{self, GatewayRunArguments};
+use crate::command::curator;
 use crate::context::{ProgramContext, local_time};
 use crate::log::{self, LIFE, LogEcho};
 use crate::output::Console;
 use crate::wiring::agent_factory::AgentFactory;
 use crate::wiring::agent_spec::RuntimeSpec;
 use crate::wiring::channels::{self, ChannelLocks};
+use crate::wiring::extensions::Extensions;
 use crate::wiring::hooks::HookScripts;
 use crate::wiring::live_agents::{LiveAgents, context as context_of};
 use crate::wiring::mcp::{self, McpRuntime};
@@ -78,6 +80,7 @@ pub(crate) fn run(
     start_log(context, &config, arguments);
     let Some(claim) = claim(arguments.replace, context, output)? else { return Ok(ExitCode::FAILURE) };
     bundled_skills::sync_quietly(context);
+    curator::run_if_due(context);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4))
         .enable_all()
@@ -166,6 +169,7 @@ struct GatewayRuntime {
     sending_lock: Option<SendingLock>,
     command_runtime: CommandRuntime,
     mcp: McpRuntime,
+    extensions: Extensions,
     /// The session logs that are still to be written.
     logs: Arc<DeferredSessionLogs>,
     state: Arc<StateFile>,
@@ -237,7 +241,13 @@ async fn start(
     for warning in settings.config.warnings() {
         tracing::warn!("{warning}");
     }
-    let own = context_of(&context.home, &settings);
+    let mut own = context_of(&context.home, &settings);
+    // Given as a flag, it is not in the environment that is read again.
+    let accepted = context
+        .env
+        .get("HERMES_ACCEPT_HOOKS")
+        .map(|value| ("HERMES_ACCEPT_HOOKS".to_owned(), value.to_owned()));
+    own.env = own.env.with_variables(accepted);
     let from = ProgramConfig { context: &own, config: &settings.config };
     let spec = RuntimeSpec::service();
     let judge = configured_judge(from, spec.surface, &clock, &store).unwrap_or_else(|error| {
@@ -251,6 +261,11 @@ async fn start(
     let sender = chat_sender(live.clone(), store.clone(), clock.clone(), files, &cancel);
     let of_tools = Some(Arc::new(sender.clone()) as Arc<dyn MessageSender>);
     let (runtime, notices) = ProgramRuntime::open(spec, from, store.clone(), clock.clone(), of_tools, judge)?;
+    runtime.extensions.log_problems();
+    runtime.extensions.plugins.load().await;
+    for problem in runtime.extensions.plugin_problems() {
+        tracing::warn!("{problem}");
+    }
     let checkpoints = runtime.checkpoint_manager(from)?;
     let logs = Arc::new(DeferredSessionLogs::new(store.clone(), Arc::new(local_time)));
     let factory = AgentFactory::new(runtime.clone(), SessionLogMode::Deferred(logs.clone()));
@@ -298,6 +313,7 @@ async fn start(
         sending_lock: sending,
         command_runtime: runtime.command_runtime,
         mcp: runtime.mcp,
+        extensions: runtime.extensions,
         logs,
         state,
         background: beside,
@@ -554,6 +570,7 @@ impl GatewayRuntime {
             sending_lock: sending,
             command_runtime,
             mcp,
+            extensions,
             logs,
             state,
             background: beside,
@@ -580,7 +597,7 @@ impl GatewayRuntime {
         beside.shut_down().await;
         cancel.cancel();
         command_runtime.processes.end_recovered().await;
-        tokio::join!(command_runtime.shut_down(), mcp.shut_down());
+        tokio::join!(command_runtime.shut_down(), mcp.shut_down(), extensions.shut_down());
         if let Err(error) = store.close().await {
             tracing::warn!(%error, "the database was not closed in order");
         }

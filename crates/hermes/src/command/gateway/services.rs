@@ -10,6 +10,7 @@ use hermes_gateway::{
     HelperPrograms, JobScriptOutcome, JobScriptRequest, LiveSettings, MessageExpansion, ProcessInfo,
     ProgramCommands, SkillPrompts,
 };
+use hermes_plugins::{PluginHost, PluginSurface};
 use hermes_store::{Store, WaitingMessage};
 use hermes_tools::{Approvals, CheckpointManager, ProcessRegistry, ReferenceResolver, ReferenceResult, Yolo};
 use hermes_types::{Attachment, AttachmentKind, BoxFuture, Cancel, Clock, ReasoningEffort, TaskId};
@@ -38,6 +39,7 @@ pub(crate) struct ProgramServices {
     approvals: Arc<Approvals>,
     processes: ProcessRegistry,
     mcp: McpRuntime,
+    plugins: PluginHost,
     checkpoints: Option<Arc<CheckpointManager>>,
     programs: ProgramRunner,
     scripts: JobScripts,
@@ -58,7 +60,7 @@ impl ProgramServices {
         let CommandRuntime { approvals, processes, .. } = runtime.command_runtime.clone();
         let programs = ProgramRunner::new(child_variables(&live.current().env, &[]), clock.clone());
         let scripts = JobScripts::new(live.clone(), clock.clone());
-        let mcp = runtime.mcp.clone();
+        let (mcp, plugins) = (runtime.mcp.clone(), runtime.extensions.plugins.clone());
         Self {
             live,
             store,
@@ -66,6 +68,7 @@ impl ProgramServices {
             approvals,
             processes,
             mcp,
+            plugins,
             checkpoints,
             programs,
             scripts,
@@ -93,6 +96,7 @@ impl ProgramServices {
             effort: effort.as_deref().and_then(ReasoningEffort::parse),
             tool_progress: settings.display.tool_progress_command.then_some(settings.display.tool_progress),
             mcp: self.mcp.clone(),
+            plugins: self.plugins.clone(),
             processes: self.processes.clone(),
             background: Vec::new(),
             surface: CommandSurface::Chat,
@@ -311,5 +315,21 @@ impl ProgramCommands for ProgramServices {
         from: &'a WaitingMessage,
     ) -> BoxFuture<'a, String> {
         Box::pin(async move { self.run_service_command(command, arguments, from) })
+    }
+
+    fn plugin_commands(&self) -> Vec<(String, String)> {
+        let all = self.plugins.commands(PluginSurface::Chat).into_iter();
+        all.flat_map(|command| {
+            let about = command.description;
+            std::iter::once(command.name).chain(command.aliases).map(move |name| (name, about.clone()))
+        })
+        .collect()
+    }
+
+    fn run_plugin_command<'a>(&'a self, name: &'a str, arguments: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let command = self.plugins.find_command(name, PluginSurface::Chat)?;
+            Some(self.plugins.run_command(&command.name, arguments).await)
+        })
     }
 }

@@ -27,11 +27,14 @@ use hermes_config::settings::ToolProgress;
 use hermes_config::yaml::{KeyPath, YamlValue};
 use hermes_config::{Config, ManagedMode, set};
 use hermes_gateway::slash::{CommandSurface, ProgramCommand, ReplyText};
+use hermes_plugins::PluginHost;
 use hermes_store::Store;
 use hermes_tools::{CheckpointManager, ProcessRegistry, Yolo};
 use hermes_types::{ReasoningEffort, Timestamp};
 
 use crate::cli;
+use crate::command::plugins::describe_loaded;
+use crate::command::{bundles, curator};
 use crate::context::ProgramContext;
 use crate::wiring::mcp::McpRuntime;
 
@@ -52,6 +55,7 @@ pub(crate) struct CommandInput<'a> {
     /// How much of tool calls is shown; `None` where that cannot be changed by a command.
     pub(crate) tool_progress: Option<ToolProgress>,
     pub(crate) mcp: McpRuntime,
+    pub(crate) plugins: PluginHost,
     pub(crate) processes: ProcessRegistry,
     /// Descriptions of the prompts that run in the background.
     pub(crate) background: Vec<String>,
@@ -120,6 +124,13 @@ pub(crate) async fn run(command: ProgramCommand, input: CommandInput<'_>) -> Com
         ProgramCommand::Insights => insights::run(arguments, input.store, input.now),
         ProgramCommand::Provider => provider::run(&input.context, input.config),
         ProgramCommand::ReloadMcp => reload_mcp::run(&input.mcp, &input.context).await,
+        ProgramCommand::Plugins => CommandReply::text(describe_loaded(&input.plugins.plugins())),
+        ProgramCommand::Curator => {
+            CommandReply::text(curator::run_line(arguments, &input.context).trim_end())
+        }
+        ProgramCommand::Bundles => {
+            CommandReply::text(bundles::run_line(arguments, &input.context).trim_end())
+        }
         ProgramCommand::Agents => agents::run(input.background, &input.processes, input.now),
         ProgramCommand::Profile => profile::run(&input.context),
         ProgramCommand::Platforms => platforms::run(&input.context, &input.config),

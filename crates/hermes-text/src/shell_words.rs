@@ -1,7 +1,7 @@
 //! Splits a line into words as a shell does: blanks separate, quotes and backslashes join.
 
-/// Splits the line. Returns `None` when a quote is not closed.
-pub(crate) fn split(line: &str) -> Option<Vec<String>> {
+/// Splits a line into words. Returns `None` when a quote is not closed.
+pub fn split_words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -24,17 +24,17 @@ pub(crate) fn split(line: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::split_words;
 
     #[test]
     fn quotes_hold_words_together() {
-        let words = |line: &str| split(line).unwrap();
+        let words = |line: &str| split_words(line).unwrap();
         assert_eq!(
             words(r#"add "every 2h"  it's\ fine 'a "b"' """#.replace("it's", "its").as_str()),
             ["add", "every 2h", "its fine", "a \"b\"", ""]
         );
         assert_eq!(words("  "), Vec::<String>::new());
         assert_eq!(words(r#"a"b c"d"#), ["ab cd"]);
-        assert_eq!(split("it's"), None);
+        assert_eq!(split_words("it's"), None);
     }
 }

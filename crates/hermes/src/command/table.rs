@@ -3,7 +3,7 @@
 use hermes_text::ellipsize;
 
 /// Renders rows below a header; the columns are as wide as their texts, up to a limit each.
-pub(super) fn table(header: &[&str], limits: &[usize], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(header: &[&str], limits: &[usize], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = header.iter().map(|text| (*text).to_owned()).collect();
     let all: Vec<&Vec<String>> = std::iter::once(&header).chain(rows).collect();
     let width = |column: usize| {
