@@ -19,7 +19,7 @@ pub(super) const KEYS: &[KeySpec] = &[
     int("agent.turn_time_limit", "3600", "Seconds one turn may take, its tools and subagents included; 0 is no limit").ours(),
     int("agent.restart_drain_timeout", "10", "Seconds running turns get to end before the gateway stops or restarts; 0 stops at once").later(),
     int("agent.api_max_retries", "3", "Tries per model call").later().kept(),
-    text("agent.service_tier", "''", "Service tier asked of the provider").later().kept(),
+    text("agent.service_tier", "''", "Service tier that requests in the chat and Responses formats ask for, such as priority"),
     list("agent.disabled_toolsets", "[]", "Toolsets that are never offered").later().kept(),
     map("agent.reasoning_overrides", "{}", "Reasoning effort per model").later().kept(),
     text("agent.image_input_mode", "auto", "How images reach the model").later().kept(),
