@@ -38,7 +38,6 @@ pub use prompt::{
     ContextFiles, HintChange, PromptSource, SessionIdLine, SkillList, ToolUseEnforcement, join as join_layers,
 };
 pub use result::{NO_RESPONSE, TurnEnding, TurnResult};
-pub use review::ReviewDue;
 pub use settings::{
     AgentFolders, Compression, CompressionMode, RequestOptions, ReviewIntervals, SessionLogMode, TurnLimits,
     UnknownPricePolicy,

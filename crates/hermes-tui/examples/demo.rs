@@ -103,6 +103,7 @@ async fn run() {
         completion: Some(Arc::new(Files)),
         editor: None,
         images: None,
+        status: hermes_tui::StatusFields::default(),
         times: None,
         fold: hermes_tui::FoldLimits::default(),
         cancel: Cancel::new(),
@@ -136,6 +137,8 @@ async fn run() {
             }
             Operation::Quit | Operation::ForceQuit => break,
             Operation::Command(line) if line == "/quit" => break,
+            // What a test looks at: the terminal after a crash.
+            Operation::Command(line) if line == "/panic" => panic!("as you wish"),
             Operation::Command(line) if line.starts_with("/model") => {
                 let screen = screen.clone();
                 let chosen = screen.pick(models()).await;

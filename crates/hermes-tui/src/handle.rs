@@ -66,6 +66,8 @@ pub struct ScreenOptions {
     pub limits: AnswerLimits,
     pub commands: Vec<CommandItem>,
     pub placeholder: String,
+    /// What the status bar shows first.
+    pub status: StatusFields,
     pub times: Option<TimeLabels>,
     pub fold: FoldLimits,
     pub history: Option<Arc<dyn InputHistory>>,
@@ -121,6 +123,7 @@ impl Screen {
             height: terminal.height,
             now,
         });
+        drop(state.update(ScreenInput::Status(options.status), now));
         if !terminal.typed.is_empty() {
             drop(state.update(ScreenInput::Paste(terminal.typed.clone()), now));
         }

@@ -351,7 +351,9 @@ impl TurnRunner {
             platform_facts(conversation.source()).is_some_and(|facts| facts.kind == PlatformKind::Requests);
         let naming = if is_event { Naming::Never } else { Naming::Automatic };
         drop(self.tasks.spawn_cooperative("looking back", move |cancel| async move {
-            agent.follow_up(&conversation, naming, &cancel).await;
+            if let Some(note) = agent.follow_up(&conversation, naming, &cancel).await {
+                tracing::info!(note, "a review stored something");
+            }
         }));
     }
 }

@@ -324,8 +324,26 @@ async fn a_quick_command_is_the_users_own() {
     bench.channel.until_said("ann", "✨ New session started!").await;
     bench.channel.write("ann", "/odd");
     bench.channel.until_said("ann", "has the type `dance`").await;
+    bench.channel.write("ann", "/branch");
+    bench.channel.until_said("ann", "There is nothing to branch from yet.").await;
     bench.channel.write("ann", "/nobody knows this");
     bench.channel.until_said("ann", "you said: /nobody knows this").await;
+}
+
+#[tokio::test]
+async fn a_branch_takes_the_place_of_the_conversation() {
+    let bench = GatewayFixture::with(TestModel::echo()).await;
+    bench.channel.write("ann", "one");
+    bench.channel.until_said("ann", "1 messages: one").await;
+    bench.channel.write("ann", "/branch another way");
+    let said = bench.channel.until_said("ann", "⑂ Branched: this is session").await;
+    bench.channel.write("ann", "two");
+    bench.channel.until_said("ann", "3 messages: two").await;
+    let original = said.split("`/resume ").nth(1).and_then(|rest| rest.split('`').next()).unwrap().to_owned();
+    bench.channel.write("ann", &format!("/resume {original}"));
+    bench.channel.until_said("ann", "(2 messages). Conversation restored.").await;
+    bench.channel.write("ann", "/compress --preview");
+    bench.channel.until_said("ann", "at least 4 messages").await;
 }
 
 #[tokio::test]
@@ -337,7 +355,10 @@ async fn sethome_is_kept_and_help_lists_the_commands() {
     assert!(kept.contains("FAKE_HOME_CHANNEL: chat-ann"), "{kept}");
     bench.channel.write("ann", "/help");
     let help = bench.channel.until_said("ann", "📖 **Hermes Commands**").await;
-    assert!(help.contains("`/compress, /compact [what matters]`") && !help.contains("/start"), "{help}");
+    assert!(
+        help.contains("`/compress, /compact [what matters | --preview]`") && !help.contains("/start"),
+        "{help}"
+    );
 }
 
 #[tokio::test]

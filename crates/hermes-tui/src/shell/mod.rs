@@ -30,6 +30,8 @@ use crate::handle::ScreenRequest;
 use crate::screen::{Operation, ScreenEffect, ScreenInput, ScreenState};
 use crate::theme::Background;
 
+/// The most keys that are taken before the next paint.
+const MAX_KEYS_PER_PAINT: usize = 512;
 /// The shortest time between two paints while events stream in.
 const FRAME_TIME: Duration = Duration::from_millis(16);
 
@@ -162,6 +164,13 @@ impl ScreenShell {
                 }
                 NextInput::Terminal(Some(event)) => {
                     self.terminal_event(event?).await?;
+                    // Keys that are already there are painted together: a fast typist, or a paste that is not marked.
+                    for _ in 0..MAX_KEYS_PER_PAINT {
+                        if self.keys.is_none() || self.is_closed || !crossterm::event::poll(Duration::ZERO)? {
+                            break;
+                        }
+                        self.terminal_event(crossterm::event::read()?).await?;
+                    }
                     // A key is answered at once.
                     self.paint()?;
                     (painted_at, needs_paint) = (self.ports.clock.monotonic(), false);

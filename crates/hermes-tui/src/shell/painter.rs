@@ -41,6 +41,8 @@ pub struct Painter<W> {
     rows: Vec<StyledLine>,
     /// Row and column of the cursor in the block.
     cursor: (usize, usize),
+    /// The rows of the terminal between the top of the block and the cursor: more than rows of the block after a resize.
+    rows_above: usize,
     cursor_is_shown: bool,
     /// True when the terminal may show something else than `rows`.
     is_stale: bool,
@@ -55,6 +57,7 @@ impl<W: Write> Painter<W> {
             resize_behavior,
             rows: Vec::new(),
             cursor: (0, 0),
+            rows_above: 0,
             cursor_is_shown: true,
             is_stale: true,
         }
@@ -71,12 +74,12 @@ impl<W: Write> Painter<W> {
         if (width, height) == (self.width, self.height) {
             return;
         }
-        if self.resize_behavior == ResizeBehavior::Reflows && width != self.width {
+        if self.resize_behavior == ResizeBehavior::Reflows {
             let taken = |row: &StyledLine| painted_columns(row).div_ceil(width).max(1);
             let above: usize = self.rows.iter().take(self.cursor.0).map(taken).sum();
-            self.cursor.0 = above + self.cursor.1 / width;
+            self.rows_above = above + self.cursor.1 / width;
         }
-        self.cursor.0 = self.cursor.0.min(height - 1);
+        self.rows_above = self.rows_above.min(height - 1);
         (self.width, self.height) = (width, height);
         self.is_stale = true;
     }
@@ -90,6 +93,7 @@ impl<W: Write> Painter<W> {
     pub fn restart(&mut self) {
         self.rows.clear();
         self.cursor = (0, 0);
+        self.rows_above = 0;
         self.is_stale = true;
     }
 
@@ -101,7 +105,7 @@ impl<W: Write> Painter<W> {
         if same_rows && same_cursor {
             return Ok(());
         }
-        let mut pen = Pen { text: String::with_capacity(256), at: self.cursor.0, style: Style::new() };
+        let mut pen = Pen { text: String::with_capacity(256), at: self.rows_above, style: Style::new() };
         if !same_rows {
             pen.text.push_str(BEGIN_UPDATE);
             pen.text.push_str(HIDE_CURSOR);
@@ -123,6 +127,7 @@ impl<W: Write> Painter<W> {
         if !same_rows {
             pen.text.push_str(END_UPDATE);
         }
+        self.rows_above = pen.at;
         self.cursor = (pen.at, shown.map_or(0, |(_, column)| column));
         self.cursor_is_shown = shown.is_some();
         self.rows.clone_from(&frame.rows);
@@ -133,7 +138,7 @@ impl<W: Write> Painter<W> {
 
     /// Removes the block and leaves the cursor where it began.
     pub fn clear(&mut self) -> io::Result<()> {
-        let mut pen = Pen { text: String::new(), at: self.cursor.0, style: Style::new() };
+        let mut pen = Pen { text: String::new(), at: self.rows_above, style: Style::new() };
         pen.go_to(0, 0);
         pen.text.push_str(ERASE_BELOW);
         pen.text.push_str(SHOW_CURSOR);

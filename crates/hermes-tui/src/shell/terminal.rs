@@ -14,10 +14,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::painter::ResizeBehavior;
 use crate::theme::{Background, background_of_answer};
 
-/// Marks pastes.
-const TAKE_OVER: &str = "\u{1b}[?2004h";
-/// Ends an unfinished update, shows the cursor, plain text, no marks around pastes.
-const GIVE_BACK: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[?2004l\u{1b}[?25h";
+/// Marks pastes, and does not break rows: a row that is too long, because the window just became narrower, would move the cursor.
+const TAKE_OVER: &str = "\u{1b}[?2004h\u{1b}[?7l";
+/// Ends an unfinished update, shows the cursor, plain text, breaks rows, no marks around pastes.
+const GIVE_BACK: &str = "\u{1b}[?2026l\u{1b}[0m\u{1b}[?7h\u{1b}[?2004l\u{1b}[?25h";
 /// Asks for the background colour and for the kind of terminal, and then what every terminal answers, so that a terminal without
 /// an answer to the first questions is noticed at once.
 const QUESTIONS: &str = "\u{1b}]11;?\u{7}\u{1b}[>c\u{1b}[c";

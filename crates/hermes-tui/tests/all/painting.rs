@@ -110,3 +110,21 @@ fn a_row_that_becomes_shorter_leaves_no_blanks_behind() {
         painter.paint(&[], &frame(&"x".repeat(80))).unwrap();
     }
 }
+
+#[test]
+fn sizes_that_follow_each_other_count_once() {
+    let row = |text: String| hermes_tui::StyledLine::from(text);
+    let frame = ScreenFrame {
+        rows: vec![row("a".repeat(10)), row("b".repeat(30)), row("c".repeat(10))],
+        cursor: Some((2, 3)),
+    };
+    let mut painter = hermes_tui::Painter::new(Vec::new(), 40, 20, hermes_tui::ResizeBehavior::Reflows);
+    painter.paint(&[], &frame).unwrap();
+    painter.output_mut().clear();
+    for (width, height) in [(20, 20), (12, 20), (12, 18), (10, 20)] {
+        painter.resize(width, height);
+    }
+    painter.paint(&[], &ScreenFrame { rows: vec![row("x".into())], cursor: Some((0, 0)) }).unwrap();
+    let written = String::from_utf8(painter.output_mut().clone()).unwrap();
+    assert!(written.contains("\u{1b}[4A\r\u{1b}[J"), "{written:?}");
+}

@@ -198,6 +198,15 @@ fn modes_of_the_tool_feed() {
 }
 
 #[test]
+fn a_memory_that_is_full_says_so() {
+    let mut terminal = TestTerminal::new(80, 24);
+    terminal.begin_turn();
+    let result = r#"{"success":false,"error":"MEMORY.md at 2,200/2,200 chars. Adding this entry (9 chars) would exceed the limit."}"#;
+    terminal.tool_with("memory", "+memory", 100, result, OutcomeStatus::Failed);
+    assert!(terminal.everything().contains("0.1s [full]"), "{}", terminal.everything());
+}
+
+#[test]
 fn reasoning_is_shown_when_wanted() {
     let base = setup(80, 24);
     let transcript = TranscriptOptions { reasoning: ReasoningDisplay::Shown, ..base.transcript };

@@ -50,7 +50,7 @@ impl Default for CheckpointsCommand {
 
 /// A file of the built-in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MemoryTarget {
+pub(crate) enum MemorySelection {
     #[default]
     All,
     /// MEMORY.md: notes of the agent
@@ -70,7 +70,7 @@ pub(crate) enum MemoryCommand {
     Reset {
         /// What to forget
         #[arg(long, value_enum, default_value_t)]
-        target: MemoryTarget,
+        target: MemorySelection,
         /// Don't ask for confirmation
         #[arg(short, long)]
         yes: bool,

@@ -13,7 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use care::{
-    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemoryTarget,
+    AuditLevel, CheckpointsCommand, ClawCommand, ClawPreset, DebugCommand, MemoryCommand, MemorySelection,
     MigrateClawArguments, SecurityCommand, SkillConflict, SlackCommand,
 };
 pub(crate) use curator::{BundlesCommand, CuratorCommand};

@@ -55,8 +55,6 @@ pub(crate) enum SessionsCommand {
     #[command(after_help = "Examples:\n  hermes sessions prune --older-than 30 --dry-run\n  \
                             hermes sessions prune --source cron --max-messages 4 -y")]
     Prune {
-        #[command(flatten)]
-        filters: Box<SessionFilterArguments>,
         /// Also delete archived sessions
         #[arg(long)]
         include_archived: bool,
@@ -66,6 +64,8 @@ pub(crate) enum SessionsCommand {
         /// Don't ask for confirmation
         #[arg(short, long)]
         yes: bool,
+        #[command(flatten)]
+        filters: Box<SessionFilterArguments>,
     },
     /// Hide sessions from lists; at least one filter or id is needed
     #[command(after_help = "Examples:\n  hermes sessions archive --older-than 30d --source telegram\n  \
@@ -74,8 +74,6 @@ pub(crate) enum SessionsCommand {
     Archive {
         /// Session ids, or unique prefixes of them
         ids: Vec<String>,
-        #[command(flatten)]
-        filters: Box<SessionFilterArguments>,
         /// Show the sessions in lists again
         #[arg(long)]
         restore: bool,
@@ -85,6 +83,8 @@ pub(crate) enum SessionsCommand {
         /// Don't ask for confirmation
         #[arg(short, long)]
         yes: bool,
+        #[command(flatten)]
+        filters: Box<SessionFilterArguments>,
     },
     /// Set the title of a session
     #[command(after_help = "Example: hermes sessions rename 20261116_101500_a1b2c3 Login bug")]
@@ -172,8 +172,6 @@ pub(crate) struct ExportArguments {
     /// Don't mask secrets
     #[arg(long, conflicts_with = "redact")]
     pub(crate) no_redact: bool,
-    #[command(flatten)]
-    pub(crate) filters: SessionFilterArguments,
     /// List what would be exported
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -186,6 +184,8 @@ pub(crate) struct ExportArguments {
     /// Don't ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) filters: SessionFilterArguments,
 }
 
 /// The filters that export, prune and archive share. A session is covered if it meets all of them.

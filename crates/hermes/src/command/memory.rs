@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use anyhow::Result;
 use hermes_config::{Config, set};
 
-use crate::cli::{MemoryCommand, MemoryTarget};
+use crate::cli::{MemoryCommand, MemorySelection};
 use crate::context::ProgramContext;
 use crate::output::{Confirmation, Console};
 
 /// The files of the built-in memory, with the keys that switch them on and limit them.
-const FILES: [(MemoryTarget, &str, &str, &str); 2] = [
-    (MemoryTarget::Memory, "MEMORY.md", "memory.memory_enabled", "memory.memory_char_limit"),
-    (MemoryTarget::User, "USER.md", "memory.user_profile_enabled", "memory.user_char_limit"),
+const FILES: [(MemorySelection, &str, &str, &str); 2] = [
+    (MemorySelection::Memory, "MEMORY.md", "memory.memory_enabled", "memory.memory_char_limit"),
+    (MemorySelection::User, "USER.md", "memory.user_profile_enabled", "memory.user_char_limit"),
 ];
 
 pub(crate) fn run(command: MemoryCommand, context: &ProgramContext, output: &Console) -> Result<ExitCode> {
@@ -51,8 +51,8 @@ fn status(config: &Config, context: &ProgramContext, output: &Console) {
 }
 
 /// Moves the files aside, so that nothing is lost by a mistake.
-fn reset(target: MemoryTarget, yes: bool, context: &ProgramContext, output: &Console) -> Result<()> {
-    let is_wanted = |which| target == MemoryTarget::All || target == which;
+fn reset(target: MemorySelection, yes: bool, context: &ProgramContext, output: &Console) -> Result<()> {
+    let is_wanted = |which| target == MemorySelection::All || target == which;
     let files: Vec<PathBuf> = FILES
         .into_iter()
         .filter(|(which, ..)| is_wanted(*which))

@@ -568,6 +568,25 @@ default: {reply: {text: a title}}
 }
 
 #[test]
+fn what_a_review_stored_is_said() {
+    let script = r#"
+replies:
+  - when: {user_contains: "Review the conversation above"}
+    tool: {name: memory, id: call_keep, arguments: {action: add, target: user, content: "Likes tea"}}
+  - {when: {user_contains: "Review the conversation above", tool_result: call_keep}, text: "Nothing more."}
+  - {when: {user_contains: tea}, text: noted}
+default: {reply: {text: a title}}
+"#;
+    let mut window = TerminalWindow::open(script, &json!({"memory": {"nudge_interval": 1}}));
+    window.say("I like tea");
+    window.until_shown("noted");
+    window.until_shown("💾");
+    assert!(window.home.read("memories/USER.md").contains("Likes tea"));
+    window.say("/quit");
+    assert_eq!(window.end().code(), Some(0), "{}", window.seen);
+}
+
+#[test]
 fn bundles_the_curator_and_plugins_are_commands_of_the_chat() {
     let mut window = TerminalWindow::open(
         r#"

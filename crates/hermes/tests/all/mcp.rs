@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use hermes_store::{ChatBinding, NewMessage, NewSession, Store};
+use hermes_store::{ChatBinding, NewMessage, NewSession, NewToolCall, Store, TurnOpening};
 use hermes_testkit::{ModelScript, ModelServer, ScriptedReply, TempHome};
-use hermes_types::{ContentPart, Message, MessageContent, SessionId, Timestamp};
+use hermes_types::{
+    CallId, ContentPart, HolderId, Message, MessageContent, SessionId, SpendingCap, Timestamp, Turn, TurnId,
+    TurnState,
+};
 use serde_json::{Value, json};
 
 use super::support::{hermes, program, run, until};
@@ -348,6 +351,54 @@ fn other_agents_learn_of_new_messages() {
     assert_eq!(rest["events"].as_array().unwrap().len(), 1, "{rest}");
     let other = client.call("events_poll", &json!({"after_cursor": 1, "session_key": "other"}));
     assert_eq!((&other["events"], &other["next_cursor"]), (&json!([]), &rest["next_cursor"]));
+    store.close().wait().unwrap();
+    drop(client.child.stdin.take());
+    assert!(client.child.wait().unwrap().success());
+}
+
+#[test]
+fn other_agents_learn_of_approvals_and_cannot_give_them() {
+    let home = home_with_a_conversation();
+    let store = Store::open(&home.join("state.db")).unwrap();
+    let (session, at) = (SessionId::new("20260101_100000_abcdef"), Timestamp(1_700_000_002.0));
+    let mut client = ServeClient::start(&home);
+    let turn = Turn {
+        id: TurnId::new("t1"),
+        session: session.clone(),
+        inbox: None,
+        state: TurnState::Running,
+        started_at: at,
+        deadline_at: None,
+        cap: SpendingCap::default(),
+        cut_offs: 0,
+    };
+    let opening = TurnOpening {
+        session: NewSession::new(session, "telegram", at),
+        messages: Vec::new(),
+        turn: turn.clone(),
+        inbox: Vec::new(),
+    };
+    store.begin_turn(opening, &HolderId::new("here"), std::time::Duration::from_mins(10)).wait().unwrap();
+    let call = NewToolCall { id: CallId::new("c1"), name: "terminal".to_owned(), arguments: "{}".to_owned() };
+    store.begin_call(&turn.id, call, at).wait().unwrap();
+    store.begin_asking(&turn.id, &CallId::new("c1")).wait().unwrap();
+    let other = client.call("events_poll", &json!({"session_key": "other"}));
+    assert_eq!(other["events"], json!([]), "nobody else is told");
+    let event = client.call("events_wait", &json!({}))["event"].clone();
+    assert_eq!(
+        (&event["type"], &event["approval"]["tool"]),
+        (&json!("approval_requested"), &json!("terminal"))
+    );
+    assert_eq!(event["session_key"], "agent:main:telegram:dm:7");
+    assert_eq!(client.call("events_poll", &json!({}))["events"], json!([]), "it is told once");
+    assert_eq!(client.call("permissions_list_open", &json!({}))["permissions"][0]["id"], "c1");
+    let tools = client.ask("tools/list", &json!({}));
+    assert!(!tools.to_string().contains("permissions_respond"), "{tools}");
+    store.end_asking(&turn.id, &CallId::new("c1")).wait().unwrap();
+    let event = client.call("events_wait", &json!({}))["event"].clone();
+    assert_eq!((&event["type"], &event["approval"]["id"]), (&json!("approval_resolved"), &json!("c1")));
+    assert_eq!(client.call("events_poll", &json!({}))["events"], json!([]));
+    assert_eq!(client.call("permissions_list_open", &json!({}))["count"], 0);
     store.close().wait().unwrap();
     drop(client.child.stdin.take());
     assert!(client.child.wait().unwrap().success());

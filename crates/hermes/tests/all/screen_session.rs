@@ -50,26 +50,25 @@ fn a_whole_evening() {
     terminal.say(" pasteword");
     terminal.until_shown("all lines are there");
     terminal.until_ready();
-    let sent = request_with(&terminal, "pasteword");
-    assert!(sent.contains("line 0\\nline 1\\n") && sent.contains("line 4999"));
+    assert!(was_sent(&terminal, &["pasteword", "line 0\\nline 1\\n", "line 4999"]));
     // Completes a command and a file.
     terminal.press("/stat");
     terminal.until_shown("/status");
     terminal.press("\t");
     terminal.until_shown("❯ /status");
     terminal.press("\x15fileword @hel");
-    terminal.until_shown("@file:hello.txt");
+    terminal.until_shown("❯ hello.txt");
     terminal.press("\t");
     terminal.until_shown("❯ fileword @file:hello.txt");
     terminal.press("\r");
     terminal.until_shown("the file says hello");
     terminal.until_ready();
-    assert!(request_with(&terminal, "fileword").contains("hello from the file"));
+    assert!(was_sent(&terminal, &["fileword", "hello from the file"]));
     // Approves.
     terminal.say("dangerword");
     terminal.until_shown("Dangerous Command");
     assert_block(&mut terminal, "⚠ ❯");
-    terminal.press_until_shown("o", "it is gone");
+    terminal.press_until_shown("\r", "it is gone");
     assert!(!terminal.folder.path().join("made").exists());
     terminal.until_ready();
     // Resizes while an answer streams; what is typed meanwhile stays.
@@ -109,9 +108,10 @@ fn a_whole_evening() {
     terminal.assert_restored();
     assert!(terminal.text().contains("Resume this session with:"), "{}", terminal.text());
     terminal.start_again(&["-c"]);
-    terminal.until_shown("Resumed session");
     terminal.until_ready();
-    assert!(terminal.text().contains("● You: greetword"), "{}", terminal.text());
+    let text = terminal.text();
+    assert!(text.contains("Resumed session") && text.contains("● You: greetword\n"), "{text}");
+    assert!(text.contains("● You: fileword\n"), "what was attached is not repeated: {text}");
     terminal.say("againword");
     terminal.until_shown("still the same talk");
     terminal.until_ready();
@@ -120,22 +120,25 @@ fn a_whole_evening() {
     terminal.assert_restored();
 }
 
-/// Checks that the block is there once, whole, with this input.
+/// Waits until the block is there once, whole, with this input.
 #[track_caller]
 fn assert_block(terminal: &mut EmulatedTerminal, input: &str) {
-    let visible = terminal.visible();
-    let rows: Vec<&str> = visible.trim_end().lines().collect();
-    let at = rows.iter().rposition(|row| row.contains(input)).unwrap_or_else(|| panic!("{input}: {visible}"));
-    assert!(rows[at + 1].starts_with('─') && rows[at - 1].starts_with('─'), "{visible}");
-    assert!(rows[at - 2].contains("⚕ test-model"), "{visible}");
-    assert_eq!(visible.matches("⚕ test-model").count(), 1, "{visible}");
-    assert_eq!(rows.len(), at + 2, "nothing is below the block: {visible}");
+    terminal.until(&format!("the block with {input:?} is not whole"), |visible| {
+        let rows: Vec<&str> = visible.trim_end().lines().collect();
+        let row = |at: Option<usize>| at.and_then(|at| rows.get(at)).copied().unwrap_or_default();
+        let at = rows.iter().rposition(|row| row.contains(input));
+        at.is_some_and(|at| at + 2 == rows.len())
+            && row(at.map(|at| at + 1)).starts_with('─')
+            && row(at.and_then(|at| at.checked_sub(1))).starts_with('─')
+            && row(at.and_then(|at| at.checked_sub(2))).contains("⚕ test-model")
+            && visible.matches("⚕ test-model").count() == 1
+    });
 }
 
-fn request_with(terminal: &EmulatedTerminal, words: &str) -> String {
+/// Tells whether a request has all of these words. Besides the turns, the model is asked for a title.
+fn was_sent(terminal: &EmulatedTerminal, words: &[&str]) -> bool {
     let requests = terminal.server.requests();
-    let found = requests.iter().rev().map(|request| request.body_text().into_owned());
-    found.into_iter().find(|body| body.contains(words)).unwrap()
+    requests.iter().any(|request| words.iter().all(|word| request.body_text().contains(word)))
 }
 
 /// A multiplexer with the program in it.
@@ -240,4 +243,25 @@ default: {reply: {text: a title}}
         assert_eq!(text.matches(once).count(), 1, "{once}\n{text}");
     }
     tmux.tmux(&["send-keys", "/quit", "Enter"]);
+}
+
+#[test]
+fn keys_that_come_in_one_go_all_arrive() {
+    let mut terminal = EmulatedTerminal::open("default: {reply: {text: taken}}\n", &json!({}));
+    terminal.until_ready();
+    // More than the reader of keys takes at once, and a change of the size in the middle.
+    let typed: String = (0..700).map(|at| format!("word{at} ")).collect();
+    terminal.press(&typed);
+    terminal.resize(30, 90);
+    terminal.until_shown("word699");
+    terminal.press("\r");
+    terminal.until_shown("taken");
+    assert!(was_sent(&terminal, &[typed.trim_end()]));
+    for (rows, columns) in [(24, 80), (30, 90), (24, 80), (15, 44)] {
+        terminal.until_ready();
+        terminal.press("together");
+        terminal.resize(rows, columns);
+        terminal.until_shown("❯ together");
+        terminal.press("\x15");
+    }
 }

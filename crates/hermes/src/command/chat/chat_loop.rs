@@ -27,6 +27,8 @@ use super::signals::{ChatSignal, ChatSignals};
 use super::slash::{self, CommandEffect};
 use super::terminal::{DisplayMode, QuestionTimeouts, TerminalFrontend, display_settings};
 use super::{screen, skins, summary};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
 use crate::cli::{self, ChatArguments};
 use crate::context::ProgramContext;
 use crate::output::Console;
@@ -46,6 +48,8 @@ pub(crate) struct ChatLoop<'a> {
     pub(crate) signals: ChatSignals,
     /// Title generation and reviews, which run in the background.
     follow_up_tasks: TaskGroup,
+    /// What reviews stored, in lines for the user.
+    review_notes: (UnboundedSender<String>, UnboundedReceiver<String>),
     started_at: hermes_types::Timestamp,
     /// How long the next turn waits for MCP servers: only the first one does.
     pub(crate) server_wait: Duration,
@@ -114,6 +118,7 @@ pub(crate) async fn run(
         input,
         signals: ChatSignals::listen()?,
         follow_up_tasks: TaskGroup::new(&Cancel::new()),
+        review_notes: unbounded_channel(),
         started_at: began,
         queue: std::collections::VecDeque::new(),
         images,
@@ -339,6 +344,7 @@ impl ChatLoop<'_> {
                 Some(notice) = self.runtime.notices.recv() => {
                     self.output.line(&format!("\n{}", notice.text));
                 }
+                Some(note) = self.review_notes.1.recv() => self.output.line(&format!("\n{note}")),
             }
         }
     }
@@ -423,9 +429,12 @@ impl ChatLoop<'_> {
         if agent.models().provider == "offline" {
             return;
         }
-        let cancel = self.follow_up_tasks.cancel_token().clone();
+        let (cancel, notes) = (self.follow_up_tasks.cancel_token().clone(), self.review_notes.0.clone());
         self.follow_up_tasks.spawn("after-turn", async move {
-            agent.follow_up(&conversation, Naming::Automatic, &cancel).await;
+            if let Some(note) = agent.follow_up(&conversation, Naming::Automatic, &cancel).await {
+                // There is no receiver any more when the chat has ended.
+                let _ = notes.send(note);
+            }
         });
     }
 
@@ -471,6 +480,9 @@ impl ChatLoop<'_> {
                 () = agent.clock().sleep(EXIT_TIMEOUT) => {}
                 _ = self.signals.next() => {}
             }
+        }
+        while let Ok(note) = self.review_notes.1.try_recv() {
+            self.output.line(&note);
         }
         agent.end_conversation(conversation, EndReason::CliClose).await?;
         let title = agent.store().session(conversation.session()).await?.and_then(|row| row.title);

@@ -13,7 +13,7 @@ use hermes_gateway::slash::{self, CommandSurface};
 use hermes_task::SystemClock;
 use hermes_tui::{
     AnswerLimits, Background, ColorDepth, CommandItem, ExternalEditor, FoldLimits, InputHistory, Operations,
-    PickerSpec, Screen, ScreenHandle, ScreenOptions, Skin, Theme, ThemeMode, TimeLabels,
+    PickerSpec, Screen, ScreenHandle, ScreenOptions, Skin, StatusFields, Theme, ThemeMode, TimeLabels,
     format_history_entry, parse_history,
 };
 use hermes_types::{BoxFuture, Cancel, Clock};
@@ -73,6 +73,11 @@ pub(super) fn open(
         },
         commands: commands(runtime, context),
         placeholder: PLACEHOLDER.to_owned(),
+        status: StatusFields {
+            model: runtime.agent.models().name.clone(),
+            context_window: Some(runtime.agent.models().window()),
+            ..StatusFields::default()
+        },
         history: Some(Arc::new(HistoryFile(context.home.join(".hermes_history")))),
         completion: Some(Arc::new(FileCompletion::new(folder, context.env.clone(), clock))),
         editor: Some(Arc::new(TerminalEditor(context.env.clone()))),
@@ -102,6 +107,7 @@ pub(super) async fn pick(spec: PickerSpec, context: &ProgramContext) -> Result<O
         limits: AnswerLimits::default(),
         commands: Vec::new(),
         placeholder: String::new(),
+        status: StatusFields::default(),
         history: None,
         completion: None,
         editor: None,

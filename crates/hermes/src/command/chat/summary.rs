@@ -61,8 +61,11 @@ fn entry(message: &Message, settings: &RecapSettings) -> Option<String> {
     let said = message.content.text();
     match message.role {
         Role::User => {
+            // What references attached is not what the user said.
+            let said = said.split("\n--- Context Warnings ---").next().unwrap_or_default();
+            let said = said.split("\n--- Attached Context ---").next().unwrap_or_default();
             let images = "[image] ".repeat(count_images(&message.content));
-            Some(format!("  ● You: {images}{}", shortened(&single_line(&said), settings.user_chars)))
+            Some(format!("  ● You: {images}{}", shortened(&single_line(said), settings.user_chars)))
         }
         Role::Assistant => {
             let said = strip_think(&said);

@@ -51,7 +51,7 @@ pub(super) struct Distribution {
 }
 
 /// A variable that a distribution needs.
-pub(super) struct RequiredVariable {
+pub(super) struct DistributionVariable {
     pub(super) name: String,
     description: String,
     pub(super) is_required: bool,
@@ -103,13 +103,13 @@ impl Distribution {
         self.manifest.get(key).and_then(YamlValue::scalar_text).filter(|text| !text.is_empty())
     }
 
-    pub(super) fn variables(&self) -> Vec<RequiredVariable> {
+    pub(super) fn variables(&self) -> Vec<DistributionVariable> {
         let entries = self.manifest.get("env_requires").and_then(YamlValue::as_seq).unwrap_or_default();
         let read = |entry: &YamlValue| {
             let text = |key: &str| entry.get(key).and_then(YamlValue::scalar_text).unwrap_or_default();
             let name = entry.as_str().map_or_else(|| text("name"), str::to_owned);
             let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            is_name.then(|| RequiredVariable {
+            is_name.then(|| DistributionVariable {
                 name,
                 description: text("description"),
                 is_required: entry.get("required").and_then(YamlValue::as_bool).unwrap_or(true),
@@ -252,7 +252,7 @@ impl Distribution {
         if variables.is_empty() {
             return Ok(());
         }
-        let line = |variable: &RequiredVariable| {
+        let line = |variable: &DistributionVariable| {
             let about = variable.description.replace('\n', " ");
             let kind = if variable.is_required { "required" } else { "optional" };
             let default = variable.default.replace('\n', " ");

@@ -1,10 +1,14 @@
 //! A session as a document for readers: who said what, and which tools were called.
 
 use hermes_store::{Session, StoredMessage};
+use hermes_text::{ellipsize, single_line};
 use hermes_types::{Role, Timestamp};
 
 use super::SecretHandling;
 use crate::context::local_time;
+
+/// The longest title made from a message.
+const MAX_TITLE: usize = 100;
 
 /// A session with its readable parts. Texts are masked already.
 pub(super) struct SessionDocument {
@@ -40,8 +44,11 @@ impl SessionDocument {
         facts.extend(session.ended_at.map(|at| ("ended", time(at))));
         facts.push(("messages", session.message_count.to_string()));
         facts.push(("tokens", session.usage.total().to_string()));
-        let title =
-            session.title.map_or_else(|| session.id.as_str().to_owned(), |title| secrets.text(&title));
+        let first = messages.iter().find(|message| message.message.role == Role::User);
+        let first = first.map(|message| single_line(&message.message.content.text()).trim().to_owned());
+        let title = session.title.or(first).filter(|title| !title.is_empty());
+        let title = title.unwrap_or_else(|| session.id.as_str().to_owned());
+        let title = ellipsize(&secrets.text(&title), MAX_TITLE).into_owned();
         let parts = messages.iter().flat_map(|message| parts_of(message, secrets)).collect();
         Self { title, facts, parts }
     }
