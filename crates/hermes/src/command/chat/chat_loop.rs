@@ -13,7 +13,6 @@ use hermes_task::TaskGroup;
 use hermes_tools::Yolo;
 use hermes_tui::{Operation, ScreenHandle, StatusFields};
 use hermes_types::{Cancel, Frontend as _, UserAnswer, UserQuestion};
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::background::{BackgroundPrompts, BackgroundReport};
 use super::drive::{DrivenTurn, TypedLinePolicy, drive};
