@@ -30,7 +30,9 @@ impl ScreenState {
                     self.input_key(key, now, &mut effects);
                 }
             }
-            KeyCode::Char('e') if control && after_ctrl_x => self.edit_externally(&mut effects),
+            KeyCode::Char('e') if control && after_ctrl_x => {
+                effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
+            }
             _ => self.input_key(key, now, &mut effects),
         }
         effects
@@ -103,7 +105,7 @@ impl ScreenState {
                 self.input.search = Some(HistorySearch::default());
             }
             KeyCode::Char('g') if control => {
-                effects.push(ScreenEffect::Edit(self.input.editor.edited().text))
+                effects.push(ScreenEffect::Edit(self.input.editor.edited().text));
             }
             KeyCode::Char('v') if control || alt => effects.push(ScreenEffect::PasteImage),
             KeyCode::Backspace if self.input.editor.is_empty() && !self.input.images.is_empty() => {
