@@ -8,6 +8,8 @@ pub const BUILT_IN_TOOLS: &[ToolDescriptor<'static>] = &[
     crate::write_file::DESCRIPTOR,
     crate::patch::DESCRIPTOR,
     crate::search_files::DESCRIPTOR,
+    crate::web::SEARCH_DESCRIPTOR,
+    crate::web::EXTRACT_DESCRIPTOR,
     crate::terminal::DESCRIPTOR,
     crate::process::DESCRIPTOR,
     crate::code::DESCRIPTOR,

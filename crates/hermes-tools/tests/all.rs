@@ -27,5 +27,6 @@ mod all {
     mod todo;
     mod tool_search;
     mod watching;
+    mod web;
     mod write_file;
 }

@@ -9,6 +9,7 @@ mod code;
 mod mcp;
 mod model;
 mod terminal;
+mod web;
 
 pub use agent::{
     AuxiliaryTaskSettings, BudgetSettings, CheckpointSettings, CompressionSettings, DelegationSettings,
@@ -22,3 +23,4 @@ pub use code::{CodeMode, CodeSettings};
 pub use mcp::{McpSampling, McpServer, McpTransport};
 pub use model::{CustomProvider, FallbackModel, ProviderRouting};
 pub use terminal::{CommandBackend, ModalMode, SandboxMode, SandboxNetwork, TerminalSettings};
+pub use web::{WebKeys, WebService, WebSettings};

@@ -24,6 +24,7 @@ mod settings;
 pub(crate) mod skills;
 pub(crate) mod temporary_delivery;
 mod tools;
+mod web;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use hermes_tools::{
     CheckpointManager, ClarifyTool, CronJobTool, DelegateTool, ExecuteCodeTool, FileGuard, FileOptions,
     FileTools, MemoryTool, PlatformToolsets, SecretMasking, SelectedTools, SendMessageTool,
     SessionSearchTool, SkillManageTool, SkillSource, SkillViewTool, SkillsListTool, TOOL_SEARCH_TOOLSET,
-    TodoTool, ToolRegistry, ToolSelection, defer_tools, is_of_server,
+    TodoTool, ToolRegistry, ToolSelection, WebExtractTool, WebSearchTool, defer_tools, is_of_server,
 };
 use hermes_types::{Clock, SideModel, Tool};
 
@@ -21,6 +21,7 @@ use super::program_runtime::{ProgramConfig, ProgramRuntime};
 use super::programs::SourceCheckers;
 use super::sandbox;
 use super::settings::MemoryStores;
+use super::web;
 use crate::context::local_time;
 
 /// The parts that the tools of one agent share with its prompt and its frontend.
@@ -130,7 +131,16 @@ fn all_tools(runtime: &ProgramRuntime, parts: ToolParts<'_>, from: ProgramConfig
     if let Some(sender) = message_sender {
         registry.register(Arc::new(SendMessageTool::new(sender.clone())));
     }
+    register_web(&mut registry, clock, from);
     registry
+}
+
+/// Adds the web tools, each of which is offered only if what is configured for it can be used.
+fn register_web(registry: &mut ToolRegistry, clock: &Arc<dyn Clock>, from: ProgramConfig<'_>) {
+    let access = web::access(clock, from);
+    let (can_search, can_extract) = (WebSearchTool::is_usable(&access), WebExtractTool::is_usable(&access));
+    registry.register_checked(Arc::new(WebSearchTool::new(access.clone())), Arc::new(move || can_search));
+    registry.register_checked(Arc::new(WebExtractTool::new(access)), Arc::new(move || can_extract));
 }
 
 fn register_skills(
